@@ -1,0 +1,174 @@
+//! `DLOCK.ACQUIRE key token ttl-ms [SHARED | LIMIT n] [WAIT ms] [FENCE proposal] [EPHEMERAL]
+//! [META text]`
+
+use super::read::{self, Args};
+use super::{Arg, Doc, Kind, Refusal, Settings, Touch};
+use crate::limits::{MAX_FENCE, MAX_LIMIT, MAX_WAIT};
+use crate::words::{Fence, Millis, Mode};
+
+/// How the command is documented.
+pub const DOC: Doc = Doc {
+    name: "DLOCK.ACQUIRE",
+    summary: "Takes a lock for a while, or waits for it; replies with the fence, or null",
+    complexity: "O(1); O(log(N)) where N is the number of holders or of waiters",
+    arity: -4,
+    flags: "write deny-oom fast blocking",
+    acl: "write fast blocking",
+    key: Some(Touch::Makes),
+    args: &[
+        Arg::KEY,
+        Arg::TOKEN,
+        Arg::TTL,
+        Arg {
+            name: "mode",
+            word: None,
+            kind: Kind::OneOf(&[
+                Arg { optional: false, ..Arg::flag("SHARED", "shared") },
+                Arg { optional: false, ..Arg::option("LIMIT", "n", Kind::Number) },
+            ]),
+            optional: true,
+        },
+        Arg::option("WAIT", "ms", Kind::Number),
+        Arg::option("FENCE", "proposal", Kind::Number),
+        Arg::flag("EPHEMERAL", "ephemeral"),
+        Arg::option("META", "text", Kind::Text),
+    ],
+};
+
+/// A parsed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquire<'a> {
+    /// The caller's name for this acquisition.
+    pub token: &'a [u8],
+    /// The lease.
+    pub ttl: Millis,
+    /// How to hold.
+    pub mode: Mode,
+    /// How long to wait if the lock is not free; zero: without limit.
+    pub wait: Option<Millis>,
+    /// The least fence.
+    pub fence: Option<Fence>,
+    /// The grant ends with the connection.
+    pub ephemeral: bool,
+    /// Text for an operator.
+    pub meta: &'a [u8],
+}
+
+const OPTIONS: &str = "SHARED, LIMIT n, WAIT ms, FENCE proposal, EPHEMERAL and META text";
+
+/// Reads the arguments after the key.
+///
+/// # Errors
+/// When an argument is not as documented.
+pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Acquire<'a>, Refusal<'a>> {
+    let mut args = Args::new(args);
+    let token = read::token(args.need()?)?;
+    let ttl = Millis(read::number("ttl-ms", args.need()?, 1, settings.max_ttl)?);
+    let mut options = Options::default();
+    while let Some(word) = args.take() {
+        options.read(word, &mut args)?;
+    }
+    Ok(Acquire {
+        token,
+        ttl,
+        mode: options.mode()?,
+        wait: options.wait,
+        fence: options.fence,
+        ephemeral: options.ephemeral,
+        meta: options.meta.unwrap_or_default(),
+    })
+}
+
+#[derive(Default)]
+struct Options<'a> {
+    shared: bool,
+    limit: Option<u16>,
+    wait: Option<Millis>,
+    fence: Option<Fence>,
+    ephemeral: bool,
+    meta: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn read(&mut self, word: &'a [u8], args: &mut Args<'a, '_>) -> Result<(), Refusal<'a>> {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        if is("WAIT") {
+            let ms = read::number("WAIT", args.value("WAIT")?, 0, MAX_WAIT)?;
+            once("WAIT", &mut self.wait, Millis(ms))
+        } else if is("FENCE") {
+            let fence = read::number("FENCE", args.value("FENCE")?, 1, MAX_FENCE)?;
+            once("FENCE", &mut self.fence, Fence(fence))
+        } else if is("META") {
+            once("META", &mut self.meta, read::meta(args.value("META")?)?)
+        } else if is("LIMIT") {
+            let n = read::number("LIMIT", args.value("LIMIT")?, 1, MAX_LIMIT)?;
+            once("LIMIT", &mut self.limit, u16::try_from(n).unwrap_or(u16::MAX))
+        } else if is("SHARED") {
+            flag("SHARED", &mut self.shared)
+        } else if is("EPHEMERAL") {
+            flag("EPHEMERAL", &mut self.ephemeral)
+        } else {
+            Err(Refusal::Unknown { given: word, options: OPTIONS })
+        }
+    }
+
+    fn mode(&self) -> Result<Mode, Refusal<'a>> {
+        match (self.shared, self.limit) {
+            (false, None) => Ok(Mode::Exclusive),
+            (true, None) => Ok(Mode::Shared),
+            (false, Some(n)) => Ok(Mode::Limit(n)),
+            (true, Some(_)) => Err(Refusal::TwoModes),
+        }
+    }
+}
+
+fn once<'a, T>(name: &'static str, place: &mut Option<T>, value: T) -> Result<(), Refusal<'a>> {
+    if place.replace(value).is_some() { Err(Refusal::Repeated(name)) } else { Ok(()) }
+}
+
+fn flag<'a>(name: &'static str, place: &mut bool) -> Result<(), Refusal<'a>> {
+    if core::mem::replace(place, true) { Err(Refusal::Repeated(name)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn parsed(words: &'static str) -> Result<Acquire<'static>, Refusal<'static>> {
+        let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        parse(&args, &Settings::default())
+    }
+
+    #[test]
+    fn options_come_in_any_order_and_case() {
+        let one = parsed("t 10 LIMIT 3 WAIT 0 FENCE 7 EPHEMERAL META x");
+        assert_eq!(one, parsed("t 10 meta x ephemeral fence 7 wait 0 limit 3"));
+        let one = one.unwrap();
+        assert_eq!(
+            (one.mode, one.wait, one.fence),
+            (Mode::Limit(3), Some(Millis(0)), Some(Fence(7)))
+        );
+        assert!(one.ephemeral);
+        assert_eq!(one.meta, b"x");
+    }
+
+    #[test]
+    fn a_word_can_be_a_value() {
+        assert_eq!(parsed("WAIT 10 META WAIT").unwrap().meta, b"WAIT");
+    }
+
+    #[test]
+    fn contradictions_and_repetitions_are_refused() {
+        assert_eq!(parsed("t 10 SHARED LIMIT 2"), Err(Refusal::TwoModes));
+        assert_eq!(parsed("t 10 SHARED SHARED"), Err(Refusal::Repeated("SHARED")));
+        assert_eq!(parsed("t 10 WAIT 1 wait 1"), Err(Refusal::Repeated("WAIT")));
+        assert_eq!(parsed("t 10 WAIT"), Err(Refusal::Unfinished("WAIT")));
+        assert!(matches!(parsed("t 10 NX"), Err(Refusal::Unknown { given: b"NX", .. })));
+        assert!(matches!(parsed("t 0"), Err(Refusal::Number { what: "ttl-ms", .. })));
+        assert!(matches!(parsed("t 86400001"), Err(Refusal::Number { what: "ttl-ms", .. })));
+        assert!(matches!(parsed("t 1 LIMIT 65536"), Err(Refusal::Number { what: "LIMIT", .. })));
+        assert!(matches!(parsed("t 1 FENCE 0"), Err(Refusal::Number { what: "FENCE", .. })));
+        assert_eq!(parsed("t"), Err(Refusal::Arity));
+    }
+}

@@ -1,0 +1,147 @@
+//! How a command is described: to COMMAND DOCS, to redis-cli's hints, to HELP and to the ACL.
+
+use core::fmt;
+
+/// One command.
+#[derive(Debug)]
+pub struct Doc {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a sentence without a full stop.
+    pub summary: &'static str,
+    /// What it costs.
+    pub complexity: &'static str,
+    /// The number of arguments with the name; negative: at least so many.
+    pub arity: i32,
+    /// The server's command flags.
+    pub flags: &'static str,
+    /// The ACL categories, for servers that let a module name them.
+    pub acl: &'static str,
+    /// What it does to the key that is its first argument; `None`: it has no key.
+    pub key: Option<Touch>,
+    /// Its arguments, the key first.
+    pub args: &'static [Arg],
+}
+
+/// What a command does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// Reads it.
+    Reads,
+    /// Reads and changes it, and may make it.
+    Makes,
+    /// Reads and changes it.
+    Changes,
+    /// Removes it, or a part of it.
+    Removes,
+}
+
+/// One argument.
+#[derive(Debug)]
+pub struct Arg {
+    /// Its name.
+    pub name: &'static str,
+    /// The word that announces it, or that it consists of.
+    pub word: Option<&'static str>,
+    /// Its kind.
+    pub kind: Kind,
+    /// Whether it can be left out.
+    pub optional: bool,
+}
+
+/// The kind of an argument.
+#[derive(Debug)]
+pub enum Kind {
+    /// The lock's key.
+    Key,
+    /// Any bytes.
+    Text,
+    /// A whole number.
+    Number,
+    /// Nothing but its word.
+    Word,
+    /// One of these.
+    OneOf(&'static [Arg]),
+}
+
+impl Arg {
+    /// The key.
+    pub const KEY: Arg = Arg::plain("key", Kind::Key);
+    /// The token.
+    pub const TOKEN: Arg = Arg::plain("token", Kind::Text);
+    /// The length of the lease.
+    pub const TTL: Arg = Arg::plain("ttl-ms", Kind::Number);
+
+    /// An argument that must be there.
+    #[must_use]
+    pub const fn plain(name: &'static str, kind: Kind) -> Arg {
+        Arg { name, word: None, kind, optional: false }
+    }
+
+    /// A word followed by a value.
+    #[must_use]
+    pub const fn option(word: &'static str, name: &'static str, kind: Kind) -> Arg {
+        Arg { name, word: Some(word), kind, optional: true }
+    }
+
+    /// A word by itself.
+    #[must_use]
+    pub const fn flag(word: &'static str, name: &'static str) -> Arg {
+        Arg { name, word: Some(word), kind: Kind::Word, optional: true }
+    }
+}
+
+/// The usage line: the name and the arguments, as a manual writes them.
+impl fmt::Display for Doc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        self.args.iter().try_for_each(|arg| write!(f, " {arg}"))
+    }
+}
+
+impl fmt::Display for Arg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.optional {
+            f.write_str("[")?;
+        }
+        match (&self.kind, self.word) {
+            (Kind::OneOf(args), _) => {
+                for (i, arg) in args.iter().enumerate() {
+                    write!(f, "{}{arg}", if i == 0 { "" } else { " | " })?;
+                }
+            }
+            (Kind::Word, Some(word)) => f.write_str(word)?,
+            (_, Some(word)) => write!(f, "{word} {}", self.name)?,
+            (_, None) => f.write_str(self.name)?,
+        }
+        if self.optional {
+            f.write_str("]")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TABLE;
+    use alloc::string::ToString;
+
+    #[test]
+    fn usage_reads_as_a_manual_writes_it() {
+        assert_eq!(
+            super::super::acquire::DOC.to_string(),
+            "DLOCK.ACQUIRE key token ttl-ms [SHARED | LIMIT n] [WAIT ms] [FENCE proposal] \
+             [EPHEMERAL] [META text]"
+        );
+        assert_eq!(super::super::r#break::DOC.to_string(), "DLOCK.BREAK key [token]");
+    }
+
+    #[test]
+    fn the_arity_agrees_with_the_arguments() {
+        for doc in TABLE.iter().filter(|doc| doc.name != "DLOCK.APPLY") {
+            let needed = 1 + doc.args.iter().filter(|a| !a.optional).count() as i32;
+            let optional = doc.args.iter().any(|a| a.optional);
+            assert_eq!(doc.arity, if optional { -needed } else { needed }, "{}", doc.name);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! `DLOCK.HELP`
+
+use super::Doc;
+
+/// How the command is documented.
+pub const DOC: Doc = Doc {
+    name: "DLOCK.HELP",
+    summary: "Shows this list",
+    complexity: "O(1)",
+    arity: 1,
+    flags: "readonly fast",
+    acl: "read fast",
+    key: None,
+    args: &[],
+};

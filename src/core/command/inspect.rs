@@ -1,0 +1,15 @@
+//! `DLOCK.INSPECT key`
+
+use super::{Arg, Doc, Touch};
+
+/// How the command is documented.
+pub const DOC: Doc = Doc {
+    name: "DLOCK.INSPECT",
+    summary: "Shows who holds a lock and who waits for it; null if it is free",
+    complexity: "O(N) where N is the number of holders",
+    arity: 2,
+    flags: "readonly fast",
+    acl: "read fast",
+    key: Some(Touch::Reads),
+    args: &[Arg::KEY],
+};

@@ -1,0 +1,50 @@
+//! The commands: one file each, with how it is written, what it means and how it is documented.
+//!
+//! To add one: its file, and its row in [`TABLE`].
+
+pub mod acquire;
+pub mod apply;
+pub mod r#break;
+pub mod check;
+pub mod doc;
+pub mod extend;
+pub mod help;
+pub mod inspect;
+pub mod node;
+pub mod read;
+pub mod refusal;
+pub mod release;
+
+pub use doc::{Arg, Doc, Kind, Touch};
+pub use refusal::Refusal;
+
+/// Every command, in the order in which HELP lists them.
+pub const TABLE: [&Doc; 9] = [
+    &acquire::DOC,
+    &release::DOC,
+    &extend::DOC,
+    &check::DOC,
+    &inspect::DOC,
+    &r#break::DOC,
+    &node::DOC,
+    &help::DOC,
+    &apply::DOC,
+];
+
+/// What a node is told about how far requests may go. Changed with CONFIG SET.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The longest lease, in milliseconds.
+    pub max_ttl: u64,
+    /// The most blocked requests on this node.
+    pub max_waiters: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            max_ttl: crate::limits::DEFAULT_MAX_TTL,
+            max_waiters: crate::limits::DEFAULT_MAX_WAITERS,
+        }
+    }
+}

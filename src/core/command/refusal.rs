@@ -1,0 +1,159 @@
+//! Why a request is refused: a code that a program can match, and words that say what to change.
+
+use core::fmt;
+
+use crate::limits::MAX_HOLDERS;
+use crate::words::Mode;
+
+/// A refused request. It has left no trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal<'a> {
+    /// Too few or too many arguments.
+    Arity,
+    /// Not a whole number, or out of its bounds.
+    Number {
+        /// The argument.
+        what: &'static str,
+        /// The smallest number allowed.
+        least: u64,
+        /// The largest.
+        most: u64,
+        /// What was given.
+        given: &'a [u8],
+    },
+    /// Too short or too long.
+    Length {
+        /// The argument.
+        what: &'static str,
+        /// The fewest bytes allowed.
+        least: usize,
+        /// The most.
+        most: usize,
+        /// How many were given.
+        given: usize,
+    },
+    /// A word that is no option of the command.
+    Unknown {
+        /// What was given.
+        given: &'a [u8],
+        /// What would have been right.
+        options: &'static str,
+    },
+    /// An option twice.
+    Repeated(&'static str),
+    /// An option without its value.
+    Unfinished(&'static str),
+    /// SHARED and LIMIT together.
+    TwoModes,
+    /// EPHEMERAL without a connection that could close.
+    NoConnection,
+    /// A proposed fence ahead of what this node accepts.
+    TooFar {
+        /// The proposal.
+        given: u64,
+        /// The largest that would be accepted now.
+        most: u64,
+    },
+    /// The token holds the lock in another mode than it now asks for.
+    OtherMode {
+        /// How it holds.
+        held: Mode,
+        /// How it asks.
+        asked: Mode,
+    },
+    /// The semaphore has another number of permits.
+    OtherLimit {
+        /// What its holders said.
+        held: u16,
+        /// What this request said.
+        asked: u16,
+    },
+    /// The key has as many holders as one key can have.
+    TooManyHolders,
+    /// The key holds data of another type.
+    WrongType,
+    /// The node has as many waiters as it may have.
+    TooManyWaiters(u64),
+    /// No larger fence exists.
+    Exhausted,
+    /// APPLY from an ordinary client.
+    Internal,
+    /// APPLY with arguments that it never has.
+    Malformed,
+}
+
+impl fmt::Display for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Refusal as R;
+        match *self {
+            R::Arity => write!(f, "ERR wrong number of arguments"),
+            R::Number { what, least, most, given } => {
+                let given = Shown(given);
+                write!(f, "ERR {what} must be a whole number from {least} to {most}, not {given}")
+            }
+            R::Length { what, least, most, given } => {
+                write!(f, "ERR {what} must be {least} to {most} bytes long, not {given}")
+            }
+            R::Unknown { given, options } => {
+                write!(f, "ERR unknown option {}; there is {options}", Shown(given))
+            }
+            R::Repeated(option) => write!(f, "ERR {option} is given twice"),
+            R::Unfinished(option) => write!(f, "ERR {option} needs a value"),
+            R::TwoModes => write!(f, "ERR SHARED and LIMIT exclude each other"),
+            R::NoConnection => write!(
+                f,
+                "ERR EPHEMERAL ends with a connection, and a script or module call has none"
+            ),
+            R::TooFar { given, most } => write!(
+                f,
+                "ERR FENCE {given} is more than ten minutes ahead of this node, \
+                 which accepts up to {most} now"
+            ),
+            R::OtherMode { held, asked } => write!(
+                f,
+                "ERR this token holds the lock {held} and now asks for it {asked}; release it first"
+            ),
+            R::OtherLimit { held, asked } => {
+                write!(f, "ERR the lock is held with LIMIT {held}, not LIMIT {asked}")
+            }
+            R::TooManyHolders => write!(f, "ERR the lock has {MAX_HOLDERS} holders, the most"),
+            R::WrongType => {
+                f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value")
+            }
+            R::TooManyWaiters(most) => write!(
+                f,
+                "TOOMANYWAITERS {most} requests wait on this node already (dlock.max-waiters)"
+            ),
+            R::Exhausted => write!(f, "ERR this node has handed out the largest fence there is"),
+            R::Internal => write!(f, "ERR DLOCK.APPLY is for replication and the AOF alone"),
+            R::Malformed => write!(f, "ERR malformed DLOCK.APPLY"),
+        }
+    }
+}
+
+/// A client's bytes in a form that is safe on one line of an error reply: printable, and short.
+struct Shown<'a>(&'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 40;
+        let head = self.0.get(..MOST).unwrap_or(self.0);
+        write!(f, "'{}{}'", head.escape_ascii(), if self.0.len() > MOST { "..." } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_refusal_is_one_printable_line_whatever_was_given() {
+        let given = b"\r\n\0\xff+OK";
+        let text = Refusal::Unknown { given, options: "WAIT ms" }.to_string();
+        assert!(text.bytes().all(|b| (0x20..0x7f).contains(&b)), "{text}");
+        let long = [b'x'; 4096];
+        let text = Refusal::Number { what: "ttl-ms", least: 1, most: 2, given: &long }.to_string();
+        assert!(text.len() < 160, "{text}");
+    }
+}

@@ -1,0 +1,229 @@
+//! The ordered index of what ends when: one entry a lock, in a little over ten bytes.
+//!
+//! Two levels: short sorted runs in one sorted list. Leases mostly end in the order in which they
+//! were granted, so most entries are put at the end, and a full last run is not split but
+//! followed by a new one: runs stay full, unlike the nodes of a general tree. That matters next
+//! to the 120 bytes or so that a plain string lock takes.
+
+use alloc::vec::Vec;
+
+use crate::words::Deadline;
+
+/// What an entry names: 48 bits, enough for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry(pub u64);
+
+impl Entry {
+    /// The largest that fits.
+    pub const MAX: Entry = Entry((1 << 48) - 1);
+}
+
+/// The index.
+#[derive(Debug, Default)]
+pub struct Deadlines {
+    /// None is empty; each run's entries come before those of the next.
+    runs: Vec<Run>,
+    len: usize,
+}
+
+/// Entries near each other in time, sorted, each as an offset in milliseconds from the base and
+/// a name: 32 and 48 bits, big-endian, so that they sort as they are.
+#[derive(Debug)]
+struct Run {
+    base: u64,
+    entries: Vec<[u8; 10]>,
+}
+
+const RUN: usize = 512;
+
+impl Deadlines {
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The earliest.
+    #[must_use]
+    pub fn first(&self) -> Option<(Deadline, Entry)> {
+        self.runs.first().and_then(Run::first)
+    }
+
+    /// All of them, the earliest first.
+    pub fn iter(&self) -> impl Iterator<Item = (Deadline, Entry)> + '_ {
+        self.runs.iter().flat_map(|run| run.entries.iter().map(|entry| run.read(entry)))
+    }
+
+    /// Adds an entry that is not there.
+    pub fn insert(&mut self, end: Deadline, entry: Entry) {
+        debug_assert!(entry <= Entry::MAX, "an entry has 48 bits");
+        self.len += 1;
+        let at = self.run_for(end, entry);
+        match self.runs.get_mut(at) {
+            Some(run) if run.reaches(end) && run.entries.len() < RUN => run.insert(end, entry),
+            Some(run) if run.first().is_some_and(|first| (end, entry) < first) => {
+                self.runs.insert(at, Run::starting(end, entry));
+            }
+            Some(run) if run.last().is_some_and(|last| (end, entry) > last) => {
+                self.runs.insert(at + 1, Run::starting(end, entry));
+            }
+            Some(run) => {
+                let tail = run.split();
+                self.runs.insert(at + 1, tail);
+                self.len -= 1;
+                self.insert(end, entry);
+            }
+            None => self.runs.push(Run::starting(end, entry)),
+        }
+    }
+
+    /// Removes an entry; false if it is not there.
+    pub fn remove(&mut self, end: Deadline, entry: Entry) -> bool {
+        let at = self.run_for(end, entry);
+        let Some(run) = self.runs.get_mut(at) else { return false };
+        if !run.remove(end, entry) {
+            return false;
+        }
+        if run.entries.is_empty() {
+            self.runs.remove(at);
+        }
+        self.len -= 1;
+        true
+    }
+
+    /// Removes all that `goes` names.
+    pub fn drain(&mut self, mut goes: impl FnMut(Entry) -> bool) {
+        for run in &mut self.runs {
+            run.entries.retain(|entry| !goes(name(entry)));
+        }
+        self.runs.retain(|run| !run.entries.is_empty());
+        self.len = self.runs.iter().map(|run| run.entries.len()).sum();
+    }
+
+    /// The last run that does not begin after the entry, or the first.
+    fn run_for(&self, end: Deadline, entry: Entry) -> usize {
+        let begins_by_then = |run: &Run| run.first().is_some_and(|first| first <= (end, entry));
+        // Most often it is the last one.
+        if self.runs.last().is_some_and(begins_by_then) {
+            return self.runs.len() - 1;
+        }
+        self.runs.partition_point(begins_by_then).saturating_sub(1)
+    }
+}
+
+impl Run {
+    fn starting(end: Deadline, entry: Entry) -> Run {
+        let mut entries = Vec::with_capacity(1);
+        // Room for somewhat earlier entries, so that the base need not move.
+        let base = end.0.saturating_sub(1 << 31);
+        entries.push(pack(end.0 - base, entry));
+        Run { base, entries }
+    }
+
+    fn reaches(&self, end: Deadline) -> bool {
+        end.0.checked_sub(self.base).is_some_and(|offset| u32::try_from(offset).is_ok())
+    }
+
+    fn insert(&mut self, end: Deadline, entry: Entry) {
+        let packed = pack(end.0 - self.base, entry);
+        let at = self.entries.partition_point(|other| *other < packed);
+        self.entries.insert(at, packed);
+    }
+
+    fn remove(&mut self, end: Deadline, entry: Entry) -> bool {
+        if !self.reaches(end) {
+            return false;
+        }
+        match self.entries.binary_search(&pack(end.0 - self.base, entry)) {
+            Ok(at) => {
+                self.entries.remove(at);
+                if self.entries.len() < self.entries.capacity() / 4 {
+                    self.entries.shrink_to(self.entries.len() * 2);
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn split(&mut self) -> Run {
+        let entries = self.entries.split_off(self.entries.len() / 2);
+        self.entries.shrink_to(RUN);
+        Run { base: self.base, entries }
+    }
+
+    fn first(&self) -> Option<(Deadline, Entry)> {
+        self.entries.first().map(|entry| self.read(entry))
+    }
+
+    fn last(&self) -> Option<(Deadline, Entry)> {
+        self.entries.last().map(|entry| self.read(entry))
+    }
+
+    fn read(&self, entry: &[u8; 10]) -> (Deadline, Entry) {
+        let [a, b, c, d, ..] = *entry;
+        (Deadline(self.base + u64::from(u32::from_be_bytes([a, b, c, d]))), name(entry))
+    }
+}
+
+fn pack(offset: u64, entry: Entry) -> [u8; 10] {
+    let [_, _, _, _, a, b, c, d] = offset.to_be_bytes();
+    let [_, _, e, f, g, h, i, j] = entry.0.to_be_bytes();
+    [a, b, c, d, e, f, g, h, i, j]
+}
+
+fn name(entry: &[u8; 10]) -> Entry {
+    let [_, _, _, _, e, f, g, h, i, j] = *entry;
+    Entry(u64::from_be_bytes([0, 0, e, f, g, h, i, j]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ends_in_order_fill_whole_runs() {
+        let mut index = Deadlines::default();
+        for i in 0..100_000 {
+            index.insert(Deadline(30_000 + i / 100), Entry(i));
+        }
+        assert_eq!(index.len(), 100_000);
+        assert!(index.runs.len() <= 100_000 / RUN + 1, "{}", index.runs.len());
+        let bytes: usize = index.runs.iter().map(|run| run.entries.capacity() * 10 + 32).sum();
+        assert!(bytes < 11 * 100_000, "{bytes}");
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_an_ordered_set(
+            steps in prop::collection::vec((any::<bool>(), 0_u64..40, 0_u64..1 << 34, any::<bool>()), 0..3000),
+        ) {
+            let mut index = Deadlines::default();
+            let mut model = BTreeSet::new();
+            for (add, name, time, near) in steps {
+                let time = if near { time % 50 } else { time };
+                let key = (Deadline(time), Entry(name));
+                if add && model.insert(key) {
+                    index.insert(key.0, key.1);
+                } else if !add {
+                    let key = if near { key } else { model.first().copied().unwrap_or(key) };
+                    prop_assert_eq!(index.remove(key.0, key.1), model.remove(&key));
+                }
+                prop_assert_eq!(index.first(), model.first().copied());
+            }
+            prop_assert_eq!(index.len(), model.len());
+            prop_assert!(index.iter().eq(model.iter().copied()));
+            index.drain(|entry| entry.0 % 2 == 0);
+            model.retain(|(_, entry)| entry.0 % 2 != 0);
+            prop_assert!(index.iter().eq(model.iter().copied()));
+        }
+    }
+}

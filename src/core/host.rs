@@ -1,0 +1,109 @@
+//! What a node needs from the server around it.
+
+use crate::lock::{Crowd, Found, Grant, Renewal};
+use crate::words::{Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId};
+
+/// The server's keyspace, and its ways out. The node decides; the host carries out.
+///
+/// The host keeps the deadline index too, because an index entry lies beside the stored lock:
+/// every `put`, `renew`, `changed` and `remove` keeps it true.
+pub trait Host {
+    /// What is at the key. Ends nothing, changes nothing.
+    fn find(&mut self, key: Key<'_>) -> Found<'_>;
+    /// Stores an exclusive lock where nothing is.
+    fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>);
+    /// Changes the exclusive lock that is there.
+    fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>);
+    /// Stores a crowd where nothing is.
+    fn put_many(&mut self, key: Key<'_>, crowd: Crowd);
+    /// The crowd that [`Host::find`] lent has been changed: its first end may be another.
+    fn changed(&mut self, key: Key<'_>);
+    /// Removes whatever is there.
+    fn remove(&mut self, key: Key<'_>);
+    /// Removes the foreign lock that is there, and lets the replicas know: no effect of ours
+    /// speaks of plain strings.
+    fn remove_foreign(&mut self, key: Key<'_>);
+    /// Lets the foreign lock that is there expire in `ttl`, likewise.
+    fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis);
+    /// Something has happened that replicas, listeners and statistics must learn. Called after
+    /// the change is stored, in the order in which things happen.
+    fn tell(&mut self, key: Key<'_>, effect: Effect<'_>);
+    /// A blocked request is answered.
+    fn answer(&mut self, waiter: WaiterId, answer: Answer);
+    /// Whether the request that is being carried out may block: not inside a transaction, a
+    /// script or another module's call.
+    fn may_block(&mut self) -> bool;
+    /// A key with a lease that is over by now, if there is one.
+    fn due(&mut self, now: Instant) -> Option<KeyBuf>;
+}
+
+/// What has happened at a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect<'a> {
+    /// A new holder.
+    Granted {
+        /// How it holds.
+        mode: Mode,
+        /// What it holds.
+        grant: Grant<'a>,
+        /// For how many microseconds it waited in the queue, if it did.
+        waited: Option<u64>,
+    },
+    /// A holder asked again: same fence, and perhaps a longer lease.
+    Renewed {
+        /// How it holds.
+        mode: Mode,
+        /// What it holds from now on.
+        grant: Grant<'a>,
+    },
+    /// A holder extended its lease.
+    Extended {
+        /// Its token.
+        token: &'a [u8],
+        /// The new length.
+        ttl: Millis,
+        /// Its fence from now on, if the extension set it.
+        fence: Option<Fence>,
+    },
+    /// A holder holds no more.
+    Ended {
+        /// Its token.
+        token: &'a [u8],
+        /// Why.
+        why: Ending,
+        /// For how many microseconds it held.
+        held: u64,
+    },
+}
+
+/// Why a grant ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// RELEASE.
+    Released,
+    /// The lease ran out.
+    Expired,
+    /// BREAK.
+    Broken,
+    /// EPHEMERAL, and the connection closed.
+    Disconnected,
+    /// Granted to a waiter that was gone by then.
+    Undelivered,
+}
+
+/// What a blocked request is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It holds the lock.
+    Granted(Fence),
+    /// Its time is over, or it was withdrawn.
+    Denied,
+    /// The key was removed under it.
+    Removed,
+    /// Its token asked again on another connection.
+    Replaced,
+    /// This node became a replica.
+    Demoted,
+    /// The fences are used up.
+    Exhausted,
+}

@@ -1,0 +1,48 @@
+//! The rules of dlock.
+//!
+//! Everything that decides who holds a lock is here, and nothing else: no clock, no randomness,
+//! no IO, no `unsafe`. A server lends its keyspace through the [`Host`] trait, says what time it
+//! is, and carries out the effects. In reading order:
+//!
+//! - [`words`]: the vocabulary. Fence, lease, deadline, mode, key.
+//! - [`limits`]: every limit, named once.
+//! - [`lock`]: one lock and who holds it; whom it admits.
+//! - [`queue`]: who waits for it, and who is next.
+//! - [`fence`]: the counter that only grows.
+//! - [`node`]: all locks of one server: acquire, release, extend, hand-over, expiry.
+//! - [`host`]: what a node needs from the server around it.
+//! - [`command`]: one file a command: how it is written, and how it is documented.
+//! - [`snapshot`]: the versioned form in which a lock is stored.
+//! - [`packed`]: the compact form in which a held lock lies in memory.
+//! - [`deadlines`]: the ordered index of what ends when.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
+)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod command;
+pub mod deadlines;
+pub mod fence;
+pub mod host;
+pub mod limits;
+pub mod lock;
+pub mod node;
+pub mod packed;
+pub mod queue;
+pub mod snapshot;
+mod varint;
+pub mod words;
+
+pub use host::{Answer, Effect, Ending, Host};
+pub use lock::{Crowd, Found, Grant, Held, Holder, Renewal};
+pub use node::{Acquired, Node};
+pub use words::{
+    ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Mode, Time, WaiterId,
+};

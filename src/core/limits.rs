@@ -1,0 +1,26 @@
+//! Every limit, named once.
+
+/// The longest token, in bytes; the shortest is one byte.
+pub const MAX_TOKEN: usize = 255;
+/// The longest META text, in bytes.
+pub const MAX_META: usize = 1024;
+/// The most holders that one key can have: readers, or permits of a semaphore.
+pub const MAX_HOLDERS: usize = 65_535;
+/// The most permits a semaphore can have.
+pub const MAX_LIMIT: u64 = MAX_HOLDERS as u64;
+/// The largest fence: every client's number type holds it exactly.
+pub const MAX_FENCE: u64 = (1 << 53) - 1;
+/// How far a proposed fence may be ahead of the node's clock and counter: ten minutes in µs.
+pub const MAX_FENCE_AHEAD: u64 = 10 * 60 * 1_000_000;
+/// The longest WAIT, in milliseconds: about 34 years.
+pub const MAX_WAIT: u64 = 1 << 40;
+/// What `dlock.max-ttl` may be set to, in milliseconds: 49 days.
+pub const MAX_TTL_CEILING: u64 = u32::MAX as u64;
+/// The default of `dlock.max-ttl`: one day.
+pub const DEFAULT_MAX_TTL: u64 = 86_400_000;
+/// What `dlock.max-waiters` may be set to.
+pub const MAX_WAITERS_CEILING: u64 = 1_000_000;
+/// The default of `dlock.max-waiters`. A blocked client costs the server about 35 KB.
+pub const DEFAULT_MAX_WAITERS: u64 = 10_000;
+/// How many waiters INSPECT lists.
+pub const INSPECT_WAITERS: usize = 100;

@@ -1,0 +1,314 @@
+//! One lock: who holds it, and whom it admits beside them.
+//!
+//! A lock has one mode while it is held. An exclusive lock has one holder and is by far the most
+//! common, so it is kept small: a [`Grant`] that borrows from wherever the host keeps it. Readers
+//! and permits come in crowds, which need an index by token and one by deadline: a [`Crowd`].
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use crate::limits::MAX_HOLDERS;
+use crate::words::{ClientId, Deadline, Fence, Instant, Lease, Millis, Mode};
+
+/// What is at a key.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// Nothing: the lock is free.
+    Free,
+    /// A lock of ours.
+    Held(Held<'a>),
+    /// A plain string: a lock taken with SET NX. Held by whoever knows its value.
+    Foreign {
+        /// The string.
+        value: &'a [u8],
+        /// What is left of its expiry, if it has one.
+        left: Option<Millis>,
+    },
+    /// Data of another type.
+    WrongType,
+}
+
+/// A held lock.
+#[derive(Debug)]
+pub enum Held<'a> {
+    /// Exclusive: the one holder.
+    One(Grant<'a>),
+    /// Shared or a semaphore.
+    Many(&'a mut Crowd),
+}
+
+/// One acquisition that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant<'a> {
+    /// The caller's name for it, compared byte by byte.
+    pub token: &'a [u8],
+    /// The number that the guarded resource checks.
+    pub fence: Fence,
+    /// For how long.
+    pub lease: Lease,
+    /// The connection that asked, while that means something.
+    pub client: ClientId,
+    /// It ends with that connection.
+    pub ephemeral: bool,
+    /// Text for an operator.
+    pub meta: &'a [u8],
+}
+
+/// What changes when a holder extends or asks again.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewal<'a> {
+    /// The lease from now on.
+    pub lease: Lease,
+    /// The fence from now on.
+    pub fence: Fence,
+    /// The connection, and what it said of itself: the newest request counts.
+    pub asker: Option<Asker<'a>>,
+}
+
+/// Who asked for a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker<'a> {
+    /// The connection.
+    pub client: ClientId,
+    /// Whether the grant ends with it.
+    pub ephemeral: bool,
+    /// Text for an operator.
+    pub meta: &'a [u8],
+}
+
+impl<'a> Grant<'a> {
+    /// The grant with the renewal carried out.
+    #[must_use]
+    pub fn renewed(self, renewal: &Renewal<'a>) -> Grant<'a> {
+        let Asker { client, ephemeral, meta } = renewal.asker.unwrap_or(self.asker());
+        Grant { lease: renewal.lease, fence: renewal.fence, client, ephemeral, meta, ..self }
+    }
+
+    fn asker(self) -> Asker<'a> {
+        Asker { client: self.client, ephemeral: self.ephemeral, meta: self.meta }
+    }
+}
+
+impl Found<'_> {
+    /// Whether one more holder in `mode` is compatible with those there are. Says nothing of the
+    /// queue: that a request may not overtake is the [`queue`](crate::queue)'s business.
+    #[must_use]
+    pub fn admits(&self, mode: Mode) -> bool {
+        match self {
+            Found::Free => true,
+            Found::Held(Held::Many(crowd)) => crowd.admits(mode),
+            Found::Held(Held::One(_)) | Found::Foreign { .. } | Found::WrongType => false,
+        }
+    }
+
+    /// The mode in which the lock is held, if it is a lock of ours.
+    #[must_use]
+    pub fn mode(&self) -> Option<Mode> {
+        match self {
+            Found::Held(Held::One(_)) => Some(Mode::Exclusive),
+            Found::Held(Held::Many(crowd)) => Some(crowd.mode()),
+            _ => None,
+        }
+    }
+
+    /// The grant of `token`, whether or not its lease is over.
+    #[must_use]
+    pub fn grant(&self, token: &[u8]) -> Option<Grant<'_>> {
+        match self {
+            Found::Held(Held::One(grant)) => (grant.token == token).then_some(*grant),
+            Found::Held(Held::Many(crowd)) => crowd.holder(token).map(Holder::grant),
+            _ => None,
+        }
+    }
+}
+
+/// A grant that owns its text: a member of a crowd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    token: Box<[u8]>,
+    meta: Box<[u8]>,
+    fence: Fence,
+    lease: Lease,
+    client: ClientId,
+    ephemeral: bool,
+}
+
+impl From<Grant<'_>> for Holder {
+    fn from(grant: Grant<'_>) -> Holder {
+        let Grant { token, fence, lease, client, ephemeral, meta } = grant;
+        Holder { token: token.into(), meta: meta.into(), fence, lease, client, ephemeral }
+    }
+}
+
+impl Holder {
+    /// The grant it holds.
+    #[must_use]
+    pub fn grant(&self) -> Grant<'_> {
+        let Holder { fence, lease, client, ephemeral, .. } = *self;
+        Grant { token: &self.token, fence, lease, client, ephemeral, meta: &self.meta }
+    }
+}
+
+/// The holders of a shared lock or of a semaphore, in the order in which they came.
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    mode: Mode,
+    holders: BTreeMap<u64, Holder>,
+    by_token: BTreeMap<Box<[u8]>, u64>,
+    by_end: BTreeSet<(Deadline, u64)>,
+    arrivals: u64,
+}
+
+impl Crowd {
+    /// Nobody yet.
+    #[must_use]
+    pub fn new(mode: Mode) -> Crowd {
+        Crowd {
+            mode,
+            holders: BTreeMap::new(),
+            by_token: BTreeMap::new(),
+            by_end: BTreeSet::new(),
+            arrivals: 0,
+        }
+    }
+
+    /// Shared, or a semaphore of so many permits.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// How many hold it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.holders.len()
+    }
+
+    /// Whether nobody does.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.holders.is_empty()
+    }
+
+    /// The holders, oldest first.
+    pub fn grants(&self) -> impl Iterator<Item = Grant<'_>> {
+        self.holders.values().map(Holder::grant)
+    }
+
+    /// The holder with this token.
+    #[must_use]
+    pub fn holder(&self, token: &[u8]) -> Option<&Holder> {
+        self.by_token.get(token).and_then(|arrival| self.holders.get(arrival))
+    }
+
+    /// When the first of the leases ends.
+    #[must_use]
+    pub fn first_end(&self) -> Option<Deadline> {
+        self.by_end.first().map(|&(end, _)| end)
+    }
+
+    /// One more holder, or a holder's new grant.
+    pub fn add(&mut self, grant: Grant<'_>) {
+        self.remove(grant.token);
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        self.by_token.insert(grant.token.into(), arrival);
+        self.by_end.insert((grant.lease.end, arrival));
+        self.holders.insert(arrival, grant.into());
+    }
+
+    /// The holder with this token extends or asks again; it keeps its place.
+    pub fn renew(&mut self, token: &[u8], renewal: &Renewal<'_>) {
+        let Some(&arrival) = self.by_token.get(token) else { return };
+        let Some(holder) = self.holders.get_mut(&arrival) else { return };
+        self.by_end.remove(&(holder.lease.end, arrival));
+        self.by_end.insert((renewal.lease.end, arrival));
+        holder.lease = renewal.lease;
+        holder.fence = renewal.fence;
+        if let Some(asker) = renewal.asker {
+            holder.client = asker.client;
+            holder.ephemeral = asker.ephemeral;
+            holder.meta = asker.meta.into();
+        }
+    }
+
+    /// The holder with this token leaves.
+    pub fn remove(&mut self, token: &[u8]) -> Option<Holder> {
+        let arrival = self.by_token.remove(token)?;
+        let holder = self.holders.remove(&arrival)?;
+        self.by_end.remove(&(holder.lease.end, arrival));
+        Some(holder)
+    }
+
+    /// The holder whose lease was the first to end, if it is over.
+    #[must_use]
+    pub fn first_over(&self, now: Instant) -> Option<&Holder> {
+        let (end, arrival) = self.by_end.first()?;
+        if end.is_over(now) { self.holders.get(arrival) } else { None }
+    }
+
+    fn admits(&self, mode: Mode) -> bool {
+        self.is_empty() || (mode == self.mode && self.len() < self.room())
+    }
+
+    fn room(&self) -> usize {
+        match self.mode {
+            Mode::Exclusive => 1,
+            Mode::Shared => MAX_HOLDERS,
+            Mode::Limit(n) => usize::from(n),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(token: &[u8], end: u64) -> Grant<'_> {
+        Grant {
+            token,
+            fence: Fence(1),
+            lease: Lease { ttl: Millis(1), end: Deadline(end), since: Instant(0) },
+            client: ClientId::UNKNOWN,
+            ephemeral: false,
+            meta: b"",
+        }
+    }
+
+    #[test]
+    fn a_free_lock_admits_everyone_and_an_exclusive_one_nobody() {
+        for mode in [Mode::Exclusive, Mode::Shared, Mode::Limit(3)] {
+            assert!(Found::Free.admits(mode));
+            assert!(!Found::Held(Held::One(grant(b"a", 1))).admits(mode));
+            assert!(!Found::Foreign { value: b"a", left: None }.admits(mode));
+        }
+    }
+
+    #[test]
+    fn readers_admit_readers_and_permits_admit_permits_of_the_same_number() {
+        let mut readers = Crowd::new(Mode::Shared);
+        readers.add(grant(b"a", 1));
+        assert!(readers.admits(Mode::Shared));
+        assert!(!readers.admits(Mode::Exclusive));
+        assert!(!readers.admits(Mode::Limit(5)));
+        let mut permits = Crowd::new(Mode::Limit(2));
+        permits.add(grant(b"a", 1));
+        assert!(permits.admits(Mode::Limit(2)));
+        assert!(!permits.admits(Mode::Limit(3)));
+        permits.add(grant(b"b", 1));
+        assert!(!permits.admits(Mode::Limit(2)));
+    }
+
+    #[test]
+    fn the_first_lease_to_end_is_the_first_to_go() {
+        let mut crowd = Crowd::new(Mode::Shared);
+        crowd.add(grant(b"late", 9));
+        crowd.add(grant(b"early", 3));
+        assert_eq!(crowd.first_end(), Some(Deadline(3)));
+        assert!(crowd.first_over(Instant(2_999)).is_none());
+        assert_eq!(crowd.first_over(Instant(3_000)).map(|h| h.grant().token), Some(&b"early"[..]));
+        assert!(crowd.remove(b"early").is_some());
+        assert_eq!(crowd.first_end(), Some(Deadline(9)));
+        assert!(crowd.holder(b"early").is_none());
+    }
+}

@@ -1,0 +1,118 @@
+//! All locks of one server: the rules that need more than one lock's holders to decide.
+//!
+//! - [`acquire`](Node::acquire): granted, denied, or queued.
+//! - `release`: RELEASE, EXTEND, CHECK and BREAK.
+//! - `serve`: hand-over: who gets a lock that has become free, and waiters that leave.
+//! - `sweep`: what time does: leases and waits that are over, and work that had to be put off.
+//! - `outside`: what happens to a node: keys removed under it, connections that close, roles
+//!   that change, effects that arrive from a primary.
+//!
+//! The rule that binds them: whenever a lock could be granted to its first waiter, it has been,
+//! or the work to do so is pending.
+
+mod acquire;
+mod outside;
+mod release;
+mod serve;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub use acquire::Acquired;
+
+use crate::command::Settings;
+use crate::fence::Counter;
+use crate::queue::Queue;
+use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, WaiterId};
+
+use crate::host::Ending;
+
+/// One server's locks, but for what is held: that is in the host's keyspace.
+#[derive(Debug, Default)]
+pub struct Node {
+    /// What CONFIG SET can change.
+    pub settings: Settings,
+    counter: Counter,
+    /// A replica, or a server that loads its data: somebody else decides, and this node ends
+    /// nothing, grants nothing and hands nothing over.
+    following: bool,
+    /// The queues, by database and key. None is empty.
+    queues: BTreeMap<u32, BTreeMap<Box<[u8]>, Queue>>,
+    /// Where each waiter stands.
+    waiting: BTreeMap<WaiterId, Place>,
+    /// When waiters give up.
+    waits: BTreeSet<(Deadline, WaiterId)>,
+    /// Waiters that were granted the lock and have not been told yet.
+    granted: BTreeMap<WaiterId, Place>,
+    /// Foreign locks with waiters, by when their strings expire.
+    foreign: BTreeSet<(Deadline, KeyBuf)>,
+    /// The grants that end with a connection.
+    ephemeral: BTreeMap<ClientId, BTreeSet<Place>>,
+    /// What has to be done and could not be done at once.
+    pending: VecDeque<Pending>,
+    next_waiter: u64,
+}
+
+/// A token at a key, and the connection that speaks for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    key: KeyBuf,
+    token: Box<[u8]>,
+    client: ClientId,
+}
+
+/// Work put off: found where nothing may be written, or too much for one turn.
+#[derive(Clone, Debug)]
+enum Pending {
+    /// The first waiter may be grantable.
+    Serve(KeyBuf),
+    /// The grant ends, if that connection still speaks for it.
+    End(Place, Ending),
+}
+
+impl Node {
+    /// The counter.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.counter.last()
+    }
+
+    /// A fence was loaded from a stored data set.
+    pub fn heard_of(&mut self, fence: Fence) {
+        self.counter.raise(fence);
+    }
+
+    /// How many requests wait.
+    #[must_use]
+    pub fn waiters(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether there is work that was put off.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Who waits at the key.
+    #[must_use]
+    pub fn queue(&self, key: Key<'_>) -> Option<&Queue> {
+        // Most servers have no waiter most of the time.
+        if self.queues.is_empty() {
+            return None;
+        }
+        self.queues.get(&key.db).and_then(|names| names.get(key.name))
+    }
+
+    /// When there will be something to do, as far as the node itself knows. Leases are in the
+    /// host's index.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Deadline> {
+        let wait = self.waits.first().map(|(end, _)| *end);
+        let foreign = self.foreign.first().map(|(end, _)| *end);
+        wait.into_iter().chain(foreign).min()
+    }
+}

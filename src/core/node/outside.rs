@@ -1,0 +1,103 @@
+//! What happens to a node: keys removed under it, connections that close, roles that change,
+//! effects that arrive from a primary or from a log.
+
+use alloc::vec::Vec;
+
+use super::acquire::store;
+use super::{Node, Pending};
+use crate::command::apply::{Apply, Granted};
+use crate::host::{Answer, Effect, Ending, Host};
+use crate::lock::{Found, Grant, Held};
+use crate::words::{ClientId, Key, KeyBuf, Lease, Time};
+
+impl Node {
+    /// Somebody removed the lock with a command that is not ours: its leases are over, and who
+    /// waited is told. Nothing is granted from here: the same removal may be the first half of
+    /// a move to another node. Needs nothing but [`Host::answer`], so it can be called in the
+    /// middle of somebody else's command.
+    pub fn removed<H: Host>(&mut self, host: &mut H, key: Key<'_>) {
+        self.dismiss(host, key, Answer::Removed);
+    }
+
+    /// The same for all locks of a database, or of all databases.
+    pub fn flushed<H: Host>(&mut self, host: &mut H, db: Option<u32>) {
+        let flushed = |key: &KeyBuf| db.is_none_or(|db| db == key.db);
+        let keys: Vec<KeyBuf> = self
+            .queues
+            .iter()
+            .flat_map(|(db, names)| names.keys().map(|name| KeyBuf { db: *db, name: name.clone() }))
+            .filter(flushed)
+            .collect();
+        for key in keys {
+            self.dismiss(host, key.as_key(), Answer::Removed);
+        }
+        self.foreign.retain(|(_, key)| !flushed(key));
+        self.ephemeral.retain(|_, places| {
+            places.retain(|place| !flushed(&place.key));
+            !places.is_empty()
+        });
+    }
+
+    /// A key may have become free by a command that is not ours: a foreign lock, for example.
+    pub fn maybe_free(&mut self, key: Key<'_>) {
+        if self.queue(key).is_some() {
+            self.pending.push_back(Pending::Serve(key.to_owned()));
+        }
+    }
+
+    /// A connection has closed: what it held until then ends, as soon as that can be written.
+    pub fn closed(&mut self, client: ClientId) {
+        if let Some(places) = self.ephemeral.remove(&client) {
+            let ends = places.into_iter().map(|place| Pending::End(place, Ending::Disconnected));
+            self.pending.extend(ends);
+        }
+    }
+
+    /// Somebody else decides from now on: a primary, or the data that is being loaded.
+    pub fn follow<H: Host>(&mut self, host: &mut H) {
+        self.following = true;
+        let keys: Vec<KeyBuf> = self.waiting.values().map(|place| place.key.clone()).collect();
+        for key in keys {
+            self.dismiss(host, key.as_key(), Answer::Demoted);
+        }
+        self.pending.clear();
+        self.foreign.clear();
+        self.ephemeral.clear();
+    }
+
+    /// This node decides from now on.
+    pub fn lead(&mut self) {
+        self.following = false;
+    }
+
+    /// Whether somebody else decides.
+    #[must_use]
+    pub fn is_following(&self) -> bool {
+        self.following
+    }
+
+    /// Carries out what was decided elsewhere.
+    pub fn apply<H: Host>(&mut self, host: &mut H, key: Key<'_>, apply: &Apply<'_>, time: Time) {
+        match *apply {
+            Apply::End(token) => {
+                self.end(host, key, token, Ending::Released, time);
+            }
+            Apply::Grant(Granted { token, ttl, fence, mode, ephemeral, meta }) => {
+                self.counter.raise(fence);
+                let lease = Lease::begin(time.now, ttl);
+                let client = ClientId::UNKNOWN;
+                let grant = Grant { token, fence, lease, client, ephemeral, meta };
+                let in_the_way = match host.find(key) {
+                    Found::Free => false,
+                    Found::Held(Held::Many(crowd)) => crowd.mode() != mode,
+                    _ => true,
+                };
+                if in_the_way {
+                    host.remove(key);
+                }
+                store(host, key, mode, grant);
+                host.tell(key, Effect::Granted { mode, grant, waited: None });
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! RELEASE, EXTEND, CHECK and BREAK.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::Node;
+use super::acquire::renew;
+use crate::command::Refusal;
+use crate::command::extend::Extend;
+use crate::host::{Answer, Effect, Ending, Host};
+use crate::lock::{Found, Grant, Held, Renewal};
+use crate::words::{Fence, Key, Lease, Time};
+
+impl Node {
+    /// Gives the lock back and hands it over. A token that waits leaves the queue instead.
+    ///
+    /// # Errors
+    /// When the key holds something else.
+    pub fn release<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        token: &[u8],
+        time: Time,
+    ) -> Result<bool, Refusal<'a>> {
+        self.end_over(host, key, time, usize::MAX);
+        let released = match host.find(key) {
+            Found::WrongType => return Err(Refusal::WrongType),
+            Found::Foreign { value, .. } => {
+                let ours = value == token;
+                if ours {
+                    host.remove_foreign(key);
+                }
+                ours
+            }
+            _ => self.end(host, key, token, Ending::Released, time),
+        };
+        if !released && let Some(waiter) = self.leave(key, token) {
+            host.answer(waiter.id, Answer::Denied);
+        }
+        self.serve(host, key, time);
+        Ok(released)
+    }
+
+    /// Lets the token's lease end `ttl` from now, if it holds.
+    ///
+    /// # Errors
+    /// When the key holds something else, or the fence is too far ahead.
+    pub fn extend<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Extend<'a>,
+        time: Time,
+    ) -> Result<bool, Refusal<'a>> {
+        self.check_proposal(ask.fence, time)?;
+        self.touch(host, key, time);
+        let found = host.find(key);
+        match found {
+            Found::WrongType => return Err(Refusal::WrongType),
+            Found::Foreign { value, .. } => {
+                let ours = value == ask.token && ask.fence.is_none();
+                if ours {
+                    host.expire_foreign(key, ask.ttl);
+                    self.watch_foreign(key, ask.ttl, time);
+                }
+                return Ok(ours);
+            }
+            _ => {}
+        }
+        let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) else {
+            return Ok(false);
+        };
+        if ask.fence.is_some_and(|fence| grant.fence > fence) {
+            return Ok(false);
+        }
+        let fence = ask.fence.unwrap_or(grant.fence);
+        let lease = grant.lease.renewed(time.now, ask.ttl);
+        self.counter.raise(fence);
+        renew(host, key, mode, ask.token, Renewal { lease, fence, asker: None });
+        let Extend { token, ttl, fence } = *ask;
+        host.tell(key, Effect::Extended { token, ttl, fence });
+        Ok(true)
+    }
+
+    /// The fence of the token, if it holds now. Changes nothing.
+    ///
+    /// # Errors
+    /// When the key holds something else.
+    pub fn check<'a, H: Host>(
+        &self,
+        host: &mut H,
+        key: Key<'_>,
+        token: &[u8],
+        time: Time,
+    ) -> Result<Option<Fence>, Refusal<'a>> {
+        let found = host.find(key);
+        if matches!(found, Found::WrongType) {
+            return Err(Refusal::WrongType);
+        }
+        let holds = |grant: &Grant<'_>| !grant.lease.end.is_over(time.now);
+        Ok(found.grant(token).filter(holds).map(|grant| grant.fence))
+    }
+
+    /// Ends every lease on the key, or the token's, and hands over. How many ended.
+    ///
+    /// # Errors
+    /// When the key holds something else.
+    pub fn break_lock<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        token: Option<&[u8]>,
+        time: Time,
+    ) -> Result<usize, Refusal<'a>> {
+        self.end_over(host, key, time, usize::MAX);
+        let found = host.find(key);
+        if matches!(found, Found::WrongType) {
+            return Err(Refusal::WrongType);
+        }
+        let tokens: Vec<Box<[u8]>> = match (token, found) {
+            (Some(token), _) => [token.into()].into(),
+            (None, Found::Held(Held::One(grant))) => [grant.token.into()].into(),
+            (None, Found::Held(Held::Many(crowd))) => {
+                crowd.grants().map(|grant| grant.token.into()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let broken = |token: &Box<[u8]>| self.end(host, key, token, Ending::Broken, time);
+        let count = tokens.iter().map(broken).filter(|ended| *ended).count();
+        self.serve(host, key, time);
+        Ok(count)
+    }
+
+    /// The token's grant ends, if it holds.
+    pub(super) fn end<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        token: &[u8],
+        why: Ending,
+        time: Time,
+    ) -> bool {
+        let lease = match host.find(key) {
+            Found::Held(Held::One(grant)) if grant.token == token => {
+                let Grant { client, ephemeral, lease, .. } = grant;
+                self.unmark_ephemeral(key, token, client, ephemeral);
+                host.remove(key);
+                lease
+            }
+            Found::Held(Held::Many(crowd)) => {
+                let Some(holder) = crowd.remove(token) else { return false };
+                let empty = crowd.is_empty();
+                let Grant { client, ephemeral, lease, .. } = holder.grant();
+                self.unmark_ephemeral(key, token, client, ephemeral);
+                settle(host, key, empty);
+                lease
+            }
+            _ => return false,
+        };
+        host.tell(key, ended(token, why, lease, time));
+        true
+    }
+
+    /// Ends the leases on the key that are over, at most so many. How many ended.
+    pub(super) fn end_over<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        time: Time,
+        most: usize,
+    ) -> usize {
+        if self.following {
+            return 0;
+        }
+        let mut count = 0;
+        while count < most {
+            let token: Box<[u8]> = match host.find(key) {
+                Found::Held(Held::One(grant)) if grant.lease.end.is_over(time.now) => {
+                    grant.token.into()
+                }
+                Found::Held(Held::Many(crowd)) => match crowd.first_over(time.now) {
+                    Some(holder) => holder.grant().token.into(),
+                    None => break,
+                },
+                _ => break,
+            };
+            self.end(host, key, &token, Ending::Expired, time);
+            count += 1;
+        }
+        count
+    }
+}
+
+/// A crowd has lost a member: an empty one is no lock.
+fn settle<H: Host>(host: &mut H, key: Key<'_>, empty: bool) {
+    if empty {
+        host.remove(key);
+    } else {
+        host.changed(key);
+    }
+}
+
+fn ended(token: &[u8], why: Ending, lease: Lease, time: Time) -> Effect<'_> {
+    Effect::Ended { token, why, held: time.now.since(lease.since) }
+}

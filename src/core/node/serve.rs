@@ -1,0 +1,171 @@
+//! Hand-over: who gets a lock that has become free, and waiters that leave before.
+
+use super::{Node, Pending, Place};
+use crate::host::{Answer, Host};
+use crate::lock::{Found, Grant};
+use crate::queue::{Queue, Waiter};
+use crate::words::{ClientId, Deadline, Key, Lease, Millis, Time, WaiterId};
+
+impl Node {
+    /// Grants the lock to its first waiters, as many as it admits. The grants are made here and
+    /// now; the answers only report them, so nobody can slip in between.
+    pub(super) fn serve<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
+        while let Some(first) = self.queue(key).and_then(Queue::first) {
+            let mode = first.mode;
+            let found = host.find(key);
+            if let Found::Foreign { left, .. } = found {
+                if let Some(left) = left {
+                    self.watch_foreign(key, left, time);
+                }
+                return;
+            }
+            if matches!(found, Found::WrongType) {
+                self.dismiss(host, key, Answer::Removed);
+                return;
+            }
+            if !found.admits(mode) {
+                return;
+            }
+            self.serve_first(host, key, time);
+        }
+    }
+
+    fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
+        let Some(waiter) = self.pop(key) else { return };
+        let Some(fence) = self.counter.next(time.unix, waiter.proposal) else {
+            host.answer(waiter.id, Answer::Exhausted);
+            return;
+        };
+        let grant = Grant {
+            token: &waiter.token,
+            fence,
+            lease: Lease::begin(time.now, waiter.ttl),
+            client: waiter.client,
+            ephemeral: waiter.ephemeral,
+            meta: &waiter.meta,
+        };
+        let waited = Some(time.now.since(waiter.since));
+        self.grant(host, key, waiter.mode, grant, waited);
+        self.granted.insert(waiter.id, Place::of(key, &waiter.token, waiter.client));
+        host.answer(waiter.id, Answer::Granted(fence));
+    }
+
+    /// A waiter has got its answer: its grant is its own business from now on.
+    pub fn delivered(&mut self, id: WaiterId) {
+        self.granted.remove(&id);
+    }
+
+    /// A waiter is gone, whatever it was doing. A queued one leaves; a grant it was never told
+    /// of is taken back, as soon as that can be written.
+    pub fn gone(&mut self, id: WaiterId) {
+        if let Some(place) = self.granted.remove(&id) {
+            self.pending.push_back(Pending::End(place, crate::host::Ending::Undelivered));
+        } else if let Some(place) = self.waiting.get(&id).cloned() {
+            self.leave_later(&place);
+        }
+    }
+
+    /// Everybody who waits at the key gets the same answer, and nothing else.
+    pub(super) fn dismiss<H: Host>(&mut self, host: &mut H, key: Key<'_>, answer: Answer) {
+        while let Some(waiter) = self.pop(key) {
+            host.answer(waiter.id, answer);
+        }
+    }
+
+    /// The waiter with this token leaves. If it was the first, the next may be grantable, and
+    /// the caller sees to it.
+    pub(super) fn leave(&mut self, key: Key<'_>, token: &[u8]) -> Option<Waiter> {
+        let waiter = self.change_queue(key, |queue| queue.leave(token))?;
+        self.unlist(&waiter);
+        Some(waiter)
+    }
+
+    /// A waiter leaves where nothing may be granted: if it was the first, the next is looked at
+    /// later.
+    pub(super) fn leave_later(&mut self, place: &Place) -> Option<Waiter> {
+        let key = place.key.as_key();
+        let first = self.queue(key).and_then(Queue::first).map(|first| first.id);
+        let waiter = self.leave(key, &place.token)?;
+        if first == Some(waiter.id) {
+            self.pending.push_back(Pending::Serve(place.key.clone()));
+        }
+        Some(waiter)
+    }
+
+    /// A foreign lock with waiters: its string has to be looked at again when it expires, for
+    /// the server itself may take its time to notice.
+    pub(super) fn watch_foreign(&mut self, key: Key<'_>, left: Millis, time: Time) {
+        if self.queue(key).is_some() {
+            self.foreign.insert((Deadline::after(time.now, left), key.to_owned()));
+        }
+    }
+
+    /// The waiter is in no queue any more.
+    pub(super) fn unlist(&mut self, waiter: &Waiter) {
+        self.waiting.remove(&waiter.id);
+        if let Some(end) = waiter.until {
+            self.waits.remove(&(end, waiter.id));
+        }
+    }
+
+    pub(super) fn unmark_ephemeral(
+        &mut self,
+        key: Key<'_>,
+        token: &[u8],
+        client: ClientId,
+        ephemeral: bool,
+    ) {
+        if !ephemeral || client == ClientId::UNKNOWN {
+            return;
+        }
+        if let Some(places) = self.ephemeral.get_mut(&client) {
+            places.remove(&Place::of(key, token, client));
+            if places.is_empty() {
+                self.ephemeral.remove(&client);
+            }
+        }
+    }
+
+    /// The holder asks again: its old connection no longer speaks for the grant.
+    pub(super) fn forget_ephemeral<H: Host>(&mut self, host: &mut H, key: Key<'_>, token: &[u8]) {
+        if self.ephemeral.is_empty() {
+            return;
+        }
+        let old = host.find(key).grant(token).map(|grant| (grant.client, grant.ephemeral));
+        if let Some((client, ephemeral)) = old {
+            self.unmark_ephemeral(key, token, client, ephemeral);
+        }
+    }
+
+    /// The holder asks again: what was pending against its grant is off.
+    pub(super) fn pending_spare(&mut self, key: Key<'_>, token: &[u8]) {
+        self.pending.retain(|work| match work {
+            Pending::End(place, _) => place.key.as_key() != key || *place.token != *token,
+            Pending::Serve(_) => true,
+        });
+    }
+
+    fn pop(&mut self, key: Key<'_>) -> Option<Waiter> {
+        let waiter = self.change_queue(key, Queue::pop)?;
+        self.unlist(&waiter);
+        Some(waiter)
+    }
+
+    /// Changes a queue, and forgets it once it is empty.
+    fn change_queue<T>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut Queue) -> Option<T>,
+    ) -> Option<T> {
+        let names = self.queues.get_mut(&key.db)?;
+        let queue = names.get_mut(key.name)?;
+        let result = change(queue);
+        if queue.is_empty() {
+            names.remove(key.name);
+            if names.is_empty() {
+                self.queues.remove(&key.db);
+            }
+        }
+        result
+    }
+}

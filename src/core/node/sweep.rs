@@ -1,0 +1,86 @@
+//! What time does: leases and waits that are over, and work that had to be put off.
+
+use super::{Node, Pending};
+use crate::host::{Answer, Host};
+use crate::words::{Key, Time};
+
+impl Node {
+    /// Does what is due, at most `budget` pieces of it, so that a burst of endings is spread
+    /// over several turns of the server. Whether there may be more.
+    ///
+    /// With `may_write` false only waits end: they write nothing.
+    pub fn sweep<H: Host>(
+        &mut self,
+        host: &mut H,
+        time: Time,
+        budget: usize,
+        may_write: bool,
+    ) -> bool {
+        let mut left = self.end_waits(host, time, budget);
+        if !may_write || self.following {
+            return left == 0;
+        }
+        self.look_at_foreign(time);
+        while left > 0 {
+            let Some(work) = self.pending.pop_front() else { break };
+            self.catch_up(host, work, time);
+            left -= 1;
+        }
+        while left > 0 {
+            let Some(key) = host.due(time.now) else { return false };
+            let key = key.as_key();
+            // Nothing over at a key that was due: the index lags, and looking has mended it.
+            left -= self.end_over(host, key, time, left).max(1);
+            self.serve(host, key, time);
+        }
+        true
+    }
+
+    fn end_waits<H: Host>(&mut self, host: &mut H, time: Time, budget: usize) -> usize {
+        let mut left = budget;
+        while left > 0 {
+            let Some(&(end, id)) = self.waits.first() else { break };
+            if !end.is_over(time.now) {
+                break;
+            }
+            self.waits.pop_first();
+            left -= 1;
+            let Some(place) = self.waiting.get(&id).cloned() else { continue };
+            if let Some(waiter) = self.leave_later(&place) {
+                host.answer(waiter.id, Answer::Denied);
+            }
+        }
+        left
+    }
+
+    fn look_at_foreign(&mut self, time: Time) {
+        while let Some((end, key)) = self.foreign.pop_first() {
+            if !end.is_over(time.now) {
+                self.foreign.insert((end, key));
+                break;
+            }
+            self.pending.push_back(Pending::Serve(key));
+        }
+    }
+
+    fn catch_up<H: Host>(&mut self, host: &mut H, work: Pending, time: Time) {
+        let key = match work {
+            Pending::Serve(key) => key,
+            Pending::End(place, why) => {
+                let key = place.key.as_key();
+                let client = host.find(key).grant(&place.token).map(|grant| grant.client);
+                if client == Some(place.client) {
+                    self.end(host, key, &place.token, why, time);
+                }
+                place.key
+            }
+        };
+        self.touch(host, key.as_key(), time);
+    }
+
+    /// Ends what is over at the key, and hands over.
+    pub(super) fn touch<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
+        self.end_over(host, key, time, usize::MAX);
+        self.serve(host, key, time);
+    }
+}

@@ -1,0 +1,173 @@
+//! The vocabulary: small types for things that must not be mixed up.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+/// The number of a grant. Only grows; a guarded resource rejects a smaller one than it has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(pub u64);
+
+/// A length of time in milliseconds, the unit of every length a client gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Millis(pub u64);
+
+/// A point on the host's monotonic clock, in microseconds. Means nothing on another machine or
+/// in another life of the server, so it is never stored and never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(pub u64);
+
+impl Instant {
+    /// How long ago `earlier` was, in microseconds.
+    #[must_use]
+    pub fn since(self, earlier: Instant) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// The end of a lease or of a wait: a point on the monotonic clock, in whole milliseconds,
+/// rounded up. What ends may end a fraction of a millisecond late, never early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(pub u64);
+
+impl Deadline {
+    /// The deadline `length` from `now`.
+    #[must_use]
+    pub fn after(now: Instant, length: Millis) -> Deadline {
+        Deadline(now.0.div_ceil(1000).saturating_add(length.0))
+    }
+
+    /// Whether it has passed.
+    #[must_use]
+    pub fn is_over(self, now: Instant) -> bool {
+        now.0 >= self.0.saturating_mul(1000)
+    }
+
+    /// What is left of it, rounded up: 0 only once it is over.
+    #[must_use]
+    pub fn left(self, now: Instant) -> Millis {
+        Millis(self.0.saturating_mul(1000).saturating_sub(now.0).div_ceil(1000))
+    }
+}
+
+/// For how long a grant holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The length last asked for. This, not the end, is what is stored and replicated.
+    pub ttl: Millis,
+    /// When it ends here.
+    pub end: Deadline,
+    /// When the grant began here.
+    pub since: Instant,
+}
+
+impl Lease {
+    /// A lease that begins now.
+    #[must_use]
+    pub fn begin(now: Instant, ttl: Millis) -> Lease {
+        Lease { ttl, end: Deadline::after(now, ttl), since: now }
+    }
+
+    /// The same lease, ending `ttl` from now instead.
+    #[must_use]
+    pub fn renewed(self, now: Instant, ttl: Millis) -> Lease {
+        Lease { since: self.since, ..Lease::begin(now, ttl) }
+    }
+}
+
+/// How a lock is held, or asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// One holder.
+    Exclusive,
+    /// Any number of readers.
+    Shared,
+    /// A semaphore of this many permits.
+    Limit(u16),
+}
+
+impl Mode {
+    /// The word that INSPECT shows.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Exclusive => "exclusive",
+            Mode::Shared => "shared",
+            Mode::Limit(_) => "limit",
+        }
+    }
+
+    /// The permits of a semaphore; 0 in the other modes.
+    #[must_use]
+    pub fn permits(self) -> u16 {
+        match self {
+            Mode::Limit(n) => n,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mode::Exclusive => f.write_str("exclusively"),
+            Mode::Shared => f.write_str("SHARED"),
+            Mode::Limit(n) => write!(f, "LIMIT {n}"),
+        }
+    }
+}
+
+/// A connection to this server. Local to it: never stored, never replicated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientId(pub u64);
+
+impl ClientId {
+    /// Nobody here: the grant was loaded or replicated, or made by a script.
+    pub const UNKNOWN: ClientId = ClientId(0);
+}
+
+/// One blocked request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaiterId(pub u64);
+
+/// The name of a lock: a key in a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key<'a> {
+    /// The database's number.
+    pub db: u32,
+    /// The key.
+    pub name: &'a [u8],
+}
+
+impl Key<'_> {
+    /// A copy to keep.
+    #[must_use]
+    pub fn to_owned(self) -> KeyBuf {
+        KeyBuf { db: self.db, name: self.name.into() }
+    }
+}
+
+/// A [`Key`] that owns its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyBuf {
+    /// The database's number.
+    pub db: u32,
+    /// The key.
+    pub name: Box<[u8]>,
+}
+
+impl KeyBuf {
+    /// The key, borrowed.
+    #[must_use]
+    pub fn as_key(&self) -> Key<'_> {
+        Key { db: self.db, name: &self.name }
+    }
+}
+
+/// What time it is, on both clocks. The wall clock is only ever a floor for fences.
+#[derive(Clone, Copy, Debug)]
+pub struct Time {
+    /// The monotonic clock: leases and waits.
+    pub now: Instant,
+    /// Unix time in microseconds: fences.
+    pub unix: u64,
+}
