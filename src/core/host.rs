@@ -20,6 +20,8 @@ pub trait Host {
     fn changed(&mut self, key: Key<'_>);
     /// Removes whatever is there.
     fn remove(&mut self, key: Key<'_>);
+    /// Whether the foreign lock that is there has this value.
+    fn foreign_is(&mut self, key: Key<'_>, value: &[u8]) -> bool;
     /// Removes the foreign lock that is there, and lets the replicas know: no effect of ours
     /// speaks of plain strings.
     fn remove_foreign(&mut self, key: Key<'_>);
@@ -33,6 +35,8 @@ pub trait Host {
     /// Whether the request that is being carried out may block: not inside a transaction, a
     /// script or another module's call.
     fn may_block(&mut self) -> bool;
+    /// Whether this server still serves the key: in a cluster, its slot may have moved.
+    fn serves(&mut self, key: Key<'_>) -> bool;
     /// A key with a lease that is over by now, if there is one.
     fn due(&mut self, now: Instant) -> Option<KeyBuf>;
 }

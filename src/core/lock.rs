@@ -19,8 +19,6 @@ pub enum Found<'a> {
     Held(Held<'a>),
     /// A plain string: a lock taken with SET NX. Held by whoever knows its value.
     Foreign {
-        /// The string.
-        value: &'a [u8],
         /// What is left of its expiry, if it has one.
         left: Option<Millis>,
     },
@@ -191,8 +189,13 @@ impl Crowd {
     }
 
     /// The holders, oldest first.
-    pub fn grants(&self) -> impl Iterator<Item = Grant<'_>> {
+    pub fn grants(&self) -> impl ExactSizeIterator<Item = Grant<'_>> {
         self.holders.values().map(Holder::grant)
+    }
+
+    /// The holders, in the order of their tokens: the same on every copy of the lock.
+    pub fn grants_by_token(&self) -> impl Iterator<Item = Grant<'_>> {
+        self.by_token.values().filter_map(|arrival| self.holders.get(arrival)).map(Holder::grant)
     }
 
     /// The holder with this token.
@@ -280,7 +283,7 @@ mod tests {
         for mode in [Mode::Exclusive, Mode::Shared, Mode::Limit(3)] {
             assert!(Found::Free.admits(mode));
             assert!(!Found::Held(Held::One(grant(b"a", 1))).admits(mode));
-            assert!(!Found::Foreign { value: b"a", left: None }.admits(mode));
+            assert!(!Found::Foreign { left: None }.admits(mode));
         }
     }
 

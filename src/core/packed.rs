@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Numbers are varints but for the fence and the end, which always need their bytes. The token is
-//! the rest.
+//! the rest. The upper four flags are the host's.
 
 use alloc::vec::Vec;
 
@@ -23,11 +23,11 @@ const HAS_SINCE: u8 = 2;
 const HAS_DB: u8 = 4;
 const HAS_META: u8 = 8;
 
-/// Appends the record of a grant at a key.
+/// Appends the record of a grant at a key, but for its flags, which it returns.
 ///
 /// The moment of the grant is kept to the millisecond, and ends must lie within the 34 years
 /// that the host's clock can count here.
-pub fn pack(key: Key<'_>, grant: &Grant<'_>, out: &mut Vec<u8>) {
+pub fn pack(key: Key<'_>, grant: &Grant<'_>, out: &mut Vec<u8>) -> u8 {
     let Lease { ttl, end, since } = grant.lease;
     let since = since.0.div_ceil(1000);
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -37,7 +37,6 @@ pub fn pack(key: Key<'_>, grant: &Grant<'_>, out: &mut Vec<u8>) {
         | flag(key.db != 0, HAS_DB)
         | flag(!grant.meta.is_empty(), HAS_META);
     out.reserve(24 + key.name.len() + grant.meta.len() + grant.token.len());
-    out.push(flags);
     put_fixed::<7>(out, grant.fence.0);
     put_fixed::<5>(out, end.0);
     put(out, ttl.0);
@@ -55,13 +54,13 @@ pub fn pack(key: Key<'_>, grant: &Grant<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(key.name);
     out.extend_from_slice(grant.meta);
     out.extend_from_slice(grant.token);
+    flags
 }
 
 /// Reads a record that [`pack`] wrote; `None` if it is none.
 #[must_use]
-pub fn unpack(record: &[u8]) -> Option<(Key<'_>, Grant<'_>)> {
+pub fn unpack(flags: u8, record: &[u8]) -> Option<(Key<'_>, Grant<'_>)> {
     let mut reader = Reader(record);
-    let flags = reader.byte()?;
     let fence = Fence(reader.fixed::<7>()?);
     let end = reader.fixed::<5>()?;
     let ttl = reader.number()?;
@@ -88,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_usual_lock_fits_in_71_bytes() {
+    fn a_usual_lock_fits_in_72_bytes() {
         let grant = Grant {
             token: &[b't'; 32],
             fence: Fence(1_790_000_000_000_000),
@@ -99,8 +98,8 @@ mod tests {
         };
         let mut out = Vec::new();
         pack(Key { db: 0, name: &[b'k'; 20] }, &grant, &mut out);
-        // One byte is the host's, for the length.
-        assert!(out.len() <= 71, "{}", out.len());
+        // The flags are one more byte, and the length, which the host keeps, is another.
+        assert!(out.len() <= 70, "{}", out.len());
     }
 
     proptest! {
@@ -120,13 +119,13 @@ mod tests {
                 token: &token, fence: Fence(fence), lease, client: ClientId(client), ephemeral, meta: &meta,
             };
             let mut out = Vec::new();
-            pack(key, &grant, &mut out);
-            prop_assert_eq!(unpack(&out), Some((key, grant)));
+            let flags = pack(key, &grant, &mut out);
+            prop_assert_eq!(unpack(flags | 0xf0, &out), Some((key, grant)));
         }
 
         #[test]
-        fn garbage_never_panics(bytes: Vec<u8>) {
-            let _ = unpack(&bytes);
+        fn garbage_never_panics(flags: u8, bytes: Vec<u8>) {
+            let _ = unpack(flags, &bytes);
         }
     }
 }

@@ -26,8 +26,8 @@ impl Node {
         self.end_over(host, key, time, usize::MAX);
         let released = match host.find(key) {
             Found::WrongType => return Err(Refusal::WrongType),
-            Found::Foreign { value, .. } => {
-                let ours = value == token;
+            Found::Foreign { .. } => {
+                let ours = host.foreign_is(key, token);
                 if ours {
                     host.remove_foreign(key);
                 }
@@ -55,11 +55,10 @@ impl Node {
     ) -> Result<bool, Refusal<'a>> {
         self.check_proposal(ask.fence, time)?;
         self.touch(host, key, time);
-        let found = host.find(key);
-        match found {
+        match host.find(key) {
             Found::WrongType => return Err(Refusal::WrongType),
-            Found::Foreign { value, .. } => {
-                let ours = value == ask.token && ask.fence.is_none();
+            Found::Foreign { .. } => {
+                let ours = ask.fence.is_none() && host.foreign_is(key, ask.token);
                 if ours {
                     host.expire_foreign(key, ask.ttl);
                     self.watch_foreign(key, ask.ttl, time);
@@ -68,6 +67,7 @@ impl Node {
             }
             _ => {}
         }
+        let found = host.find(key);
         let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) else {
             return Ok(false);
         };

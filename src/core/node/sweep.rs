@@ -64,6 +64,15 @@ impl Node {
     }
 
     fn catch_up<H: Host>(&mut self, host: &mut H, work: Pending, time: Time) {
+        let at = match &work {
+            Pending::Serve(key) => key.as_key(),
+            Pending::End(place, _) => place.key.as_key(),
+        };
+        if !host.serves(at) {
+            // The lock has moved to another node, and so must those who wait for it.
+            self.dismiss(host, at, Answer::Removed);
+            return;
+        }
         let key = match work {
             Pending::Serve(key) => key,
             Pending::End(place, why) => {
