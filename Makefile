@@ -1,0 +1,29 @@
+# Every command a developer needs. `make` alone lists them.
+
+CARGO ?= cargo
+TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
+
+.PHONY: help setup build run test check bench-node
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup: ## install what is missing: system packages, and the four servers in .servers/
+	@scripts/setup.sh
+
+build: setup ## build the module: target/release/libdlock.so
+	$(CARGO) build --release -p dlock-module
+
+run: build ## start a server with the module in the foreground (SERVER=valkey-9.1, PORT=7000)
+	@CARGO_TARGET_DIR="$(TARGET)" scripts/run.sh
+
+test: build ## run all tests, end to end on every server (ARGS='acquire::' picks some)
+	$(CARGO) test --workspace --exclude dlock-module -- $(ARGS)
+
+check: setup ## formatting, clippy with warnings as errors, house style
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test -q -p dlock-tests --test tidy
+
+bench-node: build ## measure the module against what one would do without it
+	$(CARGO) run --release -p dlock-tests --bin bench-node
