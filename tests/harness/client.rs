@@ -1,0 +1,158 @@
+//! A blocking connection. Requests and answers are apart, so that a client can wait for a lock while
+//! the test goes on: [`Client::send`] it, and [`Client::recv`] the grant later.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use crate::value::Value;
+use crate::wait::PATIENCE;
+
+/// One connection to one server.
+pub struct Client {
+    reader: BufReader<TcpStream>,
+    port: u16,
+}
+
+impl Client {
+    /// Connects to a port of this machine.
+    pub fn connect(port: u16) -> io::Result<Client> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Client { reader: BufReader::new(stream), port })
+    }
+
+    /// Changes to RESP3.
+    pub fn resp3(mut self) -> Client {
+        let hello = self.run("HELLO 3");
+        assert!(!hello.is_error(), "HELLO 3 was answered {hello:?}");
+        self
+    }
+
+    /// Sends a request, given as words between spaces, and reads its answer.
+    #[track_caller]
+    pub fn run(&mut self, words: &str) -> Value {
+        self.send(words);
+        self.recv()
+    }
+
+    /// Sends a request of any bytes and reads its answer.
+    #[track_caller]
+    pub fn run_args<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Value {
+        self.send_args(args);
+        self.recv()
+    }
+
+    /// Sends a request, given as words between spaces, and does not wait for an answer.
+    #[track_caller]
+    pub fn send(&mut self, words: &str) {
+        let args: Vec<&str> = words.split_whitespace().collect();
+        self.send_args(&args);
+    }
+
+    /// Sends a request of any bytes and does not wait for an answer.
+    #[track_caller]
+    pub fn send_args<A: AsRef<[u8]>>(&mut self, args: &[A]) {
+        let mut request = format!("*{}\r\n", args.len()).into_bytes();
+        for arg in args {
+            let arg = arg.as_ref();
+            request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+            request.extend_from_slice(arg);
+            request.extend_from_slice(b"\r\n");
+        }
+        self.send_raw(&request);
+    }
+
+    /// Sends bytes as they are.
+    #[track_caller]
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        let port = self.port;
+        let sent = self.reader.get_mut().write_all(bytes);
+        sent.unwrap_or_else(|error| panic!("cannot send to port {port}: {error}"));
+    }
+
+    /// Reads the next answer.
+    #[track_caller]
+    pub fn recv(&mut self) -> Value {
+        let port = self.port;
+        self.try_recv().unwrap_or_else(|error| panic!("no answer from port {port}: {error}"))
+    }
+
+    /// Reads the next answer, or says how the connection failed.
+    pub fn try_recv(&mut self) -> io::Result<Value> {
+        Value::read(&mut self.reader)
+    }
+
+    /// Reads the next answer if it begins within this time.
+    #[track_caller]
+    pub fn recv_within(&mut self, limit: Duration) -> Option<Value> {
+        let begun = self.begins_within(limit);
+        begun.then(|| self.recv())
+    }
+
+    /// Reads so many bytes of answers, as they came.
+    #[track_caller]
+    pub fn recv_raw(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        let read = self.reader.read_exact(&mut bytes);
+        read.unwrap_or_else(|error| panic!("no answer from port {}: {error}", self.port));
+        bytes
+    }
+
+    /// Whether an answer is here already. It says something only after an answer to another client
+    /// that the server gave later.
+    #[track_caller]
+    pub fn has_answer(&mut self) -> bool {
+        self.begins_within(Duration::from_millis(1))
+    }
+
+    /// Whether the server has ended the connection, or does so soon.
+    pub fn is_closed_by_server(&mut self) -> bool {
+        match self.reader.fill_buf() {
+            Ok(bytes) => bytes.is_empty(),
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// The server's number for this connection.
+    #[track_caller]
+    pub fn id(&mut self) -> i64 {
+        self.run("CLIENT ID").int()
+    }
+
+    /// Asserts that requests and answers are still in step, after something that may have left too
+    /// many or too few bytes behind.
+    #[track_caller]
+    pub fn assert_in_step(&mut self) {
+        let words = "in step?";
+        let echo = self.run_args(&["ECHO", words]);
+        assert_eq!(echo, Value::Bulk(words.into()), "the answers are off");
+    }
+
+    /// Ends the connection at once.
+    pub fn close(self) {
+        let _ = self.reader.get_ref().shutdown(Shutdown::Both);
+    }
+
+    #[track_caller]
+    fn begins_within(&mut self, limit: Duration) -> bool {
+        self.set_read_timeout(limit);
+        let begun = self.reader.fill_buf().map(|bytes| bytes.len());
+        self.set_read_timeout(PATIENCE);
+        match begun {
+            Ok(0) => panic!("port {} closed the connection", self.port),
+            Ok(_) => true,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                false
+            }
+            Err(error) => panic!("no answer from port {}: {error}", self.port),
+        }
+    }
+
+    fn set_read_timeout(&mut self, limit: Duration) {
+        let set = self.reader.get_mut().set_read_timeout(Some(limit));
+        set.expect("a time-out above zero can be set");
+    }
+}

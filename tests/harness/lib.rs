@@ -1,0 +1,71 @@
+//! The harness of the end-to-end tests: real servers, raw clients, and waiting without sleeping.
+//!
+//! In reading order:
+//! - [`kind`]: the four servers that every test runs against;
+//! - [`server`]: one server process, from its start in a temporary folder to its end;
+//! - [`module_file`]: the module it loads, never an old one;
+//! - [`ports`] and [`process`]: free ports, and children that end with the test;
+//! - [`wall_clock`]: a server's wall clock, moved by the test;
+//! - [`client`]: a blocking connection that can leave requests open;
+//! - [`value`]: what a server answers, in RESP2 and RESP3;
+//! - [`wait`]: waiting for something observable.
+//!
+//! A test is a function of the server's kind; [`on_every_server!`] makes four tests of it, named
+//! after the servers, so that `cargo test redis_7_0` picks all those of one:
+//!
+//! ```ignore
+//! #[apply(on_every_server)]
+//! fn a_free_lock_is_granted(kind: Kind) {
+//!     let server = Server::start(kind);
+//!     let mut client = server.client();
+//!     assert!(client.run("DLOCK.ACQUIRE job alice 1000").int() > 0);
+//! }
+//! ```
+
+pub mod client;
+pub mod kind;
+pub mod module_file;
+pub mod ports;
+pub mod process;
+pub mod server;
+pub mod value;
+pub mod wait;
+pub mod wall_clock;
+
+pub use client::Client;
+pub use kind::Kind;
+pub use macro_rules_attribute::apply;
+pub use server::{Builder, Server};
+pub use value::Value;
+pub use wait::eventually;
+
+/// Makes four tests of one function of a [`Kind`]. Use it as `#[apply(on_every_server)]`.
+#[macro_export]
+macro_rules! on_every_server {
+    ($(#[$attribute:meta])* fn $name:ident($kind:ident: Kind) $body:block) => {
+        fn $name($kind: Kind) $body
+
+        mod $name {
+            $(#[$attribute])*
+            #[test]
+            fn redis_7_0() {
+                super::$name($crate::Kind::Redis70);
+            }
+            $(#[$attribute])*
+            #[test]
+            fn redis_8_2() {
+                super::$name($crate::Kind::Redis82);
+            }
+            $(#[$attribute])*
+            #[test]
+            fn valkey_8_1() {
+                super::$name($crate::Kind::Valkey81);
+            }
+            $(#[$attribute])*
+            #[test]
+            fn valkey_9_1() {
+                super::$name($crate::Kind::Valkey91);
+            }
+        }
+    };
+}

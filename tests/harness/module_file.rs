@@ -1,0 +1,62 @@
+//! Where the module is. A test that ran against yesterday's module would prove nothing, so one that
+//! is missing or older than its sources is refused.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// The module: `release/libdlock.so` in the target folder of this build, or DLOCK_MODULE.
+pub fn path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match env::var_os("DLOCK_MODULE") {
+        Some(path) => {
+            let path = PathBuf::from(path);
+            assert!(path.is_file(), "DLOCK_MODULE: no file {}", path.display());
+            path
+        }
+        None => built_module(),
+    })
+}
+
+fn built_module() -> PathBuf {
+    let release = target_folder().join("release");
+    let module = release.join("libdlock.so");
+    assert!(module.is_file(), "{} is missing: run `make build`", module.display());
+    let built = modified(&module);
+    for source in sources(&release.join("libdlock.d")) {
+        assert!(
+            modified(&source) <= built,
+            "{} is older than {}: run `make build`",
+            module.display(),
+            source.display()
+        );
+    }
+    module
+}
+
+/// The folder that cargo marks as its own above the running test.
+fn target_folder() -> PathBuf {
+    let test = env::current_exe().expect("a test knows its own path");
+    let marked = test.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
+    marked.expect("a test runs inside cargo's target folder").to_path_buf()
+}
+
+/// What the module was made of, as cargo wrote it beside the module, in make's syntax.
+fn sources(list: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(list)
+        .unwrap_or_else(|error| panic!("{}: {error}: run `make build`", list.display()));
+    let (_, sources) =
+        text.split_once(": ").unwrap_or_else(|| panic!("{} lists no sources", list.display()));
+    sources
+        .replace("\\ ", "\0")
+        .split_whitespace()
+        .map(|path| PathBuf::from(path.replace('\0', " ")))
+        .collect()
+}
+
+fn modified(path: &Path) -> SystemTime {
+    let metadata = fs::metadata(path).and_then(|metadata| metadata.modified());
+    metadata.unwrap_or_else(|error| panic!("{}: {error}: run `make build`", path.display()))
+}

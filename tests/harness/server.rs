@@ -1,0 +1,368 @@
+//! A server process: started on a free port in a temporary folder, ended with the test.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::kind::Kind;
+use crate::value::Value;
+use crate::wait::{PATIENCE, eventually};
+use crate::{module_file, ports, process, wall_clock};
+
+/// How much of a log a failed test shows.
+const LOG_LINES: usize = 60;
+
+/// What every server here has: no files unless a test asks for them, and all that a test may need.
+const DEFAULTS: &str = r#"
+bind 127.0.0.1
+save ""
+enable-debug-command yes
+enable-module-command yes
+repl-diskless-sync-delay 0
+"#;
+
+/// A server that is still to be started.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    kind: Kind,
+    with_module: bool,
+    config: Vec<String>,
+    moves_wall_clock: bool,
+}
+
+impl Builder {
+    /// Leaves the module out.
+    pub fn without_module(mut self) -> Builder {
+        self.with_module = false;
+        self
+    }
+
+    /// Adds a line to the configuration file.
+    pub fn config(mut self, line: &str) -> Builder {
+        self.config.push(line.to_owned());
+        self
+    }
+
+    /// Keeps an append-only file, written with every command.
+    pub fn append_only(self) -> Builder {
+        self.config("appendonly yes").config("appendfsync always")
+    }
+
+    /// A replica of another server.
+    pub fn replica_of(self, primary: &Server) -> Builder {
+        self.config(&format!("replicaof 127.0.0.1 {}", primary.port()))
+    }
+
+    /// A node of a cluster, which still has no slots and knows nobody.
+    pub fn cluster(self) -> Builder {
+        self.config("cluster-enabled yes").config("cluster-node-timeout 2000")
+    }
+
+    /// Lets the test set the wall clock of this server: see [`Server::set_wall_clock`].
+    pub fn with_movable_wall_clock(mut self) -> Builder {
+        self.moves_wall_clock = true;
+        self
+    }
+
+    /// Starts it, and waits until it answers.
+    #[track_caller]
+    pub fn start(self) -> Server {
+        self.try_start().unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
+    }
+
+    /// Starts it, or gives the log of one that ended at once.
+    pub fn try_start(self) -> Result<Server, String> {
+        loop {
+            let started = Server::new(self.clone(), ports::free());
+            match started {
+                // Somebody else took the port in the meantime.
+                Err(log) if log.contains("Address already in use") => continue,
+                other => return other,
+            }
+        }
+    }
+}
+
+/// A running server, or one that the test has stopped. Dropping it kills the process.
+pub struct Server {
+    builder: Builder,
+    folder: TempDir,
+    port: u16,
+    child: Option<Child>,
+    /// The connection behind [`Server::run`].
+    own_client: Mutex<Option<Client>>,
+}
+
+impl Server {
+    /// Starts a server with the module and nothing special.
+    #[track_caller]
+    pub fn start(kind: Kind) -> Server {
+        Server::build(kind).start()
+    }
+
+    /// A server to be described further.
+    pub fn build(kind: Kind) -> Builder {
+        Builder { kind, with_module: true, config: Vec::new(), moves_wall_clock: false }
+    }
+
+    fn new(builder: Builder, port: u16) -> Result<Server, String> {
+        let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+        let mut server =
+            Server { builder, folder, port, child: None, own_client: Mutex::new(None) };
+        server.try_start_again()?;
+        Ok(server)
+    }
+
+    /// Which server this is.
+    pub fn kind(&self) -> Kind {
+        self.builder.kind
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its working folder, which outlives a restart.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A new connection.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        Client::connect(self.port)
+            .unwrap_or_else(|error| panic!("cannot connect to port {}: {error}", self.port))
+    }
+
+    /// Runs a command on a connection of the server's own, away from those of the test.
+    #[track_caller]
+    pub fn run(&self, words: &str) -> Value {
+        let mut kept = self.own_client.lock().unwrap_or_else(|e| e.into_inner());
+        kept.get_or_insert_with(|| self.client()).run(words)
+    }
+
+    /// The fields of a section of INFO.
+    #[track_caller]
+    pub fn info(&self, section: &str) -> BTreeMap<String, String> {
+        let text = self.run(&format!("INFO {section}")).text();
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// One number of a section of INFO.
+    #[track_caller]
+    pub fn info_number(&self, section: &str, field: &str) -> i64 {
+        let fields = self.info(section);
+        let value = fields.get(field).and_then(|value| value.parse().ok());
+        value.unwrap_or_else(|| panic!("no number {field} in INFO {section}: {fields:?}"))
+    }
+
+    /// Waits until so many clients are blocked.
+    #[track_caller]
+    pub fn until_blocked(&self, clients: i64) {
+        eventually(&format!("{clients} blocked clients"), || {
+            self.info_number("clients", "blocked_clients") == clients
+        });
+    }
+
+    /// Everything it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// Adds a line to the configuration file, for the next start.
+    pub fn add_config(&mut self, line: &str) {
+        self.builder.config.push(line.to_owned());
+    }
+
+    /// Sets the wall clock of the server to so many seconds from the real one.
+    pub fn set_wall_clock(&self, seconds: i64) {
+        assert!(self.builder.moves_wall_clock, "with_movable_wall_clock");
+        wall_clock::set(&self.wall_clock_file(), seconds);
+    }
+
+    /// Asks it to end, and waits until it has.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        self.end(Signal::SIGTERM);
+    }
+
+    /// Kills it, as a crash would.
+    #[track_caller]
+    pub fn kill(&mut self) {
+        self.end(Signal::SIGKILL);
+    }
+
+    /// Stops it in the middle of whatever it does, as a suspended machine would.
+    pub fn pause(&self) {
+        process::signal(self.running(), Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        process::signal(self.running(), Signal::SIGCONT);
+    }
+
+    /// Stops it and starts it again, on the same port and folder.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        self.stop();
+        self.start_again();
+    }
+
+    /// Starts it again after it was stopped or killed, on the same port and folder.
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        self.try_start_again()
+            .unwrap_or_else(|log| panic!("the server did not start again:\n{log}"));
+    }
+
+    /// Starts it again, or gives the log of one that ended at once.
+    pub fn try_start_again(&mut self) -> Result<(), String> {
+        assert!(self.child.is_none(), "it runs already");
+        let child = process::spawn(self.command()).expect("a server can be started");
+        self.child = Some(child);
+        self.wait_until_it_answers()
+    }
+
+    /// Waits until the process has ended by itself, and says whether it did so with success.
+    #[track_caller]
+    pub fn wait_for_end(&mut self) -> bool {
+        self.drop_own_client();
+        let mut child = self.child.take().expect("it runs");
+        let mut status = None;
+        eventually("the server ends", || {
+            status = child.try_wait().expect("a child can be asked");
+            status.is_some()
+        });
+        status.is_some_and(|status| status.success())
+    }
+
+    fn command(&self) -> Command {
+        fs::write(self.config_file(), self.config_text()).expect("the folder can be written");
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_file())
+            .expect("the folder can be written");
+
+        let mut command = Command::new(self.builder.kind.executable());
+        command
+            .arg(self.config_file())
+            .current_dir(self.folder())
+            .stdin(Stdio::null())
+            .stderr(log.try_clone().expect("a file can be shared"))
+            .stdout(log);
+        if self.builder.moves_wall_clock {
+            wall_clock::attach(&mut command, &self.wall_clock_file());
+        }
+        command
+    }
+
+    fn config_text(&self) -> String {
+        let builder = &self.builder;
+        let folder = self.folder().display();
+        let mut lines = vec![DEFAULTS.to_owned(), format!("port {}", self.port)];
+        lines.push(format!("dir {folder}"));
+        if builder.with_module {
+            lines.push(format!("loadmodule {}", module_file::path().display()));
+        }
+        lines.extend(builder.config.iter().cloned());
+        lines.join("\n") + "\n"
+    }
+
+    fn wait_until_it_answers(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let child = self.child.as_mut().expect("it was just started");
+            if child.try_wait().expect("a child can be asked").is_some() {
+                self.child = None;
+                return Err(self.log());
+            }
+            if self.answers() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(format!("no answer in {PATIENCE:?}\n{}", self.log()));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Whether it is this process that answers at the port, and has loaded its data.
+    fn answers(&self) -> bool {
+        let Ok(mut client) = Client::connect(self.port) else {
+            return false;
+        };
+        client.send("INFO server");
+        let Ok(Value::Bulk(info)) = client.try_recv() else {
+            return false;
+        };
+        let own = format!("process_id:{}\r\n", self.running().id());
+        String::from_utf8_lossy(&info).contains(&own)
+            && client.run("PING") == Value::Simple("PONG".into())
+    }
+
+    #[track_caller]
+    fn end(&mut self, signal: Signal) {
+        process::signal(self.running(), signal);
+        self.wait_for_end();
+    }
+
+    #[track_caller]
+    fn running(&self) -> &Child {
+        self.child.as_ref().expect("it runs")
+    }
+
+    fn drop_own_client(&self) {
+        *self.own_client.lock().unwrap_or_else(|e| e.into_inner()) = None;
+    }
+
+    fn config_file(&self) -> PathBuf {
+        self.folder().join("server.conf")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder().join("server.log")
+    }
+
+    fn wall_clock_file(&self) -> PathBuf {
+        self.folder().join("wall-clock")
+    }
+}
+
+impl Server {
+    fn show_log_of_a_failed_test(&self) {
+        if thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(LOG_LINES)..];
+            eprintln!("--- {:?}, port {}:", self.kind(), self.port);
+            eprintln!("{}\n---", tail.join("\n"));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else {
+            return self.show_log_of_a_failed_test();
+        };
+        let ended_by_itself = matches!(child.try_wait(), Ok(Some(_)));
+        let _ = child.kill();
+        let _ = child.wait();
+        self.show_log_of_a_failed_test();
+        if ended_by_itself && !thread::panicking() {
+            panic!("the server ended by itself:\n{}", self.log());
+        }
+    }
+}
