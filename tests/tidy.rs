@@ -1,1 +1,216 @@
-//! tidy
+//! House style, as far as a machine can judge it. Each rule is a test that lists what breaks it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file that needs more is about two things.
+const MAX_LINES: usize = 400;
+
+#[test]
+fn unsafe_code_stays_in_one_folder() {
+    let files = files(&["src"], &["rs"]);
+    let outside = files.iter().filter(|file| !file.is_in("src/module/ffi"));
+    refuse(
+        outside
+            .flat_map(|file| file.code().filter(|line| line.words().any(|word| word == "unsafe"))),
+    );
+}
+
+#[test]
+fn input_cannot_panic_the_server() {
+    let panics = [
+        ".unwrap()",
+        ".expect(",
+        ".unwrap_err()",
+        "panic!",
+        "unreachable!",
+        "unimplemented!",
+        "todo!",
+    ];
+    let files = files(&["src/core", "src/module"], &["rs"]);
+    let shipped = files.iter().filter(|file| !file.is_test());
+    refuse(shipped.flat_map(|file| {
+        file.shipped_code().filter(|line| panics.iter().any(|panic| line.text.contains(panic)))
+    }));
+}
+
+#[test]
+fn files_are_short() {
+    let files = files(&["src"], &["rs"]);
+    refuse(files.iter().filter_map(|file| {
+        let lines = file.text.lines().count();
+        (lines > MAX_LINES).then(|| file.line(lines, "lines, the limit is 400"))
+    }));
+}
+
+#[test]
+fn files_open_with_what_they_are() {
+    let files = files(&["src", "tests"], &["rs"]);
+    refuse(
+        files
+            .iter()
+            .filter(|file| !file.text.starts_with("//!"))
+            .map(|file| file.line(1, "the file does not open with a //! comment")),
+    );
+}
+
+#[test]
+fn lines_hold_no_tabs_and_end_in_no_spaces() {
+    refuse(all_text().iter().flat_map(|file| {
+        let makefile = file.path.ends_with("Makefile");
+        file.lines().filter(move |line| line.text.ends_with([' ', '\t']) || has_tab(line, makefile))
+    }));
+}
+
+/// In a Makefile a tab is syntax at the beginning of a line.
+fn has_tab(line: &Line, makefile: bool) -> bool {
+    let text = if makefile { line.text.trim_start_matches('\t') } else { line.text };
+    text.contains('\t')
+}
+
+#[test]
+fn no_test_is_skipped() {
+    let ignore = concat!("#[", "ignore");
+    let files = files(&["src", "tests"], &["rs"]);
+    refuse(containing(&files, &[ignore]));
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME")];
+    refuse(containing(&all_text(), &marks));
+}
+
+#[test]
+fn nothing_names_the_machine_it_was_made_on() {
+    let folders =
+        [concat!("/wo", "rk/"), concat!("/tm", "p/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
+    refuse(containing(&all_text(), &folders));
+}
+
+// --- reading the tree --------------------------------------------------------------------------
+
+struct File {
+    /// From the top of the tree.
+    path: PathBuf,
+    text: String,
+}
+
+struct Line<'a> {
+    path: &'a Path,
+    number: usize,
+    text: &'a str,
+}
+
+impl File {
+    fn is_in(&self, folder: &str) -> bool {
+        self.path.starts_with(folder)
+    }
+
+    /// A file of tests: `tests.rs`, or in a folder `tests`.
+    fn is_test(&self) -> bool {
+        let named = |part: &str| part == "tests" || part == "tests.rs";
+        self.path.iter().filter_map(|part| part.to_str()).any(named)
+    }
+
+    fn line<'a>(&'a self, number: usize, text: &'a str) -> Line<'a> {
+        let path = &self.path;
+        Line { path, number, text }
+    }
+
+    fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        let numbered = self.text.lines().enumerate();
+        numbered.map(|(index, text)| self.line(index + 1, text))
+    }
+
+    /// Lines without their comments.
+    fn code(&self) -> impl Iterator<Item = Line<'_>> {
+        self.lines()
+            .map(|line| Line { text: line.text.split("//").next().unwrap_or_default(), ..line })
+    }
+
+    /// Code without the items under `#[cfg(test)]`. What rustfmt has formatted ends an item at the
+    /// first line that is indented like its beginning and closes it.
+    fn shipped_code(&self) -> impl Iterator<Item = Line<'_>> {
+        let mut test_item: Option<usize> = None;
+        self.code().filter(move |line| {
+            let code = line.text.trim();
+            let indent = line.text.len() - line.text.trim_start().len();
+            match test_item {
+                None if code == "#[cfg(test)]" => test_item = Some(indent),
+                None => return true,
+                Some(start) if indent == start && code.ends_with(['}', ';']) => test_item = None,
+                Some(_) => {}
+            }
+            false
+        })
+    }
+}
+
+impl<'a> Line<'a> {
+    fn words(&self) -> impl Iterator<Item = &'a str> {
+        self.text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+    }
+}
+
+fn containing<'a>(files: &'a [File], needles: &'a [&str]) -> impl Iterator<Item = Line<'a>> {
+    let lines = files.iter().flat_map(File::lines);
+    lines.filter(|line| needles.iter().any(|needle| line.text.contains(needle)))
+}
+
+/// Everything that people wrote here.
+fn all_text() -> Vec<File> {
+    let endings = ["rs", "toml", "md", "sh", "c", "Makefile", "run", "yml"];
+    let mut all = files(&["src", "tests", "scripts", ".ci"], &endings);
+    let top = ["Cargo.toml", "Makefile", "README.md", "CHANGELOG.md"];
+    all.extend(top.into_iter().filter_map(|name| read(Path::new(name))));
+    all
+}
+
+fn files(folders: &[&str], endings: &[&str]) -> Vec<File> {
+    let mut found = Vec::new();
+    for folder in folders {
+        collect(Path::new(folder), endings, &mut found);
+    }
+    assert!(!found.is_empty(), "no files in {folders:?}");
+    found
+}
+
+fn collect(folder: &Path, endings: &[&str], found: &mut Vec<File>) {
+    let entries = fs::read_dir(top().join(folder)).unwrap_or_else(|error| {
+        panic!("cannot read {}: {error}", folder.display());
+    });
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    for name in names {
+        let path = folder.join(&name);
+        if top().join(&path).is_dir() {
+            if name != "target" {
+                collect(&path, endings, found);
+            }
+            continue;
+        }
+        let ending = path.extension().unwrap_or(&name);
+        if endings.iter().any(|known| ending == *known) {
+            found.extend(read(&path));
+        }
+    }
+}
+
+fn read(path: &Path) -> Option<File> {
+    let text = fs::read_to_string(top().join(path)).ok()?;
+    let path = path.to_path_buf();
+    Some(File { path, text })
+}
+
+fn top() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+#[track_caller]
+fn refuse<'a>(lines: impl Iterator<Item = Line<'a>>) {
+    let list: Vec<String> = lines
+        .map(|line| format!("{}:{}: {}", line.path.display(), line.number, line.text))
+        .collect();
+    assert!(list.is_empty(), "\n{}", list.join("\n"));
+}
