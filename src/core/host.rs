@@ -3,11 +3,17 @@
 use crate::lock::{Crowd, Found, Grant, Renewal};
 use crate::words::{Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId};
 
+/// Where blocked requests get their answers.
+pub trait Answers {
+    /// A blocked request is answered.
+    fn answer(&mut self, waiter: WaiterId, answer: Answer);
+}
+
 /// The server's keyspace, and its ways out. The node decides; the host carries out.
 ///
 /// The host keeps the deadline index too, because an index entry lies beside the stored lock:
 /// every `put`, `renew`, `changed` and `remove` keeps it true.
-pub trait Host {
+pub trait Host: Answers {
     /// What is at the key. Ends nothing, changes nothing.
     fn find(&mut self, key: Key<'_>) -> Found<'_>;
     /// Stores an exclusive lock where nothing is.
@@ -30,8 +36,6 @@ pub trait Host {
     /// Something has happened that replicas, listeners and statistics must learn. Called after
     /// the change is stored, in the order in which things happen.
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>);
-    /// A blocked request is answered.
-    fn answer(&mut self, waiter: WaiterId, answer: Answer);
     /// Whether the request that is being carried out may block: not inside a transaction, a
     /// script or another module's call.
     fn may_block(&mut self) -> bool;

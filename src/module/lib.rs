@@ -1,1 +1,26 @@
-//! x
+//! `libdlock.so`: the rules of `dlock_core`, inside Redis and Valkey.
+//!
+//! The rules decide; this crate carries out. In reading order:
+//!
+//! - [`commands`]: what a client can send, and what becomes of it.
+//! - [`host`]: the server's keyspace as the rules see it.
+//! - [`state`]: what the module keeps beside the keyspace.
+//! - [`turn`]: what is done when time has passed.
+//! - [`outside`]: what the server does to locks, and how they take it.
+//! - [`reply`]: answers with more than one line.
+//! - [`info`], [`stats`], [`settings`]: for whoever operates it.
+//! - [`ffi`]: the server's interface. All that is `unsafe` is there.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(missing_docs, reason = "nothing here can be used from outside")]
+
+mod commands;
+mod ffi;
+mod host;
+mod info;
+mod outside;
+mod reply;
+mod settings;
+mod state;
+mod stats;
+mod turn;

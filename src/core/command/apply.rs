@@ -9,7 +9,8 @@ use alloc::string::{String, ToString};
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch};
 use crate::limits::{MAX_FENCE, MAX_LIMIT, MAX_TTL_CEILING};
-use crate::words::{Fence, Millis, Mode};
+use crate::lock::Grant;
+use crate::words::{ClientId, Fence, Lease, Millis, Mode};
 
 /// How the command is documented.
 pub const DOC: Doc = Doc {
@@ -47,6 +48,15 @@ pub struct Granted<'a> {
     pub ephemeral: bool,
     /// Text for an operator.
     pub meta: &'a [u8],
+}
+
+impl<'a> Granted<'a> {
+    /// The grant as it holds where it arrives.
+    #[must_use]
+    pub fn grant(&self, lease: Lease) -> Grant<'a> {
+        let Granted { token, fence, ephemeral, meta, .. } = *self;
+        Grant { token, fence, lease, client: ClientId::UNKNOWN, ephemeral, meta }
+    }
 }
 
 /// Reads the effect and the arguments after the key.

@@ -40,6 +40,14 @@ pub struct Settings {
     pub max_waiters: u64,
 }
 
+impl Settings {
+    /// What was granted elsewhere, by whatever settings, is not refused here.
+    pub const REPLAY: Settings = Settings {
+        max_ttl: crate::limits::MAX_TTL_CEILING,
+        max_waiters: crate::limits::MAX_WAITERS_CEILING,
+    };
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {

@@ -74,6 +74,8 @@ pub enum Refusal<'a> {
     WrongType,
     /// The node has as many waiters as it may have.
     TooManyWaiters(u64),
+    /// A replica decides nothing.
+    Replica,
     /// No larger fence exists.
     Exhausted,
     /// APPLY from an ordinary client.
@@ -124,6 +126,7 @@ impl fmt::Display for Refusal<'_> {
                 f,
                 "TOOMANYWAITERS {most} requests wait on this node already (dlock.max-waiters)"
             ),
+            R::Replica => write!(f, "READONLY this node is a replica; ask its primary"),
             R::Exhausted => write!(f, "ERR this node has handed out the largest fence there is"),
             R::Internal => write!(f, "ERR DLOCK.APPLY is for replication and the AOF alone"),
             R::Malformed => write!(f, "ERR malformed DLOCK.APPLY"),

@@ -16,7 +16,7 @@ pub enum Acquired {
     Granted(Fence),
     /// It does not, and is not going to wait.
     Denied,
-    /// It waits; the answer comes through [`Host::answer`].
+    /// It waits; the answer comes through [`Answers::answer`](crate::Answers::answer).
     Waiting(WaiterId),
 }
 
@@ -79,7 +79,7 @@ impl Node {
         time: Time,
     ) -> Result<(), Refusal<'a>> {
         match fence {
-            Some(fence) if self.counter.too_far(fence, time.unix) => {
+            Some(fence) if !self.following && self.counter.too_far(fence, time.unix) => {
                 let most = self.counter.last().0.max(time.unix).saturating_add(MAX_FENCE_AHEAD);
                 Err(Refusal::TooFar { given: fence.0, most })
             }

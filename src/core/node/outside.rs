@@ -5,22 +5,27 @@ use alloc::vec::Vec;
 
 use super::acquire::store;
 use super::{Node, Pending};
-use crate::command::apply::{Apply, Granted};
-use crate::host::{Answer, Effect, Ending, Host};
-use crate::lock::{Found, Grant, Held};
+use crate::command::apply::Apply;
+use crate::host::{Answer, Answers, Effect, Ending, Host};
+use crate::lock::{Found, Held};
 use crate::words::{ClientId, Key, KeyBuf, Lease, Time};
 
 impl Node {
     /// Somebody removed the lock with a command that is not ours: its leases are over, and who
     /// waited is told. Nothing is granted from here: the same removal may be the first half of
-    /// a move to another node. Needs nothing but [`Host::answer`], so it can be called in the
-    /// middle of somebody else's command.
-    pub fn removed<H: Host>(&mut self, host: &mut H, key: Key<'_>) {
+    /// a move to another node. Only answers, so it can be called in the middle of somebody else's
+    /// command.
+    pub fn removed<A: Answers>(&mut self, host: &mut A, key: Key<'_>) {
         self.dismiss(host, key, Answer::Removed);
     }
 
+    /// A grant that was removed so: its connection has nothing to end any more.
+    pub fn lost(&mut self, key: Key<'_>, token: &[u8], client: ClientId) {
+        self.unmark_ephemeral(key, token, client, true);
+    }
+
     /// The same for all locks of a database, or of all databases.
-    pub fn flushed<H: Host>(&mut self, host: &mut H, db: Option<u32>) {
+    pub fn flushed<A: Answers>(&mut self, host: &mut A, db: Option<u32>) {
         let flushed = |key: &KeyBuf| db.is_none_or(|db| db == key.db);
         let keys: Vec<KeyBuf> = self
             .queues
@@ -54,7 +59,7 @@ impl Node {
     }
 
     /// Somebody else decides from now on: a primary, or the data that is being loaded.
-    pub fn follow<H: Host>(&mut self, host: &mut H) {
+    pub fn follow<A: Answers>(&mut self, host: &mut A) {
         self.following = true;
         let keys: Vec<KeyBuf> = self.waiting.values().map(|place| place.key.clone()).collect();
         for key in keys {
@@ -82,11 +87,10 @@ impl Node {
             Apply::End(token) => {
                 self.end(host, key, token, Ending::Released, time);
             }
-            Apply::Grant(Granted { token, ttl, fence, mode, ephemeral, meta }) => {
-                self.counter.raise(fence);
-                let lease = Lease::begin(time.now, ttl);
-                let client = ClientId::UNKNOWN;
-                let grant = Grant { token, fence, lease, client, ephemeral, meta };
+            Apply::Grant(granted) => {
+                let mode = granted.mode;
+                self.counter.raise(granted.fence);
+                let grant = granted.grant(Lease::begin(time.now, granted.ttl));
                 let in_the_way = match host.find(key) {
                     Found::Free => false,
                     Found::Held(Held::Many(crowd)) => crowd.mode() != mode,

@@ -1,7 +1,7 @@
 //! Hand-over: who gets a lock that has become free, and waiters that leave before.
 
 use super::{Node, Pending, Place};
-use crate::host::{Answer, Host};
+use crate::host::{Answer, Answers, Host};
 use crate::lock::{Found, Grant};
 use crate::queue::{Queue, Waiter};
 use crate::words::{ClientId, Deadline, Key, Lease, Millis, Time, WaiterId};
@@ -66,7 +66,7 @@ impl Node {
     }
 
     /// Everybody who waits at the key gets the same answer, and nothing else.
-    pub(super) fn dismiss<H: Host>(&mut self, host: &mut H, key: Key<'_>, answer: Answer) {
+    pub(super) fn dismiss<A: Answers>(&mut self, host: &mut A, key: Key<'_>, answer: Answer) {
         while let Some(waiter) = self.pop(key) {
             host.answer(waiter.id, answer);
         }

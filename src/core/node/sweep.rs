@@ -1,7 +1,8 @@
 //! What time does: leases and waits that are over, and work that had to be put off.
 
 use super::{Node, Pending};
-use crate::host::{Answer, Host};
+use crate::host::{Answer, Ending, Host};
+use crate::lock::Grant;
 use crate::words::{Key, Time};
 
 impl Node {
@@ -77,8 +78,10 @@ impl Node {
             Pending::Serve(key) => key,
             Pending::End(place, why) => {
                 let key = place.key.as_key();
-                let client = host.find(key).grant(&place.token).map(|grant| grant.client);
-                if client == Some(place.client) {
+                let speaks = |grant: Grant<'_>| {
+                    grant.client == place.client && (grant.ephemeral || why != Ending::Disconnected)
+                };
+                if host.find(key).grant(&place.token).is_some_and(speaks) {
                     self.end(host, key, &place.token, why, time);
                 }
                 place.key

@@ -1,0 +1,187 @@
+//! What a client can send, and what becomes of it.
+
+use dlock_core::command::{
+    Refusal, Settings, acquire, apply, r#break, check, extend, help, inspect, node, release,
+};
+use dlock_core::{Acquired, Answer, Key, Node, Time, WaiterId};
+
+use crate::ffi::command::{Call, Entry, Room, table};
+use crate::ffi::context::{Ctx, Name};
+use crate::ffi::key::Open;
+use crate::ffi::waiter::Blocked;
+use crate::host::Here;
+use crate::reply;
+use crate::state::{self, State};
+
+/// Every command and its handler.
+pub const TABLE: &[Entry] = table![
+    acquire::DOC => acquire_lock,
+    release::DOC => release_lock,
+    extend::DOC => extend_lock,
+    check::DOC => check_lock,
+    inspect::DOC => inspect_lock,
+    r#break::DOC => break_lock,
+    node::DOC => reply::node,
+    help::DOC => reply::help,
+    apply::DOC => apply_effect,
+];
+
+/// What a command comes to.
+enum Outcome {
+    Int(u64),
+    Null,
+    Waits(WaiterId),
+    /// The reply has been given.
+    Done,
+}
+
+type Result<'c> = std::result::Result<Outcome, Refusal<'c>>;
+
+fn acquire_lock(call: &Call<'_>) {
+    let client = call.ctx.client();
+    on_key(call, 1, Open::write, |node, here, key, time| {
+        let mut room = Room::default();
+        let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
+        let ask = acquire::parse(args, &node.settings)?;
+        if node.is_following() {
+            return Err(Refusal::Replica);
+        }
+        if ask.ephemeral && !call.ctx.is_connected(client) {
+            return Err(Refusal::NoConnection);
+        }
+        Ok(match node.acquire(here, key, &ask, client, time)? {
+            Acquired::Granted(fence) => Outcome::Int(fence.0),
+            Acquired::Denied => Outcome::Null,
+            Acquired::Waiting(waiter) => Outcome::Waits(waiter),
+        })
+    });
+}
+
+fn release_lock(call: &Call<'_>) {
+    on_key(call, 1, Open::write, |node, here, key, time| {
+        let mut room = Room::default();
+        let token = release::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
+        replayed(call, node)?;
+        node.release(here, key, token, time).map(|released| Outcome::Int(u64::from(released)))
+    });
+}
+
+fn extend_lock(call: &Call<'_>) {
+    on_key(call, 1, Open::write, |node, here, key, time| {
+        let mut room = Room::default();
+        let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
+        let settings = if node.is_following() { Settings::REPLAY } else { node.settings };
+        let ask = extend::parse(args, &settings)?;
+        replayed(call, node)?;
+        node.extend(here, key, &ask, time).map(|extended| Outcome::Int(u64::from(extended)))
+    });
+}
+
+fn check_lock(call: &Call<'_>) {
+    on_key(call, 1, Open::read, |node, here, key, time| {
+        let mut room = Room::default();
+        let token = check::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
+        let fence = node.check(here, key, token, time)?;
+        Ok(fence.map_or(Outcome::Null, |fence| Outcome::Int(fence.0)))
+    });
+}
+
+fn inspect_lock(call: &Call<'_>) {
+    on_key(call, 1, Open::read, |node, here, key, time| {
+        if call.len() > 2 {
+            return Err(Refusal::Arity);
+        }
+        reply::inspect(call.ctx, node, here, key, time).map(|()| Outcome::Done)
+    });
+}
+
+fn break_lock(call: &Call<'_>) {
+    on_key(call, 1, Open::write, |node, here, key, time| {
+        let mut room = Room::default();
+        let token = r#break::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
+        replayed(call, node)?;
+        node.break_lock(here, key, token, time).map(|count| Outcome::Int(count as u64))
+    });
+}
+
+fn apply_effect(call: &Call<'_>) {
+    on_key(call, 2, Open::write, |node, here, key, time| {
+        if !call.ctx.flags().is_replay() {
+            return Err(Refusal::Internal);
+        }
+        let mut room = Room::default();
+        let args = call.rest(3, &mut room).ok_or(Refusal::Arity)?;
+        let apply = apply::parse(call.arg(1).unwrap_or_default(), args)?;
+        replayed(call, node)?;
+        node.apply(here, key, &apply, time);
+        Ok(Outcome::Int(1))
+    });
+}
+
+/// Carries a command out on its key, and replies.
+fn on_key<'c>(
+    call: &Call<'c>,
+    place: usize,
+    open: fn(Ctx<'c>, u32, Name) -> Open<'c>,
+    work: impl FnOnce(&mut Node, &mut Here<'_, 'c>, Key<'c>, Time) -> Result<'c>,
+) {
+    let ctx = call.ctx;
+    let (Some(name), Some(bytes)) = (call.name(place), call.arg(place)) else {
+        return ctx.reply_wrong_arity();
+    };
+    let key = Key { db: ctx.db(), name: bytes };
+    // Opened first: if its expiry has passed, the server removes it now, and says so.
+    let open = open(ctx, key.db, name);
+    let done = state::with(|state| {
+        let time = state::time();
+        let State { node, store } = state;
+        let silent = node.is_following();
+        let mut here = Here::new(ctx, store, open, silent);
+        let outcome = work(node, &mut here, key, time);
+        drop(here);
+        match outcome {
+            Ok(Outcome::Int(n)) => ctx.reply_int(n),
+            Ok(Outcome::Null) => {
+                state.store.stats.denials += 1;
+                ctx.reply_null();
+            }
+            Ok(Outcome::Waits(waiter)) => wait(call, state, key, waiter),
+            Ok(Outcome::Done) => {}
+            Err(Refusal::Arity) => ctx.reply_wrong_arity(),
+            Err(refusal) => ctx.reply_error(&refusal.to_string()),
+        }
+        state.settle(time.now);
+    });
+    if done.is_none() {
+        // Another module listens to keyspace events, and calls back from there.
+        ctx.reply_error("ERR dlock is in the middle of another command; call it afterwards");
+    }
+}
+
+/// A replica and a server that loads its data carry out what was decided elsewhere, and pass it
+/// on as it came. Nobody else may write there.
+fn replayed<'c>(call: &Call<'_>, node: &Node) -> std::result::Result<(), Refusal<'c>> {
+    if !node.is_following() {
+        return Ok(());
+    }
+    if !call.ctx.flags().is_replay() {
+        return Err(Refusal::Replica);
+    }
+    call.ctx.replicate_verbatim();
+    Ok(())
+}
+
+/// The client waits for its answer, which may be there already.
+fn wait(call: &Call<'_>, state: &mut State, key: Key<'_>, waiter: WaiterId) {
+    if let Some(answer) = state.store.waiters.early(waiter) {
+        state.node.delivered(waiter);
+        return reply::answer(call.ctx, answer, key.name);
+    }
+    match Blocked::block(call.ctx) {
+        Some(blocked) => state.store.waiters.add(waiter, blocked, key.to_owned()),
+        None => {
+            state.node.gone(waiter);
+            reply::answer(call.ctx, Answer::Denied, key.name);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The one timer: it goes off when there is something to do.
+//!
+//! The server's timers are kept by the wall clock. So whoever is woken looks at the monotonic
+//! clock again, and the server's cron (see `outside::cron`) sets an alarm that has been missed.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use redis_module::raw;
+
+use dlock_core::Instant;
+
+use super::context::{Ctx, api};
+use crate::turn;
+
+/// The alarm.
+pub struct Alarm {
+    /// A context of the module's own: alarms are also set where the server gives none.
+    ctx: *mut raw::RedisModuleCtx,
+    set: Option<(raw::RedisModuleTimerID, Instant)>,
+}
+
+impl Alarm {
+    /// An alarm that cannot be set yet.
+    pub const fn new() -> Alarm {
+        Alarm { ctx: ptr::null_mut(), set: None }
+    }
+
+    /// The module is loaded: from now on it can be set.
+    pub fn install(&mut self, ctx: Ctx<'_>) {
+        // SAFETY: the new context lives as long as the server.
+        self.ctx = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx.raw())) };
+    }
+
+    /// Goes off at `at`, or earlier if that is how it is set already.
+    pub fn set(&mut self, now: Instant, at: Instant) {
+        if self.ctx.is_null() || self.set.is_some_and(|(_, earlier)| earlier <= at) {
+            return;
+        }
+        self.reset(now, at);
+    }
+
+    /// Goes off at `at`, whatever it was set to.
+    pub fn reset(&mut self, now: Instant, at: Instant) {
+        let delay = at.since(now).div_ceil(1000);
+        let delay = raw::mstime_t::try_from(delay).unwrap_or(raw::mstime_t::MAX);
+        // SAFETY: the context is the module's own; the callback lives as long as the server.
+        unsafe {
+            if let Some((timer, _)) = self.set.take() {
+                api!(RedisModule_StopTimer(self.ctx, timer, ptr::null_mut()));
+            }
+            let timer =
+                api!(RedisModule_CreateTimer(self.ctx, delay, Some(on_alarm), ptr::null_mut()));
+            self.set = Some((timer, at));
+        }
+    }
+
+    /// It has gone off.
+    pub fn gone_off(&mut self) {
+        self.set = None;
+    }
+}
+
+unsafe extern "C" fn on_alarm(ctx: *mut raw::RedisModuleCtx, _data: *mut c_void) {
+    // SAFETY: the context is this callback's.
+    turn::take(unsafe { Ctx::new(ctx) });
+}

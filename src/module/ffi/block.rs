@@ -1,0 +1,264 @@
+//! How a lock lies in memory, and who frees it.
+//!
+//! The server's keyspace keeps one pointer for a key. It points to a block: an exclusive lock in
+//! one piece with nothing wasted (see `dlock_core::packed`), or a crowd. A block has up to two
+//! owners: the keyspace, and the deadline index. Each lets go by itself, the last one frees. So
+//! the index can never point to freed memory, whatever way a server finds to free a value, and
+//! `free` may run in a background thread: it touches the flags, which are atomic, and then
+//! nothing or a block that nobody else knows.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use dlock_core::deadlines::Entry;
+use dlock_core::packed;
+use dlock_core::{ClientId, Crowd, Deadline, Grant, Key, KeyBuf};
+
+/// A block. Who has one must know that an owner still holds it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Block(NonNull<u8>);
+
+/// What is in a block.
+pub enum Inside<'a> {
+    /// An exclusive lock.
+    One(Key<'a>, Grant<'a>),
+    /// A shared lock or a semaphore.
+    Many(&'a mut Gathering),
+    /// A lock whose lease somebody's RENAME, MOVE or SWAPDB ended.
+    Dead,
+}
+
+/// A crowd and what the index needs to know of it.
+pub struct Gathering {
+    /// Where it is.
+    pub key: KeyBuf,
+    /// Under which deadline it is in the index.
+    pub indexed: Option<Deadline>,
+    /// How many leases it was last counted with.
+    pub counted: usize,
+    /// Who holds.
+    pub crowd: Crowd,
+}
+
+/// The first two bytes of every block. The tag is the length of a short record, or one of the
+/// two kinds that are no short record.
+#[repr(C)]
+struct Head {
+    tag: u8,
+    flags: AtomicU8,
+}
+
+#[repr(C)]
+struct Long {
+    head: Head,
+    record: Box<[u8]>,
+}
+
+#[repr(C)]
+struct Many {
+    head: Head,
+    gathering: Gathering,
+}
+
+const MANY: u8 = 0;
+/// A record is at least 16 bytes long, so 1 is free to say that it lies elsewhere.
+const LONG: u8 = 1;
+const HEAD: usize = size_of::<Head>();
+
+// The lower four flags are the record's.
+const IN_KEYSPACE: u8 = 0x10;
+const IN_INDEX: u8 = 0x20;
+const DEAD: u8 = 0x40;
+
+impl Block {
+    /// A block for the keyspace, with an exclusive lock.
+    pub fn one(key: Key<'_>, grant: &Grant<'_>, scratch: &mut Vec<u8>) -> Block {
+        scratch.clear();
+        let flags = packed::pack(key, grant, scratch) | IN_KEYSPACE;
+        let head = |tag| Head { tag, flags: AtomicU8::new(flags) };
+        match u8::try_from(scratch.len()) {
+            Ok(tag) if tag > LONG => Block::short(head(tag), scratch),
+            _ => Block::boxed(Long { head: head(LONG), record: scratch.as_slice().into() }),
+        }
+    }
+
+    /// A block for the keyspace, with a crowd.
+    pub fn many(key: Key<'_>, crowd: Crowd) -> Block {
+        let gathering = Gathering { key: key.to_owned(), indexed: None, counted: 0, crowd };
+        Block::boxed(Many {
+            head: Head { tag: MANY, flags: AtomicU8::new(IN_KEYSPACE) },
+            gathering,
+        })
+    }
+
+    /// What is in it.
+    ///
+    /// # Safety
+    /// One of the block's owners must hold it for all of `'a`, and no other `Inside` of a crowd
+    /// may be in use.
+    pub unsafe fn inside<'a>(self) -> Inside<'a> {
+        let head = self.head();
+        let flags = head.flags.load(Ordering::Relaxed);
+        if flags & DEAD != 0 {
+            return Inside::Dead;
+        }
+        let record = match head.tag {
+            MANY => {
+                // SAFETY: the tag says that `many` made it; exclusive by the caller's word.
+                return Inside::Many(unsafe { &mut self.0.cast::<Many>().as_mut().gathering });
+            }
+            // SAFETY: the tag says that `one` made it so; records never change.
+            LONG => unsafe { &*self.0.cast::<Long>().as_ref().record },
+            // SAFETY: `short` has written that many bytes behind the head; they never change.
+            len => unsafe { slice::from_raw_parts(self.0.as_ptr().add(HEAD), usize::from(len)) },
+        };
+        match packed::unpack(flags, record) {
+            Some((key, grant)) => Inside::One(key, grant),
+            None => {
+                debug_assert!(false, "a record is what `pack` wrote");
+                Inside::Dead
+            }
+        }
+    }
+
+    /// The grants in it that end with a connection.
+    ///
+    /// # Safety
+    /// As for [`Block::inside`].
+    pub unsafe fn ephemerals(self) -> Vec<(Box<[u8]>, ClientId)> {
+        let own = |grant: Grant<'_>| (grant.token.into(), grant.client);
+        // SAFETY: by the caller's word.
+        match unsafe { self.inside() } {
+            Inside::One(_, grant) if grant.ephemeral => vec![own(grant)],
+            Inside::Many(many) => many.crowd.grants().filter(|g| g.ephemeral).map(own).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Somebody moved the key by a command that ends leases.
+    pub fn kill(self) {
+        self.head().flags.fetch_or(DEAD, Ordering::Relaxed);
+    }
+
+    /// Whether the keyspace still has it.
+    pub fn is_in_keyspace(self) -> bool {
+        self.head().flags.load(Ordering::Acquire) & IN_KEYSPACE != 0
+    }
+
+    /// Whether the index has it.
+    pub fn is_in_index(self) -> bool {
+        self.head().flags.load(Ordering::Relaxed) & IN_INDEX != 0
+    }
+
+    /// The index takes a share.
+    pub fn enter_index(self) {
+        self.head().flags.fetch_or(IN_INDEX, Ordering::Relaxed);
+    }
+
+    /// The index lets go.
+    pub fn leave_index(self) {
+        self.let_go(IN_INDEX);
+    }
+
+    /// The keyspace lets go. May be called on any thread.
+    pub fn leave_keyspace(self) {
+        self.let_go(IN_KEYSPACE);
+    }
+
+    /// What the keyspace stores.
+    pub fn as_ptr(self) -> *mut std::ffi::c_void {
+        self.0.as_ptr().cast()
+    }
+
+    /// From what the keyspace stores.
+    ///
+    /// # Safety
+    /// The pointer must be from [`Block::as_ptr`], and an owner must still hold the block.
+    pub unsafe fn from_ptr(ptr: *mut std::ffi::c_void) -> Option<Block> {
+        NonNull::new(ptr.cast()).map(Block)
+    }
+
+    /// Its name in the index.
+    pub fn entry(self) -> Entry {
+        Entry(self.0.as_ptr().expose_provenance() as u64)
+    }
+
+    /// From its name in the index.
+    ///
+    /// # Safety
+    /// The entry must be from [`Block::entry`], and the index must still hold the block.
+    pub unsafe fn from_entry(entry: Entry) -> Option<Block> {
+        let address = usize::try_from(entry.0).ok()?;
+        NonNull::new(std::ptr::with_exposed_provenance_mut(address)).map(Block)
+    }
+
+    /// The bytes of heap it takes, for MEMORY USAGE.
+    ///
+    /// # Safety
+    /// As for [`Block::inside`].
+    pub unsafe fn size(self) -> usize {
+        // SAFETY: by the caller's word.
+        match unsafe { self.inside() } {
+            Inside::Many(gathering) => {
+                let text = |g: Grant<'_>| 2 * g.token.len() + g.meta.len();
+                // A holder's record, and its entries in three indexes.
+                let holders: usize = gathering.crowd.grants().map(|g| 200 + text(g)).sum();
+                size_of::<Many>() + gathering.key.name.len() + holders
+            }
+            _ => match self.head().tag {
+                // SAFETY: the tag says so; records never change.
+                LONG => size_of::<Long>() + unsafe { self.0.cast::<Long>().as_ref() }.record.len(),
+                MANY => size_of::<Many>(),
+                len => HEAD + usize::from(len),
+            },
+        }
+    }
+
+    fn short(head: Head, record: &[u8]) -> Block {
+        let Some(layout) = short_layout(record.len()) else {
+            // Not reachable: a short record has at most 255 bytes.
+            return Block::boxed(Long { head: Head { tag: LONG, ..head }, record: record.into() });
+        };
+        // SAFETY: the layout is not empty; both parts fit in it; `Head` has no alignment.
+        unsafe {
+            let Some(block) = NonNull::new(alloc(layout)) else { handle_alloc_error(layout) };
+            block.cast::<Head>().write(head);
+            block.as_ptr().add(HEAD).copy_from_nonoverlapping(record.as_ptr(), record.len());
+            Block(block)
+        }
+    }
+
+    fn boxed<T>(value: T) -> Block {
+        Block(NonNull::from(Box::leak(Box::new(value))).cast())
+    }
+
+    fn head<'a>(self) -> &'a Head {
+        // SAFETY: every block begins with one; all that ever changes in it is atomic.
+        unsafe { self.0.cast().as_ref() }
+    }
+
+    fn let_go(self, owner: u8) {
+        let before = self.head().flags.fetch_and(!owner, Ordering::AcqRel);
+        if before & (IN_KEYSPACE | IN_INDEX) != owner {
+            return;
+        }
+        // SAFETY: that was the last owner, and the tag says how the block was made.
+        unsafe {
+            match self.head().tag {
+                MANY => drop(Box::from_raw(self.0.cast::<Many>().as_ptr())),
+                LONG => drop(Box::from_raw(self.0.cast::<Long>().as_ptr())),
+                len => {
+                    if let Some(layout) = short_layout(usize::from(len)) {
+                        dealloc(self.0.as_ptr(), layout);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn short_layout(len: usize) -> Option<Layout> {
+    Layout::from_size_align(HEAD + len, 1).ok()
+}

@@ -1,0 +1,273 @@
+//! Commands: how they reach their handlers, and how the server documents them.
+
+use std::ffi::{CString, c_char, c_int};
+use std::ptr;
+use std::slice;
+
+use redis_module::raw;
+
+use dlock_core::command::doc::{Arg, Doc, Kind, Touch};
+
+use super::context::{Ctx, Name, OK, api, bytes_of, c_string};
+use crate::commands;
+
+/// A command's arguments.
+pub struct Call<'c> {
+    pub ctx: Ctx<'c>,
+    argv: &'c [*mut raw::RedisModuleString],
+}
+
+impl<'c> Call<'c> {
+    /// The argument at this place; the command's name is at 0.
+    pub fn arg(&self, at: usize) -> Option<&'c [u8]> {
+        // SAFETY: the server keeps the arguments unchanged until the command returns.
+        self.argv.get(at).map(|arg| unsafe { bytes_of(*arg) })
+    }
+
+    /// The key at this place.
+    pub fn name(&self, at: usize) -> Option<Name> {
+        // SAFETY: as above; the name is used within the command.
+        self.argv.get(at).map(|arg| unsafe { Name::borrowed(*arg) })
+    }
+
+    /// The arguments from this place on; `None` if there are more than any command takes.
+    pub fn rest<'b>(&self, from: usize, room: &'b mut Room<'c>) -> Option<&'b [&'c [u8]]> {
+        let args = self.argv.get(from..)?;
+        let room = room.get_mut(..args.len())?;
+        for (place, arg) in room.iter_mut().zip(args) {
+            // SAFETY: as above.
+            *place = unsafe { bytes_of(*arg) };
+        }
+        Some(room)
+    }
+
+    /// How many arguments there are, the name included.
+    pub fn len(&self) -> usize {
+        self.argv.len()
+    }
+}
+
+/// Where [`Call::rest`] puts the arguments: more than ACQUIRE with every option has.
+pub type Room<'c> = [&'c [u8]; 16];
+
+/// A command and what carries it out.
+pub struct Entry {
+    pub doc: &'static Doc,
+    pub run: unsafe extern "C" fn(
+        *mut raw::RedisModuleCtx,
+        *mut *mut raw::RedisModuleString,
+        c_int,
+    ) -> c_int,
+}
+
+/// Makes the table of commands: each with its documentation and its handler.
+macro_rules! table {
+    ($($doc:expr => $handler:path),* $(,)?) => {
+        &[$($crate::ffi::command::Entry {
+            doc: &$doc,
+            run: {
+                unsafe extern "C" fn run(
+                    ctx: *mut ::redis_module::raw::RedisModuleCtx,
+                    argv: *mut *mut ::redis_module::raw::RedisModuleString,
+                    argc: ::std::ffi::c_int,
+                ) -> ::std::ffi::c_int {
+                    $crate::ffi::command::enter(ctx, argv, argc, $handler)
+                }
+                run
+            },
+        }),*]
+    };
+}
+pub(crate) use table;
+
+/// What every command begins with. Called by [`table`]'s functions alone, with what the server
+/// gave them.
+pub fn enter(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+    handler: fn(&Call<'_>),
+) -> c_int {
+    let argc = usize::try_from(argc).unwrap_or(0);
+    // SAFETY: the server gives `argc` arguments, and context and arguments until the return.
+    let call = unsafe { Call { ctx: Ctx::new(ctx), argv: slice::from_raw_parts(argv, argc) } };
+    handler(&call);
+    OK
+}
+
+/// Registers all commands.
+pub(super) fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
+    // Its own category, where the server can have one (Redis 7.4).
+    // SAFETY: see `context`.
+    let category = unsafe {
+        raw::RedisModule_AddACLCategory.is_some_and(|add| add(ctx.raw(), c"dlock".as_ptr()) == OK)
+    };
+    for entry in commands::TABLE {
+        register_one(ctx, entry, category)?;
+    }
+    Ok(())
+}
+
+fn register_one(ctx: Ctx<'_>, entry: &Entry, category: bool) -> Result<(), &'static str> {
+    let doc = entry.doc;
+    let name = c_string(doc.name);
+    let flags = c_string(doc.flags);
+    let key = key_position(doc);
+    // SAFETY: see `context`; the server copies name and flags.
+    let command = unsafe {
+        let (first, last, step) = if key == 0 { (0, 0, 0) } else { (key, key, 1) };
+        let run = Some(entry.run);
+        if api!(RedisModule_CreateCommand(
+            ctx.raw(),
+            name.as_ptr(),
+            run,
+            flags.as_ptr(),
+            first,
+            last,
+            step
+        )) != OK
+        {
+            return Err("cannot register a command; is dlock loaded already?");
+        }
+        api!(RedisModule_GetCommand(ctx.raw(), name.as_ptr()))
+    };
+    if command.is_null() {
+        return Err("the server does not find a command that it has registered");
+    }
+    // Redis 7.2 and Valkey.
+    // SAFETY: as above.
+    unsafe {
+        if let Some(categorize) = raw::RedisModule_SetCommandACLCategories {
+            let own = if category { " dlock" } else { "" };
+            let acl = c_string(&format!("{}{own}", doc.acl));
+            if categorize(command, acl.as_ptr()) != OK {
+                return Err("cannot set a command's ACL categories");
+            }
+        }
+    }
+    document(command, doc, key)
+}
+
+/// Where the key is; 0: nowhere.
+fn key_position(doc: &Doc) -> c_int {
+    let at = doc.args.iter().position(|arg| matches!(arg.kind, Kind::Key));
+    at.map_or(0, |at| at as c_int + 1)
+}
+
+fn document(
+    command: *mut raw::RedisModuleCommand,
+    doc: &Doc,
+    key: c_int,
+) -> Result<(), &'static str> {
+    let mut texts = Texts::default();
+    let mut lists = Vec::new();
+    let mut args = arguments(doc.args, &mut texts, &mut lists);
+    let mut specs = key_specs(doc, key);
+    // SAFETY: all zeros are NULL: no history, no tips.
+    let mut info: raw::RedisModuleCommandInfo = unsafe { std::mem::zeroed() };
+    info.version = &VERSION.0;
+    info.summary = texts.keep(doc.summary);
+    info.complexity = texts.keep(doc.complexity);
+    info.since = texts.keep(env!("CARGO_PKG_VERSION"));
+    info.arity = doc.arity;
+    info.key_specs = specs.as_mut_ptr();
+    info.args = args.as_mut_ptr();
+    // SAFETY: every pointer is to something that lives until the return; the server copies all.
+    let set = unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) };
+    if set == OK { Ok(()) } else { Err("cannot document a command") }
+}
+
+/// C strings that live as long as this.
+#[derive(Default)]
+struct Texts(Vec<CString>);
+
+impl Texts {
+    fn keep(&mut self, text: &str) -> *const c_char {
+        let text = c_string(text);
+        // The bytes stay where they are when the vector grows.
+        let start = text.as_ptr();
+        self.0.push(text);
+        start
+    }
+}
+
+fn arguments(
+    args: &[Arg],
+    texts: &mut Texts,
+    lists: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
+) -> Vec<raw::RedisModuleCommandArg> {
+    let mut list = Vec::new();
+    for arg in args {
+        // SAFETY: all zeros are NULL and no flags.
+        let mut described: raw::RedisModuleCommandArg = unsafe { std::mem::zeroed() };
+        described.name = texts.keep(arg.name);
+        described.key_spec_index = -1;
+        described.token = arg.word.map_or(ptr::null(), |word| texts.keep(word));
+        described.flags = if arg.optional { raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int } else { 0 };
+        described.type_ = match &arg.kind {
+            Kind::Key => {
+                described.key_spec_index = 0;
+                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY
+            }
+            Kind::Text => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
+            Kind::Number => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
+            Kind::Word => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
+            Kind::OneOf(choices) => {
+                let mut choices = arguments(choices, texts, lists);
+                described.subargs = choices.as_mut_ptr();
+                lists.push(choices);
+                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF
+            }
+        };
+        list.push(described);
+    }
+    // SAFETY: all zeros end the list.
+    list.push(unsafe { std::mem::zeroed() });
+    list
+}
+
+fn key_specs(doc: &Doc, key: c_int) -> Vec<raw::RedisModuleCommandKeySpec> {
+    // SAFETY: all zeros end the list.
+    let end: raw::RedisModuleCommandKeySpec = unsafe { std::mem::zeroed() };
+    let Some(touch) = doc.key else { return vec![end] };
+    // SAFETY: all zeros are a list's end; what makes it a specification follows.
+    let mut spec: raw::RedisModuleCommandKeySpec = unsafe { std::mem::zeroed() };
+    spec.flags = u64::from(match touch {
+        Touch::Reads => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
+        Touch::Makes => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_INSERT
+        }
+        Touch::Changes => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_UPDATE
+        }
+        Touch::Removes => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_DELETE
+        }
+    });
+    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+    spec.bs.index.pos = key;
+    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+    spec.fk.range.lastkey = 0;
+    spec.fk.range.keystep = 1;
+    spec.fk.range.limit = 0;
+    vec![spec, end]
+}
+
+/// The layout of the structures above, for servers with another.
+struct Version(raw::RedisModuleCommandInfoVersion);
+
+// SAFETY: it never changes.
+unsafe impl Sync for Version {}
+
+static VERSION: Version = Version(raw::RedisModuleCommandInfoVersion {
+    version: 1,
+    sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+    sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
+    sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
+});

@@ -1,0 +1,386 @@
+//! A call from the server: its arguments, and what can be said and done in it.
+//!
+//! Unless a comment says otherwise, what makes a call into the server safe here is this: the
+//! server handed out the context for the length of one callback, [`Ctx`] lives no longer, and
+//! everything runs on its main thread.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::slice;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redis_module::raw;
+
+use dlock_core::{ClientId, Fence, Instant, Millis, Mode};
+
+/// Calls a function of the server's interface.
+macro_rules! api {
+    ($name:ident ( $($arg:expr),* $(,)? )) => {
+        match raw::$name {
+            Some(function) => function($($arg),*),
+            None => $crate::ffi::context::missing(),
+        }
+    };
+}
+pub(super) use api;
+
+/// A function of the server's interface that takes as many arguments as its format says.
+macro_rules! variadic {
+    ($name:ident) => {{
+        // SAFETY: written once, when the module was loaded, before anything else ran.
+        let function = unsafe { raw::$name };
+        match function {
+            Some(function) => function,
+            None => $crate::ffi::context::missing(),
+        }
+    }};
+}
+pub(super) use variadic;
+
+/// Not reachable: `load` has seen that every function used here is there.
+#[cold]
+pub(super) fn missing() -> ! {
+    std::process::abort()
+}
+
+/// The context of one callback.
+#[derive(Clone, Copy)]
+pub struct Ctx<'c> {
+    raw: *mut raw::RedisModuleCtx,
+    callback: PhantomData<&'c ()>,
+}
+
+/// The monotonic clock.
+pub fn now() -> Instant {
+    // SAFETY: takes nothing.
+    Instant(unsafe { api!(RedisModule_MonotonicMicroseconds()) })
+}
+
+/// Unix time in microseconds. Redis 7.0 has no function for it.
+pub fn unix_micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// What a context can be asked for.
+#[derive(Clone, Copy)]
+pub struct Flags(c_int);
+
+/// A grant as it is replicated.
+pub struct Travelling<'a> {
+    pub token: &'a [u8],
+    pub ttl: Millis,
+    pub fence: Fence,
+    pub mode: Mode,
+    pub ephemeral: bool,
+    pub meta: &'a [u8],
+}
+
+impl<'c> Ctx<'c> {
+    /// # Safety
+    /// The server must have handed it to a callback that runs for all of `'c`.
+    pub unsafe fn new(raw: *mut raw::RedisModuleCtx) -> Ctx<'c> {
+        Ctx { raw, callback: PhantomData }
+    }
+
+    pub(super) fn raw(self) -> *mut raw::RedisModuleCtx {
+        self.raw
+    }
+
+    /// The connection that sent the command.
+    pub fn client(self) -> ClientId {
+        // SAFETY: see above.
+        ClientId(unsafe { api!(RedisModule_GetClientId(self.raw)) })
+    }
+
+    /// Whether that connection is open: a script's or a module's client is none.
+    pub fn is_connected(self, client: ClientId) -> bool {
+        // SAFETY: NULL asks for nothing but the verdict.
+        unsafe { api!(RedisModule_GetClientInfoById(ptr::null_mut(), client.0)) == OK }
+    }
+
+    /// The database that the command works on.
+    pub fn db(self) -> u32 {
+        // SAFETY: see above.
+        let db = unsafe { api!(RedisModule_GetSelectedDb(self.raw)) };
+        u32::try_from(db).unwrap_or(0)
+    }
+
+    /// Selects another database, in a context of our own.
+    pub fn select(self, db: u32) {
+        // SAFETY: see above; a number that is no database changes nothing.
+        unsafe { api!(RedisModule_SelectDb(self.raw, c_int::try_from(db).unwrap_or(0))) };
+    }
+
+    /// What kind of call this is. Not cheap: asks the server for more than is needed.
+    pub fn flags(self) -> Flags {
+        // SAFETY: see above.
+        Flags(unsafe { api!(RedisModule_GetContextFlags(self.raw)) })
+    }
+
+    /// Whether a write that no command asked for must not happen now: writes are paused, for a
+    /// failover for example, and the server would stop itself if it had to propagate one.
+    pub fn avoids_traffic(self) -> bool {
+        // SAFETY: takes nothing.
+        unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
+    }
+
+    /// Whether this server serves the key. In a cluster its slot may have moved.
+    pub fn serves(self, key: &Name) -> bool {
+        let call = variadic!(RedisModule_Call);
+        // SAFETY: the format says one string object; the reply is freed.
+        unsafe {
+            let reply = call(self.raw, c"EXISTS".as_ptr(), c"s".as_ptr(), key.raw);
+            if reply.is_null() {
+                return false;
+            }
+            let is_error = api!(RedisModule_CallReplyType(reply)) == ERROR_REPLY;
+            api!(RedisModule_FreeCallReply(reply));
+            !is_error
+        }
+    }
+
+    /// Writes to the server's log.
+    pub fn log(self, level: &CStr, message: &str) {
+        let message = c_string(message);
+        // SAFETY: the format takes one C string.
+        unsafe {
+            if let Some(log) = raw::RedisModule_Log {
+                log(self.raw, level.as_ptr(), c"%s".as_ptr(), message.as_ptr());
+            }
+        }
+    }
+}
+
+/// Replies. A reply that the server refuses (the client is gone) is nobody's loss.
+impl Ctx<'_> {
+    pub fn reply_int(self, n: u64) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_ReplyWithLongLong(self.raw, signed(n))) };
+    }
+
+    pub fn reply_null(self) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_ReplyWithNull(self.raw)) };
+    }
+
+    pub fn reply_text(self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
+        // SAFETY: the server copies the bytes.
+        unsafe {
+            api!(RedisModule_ReplyWithStringBuffer(self.raw, text.as_ptr().cast(), text.len()))
+        };
+    }
+
+    pub fn reply_status(self, text: &str) {
+        let text = c_string(text);
+        // SAFETY: the server copies the string.
+        unsafe { api!(RedisModule_ReplyWithSimpleString(self.raw, text.as_ptr())) };
+    }
+
+    pub fn reply_error(self, text: &str) {
+        let text = c_string(text);
+        // SAFETY: the server copies the string.
+        unsafe { api!(RedisModule_ReplyWithError(self.raw, text.as_ptr())) };
+    }
+
+    pub fn reply_wrong_arity(self) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_WrongArity(self.raw)) };
+    }
+
+    pub fn reply_array(self, len: usize) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_ReplyWithArray(self.raw, len as c_long)) };
+    }
+
+    /// A map of so many pairs; RESP2 gets an array of twice as many elements.
+    pub fn reply_map(self, len: usize) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_ReplyWithMap(self.raw, len as c_long)) };
+    }
+}
+
+/// What replicas, the AOF, listeners and watchers learn.
+impl Ctx<'_> {
+    /// The command as it came.
+    pub fn replicate_verbatim(self) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_ReplicateVerbatim(self.raw)) };
+    }
+
+    pub fn replicate_grant(self, key: &Name, grant: &Travelling<'_>) {
+        let replicate = variadic!(RedisModule_Replicate);
+        let mode = c_string(&dlock_core::command::apply::mode_word(grant.mode));
+        // SAFETY: the arguments are what the format says: c a C string, s a string object, b a
+        // pointer and a length, l a long long. All are copied or retained.
+        unsafe {
+            replicate(
+                self.raw,
+                APPLY.as_ptr(),
+                c"csbllclb".as_ptr(),
+                c"GRANT".as_ptr(),
+                key.raw,
+                grant.token.as_ptr().cast::<c_char>(),
+                grant.token.len(),
+                signed(grant.ttl.0),
+                signed(grant.fence.0),
+                mode.as_ptr(),
+                c_longlong::from(grant.ephemeral),
+                grant.meta.as_ptr().cast::<c_char>(),
+                grant.meta.len(),
+            )
+        };
+    }
+
+    pub fn replicate_end(self, key: &Name, token: &[u8]) {
+        let replicate = variadic!(RedisModule_Replicate);
+        // SAFETY: as in `replicate_grant`.
+        unsafe {
+            replicate(
+                self.raw,
+                APPLY.as_ptr(),
+                c"csb".as_ptr(),
+                c"END".as_ptr(),
+                key.raw,
+                token.as_ptr().cast::<c_char>(),
+                token.len(),
+            )
+        };
+    }
+
+    pub fn replicate_del(self, key: &Name) {
+        let replicate = variadic!(RedisModule_Replicate);
+        // SAFETY: as in `replicate_grant`.
+        unsafe { replicate(self.raw, c"DEL".as_ptr(), c"s".as_ptr(), key.raw) };
+    }
+
+    /// The expiry of a plain string: the one thing here that goes by the wall clock, because the
+    /// server does.
+    pub fn replicate_expiry(self, key: &Name, at_unix_ms: u64) {
+        let replicate = variadic!(RedisModule_Replicate);
+        // SAFETY: as in `replicate_grant`.
+        unsafe {
+            replicate(self.raw, c"PEXPIREAT".as_ptr(), c"sl".as_ptr(), key.raw, signed(at_unix_ms))
+        };
+    }
+
+    /// A keyspace event of class `d`.
+    pub fn notify(self, event: &CStr, key: &Name) {
+        // SAFETY: see above.
+        unsafe {
+            api!(RedisModule_NotifyKeyspaceEvent(
+                self.raw,
+                raw::REDISMODULE_NOTIFY_MODULE as c_int,
+                event.as_ptr(),
+                key.raw
+            ))
+        };
+    }
+
+    /// WATCH and client tracking learn that the key has changed.
+    pub fn signal_modified(self, key: &Name) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_SignalModifiedKey(self.raw, key.raw)) };
+    }
+}
+
+impl Flags {
+    fn has(self, flag: u32) -> bool {
+        self.0 & flag as c_int != 0
+    }
+
+    /// Inside MULTI, a script or another module's call, where nothing may block.
+    pub fn denies_blocking(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING)
+    }
+
+    /// From the primary, or from the log that is being loaded.
+    pub fn is_replay(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
+            || self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
+    }
+
+    pub fn is_replica(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_SLAVE)
+    }
+
+    pub fn is_cluster(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)
+    }
+}
+
+/// A key's name as the server keeps strings.
+pub struct Name {
+    raw: *mut raw::RedisModuleString,
+    owned: bool,
+}
+
+impl Name {
+    /// # Safety
+    /// The string must live as long as the name.
+    pub unsafe fn borrowed(raw: *mut raw::RedisModuleString) -> Name {
+        Name { raw, owned: false }
+    }
+
+    pub fn new(bytes: &[u8]) -> Name {
+        // SAFETY: without a context the string is ours to free; the server copies the bytes.
+        let raw = unsafe {
+            api!(RedisModule_CreateString(ptr::null_mut(), bytes.as_ptr().cast(), bytes.len()))
+        };
+        Name { raw, owned: true }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the string lives as long as the name, and strings never change.
+        unsafe { bytes_of(self.raw) }
+    }
+
+    pub(super) fn raw(&self) -> *mut raw::RedisModuleString {
+        self.raw
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if self.owned {
+            // SAFETY: `new` made it, without a context.
+            unsafe { api!(RedisModule_FreeString(ptr::null_mut(), self.raw)) };
+        }
+    }
+}
+
+/// The bytes of a string of the server.
+///
+/// # Safety
+/// The string must live, unchanged, for all of `'a`.
+pub(super) unsafe fn bytes_of<'a>(string: *const raw::RedisModuleString) -> &'a [u8] {
+    let mut len = 0;
+    // SAFETY: by the caller's word; the server returns a pointer to `len` bytes.
+    unsafe {
+        let start = api!(RedisModule_StringPtrLen(string, &raw mut len));
+        if start.is_null() { &[] } else { slice::from_raw_parts(start.cast(), len) }
+    }
+}
+
+/// A C string; what cannot be in one is left out.
+pub(super) fn c_string(text: &str) -> CString {
+    let bytes: Vec<u8> = text.bytes().filter(|byte| *byte != 0).collect();
+    CString::new(bytes).unwrap_or_default()
+}
+
+fn signed(n: u64) -> c_longlong {
+    c_longlong::try_from(n).unwrap_or(c_longlong::MAX)
+}
+
+pub(super) const OK: c_int = 0;
+pub(super) const ERR: c_int = 1;
+const ERROR_REPLY: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
+const APPLY: &CStr = c"DLOCK.APPLY";
+
+/// Frees what the server allocated.
+pub(super) unsafe fn server_free(ptr: *mut c_void) {
+    // SAFETY: by the caller's word.
+    unsafe { api!(RedisModule_Free(ptr)) };
+}

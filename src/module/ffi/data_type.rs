@@ -1,0 +1,255 @@
+//! The callbacks of the type `dlock-key`: how a lock is stored, rewritten, freed and weighed.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_int, c_longlong, c_void};
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use redis_module::raw;
+
+use dlock_core::command::apply::{Granted, mode_word};
+use dlock_core::snapshot::{self, Unreadable};
+use dlock_core::{Crowd, Grant, Key, Lease, Mode};
+
+use super::MainThread;
+use super::block::{Block, Inside};
+use super::context::{Ctx, api, bytes_of, c_string, now, server_free, variadic};
+use crate::outside;
+
+static TYPE: AtomicPtr<raw::RedisModuleType> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether a value is being replaced or removed by this module itself.
+static OURS: MainThread<Cell<bool>> = MainThread::new(Cell::new(false));
+
+/// The type, as the server knows it.
+pub(super) fn get() -> *mut raw::RedisModuleType {
+    TYPE.load(Ordering::Relaxed)
+}
+
+/// Runs something that makes the server let a value go, at this module's own wish.
+pub(super) fn ours<R>(work: impl FnOnce() -> R) -> R {
+    OURS.with(|ours| ours.set(true));
+    let result = work();
+    OURS.with(|ours| ours.set(false));
+    result
+}
+
+/// Registers the type.
+pub(super) fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
+    // SAFETY: all zeros are NULL callbacks, which the server takes for absent ones.
+    let mut methods: raw::RedisModuleTypeMethods = unsafe { mem::zeroed() };
+    // The version of Redis 7.0: later fields are not read by it, and not needed here.
+    methods.version = 4;
+    methods.rdb_load = Some(rdb_load);
+    methods.rdb_save = Some(rdb_save);
+    methods.aof_rewrite = Some(aof_rewrite);
+    methods.mem_usage2 = Some(mem_usage);
+    methods.digest = Some(digest);
+    methods.free = Some(free);
+    methods.free_effort2 = Some(free_effort);
+    methods.unlink2 = Some(unlink);
+    // SAFETY: the server copies the methods.
+    let kind = unsafe {
+        api!(RedisModule_CreateDataType(
+            ctx.raw(),
+            c"dlock-key".as_ptr(),
+            c_int::from(snapshot::VERSION),
+            &raw mut methods
+        ))
+    };
+    TYPE.store(kind, Ordering::Relaxed);
+    if kind.is_null() { Err("cannot register the type dlock-key") } else { Ok(()) }
+}
+
+/// Reads a stored lock. NULL: the bytes are none; the server then refuses the payload or file.
+unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, _version: c_int) -> *mut c_void {
+    let mut len = 0;
+    // SAFETY: the server reads a string and hands over its buffer; with HANDLE_IO_ERRORS a short
+    // payload is reported, not fatal.
+    let (buffer, failed) = unsafe {
+        let buffer = api!(RedisModule_LoadStringBuffer(io, &raw mut len));
+        (buffer, api!(RedisModule_IsIOError(io)) != 0)
+    };
+    if buffer.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: the buffer has `len` bytes and is freed below, after the last use.
+    let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), len) };
+    let block = if failed { None } else { load(io, bytes) };
+    // SAFETY: from LoadStringBuffer, and not used any more.
+    unsafe { server_free(buffer.cast()) };
+    block.map_or(ptr::null_mut(), Block::as_ptr)
+}
+
+fn load(io: *mut raw::RedisModuleIO, bytes: &[u8]) -> Option<Block> {
+    let (mode, holders) = match snapshot::decode(bytes) {
+        Ok(lock) => lock,
+        Err(why) => {
+            let why = match why {
+                Unreadable::Version(version) => format!(
+                    "dlock: a stored lock has version {version}, which a later dlock has written"
+                ),
+                Unreadable::Damaged => "dlock: a stored lock is damaged".to_owned(),
+            };
+            let why = c_string(&why);
+            let log = variadic!(RedisModule_LogIOError);
+            // SAFETY: the format takes one C string.
+            unsafe { log(io, c"warning".as_ptr(), c"%s".as_ptr(), why.as_ptr()) };
+            return None;
+        }
+    };
+    // SAFETY: the server knows the key of whatever it loads; name and database are copied.
+    let (name, db) = unsafe {
+        let name = api!(RedisModule_GetKeyNameFromIO(io));
+        let name = if name.is_null() { &[][..] } else { bytes_of(name) };
+        (name, api!(RedisModule_GetDbIdFromIO(io)))
+    };
+    let key = Key { db: u32::try_from(db).unwrap_or(0), name };
+    let block = build(key, mode, &holders);
+    outside::loaded(key, block, holders.iter().map(|holder| holder.fence).max());
+    Some(block)
+}
+
+fn build(key: Key<'_>, mode: Mode, holders: &[Granted<'_>]) -> Block {
+    // At full length again.
+    let lease = |holder: &Granted<'_>| Lease::begin(now(), holder.ttl);
+    if let (Mode::Exclusive, [holder]) = (mode, holders) {
+        return Block::one(key, &holder.grant(lease(holder)), &mut Vec::new());
+    }
+    let mut crowd = Crowd::new(mode);
+    for holder in holders {
+        crowd.add(holder.grant(lease(holder)));
+    }
+    Block::many(key, crowd)
+}
+
+/// A lock whose lease was ended by a RENAME, say, is stored with no holders.
+unsafe extern "C" fn rdb_save(io: *mut raw::RedisModuleIO, value: *mut c_void) {
+    // SAFETY: the keyspace holds the value during the callback.
+    let bytes = unsafe {
+        match Block::from_ptr(value).map(|block| block.inside()) {
+            Some(Inside::One(_, grant)) => snapshot::encode(Mode::Exclusive, [grant].into_iter()),
+            Some(Inside::Many(many)) => snapshot::encode(many.crowd.mode(), many.crowd.grants()),
+            Some(Inside::Dead) | None => snapshot::encode(Mode::Exclusive, [].into_iter()),
+        }
+    };
+    // SAFETY: the server copies the bytes.
+    unsafe { api!(RedisModule_SaveStringBuffer(io, bytes.as_ptr().cast(), bytes.len())) };
+}
+
+unsafe extern "C" fn aof_rewrite(
+    io: *mut raw::RedisModuleIO,
+    key: *mut raw::RedisModuleString,
+    value: *mut c_void,
+) {
+    // SAFETY: the keyspace holds the value during the callback.
+    match unsafe { Block::from_ptr(value).map(|block| block.inside()) } {
+        Some(Inside::One(_, grant)) => emit(io, key, Mode::Exclusive, grant),
+        Some(Inside::Many(many)) => {
+            for grant in many.crowd.grants() {
+                emit(io, key, many.crowd.mode(), grant);
+            }
+        }
+        Some(Inside::Dead) | None => {}
+    }
+}
+
+fn emit(
+    io: *mut raw::RedisModuleIO,
+    key: *mut raw::RedisModuleString,
+    mode: Mode,
+    grant: Grant<'_>,
+) {
+    let emit = variadic!(RedisModule_EmitAOF);
+    let mode = c_string(&mode_word(mode));
+    let number = |n: u64| c_longlong::try_from(n).unwrap_or(c_longlong::MAX);
+    // SAFETY: the arguments are what the format says, as in `Ctx::replicate_grant`.
+    unsafe {
+        emit(
+            io,
+            c"DLOCK.APPLY".as_ptr(),
+            c"csbllclb".as_ptr(),
+            c"GRANT".as_ptr(),
+            key,
+            grant.token.as_ptr().cast::<c_char>(),
+            grant.token.len(),
+            number(grant.lease.ttl.0),
+            number(grant.fence.0),
+            mode.as_ptr(),
+            c_longlong::from(grant.ephemeral),
+            grant.meta.as_ptr().cast::<c_char>(),
+            grant.meta.len(),
+        );
+    }
+}
+
+unsafe extern "C" fn mem_usage(
+    _ctx: *mut raw::RedisModuleKeyOptCtx,
+    value: *const c_void,
+    _samples: usize,
+) -> usize {
+    // SAFETY: the keyspace holds the value during the callback.
+    unsafe { Block::from_ptr(value.cast_mut()).map_or(0, |block| block.size()) }
+}
+
+/// Two servers agree when their locks have the same holders, with the same fences.
+unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
+    let add = |mode: Mode, grant: Grant<'_>| {
+        let mode = mode_word(mode);
+        // SAFETY: the server reads the bytes at once.
+        unsafe {
+            for text in [mode.as_bytes(), grant.token, grant.meta] {
+                api!(RedisModule_DigestAddStringBuffer(digest, text.as_ptr().cast(), text.len()));
+            }
+            for number in [grant.fence.0, grant.lease.ttl.0] {
+                let number = c_longlong::try_from(number).unwrap_or(c_longlong::MAX);
+                api!(RedisModule_DigestAddLongLong(digest, number));
+            }
+            api!(RedisModule_DigestEndSequence(digest));
+        }
+    };
+    // SAFETY: the keyspace holds the value during the callback.
+    match unsafe { Block::from_ptr(value).map(|block| block.inside()) } {
+        Some(Inside::One(_, grant)) => add(Mode::Exclusive, grant),
+        Some(Inside::Many(many)) => {
+            many.crowd.grants_by_token().for_each(|grant| add(many.crowd.mode(), grant));
+        }
+        Some(Inside::Dead) | None => {}
+    }
+}
+
+/// The only callback that may run on another thread.
+unsafe extern "C" fn free(value: *mut c_void) {
+    // SAFETY: the server gives up the pointer that the keyspace had.
+    if let Some(block) = unsafe { Block::from_ptr(value) } {
+        block.leave_keyspace();
+    }
+}
+
+/// Large crowds are freed in the background.
+unsafe extern "C" fn free_effort(
+    _ctx: *mut raw::RedisModuleKeyOptCtx,
+    value: *const c_void,
+) -> usize {
+    // SAFETY: the keyspace holds the value during the callback.
+    match unsafe { Block::from_ptr(value.cast_mut()).map(|block| block.inside()) } {
+        Some(Inside::Many(many)) => many.crowd.len(),
+        _ => 1,
+    }
+}
+
+/// The server takes the value from its key: removed, replaced, or moved to another name.
+unsafe extern "C" fn unlink(ctx: *mut raw::RedisModuleKeyOptCtx, value: *const c_void) {
+    if OURS.with(|ours| ours.get()).unwrap_or(false) {
+        return;
+    }
+    // SAFETY: the keyspace holds the value during the callback; the context is the callback's.
+    unsafe {
+        let Some(block) = Block::from_ptr(value.cast_mut()) else { return };
+        let name = api!(RedisModule_GetKeyNameFromOptCtx(ctx));
+        let db = api!(RedisModule_GetDbIdFromOptCtx(ctx));
+        let name = if name.is_null() { &[][..] } else { bytes_of(name) };
+        outside::unlinked(Key { db: u32::try_from(db).unwrap_or(0), name }, block);
+    }
+}

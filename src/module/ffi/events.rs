@@ -1,0 +1,140 @@
+//! What the server tells: roles, loading, flushes, connections, and what happens to keys.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use redis_module::raw;
+
+use dlock_core::{ClientId, Key};
+
+use super::context::{Ctx, OK, api, bytes_of};
+use crate::outside;
+
+type Callback =
+    unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
+
+/// Subscribes to everything that matters to locks.
+pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
+    let events: [(u64, Callback); 6] = [
+        (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, on_role),
+        (raw::REDISMODULE_EVENT_LOADING, on_loading),
+        (raw::REDISMODULE_EVENT_FLUSHDB, on_flush),
+        (raw::REDISMODULE_EVENT_SWAPDB, on_swap),
+        (raw::REDISMODULE_EVENT_CLIENT_CHANGE, on_client),
+        (raw::REDISMODULE_EVENT_CRON_LOOP, on_cron),
+    ];
+    for (id, callback) in events {
+        let event = raw::RedisModuleEvent { id, dataver: 1 };
+        // SAFETY: see `context`; the callback lives as long as the server.
+        let subscribed =
+            unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.raw(), event, Some(callback))) };
+        if subscribed != OK {
+            return Err("cannot subscribe to a server event");
+        }
+    }
+    let classes = raw::REDISMODULE_NOTIFY_GENERIC
+        | raw::REDISMODULE_NOTIFY_EXPIRED
+        | raw::REDISMODULE_NOTIFY_EVICTED;
+    // SAFETY: as above.
+    let subscribed = unsafe {
+        api!(RedisModule_SubscribeToKeyspaceEvents(ctx.raw(), classes as c_int, Some(on_key)))
+    };
+    if subscribed == OK { Ok(()) } else { Err("cannot subscribe to keyspace events") }
+}
+
+unsafe extern "C" fn on_role(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    role: u64,
+    _data: *mut c_void,
+) {
+    // SAFETY: the context is this callback's; so for the callbacks below.
+    let ctx = unsafe { Ctx::new(ctx) };
+    outside::role_changed(
+        ctx,
+        role == u64::from(raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA),
+    );
+}
+
+unsafe extern "C" fn on_loading(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    step: u64,
+    _data: *mut c_void,
+) {
+    let over = step == raw::REDISMODULE_SUBEVENT_LOADING_ENDED
+        || step == raw::REDISMODULE_SUBEVENT_LOADING_FAILED;
+    // SAFETY: see `on_role`.
+    outside::loading(unsafe { Ctx::new(ctx) }, !over);
+}
+
+unsafe extern "C" fn on_flush(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    step: u64,
+    data: *mut c_void,
+) {
+    if step != raw::REDISMODULE_SUBEVENT_FLUSHDB_START {
+        return;
+    }
+    // SAFETY: see `on_role`; the data of this event is a flush info.
+    unsafe {
+        if let Some(info) = data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() {
+            outside::flushed(Ctx::new(ctx), u32::try_from(info.dbnum).ok());
+        }
+    }
+}
+
+unsafe extern "C" fn on_swap(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _step: u64,
+    data: *mut c_void,
+) {
+    // SAFETY: see `on_role`; the data of this event is a swap info.
+    unsafe {
+        if let Some(info) = data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() {
+            let db = |n: i32| u32::try_from(n).unwrap_or(0);
+            outside::swapped(Ctx::new(ctx), db(info.dbnum_first), db(info.dbnum_second));
+        }
+    }
+}
+
+unsafe extern "C" fn on_client(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    step: u64,
+    data: *mut c_void,
+) {
+    if step != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED {
+        return;
+    }
+    // SAFETY: the data of this event is a client info.
+    if let Some(info) = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() } {
+        outside::disconnected(ClientId(info.id));
+    }
+}
+
+unsafe extern "C" fn on_cron(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _step: u64,
+    _data: *mut c_void,
+) {
+    // SAFETY: see `on_role`.
+    outside::cron(unsafe { Ctx::new(ctx) });
+}
+
+unsafe extern "C" fn on_key(
+    ctx: *mut raw::RedisModuleCtx,
+    _class: c_int,
+    event: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: see `on_role`; event and key live for the length of the callback.
+    unsafe {
+        let ctx = Ctx::new(ctx);
+        let key = Key { db: ctx.db(), name: bytes_of(key) };
+        outside::key_event(CStr::from_ptr(event).to_bytes(), key);
+    }
+    OK
+}

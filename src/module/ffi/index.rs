@@ -1,0 +1,148 @@
+//! The deadlines of the blocks: which lease ends next, in the whole keyspace.
+
+use dlock_core::deadlines::Deadlines;
+use dlock_core::{ClientId, Deadline, Instant, Key, KeyBuf};
+
+use super::block::{Block, Inside};
+
+/// The index. It owns a share of every block in it.
+#[derive(Default)]
+pub struct Index {
+    deadlines: Deadlines,
+    leases: usize,
+}
+
+impl Index {
+    /// How many leases there are: the holders of all locks in it.
+    pub fn leases(&self) -> usize {
+        self.leases
+    }
+
+    /// When the first of them ends.
+    pub fn first(&self) -> Option<Deadline> {
+        self.deadlines.first().map(|(end, _)| end)
+    }
+
+    /// Takes a block in, or brings it up to date after its crowd changed.
+    pub fn refresh(&mut self, block: Block) {
+        // SAFETY: the caller has it from the keyspace; no reference outlives this function.
+        match unsafe { block.inside() } {
+            Inside::One(_, grant) => {
+                if !block.is_in_index() {
+                    block.enter_index();
+                    self.leases += 1;
+                    self.deadlines.insert(grant.lease.end, block.entry());
+                }
+            }
+            Inside::Many(gathering) => {
+                let first = gathering.crowd.first_end();
+                self.leases += gathering.crowd.len();
+                self.leases -= std::mem::replace(&mut gathering.counted, gathering.crowd.len());
+                let old = std::mem::replace(&mut gathering.indexed, first);
+                if old == first {
+                    return;
+                }
+                if let Some(old) = old {
+                    self.deadlines.remove(old, block.entry());
+                }
+                match first {
+                    Some(first) => {
+                        block.enter_index();
+                        self.deadlines.insert(first, block.entry());
+                    }
+                    None => block.leave_index(),
+                }
+            }
+            Inside::Dead => {}
+        }
+    }
+
+    /// Lets a block go.
+    pub fn remove(&mut self, block: Block) {
+        if !block.is_in_index() {
+            return;
+        }
+        // SAFETY: the index itself holds it, until the last line.
+        match unsafe { block.inside() } {
+            Inside::One(_, grant) => {
+                self.leases -= 1;
+                self.deadlines.remove(grant.lease.end, block.entry());
+            }
+            Inside::Many(gathering) => {
+                self.leases -= std::mem::take(&mut gathering.counted);
+                if let Some(end) = gathering.indexed.take() {
+                    self.deadlines.remove(end, block.entry());
+                }
+            }
+            // Blocks are let go before they are killed.
+            Inside::Dead => return,
+        }
+        block.leave_index();
+    }
+
+    /// The server takes the block from its key: its lease is over, wherever the value may turn
+    /// up. Returns the grants in it that would have ended with a connection.
+    ///
+    /// Called while the keyspace still holds it.
+    pub fn bury(&mut self, block: Block) -> Vec<(Box<[u8]>, ClientId)> {
+        debug_assert!(block.is_in_keyspace(), "called while the keyspace still holds it");
+        // SAFETY: the keyspace holds it.
+        let ephemerals = unsafe { block.ephemerals() };
+        self.remove(block);
+        block.kill();
+        ephemerals
+    }
+
+    /// The key of the first lease that is over, and its block.
+    pub fn due(&mut self, now: Instant) -> Option<(KeyBuf, Block)> {
+        while let Some((end, entry)) = self.deadlines.first() {
+            if !end.is_over(now) {
+                return None;
+            }
+            // SAFETY: entries are removed before their blocks are let go.
+            let block = unsafe { Block::from_entry(entry) }?;
+            if block.is_in_keyspace()
+                && let Some(key) = key_of(block)
+            {
+                return Some((key, block));
+            }
+            // The server freed the value without a word.
+            self.remove(block);
+        }
+        None
+    }
+
+    /// Lets the blocks of these databases go, and tells `each` of their keys.
+    pub fn drain(&mut self, goes: impl Fn(u32) -> bool, mut each: impl FnMut(Block, Key<'_>)) {
+        let mut leases = self.leases;
+        self.deadlines.drain(|entry| {
+            // SAFETY: entries are removed before their blocks are let go.
+            let Some(block) = (unsafe { Block::from_entry(entry) }) else { return true };
+            // SAFETY: the index holds the block until `leave_index` below.
+            match unsafe { block.inside() } {
+                Inside::One(key, _) if goes(key.db) => {
+                    leases -= 1;
+                    each(block, key);
+                }
+                Inside::Many(gathering) if goes(gathering.key.db) => {
+                    leases -= std::mem::take(&mut gathering.counted);
+                    gathering.indexed = None;
+                    each(block, gathering.key.as_key());
+                }
+                _ => return false,
+            }
+            block.leave_index();
+            true
+        });
+        self.leases = leases;
+    }
+}
+
+fn key_of(block: Block) -> Option<KeyBuf> {
+    // SAFETY: the caller holds a share; the key is copied before anything else can happen.
+    match unsafe { block.inside() } {
+        Inside::One(key, _) => Some(key.to_owned()),
+        Inside::Many(gathering) => Some(gathering.key.clone()),
+        Inside::Dead => None,
+    }
+}

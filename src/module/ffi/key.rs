@@ -1,0 +1,194 @@
+//! An open key, and what lies there.
+
+use std::ffi::{c_int, c_longlong, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::slice;
+
+use redis_module::raw;
+
+use dlock_core::lock::{Found, Held};
+use dlock_core::{Crowd, Grant, Key, Millis, Renewal};
+
+use super::block::{Block, Inside};
+use super::context::{Ctx, Name, OK, api};
+use super::data_type;
+
+/// A key that is open for the length of a callback, under a name that lives as long.
+pub struct Open<'c> {
+    raw: *mut raw::RedisModuleKey,
+    /// A strong reference to the name is part of an open key.
+    name: Name,
+    db: u32,
+    callback: PhantomData<Ctx<'c>>,
+}
+
+impl<'c> Open<'c> {
+    /// Opens it to look at.
+    pub fn read(ctx: Ctx<'c>, db: u32, name: Name) -> Open<'c> {
+        Open::open(ctx, db, name, raw::REDISMODULE_READ)
+    }
+
+    /// Opens it to look at and to change.
+    pub fn write(ctx: Ctx<'c>, db: u32, name: Name) -> Open<'c> {
+        Open::open(ctx, db, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
+    }
+
+    fn open(ctx: Ctx<'c>, db: u32, name: Name, mode: u32) -> Open<'c> {
+        // SAFETY: see `context`; a NULL answer is a key that is not there.
+        let raw = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as c_int)) }.cast();
+        Open { raw, name, db, callback: PhantomData }
+    }
+
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The key, as the rules know it.
+    pub fn key(&self) -> Key<'_> {
+        Key { db: self.db, name: self.name.bytes() }
+    }
+
+    /// The block of a lock of ours.
+    pub fn block(&self) -> Option<Block> {
+        if self.raw.is_null() {
+            return None;
+        }
+        // SAFETY: the key is open; the value has been set by this module, as its type says, and
+        // the keyspace holds it while the key is open and not changed.
+        unsafe {
+            if !std::ptr::eq(api!(RedisModule_ModuleTypeGetType(self.raw)), data_type::get()) {
+                return None;
+            }
+            Block::from_ptr(api!(RedisModule_ModuleTypeGetValue(self.raw)))
+        }
+    }
+
+    /// What is there.
+    pub fn found(&mut self) -> Found<'_> {
+        let Some(block) = self.block() else { return self.found_other() };
+        // SAFETY: the keyspace holds the block until this key changes, which takes `&mut self`.
+        match unsafe { block.inside() } {
+            Inside::One(_, grant) => Found::Held(Held::One(grant)),
+            Inside::Many(gathering) if gathering.crowd.is_empty() => Found::Free,
+            Inside::Many(gathering) => Found::Held(Held::Many(&mut gathering.crowd)),
+            Inside::Dead => Found::Free,
+        }
+    }
+
+    fn found_other(&self) -> Found<'static> {
+        match self.kind() {
+            EMPTY => Found::Free,
+            STRING => Found::Foreign { left: self.left() },
+            _ => Found::WrongType,
+        }
+    }
+
+    /// Stores an exclusive lock.
+    pub fn put_one(&mut self, grant: &Grant<'_>, scratch: &mut Vec<u8>) -> Block {
+        let block = Block::one(self.key(), grant, scratch);
+        self.set(block);
+        block
+    }
+
+    /// Stores a crowd.
+    pub fn put_many(&mut self, crowd: Crowd) -> Block {
+        let block = Block::many(self.key(), crowd);
+        self.set(block);
+        block
+    }
+
+    /// Stores the renewed grant in place of the one that is there. Both blocks, the old one
+    /// already let go by the keyspace: `before` is called while it still holds it.
+    pub fn renew_one(
+        &mut self,
+        renewal: &Renewal<'_>,
+        scratch: &mut Vec<u8>,
+        before: impl FnOnce(Block),
+    ) -> Option<Block> {
+        let old = self.block()?;
+        // SAFETY: the keyspace holds the old block until `leave_keyspace` below.
+        let Inside::One(key, grant) = (unsafe { old.inside() }) else { return None };
+        let new = Block::one(key, &grant.renewed(renewal), scratch);
+        before(old);
+        let mut replaced: *mut c_void = ptr::null_mut();
+        // SAFETY: the key is open for writing and has a value of our type; the server swaps the
+        // pointers and frees nothing.
+        let swapped = unsafe {
+            api!(RedisModule_ModuleTypeReplaceValue(
+                self.raw,
+                data_type::get(),
+                new.as_ptr(),
+                &raw mut replaced
+            ))
+        };
+        if swapped != OK {
+            new.leave_keyspace();
+            return None;
+        }
+        old.leave_keyspace();
+        Some(new)
+    }
+
+    /// Removes whatever is there.
+    pub fn remove(&mut self) {
+        data_type::ours(|| {
+            // SAFETY: the key is open for writing.
+            unsafe { api!(RedisModule_DeleteKey(self.raw)) };
+        });
+    }
+
+    /// Whether the plain string that is there is this.
+    pub fn string_is(&mut self, value: &[u8]) -> bool {
+        let mut len = 0;
+        // SAFETY: the key is open and holds a string; the bytes are compared at once.
+        unsafe {
+            let start =
+                api!(RedisModule_StringDMA(self.raw, &raw mut len, raw::REDISMODULE_READ as c_int));
+            !start.is_null() && slice::from_raw_parts(start.cast::<u8>(), len) == value
+        }
+    }
+
+    /// Lets what is there expire.
+    pub fn expire(&mut self, ttl: Millis) {
+        let ttl = c_longlong::try_from(ttl.0).unwrap_or(c_longlong::MAX);
+        // SAFETY: the key is open for writing.
+        unsafe { api!(RedisModule_SetExpire(self.raw, ttl)) };
+    }
+
+    fn set(&mut self, block: Block) {
+        data_type::ours(|| {
+            // SAFETY: the key is open for writing; the server owns the value from now on, and
+            // gives it back through the type's `free`.
+            let set = unsafe {
+                api!(RedisModule_ModuleTypeSetValue(self.raw, data_type::get(), block.as_ptr()))
+            };
+            if set != OK {
+                block.leave_keyspace();
+            }
+        });
+    }
+
+    fn kind(&self) -> c_int {
+        // SAFETY: the key is open, or NULL, which the server takes for empty.
+        unsafe { api!(RedisModule_KeyType(self.raw)) }
+    }
+
+    fn left(&self) -> Option<Millis> {
+        // SAFETY: the key is open.
+        let left = unsafe { api!(RedisModule_GetExpire(self.raw)) };
+        u64::try_from(left).ok().map(Millis)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            // SAFETY: open until now, and used by nobody else.
+            unsafe { api!(RedisModule_CloseKey(self.raw)) };
+        }
+    }
+}
+
+const EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
+const STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;

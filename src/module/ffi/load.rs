@@ -1,0 +1,192 @@
+//! Where it begins: the server loads the module.
+
+use std::ffi::{c_char, c_int};
+
+use redis_module::{alloc::RedisAlloc, raw};
+
+use super::context::{Ctx, ERR, OK, api};
+use super::{command, config, data_type, events};
+use crate::{info, outside};
+
+/// The server counts what the module allocates, and `maxmemory` includes it.
+#[global_allocator]
+static ALLOCATOR: RedisAlloc = RedisAlloc;
+
+const NAME: &[u8] = b"dlock\0";
+/// The version as one number: 1.2.3 is 10203.
+const VERSION: c_int = 100;
+
+/// Called by the server.
+///
+/// # Safety
+/// Only the server calls it, as the module interface says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn RedisModule_OnLoad(
+    ctx: *mut raw::RedisModuleCtx,
+    _argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the context is this callback's. Nothing is allocated before this has succeeded.
+    let ctx = unsafe {
+        let name = NAME.as_ptr().cast::<c_char>();
+        if raw::Export_RedisModule_Init(ctx, name, VERSION, raw::REDISMODULE_APIVER_1 as c_int)
+            != OK
+        {
+            return ERR;
+        }
+        Ctx::new(ctx)
+    };
+    match load(ctx, argc) {
+        Ok(()) => OK,
+        Err(why) => {
+            ctx.log(c"warning", &format!("dlock: {why}"));
+            ERR
+        }
+    }
+}
+
+fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), &'static str> {
+    if argc > 0 {
+        return Err("loadmodule takes no arguments; set dlock.max-ttl and the like in the \
+                    configuration file, after the loadmodule line");
+    }
+    if let Some(function) = missing_function() {
+        ctx.log(c"warning", &format!("dlock: this server does not have {function}"));
+        return Err("this server is too old; dlock needs Redis 7.0 or Valkey 7.2, or later");
+    }
+    // SAFETY: see `context`.
+    unsafe {
+        let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+            | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
+        api!(RedisModule_SetModuleOptions(ctx.raw(), options as c_int));
+    }
+    data_type::register(ctx)?;
+    command::register(ctx)?;
+    config::register(ctx)?;
+    events::subscribe(ctx)?;
+    // SAFETY: see `context`; the callback lives as long as the server.
+    unsafe { api!(RedisModule_RegisterInfoFunc(ctx.raw(), Some(on_info))) };
+    outside::started(ctx);
+    Ok(())
+}
+
+/// A function that is called without asking first, and that the server does not have.
+fn missing_function() -> Option<&'static str> {
+    macro_rules! all {
+        ($($name:ident),* $(,)?) => {
+            // SAFETY: written once, by `Export_RedisModule_Init`.
+            unsafe {
+                $({
+                    let function = raw::$name;
+                    if function.is_none() {
+                        return Some(stringify!($name));
+                    }
+                })*
+            }
+        };
+    }
+    all!(
+        RedisModule_Alloc,
+        RedisModule_Free,
+        RedisModule_CreateCommand,
+        RedisModule_GetCommand,
+        RedisModule_SetCommandInfo,
+        RedisModule_CreateDataType,
+        RedisModule_SetModuleOptions,
+        RedisModule_RegisterNumericConfig,
+        RedisModule_LoadConfigs,
+        RedisModule_RegisterInfoFunc,
+        RedisModule_InfoAddSection,
+        RedisModule_InfoAddFieldCString,
+        RedisModule_InfoAddFieldULongLong,
+        RedisModule_SubscribeToServerEvent,
+        RedisModule_SubscribeToKeyspaceEvents,
+        RedisModule_GetDetachedThreadSafeContext,
+        RedisModule_CreateTimer,
+        RedisModule_StopTimer,
+        RedisModule_MonotonicMicroseconds,
+        RedisModule_GetClientId,
+        RedisModule_GetClientInfoById,
+        RedisModule_GetContextFlags,
+        RedisModule_AvoidReplicaTraffic,
+        RedisModule_GetSelectedDb,
+        RedisModule_SelectDb,
+        RedisModule_Call,
+        RedisModule_CallReplyType,
+        RedisModule_FreeCallReply,
+        RedisModule_Log,
+        RedisModule_LogIOError,
+        RedisModule_OpenKey,
+        RedisModule_CloseKey,
+        RedisModule_KeyType,
+        RedisModule_DeleteKey,
+        RedisModule_StringDMA,
+        RedisModule_GetExpire,
+        RedisModule_SetExpire,
+        RedisModule_ModuleTypeGetType,
+        RedisModule_ModuleTypeGetValue,
+        RedisModule_ModuleTypeSetValue,
+        RedisModule_ModuleTypeReplaceValue,
+        RedisModule_Replicate,
+        RedisModule_ReplicateVerbatim,
+        RedisModule_NotifyKeyspaceEvent,
+        RedisModule_SignalModifiedKey,
+        RedisModule_CreateString,
+        RedisModule_FreeString,
+        RedisModule_StringPtrLen,
+        RedisModule_BlockClient,
+        RedisModule_SetDisconnectCallback,
+        RedisModule_UnblockClient,
+        RedisModule_GetBlockedClientPrivateData,
+        RedisModule_ReplyWithLongLong,
+        RedisModule_ReplyWithNull,
+        RedisModule_ReplyWithStringBuffer,
+        RedisModule_ReplyWithSimpleString,
+        RedisModule_ReplyWithError,
+        RedisModule_ReplyWithArray,
+        RedisModule_ReplyWithMap,
+        RedisModule_WrongArity,
+        RedisModule_LoadStringBuffer,
+        RedisModule_SaveStringBuffer,
+        RedisModule_IsIOError,
+        RedisModule_EmitAOF,
+        RedisModule_GetKeyNameFromIO,
+        RedisModule_GetDbIdFromIO,
+        RedisModule_GetKeyNameFromOptCtx,
+        RedisModule_GetDbIdFromOptCtx,
+        RedisModule_DigestAddStringBuffer,
+        RedisModule_DigestAddLongLong,
+        RedisModule_DigestEndSequence,
+    );
+    None
+}
+
+/// One line of `INFO dlock`.
+pub struct InfoLines {
+    raw: *mut raw::RedisModuleInfoCtx,
+}
+
+impl InfoLines {
+    pub fn number(&mut self, name: &str, value: u64) {
+        let name = super::context::c_string(name);
+        // SAFETY: the context is the callback's; the server copies the name.
+        unsafe { api!(RedisModule_InfoAddFieldULongLong(self.raw, name.as_ptr(), value)) };
+    }
+
+    pub fn text(&mut self, name: &str, value: &str) {
+        let (name, value) = (super::context::c_string(name), super::context::c_string(value));
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_InfoAddFieldCString(self.raw, name.as_ptr(), value.as_ptr())) };
+    }
+}
+
+unsafe extern "C" fn on_info(raw: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
+    // A crash may have happened anywhere: say nothing rather than look at what is half changed.
+    if for_crash_report != 0 {
+        return;
+    }
+    // SAFETY: the context is this callback's.
+    if unsafe { api!(RedisModule_InfoAddSection(raw, c"".as_ptr())) } == OK {
+        info::write(&mut InfoLines { raw });
+    }
+}

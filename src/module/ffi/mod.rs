@@ -1,0 +1,53 @@
+//! Everything `unsafe`: the server's module interface, behind types that the rest of the crate
+//! can use safely.
+//!
+//! - [`context`]: a call from the server: arguments, replies, replication, events.
+//! - [`key`]: an open key, and what lies there.
+//! - [`block`]: how a lock lies in memory, and who frees it.
+//! - [`index`]: the deadlines of the blocks.
+//! - [`data_type`]: the callbacks of the type `dlock-key`.
+//! - [`waiter`]: blocked clients.
+//! - [`alarm`]: the one timer.
+//! - [`events`]: what the server tells: roles, loading, flushes, connections.
+//! - [`command`]: commands, and their documentation.
+//! - [`config`]: configuration.
+//! - [`load`]: where it begins.
+//!
+//! The server calls a module on one thread, under its own lock, with one exception: `free` of the
+//! data type, which [`block`] allows for.
+
+pub mod alarm;
+pub mod block;
+pub mod command;
+pub mod config;
+pub mod context;
+pub mod data_type;
+pub mod events;
+pub mod index;
+pub mod key;
+pub mod load;
+pub mod waiter;
+
+use std::cell::RefCell;
+
+/// Something that lives as long as the server and is only touched on its main thread.
+pub struct MainThread<T>(RefCell<T>);
+
+// SAFETY: the server calls every callback of this module but `free` on its main thread, under its
+// global lock, and `free` (block.rs) touches no `MainThread`. No thread is started here.
+unsafe impl<T> Sync for MainThread<T> {}
+// SAFETY: as above: it is made, used and dropped on one thread.
+unsafe impl<T> Send for MainThread<T> {}
+
+impl<T> MainThread<T> {
+    /// Wraps it.
+    pub const fn new(value: T) -> MainThread<T> {
+        MainThread(RefCell::new(value))
+    }
+
+    /// Runs `work` with it; `None` if that is under way already, further up the stack: the
+    /// server can call back in the middle of a call into it.
+    pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.0.try_borrow_mut().ok().map(|mut value| work(&mut value))
+    }
+}

@@ -1,0 +1,185 @@
+//! The server's keyspace as the rules see it.
+
+use dlock_core::{
+    Answer, Answers, Crowd, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf, Millis, Mode,
+    Renewal, WaiterId,
+};
+
+use crate::ffi::block::Block;
+use crate::ffi::context::{Ctx, Name, Travelling, unix_micros};
+use crate::ffi::key::Open;
+use crate::state::Store;
+
+/// The keyspace during one command, or one turn.
+pub struct Here<'s, 'c> {
+    ctx: Ctx<'c>,
+    store: &'s mut Store,
+    /// The key that was looked at last. Most commands look at one.
+    open: Open<'c>,
+    /// What was decided elsewhere is not told to anybody again.
+    silent: bool,
+}
+
+impl<'s, 'c> Here<'s, 'c> {
+    /// With the first key opened.
+    pub fn new(ctx: Ctx<'c>, store: &'s mut Store, open: Open<'c>, silent: bool) -> Self {
+        Here { ctx, store, open, silent }
+    }
+
+    /// A lock has arrived at a key by a command that is not ours. One that is alive is minded
+    /// from now on; one whose lease that command ended is removed. False: not now.
+    pub fn receive(&mut self, key: Key<'_>, may_write: bool) -> bool {
+        if !matches!(self.find(key), Found::Free) || self.at(key).block().is_none() {
+            return true;
+        }
+        if may_write {
+            self.remove(key);
+            self.ctx.replicate_del(self.open.name());
+            self.ctx.signal_modified(self.open.name());
+        }
+        may_write
+    }
+
+    fn at(&mut self, key: Key<'_>) -> &mut Open<'c> {
+        if self.open.key() != key {
+            self.ctx.select(key.db);
+            self.open = Open::write(self.ctx, key.db, Name::new(key.name));
+        }
+        &mut self.open
+    }
+
+    /// A dead lock may be in the way of a new one.
+    fn clear(&mut self, key: Key<'_>) {
+        if let Some(block) = self.at(key).block() {
+            self.store.index.remove(block);
+        }
+    }
+
+    fn replicate(&mut self, effect: &Effect<'_>) {
+        let (ctx, name) = (self.ctx, self.open.name());
+        match *effect {
+            Effect::Granted { mode, grant, .. } | Effect::Renewed { mode, grant } => {
+                ctx.replicate_grant(name, &travelling(mode, grant));
+            }
+            // RELEASE and EXTEND have the same effect everywhere, so they travel as they came.
+            Effect::Extended { .. } | Effect::Ended { why: Ending::Released, .. } => {
+                ctx.replicate_verbatim();
+            }
+            Effect::Ended { token, .. } => ctx.replicate_end(name, token),
+        }
+    }
+}
+
+impl Answers for Here<'_, '_> {
+    fn answer(&mut self, waiter: WaiterId, answer: Answer) {
+        self.store.waiters.answer(waiter, answer);
+    }
+}
+
+impl Host for Here<'_, '_> {
+    fn find(&mut self, key: Key<'_>) -> Found<'_> {
+        if let Some(block) = self.at(key).block()
+            && !block.is_in_index()
+        {
+            self.store.index.refresh(block);
+        }
+        self.open.found()
+    }
+
+    fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>) {
+        self.clear(key);
+        let block = self.open.put_one(&grant, &mut self.store.scratch);
+        self.store.index.refresh(block);
+    }
+
+    fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>) {
+        self.at(key);
+        let index = &mut self.store.index;
+        let forget = |old: Block| index.remove(old);
+        if let Some(new) = self.open.renew_one(&renewal, &mut self.store.scratch, forget) {
+            self.store.index.refresh(new);
+        }
+    }
+
+    fn put_many(&mut self, key: Key<'_>, crowd: Crowd) {
+        self.clear(key);
+        let block = self.open.put_many(crowd);
+        self.store.index.refresh(block);
+    }
+
+    fn changed(&mut self, key: Key<'_>) {
+        if let Some(block) = self.at(key).block() {
+            self.store.index.refresh(block);
+        }
+    }
+
+    fn remove(&mut self, key: Key<'_>) {
+        self.clear(key);
+        self.open.remove();
+    }
+
+    fn foreign_is(&mut self, key: Key<'_>, value: &[u8]) -> bool {
+        self.at(key).string_is(value)
+    }
+
+    fn remove_foreign(&mut self, key: Key<'_>) {
+        self.at(key).remove();
+        self.ctx.replicate_del(self.open.name());
+        self.ctx.signal_modified(self.open.name());
+    }
+
+    fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis) {
+        self.at(key).expire(ttl);
+        let at = (unix_micros() / 1000).saturating_add(ttl.0);
+        self.ctx.replicate_expiry(self.open.name(), at);
+        self.ctx.signal_modified(self.open.name());
+    }
+
+    fn tell(&mut self, key: Key<'_>, effect: Effect<'_>) {
+        self.at(key);
+        if !self.silent {
+            self.store.stats.count(&effect);
+            self.replicate(&effect);
+        }
+        let event = match effect {
+            Effect::Granted { .. } => Some(c"dlock.acquire"),
+            Effect::Ended { why: Ending::Expired, .. } => Some(c"dlock.expire"),
+            Effect::Ended { why: Ending::Broken, .. } => Some(c"dlock.break"),
+            Effect::Ended { .. } => Some(c"dlock.release"),
+            Effect::Renewed { .. } | Effect::Extended { .. } => None,
+        };
+        self.ctx.signal_modified(self.open.name());
+        if let Some(event) = event {
+            self.ctx.notify(event, self.open.name());
+        }
+    }
+
+    fn may_block(&mut self) -> bool {
+        !self.ctx.flags().denies_blocking()
+    }
+
+    fn serves(&mut self, key: Key<'_>) -> bool {
+        if !self.store.cluster {
+            return true;
+        }
+        self.at(key);
+        self.ctx.serves(self.open.name())
+    }
+
+    fn due(&mut self, now: Instant) -> Option<KeyBuf> {
+        loop {
+            let (key, block) = self.store.index.due(now)?;
+            let there = self.at(key.as_key()).block();
+            if there == Some(block) && self.serves(key.as_key()) {
+                return Some(key);
+            }
+            // Not where it says, or not ours to end.
+            self.store.index.remove(block);
+        }
+    }
+}
+
+fn travelling(mode: Mode, grant: Grant<'_>) -> Travelling<'_> {
+    let Grant { token, fence, lease, ephemeral, meta, .. } = grant;
+    Travelling { token, ttl: lease.ttl, fence, mode, ephemeral, meta }
+}

@@ -1,0 +1,184 @@
+//! What the server does to locks, and how they take it.
+//!
+//! Everything here can run in the middle of somebody else's command, so it writes nothing: it
+//! answers waiters, brings the index up to date, and leaves the rest to the next turn, which
+//! comes before the server sleeps.
+
+use dlock_core::{ClientId, Fence, Key, WaiterId};
+
+use crate::ffi::block::Block;
+use crate::ffi::context::{Ctx, now};
+use crate::ffi::waiter::Handle;
+use crate::state::{self, Note, State};
+
+/// The module has been loaded.
+pub fn started(ctx: Ctx<'_>) {
+    let flags = ctx.flags();
+    state::with(|state| {
+        state.store.alarm.install(ctx);
+        state.store.cluster = flags.is_cluster();
+        if flags.is_replica() {
+            state.node.follow(&mut state.store.waiters);
+        }
+    });
+}
+
+/// A lock has been read, from a file or from a payload. In a file it is at its key; a payload may
+/// yet be refused, so it is minded once `key_event` says that it has arrived.
+pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>) {
+    state::with(|state| {
+        if let Some(fence) = fence {
+            state.node.heard_of(fence);
+        }
+        if state.node.is_following() {
+            state.store.index.refresh(block);
+        }
+        if fence.is_none() {
+            state.store.arrivals.push_back(key.to_owned());
+        }
+    });
+}
+
+/// A value was taken from its key by a command that is not ours.
+pub fn unlinked(key: Key<'_>, block: Block) {
+    let done = state::with(|state| state.unlinked(key, block));
+    if done.is_none() {
+        state::note(Note::Unlinked(key.to_owned()));
+    }
+}
+
+/// Something has happened to a key.
+pub fn key_event(event: &[u8], key: Key<'_>) {
+    let arrived = matches!(event, b"restore" | b"rename_to" | b"move_to");
+    let done = state::with(|state| {
+        if arrived {
+            state.store.arrivals.push_back(key.to_owned());
+        }
+        state.node.maybe_free(key);
+        state.set_alarm_if_pending();
+    });
+    if done.is_none() {
+        state::note(Note::Changed(key.to_owned()));
+    }
+}
+
+/// A database, or all of them, is about to be emptied.
+pub fn flushed(_ctx: Ctx<'_>, db: Option<u32>) {
+    state::with(|state| {
+        state.store.index.drain(|of| db.is_none_or(|db| db == of), |_, _| {});
+        state.node.flushed(&mut state.store.waiters, db);
+    });
+}
+
+/// Two databases have changed places. Whose locks were they? Nobody's, from now on.
+pub fn swapped(_ctx: Ctx<'_>, first: u32, second: u32) {
+    state::with(|state| {
+        let arrivals = &mut state.store.arrivals;
+        let index = &mut state.store.index;
+        index.drain(
+            |db| db == first || db == second,
+            |block, key| {
+                block.kill();
+                let db = if key.db == first { second } else { first };
+                arrivals.push_back(Key { db, ..key }.to_owned());
+            },
+        );
+        for db in [first, second] {
+            state.node.flushed(&mut state.store.waiters, Some(db));
+        }
+        state.set_alarm_if_pending();
+    });
+}
+
+/// This server is a replica from now on, or none any more.
+pub fn role_changed(_ctx: Ctx<'_>, replica: bool) {
+    state::with(|state| {
+        if replica {
+            state.node.follow(&mut state.store.waiters);
+        } else {
+            state.node.lead();
+        }
+        state.set_alarm(now());
+    });
+}
+
+/// The data set is being loaded, or has been.
+pub fn loading(ctx: Ctx<'_>, begins: bool) {
+    let replica = ctx.flags().is_replica();
+    state::with(|state| {
+        if begins {
+            state.node.follow(&mut state.store.waiters);
+        } else if !replica {
+            state.node.lead();
+        }
+        state.set_alarm(now());
+    });
+}
+
+/// A connection has closed.
+pub fn disconnected(client: ClientId) {
+    state::with(|state| {
+        state.node.closed(client);
+        state.set_alarm_if_pending();
+    });
+}
+
+/// A blocked client is gone, whatever the reason.
+pub fn waiter_gone(handle: Handle) {
+    state::with(|state| {
+        if let Some(waiter) = state.store.waiters.gone(handle) {
+            state.node.gone(waiter);
+        }
+        state.set_alarm_if_pending();
+    });
+}
+
+/// A blocked client gets its answer.
+pub fn answered(waiter: WaiterId, handle: Handle) {
+    state::with(|state| {
+        state.store.waiters.answered(handle);
+        state.node.delivered(waiter);
+    });
+}
+
+/// Ten times a second or so. The alarm follows the wall clock, which may have been set back.
+pub fn cron(_ctx: Ctx<'_>) {
+    state::with(|state| {
+        let now = now();
+        if state.next(now).is_some_and(|at| at <= now) {
+            state.store.alarm.reset(now, now);
+        }
+    });
+}
+
+impl State {
+    /// After a command or a turn: what happened meanwhile, and when there is something to do.
+    pub fn settle(&mut self, now: dlock_core::Instant) {
+        self.take_notes();
+        self.set_alarm(now);
+    }
+
+    /// What happened while the state was in use.
+    pub fn take_notes(&mut self) {
+        for note in state::notes() {
+            match note {
+                Note::Unlinked(key) => self.node.removed(&mut self.store.waiters, key.as_key()),
+                Note::Changed(key) => self.node.maybe_free(key.as_key()),
+            }
+        }
+    }
+
+    fn unlinked(&mut self, key: Key<'_>, block: Block) {
+        for (token, client) in self.store.index.bury(block) {
+            self.node.lost(key, &token, client);
+        }
+        self.node.removed(&mut self.store.waiters, key);
+    }
+
+    fn set_alarm_if_pending(&mut self) {
+        if self.node.has_pending() || !self.store.arrivals.is_empty() {
+            let now = now();
+            self.store.alarm.set(now, now);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What the module keeps beside the keyspace.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use dlock_core::{Answer, Answers, Deadline, Instant, KeyBuf, Node, Time, WaiterId};
+use lazy_static::lazy_static;
+
+use crate::ffi::MainThread;
+use crate::ffi::alarm::Alarm;
+use crate::ffi::context::{now, unix_micros};
+use crate::ffi::index::Index;
+use crate::ffi::waiter::{Blocked, Handle};
+use crate::stats::Stats;
+
+/// Everything.
+pub struct State {
+    /// Who waits, what is put off, the fence.
+    pub node: Node,
+    /// The rest.
+    pub store: Store,
+}
+
+/// What carrying out takes.
+pub struct Store {
+    pub index: Index,
+    pub alarm: Alarm,
+    pub stats: Stats,
+    pub waiters: Waiters,
+    /// Keys at which a lock has arrived by RESTORE, RENAME, MOVE or SWAPDB.
+    pub arrivals: VecDeque<KeyBuf>,
+    /// This life of this node.
+    pub node_id: String,
+    /// Whether slots can move away from this server.
+    pub cluster: bool,
+    pub scratch: Vec<u8>,
+}
+
+/// The blocked clients.
+#[derive(Default)]
+pub struct Waiters {
+    blocked: BTreeMap<WaiterId, (Blocked, KeyBuf)>,
+    handles: BTreeMap<Handle, WaiterId>,
+    /// Answers that came before the client was blocked.
+    early: BTreeMap<WaiterId, Answer>,
+}
+
+impl Answers for Waiters {
+    fn answer(&mut self, waiter: WaiterId, answer: Answer) {
+        match self.blocked.remove(&waiter) {
+            Some((blocked, key)) => blocked.answer(waiter, answer, key),
+            None => {
+                self.early.insert(waiter, answer);
+            }
+        }
+    }
+}
+
+impl Waiters {
+    /// A client has been blocked.
+    pub fn add(&mut self, waiter: WaiterId, blocked: Blocked, key: KeyBuf) {
+        self.handles.insert(blocked.handle(), waiter);
+        self.blocked.insert(waiter, (blocked, key));
+    }
+
+    /// The answer that came before the client was blocked.
+    pub fn early(&mut self, waiter: WaiterId) -> Option<Answer> {
+        self.early.remove(&waiter)
+    }
+
+    /// A client got its answer.
+    pub fn answered(&mut self, handle: Handle) {
+        self.handles.remove(&handle);
+    }
+
+    /// A client is gone. Its handle is the server's from now on.
+    pub fn gone(&mut self, handle: Handle) -> Option<WaiterId> {
+        let waiter = self.handles.remove(&handle)?;
+        self.blocked.remove(&waiter);
+        Some(waiter)
+    }
+}
+
+/// What happened while the state was in use further up the stack: the server can take a key
+/// away in the middle of a look at it, when its expiry has passed.
+pub enum Note {
+    /// A lock was taken from its key. The index will notice by itself.
+    Unlinked(KeyBuf),
+    /// A key may have become free.
+    Changed(KeyBuf),
+}
+
+lazy_static! {
+    static ref STATE: MainThread<State> = MainThread::new(State {
+        node: Node::default(),
+        store: Store {
+            index: Index::default(),
+            alarm: Alarm::new(),
+            stats: Stats::default(),
+            waiters: Waiters::default(),
+            arrivals: VecDeque::new(),
+            node_id: format!("{:032x}", rand::random::<u128>()),
+            cluster: false,
+            scratch: Vec::new(),
+        },
+    });
+}
+
+static NOTES: MainThread<Vec<Note>> = MainThread::new(Vec::new());
+
+/// Works with the state; `None` if that is under way already.
+pub fn with<R>(work: impl FnOnce(&mut State) -> R) -> Option<R> {
+    STATE.with(work)
+}
+
+/// Leaves a note for when the state is no longer in use.
+pub fn note(note: Note) {
+    NOTES.with(|notes| notes.push(note));
+}
+
+/// The notes left meanwhile.
+pub fn notes() -> Vec<Note> {
+    NOTES.with(std::mem::take).unwrap_or_default()
+}
+
+impl State {
+    /// Sets the alarm for what is next. With work at hand it goes off at once.
+    pub fn set_alarm(&mut self, now: Instant) {
+        if let Some(at) = self.next(now) {
+            self.store.alarm.set(now, at);
+        }
+    }
+
+    /// When there is something to do.
+    pub fn next(&self, now: Instant) -> Option<Instant> {
+        if self.node.has_pending() || !self.store.arrivals.is_empty() {
+            return Some(now);
+        }
+        let leases = if self.node.is_following() { None } else { self.store.index.first() };
+        let first: Option<Deadline> = leases.into_iter().chain(self.node.next_wake()).min();
+        first.map(|end| Instant(end.0.saturating_mul(1000)))
+    }
+}
+
+/// What time it is.
+pub fn time() -> Time {
+    Time { now: now(), unix: unix_micros() }
+}

@@ -1,0 +1,48 @@
+//! What is done when time has passed: leases that are over, waits that are over, and work that
+//! was found where nothing may be written.
+
+use dlock_core::Instant;
+
+use crate::ffi::context::{Ctx, Name, now};
+use crate::ffi::key::Open;
+use crate::host::Here;
+use crate::state::{self, State};
+
+/// How much is done in one turn of the server's event loop. A burst of endings takes several, so
+/// that other clients are served in between.
+const BUDGET: usize = 100;
+/// While writes are paused, work at hand is looked at again so soon.
+const PAUSED: u64 = 10_000;
+
+/// The alarm has gone off.
+pub fn take(ctx: Ctx<'_>) {
+    state::with(|state| {
+        let time = state::time();
+        state.store.alarm.gone_off();
+        let may_write = !state.node.is_following() && !ctx.avoids_traffic();
+        let State { node, store } = state;
+        let arrivals: Vec<_> = {
+            let count = store.arrivals.len().min(BUDGET);
+            store.arrivals.drain(..count).collect()
+        };
+        // Opened for nothing: every key that matters is opened by name.
+        let open = Open::read(ctx, ctx.db(), Name::new(b""));
+        let silent = node.is_following();
+        let mut here = Here::new(ctx, store, open, silent);
+        let mut put_off = Vec::new();
+        for key in arrivals {
+            if !here.receive(key.as_key(), may_write) && !silent {
+                put_off.push(key);
+            }
+        }
+        node.sweep(&mut here, time, BUDGET, may_write);
+        drop(here);
+        store.arrivals.extend(put_off);
+        state.take_notes();
+        let now = now();
+        if let Some(at) = state.next(now) {
+            let earliest = if may_write { now } else { Instant(now.0 + PAUSED) };
+            state.store.alarm.set(now, at.max(earliest));
+        }
+    });
+}
