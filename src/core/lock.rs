@@ -210,11 +210,13 @@ impl Crowd {
         self.by_end.first().map(|&(end, _)| end)
     }
 
-    /// One more holder, or a holder's new grant.
+    /// One more holder, or a holder's new grant: it keeps its place, as it does where the grant
+    /// was made.
     pub fn add(&mut self, grant: Grant<'_>) {
+        let place = self.by_token.get(grant.token).copied();
         self.remove(grant.token);
-        let arrival = self.arrivals;
-        self.arrivals += 1;
+        let arrival = place.unwrap_or(self.arrivals);
+        self.arrivals = self.arrivals.max(arrival + 1);
         self.by_token.insert(grant.token.into(), arrival);
         self.by_end.insert((grant.lease.end, arrival));
         self.holders.insert(arrival, grant.into());
