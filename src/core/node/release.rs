@@ -126,8 +126,8 @@ impl Node {
             }
             _ => Vec::new(),
         };
-        let broken = |token: &Box<[u8]>| self.end(host, key, token, Ending::Broken, time);
-        let count = tokens.iter().map(broken).filter(|ended| *ended).count();
+        let mut broken = |token: &[u8]| self.end(host, key, token, Ending::Broken, time);
+        let count = tokens.iter().filter(|token| broken(token)).count();
         self.serve(host, key, time);
         Ok(count)
     }
