@@ -65,6 +65,7 @@ impl Node {
         grant: Grant<'_>,
         waited: Option<u64>,
     ) {
+        self.spare(key, grant.token);
         store(host, key, mode, grant);
         if grant.ephemeral && grant.client != ClientId::UNKNOWN {
             let place = Place::of(key, grant.token, grant.client);
@@ -98,7 +99,7 @@ impl Node {
         renewal: Renewal<'_>,
     ) -> Acquired {
         self.forget_ephemeral(host, key, token);
-        self.pending_spare(key, token);
+        self.spare(key, token);
         renew(host, key, mode, token, renewal);
         if let Some(Asker { client, ephemeral: true, .. }) = renewal.asker
             && client != ClientId::UNKNOWN

@@ -51,8 +51,11 @@ pub struct Node {
     foreign: BTreeSet<(Deadline, KeyBuf)>,
     /// The grants that end with a connection.
     ephemeral: BTreeMap<ClientId, BTreeSet<Place>>,
-    /// What has to be done and could not be done at once.
-    pending: VecDeque<Pending>,
+    /// Locks whose first waiter may be grantable, and could not be looked at at once.
+    to_serve: VecDeque<KeyBuf>,
+    /// Grants that end, if that connection still speaks for them, and could not be ended at once.
+    /// By place, so that a later grant at the same place is quickly spared.
+    to_end: BTreeMap<Place, Ending>,
     next_waiter: u64,
 }
 
@@ -62,15 +65,6 @@ struct Place {
     key: KeyBuf,
     token: Box<[u8]>,
     client: ClientId,
-}
-
-/// Work put off: found where nothing may be written, or too much for one turn.
-#[derive(Clone, Debug)]
-enum Pending {
-    /// The first waiter may be grantable.
-    Serve(KeyBuf),
-    /// The grant ends, if that connection still speaks for it.
-    End(Place, Ending),
 }
 
 impl Node {
@@ -94,7 +88,7 @@ impl Node {
     /// Whether there is work that was put off.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
+        !self.to_serve.is_empty() || !self.to_end.is_empty()
     }
 
     /// Who waits at the key.

@@ -3,8 +3,8 @@
 
 use alloc::vec::Vec;
 
+use super::Node;
 use super::acquire::store;
-use super::{Node, Pending};
 use crate::command::apply::Apply;
 use crate::host::{Answer, Answers, Effect, Ending, Host};
 use crate::lock::{Found, Held};
@@ -46,15 +46,16 @@ impl Node {
     /// A key may have become free by a command that is not ours: a foreign lock, for example.
     pub fn maybe_free(&mut self, key: Key<'_>) {
         if self.queue(key).is_some() {
-            self.pending.push_back(Pending::Serve(key.to_owned()));
+            self.to_serve.push_back(key.to_owned());
         }
     }
 
     /// A connection has closed: what it held until then ends, as soon as that can be written.
     pub fn closed(&mut self, client: ClientId) {
         if let Some(places) = self.ephemeral.remove(&client) {
-            let ends = places.into_iter().map(|place| Pending::End(place, Ending::Disconnected));
-            self.pending.extend(ends);
+            for place in places {
+                self.to_end.entry(place).or_insert(Ending::Disconnected);
+            }
         }
     }
 
@@ -65,7 +66,8 @@ impl Node {
         for key in keys {
             self.dismiss(host, key.as_key(), Answer::Demoted);
         }
-        self.pending.clear();
+        self.to_serve.clear();
+        self.to_end.clear();
         self.foreign.clear();
         self.ephemeral.clear();
     }

@@ -1,7 +1,9 @@
 //! Hand-over: who gets a lock that has become free, and waiters that leave before.
 
-use super::{Node, Pending, Place};
-use crate::host::{Answer, Answers, Host};
+use alloc::vec::Vec;
+
+use super::{Node, Place};
+use crate::host::{Answer, Answers, Ending, Host};
 use crate::lock::{Found, Grant};
 use crate::queue::{Queue, Waiter};
 use crate::words::{ClientId, Deadline, Key, Lease, Millis, Time, WaiterId};
@@ -59,7 +61,7 @@ impl Node {
     /// of is taken back, as soon as that can be written.
     pub fn gone(&mut self, id: WaiterId) {
         if let Some(place) = self.granted.remove(&id) {
-            self.pending.push_back(Pending::End(place, crate::host::Ending::Undelivered));
+            self.to_end.insert(place, Ending::Undelivered);
         } else if let Some(place) = self.waiting.get(&id).cloned() {
             self.leave_later(&place);
         }
@@ -87,7 +89,7 @@ impl Node {
         let first = self.queue(key).and_then(Queue::first).map(|first| first.id);
         let waiter = self.leave(key, &place.token)?;
         if first == Some(waiter.id) {
-            self.pending.push_back(Pending::Serve(place.key.clone()));
+            self.to_serve.push_back(place.key.clone());
         }
         Some(waiter)
     }
@@ -137,12 +139,18 @@ impl Node {
         }
     }
 
-    /// The holder asks again: what was pending against its grant is off.
-    pub(super) fn pending_spare(&mut self, key: Key<'_>, token: &[u8]) {
-        self.pending.retain(|work| match work {
-            Pending::End(place, _) => place.key.as_key() != key || *place.token != *token,
-            Pending::Serve(_) => true,
-        });
+    /// The token is granted the lock, or asks again: what was to end is an earlier grant, or was
+    /// not meant to end after all.
+    pub(super) fn spare(&mut self, key: Key<'_>, token: &[u8]) {
+        if self.to_end.is_empty() {
+            return;
+        }
+        let of = |client| Place::of(key, token, ClientId(client));
+        let places = self.to_end.range(of(0)..=of(u64::MAX));
+        let places: Vec<Place> = places.map(|(place, _)| place.clone()).collect();
+        for place in places {
+            self.to_end.remove(&place);
+        }
     }
 
     fn pop(&mut self, key: Key<'_>) -> Option<Waiter> {

@@ -1,6 +1,6 @@
 //! What time does: leases and waits that are over, and work that had to be put off.
 
-use super::{Node, Pending};
+use super::Node;
 use crate::host::{Answer, Ending, Host};
 use crate::lock::Grant;
 use crate::words::{Key, Time};
@@ -22,9 +22,7 @@ impl Node {
             return left == 0;
         }
         self.look_at_foreign(time);
-        while left > 0 {
-            let Some(work) = self.pending.pop_front() else { break };
-            self.catch_up(host, work, time);
+        while left > 0 && self.catch_up(host, time) {
             left -= 1;
         }
         while left > 0 {
@@ -60,34 +58,35 @@ impl Node {
                 self.foreign.insert((end, key));
                 break;
             }
-            self.pending.push_back(Pending::Serve(key));
+            self.to_serve.push_back(key);
         }
     }
 
-    fn catch_up<H: Host>(&mut self, host: &mut H, work: Pending, time: Time) {
-        let at = match &work {
-            Pending::Serve(key) => key.as_key(),
-            Pending::End(place, _) => place.key.as_key(),
+    /// Does one piece of what had to be put off. False: there is none.
+    fn catch_up<H: Host>(&mut self, host: &mut H, time: Time) -> bool {
+        let (key, end) = match self.to_end.pop_first() {
+            Some((place, why)) => (place.key.clone(), Some((place, why))),
+            None => match self.to_serve.pop_front() {
+                Some(key) => (key, None),
+                None => return false,
+            },
         };
-        if !host.serves(at) {
+        let key = key.as_key();
+        if !host.serves(key) {
             // The lock has moved to another node, and so must those who wait for it.
-            self.dismiss(host, at, Answer::Removed);
-            return;
+            self.dismiss(host, key, Answer::Removed);
+            return true;
         }
-        let key = match work {
-            Pending::Serve(key) => key,
-            Pending::End(place, why) => {
-                let key = place.key.as_key();
-                let speaks = |grant: Grant<'_>| {
-                    grant.client == place.client && (grant.ephemeral || why != Ending::Disconnected)
-                };
-                if host.find(key).grant(&place.token).is_some_and(speaks) {
-                    self.end(host, key, &place.token, why, time);
-                }
-                place.key
+        if let Some((place, why)) = end {
+            let speaks = |grant: Grant<'_>| {
+                grant.client == place.client && (grant.ephemeral || why != Ending::Disconnected)
+            };
+            if host.find(key).grant(&place.token).is_some_and(speaks) {
+                self.end(host, key, &place.token, why, time);
             }
-        };
-        self.touch(host, key.as_key(), time);
+        }
+        self.touch(host, key, time);
+        true
     }
 
     /// Ends what is over at the key, and hands over.
