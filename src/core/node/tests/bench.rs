@@ -1,0 +1,141 @@
+//! One node on a host in memory, spoken to in the words of the commands. All at one key.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::memory::{Event, Memory, Value};
+use crate::command::{Refusal, acquire, extend};
+use crate::host::{Answer, Ending};
+use crate::node::{Acquired, Node};
+use crate::words::{ClientId, Deadline, Fence, Instant, Key, Millis, Time, WaiterId};
+
+pub const KEY: Key<'static> = Key { db: 0, name: b"key" };
+
+pub struct Bench {
+    pub node: Node,
+    pub host: Memory,
+    /// In microseconds, on both clocks.
+    pub now: u64,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        let mut bench = Bench { node: Node::default(), host: Memory::new(), now: 0 };
+        bench.pass(1_000_000);
+        bench
+    }
+
+    pub fn time(&self) -> Time {
+        Time { now: Instant(self.now), unix: self.now }
+    }
+
+    /// Microseconds pass, and nobody looks.
+    pub fn pass(&mut self, micros: u64) {
+        self.now += micros;
+        self.host.now = Instant(self.now);
+    }
+
+    /// Microseconds pass, and the server does what is due.
+    pub fn pass_and_sweep(&mut self, micros: u64) {
+        self.pass(micros);
+        self.sweep();
+    }
+
+    pub fn sweep(&mut self) {
+        let time = self.time();
+        while self.node.sweep(&mut self.host, time, 100, true) {}
+    }
+
+    pub fn acquire(
+        &mut self,
+        client: u64,
+        words: &'static str,
+    ) -> Result<Acquired, Refusal<'static>> {
+        let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        let ask = acquire::parse(&args, &self.node.settings)?;
+        let time = self.time();
+        self.node.acquire(&mut self.host, KEY, &ask, ClientId(client), time)
+    }
+
+    /// Acquires what has to be granted.
+    pub fn hold(&mut self, client: u64, words: &'static str) -> Fence {
+        match self.acquire(client, words) {
+            Ok(Acquired::Granted(fence)) => fence,
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+
+    /// Acquires what has to wait.
+    pub fn wait(&mut self, client: u64, words: &'static str) -> WaiterId {
+        match self.acquire(client, words) {
+            Ok(Acquired::Waiting(id)) => id,
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+
+    pub fn release(&mut self, token: &'static str) -> bool {
+        let time = self.time();
+        self.node.release(&mut self.host, KEY, token.as_bytes(), time).unwrap()
+    }
+
+    pub fn extend(&mut self, words: &'static str) -> Result<bool, Refusal<'static>> {
+        let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        let ask = extend::parse(&args, &self.node.settings)?;
+        let time = self.time();
+        self.node.extend(&mut self.host, KEY, &ask, time)
+    }
+
+    pub fn check(&mut self, token: &str) -> Option<Fence> {
+        let time = self.time();
+        self.node.check(&mut self.host, KEY, token.as_bytes(), time).unwrap()
+    }
+
+    pub fn break_lock(&mut self, token: Option<&'static str>) -> usize {
+        let time = self.time();
+        self.node.break_lock(&mut self.host, KEY, token.map(str::as_bytes), time).unwrap()
+    }
+
+    /// A plain string is put over whatever is there.
+    pub fn set_text(&mut self, value: &str, ttl: Option<u64>) {
+        let end = ttl.map(|ttl| Deadline::after(Instant(self.now), Millis(ttl)));
+        self.host.set(&KEY.to_owned(), Value::Text { value: value.as_bytes().into(), end });
+    }
+
+    /// Who holds, in order, separated by spaces.
+    pub fn holders(&self) -> String {
+        let (_, holders) = self.host.holders(&KEY.to_owned());
+        join(holders.iter().map(|holder| holder.grant().token))
+    }
+
+    /// Who waits, in order, separated by spaces.
+    pub fn waiters(&self) -> String {
+        let queue = self.node.queue(KEY);
+        join(queue.into_iter().flat_map(|queue| queue.iter()).map(|waiter| &*waiter.token))
+    }
+
+    /// The answers since the last look.
+    pub fn answers(&mut self) -> Vec<(WaiterId, Answer)> {
+        let log = core::mem::take(&mut self.host.log);
+        let answer = |event| match event {
+            Event::Answered(id, answer) => Some((id, answer)),
+            _ => None,
+        };
+        log.into_iter().filter_map(answer).collect()
+    }
+
+    /// Whose grants have ended since the last look at anything, and why.
+    pub fn endings(&mut self) -> Vec<(String, Ending)> {
+        let log = core::mem::take(&mut self.host.log);
+        let ending = |event| match event {
+            Event::Ended { token, why, .. } => Some((join([&*token].into_iter()), why)),
+            _ => None,
+        };
+        log.into_iter().filter_map(ending).collect()
+    }
+}
+
+fn join<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> String {
+    let tokens: Vec<String> =
+        tokens.map(|token| String::from_utf8_lossy(token).to_string()).collect();
+    tokens.join(" ")
+}

@@ -1,0 +1,181 @@
+//! RELEASE, EXTEND, CHECK, BREAK, and leases that run out.
+
+use alloc::vec;
+
+use super::bench::{Bench, KEY};
+use crate::command::Refusal;
+use crate::host::Ending;
+use crate::node::Acquired;
+use crate::words::{ClientId, Fence, Key};
+
+#[test]
+fn only_its_token_releases_a_lock() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    assert!(!bench.release("b"));
+    assert!(bench.release("a"));
+    assert!(!bench.release("a"));
+    assert_eq!(bench.endings(), vec![("a".into(), Ending::Released)]);
+}
+
+#[test]
+fn one_reader_leaves_and_the_others_stay() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 SHARED");
+    bench.hold(2, "b 10 SHARED");
+    bench.wait(3, "c 10 WAIT 0");
+    assert!(bench.release("a"));
+    assert_eq!(bench.holders(), "b");
+    assert!(bench.release("b"));
+    assert_eq!(bench.holders(), "c");
+}
+
+#[test]
+fn a_lease_that_is_over_cannot_be_released_or_extended() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    bench.pass(10_000);
+    assert_eq!(bench.check("a"), None);
+    assert_eq!(bench.extend("a 10"), Ok(false));
+    bench.hold(1, "b 10");
+    bench.pass(10_000);
+    assert!(!bench.release("b"));
+    let expired = |token: &str| (token.into(), Ending::Expired);
+    assert_eq!(bench.endings(), vec![expired("a"), expired("b")]);
+}
+
+#[test]
+fn a_lease_never_ends_early_however_the_milliseconds_fall() {
+    for offset in [0, 1, 500, 999] {
+        let mut bench = Bench::new();
+        bench.pass(offset);
+        let fence = bench.hold(1, "a 1");
+        bench.pass_and_sweep(999);
+        assert_eq!(bench.check("a"), Some(fence), "{offset}");
+        bench.pass_and_sweep(1_001);
+        assert_eq!(bench.holders(), "", "{offset}");
+    }
+}
+
+#[test]
+fn a_sweep_ends_what_is_over_and_hands_over() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 SHARED");
+    bench.hold(2, "b 20 SHARED");
+    bench.wait(3, "c 10 WAIT 0");
+    bench.pass_and_sweep(10_000);
+    assert_eq!((bench.holders(), bench.waiters()), ("b".into(), "c".into()));
+    bench.pass_and_sweep(10_000);
+    assert_eq!((bench.holders(), bench.waiters()), ("c".into(), "".into()));
+}
+
+#[test]
+fn a_burst_of_endings_is_spread_over_several_sweeps() {
+    let mut bench = Bench::new();
+    for words in ["a 10 SHARED", "b 10 SHARED", "c 10 SHARED", "d 10 SHARED", "e 10 SHARED"] {
+        bench.hold(1, words);
+    }
+    bench.pass(10_000);
+    let time = bench.time();
+    for (left, more) in [("c d e", true), ("e", true), ("", false)] {
+        assert_eq!(bench.node.sweep(&mut bench.host, time, 2, true), more);
+        assert_eq!(bench.holders(), left);
+    }
+}
+
+#[test]
+fn an_extension_may_make_a_lease_longer_or_shorter() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 SHARED");
+    bench.hold(2, "b 10 SHARED");
+    assert_eq!(bench.extend("a 30"), Ok(true));
+    assert_eq!(bench.extend("b 5"), Ok(true));
+    assert_eq!(bench.extend("c 5"), Ok(false));
+    bench.pass_and_sweep(5_000);
+    assert_eq!(bench.holders(), "a");
+    bench.pass(24_999);
+    assert!(bench.check("a").is_some());
+}
+
+#[test]
+fn an_extension_with_a_fence_raises_the_holder_and_the_counter() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 SHARED");
+    assert_eq!(bench.extend("a 10 FENCE 2000000"), Ok(true));
+    assert_eq!((bench.check("a"), bench.node.fence()), (Some(Fence(2_000_000)), Fence(2_000_000)));
+    assert_eq!(bench.hold(2, "b 10 SHARED"), Fence(2_000_001));
+    // Below the counter, but not below the holder's.
+    assert_eq!(bench.extend("a 10 FENCE 2000000"), Ok(true));
+    assert_eq!(bench.node.fence(), Fence(2_000_001));
+}
+
+#[test]
+fn an_extension_with_a_smaller_fence_than_the_holders_is_refused() {
+    let mut bench = Bench::new();
+    let fence = bench.hold(1, "a 10");
+    assert_eq!(bench.extend("a 99 FENCE 999999"), Ok(false));
+    assert_eq!(bench.check("a"), Some(fence));
+    bench.pass(10_000);
+    assert_eq!(bench.check("a"), None);
+}
+
+#[test]
+fn an_extension_with_a_fence_too_far_ahead_is_an_error() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    let counter = bench.node.fence();
+    let refused = Refusal::TooFar { given: 601_000_001, most: 601_000_000 };
+    assert_eq!(bench.extend("a 10 FENCE 601000001"), Err(refused));
+    assert_eq!((bench.node.fence(), bench.check("a")), (counter, Some(counter)));
+}
+
+#[test]
+fn a_check_tells_holders_from_others_and_changes_nothing() {
+    let mut bench = Bench::new();
+    let fence = bench.hold(1, "a 10");
+    bench.wait(2, "b 10 WAIT 0");
+    bench.pass(10_000);
+    let told = bench.host.log.len();
+    assert_eq!((bench.check("a"), bench.check("b"), bench.check("c")), (None, None, None));
+    assert_eq!(bench.host.log.len(), told);
+    assert_eq!((bench.holders(), bench.waiters()), ("a".into(), "b".into()));
+    bench.now -= 1;
+    assert_eq!(bench.check("a"), Some(fence));
+}
+
+#[test]
+fn a_break_ends_every_lease_and_hands_over() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.break_lock(None), 0);
+    bench.hold(1, "a 10 SHARED");
+    bench.hold(2, "b 10 SHARED");
+    bench.wait(3, "c 10 WAIT 0");
+    assert_eq!(bench.break_lock(None), 2);
+    assert_eq!((bench.holders(), bench.waiters()), ("c".into(), "".into()));
+    assert_eq!(bench.break_lock(None), 1);
+    let broken = |token: &str| (token.into(), Ending::Broken);
+    assert_eq!(bench.endings(), vec![broken("a"), broken("b"), broken("c")]);
+}
+
+#[test]
+fn a_break_of_one_token_leaves_the_others() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 SHARED");
+    bench.hold(2, "b 10 SHARED");
+    assert_eq!(bench.break_lock(Some("a")), 1);
+    assert_eq!(bench.break_lock(Some("a")), 0);
+    assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn locks_at_other_keys_and_in_other_databases_are_other_locks() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    let time = bench.time();
+    for key in [Key { db: 1, ..KEY }, Key { db: 0, name: b"key2" }] {
+        let ask = crate::command::acquire::parse(&[b"b", b"10"], &bench.node.settings).unwrap();
+        let granted = bench.node.acquire(&mut bench.host, key, &ask, ClientId(2), time);
+        assert!(matches!(granted, Ok(Acquired::Granted(_))), "{granted:?}");
+    }
+    assert_eq!(bench.holders(), "a");
+}

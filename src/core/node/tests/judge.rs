@@ -1,0 +1,350 @@
+//! The contract, written once more: short lists, no index, no cleverness. It hears all that a
+//! node says, in order, and objects to what must not be.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+use super::memory::{Event, Memory, Value};
+use crate::command::acquire::Acquire;
+use crate::host::{Answer, Ending};
+use crate::lock::Holder;
+use crate::words::{ClientId, Fence, KeyBuf, Mode, WaiterId};
+
+pub type Verdict = Result<(), TestCaseError>;
+
+/// What made the node speak.
+#[derive(Clone, Copy, Debug)]
+pub enum Cause<'a> {
+    Acquire(&'a KeyBuf, &'a Acquire<'a>),
+    Release(&'a KeyBuf, &'a [u8]),
+    Extend(&'a KeyBuf, &'a [u8]),
+    Break(&'a KeyBuf),
+    Sweep {
+        may_write: bool,
+    },
+    Removal,
+    Follow,
+    /// Nothing that it may speak of.
+    Quiet,
+}
+
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub token: Box<[u8]>,
+    pub mode: Mode,
+    pub fence: Fence,
+    pub client: ClientId,
+    pub ephemeral: bool,
+    pub meta: Box<[u8]>,
+    /// In microseconds: a lease never ends before this.
+    pub end: u64,
+    /// It is over by then: within a millisecond, unless it began again on a replica.
+    pub latest: u64,
+    pub since: u64,
+    /// The request that waited for this grant, unless the token asked again since.
+    pub waiter: Option<WaiterId>,
+    /// Whether this node made the grant, and has led ever since.
+    pub bound: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Wait {
+    pub id: WaiterId,
+    pub token: Box<[u8]>,
+    pub mode: Mode,
+    pub ttl: u64,
+    pub proposal: Option<Fence>,
+    pub client: ClientId,
+    pub since: u64,
+    pub until: Option<u64>,
+}
+
+#[derive(Default)]
+pub struct Judge {
+    pub holds: BTreeMap<KeyBuf, Vec<Hold>>,
+    pub queues: BTreeMap<KeyBuf, Vec<Wait>>,
+    /// The largest fence ever handed out or given to a holder.
+    pub highest: u64,
+    pub closed: BTreeSet<ClientId>,
+    pub gone: BTreeSet<WaiterId>,
+    /// The answers heard and not yet taken away.
+    pub answers: Vec<(WaiterId, Answer)>,
+    replaced: BTreeSet<WaiterId>,
+    granted: BTreeMap<WaiterId, Fence>,
+    now: u64,
+}
+
+impl Judge {
+    /// Hears what a node said during one operation.
+    pub fn hear(&mut self, log: &[Event], cause: Cause<'_>, host: &Memory, now: u64) -> Verdict {
+        self.now = now;
+        for event in log {
+            self.hear_one(event, cause, host)
+                .map_err(|error| TestCaseError::fail(std::format!("{event:?}: {error}")))?;
+        }
+        prop_assert!(self.granted.is_empty(), "granted and not told: {:?}", self.granted);
+        prop_assert!(self.replaced.is_empty(), "replaced and not told: {:?}", self.replaced);
+        Ok(())
+    }
+
+    /// A request waits from now on.
+    pub fn waits(
+        &mut self,
+        key: &KeyBuf,
+        id: WaiterId,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        now: u64,
+    ) {
+        let wait = Wait {
+            id,
+            token: ask.token.into(),
+            mode: ask.mode,
+            ttl: ask.ttl.0,
+            proposal: ask.fence,
+            client,
+            since: now,
+            until: ask.wait.filter(|wait| wait.0 > 0).map(|wait| now + wait.0 * 1000),
+        };
+        let queue = self.queues.entry(key.clone()).or_default();
+        match queue.iter_mut().find(|old| old.token == wait.token) {
+            Some(old) => {
+                self.replaced.insert(old.id);
+                *old = wait;
+            }
+            None => queue.push(wait),
+        }
+    }
+
+    /// A waiter leaves, for whatever reason.
+    pub fn leaves(&mut self, id: WaiterId) -> Option<Wait> {
+        let mut left = None;
+        for queue in self.queues.values_mut() {
+            if let Some(at) = queue.iter().position(|wait| wait.id == id) {
+                left = Some(queue.remove(at));
+            }
+        }
+        self.queues.retain(|_, queue| !queue.is_empty());
+        left
+    }
+
+    pub fn hold(&self, key: &KeyBuf, token: &[u8]) -> Option<&Hold> {
+        self.held(key).iter().find(|hold| *hold.token == *token)
+    }
+
+    pub fn held(&self, key: &KeyBuf) -> &[Hold] {
+        self.holds.get(key).map_or(&[], |holds| holds)
+    }
+
+    pub fn queue(&self, key: &KeyBuf) -> &[Wait] {
+        self.queues.get(key).map_or(&[], |queue| queue)
+    }
+
+    /// Whether one more may hold the lock, as far as those who hold it are concerned.
+    pub fn compatible(&self, key: &KeyBuf, mode: Mode) -> bool {
+        let holds = self.held(key);
+        let same = holds.iter().all(|hold| hold.mode == mode);
+        match mode {
+            Mode::Exclusive => holds.is_empty(),
+            Mode::Shared => same,
+            Mode::Limit(n) => same && holds.len() < usize::from(n),
+        }
+    }
+
+    fn hear_one(&mut self, event: &Event, cause: Cause<'_>, host: &Memory) -> Verdict {
+        if let Cause::Quiet | Cause::Removal | Cause::Follow | Cause::Sweep { may_write: false } =
+            cause
+        {
+            prop_assert!(matches!(event, Event::Answered(..)), "nothing may be written");
+        }
+        match event {
+            Event::Granted { key, mode, holder, waited } => {
+                self.hear_granted(key, *mode, holder, *waited, cause)
+            }
+            Event::Renewed { key, mode, holder } => self.hear_renewed(key, *mode, holder, cause),
+            Event::Extended { key, token, ttl, fence } => {
+                prop_assert!(matches!(cause, Cause::Extend(at, by) if at == key && *by == **token));
+                let now = self.now;
+                let Some(hold) = self.hold_mut(key, token) else {
+                    return Err(TestCaseError::fail("extended, and does not hold"));
+                };
+                prop_assert!(now < hold.latest, "extended a lease that is over");
+                hold.end = now + ttl.0 * 1000;
+                hold.latest = hold.end + 999;
+                if let Some(fence) = fence {
+                    prop_assert!(*fence >= hold.fence, "extended below its fence");
+                    hold.fence = *fence;
+                    self.highest = self.highest.max(fence.0);
+                }
+                Ok(())
+            }
+            Event::Ended { key, token, why, held } => {
+                self.hear_ended(key, token, *why, *held, cause)
+            }
+            Event::TextRemoved(key) => {
+                prop_assert!(matches!(cause, Cause::Release(at, _) if at == key));
+                Ok(())
+            }
+            Event::TextExpires(key, _) => {
+                prop_assert!(matches!(cause, Cause::Extend(at, _) if at == key));
+                Ok(())
+            }
+            Event::Answered(id, answer) => self.hear_answer(*id, *answer, cause, host),
+        }
+    }
+
+    fn hear_granted(
+        &mut self,
+        key: &KeyBuf,
+        mode: Mode,
+        holder: &Holder,
+        waited: Option<u64>,
+        cause: Cause<'_>,
+    ) -> Verdict {
+        let grant = holder.grant();
+        prop_assert!(self.hold(key, grant.token).is_none(), "holds already");
+        prop_assert!(self.compatible(key, mode), "excluded by {:?}", self.held(key));
+        prop_assert!(grant.fence.0 > self.highest, "not above {}", self.highest);
+        self.highest = grant.fence.0;
+        let mut waiter = None;
+        if let Some(waited) = waited {
+            let Some(first) = self.queue(key).first().cloned() else {
+                return Err(TestCaseError::fail("nobody waits"));
+            };
+            prop_assert_eq!((&*first.token, first.mode), (grant.token, mode), "out of order");
+            prop_assert_eq!((first.client, first.ttl), (grant.client, grant.lease.ttl.0));
+            prop_assert!(first.proposal <= Some(grant.fence), "below its proposal");
+            prop_assert_eq!(waited, self.now - first.since);
+            self.leaves(first.id);
+            self.granted.insert(first.id, grant.fence);
+            waiter = Some(first.id);
+        } else {
+            let ask = asked(cause, key, grant.token)?;
+            prop_assert_eq!((ask.mode, ask.ttl), (mode, grant.lease.ttl));
+            prop_assert!(ask.fence <= Some(grant.fence), "below its proposal");
+            prop_assert!(self.queue(key).is_empty(), "overtakes {:?}", self.queue(key));
+        }
+        let hold = Hold {
+            token: grant.token.into(),
+            mode,
+            fence: grant.fence,
+            client: grant.client,
+            ephemeral: grant.ephemeral,
+            meta: grant.meta.into(),
+            end: self.now + grant.lease.ttl.0 * 1000,
+            latest: self.now + grant.lease.ttl.0 * 1000 + 999,
+            since: self.now,
+            waiter,
+            bound: true,
+        };
+        self.holds.entry(key.clone()).or_default().push(hold);
+        Ok(())
+    }
+
+    fn hear_renewed(
+        &mut self,
+        key: &KeyBuf,
+        mode: Mode,
+        holder: &Holder,
+        cause: Cause<'_>,
+    ) -> Verdict {
+        let grant = holder.grant();
+        let ask = asked(cause, key, grant.token)?;
+        let now = self.now;
+        let Some(hold) = self.hold_mut(key, grant.token) else {
+            return Err(TestCaseError::fail("renewed, and does not hold"));
+        };
+        prop_assert!(now < hold.latest, "renewed a lease that is over");
+        prop_assert_eq!((hold.fence, hold.mode), (grant.fence, mode), "not the same grant");
+        hold.end = hold.end.max(now + ask.ttl.0 * 1000);
+        hold.latest = hold.latest.max(now + ask.ttl.0 * 1000 + 999);
+        hold.client = grant.client;
+        hold.ephemeral = grant.ephemeral;
+        hold.meta = grant.meta.into();
+        hold.waiter = None;
+        hold.bound = true;
+        Ok(())
+    }
+
+    fn hear_ended(
+        &mut self,
+        key: &KeyBuf,
+        token: &[u8],
+        why: Ending,
+        held: u64,
+        cause: Cause<'_>,
+    ) -> Verdict {
+        let Some(hold) = self.hold(key, token).cloned() else {
+            return Err(TestCaseError::fail("ended, and does not hold"));
+        };
+        let rightly = match why {
+            Ending::Released => matches!(cause, Cause::Release(at, by) if at == key && by == token),
+            Ending::Broken => matches!(cause, Cause::Break(at) if at == key),
+            Ending::Expired => hold.end <= self.now,
+            Ending::Disconnected => {
+                hold.bound && hold.ephemeral && self.closed.contains(&hold.client)
+            }
+            Ending::Undelivered => hold.waiter.is_some_and(|id| self.gone.contains(&id)),
+        };
+        prop_assert!(rightly, "no reason to end {hold:?} at {}", self.now);
+        prop_assert_eq!(held, self.now - hold.since);
+        let holds = self.holds.entry(key.clone()).or_default();
+        holds.retain(|hold| *hold.token != *token);
+        self.holds.retain(|_, holds| !holds.is_empty());
+        Ok(())
+    }
+
+    fn hear_answer(
+        &mut self,
+        id: WaiterId,
+        answer: Answer,
+        cause: Cause<'_>,
+        host: &Memory,
+    ) -> Verdict {
+        prop_assert!(!self.gone.contains(&id), "answered, and is gone");
+        self.answers.push((id, answer));
+        if let Answer::Granted(fence) = answer {
+            prop_assert_eq!(self.granted.remove(&id), Some(fence), "told of another grant");
+            return Ok(());
+        }
+        if answer == Answer::Replaced {
+            prop_assert!(self.replaced.remove(&id), "was not replaced");
+            return Ok(());
+        }
+        let key = self.queues.iter().find(|(_, queue)| queue.iter().any(|wait| wait.id == id));
+        let key = key.map(|(key, _)| key.clone());
+        let Some((key, wait)) = key.zip(self.leaves(id)) else {
+            return Err(TestCaseError::fail("answered, and does not wait"));
+        };
+        let other_data = matches!(host.values.get(&key), Some(Value::Other));
+        let rightly = match (answer, cause) {
+            (Answer::Denied, Cause::Release(at, by)) if *at == key && *by == *wait.token => true,
+            (Answer::Denied, Cause::Sweep { .. }) => wait.until.is_some_and(|end| end <= self.now),
+            (Answer::Removed, cause) => matches!(cause, Cause::Removal) || other_data,
+            (Answer::Demoted, Cause::Follow) => true,
+            _ => false,
+        };
+        prop_assert!(rightly, "no reason to answer {wait:?} at {}", self.now);
+        Ok(())
+    }
+
+    fn hold_mut(&mut self, key: &KeyBuf, token: &[u8]) -> Option<&mut Hold> {
+        self.holds.get_mut(key)?.iter_mut().find(|hold| *hold.token == *token)
+    }
+}
+
+/// The request that this token has just made at this key.
+fn asked<'a>(
+    cause: Cause<'a>,
+    key: &KeyBuf,
+    token: &[u8],
+) -> Result<&'a Acquire<'a>, TestCaseError> {
+    match cause {
+        Cause::Acquire(at, ask) if at == key && ask.token == token => Ok(ask),
+        _ => Err(TestCaseError::fail("nobody asked")),
+    }
+}

@@ -1,0 +1,248 @@
+//! Keys removed from outside, foreign locks, connections that close, roles, replication.
+
+use alloc::vec;
+
+use super::bench::{Bench, KEY};
+use super::memory::Value;
+use crate::command::apply::{Apply, Granted};
+use crate::host::{Answer, Ending};
+use crate::node::Acquired;
+use crate::words::{ClientId, Fence, Millis, Mode};
+
+#[test]
+fn a_removed_lock_is_over_and_its_waiters_are_told() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    let b = bench.wait(2, "b 10 WAIT 0");
+    let c = bench.wait(3, "c 10 WAIT 50");
+    bench.host.take(&KEY.to_owned());
+    bench.node.removed(&mut bench.host, KEY);
+    assert_eq!(bench.answers(), vec![(b, Answer::Removed), (c, Answer::Removed)]);
+    bench.sweep();
+    assert_eq!((bench.holders(), bench.node.waiters()), ("".into(), 0));
+}
+
+#[test]
+fn a_flush_tells_the_waiters_of_its_database() {
+    for (db, told) in [(None, 1), (Some(0), 1), (Some(1), 0)] {
+        let mut bench = Bench::new();
+        bench.hold(1, "a 10");
+        bench.wait(2, "b 10 WAIT 0");
+        bench.answers();
+        bench.node.flushed(&mut bench.host, db);
+        assert_eq!(bench.answers().len(), told, "{db:?}");
+    }
+}
+
+#[test]
+fn a_foreign_lock_is_held_until_it_is_deleted() {
+    let mut bench = Bench::new();
+    bench.set_text("old", None);
+    assert_eq!(bench.acquire(1, "a 10"), Ok(Acquired::Denied));
+    assert_eq!(bench.acquire(1, "old 10"), Ok(Acquired::Denied));
+    bench.wait(2, "b 10 WAIT 0");
+    bench.sweep();
+    assert_eq!((bench.holders(), bench.node.next_wake()), ("".into(), None));
+    bench.host.take(&KEY.to_owned());
+    bench.node.maybe_free(KEY);
+    assert!(bench.node.has_pending());
+    bench.sweep();
+    assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn a_foreign_lock_is_held_until_it_expires() {
+    let mut bench = Bench::new();
+    bench.set_text("old", Some(10));
+    bench.wait(2, "b 10 WAIT 0");
+    assert_eq!(bench.node.next_wake().map(|end| end.0), Some(1_010));
+    bench.pass_and_sweep(9_999);
+    assert_eq!(bench.holders(), "");
+    bench.pass_and_sweep(1);
+    assert_eq!((bench.holders(), bench.node.next_wake()), ("b".into(), None));
+}
+
+#[test]
+fn its_value_releases_and_extends_a_foreign_lock() {
+    let mut bench = Bench::new();
+    bench.set_text("old", Some(10));
+    bench.wait(2, "b 10 WAIT 0");
+    assert_eq!(bench.extend("other 20"), Ok(false));
+    assert_eq!(bench.extend("old 20 FENCE 9"), Ok(false));
+    assert_eq!(bench.extend("old 20"), Ok(true));
+    assert_eq!((bench.check("old"), bench.break_lock(None)), (None, 0));
+    bench.pass_and_sweep(19_999);
+    assert_eq!(bench.holders(), "");
+    assert!(!bench.release("other"));
+    assert!(bench.release("old"));
+    assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn a_waiter_can_leave_the_queue_of_a_foreign_lock() {
+    let mut bench = Bench::new();
+    bench.set_text("old", None);
+    let b = bench.wait(2, "b 10 WAIT 0");
+    assert!(!bench.release("b"));
+    assert_eq!(bench.answers(), vec![(b, Answer::Denied)]);
+}
+
+#[test]
+fn waiters_are_told_when_other_data_takes_the_place_of_a_foreign_lock() {
+    let mut bench = Bench::new();
+    bench.set_text("old", None);
+    let b = bench.wait(2, "b 10 WAIT 0");
+    bench.host.set(&KEY.to_owned(), Value::Other);
+    bench.node.maybe_free(KEY);
+    bench.sweep();
+    assert_eq!(bench.answers(), vec![(b, Answer::Removed)]);
+}
+
+#[test]
+fn an_ephemeral_grant_ends_with_its_connection() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 SHARED EPHEMERAL");
+    bench.hold(1, "b 10 SHARED");
+    bench.hold(2, "c 10 SHARED EPHEMERAL");
+    bench.node.closed(ClientId(1));
+    bench.sweep();
+    assert_eq!(bench.holders(), "b c");
+    assert_eq!(bench.endings(), vec![("a".into(), Ending::Disconnected)]);
+}
+
+#[test]
+fn an_ephemeral_grant_goes_with_the_connection_that_asked_last() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 EPHEMERAL");
+    bench.node.closed(ClientId(1));
+    bench.hold(2, "a 10 EPHEMERAL");
+    bench.sweep();
+    assert_eq!(bench.holders(), "a");
+    bench.node.closed(ClientId(2));
+    bench.sweep();
+    assert_eq!(bench.holders(), "");
+}
+
+#[test]
+fn a_waiters_ephemeral_grant_ends_with_its_connection() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    let b = bench.wait(2, "b 10 WAIT 0 EPHEMERAL");
+    assert!(bench.release("a"));
+    bench.node.delivered(b);
+    bench.node.closed(ClientId(2));
+    bench.sweep();
+    assert_eq!(bench.holders(), "");
+}
+
+#[test]
+fn a_removed_ephemeral_lock_is_forgotten() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 EPHEMERAL");
+    bench.host.take(&KEY.to_owned());
+    bench.node.lost(KEY, b"a", ClientId(1));
+    bench.node.removed(&mut bench.host, KEY);
+    assert!(bench.node.ephemeral.is_empty());
+}
+
+#[test]
+fn a_grant_that_is_not_ephemeral_outlives_its_connection() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 EPHEMERAL");
+    // Removed, and the node was not told whose it was.
+    bench.host.take(&KEY.to_owned());
+    bench.node.removed(&mut bench.host, KEY);
+    let fence = bench.hold(1, "a 10");
+    bench.node.closed(ClientId(1));
+    bench.sweep();
+    assert_eq!(bench.check("a"), Some(fence));
+}
+
+#[test]
+fn a_flushed_ephemeral_lock_is_forgotten() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 EPHEMERAL");
+    bench.host.take(&KEY.to_owned());
+    bench.node.flushed(&mut bench.host, Some(1));
+    assert!(!bench.node.ephemeral.is_empty());
+    bench.node.flushed(&mut bench.host, Some(0));
+    assert!(bench.node.ephemeral.is_empty());
+}
+
+#[test]
+fn waiters_for_a_lock_that_has_moved_are_told_and_nothing_is_granted() {
+    let mut bench = Bench::new();
+    bench.set_text("old", None);
+    let b = bench.wait(2, "b 10 WAIT 0");
+    bench.host.take(&KEY.to_owned());
+    bench.host.moved.insert(KEY.to_owned());
+    bench.node.maybe_free(KEY);
+    bench.sweep();
+    assert_eq!(bench.answers(), vec![(b, Answer::Removed)]);
+    assert_eq!(bench.holders(), "");
+}
+
+#[test]
+fn a_node_that_becomes_a_replica_tells_its_waiters_and_ends_nothing() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    let b = bench.wait(2, "b 10 WAIT 0");
+    bench.node.follow(&mut bench.host);
+    assert_eq!(bench.answers(), vec![(b, Answer::Demoted)]);
+    bench.pass(10_000);
+    let time = bench.time();
+    assert!(!bench.node.sweep(&mut bench.host, time, 10, true));
+    assert_eq!((bench.holders(), bench.check("a")), ("a".into(), None));
+    bench.node.lead();
+    bench.sweep();
+    assert_eq!(bench.holders(), "");
+}
+
+fn granted(token: &'static [u8], fence: u64, mode: Mode) -> Apply<'static> {
+    let (ttl, fence) = (Millis(10), Fence(fence));
+    Apply::Grant(Granted { token, ttl, fence, mode, ephemeral: true, meta: b"m" })
+}
+
+#[test]
+fn a_replica_does_as_it_is_told() {
+    let mut bench = Bench::new();
+    bench.node.follow(&mut bench.host);
+    let time = bench.time();
+    for (apply, holders) in [
+        (granted(b"a", 7, Mode::Shared), "a"),
+        (granted(b"b", 8, Mode::Shared), "a b"),
+        (granted(b"a", 7, Mode::Shared), "a b"),
+        (Apply::End(b"a"), "b"),
+        (granted(b"c", 9, Mode::Exclusive), "c"),
+        (granted(b"c", 9, Mode::Exclusive), "c"),
+        (granted(b"d", 10, Mode::Limit(2)), "d"),
+        (Apply::End(b"nobody"), "d"),
+        (Apply::End(b"d"), ""),
+    ] {
+        bench.node.apply(&mut bench.host, KEY, &apply, time);
+        assert_eq!(bench.holders(), holders, "{apply:?}");
+    }
+    assert_eq!(bench.node.fence(), Fence(10));
+}
+
+#[test]
+fn a_replica_with_another_clock_accepts_what_its_primary_accepted() {
+    let mut bench = Bench::new();
+    bench.node.follow(&mut bench.host);
+    let time = bench.time();
+    bench.node.apply(&mut bench.host, KEY, &granted(b"a", 7, Mode::Exclusive), time);
+    assert_eq!(bench.extend("a 10 FENCE 9000000000"), Ok(true));
+    assert_eq!(bench.check("a"), Some(Fence(9_000_000_000)));
+    assert_eq!(bench.node.fence(), Fence(9_000_000_000));
+}
+
+#[test]
+fn a_promoted_replica_hands_out_larger_fences() {
+    let mut bench = Bench::new();
+    bench.node.follow(&mut bench.host);
+    let time = bench.time();
+    bench.node.apply(&mut bench.host, KEY, &granted(b"a", 5_000_000, Mode::Exclusive), time);
+    bench.node.lead();
+    bench.pass(10_000);
+    assert_eq!(bench.hold(1, "b 10"), Fence(5_000_001));
+}

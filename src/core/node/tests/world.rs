@@ -1,0 +1,350 @@
+//! Two nodes, a primary and its replica, everybody who uses them, and what must hold at any time.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+use super::judge::{Cause, Hold, Judge, Verdict};
+use super::memory::{Event, Memory, Value};
+use crate::command::apply::{Apply, Granted};
+use crate::command::extend::Extend;
+use crate::host::Answer;
+use crate::lock::Holder;
+use crate::node::Node;
+use crate::words::{ClientId, Instant, KeyBuf, Mode, Time, WaiterId};
+
+pub struct Side {
+    pub node: Node,
+    pub host: Memory,
+}
+
+/// A connection with a request that has not been answered, as far as it knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocked {
+    pub client: ClientId,
+    pub side: usize,
+    pub granted: bool,
+}
+
+pub struct World {
+    pub sides: [Side; 2],
+    /// Which of them is the primary.
+    pub lead: usize,
+    pub judge: Judge,
+    /// Microseconds on the monotonic clock, and on the wall's.
+    pub now: u64,
+    pub unix: u64,
+    pub clients: Vec<ClientId>,
+    pub blocked: BTreeMap<WaiterId, Blocked>,
+    next_client: u64,
+}
+
+impl World {
+    pub fn new() -> World {
+        let side = |first_waiter| {
+            let mut node = Node { next_waiter: first_waiter, ..Node::default() };
+            node.settings.max_waiters = 8;
+            Side { node, host: Memory::new() }
+        };
+        let mut world = World {
+            sides: [side(0), side(1 << 32)],
+            lead: 0,
+            judge: Judge::default(),
+            now: 0,
+            unix: 1_000_000,
+            clients: Vec::new(),
+            blocked: BTreeMap::new(),
+            next_client: 1,
+        };
+        world.sides[1].node.follow(&mut Memory::new());
+        for _ in 0..6 {
+            let client = world.connect();
+            world.clients.push(client);
+        }
+        world
+    }
+
+    pub fn time(&self) -> Time {
+        Time { now: Instant(self.now), unix: self.unix }
+    }
+
+    pub fn pass(&mut self, micros: u64) {
+        self.now += micros;
+        self.unix += micros;
+        for side in &mut self.sides {
+            side.host.now = Instant(self.now);
+        }
+    }
+
+    pub fn leader(&mut self) -> &mut Side {
+        &mut self.sides[self.lead]
+    }
+
+    /// A connection that is free to ask.
+    pub fn client(&mut self, slot: usize) -> ClientId {
+        let client = self.clients[slot % self.clients.len()];
+        if self.blocked.values().all(|blocked| blocked.client != client) {
+            return client;
+        }
+        let fresh = self.connect();
+        let slots = self.clients.len();
+        self.clients[slot % slots] = fresh;
+        fresh
+    }
+
+    pub fn connect(&mut self) -> ClientId {
+        let client = ClientId(self.next_client);
+        self.next_client += 1;
+        client
+    }
+
+    /// What the primary has said goes to the judge and to the replica.
+    pub fn settle(&mut self, cause: Cause<'_>) -> Result<Vec<Event>, TestCaseError> {
+        let side = &mut self.sides[self.lead];
+        let log = core::mem::take(&mut side.host.log);
+        self.judge.hear(&log, cause, &side.host, self.now)?;
+        for (id, answer) in core::mem::take(&mut self.judge.answers) {
+            match answer {
+                // It may have been answered before anybody knew that it waits.
+                Answer::Granted(_) => {
+                    if let Some(blocked) = self.blocked.get_mut(&id) {
+                        prop_assert!(!blocked.granted, "answered twice");
+                        blocked.granted = true;
+                    }
+                }
+                _ => prop_assert!(self.blocked.remove(&id).is_some(), "answered twice"),
+            }
+        }
+        for event in &log {
+            self.replicate(event)?;
+        }
+        self.check()?;
+        Ok(log)
+    }
+
+    fn replicate(&mut self, event: &Event) -> Verdict {
+        let time = Time { now: Instant(self.now), unix: 0 };
+        let Side { node, host } = &mut self.sides[1 - self.lead];
+        match event {
+            Event::Granted { key, mode, holder, .. } | Event::Renewed { key, mode, holder } => {
+                let grant = holder.grant();
+                let granted = Granted {
+                    token: grant.token,
+                    ttl: grant.lease.ttl,
+                    fence: grant.fence,
+                    mode: *mode,
+                    ephemeral: grant.ephemeral,
+                    meta: grant.meta,
+                };
+                node.apply(host, key.as_key(), &Apply::Grant(granted), time);
+            }
+            Event::Ended { key, token, .. } => {
+                node.apply(host, key.as_key(), &Apply::End(token), time);
+            }
+            Event::Extended { key, token, ttl, fence } => {
+                let ask = Extend { token, ttl: *ttl, fence: *fence };
+                prop_assert_eq!(node.extend(host, key.as_key(), &ask, time), Ok(true));
+            }
+            Event::TextRemoved(key) => drop(host.take(key)),
+            Event::TextExpires(key, ttl) => {
+                if let Some(Value::Text { end, .. }) = host.values.get_mut(key) {
+                    *end = Some(crate::words::Deadline::after(time.now, *ttl));
+                }
+            }
+            Event::Answered(..) => {}
+        }
+        let answered = |event: &Event| matches!(event, Event::Answered(..));
+        prop_assert!(!core::mem::take(&mut host.log).iter().any(answered), "a replica answers");
+        Ok(())
+    }
+
+    /// What must hold after every operation.
+    fn check(&mut self) -> Verdict {
+        let Side { node, host } = &self.sides[self.lead];
+        prop_assert!(host.index_is_true(), "the index lags");
+        let held = all_held(host, &self.judge);
+        for (key, (mode, holders)) in &held {
+            same_holders(self.judge.held(key), *mode, holders, false)?;
+        }
+        prop_assert!(node.fence().0 >= self.judge.highest);
+        self.check_queues()?;
+        for key in self.judge.queues.keys() {
+            let foreign_due = node.foreign.iter().any(|(end, _)| end.is_over(Instant(self.now)));
+            let put_off = node.has_pending() || foreign_due;
+            prop_assert!(put_off || !self.first_is_due(key, None), "a lost wake-up");
+        }
+        let Side { node, host } = &self.sides[1 - self.lead];
+        prop_assert!(host.index_is_true(), "the replica's index lags");
+        for (key, (mode, holders)) in &all_held(host, &self.judge) {
+            same_holders(self.judge.held(key), *mode, holders, true)?;
+        }
+        prop_assert!(node.fence().0 >= self.judge.highest, "the replica's counter lags");
+        prop_assert!(node.queues.is_empty() && node.ephemeral.is_empty());
+        Ok(())
+    }
+
+    fn check_queues(&self) -> Verdict {
+        let node = &self.sides[self.lead].node;
+        let waits = |(key, queue): (&KeyBuf, &Vec<super::judge::Wait>)| {
+            (key.clone(), queue.iter().map(|wait| wait.id).collect::<Vec<_>>())
+        };
+        let expected: BTreeMap<KeyBuf, Vec<WaiterId>> =
+            self.judge.queues.iter().map(waits).collect();
+        let mut found = BTreeMap::new();
+        for (db, names) in &node.queues {
+            for (name, queue) in names {
+                let ids: Vec<WaiterId> = queue.iter().map(|waiter| waiter.id).collect();
+                found.insert(KeyBuf { db: *db, name: name.clone() }, ids);
+            }
+        }
+        prop_assert_eq!(&expected, &found, "other queues");
+        let ids = expected.values().flatten();
+        prop_assert!(
+            node.waiting.keys().eq(ids.clone().collect::<alloc::collections::BTreeSet<_>>())
+        );
+        prop_assert!(ids.clone().all(|id| self.blocked.get(id).is_some_and(|b| !b.granted)));
+        let timed = self.judge.queues.values().flatten().filter(|wait| wait.until.is_some());
+        prop_assert_eq!(node.waits.len(), timed.count());
+        Ok(())
+    }
+
+    /// Whether the first waiter could have the lock, or must not wait for it any more. A plain
+    /// string that is over stands in the way until `slack` microseconds later, or until somebody
+    /// looks.
+    fn first_is_due(&self, key: &KeyBuf, slack: Option<u64>) -> bool {
+        let Some(first) = self.judge.queue(key).first() else { return false };
+        match self.sides[self.lead].host.values.get(key) {
+            Some(Value::Other) => true,
+            Some(Value::Text { end, .. }) => {
+                end.zip(slack).is_some_and(|(end, slack)| end.0 * 1000 + slack <= self.now)
+            }
+            _ => self.judge.compatible(key, first.mode),
+        }
+    }
+
+    /// What must hold when there is nothing left to do.
+    pub fn check_done(&self) -> Verdict {
+        prop_assert!(!self.sides[self.lead].node.has_pending(), "says it is done, and is not");
+        for key in self.judge.queues.keys() {
+            prop_assert!(!self.first_is_due(key, Some(1000)), "a lost wake-up");
+        }
+        for hold in self.judge.holds.values().flatten() {
+            prop_assert!(hold.latest > self.now, "over, and still there: {hold:?}");
+            let gone = hold.waiter.is_some_and(|id| self.judge.gone.contains(&id));
+            let closed = hold.ephemeral && self.judge.closed.contains(&hold.client);
+            prop_assert!(!hold.bound || !(gone || closed), "nobody's: {hold:?}");
+        }
+        for wait in self.judge.queues.values().flatten() {
+            prop_assert!(wait.until.is_none_or(|end| end + 1000 > self.now), "waits on: {wait:?}");
+        }
+        Ok(())
+    }
+
+    /// When everything is over, nothing is remembered.
+    pub fn check_forgotten(&self) -> Verdict {
+        prop_assert!(self.judge.holds.is_empty() && self.judge.queues.is_empty());
+        for side in &self.sides {
+            prop_assert!(side.host.values.is_empty(), "{:?}", side.host.values);
+            let node = &side.node;
+            prop_assert!(node.queues.is_empty() && node.waiting.is_empty(), "{node:?}");
+            prop_assert!(node.waits.is_empty() && node.granted.is_empty(), "{node:?}");
+            prop_assert!(node.ephemeral.is_empty() && node.foreign.is_empty(), "{node:?}");
+            prop_assert!(!node.has_pending(), "{node:?}");
+        }
+        Ok(())
+    }
+
+    /// All that an error must leave as it is.
+    pub fn snapshot(&self) -> String {
+        let Side { node, host } = &self.sides[self.lead];
+        let Node { queues, waiting, waits, granted, ephemeral, counter, .. } = node;
+        // A plain string that is over may go whenever somebody looks.
+        let is_text = |value: &Value| matches!(value, Value::Text { .. });
+        let values: Vec<_> = host.values.iter().filter(|(_, value)| !is_text(value)).collect();
+        std::format!(
+            "{values:?} {queues:?} {waiting:?} {waits:?} {granted:?} {ephemeral:?} {counter:?}"
+        )
+    }
+
+    /// Whether nothing is due at the key, so that a command finds it as it was left.
+    pub fn is_quiet(&self, key: &KeyBuf) -> bool {
+        let over = self.judge.held(key).iter().any(|hold| hold.end <= self.now);
+        !over && !self.first_is_due(key, Some(0))
+    }
+}
+
+type Held = (Option<Mode>, Vec<Holder>);
+
+/// What lies at each key where there is a lock, or should be one.
+fn all_held(host: &Memory, judge: &Judge) -> BTreeMap<KeyBuf, Held> {
+    let keys = host.values.keys().chain(judge.holds.keys());
+    keys.map(|key| (key.clone(), host.holders(key))).collect()
+}
+
+/// Whether these are the same holders in the same order, with leases that never end early, and,
+/// but on a replica, not late.
+fn same_holders(holds: &[Hold], mode: Option<Mode>, holders: &[Holder], replica: bool) -> Verdict {
+    type Shown<'a> = (Box<[u8]>, u64, bool, Box<[u8]>);
+    let shown = |hold: &Hold| -> Shown<'_> {
+        (hold.token.clone(), hold.fence.0, hold.ephemeral, hold.meta.clone())
+    };
+    let stored = |holder: &Holder| -> Shown<'_> {
+        let grant = holder.grant();
+        (grant.token.into(), grant.fence.0, grant.ephemeral, grant.meta.into())
+    };
+    let expected: Vec<Shown<'_>> = holds.iter().map(shown).collect();
+    let found: Vec<Shown<'_>> = holders.iter().map(stored).collect();
+    prop_assert_eq!(expected, found, "other holders");
+    for (hold, holder) in holds.iter().zip(holders) {
+        prop_assert_eq!(Some(hold.mode), mode);
+        let end = holder.grant().lease.end.0 * 1000;
+        prop_assert!(end >= hold.end, "ends early: {holder:?}, not before {}", hold.end);
+        prop_assert!(replica || end <= hold.latest, "ends late: {holder:?}, not {}", hold.latest);
+    }
+    Ok(())
+}
+
+/// Everybody's ways to leave.
+impl World {
+    /// A blocked request leaves: by itself, or with its connection.
+    pub fn leave(&mut self, id: WaiterId) {
+        let Some(blocked) = self.blocked.remove(&id) else { return };
+        self.judge.leaves(id);
+        self.judge.gone.insert(id);
+        self.sides[blocked.side].node.gone(id);
+    }
+
+    pub fn close(&mut self, client: ClientId, closed_first: bool) {
+        let ids: Vec<WaiterId> = self
+            .blocked
+            .iter()
+            .filter(|(_, blocked)| blocked.client == client)
+            .map(|(id, _)| *id)
+            .collect();
+        let close = |world: &mut World| {
+            world.judge.closed.insert(client);
+            for side in &mut world.sides {
+                side.node.closed(client);
+            }
+        };
+        if closed_first {
+            close(self);
+        }
+        for id in ids {
+            self.leave(id);
+        }
+        if !closed_first {
+            close(self);
+        }
+        let fresh = self.connect();
+        for slot in &mut self.clients {
+            if *slot == client {
+                *slot = fresh;
+            }
+        }
+    }
+}
