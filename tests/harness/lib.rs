@@ -8,6 +8,7 @@
 //! - [`wall_clock`]: a server's wall clock, moved by the test;
 //! - [`client`]: a blocking connection that can leave requests open;
 //! - [`value`]: what a server answers, in RESP2 and RESP3;
+//! - [`locks`]: what tests ask a server about its locks;
 //! - [`wait`]: waiting for something observable.
 //!
 //! A test is a function of the server's kind; [`on_every_server!`] makes four tests of it, named
@@ -24,6 +25,7 @@
 
 pub mod client;
 pub mod kind;
+pub mod locks;
 pub mod module_file;
 pub mod ports;
 pub mod process;
@@ -67,5 +69,13 @@ macro_rules! on_every_server {
                 super::$name($crate::Kind::Valkey91);
             }
         }
+    };
+}
+
+/// The arguments of a request, of which each may be text or any bytes.
+#[macro_export]
+macro_rules! bytes {
+    ($($argument:expr),* $(,)?) => {
+        [$(AsRef::<[u8]>::as_ref($argument)),*]
     };
 }

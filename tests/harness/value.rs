@@ -48,6 +48,11 @@ impl Value {
         *self == Value::Null
     }
 
+    /// An integer, which is what a granted request is answered.
+    pub fn is_int(&self) -> bool {
+        matches!(self, Value::Int(_))
+    }
+
     /// An error.
     pub fn is_error(&self) -> bool {
         matches!(self, Value::Error(_))

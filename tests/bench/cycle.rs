@@ -1,0 +1,199 @@
+//! A lock is taken and given back, by one client after the other: the module's two commands against
+//! the recipe that is used without it.
+
+use harness::{Kind, Server};
+
+use crate::load::{COMPARE_AND_DELETE, Pipe, Random, TTL, key, push};
+use crate::measure::{cpu_micros, in_turns};
+use crate::options::Options;
+use crate::report::{Report, Row, Target};
+
+/// Among so many locks one is picked at random each time.
+const KEYS: u64 = 1000;
+/// How many are taken and given back in one write: the cost is then the commands'.
+const DEPTH: usize = 64;
+/// How many different writes there are.
+const BATCHES: usize = 32;
+/// How many clients there are where each waits for its answer before it sends the next request.
+const CLIENTS: usize = 50;
+
+/// How a lock is taken and given back.
+#[derive(Clone, Debug)]
+pub enum Recipe {
+    /// DLOCK.ACQUIRE and DLOCK.RELEASE.
+    Module,
+    /// SET NX PX and a script that compares and deletes, by its digest.
+    Script(String),
+    /// SET NX PX and DELIFEQ.
+    DelIfEq,
+}
+
+impl Recipe {
+    /// The usual recipe, with its script loaded.
+    pub fn script(server: &Server) -> Recipe {
+        let loaded = server.client().run_args(&["SCRIPT", "LOAD", COMPARE_AND_DELETE]);
+        Recipe::Script(loaded.text())
+    }
+
+    /// The newer recipe, where the server knows the command.
+    fn del_if_eq(server: &Server) -> Option<Recipe> {
+        let known = server.run("COMMAND INFO DELIFEQ");
+        (!known.items()[0].is_null()).then_some(Recipe::DelIfEq)
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Recipe::Module => "ACQUIRE + RELEASE",
+            Recipe::Script(_) => "SET NX PX + EVALSHA",
+            Recipe::DelIfEq => "SET NX PX + DELIFEQ",
+        }
+    }
+
+    /// The request that takes a lock.
+    pub fn take(&self, to: &mut Vec<u8>, key: &str, token: &str, ttl: &str) {
+        match self {
+            Recipe::Module => push(to, &["DLOCK.ACQUIRE", key, token, ttl]),
+            _ => push(to, &["SET", key, token, "NX", "PX", ttl]),
+        }
+    }
+
+    /// The request that gives it back.
+    pub fn give(&self, to: &mut Vec<u8>, key: &str, token: &str) {
+        match self {
+            Recipe::Module => push(to, &["DLOCK.RELEASE", key, token]),
+            Recipe::Script(digest) => push(to, &["EVALSHA", digest, "1", key, token]),
+            Recipe::DelIfEq => push(to, &["DELIFEQ", key, token]),
+        }
+    }
+}
+
+/// Both commands, with and without an append-only file, in a pipeline and without.
+pub fn run(kind: Kind, options: &Options, report: &mut Report) {
+    for with_file in [false, true] {
+        let mut server = Server::build(kind);
+        if with_file {
+            server = server
+                .config("appendonly yes")
+                .config("appendfsync everysec")
+                .config("auto-aof-rewrite-percentage 0");
+        }
+        let server = server.start();
+        let file = if with_file { ", AOF everysec" } else { "" };
+
+        let script = Recipe::script(&server);
+        let others = [Some(script), Recipe::del_if_eq(&server)];
+        for other in others.iter().flatten() {
+            let figures = {
+                let [mut ours, mut theirs] =
+                    [&Recipe::Module, other].map(|recipe| Pipelined::new(&server, recipe));
+                let rounds = options.rounds(60);
+                in_turns(rounds, || ours.cpu(&server, 80), || theirs.cpu(&server, 80))
+            };
+            let what = format!("cycle{file}");
+            report.add(kind, Row::compared(what, other.name(), "µs", figures, target(kind, other)));
+        }
+        for other in others.iter().flatten() {
+            let figures = {
+                let [mut ours, mut theirs] =
+                    [&Recipe::Module, other].map(|recipe| OneByOne::new(&server, recipe));
+                let rounds = options.rounds(24);
+                in_turns(rounds, || ours.cpu(&server, 30), || theirs.cpu(&server, 30))
+            };
+            let what = format!("cycle{file}, no pipeline, {CLIENTS} clients");
+            report.add(kind, Row::compared(what, other.name(), "µs", figures, Target::None));
+        }
+    }
+}
+
+fn target(kind: Kind, other: &Recipe) -> Target {
+    match (kind, other) {
+        (Kind::Redis70 | Kind::Redis82, Recipe::Script(_)) => Target::AtMost(0.65),
+        (Kind::Valkey91, Recipe::DelIfEq) => Target::AtMost(1.0),
+        _ => Target::None,
+    }
+}
+
+/// One client that sends many requests before it reads the answers.
+pub struct Pipelined {
+    pipe: Pipe,
+    batches: Vec<Vec<u8>>,
+    next: usize,
+}
+
+impl Pipelined {
+    /// With leases of the usual length.
+    pub fn new(server: &Server, recipe: &Recipe) -> Pipelined {
+        Pipelined::with_ttl(server, recipe, |_| TTL.to_owned())
+    }
+
+    /// With leases as long as somebody else says.
+    pub fn with_ttl(
+        server: &Server,
+        recipe: &Recipe,
+        ttl: impl Fn(&mut Random) -> String,
+    ) -> Pipelined {
+        let mut random = Random::new(1);
+        let mut batch = || {
+            let mut requests = Vec::new();
+            for _ in 0..DEPTH {
+                let (key, token) = (key(random.below(KEYS)), random.token());
+                recipe.take(&mut requests, &key, &token, &ttl(&mut random));
+                recipe.give(&mut requests, &key, &token);
+            }
+            requests
+        };
+        let batches = (0..BATCHES).map(|_| batch()).collect();
+        Pipelined { pipe: Pipe::new(server), batches, next: 0 }
+    }
+
+    /// What the server spends on a lock taken and given back, on average over so many batches.
+    pub fn cpu(&mut self, server: &Server, batches: usize) -> f64 {
+        cpu_micros(server, batches * DEPTH, || {
+            for _ in 0..batches {
+                let batch = &self.batches[self.next % BATCHES];
+                self.next += 1;
+                self.pipe.exchange(batch, 2 * DEPTH);
+            }
+        })
+    }
+}
+
+/// Many clients, each with one request under way.
+struct OneByOne {
+    pipes: Vec<Pipe>,
+    takes: Vec<Vec<u8>>,
+    gives: Vec<Vec<u8>>,
+}
+
+impl OneByOne {
+    fn new(server: &Server, recipe: &Recipe) -> OneByOne {
+        let mut random = Random::new(2);
+        let (mut pipes, mut takes, mut gives) = (Vec::new(), Vec::new(), Vec::new());
+        for client in 0..CLIENTS {
+            // A lock of its own, so that it is always free.
+            let (key, token) = (key(client as u64), random.token());
+            let (mut take, mut give) = (Vec::new(), Vec::new());
+            recipe.take(&mut take, &key, &token, TTL);
+            recipe.give(&mut give, &key, &token);
+            pipes.push(Pipe::new(server));
+            takes.push(take);
+            gives.push(give);
+        }
+        OneByOne { pipes, takes, gives }
+    }
+
+    fn cpu(&mut self, server: &Server, laps: usize) -> f64 {
+        cpu_micros(server, laps * CLIENTS, || {
+            for _ in 0..laps {
+                for requests in [&self.takes, &self.gives] {
+                    for (pipe, request) in self.pipes.iter_mut().zip(requests) {
+                        pipe.send(request);
+                    }
+                    for pipe in &mut self.pipes {
+                        pipe.receive(1);
+                    }
+                }
+            }
+        })
+    }
+}

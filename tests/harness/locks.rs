@@ -1,0 +1,98 @@
+//! What tests ask a server about its locks, through the commands that anybody has.
+
+use std::collections::BTreeMap;
+
+use crate::client::Client;
+use crate::server::Server;
+use crate::value::Value;
+use crate::wait::eventually;
+
+/// What an error must leave as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traces {
+    /// The fence counter.
+    pub fence: i64,
+    /// Leases of the whole node.
+    pub leases: i64,
+    /// Waiters of the whole node.
+    pub waiters: i64,
+    /// Keys of the first database.
+    pub keys: i64,
+}
+
+impl Server {
+    /// A field of DLOCK.NODE.
+    #[track_caller]
+    pub fn node(&self, field: &str) -> Value {
+        self.run("DLOCK.NODE").at(field)
+    }
+
+    /// What an error must leave as it was.
+    #[track_caller]
+    pub fn traces(&self) -> Traces {
+        let node = self.run("DLOCK.NODE");
+        Traces {
+            fence: node.at("fence").int(),
+            leases: node.at("leases").int(),
+            waiters: node.at("waiters").int(),
+            keys: self.run("DBSIZE").int(),
+        }
+    }
+
+    /// The tokens that hold a lock, in the order in which INSPECT lists them.
+    #[track_caller]
+    pub fn holders(&self, key: &str) -> Vec<String> {
+        self.tokens(key, "holders")
+    }
+
+    /// The tokens that wait for a lock, in their order.
+    #[track_caller]
+    pub fn waiters(&self, key: &str) -> Vec<String> {
+        self.tokens(key, "waiters")
+    }
+
+    /// What INSPECT says about the only holder of a lock.
+    #[track_caller]
+    pub fn holder(&self, key: &str) -> BTreeMap<String, Value> {
+        let lock = self.run(&format!("DLOCK.INSPECT {key}"));
+        let holders = lock.at("holders");
+        assert_eq!(holders.items().len(), 1, "{lock:?}");
+        holders.items()[0].map()
+    }
+
+    /// A new client whose request waits: it is blocked when this returns.
+    #[track_caller]
+    pub fn waiter(&self, words: &str) -> Client {
+        let mut client = self.client();
+        self.block(&mut client, words);
+        client
+    }
+
+    /// Lets a client send a request that waits: it is blocked when this returns.
+    #[track_caller]
+    pub fn block(&self, client: &mut Client, words: &str) {
+        let before = self.info_number("clients", "blocked_clients");
+        client.send(words);
+        self.until_blocked(before + 1);
+    }
+
+    /// Waits until the server knows that a connection has ended.
+    #[track_caller]
+    pub fn until_gone(&self, client: i64) {
+        let line = format!("id={client} ");
+        eventually("the server notices that a client has gone", || {
+            !self.run("CLIENT LIST").text().contains(&line)
+        });
+    }
+
+    #[track_caller]
+    fn tokens(&self, key: &str, list: &str) -> Vec<String> {
+        let lock = self.run(&format!("DLOCK.INSPECT {key}"));
+        if lock.is_null() {
+            return Vec::new();
+        }
+        let people = lock.at(list);
+        let tokens = people.items().iter().map(|one| one.at("token").text());
+        tokens.collect()
+    }
+}

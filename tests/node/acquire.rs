@@ -1,0 +1,140 @@
+//! DLOCK.ACQUIRE without options: who gets the lock, its fence, and the end of its lease.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime};
+
+use harness::{Kind, Server, apply, eventually, on_every_server};
+
+const LARGEST_FENCE: i64 = (1 << 53) - 1;
+
+#[apply(on_every_server)]
+fn a_free_lock_is_granted_with_a_fence(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.client().run("DLOCK.ACQUIRE job alice 60000").int();
+    assert!((1..=LARGEST_FENCE).contains(&fence), "{fence}");
+    assert_eq!(server.holders("job"), ["alice"]);
+}
+
+#[apply(on_every_server)]
+fn a_fence_is_at_least_the_unix_time_in_microseconds(kind: Kind) {
+    let server = Server::start(kind);
+    let before = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as i64;
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    let after = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as i64;
+    // A server may read its clock once for many commands.
+    let slack = 1_000_000;
+    assert!((before - slack..=after).contains(&fence), "{fence}");
+}
+
+#[apply(on_every_server)]
+fn a_held_lock_is_refused_with_null(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let before = server.traces();
+    assert!(server.run("DLOCK.ACQUIRE job bob 60000").is_null());
+    assert!(server.run("DLOCK.ACQUIRE job bob 60000 SHARED").is_null());
+    assert!(server.run("DLOCK.ACQUIRE job bob 60000 LIMIT 5").is_null());
+    assert_eq!(server.traces(), before);
+    assert_eq!(server.holders("job"), ["alice"]);
+}
+
+#[apply(on_every_server)]
+fn locks_of_different_keys_and_databases_are_independent(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    assert!(client.run("DLOCK.ACQUIRE job alice 60000").int() > 0);
+    assert!(client.run("DLOCK.ACQUIRE job2 bob 60000").int() > 0);
+    client.run("SELECT 1");
+    assert!(client.run("DLOCK.ACQUIRE job bob 60000").int() > 0);
+    assert_eq!(client.run("DLOCK.RELEASE job bob").int(), 1);
+    assert_eq!(server.holders("job"), ["alice"]);
+}
+
+#[apply(on_every_server)]
+fn every_fence_is_larger_than_all_before_it(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    let mut last = 0;
+    for round in 0..200 {
+        let key = format!("job{}", round % 3);
+        let fence = client.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
+        assert!(fence > last, "{fence} came after {last}");
+        last = fence;
+        client.run(&format!("DLOCK.RELEASE {key} alice"));
+    }
+}
+
+#[apply(on_every_server)]
+fn a_lease_ends_after_its_ttl_and_not_before(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    let asked = Instant::now();
+    client.run("DLOCK.ACQUIRE job alice 200");
+    eventually("the lease ends", || client.run("DLOCK.CHECK job alice").is_null());
+    assert!(asked.elapsed() >= Duration::from_millis(200));
+    assert!(client.run("DLOCK.INSPECT job").is_null());
+    assert!(client.run("DLOCK.ACQUIRE job bob 60000").int() > 0);
+}
+
+#[apply(on_every_server)]
+fn an_ended_lease_leaves_nothing_behind_though_nobody_asks(kind: Kind) {
+    let server = Server::start(kind);
+    for job in 0..20 {
+        server.run(&format!("DLOCK.ACQUIRE job{job} alice 50"));
+    }
+    eventually("all leases end", || server.run("DBSIZE").int() == 0);
+    let traces = server.traces();
+    assert_eq!((traces.leases, traces.waiters), (0, 0));
+}
+
+#[apply(on_every_server)]
+fn a_lock_has_no_redis_ttl(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    assert_eq!(server.run("PTTL job").int(), -1);
+}
+
+#[apply(on_every_server)]
+fn a_lock_outlives_the_connection_that_took_it(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    client.run("DLOCK.ACQUIRE job alice 60000");
+    let id = client.id();
+    client.close();
+    server.until_gone(id);
+    assert_eq!(server.holders("job"), ["alice"]);
+}
+
+#[apply(on_every_server)]
+fn a_full_memory_refuses_new_locks_but_not_release_and_extend(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    let before = server.traces();
+    server.run("CONFIG SET maxmemory 1");
+
+    let refused = server.run("DLOCK.ACQUIRE other carol 60000");
+    assert_eq!(refused.code(), "OOM", "{refused:?}");
+    assert_eq!(server.traces(), before);
+    assert_eq!(server.run("DLOCK.EXTEND job alice 50000").int(), 1);
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+    assert!(bob.recv().int() > 0);
+    assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 1);
+}
+
+#[apply(on_every_server)]
+fn pipelined_requests_are_answered_in_order(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    for token in 0..500 {
+        client.send(&format!("DLOCK.ACQUIRE job t{token} 60000"));
+        client.send(&format!("DLOCK.RELEASE job t{token}"));
+    }
+    let mut fences = BTreeSet::new();
+    for _ in 0..500 {
+        fences.insert(client.recv().int());
+        assert_eq!(client.recv().int(), 1);
+    }
+    assert_eq!(fences.len(), 500);
+    client.assert_in_step();
+}

@@ -1,0 +1,119 @@
+//! The module's configuration: its defaults, its limits, and changes at run time.
+
+use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+
+fn get(server: &Server, name: &str) -> String {
+    server.run(&format!("CONFIG GET {name}")).at(name).text()
+}
+
+#[apply(on_every_server)]
+fn defaults_are_as_documented(kind: Kind) {
+    let server = Server::start(kind);
+    assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
+    assert_eq!(get(&server, "dlock.max-waiters"), "10000");
+}
+
+#[apply(on_every_server)]
+fn the_configuration_file_sets_values(kind: Kind) {
+    let server =
+        Server::build(kind).config("dlock.max-ttl 5000").config("dlock.max-waiters 7").start();
+    assert_eq!(get(&server, "dlock.max-ttl"), "5000");
+    assert_eq!(get(&server, "dlock.max-waiters"), "7");
+    assert!(server.run("DLOCK.ACQUIRE job alice 5001").is_error());
+}
+
+#[apply(on_every_server)]
+fn a_bad_value_in_the_configuration_file_stops_the_start(kind: Kind) {
+    for line in ["dlock.max-ttl none", "dlock.max-ttl 0", "dlock.max-waiters -1"] {
+        let started = Server::build(kind).config(line).try_start();
+        assert!(started.is_err(), "{line}");
+    }
+}
+
+#[apply(on_every_server)]
+fn the_longest_lease_can_be_changed(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE old alice 60000");
+    assert_eq!(server.run("CONFIG SET dlock.max-ttl 5000").text(), "OK");
+    assert_eq!(get(&server, "dlock.max-ttl"), "5000");
+
+    for request in ["DLOCK.ACQUIRE job bob 5001", "DLOCK.EXTEND old alice 5001"] {
+        let refused = server.run(request);
+        assert_eq!(refused.code(), "ERR", "{request}");
+        let words = refused.error();
+        assert!(words.contains("5000") && words.contains("5001"), "{words}");
+    }
+    assert!(server.run("DLOCK.ACQUIRE job bob 5000").int() > 0);
+    assert_eq!(server.run("DLOCK.EXTEND job bob 5000").int(), 1);
+    // Leases that run already are kept.
+    assert!(server.holder("old")["ttl-ms"].int() > 30_000);
+}
+
+#[apply(on_every_server)]
+fn bad_values_are_refused_and_change_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    for (name, default) in [("dlock.max-ttl", "86400000"), ("dlock.max-waiters", "10000")] {
+        for value in ["-1", "abc", "99999999999999999999", "1.5"] {
+            let set = format!("CONFIG SET {name} {value}");
+            assert!(server.run(&set).is_error(), "{set}");
+            assert_eq!(get(&server, name), default);
+        }
+    }
+    assert!(server.run("CONFIG SET dlock.max-ttl 0").is_error());
+    assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
+}
+
+#[apply(on_every_server)]
+fn one_waiter_too_many_is_refused_without_a_trace(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.max-waiters 2");
+    server.run("DLOCK.ACQUIRE a alice 60000");
+    server.run("DLOCK.ACQUIRE b alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE a bob 60000 WAIT 0");
+    let carol = server.waiter("DLOCK.ACQUIRE b carol 60000 WAIT 0");
+    let before = server.traces();
+
+    let mut client = server.client();
+    for wait in ["0", "1000"] {
+        let refused = client.run(&format!("DLOCK.ACQUIRE a dave 60000 WAIT {wait}"));
+        assert_eq!(refused.code(), "TOOMANYWAITERS", "{refused:?}");
+        assert!(refused.error().contains('2'), "{refused:?}");
+    }
+    client.assert_in_step();
+    assert_eq!(server.traces(), before);
+    // Who would not wait is not concerned, nor is one who takes his own place again.
+    assert!(client.run("DLOCK.ACQUIRE a dave 60000").is_null());
+    assert!(client.run("DLOCK.ACQUIRE c dave 60000 WAIT 0").int() > 0);
+    let mut again = server.client();
+    again.send("DLOCK.ACQUIRE a bob 60000 WAIT 0");
+    assert_eq!(bob.recv().code(), "ERR");
+
+    carol.close();
+    eventually("there is room", || server.node("waiters").int() == 1);
+    let _dave = server.waiter("DLOCK.ACQUIRE a dave 60000 WAIT 0");
+    assert_eq!(server.waiters("a"), ["bob", "dave"]);
+}
+
+#[apply(on_every_server)]
+fn lowering_the_number_of_waiters_sends_nobody_away(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let wait = |n| server.waiter(&format!("DLOCK.ACQUIRE job t{n} 60000 WAIT 0"));
+    let mut waiters: Vec<Client> = (0..3).map(wait).collect();
+    server.run("CONFIG SET dlock.max-waiters 1");
+    assert_eq!(server.node("waiters").int(), 3);
+    let mut late = server.client();
+    let refused = late.run("DLOCK.ACQUIRE job late 60000 WAIT 0");
+    assert_eq!(refused.code(), "TOOMANYWAITERS");
+    server.run("DLOCK.RELEASE job alice");
+    assert!(waiters[0].recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn settings_survive_a_rewrite_of_the_configuration_file(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.max-ttl 7000");
+    assert_eq!(server.run("CONFIG REWRITE").text(), "OK");
+    let file = std::fs::read_to_string(server.folder().join("server.conf")).unwrap();
+    assert!(file.contains("dlock.max-ttl 7000"), "{file}");
+}

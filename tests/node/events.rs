@@ -1,0 +1,124 @@
+//! Keyspace events of class `d`: dlock.acquire, dlock.release, dlock.expire, dlock.break.
+
+use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+
+/// A client that gets the events of the first database, as `dlock.<name> <key>`.
+struct Listener(Client);
+
+impl Listener {
+    fn new(server: &Server) -> Listener {
+        server.run("CONFIG SET notify-keyspace-events KEd");
+        let mut client = server.client();
+        let subscribed = client.run("PSUBSCRIBE __keyevent@0__:*");
+        assert_eq!(subscribed.items()[2].int(), 1);
+        Listener(client)
+    }
+
+    #[track_caller]
+    fn next(&mut self) -> String {
+        let message = self.0.recv();
+        let [_, _, channel, key] = message.items() else { panic!("{message:?}") };
+        let channel = channel.text();
+        let name = channel.strip_prefix("__keyevent@0__:").expect("an event");
+        format!("{name} {}", key.text())
+    }
+
+    #[track_caller]
+    fn nothing_more(&mut self) {
+        assert!(!self.0.has_answer());
+    }
+}
+
+#[apply(on_every_server)]
+fn a_grant_and_a_release_are_told(kind: Kind) {
+    let server = Server::start(kind);
+    let mut events = Listener::new(&server);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    assert_eq!(events.next(), "dlock.acquire job");
+    server.run("DLOCK.RELEASE job alice");
+    assert_eq!(events.next(), "dlock.release job");
+    events.nothing_more();
+}
+
+#[apply(on_every_server)]
+fn what_changes_nothing_is_not_told(kind: Kind) {
+    let server = Server::start(kind);
+    let mut events = Listener::new(&server);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    assert_eq!(events.next(), "dlock.acquire job");
+    server.run("DLOCK.ACQUIRE job bob 60000");
+    server.run("DLOCK.RELEASE job bob");
+    server.run("DLOCK.EXTEND job bob 60000");
+    server.run("DLOCK.CHECK job alice");
+    server.run("DLOCK.INSPECT job");
+    server.run("DLOCK.BREAK nothing");
+    server.run("DLOCK.ACQUIRE job carol 60000 WAIT 10");
+    server.run("DLOCK.RELEASE job alice");
+    assert_eq!(events.next(), "dlock.release job");
+}
+
+#[apply(on_every_server)]
+fn a_hand_over_is_a_release_and_a_grant(kind: Kind) {
+    let server = Server::start(kind);
+    let mut events = Listener::new(&server);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    server.run("DLOCK.RELEASE job alice");
+    bob.recv();
+    assert_eq!(events.next(), "dlock.acquire job");
+    assert_eq!(events.next(), "dlock.release job");
+    assert_eq!(events.next(), "dlock.acquire job");
+    events.nothing_more();
+}
+
+#[apply(on_every_server)]
+fn the_end_of_a_lease_is_told(kind: Kind) {
+    let server = Server::start(kind);
+    let mut events = Listener::new(&server);
+    server.run("DLOCK.ACQUIRE job alice 50");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    bob.recv();
+    assert_eq!(events.next(), "dlock.acquire job");
+    assert_eq!(events.next(), "dlock.expire job");
+    assert_eq!(events.next(), "dlock.acquire job");
+    events.nothing_more();
+}
+
+#[apply(on_every_server)]
+fn a_broken_lock_is_told(kind: Kind) {
+    let server = Server::start(kind);
+    let mut events = Listener::new(&server);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("DLOCK.BREAK job");
+    assert_eq!(events.next(), "dlock.acquire job");
+    assert_eq!(events.next(), "dlock.break job");
+    events.nothing_more();
+}
+
+#[apply(on_every_server)]
+fn the_keyspace_channel_of_a_lock_tells_the_event(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET notify-keyspace-events KEd");
+    let mut client = server.client();
+    client.run("SUBSCRIBE __keyspace@0__:job");
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let message = client.recv();
+    assert_eq!(message.items()[2].text(), "dlock.acquire");
+}
+
+#[apply(on_every_server)]
+fn nothing_is_told_when_nobody_has_asked_for_it(kind: Kind) {
+    let server = Server::start(kind);
+    let mut events = Listener::new(&server);
+    server.run("CONFIG SET notify-keyspace-events KEg$");
+    server.run("DLOCK.ACQUIRE job alice 50");
+    eventually("the lease ends", || server.holders("job").is_empty());
+    server.run("CONFIG SET notify-keyspace-events KEd");
+    server.run("DLOCK.ACQUIRE other alice 60000");
+    let mut seen = events.next();
+    // The key's own end may be told in class `g`, as that of any key.
+    if seen == "del job" {
+        seen = events.next();
+    }
+    assert_eq!(seen, "dlock.acquire other");
+}

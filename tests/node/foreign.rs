@@ -1,0 +1,205 @@
+//! Foreign locks: plain strings that old clients set at a key. They are honoured, waited for, and
+//! released and extended by their value.
+
+use harness::{Kind, Server, apply, bytes, eventually, on_every_server};
+
+#[apply(on_every_server)]
+fn a_string_at_the_key_is_a_held_lock(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job old-client");
+    let before = server.traces();
+    for mode in ["", "SHARED", "LIMIT 3"] {
+        let acquire = format!("DLOCK.ACQUIRE job alice 60000 {mode}");
+        assert!(server.run(&acquire).is_null());
+    }
+    assert!(server.run("DLOCK.CHECK job old-client").is_null());
+    assert_eq!(server.traces(), before);
+    assert_eq!(server.run("GET job").text(), "old-client");
+}
+
+#[apply(on_every_server)]
+fn a_waiter_gets_the_lock_when_the_string_is_deleted(kind: Kind) {
+    let server = Server::start(kind);
+    for deletion in ["DEL", "UNLINK", "GETDEL"] {
+        server.run("SET job old-client");
+        let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
+        let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+        server.run(&format!("{deletion} job"));
+        assert!(alice.recv().int() > 0, "{deletion}");
+        assert!(!bob.has_answer());
+        server.run("DLOCK.RELEASE job alice");
+        assert!(bob.recv().int() > 0);
+        server.run("DLOCK.RELEASE job bob");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_waiter_gets_the_lock_when_an_old_client_releases_by_its_script(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job old-client NX PX 60000");
+    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
+    let script = "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) end";
+    let mut old = server.client();
+    let released = old.run_args(&["EVAL", script, "1", "job", "old-client"]);
+    assert_eq!(released.int(), 1);
+    assert!(alice.recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn a_waiter_gets_the_lock_when_the_string_expires(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job old-client PX 200");
+    let mut alice = server.client();
+    let granted = alice.run("DLOCK.ACQUIRE job alice 60000 WAIT 0");
+    assert!(granted.int() > 0);
+    assert_eq!(server.holders("job"), ["alice"]);
+}
+
+#[apply(on_every_server)]
+fn a_string_that_has_expired_holds_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job old-client PX 20");
+    eventually("the string expires", || server.run("DLOCK.ACQUIRE job alice 60000").is_int());
+    assert_eq!(server.holders("job"), ["alice"]);
+}
+
+#[apply(on_every_server)]
+fn a_waiter_goes_on_waiting_when_the_string_is_overwritten(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job one");
+    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
+    server.run("SET job two");
+    server.run("SETRANGE job 1 x");
+    server.run("APPEND job more");
+    server.run("PING");
+    assert!(!alice.has_answer());
+    assert!(server.run("DLOCK.ACQUIRE job bob 60000").is_null());
+    server.run("DEL job");
+    assert!(alice.recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn a_waiter_behind_a_string_times_out(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job old-client");
+    let mut alice = server.client();
+    assert!(alice.run("DLOCK.ACQUIRE job alice 60000 WAIT 100").is_null());
+    assert_eq!(server.node("waiters").int(), 0);
+    server.run("DEL job");
+    assert_eq!(server.run("DBSIZE").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn it_is_released_by_its_value(kind: Kind) {
+    let server = Server::start(kind);
+    for value in ["old-client", "12345", "0"] {
+        server.run(&format!("SET job {value}"));
+        let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
+        assert_eq!(server.run("DLOCK.RELEASE job other").int(), 0);
+        assert_eq!(server.run("GET job").text(), value);
+        let release = format!("DLOCK.RELEASE job {value}");
+        assert_eq!(server.run(&release).int(), 1);
+        assert!(alice.recv().int() > 0);
+        server.run("DLOCK.RELEASE job alice");
+        assert_eq!(server.run("EXISTS job").int(), 0);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_value_that_only_begins_like_the_token_is_another(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    let value = [b'x'; 300];
+    client.run_args(&bytes!["SET", "job", &value]);
+    let release = bytes!["DLOCK.RELEASE", "job", &value[..255]];
+    assert_eq!(client.run_args(&release).int(), 0);
+    client.run_args(&bytes!["SET", "job", "a\0b"]);
+    let release = bytes!["DLOCK.RELEASE", "job", "a"];
+    assert_eq!(client.run_args(&release).int(), 0);
+    let release = bytes!["DLOCK.RELEASE", "job", "a\0b"];
+    assert_eq!(client.run_args(&release).int(), 1);
+}
+
+#[apply(on_every_server)]
+fn it_is_extended_by_its_value(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job old-client PX 30000");
+    assert_eq!(server.run("DLOCK.EXTEND job old-client 300000").int(), 1);
+    let left = server.run("PTTL job").int();
+    assert!((280_000..=300_000).contains(&left), "{left}");
+    assert_eq!(server.run("DLOCK.EXTEND job other 60000").int(), 0);
+    assert_eq!(server.run("DLOCK.EXTEND job old-client 60000 FENCE 7").int(), 0);
+    assert!(server.run("PTTL job").int() > 200_000);
+    assert_eq!(server.run("GET job").text(), "old-client");
+    // One without an end gets one.
+    server.run("SET job old-client");
+    assert_eq!(server.run("DLOCK.EXTEND job old-client 60000").int(), 1);
+    assert!(server.run("PTTL job").int() > 0);
+}
+
+#[apply(on_every_server)]
+fn a_waiter_is_withdrawn_from_behind_a_string(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job old-client");
+    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 0);
+    assert!(alice.recv().is_null());
+    assert_eq!(server.run("GET job").text(), "old-client");
+    assert_eq!(server.node("waiters").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn readers_behind_a_string_are_served_together(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job old-client");
+    let mut r1 = server.waiter("DLOCK.ACQUIRE job r1 60000 SHARED WAIT 0");
+    let mut r2 = server.waiter("DLOCK.ACQUIRE job r2 60000 SHARED WAIT 0");
+    server.run("DEL job");
+    assert!(r1.recv().int() > 0);
+    assert!(r2.recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn an_old_client_does_not_get_a_lock_that_is_held_here(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    assert!(server.run("SET job old-client NX PX 60000").is_null());
+    assert_eq!(server.holders("job"), ["alice"]);
+}
+
+#[apply(on_every_server)]
+fn a_key_of_another_type_is_refused(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("LPUSH list a");
+    server.run("HSET hash a b");
+    server.run("SADD set a");
+    server.run("ZADD zset 1 a");
+    server.run("XADD stream * a b");
+    let before = server.traces();
+    for key in ["list", "hash", "set", "zset", "stream"] {
+        for request in [
+            "DLOCK.ACQUIRE {} alice 60000",
+            "DLOCK.ACQUIRE {} alice 60000 WAIT 0",
+            "DLOCK.RELEASE {} alice",
+            "DLOCK.EXTEND {} alice 60000",
+            "DLOCK.EXTEND {} alice 60000 FENCE 5",
+            "DLOCK.CHECK {} alice",
+            "DLOCK.INSPECT {}",
+            "DLOCK.BREAK {}",
+        ] {
+            let request = request.replace("{}", key);
+            assert_eq!(server.run(&request).code(), "WRONGTYPE", "{request}");
+        }
+    }
+    assert_eq!(server.traces(), before);
+}
+
+#[apply(on_every_server)]
+fn commands_of_other_types_refuse_a_lock(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    for request in ["GET job", "LPUSH job a", "INCR job", "APPEND job x"] {
+        assert_eq!(server.run(request).code(), "WRONGTYPE", "{request}");
+    }
+    assert_eq!(server.holders("job"), ["alice"]);
+}

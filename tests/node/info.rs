@@ -1,0 +1,127 @@
+//! INFO dlock: counters, and how long locks were waited for and held.
+
+use std::time::{Duration, Instant};
+
+use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+
+fn count(server: &Server, name: &str) -> i64 {
+    server.info_number("dlock", &format!("dlock_{name}"))
+}
+
+#[apply(on_every_server)]
+fn a_fresh_node_has_counted_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    for name in [
+        "leases",
+        "waiters",
+        "grants",
+        "denials",
+        "handovers",
+        "releases",
+        "expiries",
+        "extensions",
+        "breaks",
+        "ephemeral_ends",
+    ] {
+        assert_eq!(count(&server, name), 0, "{name}");
+    }
+    let info = server.info("dlock");
+    assert_eq!(info["dlock_durable"], "no");
+    for name in ["wait_p50_ms", "wait_p99_ms", "hold_p50_ms", "hold_p99_ms"] {
+        let value = &info[&format!("dlock_{name}")];
+        assert!(value.parse::<f64>().is_ok(), "{name}: {value}");
+    }
+}
+
+#[apply(on_every_server)]
+fn info_everything_contains_it(kind: Kind) {
+    let server = Server::start(kind);
+    assert!(server.info("everything").contains_key("dlock_leases"));
+}
+
+#[apply(on_every_server)]
+fn requests_are_counted_by_what_came_of_them(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE a alice 60000");
+    server.run("DLOCK.ACQUIRE b alice 60000");
+    assert_eq!(count(&server, "grants"), 2);
+    server.run("DLOCK.ACQUIRE a bob 60000");
+    assert_eq!(count(&server, "denials"), 1);
+    server.run("DLOCK.EXTEND a alice 60000");
+    server.run("DLOCK.EXTEND a bob 60000");
+    assert_eq!(count(&server, "extensions"), 1);
+    server.run("DLOCK.RELEASE a alice");
+    server.run("DLOCK.RELEASE a alice");
+    assert_eq!(count(&server, "releases"), 1);
+    server.run("DLOCK.BREAK b");
+    assert_eq!(count(&server, "breaks"), 1);
+    assert_eq!(count(&server, "leases"), 0);
+    assert_eq!(count(&server, "expiries"), 0);
+    assert_eq!(count(&server, "handovers"), 0);
+}
+
+#[apply(on_every_server)]
+fn errors_are_no_denials(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 0");
+    server.run("DLOCK.ACQUIRE job alice 10 WHAT");
+    assert_eq!(count(&server, "denials"), 0);
+    assert_eq!(count(&server, "grants"), 0);
+}
+
+#[apply(on_every_server)]
+fn ends_by_time_and_by_connection_are_counted(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 20");
+    eventually("the lease ends", || server.run("DBSIZE").int() == 0);
+    assert_eq!(count(&server, "expiries"), 1);
+    let mut bob = server.client();
+    bob.run("DLOCK.ACQUIRE job bob 60000 EPHEMERAL");
+    bob.close();
+    eventually("the lock ends", || server.run("DBSIZE").int() == 0);
+    assert_eq!(count(&server, "ephemeral_ends"), 1);
+    assert_eq!(count(&server, "expiries"), 1);
+}
+
+#[apply(on_every_server)]
+fn leases_waiters_and_the_fence_are_those_of_the_node(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000 SHARED");
+    let fence = server.run("DLOCK.ACQUIRE job bob 60000 SHARED").int();
+    let _carol = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0");
+    assert_eq!(count(&server, "leases"), 2);
+    assert_eq!(count(&server, "waiters"), 1);
+    assert_eq!(count(&server, "fence"), fence);
+}
+
+#[apply(on_every_server)]
+fn waiting_and_holding_are_measured(kind: Kind) {
+    let server = Server::start(kind);
+    let begun = Instant::now();
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let wait = |n| server.waiter(&format!("DLOCK.ACQUIRE job t{n} 60000 WAIT 0"));
+    let mut waiters: Vec<Client> = (0..3).map(wait).collect();
+    eventually("the last has waited for 200 ms", || {
+        let lock = server.run("DLOCK.INSPECT job");
+        lock.at("waiters").items()[2].at("waited-ms").int() >= 200
+    });
+    for (number, token) in ["alice", "t0", "t1", "t2"].iter().enumerate() {
+        server.run(&format!("DLOCK.RELEASE job {token}"));
+        if let Some(next) = waiters.get_mut(number) {
+            next.recv();
+        }
+    }
+    let whole = begun.elapsed() + Duration::from_millis(10);
+    assert_eq!(count(&server, "handovers"), 3);
+
+    let info = server.info("dlock");
+    let milliseconds = |name: &str| info[name].parse::<f64>().unwrap();
+    // A percentile may be the bound of a bucket: a quarter more or less says the same.
+    let most = 1.25 * whole.as_secs_f64() * 1000.0 + 1.0;
+    for name in ["dlock_wait_p50_ms", "dlock_wait_p99_ms", "dlock_hold_p99_ms"] {
+        let value = milliseconds(name);
+        assert!((150.0..=most).contains(&value), "{name}: {value}");
+    }
+    // Three of four held only for a moment.
+    assert!(milliseconds("dlock_hold_p50_ms") < 150.0, "{info:?}");
+}

@@ -1,0 +1,172 @@
+//! DLOCK.INSPECT: who holds a lock, and who waits.
+
+use std::time::Duration;
+
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
+
+fn fields(map: &Value) -> Vec<String> {
+    map.map().into_keys().collect()
+}
+
+#[apply(on_every_server)]
+fn a_free_lock_is_null(kind: Kind) {
+    let server = Server::start(kind);
+    assert!(server.run("DLOCK.INSPECT job").is_null());
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("DLOCK.RELEASE job alice");
+    assert!(server.run("DLOCK.INSPECT job").is_null());
+}
+
+#[apply(on_every_server)]
+fn a_held_lock_shows_its_holder(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    let fence = alice.run("DLOCK.ACQUIRE job alice 60000 META host=a").int();
+
+    let lock = server.run("DLOCK.INSPECT job");
+    let names = ["holders", "limit", "mode", "waiters", "waiting"];
+    assert_eq!(fields(&lock), names);
+    assert_eq!(lock.at("mode").text(), "exclusive");
+    assert_eq!(lock.at("limit").int(), 0);
+    assert_eq!(lock.at("waiting").int(), 0);
+    assert!(lock.at("waiters").items().is_empty());
+
+    assert_eq!(lock.at("holders").items().len(), 1);
+    let holder = lock.at("holders").items()[0].clone();
+    let names = ["client", "ephemeral", "fence", "held-ms", "meta", "token", "ttl-ms"];
+    assert_eq!(fields(&holder), names);
+    assert_eq!(holder.at("token").text(), "alice");
+    assert_eq!(holder.at("fence").int(), fence);
+    assert_eq!(holder.at("client").int(), alice.id());
+    assert_eq!(holder.at("meta").text(), "host=a");
+    assert_eq!(holder.at("ephemeral").int(), 0);
+    let (left, held) = (holder.at("ttl-ms").int(), holder.at("held-ms").int());
+    assert!((40_000..=60_000).contains(&left), "{left}");
+    assert!((0..20_000).contains(&held), "{held}");
+}
+
+#[apply(on_every_server)]
+fn holding_goes_on_through_extensions(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let held = || server.holder("job")["held-ms"].int();
+    eventually("time passes", || held() >= 50);
+    server.run("DLOCK.EXTEND job alice 60000");
+    assert!(held() >= 50);
+    server.run("DLOCK.ACQUIRE job alice 120000");
+    assert!(held() >= 50);
+    server.run("DLOCK.RELEASE job alice");
+    server.run("DLOCK.ACQUIRE other bob 60000");
+    let left = server.holder("other")["ttl-ms"].int();
+    eventually("the lease gets shorter", || server.holder("other")["ttl-ms"].int() < left - 20);
+}
+
+#[apply(on_every_server)]
+fn every_mode_has_its_name_and_its_holders(kind: Kind) {
+    let server = Server::start(kind);
+    for (key, option, mode, limit) in [
+        ("a", "SHARED", "shared", 0),
+        ("b", "LIMIT 7", "limit", 7),
+        ("c", "LIMIT 65535", "limit", 65_535),
+    ] {
+        for token in ["t1", "t2"] {
+            server.run(&format!("DLOCK.ACQUIRE {key} {token} 60000 {option}"));
+        }
+        let lock = server.run(&format!("DLOCK.INSPECT {key}"));
+        assert_eq!(lock.at("mode").text(), mode);
+        assert_eq!(lock.at("limit").int(), limit);
+        let mut holders = server.holders(key);
+        holders.sort();
+        assert_eq!(holders, ["t1", "t2"]);
+    }
+}
+
+#[apply(on_every_server)]
+fn waiters_are_shown_in_their_order(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.client();
+    let id = bob.id();
+    server.block(&mut bob, "DLOCK.ACQUIRE job bob 1000 WAIT 0 META host=b");
+    let _carol = server.waiter("DLOCK.ACQUIRE job carol 1000 SHARED WAIT 90000");
+    let _dave = server.waiter("DLOCK.ACQUIRE job dave 1000 LIMIT 4 WAIT 0");
+
+    let lock = server.run("DLOCK.INSPECT job");
+    assert_eq!(lock.at("waiting").int(), 3);
+    let waiters = lock.at("waiters").items().to_vec();
+    let [bob, carol, dave] = &waiters[..] else { panic!("{waiters:?}") };
+    let names = ["client", "left-ms", "meta", "mode", "token", "waited-ms"];
+    assert_eq!(fields(bob), names);
+    assert_eq!(bob.at("token").text(), "bob");
+    assert_eq!(bob.at("mode").text(), "exclusive");
+    assert_eq!(bob.at("meta").text(), "host=b");
+    assert_eq!(bob.at("client").int(), id);
+    assert!(bob.at("left-ms").is_null());
+    assert!((0..20_000).contains(&bob.at("waited-ms").int()));
+
+    assert_eq!(carol.at("token").text(), "carol");
+    assert_eq!(carol.at("mode").text(), "shared");
+    assert_eq!(carol.at("meta").text(), "");
+    let left = carol.at("left-ms").int();
+    assert!((60_000..=90_000).contains(&left), "{left}");
+    assert_eq!(dave.at("mode").text(), "limit");
+}
+
+#[apply(on_every_server)]
+fn waiting_time_grows_and_starts_anew_with_the_grant(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    eventually("bob waits a while", || {
+        let lock = server.run("DLOCK.INSPECT job");
+        lock.at("waiters").items()[0].at("waited-ms").int() >= 200
+    });
+    server.run("DLOCK.RELEASE job alice");
+    bob.recv();
+    let holder = server.holder("job");
+    let sum = holder["held-ms"].int() + holder["ttl-ms"].int();
+    let whole = Duration::from_secs(60).as_millis() as i64;
+    assert!((whole - 2..=whole + 2).contains(&sum), "{holder:?}");
+}
+
+#[apply(on_every_server)]
+fn the_first_hundred_waiters_are_listed_and_all_are_counted(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let wait = |n| server.waiter(&format!("DLOCK.ACQUIRE job t{n} 60000 WAIT 0"));
+    let _waiters: Vec<Client> = (0..101).map(wait).collect();
+    let lock = server.run("DLOCK.INSPECT job");
+    assert_eq!(lock.at("waiting").int(), 101);
+    let expected: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
+    assert_eq!(server.waiters("job"), expected);
+}
+
+#[apply(on_every_server)]
+fn a_granted_waiter_moves_from_one_list_to_the_other(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.client();
+    let id = bob.id();
+    server.block(&mut bob, "DLOCK.ACQUIRE job bob 60000 WAIT 0 META host=b EPHEMERAL");
+    server.run("DLOCK.RELEASE job alice");
+    let fence = bob.recv().int();
+    assert!(server.waiters("job").is_empty());
+    let holder = server.holder("job");
+    assert_eq!(holder["token"].text(), "bob");
+    assert_eq!(holder["fence"].int(), fence);
+    assert_eq!(holder["meta"].text(), "host=b");
+    assert_eq!(holder["client"].int(), id);
+    assert_eq!(holder["ephemeral"].int(), 1);
+}
+
+#[apply(on_every_server)]
+fn a_foreign_lock_shows_its_ttl(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job text");
+    let lock = server.run("DLOCK.INSPECT job");
+    assert_eq!(lock.at("mode").text(), "foreign");
+    assert!(lock.at("ttl-ms").is_null());
+    server.run("PEXPIRE job 60000");
+    let left = server.run("DLOCK.INSPECT job").at("ttl-ms").int();
+    assert!((40_000..=60_000).contains(&left), "{left}");
+}

@@ -1,0 +1,226 @@
+//! What the server's own tools see: COMMAND, ACL, SCAN and TYPE.
+
+use std::collections::BTreeSet;
+
+use harness::{Kind, Server, Value, apply, on_every_server};
+
+const WITH_KEY: [&str; 6] = [
+    "DLOCK.ACQUIRE job alice 1000 WAIT 5",
+    "DLOCK.RELEASE job alice",
+    "DLOCK.EXTEND job alice 1000 FENCE 5",
+    "DLOCK.CHECK job alice",
+    "DLOCK.INSPECT job",
+    "DLOCK.BREAK job alice",
+];
+
+fn flags(server: &Server, command: &str) -> BTreeSet<String> {
+    let info = server.run(&format!("COMMAND INFO {command}"));
+    let flags = &info.items()[0].items()[2];
+    flags.items().iter().map(Value::text).collect()
+}
+
+#[apply(on_every_server)]
+fn every_command_is_listed(kind: Kind) {
+    let server = Server::start(kind);
+    let list = server.run("COMMAND LIST FILTERBY MODULE dlock");
+    let names: BTreeSet<String> = list.items().iter().map(|n| n.text().to_lowercase()).collect();
+    let expected =
+        ["acquire", "release", "extend", "check", "inspect", "break", "node", "help", "apply"];
+    let expected: BTreeSet<String> = expected.iter().map(|n| format!("dlock.{n}")).collect();
+    assert_eq!(names, expected);
+}
+
+#[apply(on_every_server)]
+fn command_getkeys_finds_the_key(kind: Kind) {
+    let server = Server::start(kind);
+    for request in WITH_KEY {
+        let keys = server.run(&format!("COMMAND GETKEYS {request}"));
+        assert_eq!(keys, Value::Array(vec![Value::Bulk("job".into())]), "{request}");
+    }
+}
+
+#[apply(on_every_server)]
+fn key_accesses_are_declared(kind: Kind) {
+    let server = Server::start(kind);
+    for (request, access) in [
+        (WITH_KEY[0], "RW"),
+        (WITH_KEY[1], "RW"),
+        (WITH_KEY[2], "RW"),
+        (WITH_KEY[3], "RO"),
+        (WITH_KEY[4], "RO"),
+        (WITH_KEY[5], "RW"),
+    ] {
+        let keys = server.run(&format!("COMMAND GETKEYSANDFLAGS {request}"));
+        let key = &keys.items()[0];
+        assert_eq!(key.items()[0].text(), "job");
+        let flags: Vec<String> = key.items()[1].items().iter().map(Value::text).collect();
+        assert!(flags.iter().any(|flag| flag == access), "{request}: {flags:?}");
+    }
+}
+
+#[apply(on_every_server)]
+fn flags_are_as_documented(kind: Kind) {
+    let server = Server::start(kind);
+    for (command, expected) in [
+        ("ACQUIRE", &["write", "denyoom", "fast", "blocking"][..]),
+        ("RELEASE", &["write", "fast"]),
+        ("EXTEND", &["write", "fast"]),
+        ("CHECK", &["readonly", "fast"]),
+        ("INSPECT", &["readonly", "fast"]),
+        ("BREAK", &["write", "admin"]),
+        ("APPLY", &["write", "admin"]),
+    ] {
+        let mut flags = flags(&server, &format!("DLOCK.{command}"));
+        for other in ["module", "movablekeys"] {
+            flags.remove(other);
+        }
+        let expected: BTreeSet<String> = expected.iter().map(|f| f.to_string()).collect();
+        assert_eq!(flags, expected, "{command}");
+    }
+}
+
+#[apply(on_every_server)]
+fn arities_are_declared(kind: Kind) {
+    let server = Server::start(kind);
+    for (command, arity) in [
+        ("ACQUIRE", -4),
+        ("RELEASE", 3),
+        ("EXTEND", -4),
+        ("CHECK", 3),
+        ("INSPECT", 2),
+        ("BREAK", -2),
+        ("NODE", 1),
+        ("HELP", 1),
+    ] {
+        let info = server.run(&format!("COMMAND INFO DLOCK.{command}"));
+        assert_eq!(info.items()[0].items()[1].int(), arity, "{command}");
+    }
+}
+
+#[apply(on_every_server)]
+fn command_docs_describe_every_command(kind: Kind) {
+    let server = Server::start(kind);
+    for (command, arguments) in [
+        ("ACQUIRE", &["key", "token", "ttl-ms"][..]),
+        ("RELEASE", &["key", "token"]),
+        ("EXTEND", &["key", "token", "ttl-ms"]),
+        ("CHECK", &["key", "token"]),
+        ("INSPECT", &["key"]),
+        ("BREAK", &["key", "token"]),
+        ("NODE", &[]),
+        ("HELP", &[]),
+    ] {
+        let docs = server.run(&format!("COMMAND DOCS DLOCK.{command}"));
+        let (_, doc) = docs.map().pop_first().expect("a description");
+        assert!(!doc.at("summary").text().is_empty(), "{command}");
+        let described = doc.map().remove("arguments");
+        let described = described.map_or(Vec::new(), |list| list.items().to_vec());
+        let names: Vec<String> = described.iter().map(|one| one.at("name").text()).collect();
+        assert!(names.starts_with(&arguments.iter().map(|a| a.to_string()).collect::<Vec<_>>()));
+        if !arguments.is_empty() {
+            assert_eq!(described[0].at("type").text(), "key", "{command}");
+        }
+    }
+}
+
+#[apply(on_every_server)]
+fn command_docs_name_every_option(kind: Kind) {
+    let server = Server::start(kind);
+    let docs = format!("{:?}", server.run("COMMAND DOCS DLOCK.ACQUIRE"));
+    // As bytes: the words stand in the argument list as tokens.
+    for option in ["SHARED", "LIMIT", "WAIT", "FENCE", "EPHEMERAL", "META"] {
+        let bytes = format!("{:?}", option.as_bytes());
+        assert!(docs.contains(&bytes), "{option}");
+    }
+    let docs = format!("{:?}", server.run("COMMAND DOCS DLOCK.EXTEND"));
+    assert!(docs.contains(&format!("{:?}", b"FENCE")));
+}
+
+#[apply(on_every_server)]
+fn an_acl_pattern_guards_locks_as_any_key(kind: Kind) {
+    let server = Server::start(kind);
+    let commands = "+dlock.acquire +dlock.release +dlock.check +dlock.inspect";
+    server.run(&format!("ACL SETUSER app on >secret ~app:* {commands}"));
+    server.run(&format!("ACL SETUSER viewer on >secret %R~app:* {commands}"));
+
+    let mut app = server.client();
+    app.run("AUTH app secret");
+    assert!(app.run("DLOCK.ACQUIRE app:1 alice 60000").int() > 0);
+    for request in [
+        "DLOCK.ACQUIRE other alice 60000",
+        "DLOCK.ACQUIRE other alice 60000 WAIT 0",
+        "DLOCK.RELEASE other alice",
+        "DLOCK.CHECK other alice",
+        "DLOCK.INSPECT other",
+        "DLOCK.BREAK app:1",
+    ] {
+        assert_eq!(app.run(request).code(), "NOPERM", "{request}");
+    }
+
+    let mut viewer = server.client();
+    viewer.run("AUTH viewer secret");
+    assert!(viewer.run("DLOCK.CHECK app:1 alice").int() > 0);
+    assert!(!viewer.run("DLOCK.INSPECT app:1").is_error());
+    let write = viewer.run("DLOCK.ACQUIRE app:2 bob 60000");
+    assert_eq!(write.code(), "NOPERM");
+    let write = viewer.run("DLOCK.RELEASE app:1 alice");
+    assert_eq!(write.code(), "NOPERM");
+    assert_eq!(server.holders("app:1"), ["alice"]);
+}
+
+#[apply(on_every_server)]
+fn commands_are_in_acl_categories_where_the_server_has_them(kind: Kind) {
+    let server = Server::start(kind);
+    if kind == Kind::Redis70 {
+        // Redis 7.0 has no way for a module to say so: its users name the commands.
+        assert!(server.run("COMMAND INFO DLOCK.ACQUIRE").items()[0].items().len() > 6);
+        return;
+    }
+    for (category, commands) in [
+        ("write", &["acquire", "release", "extend", "break"][..]),
+        ("read", &["check", "inspect"]),
+        ("fast", &["acquire", "release", "extend", "check", "inspect"]),
+        ("blocking", &["acquire"]),
+        ("admin", &["break", "apply"]),
+    ] {
+        let listed = server.run(&format!("ACL CAT {category}"));
+        let listed: BTreeSet<String> = listed.items().iter().map(Value::text).collect();
+        for command in commands {
+            let name = format!("dlock.{command}");
+            assert!(listed.contains(&name), "{name} is not in @{category}");
+        }
+    }
+}
+
+#[apply(on_every_server)]
+fn scan_lists_locks_by_their_type(kind: Kind) {
+    let server = Server::start(kind);
+    for job in 0..30 {
+        server.run(&format!("DLOCK.ACQUIRE lock{job} alice 60000"));
+        server.run(&format!("SET text{job} value"));
+    }
+    assert_eq!(server.run("TYPE lock0").text(), "dlock-key");
+    let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
+    loop {
+        let page = server.run(&format!("SCAN {cursor} TYPE dlock-key COUNT 10"));
+        found.extend(page.items()[1].items().iter().map(Value::text));
+        cursor = page.items()[0].text();
+        if cursor == "0" {
+            break;
+        }
+    }
+    let expected: BTreeSet<String> = (0..30).map(|job| format!("lock{job}")).collect();
+    assert_eq!(found, expected);
+}
+
+#[apply(on_every_server)]
+fn a_lock_knows_how_much_memory_it_takes(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let plain = server.run("MEMORY USAGE job").int();
+    assert!(plain > 0);
+    let mut client = server.client();
+    let meta = "m".repeat(1024);
+    client.run_args(&["DLOCK.ACQUIRE", "job2", "alice", "60000", "META", &meta]);
+    assert!(server.run("MEMORY USAGE job2").int() > plain + 1000);
+}

@@ -1,0 +1,82 @@
+//! DLOCK.NODE: what a node says about itself.
+
+use harness::{Kind, Server, apply, eventually, on_every_server};
+
+#[apply(on_every_server)]
+fn a_fresh_node_describes_itself(kind: Kind) {
+    let server = Server::start(kind);
+    let node = server.run("DLOCK.NODE");
+    let names: Vec<String> = node.map().into_keys().collect();
+    let expected = [
+        "boot",
+        "durable",
+        "fence",
+        "fence-reserved",
+        "leases",
+        "node-id",
+        "quarantine-ms",
+        "quarantine-reason",
+        "role",
+        "version",
+        "waiters",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(node.at("version").text(), env!("CARGO_PKG_VERSION"));
+    assert!(!node.at("node-id").text().is_empty());
+    assert!(node.at("boot").int() >= 0);
+    assert!(node.at("fence").int() >= 0);
+    assert!(node.at("fence-reserved").int() >= 0);
+    assert_eq!(node.at("durable").text(), "no");
+    assert_eq!(node.at("quarantine-ms").int(), 0);
+    assert_eq!(node.at("quarantine-reason").text(), "");
+    assert_eq!(node.at("leases").int(), 0);
+    assert_eq!(node.at("waiters").int(), 0);
+    assert_eq!(node.at("role").text(), "primary");
+}
+
+#[apply(on_every_server)]
+fn two_nodes_have_two_names(kind: Kind) {
+    let (one, other) = (Server::start(kind), Server::start(kind));
+    assert_ne!(one.node("node-id").text(), other.node("node-id").text());
+    assert_eq!(one.node("node-id").text(), one.node("node-id").text());
+}
+
+#[apply(on_every_server)]
+fn leases_and_waiters_are_counted_over_all_databases(kind: Kind) {
+    let server = Server::start(kind);
+    let mut other = server.client();
+    other.run("SELECT 5");
+    other.run("DLOCK.ACQUIRE a alice 60000");
+    server.run("DLOCK.ACQUIRE a alice 60000 SHARED");
+    server.run("DLOCK.ACQUIRE a bob 60000 SHARED");
+    server.run("DLOCK.ACQUIRE b alice 60000 LIMIT 2");
+    let _carol = server.waiter("DLOCK.ACQUIRE a carol 60000 WAIT 0");
+    let dave = server.waiter("DLOCK.ACQUIRE a dave 60000 WAIT 0");
+    assert_eq!(server.node("leases").int(), 4);
+    assert_eq!(server.node("waiters").int(), 2);
+    dave.close();
+    eventually("a waiter leaves", || server.node("waiters").int() == 1);
+    server.run("DLOCK.RELEASE b alice");
+    assert_eq!(server.node("leases").int(), 3);
+}
+
+#[apply(on_every_server)]
+fn the_counter_is_the_last_fence_that_was_handed_out(kind: Kind) {
+    let server = Server::start(kind);
+    for job in 0..3 {
+        let acquire = format!("DLOCK.ACQUIRE job{job} alice 60000");
+        let fence = server.run(&acquire).int();
+        assert_eq!(server.node("fence").int(), fence);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_replica_says_so(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    assert_eq!(replica.node("role").text(), "replica");
+    assert_eq!(primary.node("role").text(), "primary");
+    assert_ne!(replica.node("node-id").text(), primary.node("node-id").text());
+    replica.run("REPLICAOF NO ONE");
+    assert_eq!(replica.node("role").text(), "primary");
+}

@@ -1,0 +1,226 @@
+//! In MULTI, in a script and in a function: answered at once, never blocking.
+
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
+
+/// A script that runs a command given as its arguments and returns the answer.
+const CALL: &str = "return redis.call(unpack(ARGV))";
+
+#[track_caller]
+fn eval(client: &mut Client, script: &str, keys: &[&str], args: &str) -> Value {
+    let count = keys.len().to_string();
+    let mut request = vec!["EVAL", script, &count];
+    request.extend(keys);
+    request.extend(args.split_whitespace());
+    client.run_args(&request)
+}
+
+#[apply(on_every_server)]
+fn a_transaction_does_not_wait(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.client();
+    bob.run("MULTI");
+    bob.run("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    bob.run("DLOCK.ACQUIRE job bob 60000 WAIT 100000");
+    bob.run("DLOCK.ACQUIRE free bob 60000 WAIT 0");
+    let answers = bob.run("EXEC");
+    assert!(answers.items()[0].is_null());
+    assert!(answers.items()[1].is_null());
+    assert!(answers.items()[2].int() > 0);
+    assert_eq!(server.node("waiters").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_transaction_runs_every_command(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    alice.run("MULTI");
+    for request in [
+        "DLOCK.ACQUIRE job alice 60000",
+        "DLOCK.CHECK job alice",
+        "DLOCK.EXTEND job alice 30000",
+        "DLOCK.INSPECT job",
+        "DLOCK.RELEASE job alice",
+        "DLOCK.INSPECT job",
+        "DLOCK.BREAK job",
+    ] {
+        assert_eq!(alice.run(request).text(), "QUEUED");
+    }
+    let answers = alice.run("EXEC");
+    let answers = answers.items();
+    assert_eq!(answers[0].int(), answers[1].int());
+    assert_eq!(answers[2].int(), 1);
+    assert_eq!(answers[3].at("mode").text(), "exclusive");
+    assert_eq!(answers[4].int(), 1);
+    assert!(answers[5].is_null());
+    assert_eq!(answers[6].int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_lock_released_in_a_transaction_goes_to_the_waiter(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    alice.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    alice.run("MULTI");
+    alice.run("SET text value");
+    alice.run("DLOCK.RELEASE job alice");
+    alice.run("DLOCK.ACQUIRE job alice 60000");
+    alice.run("DLOCK.CHECK job bob");
+    let answers = alice.run("EXEC");
+    assert_eq!(answers.items()[1].int(), 1);
+    assert!(answers.items()[2].is_null());
+    assert_eq!(bob.recv().int(), answers.items()[3].int());
+}
+
+#[apply(on_every_server)]
+fn an_ephemeral_lock_of_a_transaction_ends_with_the_connection(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    alice.run("MULTI");
+    alice.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
+    assert!(alice.run("EXEC").items()[0].int() > 0);
+    assert_eq!(server.holders("job"), ["alice"]);
+    alice.close();
+    eventually("the lock is free", || server.holders("job").is_empty());
+}
+
+#[apply(on_every_server)]
+fn a_script_does_not_wait(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.client();
+    for wait in ["", "WAIT 0", "WAIT 100000"] {
+        let request = format!("DLOCK.ACQUIRE job bob 60000 {wait}");
+        // Lua knows null as false, which is answered as null.
+        assert!(eval(&mut bob, CALL, &["job"], &request).is_null());
+    }
+    let granted = eval(&mut bob, CALL, &["free"], "DLOCK.ACQUIRE free bob 60000 WAIT 0");
+    assert_eq!(granted.int(), server.run("DLOCK.CHECK free bob").int());
+    assert_eq!(server.node("waiters").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_lock_released_in_a_script_goes_to_the_waiter(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    alice.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    let script = "local released = redis.call('DLOCK.RELEASE', KEYS[1], 'alice')
+        local again = redis.call('DLOCK.ACQUIRE', KEYS[1], 'alice', 60000)
+        return {released, again and 1 or 0, redis.call('DLOCK.CHECK', KEYS[1], 'bob')}";
+    let answer = eval(&mut alice, script, &["job"], "");
+    assert_eq!(answer.items()[0].int(), 1);
+    assert_eq!(answer.items()[1].int(), 0);
+    assert_eq!(bob.recv().int(), answer.items()[2].int());
+}
+
+#[apply(on_every_server)]
+fn an_ephemeral_lock_is_refused_in_a_script(kind: Kind) {
+    let server = Server::start(kind);
+    let before = server.traces();
+    let mut client = server.client();
+    for options in ["EPHEMERAL", "WAIT 0 EPHEMERAL", "SHARED EPHEMERAL"] {
+        let request = format!("DLOCK.ACQUIRE job alice 60000 {options}");
+        let refused = eval(&mut client, CALL, &["job"], &request);
+        assert!(refused.error().contains("EPHEMERAL"), "{refused:?}");
+    }
+    // Not even where it would not be granted.
+    server.run("DLOCK.ACQUIRE held alice 60000");
+    let held = "DLOCK.ACQUIRE held bob 60000 EPHEMERAL";
+    assert!(eval(&mut client, CALL, &["held"], held).is_error());
+    server.run("DLOCK.RELEASE held alice");
+    let after = server.traces();
+    assert_eq!((after.keys, after.leases), (before.keys, before.leases));
+}
+
+#[apply(on_every_server)]
+fn errors_reach_a_script_as_errors(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    let script = "local answer = redis.pcall(unpack(ARGV))
+        return answer.err and 'error' or 'none'";
+    for request in [
+        "DLOCK.ACQUIRE job alice 0",
+        "DLOCK.ACQUIRE job alice 1000 WHAT",
+        "DLOCK.EXTEND job alice -1",
+    ] {
+        let answer = eval(&mut client, script, &["job"], request);
+        assert_eq!(answer.text(), "error", "{request}");
+    }
+    assert_eq!(server.run("DBSIZE").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_script_guards_a_write_with_check(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    let guarded = "if redis.call('DLOCK.CHECK', KEYS[1], ARGV[1]) then
+            redis.call('SET', KEYS[2], ARGV[2])
+            return 1
+        end
+        return 0";
+    let mut write = |token: &str, value: &str| {
+        let args = format!("{token} {value}");
+        eval(&mut alice, guarded, &["job", "data"], &args).int()
+    };
+    assert_eq!(write("alice", "early"), 0);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    assert_eq!(write("alice", "held"), 1);
+    assert_eq!(write("bob", "strange"), 0);
+    server.run("DLOCK.EXTEND job alice 1");
+    eventually("the lease ends", || write("alice", "held") == 0);
+    assert_eq!(server.run("GET data").text(), "held");
+}
+
+#[apply(on_every_server)]
+fn a_lease_that_ends_during_a_script_ends_after_it(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 100");
+    let mut client = server.client();
+    // Time stands still for the keys of a script; whichever answer it gets, it gets it throughout.
+    let script = "local first = redis.call('DLOCK.CHECK', KEYS[1], 'alice')
+        for i = 1, 2000000 do end
+        local last = redis.call('DLOCK.CHECK', KEYS[1], 'alice')
+        return {first or 0, last or 0}";
+    let answer = eval(&mut client, script, &["job"], "");
+    let (first, last) = (answer.items()[0].int(), answer.items()[1].int());
+    assert!(last == first || last == 0, "{first} {last}");
+    eventually("the lease ends", || server.holders("job").is_empty());
+}
+
+#[apply(on_every_server)]
+fn a_read_only_script_may_check_and_not_acquire(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    let mut client = server.client();
+    let mut run = |command: &str| {
+        let mut request = vec!["EVAL_RO", CALL, "1", "job"];
+        request.extend(command.split(' '));
+        client.run_args(&request)
+    };
+    assert_eq!(run("DLOCK.CHECK job alice").int(), fence);
+    assert!(!run("DLOCK.INSPECT job").is_error());
+    assert!(run("DLOCK.ACQUIRE job2 alice 60000").is_error());
+    assert!(run("DLOCK.RELEASE job alice").is_error());
+    assert_eq!(server.holders("job"), ["alice"]);
+}
+
+#[apply(on_every_server)]
+fn a_function_does_not_wait(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    let library = "#!lua name=locks
+redis.register_function('call', function(keys, args) return redis.call(unpack(args)) end)";
+    let loaded = client.run_args(&["FUNCTION", "LOAD", library]);
+    assert!(!loaded.is_error(), "{loaded:?}");
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    assert!(client.run("FCALL call 1 job DLOCK.ACQUIRE job bob 60000 WAIT 0").is_null());
+    let granted = client.run("FCALL call 1 free DLOCK.ACQUIRE free bob 60000 WAIT 0");
+    assert!(granted.int() > 0);
+    let refused = client.run("FCALL call 1 e DLOCK.ACQUIRE e bob 60000 EPHEMERAL");
+    assert!(refused.is_error());
+    let released = client.run("FCALL call 1 job DLOCK.RELEASE job alice");
+    assert_eq!(released.int(), 1);
+    assert_eq!(server.run("EXISTS e").int(), 0);
+}
