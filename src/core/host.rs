@@ -1,7 +1,7 @@
 //! What a node needs from the server around it.
 
 use crate::lock::{Crowd, Found, Grant, Renewal};
-use crate::words::{Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId};
+use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId};
 
 /// Where blocked requests get their answers.
 pub trait Answers {
@@ -16,6 +16,9 @@ pub trait Answers {
 pub trait Host: Answers {
     /// What is at the key. Ends nothing, changes nothing.
     fn find(&mut self, key: Key<'_>) -> Found<'_>;
+    /// When the first lease at the key ends. What most commands need to know first, so it must
+    /// cost next to nothing.
+    fn first_end(&mut self, key: Key<'_>) -> Option<Deadline>;
     /// Stores an exclusive lock where nothing is.
     fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>);
     /// Changes the exclusive lock that is there.

@@ -57,6 +57,14 @@ pub fn pack(key: Key<'_>, grant: &Grant<'_>, out: &mut Vec<u8>) -> u8 {
     flags
 }
 
+/// When the lease in a record ends, without reading the rest.
+#[must_use]
+pub fn end(record: &[u8]) -> Option<Deadline> {
+    let mut reader = Reader(record);
+    reader.bytes(7)?;
+    reader.fixed::<5>().map(Deadline)
+}
+
 /// Reads a record that [`pack`] wrote; `None` if it is none.
 #[must_use]
 pub fn unpack(flags: u8, record: &[u8]) -> Option<(Key<'_>, Grant<'_>)> {
@@ -121,6 +129,7 @@ mod tests {
             let mut out = Vec::new();
             let flags = pack(key, &grant, &mut out);
             prop_assert_eq!(unpack(flags | 0xf0, &out), Some((key, grant)));
+            prop_assert_eq!(super::end(&out), Some(lease.end));
         }
 
         #[test]

@@ -39,7 +39,7 @@ type Result<'c> = std::result::Result<Outcome, Refusal<'c>>;
 
 fn acquire_lock(call: &Call<'_>) {
     let client = call.ctx.client();
-    on_key(call, 1, Open::write, |node, here, key, time| {
+    on_key(call, Open::write, |node, here, key, time| {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let ask = acquire::parse(args, &node.settings)?;
@@ -58,7 +58,7 @@ fn acquire_lock(call: &Call<'_>) {
 }
 
 fn release_lock(call: &Call<'_>) {
-    on_key(call, 1, Open::write, |node, here, key, time| {
+    on_key(call, Open::write, |node, here, key, time| {
         let mut room = Room::default();
         let token = release::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
         replayed(call, node)?;
@@ -67,7 +67,7 @@ fn release_lock(call: &Call<'_>) {
 }
 
 fn extend_lock(call: &Call<'_>) {
-    on_key(call, 1, Open::write, |node, here, key, time| {
+    on_key(call, Open::write, |node, here, key, time| {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let settings = if node.is_following() { Settings::REPLAY } else { node.settings };
@@ -78,7 +78,7 @@ fn extend_lock(call: &Call<'_>) {
 }
 
 fn check_lock(call: &Call<'_>) {
-    on_key(call, 1, Open::read, |node, here, key, time| {
+    on_key(call, Open::read, |node, here, key, time| {
         let mut room = Room::default();
         let token = check::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
         let fence = node.check(here, key, token, time)?;
@@ -87,7 +87,7 @@ fn check_lock(call: &Call<'_>) {
 }
 
 fn inspect_lock(call: &Call<'_>) {
-    on_key(call, 1, Open::read, |node, here, key, time| {
+    on_key(call, Open::read, |node, here, key, time| {
         if call.len() > 2 {
             return Err(Refusal::Arity);
         }
@@ -96,7 +96,7 @@ fn inspect_lock(call: &Call<'_>) {
 }
 
 fn break_lock(call: &Call<'_>) {
-    on_key(call, 1, Open::write, |node, here, key, time| {
+    on_key(call, Open::write, |node, here, key, time| {
         let mut room = Room::default();
         let token = r#break::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
         replayed(call, node)?;
@@ -105,13 +105,13 @@ fn break_lock(call: &Call<'_>) {
 }
 
 fn apply_effect(call: &Call<'_>) {
-    on_key(call, 2, Open::write, |node, here, key, time| {
+    on_key(call, Open::write, |node, here, key, time| {
         if !call.ctx.flags().is_replay() {
             return Err(Refusal::Internal);
         }
         let mut room = Room::default();
-        let args = call.rest(3, &mut room).ok_or(Refusal::Arity)?;
-        let apply = apply::parse(call.arg(1).unwrap_or_default(), args)?;
+        let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
+        let apply = apply::parse(args)?;
         replayed(call, node)?;
         node.apply(here, key, &apply, time);
         Ok(Outcome::Int(1))
@@ -121,19 +121,18 @@ fn apply_effect(call: &Call<'_>) {
 /// Carries a command out on its key, and replies.
 fn on_key<'c>(
     call: &Call<'c>,
-    place: usize,
     open: fn(Ctx<'c>, u32, Name) -> Open<'c>,
     work: impl FnOnce(&mut Node, &mut Here<'_, 'c>, Key<'c>, Time) -> Result<'c>,
 ) {
     let ctx = call.ctx;
-    let (Some(name), Some(bytes)) = (call.name(place), call.arg(place)) else {
+    let (Some(name), Some(bytes)) = (call.name(1), call.arg(1)) else {
         return ctx.reply_wrong_arity();
     };
     let key = Key { db: ctx.db(), name: bytes };
     // Opened first: if its expiry has passed, the server removes it now, and says so.
     let open = open(ctx, key.db, name);
     let done = state::with(|state| {
-        let time = state::time();
+        let time = state.time();
         let State { node, store } = state;
         let silent = node.is_following();
         let mut here = Here::new(ctx, store, open, silent);

@@ -1,12 +1,13 @@
 //! The server's keyspace as the rules see it.
 
+use dlock_core::command::apply::write_grant;
 use dlock_core::{
-    Answer, Answers, Crowd, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf, Millis, Mode,
-    Renewal, WaiterId,
+    Answer, Answers, Crowd, Deadline, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
+    Millis, Renewal, WaiterId,
 };
 
 use crate::ffi::block::Block;
-use crate::ffi::context::{Ctx, Name, Travelling, unix_micros};
+use crate::ffi::context::{Ctx, Name, unix_micros};
 use crate::ffi::key::Open;
 use crate::state::Store;
 
@@ -59,7 +60,10 @@ impl<'s, 'c> Here<'s, 'c> {
         let (ctx, name) = (self.ctx, self.open.name());
         match *effect {
             Effect::Granted { mode, grant, .. } | Effect::Renewed { mode, grant } => {
-                ctx.replicate_grant(name, &travelling(mode, grant));
+                let text = &mut self.store.text;
+                text.clear();
+                write_grant(mode, &grant, text);
+                ctx.replicate_grant(name, grant.token, text, grant.meta);
             }
             // RELEASE and EXTEND have the same effect everywhere, so they travel as they came.
             Effect::Extended { .. } | Effect::Ended { why: Ending::Released, .. } => {
@@ -84,6 +88,10 @@ impl Host for Here<'_, '_> {
             self.store.index.refresh(block);
         }
         self.open.found()
+    }
+
+    fn first_end(&mut self, key: Key<'_>) -> Option<Deadline> {
+        self.at(key).first_end()
     }
 
     fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>) {
@@ -139,7 +147,9 @@ impl Host for Here<'_, '_> {
         self.at(key);
         if !self.silent {
             self.store.stats.count(&effect);
-            self.replicate(&effect);
+            if self.store.audience.is_possible() {
+                self.replicate(&effect);
+            }
         }
         let event = match effect {
             Effect::Granted { .. } => Some(c"dlock.acquire"),
@@ -177,9 +187,4 @@ impl Host for Here<'_, '_> {
             self.store.index.remove(block);
         }
     }
-}
-
-fn travelling(mode: Mode, grant: Grant<'_>) -> Travelling<'_> {
-    let Grant { token, fence, lease, ephemeral, meta, .. } = grant;
-    Travelling { token, ttl: lease.ttl, fence, mode, ephemeral, meta }
 }

@@ -7,6 +7,7 @@
 //! - [`state`]: what the module keeps beside the keyspace.
 //! - [`turn`]: what is done when time has passed.
 //! - [`outside`]: what the server does to locks, and how they take it.
+//! - [`audience`]: whether anybody listens to what is replicated.
 //! - [`reply`]: answers with more than one line.
 //! - [`info`], [`stats`], [`settings`]: for whoever operates it.
 //! - [`ffi`]: the server's interface. All that is `unsafe` is there.
@@ -14,6 +15,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(missing_docs, reason = "nothing here can be used from outside")]
 
+mod audience;
 mod commands;
 mod ffi;
 mod host;

@@ -93,6 +93,7 @@ pub fn swapped(_ctx: Ctx<'_>, first: u32, second: u32) {
 /// This server is a replica from now on, or none any more.
 pub fn role_changed(_ctx: Ctx<'_>, replica: bool) {
     state::with(|state| {
+        state.store.audience.may_have_come();
         if replica {
             state.node.follow(&mut state.store.waiters);
         } else {
@@ -106,6 +107,7 @@ pub fn role_changed(_ctx: Ctx<'_>, replica: bool) {
 pub fn loading(ctx: Ctx<'_>, begins: bool) {
     let replica = ctx.flags().is_replica();
     state::with(|state| {
+        state.store.audience.may_have_come();
         if begins {
             state.node.follow(&mut state.store.waiters);
         } else if !replica {
@@ -141,10 +143,17 @@ pub fn answered(waiter: WaiterId, handle: Handle) {
     });
 }
 
+/// Somebody may listen to what is replicated from now on.
+pub fn audience() {
+    state::with(|state| state.store.audience.may_have_come());
+}
+
 /// Ten times a second or so. The alarm follows the wall clock, which may have been set back.
-pub fn cron(_ctx: Ctx<'_>) {
+pub fn cron(ctx: Ctx<'_>) {
     state::with(|state| {
         let now = now();
+        state.store.wall.look(now);
+        state.store.audience.look(ctx);
         if state.next(now).is_some_and(|at| at <= now) {
             state.store.alarm.reset(now, now);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::audience::Audience;
 use dlock_core::{Answer, Answers, Deadline, Instant, KeyBuf, Node, Time, WaiterId};
 use lazy_static::lazy_static;
 
@@ -32,7 +33,13 @@ pub struct Store {
     pub node_id: String,
     /// Whether slots can move away from this server.
     pub cluster: bool,
+    /// The wall clock, as it stood against the monotonic one when it was last looked at.
+    pub wall: Wall,
+    /// Whether anybody may listen to what is replicated.
+    pub audience: Audience,
+    /// Room to write in, kept so that a grant need not ask for some.
     pub scratch: Vec<u8>,
+    pub text: String,
 }
 
 /// The blocked clients.
@@ -100,7 +107,10 @@ lazy_static! {
             arrivals: VecDeque::new(),
             node_id: format!("{:032x}", rand::random::<u128>()),
             cluster: false,
+            wall: Wall::default(),
+            audience: Audience::default(),
             scratch: Vec::new(),
+            text: String::new(),
         },
     });
 }
@@ -123,6 +133,12 @@ pub fn notes() -> Vec<Note> {
 }
 
 impl State {
+    /// What time it is.
+    pub fn time(&mut self) -> Time {
+        let now = now();
+        Time { now, unix: self.store.wall.unix(now) }
+    }
+
     /// Sets the alarm for what is next. With work at hand it goes off at once.
     pub fn set_alarm(&mut self, now: Instant) {
         if let Some(at) = self.next(now) {
@@ -141,7 +157,25 @@ impl State {
     }
 }
 
-/// What time it is.
-pub fn time() -> Time {
-    Time { now: now(), unix: unix_micros() }
+/// Unix time without asking for it at each command. It is only a floor for fences.
+#[derive(Default)]
+pub struct Wall {
+    seen: Option<(Instant, u64)>,
+}
+
+impl Wall {
+    /// Looks at the wall clock again.
+    pub fn look(&mut self, now: Instant) -> u64 {
+        let unix = unix_micros();
+        self.seen = Some((now, unix));
+        unix
+    }
+
+    /// Unix time now, by the monotonic clock since the last look; a look a second is enough.
+    fn unix(&mut self, now: Instant) -> u64 {
+        match self.seen {
+            Some((at, unix)) if now.since(at) < 1_000_000 => unix + now.since(at),
+            _ => self.look(now),
+        }
+    }
 }

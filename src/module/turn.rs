@@ -17,7 +17,7 @@ const PAUSED: u64 = 10_000;
 /// The alarm has gone off.
 pub fn take(ctx: Ctx<'_>) {
     state::with(|state| {
-        let time = state::time();
+        let time = state.time();
         state.store.alarm.gone_off();
         let may_write = !state.node.is_following() && !ctx.avoids_traffic();
         let State { node, store } = state;

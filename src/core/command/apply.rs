@@ -1,10 +1,12 @@
-//! `DLOCK.APPLY GRANT key token ttl-ms fence mode ephemeral meta` and
-//! `DLOCK.APPLY END key token`: what replicas and the AOF get.
+//! `DLOCK.APPLY key token [grant [meta]]`: what replicas and the AOF get.
 //!
-//! An effect says what was decided, never what was asked, and gives the lease's length, never a
-//! date. The server writes it, and nobody else.
+//! With a grant: the token holds. Without: it holds no more. An effect says what was decided,
+//! never what was asked, and gives the lease's length, never a date. It has as few arguments as
+//! it can, for every one of them costs the server at each grant: the grant is one, with its
+//! numbers in it: `ttl-ms fence mode`, and an `e` behind them if it is ephemeral.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
+use core::fmt::Write;
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch};
@@ -17,11 +19,16 @@ pub const DOC: Doc = Doc {
     name: "DLOCK.APPLY",
     summary: "Internal: carries effects to replicas and the AOF",
     complexity: "O(1); O(log(N)) where N is the number of holders",
-    arity: -4,
+    arity: -3,
     flags: "write admin",
     acl: "write admin dangerous",
     key: Some(Touch::Makes),
-    args: &[Arg::plain("effect", Kind::Text), Arg::KEY, Arg::TOKEN],
+    args: &[
+        Arg::KEY,
+        Arg::TOKEN,
+        Arg { optional: true, ..Arg::plain("grant", Kind::Text) },
+        Arg { optional: true, ..Arg::plain("meta", Kind::Text) },
+    ],
 };
 
 /// An effect to carry out.
@@ -59,37 +66,42 @@ impl<'a> Granted<'a> {
     }
 }
 
-/// Reads the effect and the arguments after the key.
+/// Reads the arguments after the key.
 ///
 /// # Errors
-/// When it is not as the server writes it.
-pub fn parse<'a>(effect: &'a [u8], args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
+/// When they are not as the server writes them.
+pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
-    let apply = match effect {
-        b"END" => Apply::End(token),
-        b"GRANT" => Apply::Grant(Granted {
-            token,
-            ttl: Millis(read::number("ttl-ms", args.need()?, 1, MAX_TTL_CEILING)?),
-            fence: Fence(read::number("fence", args.need()?, 1, MAX_FENCE)?),
-            mode: parse_mode(args.need()?)?,
-            ephemeral: args.need()? == b"1",
-            meta: read::meta(args.need()?)?,
-        }),
-        _ => return Err(Refusal::Malformed),
-    };
+    let Some(grant) = args.take() else { return Ok(Apply::End(token)) };
+    let meta = read::meta(args.take().unwrap_or_default())?;
     args.end()?;
-    Ok(apply)
+    let mut words = grant.split(|byte| *byte == b' ');
+    let mut word = || words.next().ok_or(Refusal::Malformed);
+    let ttl = Millis(read::number("ttl-ms", word()?, 1, MAX_TTL_CEILING)?);
+    let fence = Fence(read::number("fence", word()?, 1, MAX_FENCE)?);
+    let mode = parse_mode(word()?)?;
+    let ephemeral = match words.next() {
+        None => false,
+        Some(b"e") => true,
+        Some(_) => return Err(Refusal::Malformed),
+    };
+    if words.next().is_some() {
+        return Err(Refusal::Malformed);
+    }
+    Ok(Apply::Grant(Granted { token, ttl, fence, mode, ephemeral, meta }))
 }
 
-/// How a mode is written: `x`, `s`, or the number of permits.
-#[must_use]
-pub fn mode_word(mode: Mode) -> String {
-    match mode {
-        Mode::Exclusive => "x".into(),
-        Mode::Shared => "s".into(),
-        Mode::Limit(n) => n.to_string(),
-    }
+/// Writes a grant as [`parse`] reads it.
+pub fn write_grant(mode: Mode, grant: &Grant<'_>, out: &mut String) {
+    let (ttl, fence) = (grant.lease.ttl.0, grant.fence.0);
+    let ephemeral = if grant.ephemeral { " e" } else { "" };
+    // Writing to a string cannot fail.
+    let _ = match mode {
+        Mode::Exclusive => write!(out, "{ttl} {fence} x{ephemeral}"),
+        Mode::Shared => write!(out, "{ttl} {fence} s{ephemeral}"),
+        Mode::Limit(n) => write!(out, "{ttl} {fence} {n}{ephemeral}"),
+    };
 }
 
 fn parse_mode(word: &[u8]) -> Result<Mode, Refusal<'_>> {
@@ -106,22 +118,40 @@ fn parse_mode(word: &[u8]) -> Result<Mode, Refusal<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::{Instant, Lease};
 
     #[test]
-    fn every_mode_travels() {
+    fn every_grant_travels() {
         for mode in [Mode::Exclusive, Mode::Shared, Mode::Limit(1), Mode::Limit(65_535)] {
-            assert_eq!(parse_mode(mode_word(mode).as_bytes()), Ok(mode));
+            for ephemeral in [false, true] {
+                let grant = Grant {
+                    token: b"t",
+                    fence: Fence(7),
+                    lease: Lease::begin(Instant(5), Millis(30)),
+                    client: ClientId(3),
+                    ephemeral,
+                    meta: b"m",
+                };
+                let mut written = String::new();
+                write_grant(mode, &grant, &mut written);
+                let (ttl, fence) = (Millis(30), Fence(7));
+                let expected = Granted { token: b"t", ttl, fence, mode, ephemeral, meta: b"m" };
+                let read = parse(&[b"t", written.as_bytes(), b"m"]);
+                assert_eq!(read, Ok(Apply::Grant(expected)));
+            }
         }
-        assert!(parse_mode(b"y").is_err());
     }
 
     #[test]
     fn a_malformed_effect_is_refused() {
-        let good: [&[u8]; 6] = [b"t", b"10", b"7", b"x", b"0", b""];
-        assert!(matches!(parse(b"GRANT", &good), Ok(Apply::Grant(_))));
-        assert_eq!(parse(b"END", &good[..1]), Ok(Apply::End(b"t")));
-        assert_eq!(parse(b"grant", &good), Err(Refusal::Malformed));
-        assert_eq!(parse(b"GRANT", &good[..5]), Err(Refusal::Arity));
-        assert_eq!(parse(b"END", &good), Err(Refusal::Arity));
+        assert_eq!(parse(&[b"t"]), Ok(Apply::End(b"t")));
+        assert!(matches!(parse(&[b"t", b"10 7 x"]), Ok(Apply::Grant(_))));
+        for grant in
+            [&b""[..], b"10", b"10 7", b"10 7 y", b"10 7 x ", b"10 7 x f", b"10 7 x e e", b"0 7 x"]
+        {
+            assert!(parse(&[b"t", grant]).is_err(), "{}", grant.escape_ascii());
+        }
+        assert_eq!(parse(&[b"t", b"10 7 x", b"", b""]), Err(Refusal::Arity));
+        assert_eq!(parse(&[]), Err(Refusal::Arity));
     }
 }

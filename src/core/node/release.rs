@@ -174,11 +174,9 @@ impl Node {
             return 0;
         }
         let mut count = 0;
-        while count < most {
+        while count < most && host.first_end(key).is_some_and(|end| end.is_over(time.now)) {
             let token: Box<[u8]> = match host.find(key) {
-                Found::Held(Held::One(grant)) if grant.lease.end.is_over(time.now) => {
-                    grant.token.into()
-                }
+                Found::Held(Held::One(grant)) => grant.token.into(),
                 Found::Held(Held::Many(crowd)) => match crowd.first_over(time.now) {
                     Some(holder) => holder.grant().token.into(),
                     None => break,

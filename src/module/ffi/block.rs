@@ -123,6 +123,24 @@ impl Block {
         }
     }
 
+    /// When the first lease in it ends.
+    ///
+    /// # Safety
+    /// As for [`Block::inside`].
+    pub unsafe fn first_end(self) -> Option<Deadline> {
+        let head = self.head();
+        if head.flags.load(Ordering::Relaxed) & DEAD != 0 {
+            return None;
+        }
+        // SAFETY: as in `inside`.
+        unsafe {
+            match head.tag {
+                MANY => self.0.cast::<Many>().as_ref().gathering.crowd.first_end(),
+                _ => packed::end(self.record()),
+            }
+        }
+    }
+
     /// The grants in it that end with a connection.
     ///
     /// # Safety
@@ -213,6 +231,20 @@ impl Block {
                 MANY => size_of::<Many>(),
                 len => HEAD + usize::from(len),
             },
+        }
+    }
+
+    /// The record of an exclusive lock.
+    ///
+    /// # Safety
+    /// An owner must hold the block for all of `'a`, and it must not be a crowd.
+    unsafe fn record<'a>(self) -> &'a [u8] {
+        // SAFETY: the tag says how `one` has made it; records never change.
+        unsafe {
+            match self.head().tag {
+                LONG => &self.0.cast::<Long>().as_ref().record,
+                len => slice::from_raw_parts(self.0.as_ptr().add(HEAD), usize::from(len)),
+            }
         }
     }
 

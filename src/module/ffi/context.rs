@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
-use dlock_core::{ClientId, Fence, Instant, Millis, Mode};
+use dlock_core::{ClientId, Instant};
 
 /// Calls a function of the server's interface.
 macro_rules! api {
@@ -66,16 +66,6 @@ pub fn unix_micros() -> u64 {
 /// What a context can be asked for.
 #[derive(Clone, Copy)]
 pub struct Flags(c_int);
-
-/// A grant as it is replicated.
-pub struct Travelling<'a> {
-    pub token: &'a [u8],
-    pub ttl: Millis,
-    pub fence: Fence,
-    pub mode: Mode,
-    pub ephemeral: bool,
-    pub meta: &'a [u8],
-}
 
 impl<'c> Ctx<'c> {
     /// # Safety
@@ -138,6 +128,28 @@ impl<'c> Ctx<'c> {
             let is_error = api!(RedisModule_CallReplyType(reply)) == ERROR_REPLY;
             api!(RedisModule_FreeCallReply(reply));
             !is_error
+        }
+    }
+
+    /// Whether there is an AOF, a replica, or a backlog for one. Asks for a page of INFO.
+    pub fn has_audience(self) -> bool {
+        let flags = self.flags();
+        if flags.has(raw::REDISMODULE_CTX_FLAGS_AOF) || flags.is_replica() {
+            return true;
+        }
+        // SAFETY: see `context`; the data is freed after its last use.
+        unsafe {
+            let info = api!(RedisModule_GetServerInfo(self.raw, c"replication".as_ptr()));
+            let is_zero = |field: &CStr| {
+                let mut failed = 0;
+                let failed_ptr = &raw mut failed;
+                let n =
+                    api!(RedisModule_ServerInfoGetFieldSigned(info, field.as_ptr(), failed_ptr));
+                n == 0 && failed == OK
+            };
+            let nobody = is_zero(c"connected_slaves") && is_zero(c"repl_backlog_active");
+            api!(RedisModule_FreeServerInfo(self.raw, info));
+            !nobody
         }
     }
 
@@ -210,26 +222,23 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplicateVerbatim(self.raw)) };
     }
 
-    pub fn replicate_grant(self, key: &Name, grant: &Travelling<'_>) {
+    pub fn replicate_grant(self, key: &Name, token: &[u8], grant: &str, meta: &[u8]) {
         let replicate = variadic!(RedisModule_Replicate);
-        let mode = c_string(&dlock_core::command::apply::mode_word(grant.mode));
-        // SAFETY: the arguments are what the format says: c a C string, s a string object, b a
-        // pointer and a length, l a long long. All are copied or retained.
+        let format = if meta.is_empty() { c"sbb" } else { c"sbbb" };
+        // SAFETY: the arguments are what the format says: s a string object, b a pointer and a
+        // length. All are copied or retained. More arguments than the format names are not read.
         unsafe {
             replicate(
                 self.raw,
                 APPLY.as_ptr(),
-                c"csbllclb".as_ptr(),
-                c"GRANT".as_ptr(),
+                format.as_ptr(),
                 key.raw,
-                grant.token.as_ptr().cast::<c_char>(),
-                grant.token.len(),
-                signed(grant.ttl.0),
-                signed(grant.fence.0),
-                mode.as_ptr(),
-                c_longlong::from(grant.ephemeral),
-                grant.meta.as_ptr().cast::<c_char>(),
-                grant.meta.len(),
+                token.as_ptr().cast::<c_char>(),
+                token.len(),
+                grant.as_ptr().cast::<c_char>(),
+                grant.len(),
+                meta.as_ptr().cast::<c_char>(),
+                meta.len(),
             )
         };
     }
@@ -241,8 +250,7 @@ impl Ctx<'_> {
             replicate(
                 self.raw,
                 APPLY.as_ptr(),
-                c"csb".as_ptr(),
-                c"END".as_ptr(),
+                c"sb".as_ptr(),
                 key.raw,
                 token.as_ptr().cast::<c_char>(),
                 token.len(),

@@ -1,14 +1,14 @@
 //! The callbacks of the type `dlock-key`: how a lock is stored, rewritten, freed and weighed.
 
 use std::cell::Cell;
-use std::ffi::{c_char, c_int, c_longlong, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
-use dlock_core::command::apply::{Granted, mode_word};
+use dlock_core::command::apply::{Granted, write_grant};
 use dlock_core::snapshot::{self, Unreadable};
 use dlock_core::{Crowd, Grant, Key, Lease, Mode};
 
@@ -162,22 +162,19 @@ fn emit(
     grant: Grant<'_>,
 ) {
     let emit = variadic!(RedisModule_EmitAOF);
-    let mode = c_string(&mode_word(mode));
-    let number = |n: u64| c_longlong::try_from(n).unwrap_or(c_longlong::MAX);
+    let mut written = String::new();
+    write_grant(mode, &grant, &mut written);
     // SAFETY: the arguments are what the format says, as in `Ctx::replicate_grant`.
     unsafe {
         emit(
             io,
             c"DLOCK.APPLY".as_ptr(),
-            c"csbllclb".as_ptr(),
-            c"GRANT".as_ptr(),
+            c"sbbb".as_ptr(),
             key,
             grant.token.as_ptr().cast::<c_char>(),
             grant.token.len(),
-            number(grant.lease.ttl.0),
-            number(grant.fence.0),
-            mode.as_ptr(),
-            c_longlong::from(grant.ephemeral),
+            written.as_ptr().cast::<c_char>(),
+            written.len(),
             grant.meta.as_ptr().cast::<c_char>(),
             grant.meta.len(),
         );
@@ -196,15 +193,12 @@ unsafe extern "C" fn mem_usage(
 /// Two servers agree when their locks have the same holders, with the same fences.
 unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
     let add = |mode: Mode, grant: Grant<'_>| {
-        let mode = mode_word(mode);
+        let mut written = String::new();
+        write_grant(mode, &grant, &mut written);
         // SAFETY: the server reads the bytes at once.
         unsafe {
-            for text in [mode.as_bytes(), grant.token, grant.meta] {
+            for text in [grant.token, written.as_bytes(), grant.meta] {
                 api!(RedisModule_DigestAddStringBuffer(digest, text.as_ptr().cast(), text.len()));
-            }
-            for number in [grant.fence.0, grant.lease.ttl.0] {
-                let number = c_longlong::try_from(number).unwrap_or(c_longlong::MAX);
-                api!(RedisModule_DigestAddLongLong(digest, number));
             }
             api!(RedisModule_DigestEndSequence(digest));
         }

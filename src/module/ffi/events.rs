@@ -14,13 +14,16 @@ type Callback =
 
 /// Subscribes to everything that matters to locks.
 pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
-    let events: [(u64, Callback); 6] = [
+    let events: [(u64, Callback); 9] = [
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, on_role),
         (raw::REDISMODULE_EVENT_LOADING, on_loading),
         (raw::REDISMODULE_EVENT_FLUSHDB, on_flush),
         (raw::REDISMODULE_EVENT_SWAPDB, on_swap),
         (raw::REDISMODULE_EVENT_CLIENT_CHANGE, on_client),
         (raw::REDISMODULE_EVENT_CRON_LOOP, on_cron),
+        (raw::REDISMODULE_EVENT_FORK_CHILD, on_audience),
+        (raw::REDISMODULE_EVENT_REPLICA_CHANGE, on_audience),
+        (raw::REDISMODULE_EVENT_CONFIG, on_audience),
     ];
     for (id, callback) in events {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
@@ -122,6 +125,15 @@ unsafe extern "C" fn on_cron(
 ) {
     // SAFETY: see `on_role`.
     outside::cron(unsafe { Ctx::new(ctx) });
+}
+
+unsafe extern "C" fn on_audience(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _step: u64,
+    _data: *mut c_void,
+) {
+    outside::audience();
 }
 
 unsafe extern "C" fn on_key(

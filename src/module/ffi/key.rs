@@ -8,7 +8,7 @@ use std::slice;
 use redis_module::raw;
 
 use dlock_core::lock::{Found, Held};
-use dlock_core::{Crowd, Grant, Key, Millis, Renewal};
+use dlock_core::{Crowd, Deadline, Grant, Key, Millis, Renewal};
 
 use super::block::{Block, Inside};
 use super::context::{Ctx, Name, OK, api};
@@ -20,6 +20,8 @@ pub struct Open<'c> {
     /// A strong reference to the name is part of an open key.
     name: Name,
     db: u32,
+    /// The value, if it is a lock of ours. While the key is open only this changes it.
+    block: Option<Block>,
     callback: PhantomData<Ctx<'c>>,
 }
 
@@ -37,7 +39,7 @@ impl<'c> Open<'c> {
     fn open(ctx: Ctx<'c>, db: u32, name: Name, mode: u32) -> Open<'c> {
         // SAFETY: see `context`; a NULL answer is a key that is not there.
         let raw = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as c_int)) }.cast();
-        Open { raw, name, db, callback: PhantomData }
+        Open { raw, name, db, block: block_of(raw), callback: PhantomData }
     }
 
     pub fn name(&self) -> &Name {
@@ -51,17 +53,13 @@ impl<'c> Open<'c> {
 
     /// The block of a lock of ours.
     pub fn block(&self) -> Option<Block> {
-        if self.raw.is_null() {
-            return None;
-        }
-        // SAFETY: the key is open; the value has been set by this module, as its type says, and
-        // the keyspace holds it while the key is open and not changed.
-        unsafe {
-            if !std::ptr::eq(api!(RedisModule_ModuleTypeGetType(self.raw)), data_type::get()) {
-                return None;
-            }
-            Block::from_ptr(api!(RedisModule_ModuleTypeGetValue(self.raw)))
-        }
+        self.block
+    }
+
+    /// When the first lease ends.
+    pub fn first_end(&self) -> Option<Deadline> {
+        // SAFETY: the keyspace holds the block as long as it is here.
+        self.block.and_then(|block| unsafe { block.first_end() })
     }
 
     /// What is there.
@@ -127,6 +125,7 @@ impl<'c> Open<'c> {
             return None;
         }
         old.leave_keyspace();
+        self.block = Some(new);
         Some(new)
     }
 
@@ -136,6 +135,7 @@ impl<'c> Open<'c> {
             // SAFETY: the key is open for writing.
             unsafe { api!(RedisModule_DeleteKey(self.raw)) };
         });
+        self.block = None;
     }
 
     /// Whether the plain string that is there is this.
@@ -163,6 +163,7 @@ impl<'c> Open<'c> {
             let set = unsafe {
                 api!(RedisModule_ModuleTypeSetValue(self.raw, data_type::get(), block.as_ptr()))
             };
+            self.block = (set == OK).then_some(block);
             if set != OK {
                 block.leave_keyspace();
             }
@@ -178,6 +179,20 @@ impl<'c> Open<'c> {
         // SAFETY: the key is open.
         let left = unsafe { api!(RedisModule_GetExpire(self.raw)) };
         u64::try_from(left).ok().map(Millis)
+    }
+}
+
+/// The value of an open key, if it is a lock of ours.
+fn block_of(key: *mut raw::RedisModuleKey) -> Option<Block> {
+    if key.is_null() {
+        return None;
+    }
+    // SAFETY: the key is open; the value has been set by this module, as its type says.
+    unsafe {
+        if !ptr::eq(api!(RedisModule_ModuleTypeGetType(key)), data_type::get()) {
+            return None;
+        }
+        Block::from_ptr(api!(RedisModule_ModuleTypeGetValue(key)))
     }
 }
 

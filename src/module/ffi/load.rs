@@ -114,6 +114,9 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_Call,
         RedisModule_CallReplyType,
         RedisModule_FreeCallReply,
+        RedisModule_GetServerInfo,
+        RedisModule_ServerInfoGetFieldSigned,
+        RedisModule_FreeServerInfo,
         RedisModule_Log,
         RedisModule_LogIOError,
         RedisModule_OpenKey,
@@ -155,7 +158,6 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_GetKeyNameFromOptCtx,
         RedisModule_GetDbIdFromOptCtx,
         RedisModule_DigestAddStringBuffer,
-        RedisModule_DigestAddLongLong,
         RedisModule_DigestEndSequence,
     );
     None

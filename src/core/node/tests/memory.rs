@@ -130,6 +130,10 @@ impl Host for Memory {
         }
     }
 
+    fn first_end(&mut self, key: Key<'_>) -> Option<Deadline> {
+        self.values.get(&key.to_owned()).and_then(first_end)
+    }
+
     fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>) {
         self.put(key, Value::One(grant.into()));
     }
