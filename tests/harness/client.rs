@@ -69,8 +69,13 @@ impl Client {
     #[track_caller]
     pub fn send_raw(&mut self, bytes: &[u8]) {
         let port = self.port;
-        let sent = self.reader.get_mut().write_all(bytes);
+        let sent = self.try_send_raw(bytes);
         sent.unwrap_or_else(|error| panic!("cannot send to port {port}: {error}"));
+    }
+
+    /// Sends bytes as they are, or says how the connection failed.
+    pub fn try_send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.reader.get_mut().write_all(bytes)
     }
 
     /// Reads the next answer.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -300,16 +301,17 @@ impl Server {
 
     /// Whether it is this process that answers at the port, and has loaded its data.
     fn answers(&self) -> bool {
-        let Ok(mut client) = Client::connect(self.port) else {
-            return false;
+        // It may end at any moment: it listens before it loads the module.
+        let ask = || -> io::Result<(Value, Value)> {
+            let mut client = Client::connect(self.port)?;
+            client.try_send_raw(b"INFO server\r\nPING\r\n")?;
+            Ok((client.try_recv()?, client.try_recv()?))
         };
-        client.send("INFO server");
-        let Ok(Value::Bulk(info)) = client.try_recv() else {
+        let Ok((Value::Bulk(info), Value::Simple(pong))) = ask() else {
             return false;
         };
         let own = format!("process_id:{}\r\n", self.running().id());
-        String::from_utf8_lossy(&info).contains(&own)
-            && client.run("PING") == Value::Simple("PONG".into())
+        String::from_utf8_lossy(&info).contains(&own) && pong == "PONG"
     }
 
     #[track_caller]

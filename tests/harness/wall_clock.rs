@@ -1,6 +1,7 @@
 //! A wall clock that a test can move for one server, while its monotonic clock goes on.
 
-use std::fs;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -17,8 +18,11 @@ pub fn attach(command: &mut Command, file: &Path) {
 
 /// Sets the clock of this file to so many seconds from the real one.
 pub fn set(file: &Path, seconds: i64) {
-    // In place: the server has the file mapped.
-    fs::write(file, seconds.to_ne_bytes()).expect("the clock's file can be written");
+    // In place: the server has the file mapped, and would die of a file that gets shorter.
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).open(file);
+    let written = file.and_then(|file| file.write_all_at(&seconds.to_ne_bytes(), 0));
+    written.expect("the clock's file can be written");
 }
 
 /// The library that is loaded into the server, compiled once for a test run.
