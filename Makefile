@@ -25,5 +25,5 @@ check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test -q -p dlock-tests --test tidy
 
-bench-node: build ## measure the module against what one would do without it
-	$(CARGO) run --release -p dlock-tests --bin bench-node
+bench-node: build ## measure the module against what one would do without it (ARGS=--quick)
+	$(CARGO) run --release -p dlock-tests --bin bench-node -- $(ARGS)
