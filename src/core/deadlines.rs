@@ -132,6 +132,10 @@ impl Run {
 
     fn insert(&mut self, end: Deadline, entry: Entry) {
         let packed = pack(end.0 - self.base, entry);
+        if self.entries.last().is_none_or(|last| *last < packed) {
+            self.entries.push(packed);
+            return;
+        }
         let at = self.entries.partition_point(|other| *other < packed);
         self.entries.insert(at, packed);
     }

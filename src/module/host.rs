@@ -1,6 +1,6 @@
 //! The server's keyspace as the rules see it.
 
-use dlock_core::command::apply::write_grant;
+use dlock_core::command::apply::{write_end, write_grant};
 use dlock_core::{
     Answer, Answers, Crowd, Deadline, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
     Millis, Renewal, WaiterId,
@@ -42,7 +42,7 @@ impl<'s, 'c> Here<'s, 'c> {
     }
 
     fn at(&mut self, key: Key<'_>) -> &mut Open<'c> {
-        if self.open.key() != key {
+        if !self.open.is(key) {
             self.ctx.select(key.db);
             self.open = Open::write(self.ctx, key.db, Name::new(key.name));
         }
@@ -58,18 +58,21 @@ impl<'s, 'c> Here<'s, 'c> {
 
     fn replicate(&mut self, effect: &Effect<'_>) {
         let (ctx, name) = (self.ctx, self.open.name());
+        let written = &mut self.store.scratch;
+        written.clear();
         match *effect {
             Effect::Granted { mode, grant, .. } | Effect::Renewed { mode, grant } => {
-                let text = &mut self.store.text;
-                text.clear();
-                write_grant(mode, &grant, text);
-                ctx.replicate_grant(name, grant.token, text, grant.meta);
+                write_grant(mode, &grant, written);
+                ctx.replicate_apply(name, written, grant.meta);
             }
             // RELEASE and EXTEND have the same effect everywhere, so they travel as they came.
             Effect::Extended { .. } | Effect::Ended { why: Ending::Released, .. } => {
                 ctx.replicate_verbatim();
             }
-            Effect::Ended { token, .. } => ctx.replicate_end(name, token),
+            Effect::Ended { token, .. } => {
+                write_end(token, written);
+                ctx.replicate_apply(name, written, b"");
+            }
         }
     }
 }
@@ -179,11 +182,10 @@ impl Host for Here<'_, '_> {
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {
         loop {
             let (key, block) = self.store.index.due(now)?;
-            let there = self.at(key.as_key()).block();
-            if there == Some(block) && self.serves(key.as_key()) {
+            if self.at(key.as_key()).block() == Some(block) {
                 return Some(key);
             }
-            // Not where it says, or not ours to end.
+            // Not where it says.
             self.store.index.remove(block);
         }
     }

@@ -39,7 +39,6 @@ pub struct Store {
     pub audience: Audience,
     /// Room to write in, kept so that a grant need not ask for some.
     pub scratch: Vec<u8>,
-    pub text: String,
 }
 
 /// The blocked clients.
@@ -110,7 +109,6 @@ lazy_static! {
             wall: Wall::default(),
             audience: Audience::default(),
             scratch: Vec::new(),
-            text: String::new(),
         },
     });
 }

@@ -1,12 +1,17 @@
-//! `DLOCK.APPLY key token [grant [meta]]`: what replicas and the AOF get.
+//! `DLOCK.APPLY key effect [meta]`: what replicas and the AOF get.
 //!
-//! With a grant: the token holds. Without: it holds no more. An effect says what was decided,
-//! never what was asked, and gives the lease's length, never a date. It has as few arguments as
-//! it can, for every one of them costs the server at each grant: the grant is one, with its
-//! numbers in it: `ttl-ms fence mode`, and an `e` behind them if it is ephemeral.
+//! An effect says what was decided, never what was asked, and gives the lease's length, never a
+//! date. It is one argument, because every argument costs the server something at each grant:
+//!
+//! ```text
+//! +30000 1790000000000000 x token     the token holds, for so long, with this fence, exclusively
+//! +30000 1790000000000000 s token     as one of many readers
+//! +30000 1790000000000000 3 token     with one of three permits
+//! +30000 1790000000000000 xe token    until its connection closes, where it was made
+//! -token                              the token holds no more
+//! ```
 
-use alloc::string::String;
-use core::fmt::Write;
+use alloc::vec::Vec;
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch};
@@ -25,8 +30,7 @@ pub const DOC: Doc = Doc {
     key: Some(Touch::Makes),
     args: &[
         Arg::KEY,
-        Arg::TOKEN,
-        Arg { optional: true, ..Arg::plain("grant", Kind::Text) },
+        Arg::plain("effect", Kind::Text),
         Arg { optional: true, ..Arg::plain("meta", Kind::Text) },
     ],
 };
@@ -72,36 +76,56 @@ impl<'a> Granted<'a> {
 /// When they are not as the server writes them.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
-    let token = read::token(args.need()?)?;
-    let Some(grant) = args.take() else { return Ok(Apply::End(token)) };
+    let effect = args.need()?;
     let meta = read::meta(args.take().unwrap_or_default())?;
     args.end()?;
-    let mut words = grant.split(|byte| *byte == b' ');
+    match effect.split_first() {
+        Some((b'-', token)) => Ok(Apply::End(read::token(token)?)),
+        Some((b'+', grant)) => parse_grant(grant, meta),
+        _ => Err(Refusal::Malformed),
+    }
+}
+
+/// Writes that a token holds, as [`parse`] reads it. META travels as an argument of its own.
+pub fn write_grant(mode: Mode, grant: &Grant<'_>, out: &mut Vec<u8>) {
+    let mut digits = itoa::Buffer::new();
+    out.push(b'+');
+    out.extend_from_slice(digits.format(grant.lease.ttl.0).as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(digits.format(grant.fence.0).as_bytes());
+    out.push(b' ');
+    match mode {
+        Mode::Exclusive => out.push(b'x'),
+        Mode::Shared => out.push(b's'),
+        Mode::Limit(n) => out.extend_from_slice(digits.format(n).as_bytes()),
+    }
+    if grant.ephemeral {
+        out.push(b'e');
+    }
+    out.push(b' ');
+    out.extend_from_slice(grant.token);
+}
+
+/// Writes that a token holds no more.
+pub fn write_end(token: &[u8], out: &mut Vec<u8>) {
+    out.push(b'-');
+    out.extend_from_slice(token);
+}
+
+fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'a>> {
+    // The token is the rest, spaces and all.
+    let mut words = grant.splitn(4, |byte| *byte == b' ');
     let mut word = || words.next().ok_or(Refusal::Malformed);
     let ttl = Millis(read::number("ttl-ms", word()?, 1, MAX_TTL_CEILING)?);
     let fence = Fence(read::number("fence", word()?, 1, MAX_FENCE)?);
-    let mode = parse_mode(word()?)?;
-    let ephemeral = match words.next() {
-        None => false,
-        Some(b"e") => true,
-        Some(_) => return Err(Refusal::Malformed),
+    let mode = word()?;
+    let (mode, ephemeral) = match mode.split_last() {
+        Some((b'e', mode)) => (mode, true),
+        _ => (mode, false),
     };
-    if words.next().is_some() {
-        return Err(Refusal::Malformed);
-    }
+    let mode = parse_mode(mode)?;
+    let token = read::token(word()?)?;
     Ok(Apply::Grant(Granted { token, ttl, fence, mode, ephemeral, meta }))
-}
-
-/// Writes a grant as [`parse`] reads it.
-pub fn write_grant(mode: Mode, grant: &Grant<'_>, out: &mut String) {
-    let (ttl, fence) = (grant.lease.ttl.0, grant.fence.0);
-    let ephemeral = if grant.ephemeral { " e" } else { "" };
-    // Writing to a string cannot fail.
-    let _ = match mode {
-        Mode::Exclusive => write!(out, "{ttl} {fence} x{ephemeral}"),
-        Mode::Shared => write!(out, "{ttl} {fence} s{ephemeral}"),
-        Mode::Limit(n) => write!(out, "{ttl} {fence} {n}{ephemeral}"),
-    };
 }
 
 fn parse_mode(word: &[u8]) -> Result<Mode, Refusal<'_>> {
@@ -124,34 +148,42 @@ mod tests {
     fn every_grant_travels() {
         for mode in [Mode::Exclusive, Mode::Shared, Mode::Limit(1), Mode::Limit(65_535)] {
             for ephemeral in [false, true] {
-                let grant = Grant {
-                    token: b"t",
-                    fence: Fence(7),
-                    lease: Lease::begin(Instant(5), Millis(30)),
-                    client: ClientId(3),
-                    ephemeral,
-                    meta: b"m",
-                };
-                let mut written = String::new();
-                write_grant(mode, &grant, &mut written);
+                let token = b" a token\0 with spaces ";
                 let (ttl, fence) = (Millis(30), Fence(7));
-                let expected = Granted { token: b"t", ttl, fence, mode, ephemeral, meta: b"m" };
-                let read = parse(&[b"t", written.as_bytes(), b"m"]);
-                assert_eq!(read, Ok(Apply::Grant(expected)));
+                let lease = Lease::begin(Instant(5), ttl);
+                let grant =
+                    Grant { token, fence, lease, client: ClientId(3), ephemeral, meta: b"m" };
+                let mut written = Vec::new();
+                write_grant(mode, &grant, &mut written);
+                let expected = Granted { token, ttl, fence, mode, ephemeral, meta: b"m" };
+                assert_eq!(parse(&[&written, b"m"]), Ok(Apply::Grant(expected)));
             }
         }
+        let mut written = Vec::new();
+        write_end(b"- t", &mut written);
+        assert_eq!(parse(&[&written]), Ok(Apply::End(b"- t")));
     }
 
     #[test]
     fn a_malformed_effect_is_refused() {
-        assert_eq!(parse(&[b"t"]), Ok(Apply::End(b"t")));
-        assert!(matches!(parse(&[b"t", b"10 7 x"]), Ok(Apply::Grant(_))));
-        for grant in
-            [&b""[..], b"10", b"10 7", b"10 7 y", b"10 7 x ", b"10 7 x f", b"10 7 x e e", b"0 7 x"]
-        {
-            assert!(parse(&[b"t", grant]).is_err(), "{}", grant.escape_ascii());
+        assert!(matches!(parse(&[b"+10 7 x t"]), Ok(Apply::Grant(_))));
+        let bad: [&[u8]; 11] = [
+            b"",
+            b"t",
+            b"-",
+            b"+",
+            b"+10",
+            b"+10 7",
+            b"+10 7 x",
+            b"+10 7 x ",
+            b"+10 7 y t",
+            b"+10 7 e t",
+            b"+0 7 x t",
+        ];
+        for effect in bad {
+            assert!(parse(&[effect]).is_err(), "{}", effect.escape_ascii());
         }
-        assert_eq!(parse(&[b"t", b"10 7 x", b"", b""]), Err(Refusal::Arity));
+        assert_eq!(parse(&[b"+10 7 x t", b"", b""]), Err(Refusal::Arity));
         assert_eq!(parse(&[]), Err(Refusal::Arity));
     }
 }

@@ -24,17 +24,8 @@ impl Node {
         time: Time,
     ) -> Result<bool, Refusal<'a>> {
         self.end_over(host, key, time, usize::MAX);
-        let released = match host.find(key) {
-            Found::WrongType => return Err(Refusal::WrongType),
-            Found::Foreign { .. } => {
-                let ours = host.foreign_is(key, token);
-                if ours {
-                    host.remove_foreign(key);
-                }
-                ours
-            }
-            _ => self.end(host, key, token, Ending::Released, time),
-        };
+        let released = self.end(host, key, token, Ending::Released, time)
+            || self.end_foreign(host, key, token)?;
         if !released && let Some(waiter) = self.leave(key, token) {
             host.answer(waiter.id, Answer::Denied);
         }
@@ -130,6 +121,25 @@ impl Node {
         let count = tokens.iter().filter(|token| broken(token)).count();
         self.serve(host, key, time);
         Ok(count)
+    }
+
+    /// A foreign lock with this value is removed.
+    fn end_foreign<'a, H: Host>(
+        &self,
+        host: &mut H,
+        key: Key<'_>,
+        value: &[u8],
+    ) -> Result<bool, Refusal<'a>> {
+        match host.find(key) {
+            Found::WrongType => return Err(Refusal::WrongType),
+            Found::Foreign { .. } => {}
+            _ => return Ok(false),
+        }
+        let ours = host.foreign_is(key, value);
+        if ours {
+            host.remove_foreign(key);
+        }
+        Ok(ours)
     }
 
     /// The token's grant ends, if it holds.

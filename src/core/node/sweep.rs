@@ -28,9 +28,10 @@ impl Node {
         while left > 0 {
             let Some(key) = host.due(time.now) else { return false };
             let key = key.as_key();
+            let ours = self.may_hand_over(host, key);
             // Nothing over at a key that was due: the index lags, and looking has mended it.
             left -= self.end_over(host, key, time, left).max(1);
-            self.serve(host, key, time);
+            self.hand_over(host, key, time, ours);
         }
         true
     }
@@ -64,7 +65,7 @@ impl Node {
 
     /// Does one piece of what had to be put off. False: there is none.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time) -> bool {
-        let (key, end) = match self.to_end.pop_first() {
+        let (key, ending) = match self.to_end.pop_first() {
             Some((place, why)) => (place.key.clone(), Some((place, why))),
             None => match self.to_serve.pop_front() {
                 Some(key) => (key, None),
@@ -72,12 +73,8 @@ impl Node {
             },
         };
         let key = key.as_key();
-        if !host.serves(key) {
-            // The lock has moved to another node, and so must those who wait for it.
-            self.dismiss(host, key, Answer::Removed);
-            return true;
-        }
-        if let Some((place, why)) = end {
+        let ours = self.may_hand_over(host, key);
+        if let Some((place, why)) = ending {
             let speaks = |grant: Grant<'_>| {
                 grant.client == place.client && (grant.ephemeral || why != Ending::Disconnected)
             };
@@ -85,8 +82,25 @@ impl Node {
                 self.end(host, key, &place.token, why, time);
             }
         }
-        self.touch(host, key, time);
+        self.end_over(host, key, time, usize::MAX);
+        self.hand_over(host, key, time, ours);
         true
+    }
+
+    /// Whether this node may grant the lock to somebody who waits for it: in a cluster its slot
+    /// may be another node's by now, or nobody's. Asked before what is over ends, for a slot that
+    /// is moving is served here as long as the key is.
+    fn may_hand_over<H: Host>(&self, host: &mut H, key: Key<'_>) -> bool {
+        self.queue(key).is_none() || host.serves(key)
+    }
+
+    /// Leases end wherever the lock is. Who waits for it where it is not served has to ask again.
+    fn hand_over<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time, ours: bool) {
+        if ours {
+            self.serve(host, key, time);
+        } else {
+            self.dismiss(host, key, Answer::Removed);
+        }
     }
 
     /// Ends what is over at the key, and hands over.

@@ -104,17 +104,12 @@ impl Block {
         if flags & DEAD != 0 {
             return Inside::Dead;
         }
-        let record = match head.tag {
-            MANY => {
-                // SAFETY: the tag says that `many` made it; exclusive by the caller's word.
-                return Inside::Many(unsafe { &mut self.0.cast::<Many>().as_mut().gathering });
-            }
-            // SAFETY: the tag says that `one` made it so; records never change.
-            LONG => unsafe { &*self.0.cast::<Long>().as_ref().record },
-            // SAFETY: `short` has written that many bytes behind the head; they never change.
-            len => unsafe { slice::from_raw_parts(self.0.as_ptr().add(HEAD), usize::from(len)) },
-        };
-        match packed::unpack(flags, record) {
+        // SAFETY: as the caller says of this function.
+        if let Some(gathering) = unsafe { self.gathering() } {
+            return Inside::Many(gathering);
+        }
+        // SAFETY: the tag says that it has a record; by the caller's word it is held.
+        match packed::unpack(flags, unsafe { self.record() }) {
             Some((key, grant)) => Inside::One(key, grant),
             None => {
                 debug_assert!(false, "a record is what `pack` wrote");
@@ -139,6 +134,19 @@ impl Block {
                 _ => packed::end(self.record()),
             }
         }
+    }
+
+    /// The crowd in it, if it is one and alive.
+    ///
+    /// # Safety
+    /// As for [`Block::inside`].
+    pub unsafe fn gathering<'a>(self) -> Option<&'a mut Gathering> {
+        let head = self.head();
+        if head.tag != MANY || head.flags.load(Ordering::Relaxed) & DEAD != 0 {
+            return None;
+        }
+        // SAFETY: the tag says that `many` made it; exclusive by the caller's word.
+        Some(unsafe { &mut self.0.cast::<Many>().as_mut().gathering })
     }
 
     /// The grants in it that end with a connection.

@@ -222,45 +222,29 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplicateVerbatim(self.raw)) };
     }
 
-    pub fn replicate_grant(self, key: &Name, token: &[u8], grant: &str, meta: &[u8]) {
+    /// An effect of ours.
+    pub fn replicate_apply(self, key: &Name, effect: &[u8], meta: &[u8]) {
         let replicate = variadic!(RedisModule_Replicate);
-        let format = if meta.is_empty() { c"sbb" } else { c"sbbb" };
+        let format = if meta.is_empty() { c"sb" } else { c"sbb" };
         // SAFETY: the arguments are what the format says: s a string object, b a pointer and a
         // length. All are copied or retained. More arguments than the format names are not read.
         unsafe {
             replicate(
                 self.raw,
-                APPLY.as_ptr(),
+                c"DLOCK.APPLY".as_ptr(),
                 format.as_ptr(),
                 key.raw,
-                token.as_ptr().cast::<c_char>(),
-                token.len(),
-                grant.as_ptr().cast::<c_char>(),
-                grant.len(),
+                effect.as_ptr().cast::<c_char>(),
+                effect.len(),
                 meta.as_ptr().cast::<c_char>(),
                 meta.len(),
             )
         };
     }
 
-    pub fn replicate_end(self, key: &Name, token: &[u8]) {
-        let replicate = variadic!(RedisModule_Replicate);
-        // SAFETY: as in `replicate_grant`.
-        unsafe {
-            replicate(
-                self.raw,
-                APPLY.as_ptr(),
-                c"sb".as_ptr(),
-                key.raw,
-                token.as_ptr().cast::<c_char>(),
-                token.len(),
-            )
-        };
-    }
-
     pub fn replicate_del(self, key: &Name) {
         let replicate = variadic!(RedisModule_Replicate);
-        // SAFETY: as in `replicate_grant`.
+        // SAFETY: as in `replicate_apply`.
         unsafe { replicate(self.raw, c"DEL".as_ptr(), c"s".as_ptr(), key.raw) };
     }
 
@@ -268,7 +252,7 @@ impl Ctx<'_> {
     /// server does.
     pub fn replicate_expiry(self, key: &Name, at_unix_ms: u64) {
         let replicate = variadic!(RedisModule_Replicate);
-        // SAFETY: as in `replicate_grant`.
+        // SAFETY: as in `replicate_apply`.
         unsafe {
             replicate(self.raw, c"PEXPIREAT".as_ptr(), c"sl".as_ptr(), key.raw, signed(at_unix_ms))
         };
@@ -322,6 +306,8 @@ impl Flags {
 /// A key's name as the server keeps strings.
 pub struct Name {
     raw: *mut raw::RedisModuleString,
+    /// Its bytes, so that the server need not be asked each time.
+    bytes: *const [u8],
     owned: bool,
 }
 
@@ -329,7 +315,8 @@ impl Name {
     /// # Safety
     /// The string must live as long as the name.
     pub unsafe fn borrowed(raw: *mut raw::RedisModuleString) -> Name {
-        Name { raw, owned: false }
+        // SAFETY: by the caller's word.
+        Name { raw, bytes: unsafe { bytes_of(raw) }, owned: false }
     }
 
     pub fn new(bytes: &[u8]) -> Name {
@@ -337,12 +324,13 @@ impl Name {
         let raw = unsafe {
             api!(RedisModule_CreateString(ptr::null_mut(), bytes.as_ptr().cast(), bytes.len()))
         };
-        Name { raw, owned: true }
+        // SAFETY: it lives until the name is dropped.
+        Name { raw, bytes: unsafe { bytes_of(raw) }, owned: true }
     }
 
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the string lives as long as the name, and strings never change.
-        unsafe { bytes_of(self.raw) }
+        unsafe { &*self.bytes }
     }
 
     pub(super) fn raw(&self) -> *mut raw::RedisModuleString {
@@ -385,7 +373,6 @@ fn signed(n: u64) -> c_longlong {
 pub(super) const OK: c_int = 0;
 pub(super) const ERR: c_int = 1;
 const ERROR_REPLY: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
-const APPLY: &CStr = c"DLOCK.APPLY";
 
 /// Frees what the server allocated.
 pub(super) unsafe fn server_free(ptr: *mut c_void) {

@@ -162,17 +162,15 @@ fn emit(
     grant: Grant<'_>,
 ) {
     let emit = variadic!(RedisModule_EmitAOF);
-    let mut written = String::new();
+    let mut written = Vec::new();
     write_grant(mode, &grant, &mut written);
-    // SAFETY: the arguments are what the format says, as in `Ctx::replicate_grant`.
+    // SAFETY: the arguments are what the format says, as in `Ctx::replicate_apply`.
     unsafe {
         emit(
             io,
             c"DLOCK.APPLY".as_ptr(),
-            c"sbbb".as_ptr(),
+            c"sbb".as_ptr(),
             key,
-            grant.token.as_ptr().cast::<c_char>(),
-            grant.token.len(),
             written.as_ptr().cast::<c_char>(),
             written.len(),
             grant.meta.as_ptr().cast::<c_char>(),
@@ -193,11 +191,11 @@ unsafe extern "C" fn mem_usage(
 /// Two servers agree when their locks have the same holders, with the same fences.
 unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
     let add = |mode: Mode, grant: Grant<'_>| {
-        let mut written = String::new();
+        let mut written = Vec::new();
         write_grant(mode, &grant, &mut written);
         // SAFETY: the server reads the bytes at once.
         unsafe {
-            for text in [grant.token, written.as_bytes(), grant.meta] {
+            for text in [&written, grant.meta] {
                 api!(RedisModule_DigestAddStringBuffer(digest, text.as_ptr().cast(), text.len()));
             }
             api!(RedisModule_DigestEndSequence(digest));

@@ -26,15 +26,16 @@ impl Index {
     /// Takes a block in, or brings it up to date after its crowd changed.
     pub fn refresh(&mut self, block: Block) {
         // SAFETY: the caller has it from the keyspace; no reference outlives this function.
-        match unsafe { block.inside() } {
-            Inside::One(_, grant) => {
+        let (end, gathering) = unsafe { (block.first_end(), block.gathering()) };
+        match (end, gathering) {
+            (Some(end), None) => {
                 if !block.is_in_index() {
                     block.enter_index();
                     self.leases += 1;
-                    self.deadlines.insert(grant.lease.end, block.entry());
+                    self.deadlines.insert(end, block.entry());
                 }
             }
-            Inside::Many(gathering) => {
+            (_, Some(gathering)) => {
                 let first = gathering.crowd.first_end();
                 self.leases += gathering.crowd.len();
                 self.leases -= std::mem::replace(&mut gathering.counted, gathering.crowd.len());
@@ -53,7 +54,7 @@ impl Index {
                     None => block.leave_index(),
                 }
             }
-            Inside::Dead => {}
+            (None, None) => {}
         }
     }
 
@@ -63,19 +64,20 @@ impl Index {
             return;
         }
         // SAFETY: the index itself holds it, until the last line.
-        match unsafe { block.inside() } {
-            Inside::One(_, grant) => {
+        let (end, gathering) = unsafe { (block.first_end(), block.gathering()) };
+        match (end, gathering) {
+            (Some(end), None) => {
                 self.leases -= 1;
-                self.deadlines.remove(grant.lease.end, block.entry());
+                self.deadlines.remove(end, block.entry());
             }
-            Inside::Many(gathering) => {
+            (_, Some(gathering)) => {
                 self.leases -= std::mem::take(&mut gathering.counted);
                 if let Some(end) = gathering.indexed.take() {
                     self.deadlines.remove(end, block.entry());
                 }
             }
             // Blocks are let go before they are killed.
-            Inside::Dead => return,
+            (None, None) => return,
         }
         block.leave_index();
     }

@@ -46,6 +46,11 @@ impl<'c> Open<'c> {
         &self.name
     }
 
+    /// Whether it is this one: by the address of its name most often, for a command has one key.
+    pub fn is(&self, key: Key<'_>) -> bool {
+        key.db == self.db && (ptr::eq(key.name, self.name.bytes()) || key == self.key())
+    }
+
     /// The key, as the rules know it.
     pub fn key(&self) -> Key<'_> {
         Key { db: self.db, name: self.name.bytes() }
