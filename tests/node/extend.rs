@@ -142,3 +142,20 @@ fn a_fence_from_a_stranger_does_not_move_the_counter(kind: Kind) {
     }
     assert_eq!(server.node("fence").int(), fence);
 }
+
+#[apply(on_every_server)]
+fn a_fence_too_far_ahead_is_an_error(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    let before = server.traces();
+    let far = fence + 3_600_000_000;
+    for token in ["alice", "bob"] {
+        let extend = format!("DLOCK.EXTEND job {token} 600000 FENCE {far}");
+        let refused = server.run(&extend);
+        assert_eq!(refused.code(), "ERR", "{refused:?}");
+        assert!(refused.error().contains(&far.to_string()), "{refused:?}");
+    }
+    assert_eq!(server.traces(), before);
+    assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+    assert!(server.holder("job")["ttl-ms"].int() <= 60_000);
+}
