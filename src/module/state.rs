@@ -78,10 +78,12 @@ impl Waiters {
         self.handles.remove(&handle);
     }
 
-    /// A client is gone. Its handle is the server's from now on.
+    /// A client is gone.
     pub fn gone(&mut self, handle: Handle) -> Option<WaiterId> {
         let waiter = self.handles.remove(&handle)?;
-        self.blocked.remove(&waiter);
+        if let Some((blocked, _)) = self.blocked.remove(&waiter) {
+            blocked.abandon();
+        }
         Some(waiter)
     }
 }

@@ -4,7 +4,7 @@
 //! races with unblocking. A waiter's time is the node's business.
 
 use std::ffi::{c_int, c_void};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use redis_module::raw;
 
@@ -57,6 +57,13 @@ impl Blocked {
             ))
         };
     }
+
+    /// Lets it go without an answer: the client is gone. The server keeps a handle, and the two
+    /// clients behind it, until it is unblocked, also then.
+    pub fn abandon(self) {
+        // SAFETY: `self` is used up, so this is the only time.
+        unsafe { api!(RedisModule_UnblockClient(self.0.as_ptr(), ptr::null_mut())) };
+    }
 }
 
 unsafe extern "C" fn on_reply(
@@ -78,7 +85,7 @@ unsafe extern "C" fn on_reply(
     OK
 }
 
-/// The client is gone, or somebody else unblocked it. The server frees the handle.
+/// The client is gone, or somebody else unblocked it.
 unsafe extern "C" fn on_disconnect(
     _ctx: *mut raw::RedisModuleCtx,
     client: *mut raw::RedisModuleBlockedClient,
