@@ -42,10 +42,12 @@ impl Deadline {
         now.0 >= self.0.saturating_mul(1000)
     }
 
-    /// What is left of it, rounded up: 0 only once it is over.
+    /// What is left of it, rounded down, so that it is never more than was asked for; but 0 only
+    /// once it is over.
     #[must_use]
     pub fn left(self, now: Instant) -> Millis {
-        Millis(self.0.saturating_mul(1000).saturating_sub(now.0).div_ceil(1000))
+        let micros = self.0.saturating_mul(1000).saturating_sub(now.0);
+        Millis(if micros == 0 { 0 } else { (micros / 1000).max(1) })
     }
 }
 

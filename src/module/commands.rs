@@ -46,7 +46,7 @@ fn acquire_lock(call: &Call<'_>) {
         if node.is_following() {
             return Err(Refusal::Replica);
         }
-        if ask.ephemeral && !call.ctx.is_connected(client) {
+        if ask.ephemeral && !call.ctx.has_connection(client) {
             return Err(Refusal::NoConnection);
         }
         Ok(match node.acquire(here, key, &ask, client, time)? {

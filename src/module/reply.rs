@@ -100,10 +100,9 @@ fn waiters(ctx: Ctx<'_>, queue: &Queue, time: Time) {
 }
 
 fn waiter(ctx: Ctx<'_>, waiter: &Waiter, time: Time) {
-    ctx.reply_map(7);
+    ctx.reply_map(6);
     text(ctx, "token", &waiter.token);
     text(ctx, "mode", waiter.mode.name());
-    number(ctx, "limit", u64::from(waiter.mode.permits()));
     number(ctx, "waited-ms", time.now.since(waiter.since) / 1000);
     ctx.reply_text("left-ms");
     optional(ctx, waiter.until.map(|end| end.left(time.now).0));

@@ -110,7 +110,8 @@ pub(super) fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
 
 fn register_one(ctx: Ctx<'_>, entry: &Entry, category: bool) -> Result<(), &'static str> {
     let doc = entry.doc;
-    let name = c_string(doc.name);
+    // As the server writes its own commands; clients may write them as they like.
+    let name = c_string(&doc.name.to_ascii_lowercase());
     let flags = c_string(doc.flags);
     let key = key_position(doc);
     // SAFETY: see `context`; the server copies name and flags.

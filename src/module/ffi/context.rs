@@ -84,10 +84,19 @@ impl<'c> Ctx<'c> {
         ClientId(unsafe { api!(RedisModule_GetClientId(self.raw)) })
     }
 
-    /// Whether that connection is open: a script's or a module's client is none.
+    /// Whether that connection is open.
     pub fn is_connected(self, client: ClientId) -> bool {
         // SAFETY: NULL asks for nothing but the verdict.
         unsafe { api!(RedisModule_GetClientInfoById(ptr::null_mut(), client.0)) == OK }
+    }
+
+    /// Whether the command comes from a connection that can close: not from a script or another
+    /// module, whose clients last as long as the server does.
+    pub fn has_connection(self, client: ClientId) -> bool {
+        let flags = self.flags();
+        // Nothing denies blocking to a connection but its own MULTI.
+        let by_itself = !flags.denies_blocking() || flags.has(raw::REDISMODULE_CTX_FLAGS_MULTI);
+        by_itself && !flags.has(raw::REDISMODULE_CTX_FLAGS_LUA) && self.is_connected(client)
     }
 
     /// The database that the command works on.

@@ -52,10 +52,7 @@ unsafe extern "C" fn on_role(
 ) {
     // SAFETY: the context is this callback's; so for the callbacks below.
     let ctx = unsafe { Ctx::new(ctx) };
-    outside::role_changed(
-        ctx,
-        role == u64::from(raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA),
-    );
+    outside::role_changed(ctx, role == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA);
 }
 
 unsafe extern "C" fn on_loading(

@@ -28,15 +28,15 @@ pub struct Open<'c> {
 impl<'c> Open<'c> {
     /// Opens it to look at.
     pub fn read(ctx: Ctx<'c>, db: u32, name: Name) -> Open<'c> {
-        Open::open(ctx, db, name, raw::REDISMODULE_READ)
+        Open::with_mode(ctx, db, name, raw::REDISMODULE_READ)
     }
 
     /// Opens it to look at and to change.
     pub fn write(ctx: Ctx<'c>, db: u32, name: Name) -> Open<'c> {
-        Open::open(ctx, db, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
+        Open::with_mode(ctx, db, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
     }
 
-    fn open(ctx: Ctx<'c>, db: u32, name: Name, mode: u32) -> Open<'c> {
+    fn with_mode(ctx: Ctx<'c>, db: u32, name: Name, mode: u32) -> Open<'c> {
         // SAFETY: see `context`; a NULL answer is a key that is not there.
         let raw = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as c_int)) }.cast();
         Open { raw, name, db, block: block_of(raw), callback: PhantomData }

@@ -10,7 +10,7 @@
 //! - [`alarm`]: the one timer.
 //! - [`events`]: what the server tells: roles, loading, flushes, connections.
 //! - [`command`]: commands, and their documentation.
-//! - [`config`]: configuration.
+//! - [`config`] holds the configuration.
 //! - [`load`]: where it begins.
 //!
 //! The server calls a module on one thread, under its own lock, with one exception: `free` of the
