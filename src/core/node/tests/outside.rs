@@ -237,6 +237,20 @@ fn a_replica_with_another_clock_accepts_what_its_primary_accepted() {
 }
 
 #[test]
+fn a_replica_extends_what_its_primary_extended_though_it_is_over_here() {
+    let mut bench = Bench::new();
+    bench.node.follow(&mut bench.host);
+    let time = bench.time();
+    for (token, mode) in [(&b"a"[..], Mode::Exclusive), (b"b", Mode::Shared)] {
+        bench.node.apply(&mut bench.host, KEY, &granted(token, 7, mode), time);
+        bench.pass(10_000);
+        let words = if token == b"a" { "a 10" } else { "b 20" };
+        assert_eq!(bench.extend(words), Ok(true));
+        assert_eq!(bench.holders().as_bytes(), token);
+    }
+}
+
+#[test]
 fn a_promoted_replica_hands_out_larger_fences() {
     let mut bench = Bench::new();
     bench.node.follow(&mut bench.host);

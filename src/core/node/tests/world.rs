@@ -1,8 +1,8 @@
 //! Two nodes, a primary and its replica, everybody who uses them, and what must hold at any time.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
-use alloc::string::String;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use proptest::test_runner::TestCaseError;
 
 use super::judge::{Cause, Hold, Judge, Verdict};
 use super::memory::{Event, Memory, Value};
-use crate::command::apply::{Apply, Granted};
+use crate::command::apply::{self, Apply};
 use crate::command::extend::Extend;
 use crate::host::Answer;
 use crate::lock::Holder;
@@ -47,7 +47,7 @@ impl World {
     pub fn new() -> World {
         let side = |first_waiter| {
             let mut node = Node { next_waiter: first_waiter, ..Node::default() };
-            node.settings.max_waiters = 8;
+            node.settings.max_waiters = 5;
             Side { node, host: Memory::new() }
         };
         let mut world = World {
@@ -131,16 +131,13 @@ impl World {
         let Side { node, host } = &mut self.sides[1 - self.lead];
         match event {
             Event::Granted { key, mode, holder, .. } | Event::Renewed { key, mode, holder } => {
+                // As it travels.
+                let mut written = Vec::new();
                 let grant = holder.grant();
-                let granted = Granted {
-                    token: grant.token,
-                    ttl: grant.lease.ttl,
-                    fence: grant.fence,
-                    mode: *mode,
-                    ephemeral: grant.ephemeral,
-                    meta: grant.meta,
-                };
-                node.apply(host, key.as_key(), &Apply::Grant(granted), time);
+                apply::write_grant(*mode, &grant, &mut written);
+                let args: [&[u8]; 2] = [&written, grant.meta];
+                let parsed = apply::parse(&args).map_err(|e| TestCaseError::fail(e.to_string()))?;
+                node.apply(host, key.as_key(), &parsed, time);
             }
             Event::Ended { key, token, .. } => {
                 node.apply(host, key.as_key(), &Apply::End(token), time);
@@ -172,6 +169,7 @@ impl World {
         }
         prop_assert!(node.fence().0 >= self.judge.highest);
         self.check_queues()?;
+        self.check_ephemeral()?;
         for key in self.judge.queues.keys() {
             let foreign_due = node.foreign.iter().any(|(end, _)| end.is_over(Instant(self.now)));
             let put_off = node.has_pending() || foreign_due;
@@ -202,13 +200,34 @@ impl World {
             }
         }
         prop_assert_eq!(&expected, &found, "other queues");
+        prop_assert!(node.waiting.len() as u64 <= node.settings.max_waiters, "too many waiters");
         let ids = expected.values().flatten();
-        prop_assert!(
-            node.waiting.keys().eq(ids.clone().collect::<alloc::collections::BTreeSet<_>>())
-        );
+        prop_assert!(node.waiting.keys().eq(ids.clone().collect::<BTreeSet<_>>()));
         prop_assert!(ids.clone().all(|id| self.blocked.get(id).is_some_and(|b| !b.granted)));
         let timed = self.judge.queues.values().flatten().filter(|wait| wait.until.is_some());
         prop_assert_eq!(node.waits.len(), timed.count());
+        Ok(())
+    }
+
+    /// Each connection's grants, and no others, end with it.
+    fn check_ephemeral(&self) -> Verdict {
+        let ends_with_connection = |hold: &&Hold| {
+            let open =
+                hold.client != ClientId::UNKNOWN && !self.judge.closed.contains(&hold.client);
+            hold.bound && hold.ephemeral && open
+        };
+        let mut expected = BTreeSet::new();
+        for (key, holds) in &self.judge.holds {
+            let holds = holds.iter().filter(ends_with_connection);
+            expected.extend(holds.map(|hold| (hold.client, key.clone(), hold.token.clone())));
+        }
+        let mut found = BTreeSet::new();
+        for (client, places) in &self.sides[self.lead].node.ephemeral {
+            prop_assert!(!places.is_empty());
+            let places = places.iter().cloned();
+            found.extend(places.map(|place| (*client, place.key, place.token)));
+        }
+        prop_assert_eq!(expected, found, "other ephemeral grants");
         Ok(())
     }
 
