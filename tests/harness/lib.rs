@@ -3,10 +3,12 @@
 //! In reading order:
 //! - [`kind`]: the four servers that every test runs against;
 //! - [`server`]: one server process, from its start in a temporary folder to its end;
+//! - [`cluster`]: three of them that share the slots;
 //! - [`module_file`]: the module it loads, never an old one;
 //! - [`ports`] and [`process`]: free ports, and children that end with the test;
 //! - [`wall_clock`]: a server's wall clock, moved by the test;
 //! - [`client`]: a blocking connection that can leave requests open;
+//! - [`many`]: many requests and many connections at once;
 //! - [`value`]: what a server answers, in RESP2 and RESP3;
 //! - [`locks`]: what tests ask a server about its locks;
 //! - [`wait`]: waiting for something observable.
@@ -24,8 +26,10 @@
 //! ```
 
 pub mod client;
+pub mod cluster;
 pub mod kind;
 pub mod locks;
+pub mod many;
 pub mod module_file;
 pub mod ports;
 pub mod process;
@@ -35,6 +39,7 @@ pub mod wait;
 pub mod wall_clock;
 
 pub use client::Client;
+pub use cluster::Cluster;
 pub use kind::Kind;
 pub use macro_rules_attribute::apply;
 pub use server::{Builder, Server};

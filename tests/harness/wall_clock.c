@@ -5,6 +5,7 @@
  * recurses at the start for ever (reading its settings allocates; jemalloc's start asks the time).
  * Nothing here allocates. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -46,4 +47,10 @@ time_t time(time_t *result) {
     clock_gettime(CLOCK_REALTIME, &real);
     if (result) *result = real.tv_sec;
     return real.tv_sec;
+}
+
+/* Valkey loads modules so that they prefer the C library to what is preloaded. */
+void *dlopen(const char *path, int flags) {
+    void *(*real)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+    return real(path, flags & ~RTLD_DEEPBIND);
 }

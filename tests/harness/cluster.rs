@@ -1,0 +1,108 @@
+//! A Redis Cluster of three primaries, and slots that move between them.
+
+use std::ops::Range;
+
+use crate::kind::Kind;
+use crate::server::Server;
+use crate::value::Value;
+use crate::wait::eventually;
+
+const SLOTS: usize = 16_384;
+
+/// Three nodes that share the slots.
+pub struct Cluster {
+    /// The nodes, in the order of their slots.
+    pub nodes: Vec<Server>,
+}
+
+impl Cluster {
+    /// Starts three nodes, and waits until they are one cluster.
+    #[track_caller]
+    pub fn start(kind: Kind) -> Cluster {
+        let nodes: Vec<Server> = (0..3).map(|_| Server::build(kind).cluster().start()).collect();
+        for (number, node) in nodes.iter().enumerate() {
+            let slots = slots_of(number);
+            ok(node, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
+            ok(node, &format!("CLUSTER ADDSLOTSRANGE {} {}", slots.start, slots.end - 1));
+        }
+        for other in &nodes[1..] {
+            let (port, bus) = (other.port(), other.port() + 10_000);
+            ok(&nodes[0], &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
+        }
+        let cluster = Cluster { nodes };
+        eventually("three nodes make a cluster", || {
+            cluster.nodes.iter().all(|node| {
+                let info = node.run("CLUSTER INFO").text();
+                info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+            })
+        });
+        cluster
+    }
+
+    /// A key that belongs to the slots of this node, made from a name.
+    #[track_caller]
+    pub fn key(&self, node: usize, name: &str) -> String {
+        let names = (0..).map(|number| format!("{name}-{number}"));
+        let mut keys = names.filter(|key| slots_of(node).contains(&self.slot(key)));
+        keys.next().unwrap_or_default()
+    }
+
+    /// The slot of a key.
+    #[track_caller]
+    pub fn slot(&self, key: &str) -> usize {
+        self.nodes[0].run(&format!("CLUSTER KEYSLOT {key}")).int() as usize
+    }
+
+    /// The first half of a slot's move: both nodes know of it, the keys are where they were.
+    #[track_caller]
+    pub fn open(&self, slot: usize, from: usize, to: usize) {
+        let (source, target) = (self.id(from), self.id(to));
+        ok(&self.nodes[to], &format!("CLUSTER SETSLOT {slot} IMPORTING {source}"));
+        ok(&self.nodes[from], &format!("CLUSTER SETSLOT {slot} MIGRATING {target}"));
+    }
+
+    /// Moves all keys of a slot that is open.
+    #[track_caller]
+    pub fn move_keys(&self, slot: usize, from: usize, to: usize) {
+        let port = self.nodes[to].port();
+        let keys = self.nodes[from].run(&format!("CLUSTER GETKEYSINSLOT {slot} 1000"));
+        for key in keys.items() {
+            let key = key.text();
+            ok(&self.nodes[from], &format!("MIGRATE 127.0.0.1 {port} {key} 0 5000"));
+        }
+    }
+
+    /// The last half of a slot's move: it belongs to its new node.
+    #[track_caller]
+    pub fn close(&self, slot: usize, to: usize) {
+        let owner = self.id(to);
+        let target = &self.nodes[to];
+        ok(target, &format!("CLUSTER SETSLOT {slot} NODE {owner}"));
+        let others = self.nodes.iter().filter(|node| node.port() != target.port());
+        for node in others {
+            ok(node, &format!("CLUSTER SETSLOT {slot} NODE {owner}"));
+        }
+    }
+
+    /// Moves a slot with its keys.
+    #[track_caller]
+    pub fn move_slot(&self, slot: usize, from: usize, to: usize) {
+        self.open(slot, from, to);
+        self.move_keys(slot, from, to);
+        self.close(slot, to);
+    }
+
+    fn id(&self, node: usize) -> String {
+        self.nodes[node].run("CLUSTER MYID").text()
+    }
+}
+
+/// The slots that a node begins with.
+fn slots_of(node: usize) -> Range<usize> {
+    node * SLOTS / 3..(node + 1) * SLOTS / 3
+}
+
+#[track_caller]
+fn ok(node: &Server, words: &str) {
+    assert_eq!(node.run(words), Value::Simple("OK".into()), "{words}");
+}

@@ -1,0 +1,75 @@
+//! Many requests on one connection, and many connections.
+
+use crate::client::Client;
+use crate::server::Server;
+use crate::value::Value;
+
+/// So many requests are sent before their answers are read: enough to make a round trip cheap, and
+/// few enough that neither side waits for the other to read.
+const BATCH: usize = 500;
+
+impl Client {
+    /// Sends requests, each given as words between spaces, and gives their answers in order.
+    #[track_caller]
+    pub fn pipeline(&mut self, requests: impl IntoIterator<Item = String>) -> Vec<Value> {
+        let mut requests = requests.into_iter();
+        let mut answers = Vec::new();
+        loop {
+            let mut bytes = Vec::new();
+            let sent = requests.by_ref().take(BATCH).map(|words| append(&mut bytes, &words));
+            let sent = sent.count();
+            if sent == 0 {
+                return answers;
+            }
+            self.send_raw(&bytes);
+            answers.extend((0..sent).map(|_| self.recv()));
+        }
+    }
+}
+
+impl Server {
+    /// New connections that the server has accepted.
+    #[track_caller]
+    pub fn clients(&self, count: usize) -> Vec<Client> {
+        let mut clients: Vec<Client> = (0..count).map(|_| self.client()).collect();
+        for client in &mut clients {
+            client.send("PING");
+        }
+        for client in &mut clients {
+            client.recv();
+        }
+        clients
+    }
+
+    /// New clients whose requests wait, and came in this order.
+    #[track_caller]
+    pub fn line(&self, count: usize, words: impl Fn(usize) -> String) -> Vec<Client> {
+        let mut clients = self.clients(count);
+        let before = self.info_number("clients", "blocked_clients");
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.send(&words(number));
+            self.until_blocked(before + number as i64 + 1);
+        }
+        clients
+    }
+
+    /// New clients whose requests wait; in which order they came does not matter.
+    #[track_caller]
+    pub fn crowd(&self, count: usize, words: impl Fn(usize) -> String) -> Vec<Client> {
+        let mut clients = self.clients(count);
+        let before = self.info_number("clients", "blocked_clients");
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.send(&words(number));
+        }
+        self.until_blocked(before + count as i64);
+        clients
+    }
+}
+
+fn append(bytes: &mut Vec<u8>, words: &str) {
+    let args: Vec<&str> = words.split_whitespace().collect();
+    bytes.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
+    for arg in args {
+        bytes.extend_from_slice(format!("${}\r\n{arg}\r\n", arg.len()).as_bytes());
+    }
+}

@@ -1,0 +1,239 @@
+//! Memory: what works when there is none left, and that none is kept.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use harness::wait::PATIENCE;
+use harness::{Client, Kind, Server, Value, apply, on_every_server};
+
+// --- full ------------------------------------------------------------------------------------
+
+#[apply(on_every_server)]
+fn a_full_server_refuses_new_locks_and_gives_back_old_ones(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("DLOCK.ACQUIRE other alice 60000");
+    server.run("DLOCK.ACQUIRE shared alice 60000 SHARED");
+    fill(&server);
+    let before = server.traces();
+    for ask in ["", " WAIT 0", " EPHEMERAL", " SHARED", " LIMIT 3"] {
+        let refused = server.run(&format!("DLOCK.ACQUIRE new bob 60000{ask}"));
+        assert_eq!(refused.code(), "OOM", "{ask}");
+        let refused = server.run(&format!("DLOCK.ACQUIRE job bob 60000{ask}"));
+        assert_eq!(refused.code(), "OOM", "{ask}");
+    }
+    assert_eq!(server.traces(), before);
+
+    assert!(server.run("DLOCK.CHECK job alice").int() > 0);
+    assert_eq!(server.run("DLOCK.EXTEND job alice 90000").int(), 1);
+    assert!(server.holder("job")["ttl-ms"].int() > 60_000);
+    assert_eq!(server.run("DLOCK.EXTEND job alice 90000 FENCE 1").int(), 0);
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+    assert_eq!(server.run("DLOCK.RELEASE shared alice").int(), 1);
+    assert_eq!(server.run("DLOCK.BREAK other").int(), 1);
+    assert_eq!(server.node("leases").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_full_server_hands_over_to_those_who_wait_already(kind: Kind) {
+    let server = Server::start(kind);
+    let mut ephemeral = server.client();
+    server.run("DLOCK.ACQUIRE released alice 60000");
+    server.run("DLOCK.ACQUIRE broken alice 60000");
+    ephemeral.run("DLOCK.ACQUIRE left alice 60000 EPHEMERAL");
+    server.run("DLOCK.ACQUIRE over alice 60000");
+    let wait = |key| server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
+    let mut waiters = ["released", "broken", "left", "over"].map(wait);
+    let mut patient = server.waiter("DLOCK.ACQUIRE over carol 60000 WAIT 0");
+    let mut hasty = server.waiter("DLOCK.ACQUIRE over dave 60000 WAIT 700");
+    fill(&server);
+    server.run("DLOCK.RELEASE released alice");
+    server.run("DLOCK.BREAK broken");
+    ephemeral.close();
+    server.run("DLOCK.EXTEND over alice 50");
+    let fences: Vec<i64> = waiters.iter_mut().map(|waiter| waiter.recv().int()).collect();
+    assert!(fences.iter().all(|fence| *fence > 0), "{fences:?}");
+    assert!(hasty.recv().is_null());
+    assert!(!patient.has_answer());
+    assert_eq!(server.node("leases").int(), 4);
+}
+
+/// No memory is left for anything that asks for some.
+fn fill(server: &Server) {
+    let used = used_memory(server);
+    server.run(&format!("CONFIG SET maxmemory {}", used + 3_000_000));
+    server.run("CONFIG SET maxmemory-policy noeviction");
+    let mut client = server.client();
+    for number in 0.. {
+        let value = "x".repeat(10_000);
+        let answer = client.run(&format!("SET fill{number} {value}"));
+        if answer.is_error() {
+            assert_eq!(answer.code(), "OOM");
+            break;
+        }
+    }
+    // What ends meanwhile must not make room.
+    server.run("CONFIG SET maxmemory 1000000");
+}
+
+// --- kept ------------------------------------------------------------------------------------
+
+#[apply(on_every_server)]
+fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    assert_leaves_nothing(&server, |part| {
+        let cycles = (0..part.of(100_000)).flat_map(|n| {
+            let key = n % 1000;
+            [format!("DLOCK.ACQUIRE k{key} t{n} 60000"), format!("DLOCK.RELEASE k{key} t{n}")]
+        });
+        let answers = client.pipeline(cycles);
+        assert!(answers.iter().all(|answer| answer.int() > 0));
+    });
+}
+
+#[apply(on_every_server)]
+fn a_hundred_thousand_permits_and_shares_leave_no_memory_behind(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    assert_leaves_nothing(&server, |part| {
+        // Each with two holders at a time, as the next comes before the last one goes.
+        let cycles = (0..part.of(100_000)).flat_map(|n| {
+            let (key, mode) = if n % 2 == 0 { ("pool", "LIMIT 2") } else { ("book", "SHARED") };
+            let last = n.saturating_sub(2);
+            [
+                format!("DLOCK.ACQUIRE {key} t{n} 60000 {mode} META {n}"),
+                format!("DLOCK.RELEASE {key} t{last}"),
+            ]
+        });
+        let answers = client.pipeline(cycles);
+        assert!(answers.iter().step_by(2).all(|answer| answer.int() > 0));
+        client.run("DLOCK.BREAK pool");
+        client.run("DLOCK.BREAK book");
+    });
+}
+
+#[apply(on_every_server)]
+fn a_hundred_thousand_ended_leases_leave_no_memory_behind(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    assert_leaves_nothing(&server, |part| {
+        let asks = (0..part.of(100_000)).map(|n| match n % 3 {
+            0 => format!("DLOCK.ACQUIRE k{n} t{n} 1"),
+            1 => format!("DLOCK.ACQUIRE k{n} t{n} 5 EPHEMERAL"),
+            _ => format!("DLOCK.ACQUIRE k{n} t{n} 3 SHARED META {n}"),
+        });
+        let answers = client.pipeline(asks);
+        assert!(answers.iter().all(|answer| answer.int() > 0));
+    });
+}
+
+#[apply(on_every_server)]
+fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 3600000");
+    assert_leaves_nothing(&server, |part| {
+        for batch in 0..part.of(20) {
+            let ask = |n| format!("DLOCK.ACQUIRE job t{batch}-{n} 60000 WAIT 0 META {n}");
+            server.crowd(500, ask).into_iter().for_each(Client::close);
+            server.until_blocked(0);
+        }
+    });
+}
+
+#[apply(on_every_server)]
+fn ten_thousand_waits_that_time_out_leave_no_memory_behind(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 3600000");
+    let mut clients = server.clients(500);
+    assert_leaves_nothing(&server, |part| {
+        for batch in 0..part.of(20) {
+            for (n, client) in clients.iter_mut().enumerate() {
+                client.send(&format!("DLOCK.ACQUIRE job t{batch}-{n} 60000 WAIT {}", 1 + n % 7));
+            }
+            assert!(clients.iter_mut().all(|client| client.recv() == Value::Null));
+        }
+    });
+}
+
+#[apply(on_every_server)]
+fn ten_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
+    let server = Server::start(kind);
+    assert_leaves_nothing(&server, |part| {
+        for batch in 0..part.of(20) {
+            let mut clients = server.clients(500);
+            for (n, client) in clients.iter_mut().enumerate() {
+                client.send(&format!("DLOCK.ACQUIRE k{batch}-{n} t 3600000 EPHEMERAL"));
+                client.send(&format!("DLOCK.ACQUIRE book t{n} 3600000 EPHEMERAL SHARED"));
+            }
+            for client in &mut clients {
+                assert!(client.recv().int() > 0);
+                assert!(client.recv().int() > 0);
+            }
+            clients.into_iter().for_each(Client::close);
+        }
+    });
+}
+
+/// How much of the work: a tenth brings every table to its size, the whole must not add to it.
+#[derive(Clone, Copy)]
+struct Part(usize);
+
+impl Part {
+    fn of(self, whole: usize) -> usize {
+        whole * self.0 / 10
+    }
+}
+
+/// Does the work twice, and compares what the server uses before and after the second time.
+fn assert_leaves_nothing(server: &Server, mut work: impl FnMut(Part)) {
+    let leases = server.node("leases").int();
+    // These remember what was done, on purpose.
+    server.run("CONFIG SET slowlog-log-slower-than -1");
+    let clients = server.info_number("clients", "connected_clients");
+    let is_idle = || {
+        server.node("leases").int() == leases
+            && server.node("waiters").int() == 0
+            && server.info_number("clients", "connected_clients") == clients
+            && server.info_number("memory", "lazyfree_pending_objects") == 0
+    };
+    work(Part(1));
+    harness::eventually("the warm-up is over", is_idle);
+    let before = settled(server);
+    work(Part(10));
+    harness::eventually("no lease and no waiter is left", is_idle);
+
+    // Buffers of clients shrink, and tables are resized, within some seconds.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let after = used_memory(server);
+        if after <= before + before / 100 {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{before} bytes in use before, {after} after: {:.1} % more",
+            (after - before) as f64 * 100.0 / before as f64
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What is in use once it has stopped falling.
+fn settled(server: &Server) -> i64 {
+    let mut least = used_memory(server);
+    let mut since = Instant::now();
+    while since.elapsed() < Duration::from_millis(1500) {
+        let now = used_memory(server);
+        if now < least {
+            least = now;
+            since = Instant::now();
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    least
+}
+
+fn used_memory(server: &Server) -> i64 {
+    server.info_number("memory", "used_memory")
+}

@@ -1,0 +1,197 @@
+//! The wall clock jumps. Leases and waits run on another clock: none ends early, and none late.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
+
+const HOUR: i64 = 3600;
+const DAY: i64 = 24 * HOUR;
+/// From the real time, one after the other: an hour and a day ahead and behind, and all back.
+const CLOCKS: [i64; 7] = [HOUR, 0, -HOUR, DAY, 0, -DAY, 0];
+
+const LEASE: Duration = Duration::from_millis(400);
+const WAIT: Duration = Duration::from_millis(300);
+/// When the clock jumps, counted from the beginning of the leases.
+const JUMP: Duration = Duration::from_millis(100);
+/// No later than that may a lease end, or a waiter be answered.
+const LATE: Duration = Duration::from_secs(1);
+
+#[apply(on_every_server)]
+fn a_jump_ends_no_lease_early_and_none_late(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    let mut events = server.client();
+    server.run("CONFIG SET notify-keyspace-events Kd");
+    events.run("SUBSCRIBE __keyspace@0__:alone");
+    for clock in CLOCKS {
+        let begun = Instant::now();
+        server.run("DLOCK.ACQUIRE alone alice 400");
+        let granted = Instant::now();
+        events.recv();
+        jump(&server, begun, clock);
+        assert_eq!(server.holders("alone"), ["alice"], "{clock}");
+        // Nobody asks for the lock again.
+        let message = events.recv();
+        let ended = Instant::now();
+        assert_eq!(message.items()[2].text(), "dlock.expire");
+        assert_between(ended, begun + LEASE, granted + LEASE + LATE, clock);
+        assert_eq!(server.node("leases").int(), 0);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_jump_hands_no_lock_over_early_and_none_late(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    for clock in CLOCKS {
+        let begun = Instant::now();
+        server.run("DLOCK.ACQUIRE job alice 400");
+        let granted = Instant::now();
+        let bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+        jump(&server, begun, clock);
+        let (fence, ended) = answer(bob);
+        assert!(fence.int() > 0, "{clock}: {fence:?}");
+        assert_between(ended, begun + LEASE, granted + LEASE + LATE, clock);
+        server.run("DLOCK.RELEASE job bob");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_jump_lets_no_waiter_give_up_early_or_late(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    server.run("DLOCK.ACQUIRE job alice 3600000");
+    for clock in CLOCKS {
+        let begun = Instant::now();
+        let bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 300");
+        let queued = Instant::now();
+        jump(&server, begun, clock);
+        let (answered, ended) = answer(bob);
+        assert!(answered.is_null(), "{clock}: {answered:?}");
+        assert_between(ended, begun + WAIT, queued + WAIT + LATE, clock);
+    }
+    assert_eq!(server.holders("job"), ["alice"], "an hour and a day ahead, it is held");
+    assert!(server.holder("job")["ttl-ms"].int() > 3_500_000);
+}
+
+#[apply(on_every_server)]
+fn a_jump_between_releases_changes_nothing_for_a_queue(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    let mut last = server.run("DLOCK.ACQUIRE job first 60000").int();
+    let mut line = server.line(CLOCKS.len(), |n| format!("DLOCK.ACQUIRE job t{n} 60000 WAIT 0"));
+    server.run("DLOCK.RELEASE job first");
+    for (number, clock) in CLOCKS.into_iter().enumerate() {
+        let fence = line[number].recv().int();
+        assert!(fence > last, "{clock}: {fence} after {last}");
+        last = fence;
+        server.set_wall_clock(clock);
+        assert_eq!(server.run(&format!("DLOCK.RELEASE job t{number}")).int(), 1);
+    }
+}
+
+#[apply(on_every_server)]
+fn fences_grow_whatever_the_clock_does(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    let mut last = 0;
+    let mut fence = || {
+        let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+        server.run("DLOCK.RELEASE job alice");
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        fence
+    };
+    for clock in CLOCKS {
+        server.set_wall_clock(clock);
+        for _ in 0..100 {
+            fence();
+        }
+        // The node need not look at the clock for every grant.
+        eventually("the time is the floor of its fences", || {
+            let time = server.run("TIME");
+            let part = |n: usize| time.items()[n].text().parse::<i64>().expect("a number");
+            fence() >= part(0) * 1_000_000 + part(1) - 1_000_000
+        });
+    }
+}
+
+#[apply(on_every_server)]
+fn an_extended_lease_counts_from_the_extension_through_a_jump(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    for clock in CLOCKS {
+        server.run("DLOCK.ACQUIRE job alice 60000");
+        let bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+        server.set_wall_clock(clock);
+        let begun = Instant::now();
+        assert_eq!(server.run("DLOCK.EXTEND job alice 200").int(), 1);
+        let extended = Instant::now();
+        let (fence, ended) = answer(bob);
+        let lease = Duration::from_millis(200);
+        assert!(fence.int() > 0);
+        assert_between(ended, begun + lease, extended + lease + LATE, clock);
+        server.run("DLOCK.RELEASE job bob");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_disconnected_holder_is_noticed_at_once_after_a_jump(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    for clock in CLOCKS {
+        let mut alice = server.client();
+        alice.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL");
+        let bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+        server.set_wall_clock(clock);
+        let closed = Instant::now();
+        alice.close();
+        let (fence, ended) = answer(bob);
+        assert!(fence.int() > 0);
+        assert_between(ended, closed, closed + LATE, clock);
+        server.run("DLOCK.RELEASE job bob");
+    }
+}
+
+/// A plain string ends by the wall clock, because the server does it so.
+#[apply(on_every_server)]
+fn a_foreign_lock_that_a_jump_ends_is_handed_over(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    server.run("SET job someone PX 3000000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    server.set_wall_clock(-HOUR);
+    eventually("the clock has moved", || server.run("PTTL job").int() > 3_500_000);
+    assert!(!bob.has_answer());
+    server.set_wall_clock(HOUR);
+    let begun = Instant::now();
+    let (fence, ended) = answer(bob);
+    assert!(fence.int() > 0);
+    assert_between(ended, begun, begun + LATE, HOUR);
+}
+
+#[apply(on_every_server)]
+fn a_foreign_lock_ends_no_earlier_than_the_server_ends_it(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    server.run("SET job someone PX 300");
+    server.set_wall_clock(-HOUR);
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 1000");
+    assert!(bob.recv().is_null(), "the server keeps the string for an hour");
+    assert_eq!(server.run("GET job").text(), "someone");
+    server.set_wall_clock(0);
+    eventually("the string ends", || server.run("DLOCK.ACQUIRE job bob 60000") != Value::Null);
+}
+
+/// Moves the clock once the leases have run for a while.
+fn jump(server: &Server, begun: Instant, clock: i64) {
+    thread::sleep(JUMP.saturating_sub(begun.elapsed()));
+    server.set_wall_clock(clock);
+}
+
+/// The answer of a client that waits, and when it came.
+#[track_caller]
+fn answer(mut client: Client) -> (Value, Instant) {
+    let answer = client.recv();
+    (answer, Instant::now())
+}
+
+#[track_caller]
+fn assert_between(moment: Instant, first: Instant, last: Instant, clock: i64) {
+    let early = first.saturating_duration_since(moment);
+    assert!(early.is_zero(), "{early:?} early, the clock set to {clock} s from the real time");
+    let late = moment.saturating_duration_since(last);
+    assert!(late.is_zero(), "{late:?} too late, the clock set to {clock} s from the real time");
+}
