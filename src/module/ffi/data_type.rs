@@ -63,7 +63,12 @@ pub(super) fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
 }
 
 /// Reads a stored lock. NULL: the bytes are none; the server then refuses the payload or file.
-unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, _version: c_int) -> *mut c_void {
+unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *mut c_void {
+    // What a later dlock writes may not even be a string.
+    if version > c_int::from(snapshot::VERSION) {
+        log(io, Unreadable::Version(u8::try_from(version).unwrap_or(u8::MAX)));
+        return ptr::null_mut();
+    }
     let mut len = 0;
     // SAFETY: the server reads a string and hands over its buffer; with HANDLE_IO_ERRORS a short
     // payload is reported, not fatal.
@@ -86,16 +91,7 @@ fn load(io: *mut raw::RedisModuleIO, bytes: &[u8]) -> Option<Block> {
     let (mode, holders) = match snapshot::decode(bytes) {
         Ok(lock) => lock,
         Err(why) => {
-            let why = match why {
-                Unreadable::Version(version) => format!(
-                    "dlock: a stored lock has version {version}, which a later dlock has written"
-                ),
-                Unreadable::Damaged => "dlock: a stored lock is damaged".to_owned(),
-            };
-            let why = c_string(&why);
-            let log = variadic!(RedisModule_LogIOError);
-            // SAFETY: the format takes one C string.
-            unsafe { log(io, c"warning".as_ptr(), c"%s".as_ptr(), why.as_ptr()) };
+            log(io, why);
             return None;
         }
     };
@@ -109,6 +105,19 @@ fn load(io: *mut raw::RedisModuleIO, bytes: &[u8]) -> Option<Block> {
     let block = build(key, mode, &holders);
     outside::loaded(key, block, holders.iter().map(|holder| holder.fence).max());
     Some(block)
+}
+
+fn log(io: *mut raw::RedisModuleIO, why: Unreadable) {
+    let why = match why {
+        Unreadable::Version(version) => {
+            format!("dlock: a stored lock has version {version}, which a later dlock has written")
+        }
+        Unreadable::Damaged => "dlock: a stored lock is damaged".to_owned(),
+    };
+    let why = c_string(&why);
+    let log = variadic!(RedisModule_LogIOError);
+    // SAFETY: the format takes one C string.
+    unsafe { log(io, c"warning".as_ptr(), c"%s".as_ptr(), why.as_ptr()) };
 }
 
 fn build(key: Key<'_>, mode: Mode, holders: &[Granted<'_>]) -> Block {
