@@ -1,11 +1,13 @@
 //! What the server tells: roles, loading, flushes, connections, and what happens to keys.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use redis_module::raw;
 
 use dlock_core::{ClientId, Key};
 
+use super::MainThread;
 use super::context::{Ctx, OK, api, bytes_of};
 use crate::outside;
 
@@ -143,7 +145,21 @@ unsafe extern "C" fn on_key(
     unsafe {
         let ctx = Ctx::new(ctx);
         let key = Key { db: ctx.db(), name: bytes_of(key) };
-        outside::key_event(CStr::from_ptr(event).to_bytes(), key);
+        let event = CStr::from_ptr(event).to_bytes();
+        outside::key_event(event, key);
+        stay(ctx, event, key.db);
     }
     OK
+}
+
+/// Valkey 8.1 tells events on the connection whose command it carries out, in the database of the
+/// event, and leaves the connection there: after a MOVE it would go on in the other database, and
+/// replicas would carry the MOVE out there. So it is put back. Elsewhere this changes nothing.
+fn stay(ctx: Ctx<'_>, event: &[u8], db: u32) {
+    static SOURCE: MainThread<Cell<u32>> = MainThread::new(Cell::new(0));
+    match event {
+        b"move_from" => SOURCE.with(|source| source.set(db)),
+        b"move_to" => SOURCE.with(|source| ctx.select(source.get())),
+        _ => None,
+    };
 }
