@@ -43,7 +43,8 @@ pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>) {
 pub fn unlinked(key: Key<'_>, block: Block) {
     let done = state::with(|state| state.unlinked(key, block));
     if done.is_none() {
-        state::note(Note::Unlinked(key.to_owned()));
+        block.enter_note();
+        state::note(Note::Unlinked(key.to_owned(), block));
     }
 }
 
@@ -171,7 +172,10 @@ impl State {
     pub fn take_notes(&mut self) {
         for note in state::notes() {
             match note {
-                Note::Unlinked(key) => self.node.removed(&mut self.store.waiters, key.as_key()),
+                Note::Unlinked(key, block) => {
+                    self.unlinked(key.as_key(), block);
+                    block.leave_note();
+                }
                 Note::Changed(key) => self.node.maybe_free(key.as_key()),
             }
         }

@@ -8,6 +8,7 @@ use lazy_static::lazy_static;
 
 use crate::ffi::MainThread;
 use crate::ffi::alarm::Alarm;
+use crate::ffi::block::Block;
 use crate::ffi::context::{now, unix_micros};
 use crate::ffi::index::Index;
 use crate::ffi::waiter::{Blocked, Handle};
@@ -91,8 +92,8 @@ impl Waiters {
 /// What happened while the state was in use further up the stack: the server can take a key
 /// away in the middle of a look at it, when its expiry has passed.
 pub enum Note {
-    /// A lock was taken from its key. The index will notice by itself.
-    Unlinked(KeyBuf),
+    /// A lock was taken from its key. The note has a share of it.
+    Unlinked(KeyBuf, Block),
     /// A key may have become free.
     Changed(KeyBuf),
 }

@@ -85,10 +85,9 @@ impl Index {
     /// The server takes the block from its key: its lease is over, wherever the value may turn
     /// up. Returns the grants in it that would have ended with a connection.
     ///
-    /// Called while the keyspace still holds it.
+    /// Called while the keyspace or a note still holds it.
     pub fn bury(&mut self, block: Block) -> Vec<(Box<[u8]>, ClientId)> {
-        debug_assert!(block.is_in_keyspace(), "called while the keyspace still holds it");
-        // SAFETY: the keyspace holds it.
+        // SAFETY: the keyspace or a note holds it.
         let ephemerals = unsafe { block.ephemerals() };
         self.remove(block);
         block.kill();
