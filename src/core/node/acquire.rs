@@ -35,7 +35,8 @@ impl Node {
         time: Time,
     ) -> Result<Acquired, Refusal<'a>> {
         self.check_proposal(ask.fence, time)?;
-        self.touch(host, key, time);
+        self.freshen(host, key, ask.token, time);
+        self.serve(host, key, time);
         let found = host.find(key);
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
             let renewal = renewal(mode, grant, ask, client, time)?;

@@ -17,11 +17,13 @@ mod serve;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use acquire::Acquired;
+use watched::Watched;
 
 use crate::command::Settings;
 use crate::fence::Counter;
@@ -48,7 +50,7 @@ pub struct Node {
     /// Waiters that were granted the lock and have not been told yet.
     granted: BTreeMap<WaiterId, Place>,
     /// Foreign locks with waiters, by when their strings expire.
-    foreign: BTreeSet<(Deadline, KeyBuf)>,
+    foreign: Watched,
     /// The grants that end with a connection.
     ephemeral: BTreeMap<ClientId, BTreeSet<Place>>,
     /// Locks whose first waiter may be grantable, and could not be looked at at once.
@@ -106,7 +108,6 @@ impl Node {
     #[must_use]
     pub fn next_wake(&self) -> Option<Deadline> {
         let wait = self.waits.first().map(|(end, _)| *end);
-        let foreign = self.foreign.first().map(|(end, _)| *end);
-        wait.into_iter().chain(foreign).min()
+        wait.into_iter().chain(self.foreign.first()).min()
     }
 }

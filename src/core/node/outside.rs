@@ -36,7 +36,7 @@ impl Node {
         for key in keys {
             self.dismiss(host, key.as_key(), Answer::Removed);
         }
-        self.foreign.retain(|(_, key)| !flushed(key));
+        self.foreign.retain(|key| !flushed(key));
         self.ephemeral.retain(|_, places| {
             places.retain(|place| !flushed(&place.key));
             !places.is_empty()
@@ -68,7 +68,7 @@ impl Node {
         }
         self.to_serve.clear();
         self.to_end.clear();
-        self.foreign.clear();
+        self.foreign = super::watched::Watched::default();
         self.ephemeral.clear();
     }
 

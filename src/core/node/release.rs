@@ -23,7 +23,7 @@ impl Node {
         token: &[u8],
         time: Time,
     ) -> Result<bool, Refusal<'a>> {
-        self.end_over(host, key, time, usize::MAX);
+        self.freshen(host, key, token, time);
         let released = self.end(host, key, token, Ending::Released, time)
             || self.end_foreign(host, key, token)?;
         if !released && let Some(waiter) = self.leave(key, token) {
@@ -45,7 +45,8 @@ impl Node {
         time: Time,
     ) -> Result<bool, Refusal<'a>> {
         self.check_proposal(ask.fence, time)?;
-        self.touch(host, key, time);
+        self.freshen(host, key, ask.token, time);
+        self.serve(host, key, time);
         match host.find(key) {
             Found::WrongType => return Err(Refusal::WrongType),
             Found::Foreign { .. } => {

@@ -61,7 +61,10 @@ impl Node {
     /// of is taken back, as soon as that can be written.
     pub fn gone(&mut self, id: WaiterId) {
         if let Some(place) = self.granted.remove(&id) {
-            self.to_end.insert(place, Ending::Undelivered);
+            // A follower takes nothing back: the lease runs out where it is led from now on.
+            if !self.following {
+                self.to_end.insert(place, Ending::Undelivered);
+            }
         } else if let Some(place) = self.waiting.get(&id).cloned() {
             self.leave_later(&place);
         }
@@ -98,7 +101,7 @@ impl Node {
     /// the server itself may take its time to notice.
     pub(super) fn watch_foreign(&mut self, key: Key<'_>, left: Millis, time: Time) {
         if self.queue(key).is_some() {
-            self.foreign.insert((Deadline::after(time.now, left), key.to_owned()));
+            self.foreign.add(Deadline::after(time.now, left), key.to_owned());
         }
     }
 

@@ -54,11 +54,7 @@ impl Node {
     }
 
     fn look_at_foreign(&mut self, time: Time) {
-        while let Some((end, key)) = self.foreign.pop_first() {
-            if !end.is_over(time.now) {
-                self.foreign.insert((end, key));
-                break;
-            }
+        while let Some(key) = self.foreign.pop_over(time.now) {
             self.to_serve.push_back(key);
         }
     }
@@ -82,7 +78,7 @@ impl Node {
                 self.end(host, key, &place.token, why, time);
             }
         }
-        self.end_over(host, key, time, usize::MAX);
+        self.end_over(host, key, time, AT_ONCE);
         self.hand_over(host, key, time, ours);
         true
     }
@@ -103,9 +99,25 @@ impl Node {
         }
     }
 
-    /// Ends what is over at the key, and hands over.
-    pub(super) fn touch<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
-        self.end_over(host, key, time, usize::MAX);
-        self.serve(host, key, time);
+    /// What every command begins with: ends what is over at the key.
+    ///
+    /// Of a large crowd that is over in one moment it ends a part, and leaves the rest to the next
+    /// turns: no command takes long. But the token that the command speaks of is up to date.
+    pub(super) fn freshen<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        token: &[u8],
+        time: Time,
+    ) {
+        if self.end_over(host, key, time, AT_ONCE) == AT_ONCE {
+            let over = |grant: Grant<'_>| grant.lease.end.is_over(time.now);
+            if host.find(key).grant(token).is_some_and(over) {
+                self.end(host, key, token, Ending::Expired, time);
+            }
+        }
     }
 }
+
+/// How many leases one command, or one piece of work that was put off, ends at most.
+const AT_ONCE: usize = 256;

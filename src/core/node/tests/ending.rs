@@ -1,6 +1,9 @@
 //! RELEASE, EXTEND, CHECK, BREAK, and leases that run out.
 
+use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
 use crate::command::Refusal;
@@ -178,4 +181,26 @@ fn locks_at_other_keys_and_in_other_databases_are_other_locks() {
         assert!(matches!(granted, Ok(Acquired::Granted(_))), "{granted:?}");
     }
     assert_eq!(bench.holders(), "a");
+}
+
+#[test]
+fn a_command_ends_a_part_of_a_large_crowd_and_its_own_token() {
+    let mut bench = Bench::new();
+    // Tokens have to live as long as the test program.
+    let asks: Vec<&'static str> =
+        (0..1000).map(|i| &*Box::leak(format!("t{i} 10 SHARED").into_boxed_str())).collect();
+    for (client, ask) in asks.iter().enumerate() {
+        bench.hold(client as u64, ask);
+    }
+    bench.pass(11_000);
+    assert_eq!(bench.extend("t999 10"), Ok(false));
+    let ended = bench.endings();
+    assert!((1..=257).contains(&ended.len()), "{}", ended.len());
+    assert!(ended.contains(&("t999".into(), Ending::Expired)));
+    let fence = bench.hold(5, "t998 10 SHARED");
+    assert_eq!(bench.check("t998"), Some(fence), "a new grant, not the old one prolonged");
+    for _ in 0..20 {
+        bench.sweep();
+    }
+    assert_eq!(bench.holders(), "t998");
 }

@@ -171,7 +171,8 @@ impl World {
         self.check_queues()?;
         self.check_ephemeral()?;
         for key in self.judge.queues.keys() {
-            let foreign_due = node.foreign.iter().any(|(end, _)| end.is_over(Instant(self.now)));
+            let foreign_due =
+                node.foreign.first().is_some_and(|end| end.is_over(Instant(self.now)));
             let put_off = node.has_pending() || foreign_due;
             prop_assert!(put_off || !self.first_is_due(key, None), "a lost wake-up");
         }

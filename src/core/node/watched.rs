@@ -1,0 +1,52 @@
+//! Foreign locks that somebody waits for, by when their strings expire.
+//!
+//! The server itself may take its time to notice that a string has expired, so these are looked
+//! at again at that moment. One entry a key: the earliest.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use crate::words::{Deadline, Instant, KeyBuf};
+
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    by_key: BTreeMap<KeyBuf, Deadline>,
+    by_end: BTreeSet<(Deadline, KeyBuf)>,
+}
+
+impl Watched {
+    pub fn first(&self) -> Option<Deadline> {
+        self.by_end.first().map(|(end, _)| *end)
+    }
+
+    /// Looks at the key again at `end`, or earlier if that is how it is already.
+    pub fn add(&mut self, end: Deadline, key: KeyBuf) {
+        match self.by_key.get(&key) {
+            Some(earlier) if *earlier <= end => return,
+            Some(later) => self.by_end.remove(&(*later, key.clone())),
+            None => false,
+        };
+        self.by_end.insert((end, key.clone()));
+        self.by_key.insert(key, end);
+    }
+
+    /// A key whose moment has come.
+    pub fn pop_over(&mut self, now: Instant) -> Option<KeyBuf> {
+        if !self.first()?.is_over(now) {
+            return None;
+        }
+        let (_, key) = self.by_end.pop_first()?;
+        self.by_key.remove(&key);
+        Some(key)
+    }
+
+    /// Forgets what `stays` does not name.
+    pub fn retain(&mut self, stays: impl Fn(&KeyBuf) -> bool) {
+        self.by_end.retain(|(_, key)| stays(key));
+        self.by_key.retain(|key, _| stays(key));
+    }
+
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty() && self.by_end.is_empty()
+    }
+}
