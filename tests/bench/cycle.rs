@@ -4,7 +4,7 @@
 use harness::{Kind, Server};
 
 use crate::load::{COMPARE_AND_DELETE, Pipe, Random, TTL, key, push};
-use crate::measure::{cpu_micros, in_turns};
+use crate::measure::{Side, cpu_micros, in_turns};
 use crate::options::Options;
 use crate::report::{Report, Row, Target};
 
@@ -83,22 +83,22 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
         let script = Recipe::script(&server);
         let others = [Some(script), Recipe::del_if_eq(&server)];
         for other in others.iter().flatten() {
-            let figures = {
-                let [mut ours, mut theirs] =
-                    [&Recipe::Module, other].map(|recipe| Pipelined::new(&server, recipe));
-                let rounds = options.rounds(60);
-                in_turns(rounds, || ours.cpu(&server, 80), || theirs.cpu(&server, 80))
-            };
+            let [mut ours, mut theirs] =
+                [&Recipe::Module, other].map(|recipe| Pipelined::new(&server, recipe));
+            let [figures] = in_turns(options.rounds(48), |side| match side {
+                Side::Ours => [ours.cpu(&server, 80)],
+                Side::Theirs => [theirs.cpu(&server, 80)],
+            });
             let what = format!("cycle{file}");
             report.add(kind, Row::compared(what, other.name(), "µs", figures, target(kind, other)));
         }
         for other in others.iter().flatten() {
-            let figures = {
-                let [mut ours, mut theirs] =
-                    [&Recipe::Module, other].map(|recipe| OneByOne::new(&server, recipe));
-                let rounds = options.rounds(24);
-                in_turns(rounds, || ours.cpu(&server, 30), || theirs.cpu(&server, 30))
-            };
+            let [mut ours, mut theirs] =
+                [&Recipe::Module, other].map(|recipe| OneByOne::new(&server, recipe));
+            let [figures] = in_turns(options.rounds(16), |side| match side {
+                Side::Ours => [ours.cpu(&server, 30)],
+                Side::Theirs => [theirs.cpu(&server, 30)],
+            });
             let what = format!("cycle{file}, no pipeline, {CLIENTS} clients");
             report.add(kind, Row::compared(what, other.name(), "µs", figures, Target::None));
         }

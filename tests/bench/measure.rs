@@ -36,30 +36,45 @@ pub struct Compared {
     pub ratio: f64,
 }
 
-/// Measures two sides in turns, many times.
-pub fn in_turns(
+/// One of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The module, or much of something.
+    Ours,
+    /// What it is measured against.
+    Theirs,
+}
+
+/// Measures two sides in turns, many times. Each turn gives so many figures.
+pub fn in_turns<const N: usize>(
     rounds: usize,
-    mut ours: impl FnMut() -> f64,
-    mut theirs: impl FnMut() -> f64,
-) -> Compared {
+    mut measure: impl FnMut(Side) -> [f64; N],
+) -> [Compared; N] {
     // Not counted: the first time is never like the others.
-    ours();
-    theirs();
-    let mut all: [Vec<f64>; 3] = Default::default();
-    for round in 0..rounds {
-        let (a, b) = if round % 2 == 0 {
-            let a = ours();
-            (a, theirs())
-        } else {
-            let b = theirs();
-            (ours(), b)
+    measure(Side::Ours);
+    measure(Side::Theirs);
+    let measured: Vec<[[f64; N]; 2]> = (0..rounds)
+        .map(|round| {
+            if round % 2 == 0 {
+                let ours = measure(Side::Ours);
+                [ours, measure(Side::Theirs)]
+            } else {
+                let theirs = measure(Side::Theirs);
+                [measure(Side::Ours), theirs]
+            }
+        })
+        .collect();
+    std::array::from_fn(|figure| {
+        let all = |pick: fn([f64; 2]) -> f64| {
+            let pairs = measured.iter().map(|[ours, theirs]| [ours[figure], theirs[figure]]);
+            median(pairs.map(pick).collect())
         };
-        for (figures, figure) in all.iter_mut().zip([a, b, a / b]) {
-            figures.push(figure);
+        Compared {
+            ours: all(|[ours, _]| ours),
+            theirs: all(|[_, theirs]| theirs),
+            ratio: all(|[ours, theirs]| ours / theirs),
         }
-    }
-    let [ours, theirs, ratio] = all.map(median);
-    Compared { ours, theirs, ratio }
+    })
 }
 
 /// The middle one.

@@ -6,32 +6,37 @@
 //! - [`load`]: requests made beforehand, and a connection that sends them;
 //! - [`measure`]: CPU time as the server accounts for it, and two sides in turns;
 //! - [`cycle`]: a lock is taken and given back;
+//! - [`crowd`] and [`handover`]: a lock goes round among many;
+//! - [`memory`]: what locks and waiters take;
+//! - [`growth`]: whether much of everything makes it slow;
+//! - [`storm`]: very many leases end at once;
 //! - [`report`]: the table.
 
-#![expect(dead_code)] // The rows to come.
-
+mod crowd;
 mod cycle;
+mod growth;
+mod handover;
 mod load;
 mod measure;
+mod memory;
 mod options;
 mod report;
+mod storm;
 
 use harness::{Kind, Server};
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use options::Options;
 use report::Report;
 
 fn main() {
     let options = Options::read();
+    allow_many_connections();
     let mut report = Report::new(options.json);
     for kind in &options.kinds {
         report.server(*kind, &version(*kind));
         for group in &options.groups {
-            let run = match *group {
-                "cycle" => cycle::run,
-                _ => continue,
-            };
-            run(*kind, &options, &mut report);
+            group.run(*kind, &options, &mut report);
         }
     }
     report.end();
@@ -42,4 +47,10 @@ fn version(kind: Kind) -> String {
     let info = server.info("server");
     let field = if kind.is_valkey() { "valkey_version" } else { "redis_version" };
     info.get(field).cloned().unwrap_or_default()
+}
+
+/// Ten thousand clients are more than a shell allows a program, or the servers that it starts.
+fn allow_many_connections() {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit can be read");
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).expect("a soft limit can be raised");
 }

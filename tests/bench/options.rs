@@ -5,8 +5,30 @@ use std::process;
 
 use harness::Kind;
 
-/// The groups of rows, by the names that `--only` takes, in the order in which they are measured.
-pub const GROUPS: [&str; 5] = ["cycle", "handover", "memory", "growth", "storm"];
+use crate::report::Report;
+use crate::{cycle, growth, handover, memory, storm};
+
+/// Rows that are measured together.
+pub struct Group {
+    name: &'static str,
+    run: fn(Kind, &Options, &mut Report),
+}
+
+/// The groups, by the names that `--only` takes, in the order in which they are measured.
+const GROUPS: [Group; 5] = [
+    Group { name: "cycle", run: cycle::run },
+    Group { name: "handover", run: handover::run },
+    Group { name: "memory", run: memory::run },
+    Group { name: "growth", run: growth::run },
+    Group { name: "storm", run: storm::run },
+];
+
+impl Group {
+    /// Measures on one server.
+    pub fn run(&self, kind: Kind, options: &Options, report: &mut Report) {
+        (self.run)(kind, options, report);
+    }
+}
 
 const USAGE: &str = "\
 Measures the module against what one would do without it, on the same server in the same run.
@@ -23,7 +45,7 @@ pub struct Options {
     /// On which servers.
     pub kinds: Vec<Kind>,
     /// Which groups.
-    pub groups: Vec<&'static str>,
+    pub groups: Vec<&'static Group>,
     /// Fewer rounds.
     pub quick: bool,
     /// Figures for programs.
@@ -33,13 +55,17 @@ pub struct Options {
 impl Options {
     /// From the command line; a wrong one ends the program.
     pub fn read() -> Options {
-        let mut options =
-            Options { kinds: Kind::ALL.into(), groups: GROUPS.into(), quick: false, json: false };
+        let mut options = Options {
+            kinds: Kind::ALL.into(),
+            groups: GROUPS.iter().collect(),
+            quick: false,
+            json: false,
+        };
         let mut args = env::args().skip(1);
         while let Some(arg) = args.next() {
             match arg.as_str() {
-                "--server" => options.kinds = list(&arg, args.next(), &Kind::ALL, |k| k.name()),
-                "--only" => options.groups = list(&arg, args.next(), &GROUPS, |name| name),
+                "--server" => options.kinds = list(&arg, args.next(), Kind::ALL, Kind::name),
+                "--only" => options.groups = list(&arg, args.next(), &GROUPS, |group| group.name),
                 "--quick" => options.quick = true,
                 "--json" => options.json = true,
                 "--help" | "-h" => {
@@ -61,12 +87,12 @@ impl Options {
 fn list<T: Copy>(
     option: &str,
     given: Option<String>,
-    known: &[T],
+    known: impl IntoIterator<Item = T> + Copy,
     name: impl Fn(T) -> &'static str,
 ) -> Vec<T> {
     let Some(given) = given else { refuse(&format!("{option} needs a list")) };
     let pick = |word: &str| {
-        let found = known.iter().copied().find(|one| name(*one) == word);
+        let found = known.into_iter().find(|one| name(*one) == word);
         found.unwrap_or_else(|| refuse(&format!("{option}: unknown name {word}")))
     };
     given.split(',').map(pick).collect()

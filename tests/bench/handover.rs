@@ -1,0 +1,44 @@
+//! Many clients want the same lock: each waits for it, gives it back at once, and waits again,
+//! against as many clients that pass a token round through a list.
+
+use std::time::Duration;
+
+use harness::{Kind, Server};
+
+use crate::crowd::{Crowd, Words};
+use crate::measure::{Side, cpu_seconds, fairness, in_turns};
+use crate::options::Options;
+use crate::report::{Report, Row, Target};
+
+const CROWDS: [usize; 3] = [8, 64, 512];
+/// How long one side passes its thing round before it is the other's turn.
+const LAP: Duration = Duration::from_millis(250);
+
+/// Hand-overs in a second, the server's CPU time for each, and how even they are.
+pub fn run(kind: Kind, options: &Options, report: &mut Report) {
+    let server = Server::start(kind);
+    for size in CROWDS {
+        let mut crowd = Crowd::new(&server, size);
+        let (lock, list) = (Words::lock(size), Words::list(size));
+        let mut counts = vec![0; size];
+        let [rate, cpu] = in_turns(options.rounds(10), |side| {
+            // The list's token, which comes back to the list in the end.
+            server.run(if side == Side::Theirs { "LPUSH bench:list token" } else { "PING" });
+            let before = cpu_seconds(&server);
+            let lap = crowd.pass_round(if side == Side::Ours { &lock } else { &list }, LAP);
+            let cpu = (cpu_seconds(&server) - before) * 1e6 / lap.total as f64;
+            server.run("DEL bench:list");
+            if side == Side::Ours {
+                counts.iter_mut().zip(&lap.counts).for_each(|(sum, count)| *sum += count);
+            }
+            [lap.rate(), cpu]
+        });
+        let what = format!("hand-over, {size} clients");
+        let (least, against) = (Target::AtLeast(0.95), "BLPOP + LPUSH");
+        report.add(kind, Row::compared(&what, against, "/s", rate, least));
+        let cost = format!("{what}, server CPU");
+        report.add(kind, Row::compared(cost, against, "µs", cpu, Target::None));
+        let even = Target::AtLeast(0.99);
+        report.add(kind, Row::alone(format!("{what}, fairness"), "", fairness(&counts), even));
+    }
+}

@@ -1,0 +1,93 @@
+//! Very many leases end in the same moment, while somebody else uses the server.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use harness::{Kind, Server};
+
+use crate::cycle::Recipe;
+use crate::load::Pipe;
+use crate::measure::{median, percentile};
+use crate::memory::hold;
+use crate::options::Options;
+use crate::report::{Report, Row, Target};
+
+const LEASES: u64 = 200_000;
+/// How long before they end they are made: enough to make them all.
+const AHEAD: Duration = Duration::from_millis(1500);
+/// How often the other client asks for something.
+const EVERY: Duration = Duration::from_micros(500);
+
+/// So many storms are made, and the middle one counts: another program may have had the machine.
+const STORMS: usize = 3;
+
+/// How long a PING takes while leases end, and while keys expire.
+pub fn run(kind: Kind, options: &Options, report: &mut Report) {
+    let storms = if options.quick { 1 } else { STORMS };
+    let ours: Vec<Storm> = (0..storms).map(|_| Storm::new(kind, &Recipe::Module)).collect();
+    let theirs = Storm::new(kind, &Recipe::DelIfEq);
+    let mut add = |what: &str, figure: fn(&Storm) -> f64, target: Target| {
+        let row = Row::alone(what, "ms", median(ours.iter().map(figure).collect()), target);
+        report.add(kind, row.beside("keys that expire", figure(&theirs)));
+    };
+    add("200,000 leases end: worst PING", Storm::worst, Target::AtMost(10.0));
+    add("200,000 leases end: p99 of PING", Storm::p99, Target::None);
+    add("200,000 leases end: until all have", |storm| storm.length, Target::None);
+    add("nothing happens: worst PING", |storm| storm.calm, Target::None);
+}
+
+/// What PINGs saw of it, in milliseconds.
+struct Storm {
+    latencies: Vec<f64>,
+    /// The worst latency before it began: what this machine is worth just now.
+    calm: f64,
+    /// From its beginning to its end.
+    length: f64,
+}
+
+impl Storm {
+    fn new(kind: Kind, recipe: &Recipe) -> Storm {
+        let server = Server::start(kind);
+        let begin = Instant::now() + AHEAD;
+        let mut pipe = Pipe::new(&server);
+        hold(&mut pipe, recipe, 0..LEASES, |_| {
+            let left = begin.saturating_duration_since(Instant::now());
+            (left.as_millis() + 1).to_string()
+        });
+        assert!(Instant::now() < begin, "the machine is too slow for this row");
+
+        let ping = |pipe: &mut Pipe, due: Instant| {
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            pipe.exchange(b"PING\r\n", 1);
+            // From when it should have been sent: it may have had to wait for the one before.
+            due.elapsed().as_secs_f64() * 1e3
+        };
+        let mut calm: f64 = 0.0;
+        let mut due = Instant::now() + EVERY;
+        while due < begin - Duration::from_millis(50) {
+            calm = calm.max(ping(&mut pipe, due));
+            due += EVERY;
+        }
+        let mut latencies = Vec::new();
+        let mut due = begin - Duration::from_millis(20);
+        loop {
+            latencies.push(ping(&mut pipe, due));
+            due += EVERY;
+            if latencies.len() % 16 == 0 {
+                if server.run("DBSIZE").int() == 0 {
+                    break;
+                }
+                due = due.max(Instant::now());
+            }
+        }
+        Storm { latencies, calm, length: begin.elapsed().as_secs_f64() * 1e3 }
+    }
+
+    fn worst(&self) -> f64 {
+        self.latencies.iter().copied().fold(0.0, f64::max)
+    }
+
+    fn p99(&self) -> f64 {
+        percentile(self.latencies.clone(), 0.99)
+    }
+}
