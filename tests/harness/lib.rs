@@ -11,6 +11,10 @@
 //! - [`many`]: many requests and many connections at once;
 //! - [`value`]: what a server answers, in RESP2 and RESP3;
 //! - [`locks`]: what tests ask a server about its locks;
+//! - [`payload`]: what DUMP gives for a lock, taken apart and put together again;
+//! - [`picture`]: what is stored of a lock;
+//! - [`replicas`]: whether a replica has what its primary wrote;
+//! - [`seed`]: random numbers that can be had again;
 //! - [`wait`]: waiting for something observable.
 //!
 //! A test is a function of the server's kind; [`on_every_server!`] makes four tests of it, named
@@ -31,8 +35,12 @@ pub mod kind;
 pub mod locks;
 pub mod many;
 pub mod module_file;
+pub mod payload;
+pub mod picture;
 pub mod ports;
 pub mod process;
+pub mod replicas;
+pub mod seed;
 pub mod server;
 pub mod value;
 pub mod wait;
@@ -42,6 +50,8 @@ pub use client::Client;
 pub use cluster::Cluster;
 pub use kind::Kind;
 pub use macro_rules_attribute::apply;
+pub use payload::Payload;
+pub use picture::Picture;
 pub use server::{Builder, Server};
 pub use value::Value;
 pub use wait::eventually;

@@ -1,0 +1,117 @@
+//! Clients that an operator kills or unblocks while they hold or wait.
+
+use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+
+fn watched(kind: Kind) -> (Server, Server) {
+    let server = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    (server, replica)
+}
+
+/// Who waits, and its number.
+fn waiter(server: &Server, words: &str) -> (Client, i64) {
+    let mut client = server.client();
+    let id = client.id();
+    server.block(&mut client, words);
+    (client, id)
+}
+
+#[apply(on_every_server)]
+fn a_killed_holder_leaves_what_is_ephemeral_to_the_next(kind: Kind) {
+    let (server, replica) = watched(kind);
+    let mut alice = server.client();
+    let id = alice.id();
+    for words in [
+        "job alice 60000 EPHEMERAL",
+        "pool alice 60000 LIMIT 1 EPHEMERAL",
+        "read alice 60000 SHARED EPHEMERAL",
+        "kept alice 60000",
+    ] {
+        assert!(alice.run(&format!("DLOCK.ACQUIRE {words}")).int() > 0);
+    }
+    let waits = ["job bob 60000", "pool bob 60000 LIMIT 1", "read bob 60000", "kept bob 60000"];
+    let mut waiters = waits.map(|words| server.waiter(&format!("DLOCK.ACQUIRE {words} WAIT 0")));
+    assert_eq!(server.run(&format!("CLIENT KILL ID {id}")).int(), 1);
+    for waiter in &mut waiters[..3] {
+        assert!(waiter.recv().int() > 0);
+    }
+    assert!(!waiters[3].has_answer());
+    assert_eq!(server.holders("kept"), ["alice"]);
+    assert_eq!(server.info_number("dlock", "dlock_ephemeral_ends"), 3);
+    server.assert_agrees_with(&replica);
+}
+
+#[apply(on_every_server)]
+fn a_killed_first_waiter_lets_the_next_in(kind: Kind) {
+    let (server, replica) = watched(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000 SHARED");
+    let (mut writer, id) = waiter(&server, "DLOCK.ACQUIRE job writer 60000 WAIT 0");
+    let mut readers = ["one", "two"]
+        .map(|token| server.waiter(&format!("DLOCK.ACQUIRE job {token} 60000 SHARED WAIT 0")));
+    assert_eq!(server.run(&format!("CLIENT KILL ID {id}")).int(), 1);
+    assert!(writer.is_closed_by_server());
+    for reader in &mut readers {
+        assert!(reader.recv().int() > 0);
+    }
+    assert_eq!(server.holders("job"), ["alice", "one", "two"]);
+    server.assert_agrees_with(&replica);
+}
+
+/// The grant and the end of the client come in one turn of the server.
+#[apply(on_every_server)]
+fn a_grant_to_a_client_that_ends_in_the_same_moment_is_handed_on(kind: Kind) {
+    let (server, replica) = watched(kind);
+    for round in 0..20 {
+        for end in ["CLIENT KILL ID", "CLIENT UNBLOCK"] {
+            server.run("DLOCK.ACQUIRE job alice 60000");
+            let (bob, id) = waiter(&server, "DLOCK.ACQUIRE job bob 60000 WAIT 0");
+            let mut carol = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0");
+            let reason = if end.ends_with("UNBLOCK") { "ERROR" } else { "" };
+            let end = format!("{end} {id} {reason}");
+            let mut operator = server.client();
+            operator.run("MULTI");
+            let steps = ["DLOCK.RELEASE job alice", &end];
+            for step in if round % 2 == 0 { steps } else { [steps[1], steps[0]] } {
+                operator.run(step);
+            }
+            let done = operator.run("EXEC");
+            assert_eq!(done.items().len(), 2);
+            end_of_bob(&server, bob, &mut carol);
+            server.run("DLOCK.BREAK job");
+            eventually("the lock is free", || server.run("EXISTS job").int() == 0);
+            assert_eq!(server.info_number("dlock", "dlock_leases"), 0);
+            assert_eq!(server.info_number("dlock", "dlock_waiters"), 0);
+        }
+    }
+    server.assert_agrees_with(&replica);
+}
+
+/// Bob got the lock, or an error, or was disconnected: then carol has it.
+#[track_caller]
+fn end_of_bob(server: &Server, mut bob: Client, carol: &mut Client) {
+    if bob.try_recv().is_ok_and(|answer| !answer.is_error()) {
+        assert_eq!(server.holders("job"), ["bob"]);
+        assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 1);
+    }
+    assert!(carol.recv().int() > 0);
+    assert_eq!(server.holders("job"), ["carol"]);
+}
+
+#[apply(on_every_server)]
+fn many_clients_that_are_killed_at_once_leave_nothing_behind(kind: Kind) {
+    let (server, replica) = watched(kind);
+    let mut clients: Vec<Client> = Vec::new();
+    for n in 0..150 {
+        let mut client = server.client();
+        client.run(&format!("DLOCK.ACQUIRE own{n} t{n} 60000 EPHEMERAL"));
+        client.send(&format!("DLOCK.ACQUIRE job{} t{n} 60000 WAIT 0 EPHEMERAL", n % 10));
+        clients.push(client);
+    }
+    server.until_blocked(140);
+    assert_eq!(server.run("CLIENT KILL TYPE normal SKIPME yes").int(), 150);
+    eventually("all leases end", || server.info_number("dlock", "dlock_leases") == 0);
+    assert_eq!(server.info_number("dlock", "dlock_waiters"), 0);
+    assert_eq!(server.run("DBSIZE").int(), 0);
+    server.assert_agrees_with(&replica);
+}

@@ -1,0 +1,178 @@
+//! Primaries that become replicas and replicas that become primaries, with leases that run out and
+//! clients that wait.
+
+use std::time::{Duration, Instant};
+
+use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+
+fn pair(kind: Kind) -> (Server, Server) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    (primary, replica)
+}
+
+fn until_role(server: &Server, role: &str) {
+    eventually("the role changes", || server.info("replication")["role"] == role);
+}
+
+/// A client that waited is told UNBLOCKED, or is disconnected.
+#[track_caller]
+fn assert_sent_away(waiter: &mut Client) {
+    match waiter.try_recv() {
+        Ok(answer) => assert_eq!(answer.code(), "UNBLOCKED"),
+        Err(_) => assert!(waiter.is_closed_by_server()),
+    }
+}
+
+#[apply(on_every_server)]
+fn who_waits_at_a_server_that_becomes_a_replica_is_sent_away(kind: Kind) {
+    let next = Server::start(kind);
+    next.run("DLOCK.ACQUIRE other zed 60000");
+    let server = Server::start(kind);
+    let mut ephemeral = server.client();
+    ephemeral.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
+    server.run("DLOCK.ACQUIRE short alice 150");
+    server.run("SET foreign text PX 150");
+    let mut waiters = [
+        server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0"),
+        server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 200 SHARED"),
+        server.waiter("DLOCK.ACQUIRE short bob 60000 WAIT 0 EPHEMERAL"),
+        server.waiter("DLOCK.ACQUIRE foreign bob 60000 WAIT 0"),
+    ];
+    server.run(&format!("REPLICAOF 127.0.0.1 {}", next.port()));
+    waiters.iter_mut().for_each(assert_sent_away);
+    ephemeral.close();
+    next.assert_agrees_with(&server);
+    assert_eq!(server.info_number("dlock", "dlock_waiters"), 0);
+    assert_eq!(server.info_number("dlock", "dlock_leases"), 1);
+    assert_eq!(server.run("DLOCK.ACQUIRE job bob 1000 WAIT 0").code(), "READONLY");
+
+    // And back: nothing of its former life is left.
+    server.run("REPLICAOF NO ONE");
+    assert_eq!(server.run("DLOCK.RELEASE other zed").int(), 1);
+    assert!(server.run("DLOCK.ACQUIRE short dan 60000").int() > 0);
+    let mut waiter = server.waiter("DLOCK.ACQUIRE short eve 60000 WAIT 0");
+    server.run("DLOCK.RELEASE short dan");
+    assert!(waiter.recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn leases_go_on_at_a_promoted_replica(kind: Kind) {
+    let (mut primary, replica) = pair(kind);
+    let mut ephemeral = primary.client();
+    ephemeral.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL META m");
+    primary.run("DLOCK.ACQUIRE pool alice 60000 LIMIT 2");
+    primary.run("DLOCK.ACQUIRE pool bob 60000 LIMIT 2");
+    primary.run("DLOCK.ACQUIRE freed alice 60000");
+    let taken = Instant::now();
+    let ahead = primary.node("fence").int() + 300_000_000;
+    primary.run(&format!("DLOCK.ACQUIRE short alice 400 FENCE {ahead}"));
+    let _waiter = primary.waiter("DLOCK.ACQUIRE pool carol 60000 LIMIT 2 WAIT 0");
+    primary.until_followed_by(&replica);
+    let before = replica.pictures();
+    primary.kill();
+    replica.run("REPLICAOF NO ONE");
+    assert_eq!(replica.pictures(), before);
+    assert_eq!(replica.node("waiters").int(), 0);
+    assert!(replica.holder("job")["client"].is_null());
+
+    assert!(replica.run("DLOCK.ACQUIRE pool carol 60000 LIMIT 2").is_null());
+    let mut carol = replica.waiter("DLOCK.ACQUIRE pool carol 60000 LIMIT 2 WAIT 0");
+    assert_eq!(replica.run("DLOCK.RELEASE freed alice").int(), 1);
+    assert_eq!(replica.run("DLOCK.EXTEND pool alice 50000").int(), 1);
+    assert_eq!(replica.run("DLOCK.RELEASE pool bob").int(), 1);
+    assert!(carol.recv().int() > ahead);
+    assert!(replica.client().run("DLOCK.ACQUIRE short dan 60000 WAIT 0").int() > ahead);
+    assert!(taken.elapsed() >= Duration::from_millis(400));
+    assert_eq!(replica.run("EXISTS freed").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_lease_that_was_over_at_the_replica_ends_when_it_is_promoted(kind: Kind) {
+    let (primary, replica) = pair(kind);
+    primary.run("DLOCK.ACQUIRE job alice 400");
+    primary.run("DLOCK.ACQUIRE pool alice 400 SHARED");
+    primary.until_followed_by(&replica);
+    primary.pause();
+    eventually("the lease is over", || replica.run("DLOCK.CHECK pool alice").is_null());
+    assert_eq!(replica.run("EXISTS job pool").int(), 2);
+    replica.run("REPLICAOF NO ONE");
+    eventually("the leases end", || replica.run("EXISTS job pool").int() == 0);
+    assert_eq!(replica.node("leases").int(), 0);
+    primary.resume();
+}
+
+#[apply(on_every_server)]
+fn a_failover_sends_waiters_away_and_leases_go_on(kind: Kind) {
+    let (primary, replica) = pair(kind);
+    let mut ephemeral = primary.client();
+    ephemeral.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
+    primary.run("DLOCK.ACQUIRE short alice 1000");
+    let mut waiters = [
+        primary.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0"),
+        primary.waiter("DLOCK.ACQUIRE short bob 60000 WAIT 0"),
+    ];
+    assert_eq!(primary.run("FAILOVER").text(), "OK");
+    until_role(&replica, "master");
+    waiters.iter_mut().for_each(assert_sent_away);
+    until_role(&primary, "slave");
+    ephemeral.close();
+    assert!(replica.client().run("DLOCK.ACQUIRE short carol 60000 WAIT 0").int() > 0);
+    assert_eq!(replica.holders("job"), ["alice"]);
+    replica.assert_agrees_with(&primary);
+    assert_eq!(primary.node("leases").int(), 2);
+    assert_eq!(primary.node("waiters").int(), 0);
+}
+
+/// While a failover waits for its replica, writes are paused, and leases run out meanwhile.
+#[apply(on_every_server)]
+fn a_failover_that_waits_and_is_given_up_loses_nothing(kind: Kind) {
+    let (primary, replica) = pair(kind);
+    let mut ephemeral = primary.client();
+    ephemeral.run("DLOCK.ACQUIRE eph alice 60000 EPHEMERAL");
+    primary.run("DLOCK.ACQUIRE short alice 600");
+    primary.run("DLOCK.ACQUIRE job alice 60000");
+    let mut eph = primary.waiter("DLOCK.ACQUIRE eph bob 60000 WAIT 0");
+    let mut short = primary.waiter("DLOCK.ACQUIRE short bob 60000 WAIT 0");
+    let mut brief = primary.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 600");
+    primary.until_followed_by(&replica);
+    replica.pause();
+    // Now the replica lacks something, so the failover has to wait for it.
+    primary.run("SET something new");
+    assert_eq!(primary.run("FAILOVER").text(), "OK");
+    let state = primary.info("replication")["master_failover_state"].clone();
+    assert_eq!(state, "waiting-for-sync");
+    ephemeral.close();
+    assert!(brief.recv().is_null());
+    eventually("the lease is over", || primary.run("DLOCK.CHECK short alice").is_null());
+    for waiter in [&mut eph, &mut short] {
+        assert!(!waiter.has_answer());
+    }
+
+    assert_eq!(primary.run("FAILOVER ABORT").text(), "OK");
+    assert!(eph.recv().int() > 0);
+    assert!(short.recv().int() > 0);
+    replica.resume();
+    primary.assert_agrees_with(&replica);
+    assert_eq!(primary.node("leases").int(), 3);
+}
+
+#[apply(on_every_server)]
+fn a_failover_after_a_wait_ends_what_is_over_at_the_new_primary(kind: Kind) {
+    let (primary, replica) = pair(kind);
+    primary.run("DLOCK.ACQUIRE short alice 600");
+    let mut waiter = primary.waiter("DLOCK.ACQUIRE short bob 60000 WAIT 0");
+    primary.until_followed_by(&replica);
+    replica.pause();
+    primary.run("SET something new");
+    primary.run("FAILOVER");
+    eventually("the lease is over", || primary.run("DLOCK.CHECK short alice").is_null());
+    replica.resume();
+    assert_sent_away(&mut waiter);
+    until_role(&replica, "master");
+    assert!(replica.client().run("DLOCK.ACQUIRE short bob 60000 WAIT 0").int() > 0);
+    until_role(&primary, "slave");
+    replica.assert_agrees_with(&primary);
+    assert_eq!(primary.holders("short"), ["bob"]);
+}

@@ -1,0 +1,211 @@
+//! Locks that are moved from outside, to another name or database: the lease does not travel. The
+//! new place is free at once, and the key that arrived there goes soon.
+
+use harness::{Kind, Server, apply, eventually, on_every_server};
+
+use crate::outside::Scene;
+
+const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
+
+#[apply(on_every_server)]
+fn a_lock_that_is_renamed_is_over_and_the_new_name_is_free(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    for renaming in ["RENAME job other", "RENAMENX job other"] {
+        for holders in HOLDERS {
+            scene.set(holders, 60_000);
+            assert!(!scene.primary.run(renaming).is_error());
+            assert!(scene.primary.run("DLOCK.INSPECT other").is_null(), "{renaming}");
+            assert!(scene.primary.run("DLOCK.CHECK other alice").is_null(), "{renaming}");
+            eventually("the renamed key goes", || scene.primary.run("EXISTS other").int() == 0);
+            scene.assert_over(renaming);
+            assert_eq!(scene.replica.run("EXISTS job other").int(), 0, "{renaming}");
+        }
+    }
+}
+
+#[apply(on_every_server)]
+fn a_renamed_lock_can_be_taken_at_its_new_name_at_once(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    for (holders, next) in [("", ""), ("", "SHARED"), ("SHARED", "LIMIT 2"), ("LIMIT 3", "LIMIT 4")]
+    {
+        scene.set(holders, 60_000);
+        let acquire = format!("DLOCK.ACQUIRE other eve 60000 {next}");
+        let steps = [
+            "MULTI",
+            "RENAME job other",
+            "DLOCK.RELEASE other alice",
+            "DLOCK.EXTEND other alice 1000",
+            &acquire,
+            "EXEC",
+        ];
+        let answers = steps.map(|step| scene.holder.run(step));
+        let results = answers[5].items();
+        assert_eq!((results[1].int(), results[2].int()), (0, 0));
+        assert!(results[3].int() > scene.fence, "{holders} {next}");
+        scene.fence = results[3].int();
+        assert_eq!(scene.primary.holders("other"), ["eve"]);
+        scene.primary.assert_agrees_with(&scene.replica);
+        assert_eq!(scene.primary.run("DLOCK.RELEASE other eve").int(), 1);
+        scene.assert_over("RENAME");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_lock_that_another_is_renamed_onto_is_over_as_well(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    scene.set("", 60_000);
+    scene.primary.run("DLOCK.ACQUIRE other eve 60000 EPHEMERAL");
+    scene.waiters.push(scene.primary.waiter("DLOCK.ACQUIRE other fay 60000 WAIT 0"));
+    scene.fence = scene.primary.node("fence").int();
+    scene.primary.run("RENAME other job");
+    assert!(scene.primary.run("DLOCK.CHECK job eve").is_null());
+    eventually("both names are free", || scene.primary.run("EXISTS job other").int() == 0);
+    scene.assert_over("RENAME");
+}
+
+#[apply(on_every_server)]
+fn a_lock_that_is_renamed_onto_its_own_name_stays(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    scene.set("", 60_000);
+    assert!(!scene.primary.run("RENAME job job").is_error());
+    assert_eq!(scene.primary.holders("job"), ["alice"]);
+    assert_eq!(scene.primary.run("DLOCK.RELEASE job alice").int(), 1);
+    assert!(scene.waiters[0].recv().int() > scene.fence);
+}
+
+#[apply(on_every_server)]
+fn a_lock_that_is_renamed_onto_a_foreign_one_leaves_nobody_waiting(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job text");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    server.run("DLOCK.ACQUIRE other eve 60000");
+    server.run("RENAME other job");
+    // The string is gone, and what came in its place is over.
+    assert!(bob.recv().int() > 0);
+    assert_eq!(server.holders("job"), ["bob"]);
+    assert_eq!(server.node("leases").int(), 1);
+}
+
+#[apply(on_every_server)]
+fn a_lock_that_is_moved_is_over_and_free_in_the_other_database(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    let mut there = scene.primary.client();
+    there.run("SELECT 1");
+    for holders in HOLDERS {
+        scene.set(holders, 60_000);
+        assert_eq!(scene.primary.run("MOVE job 1").int(), 1);
+        assert!(there.run("DLOCK.INSPECT job").is_null());
+        assert!(there.run("DLOCK.CHECK job alice").is_null());
+        eventually("the moved key goes", || there.run("EXISTS job").int() == 0);
+        scene.assert_over("MOVE");
+    }
+}
+
+#[apply(on_every_server)]
+fn locks_of_databases_that_are_swapped_are_over(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    let mut there = scene.primary.client();
+    there.run("SELECT 1");
+    for (holders, other) in HOLDERS.into_iter().zip(["", "SHARED", "", "EPHEMERAL"]) {
+        scene.set(holders, 60_000);
+        there.run(&format!("DLOCK.ACQUIRE job alice 60000 {other}"));
+        scene.primary.block(&mut there, "DLOCK.ACQUIRE job eve 60000 WAIT 0");
+        scene.fence = scene.primary.node("fence").int();
+        scene.primary.run("SWAPDB 0 1");
+        assert_eq!(there.recv().code(), "UNBLOCKED");
+        assert_eq!(there.run("DLOCK.RELEASE job alice").int(), 0);
+        assert!(there.run("DLOCK.INSPECT job").is_null());
+        eventually("the swapped keys go", || {
+            there.run("EXISTS job").int() + scene.primary.run("EXISTS job").int() == 0
+        });
+        scene.assert_over("SWAPDB");
+    }
+}
+
+#[apply(on_every_server)]
+fn many_swapped_locks_all_go(kind: Kind) {
+    let scene = Scene::new(kind);
+    let primary = &scene.primary;
+    for n in 0..500 {
+        primary.run(&format!("DLOCK.ACQUIRE k{n} alice 60000"));
+    }
+    primary.run("SWAPDB 0 1");
+    let mut there = primary.client();
+    there.run("SELECT 1");
+    assert!((0..500).all(|n| there.run(&format!("DLOCK.CHECK k{n} alice")).is_null()));
+    eventually("the swapped keys go", || there.run("DBSIZE").int() == 0);
+    assert_eq!(primary.node("leases").int(), 0);
+    primary.assert_agrees_with(&scene.replica);
+}
+
+#[apply(on_every_server)]
+fn a_lock_that_migrates_keeps_its_lease_there_and_its_waiters_are_told(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    let target = Server::start(kind);
+    for copying in [false, true] {
+        scene.set("LIMIT 3", 60_000);
+        let copy = if copying { "COPY REPLACE" } else { "" };
+        let migrate = format!("MIGRATE 127.0.0.1 {} job 0 5000 {copy}", target.port());
+        assert_eq!(scene.primary.run(&migrate).text(), "OK");
+        assert_eq!(target.holders("job"), ["alice"]);
+        assert!(target.node("fence").int() >= target.holder("job")["fence"].int());
+        if copying {
+            assert_eq!(scene.primary.waiters("job").len(), 3);
+        } else {
+            scene.assert_over("MIGRATE");
+        }
+    }
+    assert_eq!(target.run("DLOCK.RELEASE job alice").int(), 1);
+    assert_eq!(target.run("DBSIZE").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_reload_ends_waits_and_keeps_leases_at_full_length(kind: Kind) {
+    let server = Server::start(kind);
+    let mut ephemeral = server.client();
+    ephemeral.run("DLOCK.ACQUIRE short eve 700 EPHEMERAL");
+    server.run("DLOCK.ACQUIRE job alice 60000 META m");
+    server.run("DLOCK.ACQUIRE pool alice 60000 LIMIT 3");
+    server.run("DLOCK.ACQUIRE clock any 200");
+    eventually("some time has passed", || server.run("EXISTS clock").int() == 0);
+    let mut waiter = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    let before = server.pictures();
+
+    let reload = std::time::Instant::now();
+    server.run("DEBUG RELOAD");
+    assert_eq!(waiter.recv().code(), "UNBLOCKED");
+    assert_eq!(server.pictures(), before);
+    let left = server.holder("job")["ttl-ms"].int();
+    assert!(left >= 60_000 - reload.elapsed().as_millis() as i64, "{left}");
+    assert_eq!(server.info_number("dlock", "dlock_leases"), 3);
+    assert_eq!(server.info_number("dlock", "dlock_waiters"), 0);
+
+    assert_eq!(ephemeral.run("DLOCK.EXTEND pool alice 50000").int(), 1);
+    eventually("a reloaded lease ends", || server.run("EXISTS short").int() == 0);
+    assert!(reload.elapsed().as_millis() >= 700);
+    let fence = server.node("fence").int();
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+    assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
+}
+
+#[apply(on_every_server)]
+fn a_client_that_moves_a_key_stays_in_its_database(kind: Kind) {
+    let scene = Scene::new(kind);
+    let mut client = scene.primary.client();
+    for (from, to) in [("0", "1"), ("1", "0"), ("0", "2")] {
+        client.run(&format!("SELECT {from}"));
+        client.run("SET text any");
+        client.run("DLOCK.ACQUIRE job alice 60000");
+        for key in ["text", "job"] {
+            assert_eq!(client.run(&format!("MOVE {key} {to}")).int(), 1);
+            client.run("SET here any");
+            assert_eq!(client.run("EXISTS here text job").int(), if key == "text" { 2 } else { 1 });
+        }
+        let dbs = scene.primary.client().run("CLIENT LIST").text();
+        let at = format!(" db={from} ");
+        let line = dbs.lines().find(|line| line.contains(&format!("id={} ", client.id())));
+        assert!(line.is_some_and(|line| line.contains(&at)), "{dbs}");
+        scene.primary.run("FLUSHALL");
+        scene.primary.assert_agrees_with(&scene.replica);
+    }
+}

@@ -1,0 +1,166 @@
+//! Times in which nothing may be written: CLIENT PAUSE, and a SHUTDOWN that waits for replicas. What
+//! is over then ends afterwards, and promptly.
+
+use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+
+/// Leases and waits of every sort that end within a second.
+struct Ending {
+    ephemeral: Option<Client>,
+    /// Waits for an ephemeral grant, a short lease, a short permit and a foreign lock.
+    served: Vec<Client>,
+    /// Give up.
+    denied: Vec<Client>,
+}
+
+impl Ending {
+    fn new(server: &Server) -> Ending {
+        let mut ephemeral = server.client();
+        ephemeral.run("DLOCK.ACQUIRE eph alice 60000 EPHEMERAL");
+        ephemeral.run("DLOCK.ACQUIRE eph2 alice 60000 EPHEMERAL SHARED");
+        server.run("DLOCK.ACQUIRE long alice 60000 SHARED");
+        let waits = ["eph bob 60000 WAIT 0", "eph2 bob 60000 WAIT 0"];
+        let wait = |words: &str| server.waiter(&format!("DLOCK.ACQUIRE {words}"));
+        let mut served: Vec<Client> = waits.map(wait).into();
+        server.run("DLOCK.ACQUIRE short alice 60000");
+        server.run("DLOCK.ACQUIRE pool alice 60000 LIMIT 1");
+        server.run("DLOCK.ACQUIRE unasked alice 600");
+        served.push(wait("short bob 60000 WAIT 0"));
+        served.push(wait("pool bob 60000 LIMIT 1 WAIT 0"));
+        // A reader behind a writer that gives up.
+        let denied = vec![wait("long writer 60000 WAIT 600")];
+        served.push(wait("long reader 60000 SHARED WAIT 0"));
+        server.run("DLOCK.EXTEND short alice 600");
+        server.run("DLOCK.EXTEND pool alice 600");
+        Ending { ephemeral: Some(ephemeral), served, denied }
+    }
+
+    /// All that can end has ended, as far as anybody can see.
+    fn passes(&mut self, server: &Server) {
+        if let Some(ephemeral) = self.ephemeral.take() {
+            ephemeral.close();
+        }
+        for waiter in &mut self.denied {
+            assert!(waiter.recv().is_null());
+        }
+        for key in ["short", "pool", "unasked"] {
+            eventually("the lease is over", || {
+                server.run(&format!("DLOCK.CHECK {key} alice")).is_null()
+            });
+        }
+    }
+
+    #[track_caller]
+    fn assert_served(&mut self, server: &Server) {
+        for waiter in &mut self.served {
+            assert!(waiter.recv().int() > 0);
+            waiter.assert_in_step();
+        }
+        eventually("the rest ends", || server.run("EXISTS unasked").int() == 0);
+        for key in ["eph", "eph2", "short", "pool"] {
+            assert_eq!(server.holders(key), ["bob"], "{key}");
+        }
+        assert_eq!(server.holders("long"), ["alice", "reader"]);
+        assert_eq!(server.info_number("dlock", "dlock_waiters"), 0);
+    }
+}
+
+#[apply(on_every_server)]
+fn what_ends_while_writes_are_paused_is_handed_over_afterwards(kind: Kind) {
+    let server = Server::build(kind).append_only().start();
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    let mut ending = Ending::new(&server);
+    server.run("CLIENT PAUSE 60000 WRITE");
+    ending.passes(&server);
+    assert!(!ending.served.iter_mut().any(Client::has_answer));
+    assert_eq!(server.run("EXISTS eph short pool unasked").int(), 4);
+    // A request that would write waits for the end of the pause, too.
+    let mut late = server.client();
+    late.send("DLOCK.ACQUIRE late zed 60000");
+    assert!(!late.has_answer());
+
+    server.run("CLIENT UNPAUSE");
+    ending.assert_served(&server);
+    assert!(late.recv().int() > 0);
+    server.assert_agrees_with(&replica);
+}
+
+#[apply(on_every_server)]
+fn what_ends_while_all_clients_are_paused_is_handed_over_afterwards(kind: Kind) {
+    let server = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    let mut ending = Ending::new(&server);
+    server.run("CLIENT PAUSE 900 ALL");
+    // Whoever gives up is told even now.
+    if let Some(ephemeral) = ending.ephemeral.take() {
+        ephemeral.close();
+    }
+    assert!(ending.denied[0].recv().is_null());
+    ending.assert_served(&server);
+    server.assert_agrees_with(&replica);
+}
+
+#[apply(on_every_server)]
+fn a_waiter_that_is_killed_during_a_pause_gets_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    server.run("DLOCK.ACQUIRE job alice 500");
+    let mut bob = server.client();
+    let id = bob.id();
+    server.block(&mut bob, "DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    let mut carol = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0 EPHEMERAL");
+    server.run("CLIENT PAUSE 60000 WRITE");
+    eventually("the lease is over", || server.run("DLOCK.CHECK job alice").is_null());
+    assert_eq!(server.run(&format!("CLIENT KILL ID {id}")).int(), 1);
+    eventually("bob leaves", || server.waiters("job") == ["carol"]);
+    server.run("CLIENT UNPAUSE");
+    assert!(carol.recv().int() > 0);
+    carol.close();
+    eventually("the lock is free", || server.run("EXISTS job").int() == 0);
+    server.assert_agrees_with(&replica);
+}
+
+#[apply(on_every_server)]
+fn a_shutdown_waits_for_a_replica_while_leases_run_out(kind: Kind) {
+    let mut server = Server::build(kind).append_only().config("shutdown-timeout 2").start();
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    let mut ending = Ending::new(&server);
+    replica.pause();
+    server.run("SET something new");
+    let mut asking = server.client();
+    asking.send("SHUTDOWN");
+    eventually("the shutdown waits", || server.log().contains("aiting for replicas"));
+    ending.passes(&server);
+    assert!(server.wait_for_end());
+    replica.resume();
+    assert!(!server.log().contains("crashed"));
+
+    server.start_again();
+    assert_eq!(server.holders("eph"), ["alice"]);
+    eventually("what was over ends", || server.run("EXISTS short pool unasked").int() == 0);
+    replica.run(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
+    server.assert_agrees_with(&replica);
+}
+
+#[apply(on_every_server)]
+fn a_shutdown_that_is_called_off_hands_over_what_ended_meanwhile(kind: Kind) {
+    let server = Server::build(kind).config("shutdown-timeout 60").start();
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    let mut ending = Ending::new(&server);
+    replica.pause();
+    server.run("SET something new");
+    let mut asking = server.client();
+    asking.send("SHUTDOWN");
+    eventually("the shutdown waits", || server.log().contains("aiting for replicas"));
+    ending.passes(&server);
+    assert!(!ending.served.iter_mut().any(Client::has_answer));
+    assert_eq!(server.run("SHUTDOWN ABORT").text(), "OK");
+    assert!(asking.recv().is_error());
+    ending.assert_served(&server);
+    replica.resume();
+    server.assert_agrees_with(&replica);
+}

@@ -1,0 +1,255 @@
+//! RESTORE: of what DUMP gave, the lock comes with its leases at full length; of anything else the
+//! server says no or makes a sound lock, and lives.
+
+use std::time::{Duration, Instant};
+
+use harness::{Client, Kind, Payload, Picture, Server, apply, eventually, on_every_server, seed};
+use rand::RngExt;
+
+/// Locks worth storing, by their keys.
+const LOCKS: [(&str, &[&str]); 4] = [
+    ("one", &["alice 60000 META some-text"]),
+    ("shared", &["alice 60000 SHARED", "bob 70000 SHARED META m", "carol 3600000 SHARED"]),
+    ("limit", &["alice 60000 LIMIT 300", "bob 60000 LIMIT 300 EPHEMERAL"]),
+    ("plain", &["t 1"]),
+];
+
+/// A server with those locks, what DUMP gives for them, and the client that took them.
+fn stored(kind: Kind) -> (Server, Client, Vec<(String, Payload, Picture)>) {
+    let server = Server::start(kind);
+    // Else the server would compress the longer ones, and damage would mostly hit its own framing.
+    server.run("CONFIG SET rdbcompression no");
+    let mut client = server.client();
+    let stored = LOCKS.iter().filter_map(|(key, holders)| {
+        // In one go, for one of the leases is short.
+        let steps = holders.iter().map(|holder| format!("DLOCK.ACQUIRE {key} {holder}"));
+        client.run("MULTI");
+        let acquired: Vec<String> = steps.collect();
+        for step in &acquired {
+            client.run(step);
+        }
+        client.run(&format!("DLOCK.INSPECT {key}"));
+        client.run(&format!("DUMP {key}"));
+        let answers = client.run("EXEC");
+        let [.., inspect, dump] = answers.items() else { panic!("{answers:?}") };
+        let picture = Picture::read(inspect)?;
+        Some((key.to_string(), Payload::read(dump), picture))
+    });
+    let stored = stored.collect();
+    (server, client, stored)
+}
+
+#[track_caller]
+fn restore(client: &mut Client, key: &str, payload: &Payload) -> harness::Value {
+    client.run_args(&[b"RESTORE", key.as_bytes(), b"0", &payload.bytes()[..], b"REPLACE"])
+}
+
+#[apply(on_every_server)]
+fn a_dumped_lock_is_restored_to_any_name_with_its_leases_at_full_length(kind: Kind) {
+    let (_server, mut client, stored) = stored(kind);
+    for (key, payload, picture) in stored {
+        for (db, name) in [("0", "another"), ("1", &key), ("1", "another")] {
+            client.run(&format!("SELECT {db}"));
+            let restored = Instant::now();
+            assert_eq!(restore(&mut client, name, &payload).text(), "OK");
+            if key == "plain" {
+                continue;
+            }
+            assert_eq!(Picture::of(&mut client, name).as_ref(), Some(&picture));
+            let lock = client.run(&format!("DLOCK.INSPECT {name}"));
+            let left = lock.at("holders").items()[0].at("ttl-ms").int();
+            let passed = restored.elapsed().as_millis() as i64 + 1;
+            assert!((60_000 - passed..=60_000).contains(&left), "{left} after {passed}");
+            let fence = picture.holders["alice"].fence;
+            assert_eq!(client.run(&format!("DLOCK.CHECK {name} alice")).int(), fence);
+            assert_eq!(client.run(&format!("DLOCK.EXTEND {name} alice 50000")).int(), 1);
+            assert_eq!(client.run(&format!("DLOCK.RELEASE {name} alice")).int(), 1);
+            client.run(&format!("DEL {name}"));
+        }
+        client.run("SELECT 0");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_restored_lease_ends_and_is_handed_over(kind: Kind) {
+    let (server, mut client, _) = stored(kind);
+    client.run("DLOCK.ACQUIRE job alice 300");
+    let payload = Payload::read(&client.run("DUMP job"));
+    client.run("DLOCK.RELEASE job alice");
+    let restored = Instant::now();
+    assert_eq!(restore(&mut client, "job", &payload).text(), "OK");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    let fence = bob.recv().int();
+    assert!(restored.elapsed() >= Duration::from_millis(300));
+    assert!(fence > 0);
+    assert_eq!(server.holders("job"), ["bob"]);
+}
+
+#[apply(on_every_server)]
+fn a_restored_lock_raises_the_fence_counter(kind: Kind) {
+    let (server, mut client, _) = stored(kind);
+    let ahead = server.node("fence").int() + 300_000_000;
+    client.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}"));
+    let payload = Payload::read(&client.run("DUMP job"));
+    let other = Server::start(kind);
+    assert_eq!(restore(&mut other.client(), "job", &payload).text(), "OK");
+    assert_eq!(other.run("DLOCK.CHECK job alice").int(), ahead);
+    assert!(other.run("DLOCK.ACQUIRE next bob 1000").int() > ahead);
+}
+
+#[apply(on_every_server)]
+fn a_lock_under_a_restored_one_is_over(kind: Kind) {
+    let (server, mut client, stored) = stored(kind);
+    let (_, payload, picture) = &stored[1];
+    for holder in ["dan 60000", "dan 60000 EPHEMERAL", "dan 60000 SHARED"] {
+        client.run(&format!("DLOCK.ACQUIRE job {holder}"));
+        let mut waiter = server.waiter("DLOCK.ACQUIRE job eve 60000 WAIT 0");
+        assert!(client.run_args(&[b"RESTORE", &b"job"[..], b"0", &payload.bytes()]).is_error());
+        assert_eq!(server.holders("job"), ["dan"]);
+        assert_eq!(restore(&mut client, "job", payload).text(), "OK");
+        assert_eq!(waiter.recv().code(), "UNBLOCKED");
+        assert_eq!(Picture::of(&mut client, "job").as_ref(), Some(picture));
+        client.run("DEL job");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_lock_may_be_restored_with_a_date(kind: Kind) {
+    let (server, mut client, stored) = stored(kind);
+    let bytes = stored[0].1.bytes();
+    assert_eq!(client.run_args(&[b"RESTORE", &b"job"[..], b"200", &bytes]).text(), "OK");
+    let mut waiter = server.waiter("DLOCK.ACQUIRE job eve 60000 WAIT 0");
+    assert_eq!(waiter.recv().code(), "UNBLOCKED");
+    assert!(server.run("DLOCK.ACQUIRE job eve 60000").int() > 0);
+}
+
+/// Whatever the payload, the server lives; what it accepted is a lock by all rules.
+#[track_caller]
+fn try_payload(server: &Server, client: &mut Client, payload: &Payload) {
+    let restored = restore(client, "job", payload);
+    if restored.is_error() {
+        assert_eq!(client.run("EXISTS job").int(), 0, "{payload:?}");
+        return;
+    }
+    let lock = client.run("DLOCK.INSPECT job");
+    if let Some(picture) = Picture::read(&lock) {
+        let room = match picture.mode.as_str() {
+            "exclusive" => 1,
+            "shared" => 65_535,
+            _ => picture.limit as usize,
+        };
+        assert!((1..=room).contains(&picture.holders.len()), "{payload:?}");
+        for holder in lock.at("holders").items() {
+            let token = holder.at("token").bytes().to_vec();
+            assert!((1..=255).contains(&token.len()) && holder.at("meta").bytes().len() <= 1024);
+            assert!((1..1 << 53).contains(&holder.at("fence").int()), "{payload:?}");
+            let released = client.run_args(&[b"DLOCK.RELEASE", &b"job"[..], &token]);
+            // The damage may have made the lease so short that it is over already.
+            let brief = holder.at("ttl-ms").int() < 2000;
+            assert!(brief || released.int() == 1, "{payload:?}");
+        }
+    }
+    client.run("DEL job");
+    assert_eq!(server.node("waiters").int(), 0);
+}
+
+#[track_caller]
+fn assert_sound(server: &Server) {
+    eventually("nothing is left", || {
+        server.run("FLUSHALL");
+        server.node("leases").int() == 0
+    });
+    assert!(server.run("DLOCK.ACQUIRE job alice 1000").int() > 0);
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+}
+
+#[apply(on_every_server)]
+fn a_payload_with_a_changed_byte_leaves_the_server_sound(kind: Kind) {
+    let (server, mut client, stored) = stored(kind);
+    for compression in ["no", "yes"] {
+        server.run(&format!("CONFIG SET rdbcompression {compression}"));
+        for (key, mut payload, _) in stored.clone() {
+            if compression == "yes" && key != "plain" {
+                payload = Payload::read(&client.run(&format!("DUMP {key}")));
+            }
+            // Not the first byte: it would make another of the server's own types of it.
+            for at in 1..payload.body.len() {
+                for bits in [0x01, 0x02, 0x10, 0x40, 0x80, 0xff] {
+                    let mut body = payload.body.clone();
+                    body[at] ^= bits;
+                    try_payload(&server, &mut client, &payload.with_body(body));
+                }
+            }
+        }
+    }
+    assert_sound(&server);
+}
+
+#[apply(on_every_server)]
+fn a_payload_that_is_cut_or_too_long_leaves_the_server_sound(kind: Kind) {
+    let (server, mut client, stored) = stored(kind);
+    for (_, payload, _) in &stored {
+        let content = payload.content();
+        for at in 1..payload.body.len() {
+            try_payload(&server, &mut client, &payload.with_body(payload.body[..at].to_vec()));
+            let longer = [&payload.body[..at], b"\x00", &payload.body[at..]].concat();
+            try_payload(&server, &mut client, &payload.with_body(longer));
+        }
+        for at in 0..content.len() {
+            let cut = payload.with_content(1, &content[..at]);
+            assert!(restore(&mut client, "job", &cut).is_error(), "cut at {at}");
+            let longer = [&content[..at], b"\x00", &content[at..]].concat();
+            try_payload(&server, &mut client, &payload.with_content(1, &longer));
+        }
+        let longer = [content, b"\x00"].concat();
+        let longer = payload.with_content(1, &longer);
+        assert!(restore(&mut client, "job", &longer).is_error());
+    }
+    assert_sound(&server);
+}
+
+#[apply(on_every_server)]
+fn garbage_in_a_payload_leaves_the_server_sound(kind: Kind) {
+    let (server, mut client, stored) = stored(kind);
+    let mut rng = seed::rng();
+    for round in 0..3000 {
+        let (_, payload, _) = &stored[rng.random_range(0..stored.len())];
+        let mut content = payload.content().to_vec();
+        if round % 3 == 0 {
+            content = (0..rng.random_range(0..40)).map(|_| rng.random()).collect();
+            // A good beginning takes it further.
+            content.splice(0..0, [1, rng.random_range(0..3)]);
+        } else {
+            for _ in 0..rng.random_range(1..4) {
+                let at = rng.random_range(0..content.len());
+                content[at] = rng.random();
+            }
+        }
+        try_payload(&server, &mut client, &payload.with_content(1, &content));
+    }
+    assert_sound(&server);
+}
+
+#[apply(on_every_server)]
+fn a_payload_of_a_later_version_is_refused_and_the_log_says_so(kind: Kind) {
+    let (server, mut client, stored) = stored(kind);
+    let payload = &stored[0].1;
+    let said = |version: u32| {
+        let log = server.log();
+        log.contains(&format!("version {version}")) && log.contains("later dlock")
+    };
+    let mut content = payload.content().to_vec();
+    content[0] = 7;
+    assert!(restore(&mut client, "job", &payload.with_content(1, &content)).is_error());
+    eventually("the log tells of the content's version", || said(7));
+
+    // The type's own version, with whatever that later dlock writes.
+    for content in [payload.content(), b"\x09anything"] {
+        assert!(restore(&mut client, "job", &payload.with_content(9, content)).is_error());
+    }
+    let unknown = [&payload.with_content(8, b"").body[..10], b"\x02\x07\x00"].concat();
+    assert!(restore(&mut client, "job", &payload.with_body(unknown)).is_error());
+    eventually("the log tells of the type's versions", || said(9) && said(8));
+    assert_eq!(server.run("EXISTS job").int(), 0);
+    assert_sound(&server);
+}
