@@ -152,8 +152,7 @@ fn on_key<'c>(
         state.settle(time.now);
     });
     if done.is_none() {
-        // Another module listens to keyspace events, and calls back from there.
-        ctx.reply_error("ERR dlock is in the middle of another command; call it afterwards");
+        reply::busy(ctx);
     }
 }
 

@@ -116,7 +116,7 @@ pub fn node(call: &Call<'_>) {
     if call.len() != 1 {
         return ctx.reply_wrong_arity();
     }
-    state::with(|state| {
+    let done = state::with(|state| {
         let (node, store) = (&state.node, &state.store);
         ctx.reply_map(11);
         text(ctx, "version", env!("CARGO_PKG_VERSION"));
@@ -132,6 +132,14 @@ pub fn node(call: &Call<'_>) {
         number(ctx, "waiters", node.waiters() as u64);
         text(ctx, "role", if ctx.flags().is_replica() { "replica" } else { "primary" });
     });
+    if done.is_none() {
+        busy(ctx);
+    }
+}
+
+/// Another module listens to keyspace events, and calls back from there.
+pub fn busy(ctx: Ctx<'_>) {
+    ctx.reply_error("ERR dlock is in the middle of another command; call it afterwards");
 }
 
 /// DLOCK.HELP.
