@@ -18,7 +18,8 @@ run: build ## start a server with the module in the foreground (SERVER=valkey-9.
 	@CARGO_TARGET_DIR="$(TARGET)" scripts/run.sh
 
 test: build ## run all tests, end to end on every server (ARGS='acquire::' picks some)
-	$(CARGO) test --workspace --exclude dlock-module -- $(ARGS)
+	$(CARGO) build --release -p dlock-test-caller
+	$(CARGO) test --workspace --exclude dlock-module --exclude dlock-test-caller -- $(ARGS)
 
 check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) fmt --all --check

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use harness::Server;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use crate::load::{Pipe, Random, TTL, Tally, request};
+use crate::load::{Pipe, Random, TTL, Tally, key, request};
 
 /// What the clients send.
 pub struct Words {
@@ -22,18 +22,17 @@ pub struct Words {
 }
 
 impl Words {
-    /// They pass a lock round.
-    pub fn lock(size: usize) -> Words {
+    /// They pass locks round: the first client is at the first of them, the second at the second,
+    /// and so on, until it is the first lock's turn again.
+    pub fn locks(size: usize, locks: usize) -> Words {
         let mut random = Random::new(3);
-        let tokens: Vec<String> = (0..size).map(|_| random.token()).collect();
-        let take =
-            |token: &String| request(&["DLOCK.ACQUIRE", "bench:lock", token, TTL, "WAIT", "0"]);
-        let give = |token: &String| request(&["DLOCK.RELEASE", "bench:lock", token]);
-        Words {
-            takes: tokens.iter().map(take).collect(),
-            gives: tokens.iter().map(give).collect(),
-            lines: 1,
-        }
+        let words = (0..size).map(|client| {
+            let (key, token) = (key((client % locks) as u64), random.token());
+            let take = request(&["DLOCK.ACQUIRE", &key, &token, TTL, "WAIT", "0"]);
+            (take, request(&["DLOCK.RELEASE", &key, &token]))
+        });
+        let (takes, gives) = words.unzip();
+        Words { takes, gives, lines: 1 }
     }
 
     /// They pass a token round through a list. Somebody has to put it in.

@@ -1,5 +1,7 @@
 //! Whether a command takes longer when there is much of everything.
 
+use std::time::{Duration, Instant};
+
 use harness::{Kind, Server};
 
 use crate::crowd::{LIST_TOKEN, Words};
@@ -16,8 +18,10 @@ const FEW_WAITERS: usize = 10;
 const MANY_WAITERS: usize = 10_000;
 /// So many clients are handed the lock in one write. Fewer than wait in the smaller queue.
 const RELEASES: usize = 8;
-/// So many writes are one figure.
+/// So many writes are one figure, or as many as take not much longer than this: there are servers
+/// that look at all who wait whenever one is served.
 const WRITES: usize = 40;
+const TURN: Duration = Duration::from_millis(400);
 
 /// A cycle among many held locks, and a hand-over with a long queue.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
@@ -29,10 +33,18 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let what = "SET NX PX + EVALSHA, 1,000,000 locks held";
     report.add(kind, Row::compared(what, few, "µs", figures, Target::None));
 
-    let figures = release(kind, options, Words::lock);
-    let (what, few) = ("RELEASE to the next of 10,000 waiters", "of 10 waiters");
+    let line = |locks, waiters| Line::new(kind, Words::locks, locks, waiters);
+    let few = "of 10 waiters";
+    let figures = release(options.rounds(12), line(1, MANY_WAITERS), line(1, FEW_WAITERS));
+    let what = "RELEASE to the next of 10,000 waiters";
     report.add(kind, Row::compared(what, few, "µs", figures, target));
-    let figures = release(kind, options, Words::list);
+    // As many clients, and short queues: what of it is the queue's length.
+    let spread = line(MANY_WAITERS / FEW_WAITERS, FEW_WAITERS);
+    let figures = release(options.rounds(8), spread, line(1, FEW_WAITERS));
+    let what = "RELEASE to one of 10, at 1,000 locks";
+    report.add(kind, Row::compared(what, few, "µs", figures, Target::None));
+    let list = |waiters| Line::new(kind, |size, _| Words::list(size), 1, waiters);
+    let figures = release(options.rounds(4), list(MANY_WAITERS), list(FEW_WAITERS));
     let what = "LPUSH to the next of 10,000 in BLPOP";
     report.add(kind, Row::compared(what, few, "µs", figures, Target::None));
 }
@@ -59,40 +71,48 @@ fn cycle(kind: Kind, options: &Options, recipe: impl Fn(&Server) -> Recipe) -> C
     figures
 }
 
-fn release(kind: Kind, options: &Options, words: impl Fn(usize) -> Words) -> Compared {
-    let line = |waiters: usize| Line::new(kind, words(waiters + 1), waiters);
-    let (mut long, mut short) = (line(MANY_WAITERS), line(FEW_WAITERS));
-    let [figures] = in_turns(options.rounds(16), |side| match side {
+fn release(rounds: usize, mut long: Line, mut short: Line) -> Compared {
+    let [figures] = in_turns(rounds, |side| match side {
         Side::Ours => [long.release()],
         Side::Theirs => [short.release()],
     });
     figures
 }
 
-/// Clients that wait for one thing, and one that gives it on for all of them.
+/// Clients that wait, and one that gives on for all of them what they wait for.
 struct Line {
     server: Server,
     control: Pipe,
     words: Words,
-    /// In the order in which they wait.
+    /// In the order in which they are served. Clients that wait for the same lock are as far apart
+    /// as there are locks.
     clients: Vec<Pipe>,
-    /// Who has it. All others wait.
+    locks: usize,
+    /// Who is the next to give on. He has it, as have those after him, one for each lock.
     head: usize,
 }
 
 impl Line {
-    fn new(kind: Kind, words: Words, waiters: usize) -> Line {
+    fn new(
+        kind: Kind,
+        words: impl Fn(usize, usize) -> Words,
+        locks: usize,
+        waiters: usize,
+    ) -> Line {
         let server = Server::build(kind).config("maxclients 12000").start();
         // For the first of them to take, where it is a list.
         server.run(&LIST_TOKEN.join(" "));
-        let clients: Vec<Pipe> = (0..=waiters).map(|_| Pipe::new(&server)).collect();
-        let mut line = Line { control: Pipe::new(&server), server, words, clients, head: 0 };
-        line.line_up(0);
-        line.clients[0].receive(line.words.lines);
-        for place in 1..=waiters {
+        let size = locks * (waiters + 1);
+        let clients: Vec<Pipe> = (0..size).map(|_| Pipe::new(&server)).collect();
+        let (control, words) = (Pipe::new(&server), words(size, locks));
+        let mut line = Line { server, control, words, clients, locks, head: 0 };
+        for place in 0..size {
             line.line_up(place);
+            if place < locks {
+                line.clients[place].receive(line.words.lines);
+            }
         }
-        line.server.until_blocked(waiters as i64);
+        line.server.until_blocked((locks * waiters) as i64);
         line
     }
 
@@ -103,26 +123,27 @@ impl Line {
     /// What the server spends on a hand-over: that it is given on, and that the next one is told.
     fn release(&mut self) -> f64 {
         let size = self.clients.len();
-        let mut sum = 0.0;
-        for _ in 0..WRITES {
+        let mut figures = Vec::new();
+        let start = Instant::now();
+        while figures.len() < WRITES && start.elapsed() < TURN {
             let places: Vec<usize> = (0..RELEASES).map(|step| (self.head + step) % size).collect();
             let requests = places.iter().map(|place| self.words.gives[*place].as_slice());
             let requests: Vec<u8> = requests.collect::<Vec<_>>().concat();
             let nothing = cpu_micros(&self.server, 1, || self.control.exchange(PINGS, RELEASES));
-            sum += cpu_micros(&self.server, 1, || {
+            let releases = cpu_micros(&self.server, 1, || {
                 self.control.exchange(&requests, RELEASES);
                 for place in &places {
-                    self.clients[(place + 1) % size].receive(self.words.lines);
+                    self.clients[(place + self.locks) % size].receive(self.words.lines);
                 }
             });
-            sum -= nothing;
+            figures.push((releases - nothing) / RELEASES as f64);
             self.head = (self.head + RELEASES) % size;
             for place in places {
                 self.line_up(place);
             }
-            self.server.until_blocked(size as i64 - 1);
+            self.server.until_blocked((size - self.locks) as i64);
         }
-        sum / (WRITES * RELEASES) as f64
+        figures.iter().sum::<f64>() / figures.len() as f64
     }
 }
 

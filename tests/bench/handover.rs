@@ -19,7 +19,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let server = Server::start(kind);
     for size in CROWDS {
         let mut crowd = Crowd::new(&server, size);
-        let (lock, list) = (Words::lock(size), Words::list(size));
+        let (lock, list) = (Words::locks(size, 1), Words::list(size));
         let mut counts = vec![0; size];
         let [rate, cpu] = in_turns(options.rounds(10), |side| {
             // The list's token, which comes back to the list in the end.
