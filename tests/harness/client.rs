@@ -55,14 +55,7 @@ impl Client {
     /// Sends a request of any bytes and does not wait for an answer.
     #[track_caller]
     pub fn send_args<A: AsRef<[u8]>>(&mut self, args: &[A]) {
-        let mut request = format!("*{}\r\n", args.len()).into_bytes();
-        for arg in args {
-            let arg = arg.as_ref();
-            request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-            request.extend_from_slice(arg);
-            request.extend_from_slice(b"\r\n");
-        }
-        self.send_raw(&request);
+        self.send_raw(&request(args));
     }
 
     /// Sends bytes as they are.
@@ -95,6 +88,11 @@ impl Client {
     pub fn recv_within(&mut self, limit: Duration) -> Option<Value> {
         let begun = self.begins_within(limit);
         begun.then(|| self.recv())
+    }
+
+    /// Reads the next answer if it begins within this time, or says how the connection failed.
+    pub fn try_recv_within(&mut self, limit: Duration) -> io::Result<Option<Value>> {
+        if self.try_begins_within(limit)? { self.try_recv().map(Some) } else { Ok(None) }
     }
 
     /// Reads so many bytes of answers, as they came.
@@ -143,16 +141,22 @@ impl Client {
 
     #[track_caller]
     fn begins_within(&mut self, limit: Duration) -> bool {
+        let port = self.port;
+        let begun = self.try_begins_within(limit);
+        begun.unwrap_or_else(|error| panic!("no answer from port {port}: {error}"))
+    }
+
+    fn try_begins_within(&mut self, limit: Duration) -> io::Result<bool> {
         self.set_read_timeout(limit);
         let begun = self.reader.fill_buf().map(|bytes| bytes.len());
         self.set_read_timeout(PATIENCE);
         match begun {
-            Ok(0) => panic!("port {} closed the connection", self.port),
-            Ok(_) => true,
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(true),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                false
+                Ok(false)
             }
-            Err(error) => panic!("no answer from port {}: {error}", self.port),
+            Err(error) => Err(error),
         }
     }
 
@@ -160,4 +164,16 @@ impl Client {
         let set = self.reader.get_mut().set_read_timeout(Some(limit));
         set.expect("a time-out above zero can be set");
     }
+}
+
+/// A request as it is sent.
+pub fn request<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        let arg = arg.as_ref();
+        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        bytes.extend_from_slice(arg);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
 }

@@ -82,6 +82,19 @@ impl Cluster {
         for node in others {
             ok(node, &format!("CLUSTER SETSLOT {slot} NODE {owner}"));
         }
+        // A claim of its old node may still be under way, and would be believed by who has not
+        // heard that the new node's is younger.
+        let epoch = self.epoch(to, &owner);
+        eventually("everybody has heard of the new owner", || {
+            (0..self.nodes.len()).all(|node| self.epoch(node, &owner) == epoch)
+        });
+    }
+
+    /// The epoch of a node's claims to its slots, as far as another node has heard.
+    fn epoch(&self, node: usize, of: &str) -> String {
+        let nodes = self.nodes[node].run("CLUSTER NODES").text();
+        let line = nodes.lines().find(|line| line.starts_with(of)).unwrap_or_default();
+        line.split(' ').nth(6).unwrap_or_default().to_owned()
     }
 
     /// Moves a slot with its keys.

@@ -1,6 +1,10 @@
 //! Many requests on one connection, and many connections.
 
-use crate::client::Client;
+use std::sync::Once;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::client::{Client, request};
 use crate::server::Server;
 use crate::value::Value;
 
@@ -16,8 +20,12 @@ impl Client {
         let mut answers = Vec::new();
         loop {
             let mut bytes = Vec::new();
-            let sent = requests.by_ref().take(BATCH).map(|words| append(&mut bytes, &words));
-            let sent = sent.count();
+            let mut sent = 0;
+            for words in requests.by_ref().take(BATCH) {
+                let args: Vec<&str> = words.split_whitespace().collect();
+                bytes.extend(request(&args));
+                sent += 1;
+            }
             if sent == 0 {
                 return answers;
             }
@@ -31,6 +39,8 @@ impl Server {
     /// New connections that the server has accepted.
     #[track_caller]
     pub fn clients(&self, count: usize) -> Vec<Client> {
+        static LIMIT: Once = Once::new();
+        LIMIT.call_once(lift_limit);
         let mut clients: Vec<Client> = (0..count).map(|_| self.client()).collect();
         for client in &mut clients {
             client.send("PING");
@@ -66,10 +76,9 @@ impl Server {
     }
 }
 
-fn append(bytes: &mut Vec<u8>, words: &str) {
-    let args: Vec<&str> = words.split_whitespace().collect();
-    bytes.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
-    for arg in args {
-        bytes.extend_from_slice(format!("${}\r\n{arg}\r\n", arg.len()).as_bytes());
-    }
+/// Many systems let a process have a thousand open files, and more if it asks.
+fn lift_limit() {
+    let files = Resource::RLIMIT_NOFILE;
+    let (_, most) = getrlimit(files).expect("limits can be read");
+    setrlimit(files, most, most).expect("a limit can be raised to what is allowed");
 }

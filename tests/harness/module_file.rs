@@ -16,16 +16,24 @@ pub fn path() -> &'static Path {
             assert!(path.is_file(), "DLOCK_MODULE: no file {}", path.display());
             path
         }
-        None => built_module(),
+        None => built(&target_folder().join("release"), "libdlock"),
     })
 }
 
-fn built_module() -> PathBuf {
-    let release = target_folder().join("release");
-    let module = release.join("libdlock.so");
-    assert!(module.is_file(), "{} is missing: run `make build`", module.display());
+/// The module that calls the other one: `libcaller.so` beside it.
+pub fn caller() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let release = path().parent().expect("a file is in a folder");
+        built(release, "libcaller")
+    })
+}
+
+fn built(release: &Path, name: &str) -> PathBuf {
+    let module = release.join(name).with_extension("so");
+    assert!(module.is_file(), "{} is missing: run `make test`", module.display());
     let built = modified(&module);
-    for source in sources(&release.join("libdlock.d")) {
+    for source in sources(&release.join(name).with_extension("d")) {
         assert!(
             modified(&source) <= built,
             "{} is older than {}: run `make build`",

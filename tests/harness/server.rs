@@ -132,6 +132,12 @@ impl Server {
         self.port
     }
 
+    /// Its process.
+    #[track_caller]
+    pub fn process_id(&self) -> u32 {
+        self.running().id()
+    }
+
     /// Its working folder, which outlives a restart.
     pub fn folder(&self) -> &Path {
         self.folder.path()

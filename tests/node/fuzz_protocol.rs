@@ -1,0 +1,269 @@
+//! Thousands of random requests from several connections, some of them nonsense, some cut off. The
+//! server lives, and in the end nothing is held and nobody waits.
+//!
+//! Every run is another one. A failure prints its seed; DLOCK_SEED=… runs the same requests again.
+
+use std::env;
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use harness::client::request;
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt, SeedableRng};
+
+const REQUESTS: usize = 6000;
+const CLIENTS: usize = 8;
+const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+/// No lease and no wait lasts longer, so that the end comes by itself.
+const LONGEST: u64 = 1500;
+
+#[apply(on_every_server)]
+fn random_requests_leave_a_server_that_lives_and_nothing_held(kind: Kind) {
+    let seed = match env::var("DLOCK_SEED") {
+        Ok(seed) => seed.parse().expect("DLOCK_SEED is a number"),
+        Err(_) => rand::rng().next_u64(),
+    };
+    eprintln!("to run these requests again: DLOCK_SEED={seed}");
+    let server = Server::build(kind).config(&format!("dlock.max-ttl {LONGEST}")).start();
+    let judge = server.run("CLIENT ID").int();
+    let mut fuzz = Fuzz { random: StdRng::seed_from_u64(seed), judge, kept: Vec::new() };
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+    let mut fences = 0;
+    for number in 0..REQUESTS {
+        let at = fuzz.below(CLIENTS);
+        match fuzz.below(100) {
+            0..2 => {
+                let old = std::mem::replace(&mut clients[at], server.client());
+                old.close();
+            }
+            2 => {
+                // Whether it arrives or not: the server may have closed the connection.
+                let _ = clients[at].try_send_raw(&fuzz.garbage());
+                clients[at] = server.client();
+            }
+            _ => {
+                let _ = clients[at].try_send_raw(&request(&fuzz.request()));
+            }
+        }
+        // Nobody reads all the time: answers pile up, and requests behind one that waits.
+        if fuzz.below(16) == 0 {
+            fuzz.read(&server, &mut clients[at]);
+        }
+        if number % 500 == 0 {
+            assert_eq!(server.run("PING"), Value::Simple("PONG".into()), "DLOCK_SEED={seed}");
+            let fence = server.node("fence").int();
+            assert!(fence >= fences, "the counter went back: DLOCK_SEED={seed}");
+            fences = fence;
+        }
+    }
+
+    clients.into_iter().for_each(Client::close);
+    eventually(&format!("all leases and waits are over: DLOCK_SEED={seed}"), || {
+        let now = server.traces();
+        (now.leases, now.waiters) == (0, 0) && locks(&server).is_empty()
+    });
+    assert_eq!(server.info_number("clients", "blocked_clients"), 0, "DLOCK_SEED={seed}");
+    server.run("FLUSHALL");
+    assert!(server.run("DLOCK.ACQUIRE a alice 1000").int() > fences, "DLOCK_SEED={seed}");
+}
+
+/// Every lock there is.
+fn locks(server: &Server) -> Vec<Value> {
+    let mut locks = Vec::new();
+    let mut cursor = "0".to_owned();
+    loop {
+        let page = server.run(&format!("SCAN {cursor} COUNT 1000 TYPE dlock-key"));
+        let [next, keys] = page.items() else { panic!("{page:?}") };
+        locks.extend_from_slice(keys.items());
+        cursor = next.text();
+        if cursor == "0" {
+            return locks;
+        }
+    }
+}
+
+struct Fuzz {
+    random: StdRng,
+    /// The connection that judges.
+    judge: i64,
+    /// Payloads of DUMP, to be damaged and restored.
+    kept: Vec<Vec<u8>>,
+}
+
+impl Fuzz {
+    fn below(&mut self, end: usize) -> usize {
+        self.random.random_range(0..end)
+    }
+
+    fn pick<'a>(&mut self, words: &[&'a str]) -> &'a str {
+        words.choose(&mut self.random).copied().unwrap_or_default()
+    }
+
+    /// A request as words, mostly one that makes sense.
+    fn request(&mut self) -> Vec<Vec<u8>> {
+        let mut args = match self.below(20) {
+            0..15 => self.lock_command(),
+            15..19 => self.other_command(),
+            _ => return self.nonsense(),
+        };
+        // A command in three is damaged; but nobody must kill the connection that judges.
+        if self.below(3) == 0 && args[0] != b"CLIENT" {
+            for _ in 0..=self.below(3) {
+                self.damage(&mut args);
+            }
+        }
+        args
+    }
+
+    fn lock_command(&mut self) -> Vec<Vec<u8>> {
+        let (key, token) = (self.pick(&KEYS), self.pick(&["t1", "t2", "t3", "t4"]));
+        let ttl = self.ttl();
+        let mut words = match self.below(12) {
+            0..6 => format!("DLOCK.ACQUIRE {key} {token} {ttl}"),
+            6..8 => return words(&format!("DLOCK.RELEASE {key} {token}")),
+            8 => format!("DLOCK.EXTEND {key} {token} {ttl}"),
+            9 => return words(&format!("DLOCK.CHECK {key} {token}")),
+            10 => return words(&format!("DLOCK.INSPECT {key}")),
+            _ => {
+                let rare = ["DLOCK.BREAK a", "DLOCK.BREAK b t1", "DLOCK.NODE", "DLOCK.HELP"];
+                return words(self.pick(&rare));
+            }
+        };
+        let options = [
+            "SHARED",
+            "LIMIT 2",
+            "LIMIT 3",
+            "WAIT 1",
+            "WAIT 0",
+            "WAIT 700",
+            "EPHEMERAL",
+            "FENCE 1",
+            "META here",
+            "FENCE 9007199254740991",
+            "LIMIT 0",
+            "WAIT -1",
+        ];
+        for _ in 0..self.below(4) {
+            words.push(' ');
+            words.push_str(self.pick(&options));
+        }
+        self::words(&words)
+    }
+
+    fn ttl(&mut self) -> String {
+        let odd = ["0", "-1", "1501", "18446744073709551616", "1e3", "+5", " 7", "0x10"];
+        match self.below(20) {
+            0 => self.pick(&odd).to_owned(),
+            _ => (1 + self.below(LONGEST as usize)).to_string(),
+        }
+    }
+
+    /// What happens to keys, and to requests, besides.
+    fn other_command(&mut self) -> Vec<Vec<u8>> {
+        let (key, other) = (self.pick(&KEYS), self.pick(&KEYS));
+        let id = self.judge + 1 + self.below(60) as i64;
+        if self.below(8) == 0
+            && let Some(payload) = self.kept.choose(&mut self.random).cloned()
+        {
+            let mut args = words(&format!("RESTORE {key} 0"));
+            args.extend([payload, b"REPLACE".to_vec()]);
+            return args;
+        }
+        words(&match self.below(24) {
+            0 => format!("DEL {key}"),
+            1 => format!("UNLINK {key}"),
+            2 => format!("SET {key} t1 PX 300"),
+            3 => format!("RENAME {key} {other}"),
+            4 => format!("RENAMENX {key} {other}"),
+            5 => format!("COPY {key} {other} REPLACE"),
+            6 => format!("PEXPIRE {key} 20"),
+            7 => format!("PERSIST {key}"),
+            8 => format!("MOVE {key} 1"),
+            9 => "SWAPDB 0 1".to_owned(),
+            10 => "FLUSHALL ASYNC".to_owned(),
+            11 => "FLUSHDB SYNC".to_owned(),
+            12 => "MULTI".to_owned(),
+            13 | 14 => "EXEC".to_owned(),
+            15 => format!("WATCH {key}"),
+            16 => format!("CLIENT UNBLOCK {id} ERROR"),
+            17 => format!("CLIENT UNBLOCK {id}"),
+            18 => format!("CLIENT KILL ID {id}"),
+            19 => format!("LPUSH {key} x"),
+            20 => format!("MEMORY USAGE {key}"),
+            21 => format!("DEBUG OBJECT {key}"),
+            22 => "HELLO 3".to_owned(),
+            _ => format!("DUMP {key}"),
+        })
+    }
+
+    fn nonsense(&mut self) -> Vec<Vec<u8>> {
+        let count = if self.below(50) == 0 { 20_000 } else { 1 + self.below(20) };
+        let mut args: Vec<Vec<u8>> = (0..count).map(|_| self.bytes()).collect();
+        args[0] = self.pick(&["DLOCK.ACQUIRE", "DLOCK.APPLY", "dlock.extend", "DLOCK."]).into();
+        args
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        let longest = if self.below(500) == 0 { 100_000 } else { 12 };
+        let mut bytes = vec![0; self.below(longest)];
+        self.random.fill(&mut bytes[..]);
+        bytes
+    }
+
+    fn damage(&mut self, args: &mut Vec<Vec<u8>>) {
+        let at = self.below(args.len());
+        match self.below(6) {
+            0 if args.len() > 1 => drop(args.remove(at)),
+            1 => args.insert(at, args[at].clone()),
+            2 if at > 0 => args[at] = self.bytes(),
+            3 => args.push(self.bytes()),
+            4 if at > 0 => args[at] = Vec::new(),
+            _ => {
+                let bit = self.below(8);
+                let place = self.below(args[at].len().max(1));
+                if let Some(byte) = args[at].get_mut(place) {
+                    *byte ^= 1 << bit;
+                }
+            }
+        }
+    }
+
+    /// Bytes that are no request, or half of one.
+    fn garbage(&mut self) -> Vec<u8> {
+        let mut bytes =
+            b"*5\r\n$13\r\nDLOCK.ACQUIRE\r\n$1\r\na\r\n$2\r\nt1\r\n$4\r\n1000\r\n$6\r\nSH".to_vec();
+        bytes.truncate(self.below(bytes.len()));
+        bytes.extend(self.bytes());
+        bytes
+    }
+
+    /// Reads what has come. A connection that the server has closed is replaced by a new one.
+    fn read(&mut self, server: &Server, client: &mut Client) {
+        while let Some(answer) = self.next_answer(server, client) {
+            if let Value::Bulk(payload) = answer
+                && payload.len() > 20
+                && self.kept.len() < 50
+            {
+                self.kept.push(payload);
+            }
+        }
+    }
+
+    fn next_answer(&mut self, server: &Server, client: &mut Client) -> Option<Value> {
+        match client.try_recv_within(Duration::from_millis(1)) {
+            Ok(answer) => answer,
+            Err(error) => {
+                let closed = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset];
+                assert!(closed.contains(&error.kind()), "{error}");
+                *client = server.client();
+                None
+            }
+        }
+    }
+}
+
+fn words(text: &str) -> Vec<Vec<u8>> {
+    text.split(' ').map(Into::into).collect()
+}

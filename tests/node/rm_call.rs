@@ -1,0 +1,178 @@
+//! Other modules call DLOCK's commands, also from inside a keyspace event of a lock.
+
+use harness::{Client, Kind, Server, Value, apply, eventually, module_file, on_every_server};
+
+#[apply(on_every_server)]
+fn a_module_acquires_checks_extends_and_releases(kind: Kind) {
+    let server = start(kind);
+    let mut client = server.client();
+    let fence = client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000").int();
+    assert!(fence > 0);
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.CHECK job alice").int(), fence);
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.EXTEND job alice 90000").int(), 1);
+    assert!(server.holder("job")["ttl-ms"].int() > 60_000);
+    assert!(client.run("CALLER.CALL !E DLOCK.INSPECT job").at("mode").text() == "exclusive");
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.RELEASE job bob").int(), 0);
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.RELEASE job alice").int(), 1);
+    assert!(client.run("CALLER.CALL !E DLOCK.CHECK job alice").is_null());
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.BREAK job").int(), 0);
+    assert_eq!(server.run("DBSIZE").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_module_that_would_wait_is_answered_at_once(kind: Kind) {
+    let server = start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let before = server.traces();
+    let mut client = server.client();
+    for more in ["", " SHARED", " LIMIT 2"] {
+        let ask = format!("DLOCK.ACQUIRE job bob 60000{more} WAIT");
+        assert!(client.run(&format!("CALLER.CALL !E {ask} 0")).is_null(), "{ask}");
+        assert!(client.run(&format!("CALLER.CALL E {ask} 60000")).is_null(), "{ask}");
+    }
+    assert_eq!(server.traces(), before);
+    client.assert_in_step();
+
+    // Its own script, which may not wait either.
+    let script = "return redis.call('DLOCK.ACQUIRE','job','bob','60000','WAIT','0')";
+    let args = ["CALLER.CALL", "!E", "EVAL", script, "0"];
+    assert!(client.run_args(&args).is_null());
+    assert_eq!(server.traces(), before);
+}
+
+/// Redis 7.2 lets a module call what blocks, and gets the reply later. Either answer is right; what
+/// is left behind is not.
+#[apply(on_every_server)]
+fn a_module_that_allows_a_call_to_block_leaves_nothing_behind(kind: Kind) {
+    let server = start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut client = server.client();
+    let answer = client.run("CALLER.CALL !EK DLOCK.ACQUIRE job bob 200 WAIT 200");
+    match &answer {
+        Value::Null => {}
+        Value::Simple(text) => assert_eq!(text, "WAITS"),
+        // Redis 7.0 does not have the flag.
+        Value::Error(words) => assert!(words.contains("no reply"), "{words}"),
+        other => panic!("{other:?}"),
+    }
+    client.assert_in_step();
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+    eventually("nothing is held, and nobody waits", || {
+        let now = server.traces();
+        (now.leases, now.waiters, now.keys) == (0, 0, 0)
+    });
+}
+
+#[apply(on_every_server)]
+fn a_module_takes_no_ephemeral_lock(kind: Kind) {
+    let server = start(kind);
+    let before = server.traces();
+    let mut client = server.client();
+    let refused = client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
+    assert_eq!(refused.code(), "ERR");
+    assert_eq!(server.traces(), before);
+}
+
+#[apply(on_every_server)]
+fn what_a_module_gives_back_goes_to_who_waits(kind: Kind) {
+    let server = start(kind);
+    let mut client = server.client();
+    client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    let mut carol = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0");
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.RELEASE job alice").int(), 1);
+    assert!(bob.recv().int() > 0);
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.BREAK job").int(), 1);
+    assert!(carol.recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn what_a_module_does_reaches_replicas_and_the_log(kind: Kind) {
+    let caller = format!("loadmodule {}", module_file::caller().display());
+    let mut server = Server::build(kind).config(&caller).append_only().start();
+    let replica = Server::build(kind).config(&caller).replica_of(&server).start();
+    eventually("the replica is in step", || {
+        replica.info("replication").get("master_link_status").is_some_and(|is| is == "up")
+    });
+    let mut client = server.client();
+    let fence = client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000").int();
+    client.run("CALLER.CALL !E DLOCK.EXTEND job alice 3600000");
+    client.run("CALLER.CALL !E DLOCK.ACQUIRE other alice 60000");
+    client.run("CALLER.CALL !E DLOCK.RELEASE other alice");
+    let there = |server: &Server| {
+        server.run("DBSIZE").int() == 1
+            && server.run("DLOCK.CHECK job alice") == Value::Int(fence)
+            && server.holder("job")["ttl-ms"].int() > 60_000
+    };
+    eventually("the replica has it", || there(&replica));
+    server.kill();
+    server.start_again();
+    assert!(there(&server));
+}
+
+#[apply(on_every_server)]
+fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kind) {
+    let server = start(kind);
+    let mut client = server.client();
+    let calls = [
+        "DLOCK.ACQUIRE job listener 60000",
+        "DLOCK.ACQUIRE elsewhere listener 50",
+        "DLOCK.ACQUIRE elsewhere2 listener 50 WAIT 0",
+        "DLOCK.RELEASE job alice",
+        "DLOCK.RELEASE job listener",
+        "DLOCK.EXTEND job alice 60000",
+        "DLOCK.CHECK job alice",
+        "DLOCK.INSPECT job",
+        "DLOCK.BREAK job",
+        "DLOCK.NODE",
+        "DLOCK.HELP",
+        "INFO dlock",
+        "MEMORY USAGE job",
+        "DUMP job",
+        "DEL job",
+        "SET job text",
+        "RENAME job other-job",
+        "FLUSHALL",
+    ];
+    for call in calls {
+        for event in ["acquire", "release", "expire", "break"] {
+            server.run("FLUSHALL");
+            let mut listening = server.client();
+            listening.run(&format!("CALLER.ON dlock.{event} {call}"));
+            cause_every_event(&server, &mut client);
+            let heard = listening.run("CALLER.HEARD").text();
+            let silent = |line: &str| line.is_empty() || line == "no reply";
+            assert!(!heard.split('\n').any(silent), "{call} from {event}: {heard:?}");
+            listening.run("CALLER.OFF");
+        }
+    }
+    server.run("FLUSHALL");
+    eventually("nothing is held, and nobody waits", || {
+        let now = server.traces();
+        (now.leases, now.waiters) == (0, 0)
+    });
+    let fence = client.run("DLOCK.ACQUIRE job alice 60000");
+    assert!(fence.int() > 0);
+}
+
+/// Locks are granted, released, broken and handed over, and a lease ends.
+fn cause_every_event(server: &Server, client: &mut Client) {
+    client.run("DLOCK.ACQUIRE ends alice 1");
+    for end in ["DLOCK.RELEASE job alice", "DLOCK.BREAK job"] {
+        client.run("DLOCK.ACQUIRE job alice 60000");
+        let mut waiter = server.client();
+        waiter.send("DLOCK.ACQUIRE job waiter 60000 WAIT 100");
+        client.run(end);
+        waiter.recv();
+        client.run("DLOCK.RELEASE job waiter");
+        client.run("DEL job");
+        waiter.assert_in_step();
+    }
+    eventually("the lease ends", || server.run("EXISTS ends").int() == 0);
+    client.assert_in_step();
+}
+
+fn start(kind: Kind) -> Server {
+    let caller = module_file::caller().display();
+    Server::build(kind).config(&format!("loadmodule {caller}")).start()
+}
