@@ -4,7 +4,7 @@
 //! answers waiters, brings the index up to date, and leaves the rest to the next turn, which
 //! comes before the server sleeps.
 
-use dlock_core::{ClientId, Fence, Key, WaiterId};
+use dlock_core::{ClientId, Fence, Key, Millis, WaiterId};
 
 use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, now};
@@ -12,27 +12,27 @@ use crate::ffi::waiter::Handle;
 use crate::state::{self, Note, State};
 
 /// The module has been loaded.
-pub fn started(ctx: Ctx<'_>) {
+pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) {
     let flags = ctx.flags();
     state::with(|state| {
         state.store.alarm.install(ctx);
         state.store.cluster = flags.is_cluster();
+        state.store.hears_of_keys = hears_of_keys;
+        state.node.look_at_foreign_every = (!hears_of_keys).then_some(Millis(50));
         if flags.is_replica() {
             state.node.follow(&mut state.store.waiters);
         }
     });
 }
 
-/// A lock has been read, from a file or from a payload. In a file it is at its key; a payload may
-/// yet be refused, so it is minded once `key_event` says that it has arrived.
+/// A lock has been read, from a file or from a payload. If the payload is refused after all, the
+/// index will find nothing at the key when the lease is over.
 pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>) {
     state::with(|state| {
         if let Some(fence) = fence {
             state.node.heard_of(fence);
         }
-        if state.node.is_following() {
-            state.store.index.refresh(block);
-        }
+        state.store.index.refresh(block);
         if fence.is_none() {
             state.store.arrivals.push_back(key.to_owned());
         }
@@ -41,9 +41,16 @@ pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>) {
 
 /// A value was taken from its key by a command that is not ours.
 pub fn unlinked(key: Key<'_>, block: Block) {
-    let done = state::with(|state| state.unlinked(key, block));
+    let done = state::with(|state| {
+        state.unlinked(key, block);
+        if !state.store.hears_of_keys && !state.node.is_following() {
+            block.keep();
+            state.store.taken.push(block);
+            state.set_alarm_if_pending();
+        }
+    });
     if done.is_none() {
-        block.enter_note();
+        block.keep();
         state::note(Note::Unlinked(key.to_owned(), block));
     }
 }
@@ -174,7 +181,7 @@ impl State {
             match note {
                 Note::Unlinked(key, block) => {
                     self.unlinked(key.as_key(), block);
-                    block.leave_note();
+                    block.unkeep();
                 }
                 Note::Changed(key) => self.node.maybe_free(key.as_key()),
             }
@@ -189,7 +196,7 @@ impl State {
     }
 
     fn set_alarm_if_pending(&mut self) {
-        if self.node.has_pending() || !self.store.arrivals.is_empty() {
+        if self.node.has_pending() || self.store.has_strays() {
             let now = now();
             self.store.alarm.set(now, now);
         }

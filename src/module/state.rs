@@ -11,6 +11,7 @@ use crate::ffi::alarm::Alarm;
 use crate::ffi::block::Block;
 use crate::ffi::context::{now, unix_micros};
 use crate::ffi::index::Index;
+use crate::ffi::scan::Scan;
 use crate::ffi::waiter::{Blocked, Handle};
 use crate::stats::Stats;
 
@@ -30,6 +31,12 @@ pub struct Store {
     pub waiters: Waiters,
     /// Keys at which a lock has arrived by RESTORE, RENAME, MOVE or SWAPDB.
     pub arrivals: VecDeque<KeyBuf>,
+    /// Locks that the server took away without telling where to, each with a share in its block.
+    pub taken: Vec<Block>,
+    /// The search for those that are still somewhere.
+    pub search: Option<Scan>,
+    /// Whether the server tells what happens to keys.
+    pub hears_of_keys: bool,
     /// This life of this node.
     pub node_id: String,
     /// Whether slots can move away from this server.
@@ -107,6 +114,9 @@ lazy_static! {
             stats: Stats::default(),
             waiters: Waiters::default(),
             arrivals: VecDeque::new(),
+            taken: Vec::new(),
+            search: None,
+            hears_of_keys: true,
             node_id: format!("{:032x}", rand::random::<u128>()),
             cluster: false,
             wall: Wall::default(),
@@ -133,6 +143,13 @@ pub fn notes() -> Vec<Note> {
     NOTES.with(std::mem::take).unwrap_or_default()
 }
 
+impl Store {
+    /// Whether locks may lie about that are nobody's, or that nobody minds yet.
+    pub fn has_strays(&self) -> bool {
+        !self.arrivals.is_empty() || !self.taken.is_empty() || self.search.is_some()
+    }
+}
+
 impl State {
     /// What time it is.
     pub fn time(&mut self) -> Time {
@@ -149,7 +166,7 @@ impl State {
 
     /// When there is something to do.
     pub fn next(&self, now: Instant) -> Option<Instant> {
-        if self.node.has_pending() || !self.store.arrivals.is_empty() {
+        if self.node.has_pending() || self.store.has_strays() {
             return Some(now);
         }
         let leases = if self.node.is_following() { None } else { self.store.index.first() };

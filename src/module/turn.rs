@@ -5,14 +5,32 @@ use dlock_core::Instant;
 
 use crate::ffi::context::{Ctx, Name, now};
 use crate::ffi::key::Open;
+use crate::ffi::scan::Scan;
 use crate::host::Here;
-use crate::state::{self, State};
+use crate::state::{self, State, Store};
 
 /// How much is done in one turn of the server's event loop. A burst of endings takes several, so
 /// that other clients are served in between.
 const BUDGET: usize = 100;
 /// While writes are paused, work at hand is looked at again so soon.
 const PAUSED: u64 = 10_000;
+
+/// Looks for locks that the server has put elsewhere without saying where.
+fn search(ctx: Ctx<'_>, store: &mut Store) {
+    for block in std::mem::take(&mut store.taken) {
+        // Deleted, most likely; but what is still somewhere was renamed or moved.
+        if block.is_in_keyspace() {
+            store.search = Some(Scan::new());
+        }
+        block.unkeep();
+    }
+    for _ in 0..BUDGET {
+        let Some(scan) = &mut store.search else { break };
+        if !scan.step(ctx, &mut store.arrivals) {
+            store.search = None;
+        }
+    }
+}
 
 /// The alarm has gone off.
 pub fn take(ctx: Ctx<'_>) {
@@ -21,6 +39,7 @@ pub fn take(ctx: Ctx<'_>) {
         state.store.alarm.gone_off();
         let may_write = !state.node.is_following() && !ctx.avoids_traffic();
         let State { node, store } = state;
+        search(ctx, store);
         let arrivals: Vec<_> = {
             let count = store.arrivals.len().min(BUDGET);
             store.arrivals.drain(..count).collect()

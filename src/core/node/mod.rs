@@ -28,7 +28,7 @@ use watched::Watched;
 use crate::command::Settings;
 use crate::fence::Counter;
 use crate::queue::Queue;
-use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, WaiterId};
+use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis, WaiterId};
 
 use crate::host::Ending;
 
@@ -37,6 +37,9 @@ use crate::host::Ending;
 pub struct Node {
     /// What CONFIG SET can change.
     pub settings: Settings,
+    /// How often a foreign lock with waiters is looked at, on a server that does not tell when a
+    /// key changes.
+    pub look_at_foreign_every: Option<Millis>,
     counter: Counter,
     /// A replica, or a server that loads its data: somebody else decides, and this node ends
     /// nothing, grants nothing and hands nothing over.

@@ -53,7 +53,7 @@ impl Node {
                 let ours = ask.fence.is_none() && host.foreign_is(key, ask.token);
                 if ours {
                     host.expire_foreign(key, ask.ttl);
-                    self.watch_foreign(key, ask.ttl, time);
+                    self.watch_foreign(key, Some(ask.ttl), time);
                 }
                 return Ok(ours);
             }

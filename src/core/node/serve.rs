@@ -16,9 +16,7 @@ impl Node {
             let mode = first.mode;
             let found = host.find(key);
             if let Found::Foreign { left, .. } = found {
-                if let Some(left) = left {
-                    self.watch_foreign(key, left, time);
-                }
+                self.watch_foreign(key, left, time);
                 return;
             }
             if matches!(found, Found::WrongType) {
@@ -99,9 +97,10 @@ impl Node {
 
     /// A foreign lock with waiters: its string has to be looked at again when it expires, for
     /// the server itself may take its time to notice.
-    pub(super) fn watch_foreign(&mut self, key: Key<'_>, left: Millis, time: Time) {
+    pub(super) fn watch_foreign(&mut self, key: Key<'_>, left: Option<Millis>, time: Time) {
+        let Some(next) = left.into_iter().chain(self.look_at_foreign_every).min() else { return };
         if self.queue(key).is_some() {
-            self.foreign.add(Deadline::after(time.now, left), key.to_owned());
+            self.foreign.add(Deadline::after(time.now, next), key.to_owned());
         }
     }
 

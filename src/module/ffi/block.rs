@@ -2,9 +2,8 @@
 //!
 //! The server's keyspace keeps one pointer for a key. It points to a block: an exclusive lock in
 //! one piece with nothing wasted (see `dlock_core::packed`), or a crowd. A block has up to three
-//! owners: the keyspace, the deadline index, and for a moment a note that the server took it away
-//! while the state was in use. Each lets go by itself, the last one frees. So
-//! the index can never point to freed memory, whatever way a server finds to free a value, and
+//! owners: the keyspace, the deadline index, and for a moment a list of what the server took away.
+//! Each lets go by itself, the last one frees. So the index can never point to freed memory, whatever way a server finds to free a value, and
 //! `free` may run in a background thread: it touches the flags, which are atomic, and then
 //! nothing or a block that nobody else knows.
 
@@ -72,7 +71,7 @@ const HEAD: usize = size_of::<Head>();
 const IN_KEYSPACE: u8 = 0x10;
 const IN_INDEX: u8 = 0x20;
 const DEAD: u8 = 0x40;
-const IN_NOTE: u8 = 0x80;
+const KEPT: u8 = 0x80;
 
 impl Block {
     /// A block for the keyspace, with an exclusive lock.
@@ -170,6 +169,11 @@ impl Block {
         self.head().flags.fetch_or(DEAD, Ordering::Relaxed);
     }
 
+    /// Whether its lease was ended so.
+    pub fn is_dead(self) -> bool {
+        self.head().flags.load(Ordering::Relaxed) & DEAD != 0
+    }
+
     /// Whether the keyspace still has it.
     pub fn is_in_keyspace(self) -> bool {
         self.head().flags.load(Ordering::Acquire) & IN_KEYSPACE != 0
@@ -190,14 +194,14 @@ impl Block {
         self.let_go(IN_INDEX);
     }
 
-    /// A note takes a share.
-    pub fn enter_note(self) {
-        self.head().flags.fetch_or(IN_NOTE, Ordering::Relaxed);
+    /// The module keeps it for a moment. At most one place does.
+    pub fn keep(self) {
+        self.head().flags.fetch_or(KEPT, Ordering::Relaxed);
     }
 
-    /// The note lets go.
-    pub fn leave_note(self) {
-        self.let_go(IN_NOTE);
+    /// That place lets go.
+    pub fn unkeep(self) {
+        self.let_go(KEPT);
     }
 
     /// The keyspace lets go. May be called on any thread.
@@ -293,7 +297,7 @@ impl Block {
 
     fn let_go(self, owner: u8) {
         let before = self.head().flags.fetch_and(!owner, Ordering::AcqRel);
-        if before & (IN_KEYSPACE | IN_INDEX | IN_NOTE) != owner {
+        if before & (IN_KEYSPACE | IN_INDEX | KEPT) != owner {
             return;
         }
         // SAFETY: that was the last owner, and the tag says how the block was made.

@@ -106,10 +106,11 @@ impl<'c> Ctx<'c> {
         u32::try_from(db).unwrap_or(0)
     }
 
-    /// Selects another database, in a context of our own.
-    pub fn select(self, db: u32) {
+    /// Selects another database, in a context of our own. False: there is no such database.
+    pub fn select(self, db: u32) -> bool {
+        let Ok(db) = c_int::try_from(db) else { return false };
         // SAFETY: see above; a number that is no database changes nothing.
-        unsafe { api!(RedisModule_SelectDb(self.raw, c_int::try_from(db).unwrap_or(0))) };
+        unsafe { api!(RedisModule_SelectDb(self.raw, db)) == OK }
     }
 
     /// What kind of call this is. Not cheap: asks the server for more than is needed.
@@ -137,6 +138,18 @@ impl<'c> Ctx<'c> {
             let is_error = api!(RedisModule_CallReplyType(reply)) == ERROR_REPLY;
             api!(RedisModule_FreeCallReply(reply));
             !is_error
+        }
+    }
+
+    /// A version that the server says of itself; `None` if it has none of that name.
+    pub fn server_version(self, field: &CStr) -> Option<Vec<u8>> {
+        // SAFETY: see `context`; the text is copied before the data is freed.
+        unsafe {
+            let info = api!(RedisModule_GetServerInfo(self.raw, c"server".as_ptr()));
+            let text = api!(RedisModule_ServerInfoGetFieldC(info, field.as_ptr()));
+            let version = (!text.is_null()).then(|| CStr::from_ptr(text).to_bytes().to_vec());
+            api!(RedisModule_FreeServerInfo(self.raw, info));
+            version
         }
     }
 

@@ -1,13 +1,11 @@
 //! What the server tells: roles, loading, flushes, connections, and what happens to keys.
 
-use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use redis_module::raw;
 
 use dlock_core::{ClientId, Key};
 
-use super::MainThread;
 use super::context::{Ctx, OK, api, bytes_of};
 use crate::outside;
 
@@ -36,6 +34,18 @@ pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
             return Err("cannot subscribe to a server event");
         }
     }
+    Ok(())
+}
+
+/// Subscribes to what happens to keys, unless listening does harm. Whether it does not.
+///
+/// Valkey 8.1 tells events on the connection whose command it carries out, in the database of the
+/// key, and leaves the connection there. After a MOVE or a COPY into another database the client
+/// would go on in that one, and replicas would carry the MOVE out there.
+pub(super) fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
+    if ctx.server_version(c"valkey_version").is_some_and(|version| version.starts_with(b"8.1.")) {
+        return Ok(false);
+    }
     let classes = raw::REDISMODULE_NOTIFY_GENERIC
         | raw::REDISMODULE_NOTIFY_EXPIRED
         | raw::REDISMODULE_NOTIFY_EVICTED;
@@ -43,7 +53,7 @@ pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
     let subscribed = unsafe {
         api!(RedisModule_SubscribeToKeyspaceEvents(ctx.raw(), classes as c_int, Some(on_key)))
     };
-    if subscribed == OK { Ok(()) } else { Err("cannot subscribe to keyspace events") }
+    if subscribed == OK { Ok(true) } else { Err("cannot subscribe to keyspace events") }
 }
 
 unsafe extern "C" fn on_role(
@@ -145,21 +155,7 @@ unsafe extern "C" fn on_key(
     unsafe {
         let ctx = Ctx::new(ctx);
         let key = Key { db: ctx.db(), name: bytes_of(key) };
-        let event = CStr::from_ptr(event).to_bytes();
-        outside::key_event(event, key);
-        stay(ctx, event, key.db);
+        outside::key_event(CStr::from_ptr(event).to_bytes(), key);
     }
     OK
-}
-
-/// Valkey 8.1 tells events on the connection whose command it carries out, in the database of the
-/// event, and leaves the connection there: after a MOVE it would go on in the other database, and
-/// replicas would carry the MOVE out there. So it is put back. Elsewhere this changes nothing.
-fn stay(ctx: Ctx<'_>, event: &[u8], db: u32) {
-    static SOURCE: MainThread<Cell<u32>> = MainThread::new(Cell::new(0));
-    match event {
-        b"move_from" => SOURCE.with(|source| source.set(db)),
-        b"move_to" => SOURCE.with(|source| ctx.select(source.get())),
-        _ => None,
-    };
 }

@@ -64,9 +64,10 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), &'static str> {
     command::register(ctx)?;
     config::register(ctx)?;
     events::subscribe(ctx)?;
+    let hears_of_keys = events::listen_to_keys(ctx)?;
     // SAFETY: see `context`; the callback lives as long as the server.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.raw(), Some(on_info))) };
-    outside::started(ctx);
+    outside::started(ctx, hears_of_keys);
     Ok(())
 }
 
@@ -116,9 +117,14 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_FreeCallReply,
         RedisModule_GetServerInfo,
         RedisModule_ServerInfoGetFieldSigned,
+        RedisModule_ServerInfoGetFieldC,
         RedisModule_FreeServerInfo,
         RedisModule_Log,
         RedisModule_LogIOError,
+        RedisModule_ScanCursorCreate,
+        RedisModule_ScanCursorRestart,
+        RedisModule_ScanCursorDestroy,
+        RedisModule_Scan,
         RedisModule_OpenKey,
         RedisModule_CloseKey,
         RedisModule_KeyType,

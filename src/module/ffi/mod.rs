@@ -11,6 +11,7 @@
 //! - [`events`]: what the server tells: roles, loading, flushes, connections.
 //! - [`command`]: commands, and their documentation.
 //! - [`config`] holds the configuration.
+//! - [`scan`]: a search of the whole keyspace.
 //! - [`load`]: where it begins.
 //!
 //! The server calls a module on one thread, under its own lock, with one exception: `free` of the
@@ -26,6 +27,7 @@ pub mod events;
 pub mod index;
 pub mod key;
 pub mod load;
+pub mod scan;
 pub mod waiter;
 
 use std::cell::RefCell;

@@ -1,0 +1,75 @@
+//! A search of the whole keyspace for dead locks, a little at a time.
+//!
+//! For the server that does not tell where a RENAME or a MOVE has put a value.
+
+use std::ffi::c_void;
+
+use redis_module::raw;
+
+use dlock_core::KeyBuf;
+
+use super::block::Block;
+use super::context::{Ctx, OK, api, bytes_of};
+use super::data_type;
+
+/// A search under way.
+pub struct Scan {
+    cursor: *mut raw::RedisModuleScanCursor,
+    db: u32,
+}
+
+impl Scan {
+    pub fn new() -> Scan {
+        // SAFETY: takes nothing; destroyed when this is dropped.
+        Scan { cursor: unsafe { api!(RedisModule_ScanCursorCreate()) }, db: 0 }
+    }
+
+    /// Looks at a few keys more, and adds those of dead locks. False: that was the last.
+    pub fn step(&mut self, ctx: Ctx<'_>, found: &mut impl Extend<KeyBuf>) -> bool {
+        if !ctx.select(self.db) {
+            return false;
+        }
+        let mut names: Vec<Box<[u8]>> = Vec::new();
+        let out = (&raw mut names).cast::<c_void>();
+        // SAFETY: the cursor is this scan's; `on_key` gets `names` back, and nobody else has it.
+        let more = unsafe { api!(RedisModule_Scan(ctx.raw(), self.cursor, Some(on_key), out)) };
+        found.extend(names.into_iter().map(|name| KeyBuf { db: self.db, name }));
+        if more == OK {
+            // Zero says that this database is done.
+            self.db += 1;
+            // SAFETY: as above.
+            unsafe { api!(RedisModule_ScanCursorRestart(self.cursor)) };
+        }
+        true
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, and not used any more.
+        unsafe { api!(RedisModule_ScanCursorDestroy(self.cursor)) };
+    }
+}
+
+unsafe extern "C" fn on_key(
+    _ctx: *mut raw::RedisModuleCtx,
+    name: *mut raw::RedisModuleString,
+    key: *mut raw::RedisModuleKey,
+    out: *mut c_void,
+) {
+    // SAFETY: the server gives an open key, or none, and its name, for this callback; `out` is
+    // `step`'s.
+    unsafe {
+        if key.is_null()
+            || !std::ptr::eq(api!(RedisModule_ModuleTypeGetType(key)), data_type::get())
+        {
+            return;
+        }
+        let block = Block::from_ptr(api!(RedisModule_ModuleTypeGetValue(key)));
+        if block.is_some_and(Block::is_dead)
+            && let Some(names) = out.cast::<Vec<Box<[u8]>>>().as_mut()
+        {
+            names.push(bytes_of(name).into());
+        }
+    }
+}
