@@ -10,6 +10,9 @@ use harness::wait::PATIENCE;
 /// Lease lengths and expiries, where a row asks for nothing else.
 pub const TTL: &str = "30000";
 
+/// So many batches are under way: few enough for the sockets' buffers.
+const BATCHES_AT_HAND: usize = 4;
+
 /// Deletes a lock of the usual recipe if the token is its value.
 pub const COMPARE_AND_DELETE: &str = "if redis.call('get',KEYS[1])==ARGV[1] then \
      return redis.call('del',KEYS[1]) else return 0 end";
@@ -89,17 +92,37 @@ impl Pipe {
     pub fn receive(&mut self, lines: usize) {
         let mut tally = Tally::default();
         while tally.lines < lines {
-            let length = self.stream.read(&mut self.buffer).expect("the server answers");
-            assert!(length > 0, "the server closed the connection");
-            tally.add(&self.buffer[..length]);
+            self.read(&mut tally);
         }
         assert_eq!(tally.lines, lines, "more answers than requests");
+    }
+
+    /// Sends batches of requests, each with so many lines of answers, and reads them all. The
+    /// server always has some at hand: it never sleeps, and is never woken up.
+    pub fn keep_busy<'a>(&mut self, batches: impl Iterator<Item = &'a [u8]>, lines: usize) {
+        let (mut sent, mut tally) = (0, Tally::default());
+        for batch in batches {
+            while sent - tally.lines >= BATCHES_AT_HAND * lines {
+                self.read(&mut tally);
+            }
+            self.send(batch);
+            sent += lines;
+        }
+        while tally.lines < sent {
+            self.read(&mut tally);
+        }
     }
 
     /// Sends requests and reads as many lines of answers.
     pub fn exchange(&mut self, requests: &[u8], lines: usize) {
         self.send(requests);
         self.receive(lines);
+    }
+
+    fn read(&mut self, tally: &mut Tally) {
+        let length = self.stream.read(&mut self.buffer).expect("the server answers");
+        assert!(length > 0, "the server closed the connection");
+        tally.add(&self.buffer[..length]);
     }
 
     /// Lets somebody else read and write.

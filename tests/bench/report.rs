@@ -91,7 +91,7 @@ impl Report {
         println!("\n{} ({version})", kind.name());
         let (what, against) = ("measured", "against");
         println!(
-            "  {what:<44} {:>12} {:>12}  {against:<22} {:>6}  target",
+            "  {what:<44} {:>12} {:>12}  {against:<22} {:>9}  target",
             "dlock", "other", "ratio"
         );
     }
@@ -125,10 +125,10 @@ impl Report {
 fn line(row: &Row) -> String {
     let figure = |number: f64| format!("{} {}", digits(number), row.unit);
     let theirs = row.theirs.map(figure).unwrap_or_default();
-    let ratio = row.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
+    let ratio = row.ratio.map(|ratio| format!("{ratio:.3}")).unwrap_or_default();
     let ratio = if row.unit.is_empty() { String::new() } else { ratio };
     let mut line = format!(
-        "  {:<44} {:>12} {theirs:>12}  {:<22} {ratio:>6}",
+        "  {:<44} {:>12} {theirs:>12}  {:<22} {ratio:>9}",
         row.what,
         figure(row.ours),
         row.against
