@@ -42,10 +42,21 @@ pub trait Host: Answers {
     /// Whether the request that is being carried out may block: not inside a transaction, a
     /// script or another module's call.
     fn may_block(&mut self) -> bool;
-    /// Whether this server still serves the key: in a cluster, its slot may have moved.
-    fn serves(&mut self, key: Key<'_>) -> bool;
+    /// Whether this server would grant the key's lock to a client that asked for it now.
+    fn serves(&mut self, key: Key<'_>) -> Serves;
     /// A key with a lease that is over by now, if there is one.
     fn due(&mut self, now: Instant) -> Option<KeyBuf>;
+}
+
+/// Whether a server would grant a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// It would.
+    Yes,
+    /// It refuses writes just now: it has too few replicas, say, or cannot write to its disk.
+    Later,
+    /// The key is another node's.
+    Moved,
 }
 
 /// What has happened at a key.
@@ -75,6 +86,11 @@ pub enum Effect<'a> {
         ttl: Millis,
         /// Its fence from now on, if the extension set it.
         fence: Option<Fence>,
+    },
+    /// All holders of a crowd hold no more: all their leases had run out.
+    AllExpired {
+        /// How many they were.
+        holders: usize,
     },
     /// A holder holds no more.
     Ended {

@@ -40,7 +40,7 @@ pub mod snapshot;
 mod varint;
 pub mod words;
 
-pub use host::{Answer, Answers, Effect, Ending, Host};
+pub use host::{Answer, Answers, Effect, Ending, Host, Serves};
 pub use lock::{Crowd, Found, Grant, Held, Holder, Renewal};
 pub use node::{Acquired, Node};
 pub use words::{

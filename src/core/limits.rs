@@ -12,6 +12,8 @@ pub const MAX_LIMIT: u64 = MAX_HOLDERS as u64;
 pub const MAX_FENCE: u64 = (1 << 53) - 1;
 /// How far a proposed fence may be ahead of the node's clock and counter: ten minutes in µs.
 pub const MAX_FENCE_AHEAD: u64 = 10 * 60 * 1_000_000;
+/// How far a fence in a payload given to RESTORE may be ahead: a day in µs.
+pub const MAX_STORED_AHEAD: u64 = 86_400 * 1_000_000;
 /// The longest WAIT, in milliseconds: about 34 years.
 pub const MAX_WAIT: u64 = 1 << 40;
 /// What `dlock.max-ttl` may be set to, in milliseconds: 49 days.

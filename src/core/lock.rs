@@ -210,6 +210,12 @@ impl Crowd {
         self.by_end.first().map(|&(end, _)| end)
     }
 
+    /// When the last of the leases ends.
+    #[must_use]
+    pub fn last_end(&self) -> Option<Deadline> {
+        self.by_end.last().map(|&(end, _)| end)
+    }
+
     /// One more holder, or a holder's new grant: it keeps its place, as it does where the grant
     /// was made.
     pub fn add(&mut self, grant: Grant<'_>) {

@@ -30,6 +30,8 @@ pub const TABLE: &[Entry] = table![
 enum Outcome {
     Int(u64),
     Null,
+    /// Null, and a lock that was asked for and not granted.
+    Denied,
     Waits(WaiterId),
     /// The reply has been given.
     Done,
@@ -51,7 +53,7 @@ fn acquire_lock(call: &Call<'_>) {
         }
         Ok(match node.acquire(here, key, &ask, client, time)? {
             Acquired::Granted(fence) => Outcome::Int(fence.0),
-            Acquired::Denied => Outcome::Null,
+            Acquired::Denied => Outcome::Denied,
             Acquired::Waiting(waiter) => Outcome::Waits(waiter),
         })
     });
@@ -135,12 +137,13 @@ fn on_key<'c>(
         let time = state.time();
         let State { node, store } = state;
         let silent = node.is_following();
-        let mut here = Here::new(ctx, store, open, silent);
+        let mut here = Here::command(ctx, store, open, silent);
         let outcome = work(node, &mut here, key, time);
         drop(here);
         match outcome {
             Ok(Outcome::Int(n)) => ctx.reply_int(n),
-            Ok(Outcome::Null) => {
+            Ok(Outcome::Null) => ctx.reply_null(),
+            Ok(Outcome::Denied) => {
                 state.store.stats.denials += 1;
                 ctx.reply_null();
             }

@@ -3,7 +3,7 @@
 use dlock_core::command::apply::{write_end, write_grant};
 use dlock_core::{
     Answer, Answers, Crowd, Deadline, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
-    Millis, Renewal, WaiterId,
+    Millis, Renewal, Serves, WaiterId,
 };
 
 use crate::ffi::block::Block;
@@ -19,12 +19,19 @@ pub struct Here<'s, 'c> {
     open: Open<'c>,
     /// What was decided elsewhere is not told to anybody again.
     silent: bool,
+    /// A command, and not a turn.
+    command: bool,
 }
 
 impl<'s, 'c> Here<'s, 'c> {
-    /// With the first key opened.
-    pub fn new(ctx: Ctx<'c>, store: &'s mut Store, open: Open<'c>, silent: bool) -> Self {
-        Here { ctx, store, open, silent }
+    /// For a command on a key, which is open already.
+    pub fn command(ctx: Ctx<'c>, store: &'s mut Store, open: Open<'c>, silent: bool) -> Self {
+        Here { ctx, store, open, silent, command: true }
+    }
+
+    /// For a turn, which goes from key to key.
+    pub fn turn(ctx: Ctx<'c>, store: &'s mut Store, silent: bool) -> Self {
+        Here { ctx, store, open: Open::nowhere(), silent, command: false }
     }
 
     /// A lock has arrived at a key by a command that is not ours. One that is alive is minded
@@ -73,6 +80,7 @@ impl<'s, 'c> Here<'s, 'c> {
                 write_end(token, written);
                 ctx.replicate_apply(name, written, b"");
             }
+            Effect::AllExpired { .. } => ctx.replicate_del(name),
         }
     }
 }
@@ -150,13 +158,18 @@ impl Host for Here<'_, '_> {
         self.at(key);
         if !self.silent {
             self.store.stats.count(&effect);
-            if self.store.audience.is_possible() {
+            if self.command && !self.store.audience.is_possible() {
+                // Nobody gets it, but the server counts it as a change that has to be saved.
+                self.ctx.replicate_verbatim();
+            } else {
                 self.replicate(&effect);
             }
         }
         let event = match effect {
             Effect::Granted { .. } => Some(c"dlock.acquire"),
-            Effect::Ended { why: Ending::Expired, .. } => Some(c"dlock.expire"),
+            Effect::AllExpired { .. } | Effect::Ended { why: Ending::Expired, .. } => {
+                Some(c"dlock.expire")
+            }
             Effect::Ended { why: Ending::Broken, .. } => Some(c"dlock.break"),
             Effect::Ended { .. } => Some(c"dlock.release"),
             Effect::Renewed { .. } | Effect::Extended { .. } => None,
@@ -171,12 +184,15 @@ impl Host for Here<'_, '_> {
         !self.ctx.flags().denies_blocking()
     }
 
-    fn serves(&mut self, key: Key<'_>) -> bool {
-        if !self.store.cluster {
-            return true;
-        }
+    fn serves(&mut self, key: Key<'_>) -> Serves {
         self.at(key);
-        self.ctx.serves(self.open.name())
+        if self.ctx.would_write(self.open.name(), self.store.cluster) {
+            Serves::Yes
+        } else if self.store.cluster {
+            Serves::Moved
+        } else {
+            Serves::Later
+        }
     }
 
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {

@@ -4,7 +4,7 @@
 //! answers waiters, brings the index up to date, and leaves the rest to the next turn, which
 //! comes before the server sleeps.
 
-use dlock_core::{ClientId, Fence, Key, Millis, WaiterId};
+use dlock_core::{Answer, ClientId, Fence, Key, Millis, WaiterId};
 
 use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, now};
@@ -25,32 +25,39 @@ pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) {
     });
 }
 
-/// A lock has been read, from a file or from a payload. If the payload is refused after all, the
-/// index will find nothing at the key when the lease is over.
-pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>) {
-    state::with(|state| {
-        if let Some(fence) = fence {
-            state.node.heard_of(fence);
+/// A lock has been read, from a file or from a payload. A payload can be refused after all, so
+/// the next turn looks whether the lock is anywhere. False: nobody wants it.
+pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>) -> bool {
+    let wanted = state::with(|state| {
+        let unix = state.time().unix;
+        let fence = fence.unwrap_or(Fence(0));
+        if !state.node.is_following() {
+            if state.node.is_absurd(fence, unix) {
+                return false;
+            }
+            state.store.moving = true;
+            state.keep(block);
         }
+        state.node.heard_of(fence);
         state.store.index.refresh(block);
-        if fence.is_none() {
+        if fence == Fence(0) {
             state.store.arrivals.push_back(key.to_owned());
         }
+        true
     });
+    wanted.unwrap_or(true)
 }
 
 /// A value was taken from its key by a command that is not ours.
 pub fn unlinked(key: Key<'_>, block: Block) {
     let done = state::with(|state| {
         state.unlinked(key, block);
-        if !state.store.hears_of_keys && !state.node.is_following() {
-            block.keep();
-            state.store.taken.push(block);
-            state.set_alarm_if_pending();
+        state.store.moving = true;
+        if !state.store.hears_of_keys {
+            state.keep(block);
         }
     });
-    if done.is_none() {
-        block.keep();
+    if done.is_none() && block.keep() {
         state::note(Note::Unlinked(key.to_owned(), block));
     }
 }
@@ -59,7 +66,8 @@ pub fn unlinked(key: Key<'_>, block: Block) {
 pub fn key_event(event: &[u8], key: Key<'_>) {
     let arrived = matches!(event, b"restore" | b"rename_to" | b"move_to");
     let done = state::with(|state| {
-        if arrived {
+        // Nothing of ours arrives but what has just been taken from elsewhere, or read.
+        if arrived && std::mem::take(&mut state.store.moving) {
             state.store.arrivals.push_back(key.to_owned());
         }
         state.node.maybe_free(key);
@@ -144,8 +152,9 @@ pub fn waiter_gone(handle: Handle) {
 }
 
 /// A blocked client gets its answer.
-pub fn answered(waiter: WaiterId, handle: Handle) {
+pub fn answered(waiter: WaiterId, handle: Handle, answer: Answer) {
     state::with(|state| {
+        state.store.stats.denials += u64::from(answer == Answer::Denied);
         state.store.waiters.answered(handle);
         state.node.delivered(waiter);
     });
@@ -185,6 +194,14 @@ impl State {
                 }
                 Note::Changed(key) => self.node.maybe_free(key.as_key()),
             }
+        }
+    }
+
+    /// The next turn looks what has become of the block.
+    fn keep(&mut self, block: Block) {
+        if block.keep() {
+            self.store.taken.push(block);
+            self.set_alarm_if_pending();
         }
     }
 

@@ -19,8 +19,8 @@ pub fn answer(ctx: Ctx<'_>, answer: Answer, key: &[u8]) {
         Answer::Removed => {
             // In a cluster the key may be on its way to another node: this word makes cluster
             // clients ask again, and they are redirected then.
-            if ctx.flags().is_cluster() && !ctx.serves(&Name::new(key)) {
-                ctx.reply_error("TRYAGAIN the key moved to another node while the request waited");
+            if ctx.flags().is_cluster() && !ctx.would_write(&Name::new(key), true) {
+                ctx.reply_error("TRYAGAIN this node does not serve the key any more; ask again");
             } else {
                 ctx.reply_error("UNBLOCKED the key was removed while the request waited for it");
             }

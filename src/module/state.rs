@@ -31,7 +31,9 @@ pub struct Store {
     pub waiters: Waiters,
     /// Keys at which a lock has arrived by RESTORE, RENAME, MOVE or SWAPDB.
     pub arrivals: VecDeque<KeyBuf>,
-    /// Locks that the server took away without telling where to, each with a share in its block.
+    /// Whether a lock has been taken from its key, or read, and may arrive at another.
+    pub moving: bool,
+    /// Locks that the server took away or read without telling where to, each with a share in its block.
     pub taken: Vec<Block>,
     /// The search for those that are still somewhere.
     pub search: Option<Scan>,
@@ -114,6 +116,7 @@ lazy_static! {
             stats: Stats::default(),
             waiters: Waiters::default(),
             arrivals: VecDeque::new(),
+            moving: false,
             taken: Vec::new(),
             search: None,
             hears_of_keys: true,

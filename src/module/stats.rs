@@ -47,6 +47,7 @@ impl Stats {
                     record(&mut self.waits, *waited);
                 }
             }
+            Effect::AllExpired { holders } => self.expiries += *holders as u64,
             Effect::Renewed { .. } => {}
             Effect::Extended { .. } => self.extensions += 1,
             Effect::Ended { why, held, .. } => {

@@ -3,8 +3,7 @@
 
 use dlock_core::Instant;
 
-use crate::ffi::context::{Ctx, Name, now};
-use crate::ffi::key::Open;
+use crate::ffi::context::{Ctx, now};
 use crate::ffi::scan::Scan;
 use crate::host::Here;
 use crate::state::{self, State, Store};
@@ -15,11 +14,14 @@ const BUDGET: usize = 100;
 /// While writes are paused, work at hand is looked at again so soon.
 const PAUSED: u64 = 10_000;
 
-/// Looks for locks that the server has put elsewhere without saying where.
-fn search(ctx: Ctx<'_>, store: &mut Store) {
+/// What has become of the locks that the server took away, or read.
+fn search(ctx: Ctx<'_>, store: &mut Store, leads: bool) {
     for block in std::mem::take(&mut store.taken) {
-        // Deleted, most likely; but what is still somewhere was renamed or moved.
-        if block.is_in_keyspace() {
+        if !block.is_in_keyspace() {
+            // Deleted, or a payload that was refused after it had been read.
+            store.index.remove(block);
+        } else if block.is_dead() && !store.hears_of_keys && leads {
+            // Renamed or moved. On a replica the primary removes it.
             store.search = Some(Scan::new());
         }
         block.unkeep();
@@ -39,15 +41,13 @@ pub fn take(ctx: Ctx<'_>) {
         state.store.alarm.gone_off();
         let may_write = !state.node.is_following() && !ctx.avoids_traffic();
         let State { node, store } = state;
-        search(ctx, store);
+        search(ctx, store, !node.is_following());
         let arrivals: Vec<_> = {
             let count = store.arrivals.len().min(BUDGET);
             store.arrivals.drain(..count).collect()
         };
-        // Opened for nothing: every key that matters is opened by name.
-        let open = Open::read(ctx, ctx.db(), Name::new(b""));
         let silent = node.is_following();
-        let mut here = Here::new(ctx, store, open, silent);
+        let mut here = Here::turn(ctx, store, silent);
         let mut put_off = Vec::new();
         for key in arrivals {
             if !here.receive(key.as_key(), may_write) && !silent {

@@ -53,11 +53,13 @@ pub struct Node {
     /// Waiters that were granted the lock and have not been told yet.
     granted: BTreeMap<WaiterId, Place>,
     /// Foreign locks with waiters, by when their strings expire.
-    foreign: Watched,
+    watched: Watched,
     /// The grants that end with a connection.
     ephemeral: BTreeMap<ClientId, BTreeSet<Place>>,
     /// Locks whose first waiter may be grantable, and could not be looked at at once.
     to_serve: VecDeque<KeyBuf>,
+    /// The same keys, so that none is there twice.
+    serving: BTreeSet<KeyBuf>,
     /// Grants that end, if that connection still speaks for them, and could not be ended at once.
     /// By place, so that a later grant at the same place is quickly spared.
     to_end: BTreeMap<Place, Ending>,
@@ -84,6 +86,13 @@ impl Node {
         self.counter.raise(fence);
     }
 
+    /// Whether a stored fence is so far ahead that it was not handed out by any node with a clock
+    /// like this one's.
+    #[must_use]
+    pub fn is_absurd(&self, fence: Fence, unix: u64) -> bool {
+        fence.0 > self.counter.last().0.max(unix).saturating_add(crate::limits::MAX_STORED_AHEAD)
+    }
+
     /// How many requests wait.
     #[must_use]
     pub fn waiters(&self) -> usize {
@@ -93,7 +102,8 @@ impl Node {
     /// Whether there is work that was put off.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        !self.to_serve.is_empty() || !self.to_end.is_empty()
+        let any = !self.to_serve.is_empty() || !self.to_end.is_empty();
+        any && !self.following
     }
 
     /// Who waits at the key.
@@ -111,6 +121,6 @@ impl Node {
     #[must_use]
     pub fn next_wake(&self) -> Option<Deadline> {
         let wait = self.waits.first().map(|(end, _)| *end);
-        wait.into_iter().chain(self.foreign.first()).min()
+        wait.into_iter().chain(self.watched.first()).min()
     }
 }

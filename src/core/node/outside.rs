@@ -36,7 +36,7 @@ impl Node {
         for key in keys {
             self.dismiss(host, key.as_key(), Answer::Removed);
         }
-        self.foreign.retain(|key| !flushed(key));
+        self.watched.retain(|key| !flushed(key));
         self.ephemeral.retain(|_, places| {
             places.retain(|place| !flushed(&place.key));
             !places.is_empty()
@@ -46,7 +46,7 @@ impl Node {
     /// A key may have become free by a command that is not ours: a foreign lock, for example.
     pub fn maybe_free(&mut self, key: Key<'_>) {
         if self.queue(key).is_some() {
-            self.to_serve.push_back(key.to_owned());
+            self.serve_later(key.to_owned());
         }
     }
 
@@ -67,8 +67,10 @@ impl Node {
             self.dismiss(host, key.as_key(), Answer::Demoted);
         }
         self.to_serve.clear();
+        self.serving.clear();
         self.to_end.clear();
-        self.foreign = super::watched::Watched::default();
+        self.watched = super::watched::Watched::default();
+        // Their leases run out where they are led from now on.
         self.ephemeral.clear();
     }
 

@@ -2,17 +2,25 @@
 
 use alloc::vec::Vec;
 
+use super::sweep::AT_ONCE;
 use super::{Node, Place};
 use crate::host::{Answer, Answers, Ending, Host};
 use crate::lock::{Found, Grant};
 use crate::queue::{Queue, Waiter};
-use crate::words::{ClientId, Deadline, Key, Lease, Millis, Time, WaiterId};
+use crate::words::{ClientId, Deadline, Key, KeyBuf, Lease, Millis, Time, WaiterId};
 
 impl Node {
     /// Grants the lock to its first waiters, as many as it admits. The grants are made here and
     /// now; the answers only report them, so nobody can slip in between.
+    ///
+    /// Of very many readers a part is served at once, and the others in the next turns.
     pub(super) fn serve<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
+        let mut served = 0;
         while let Some(first) = self.queue(key).and_then(Queue::first) {
+            if served == AT_ONCE {
+                return self.serve_later(key.to_owned());
+            }
+            served += 1;
             let mode = first.mode;
             let found = host.find(key);
             if let Found::Foreign { left, .. } = found {
@@ -28,6 +36,20 @@ impl Node {
             }
             self.serve_first(host, key, time);
         }
+    }
+
+    /// The first waiter may be grantable, and is looked at in the next turn.
+    pub(super) fn serve_later(&mut self, key: KeyBuf) {
+        if self.serving.insert(key.clone()) {
+            self.to_serve.push_back(key);
+        }
+    }
+
+    /// One that had to be looked at later.
+    pub(super) fn pop_to_serve(&mut self) -> Option<KeyBuf> {
+        let key = self.to_serve.pop_front()?;
+        self.serving.remove(&key);
+        Some(key)
     }
 
     fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
@@ -90,17 +112,22 @@ impl Node {
         let first = self.queue(key).and_then(Queue::first).map(|first| first.id);
         let waiter = self.leave(key, &place.token)?;
         if first == Some(waiter.id) {
-            self.to_serve.push_back(place.key.clone());
+            self.serve_later(place.key.clone());
         }
         Some(waiter)
     }
 
-    /// A foreign lock with waiters: its string has to be looked at again when it expires, for
-    /// the server itself may take its time to notice.
+    /// A foreign lock with waiters: its string has to be looked at again when it expires.
     pub(super) fn watch_foreign(&mut self, key: Key<'_>, left: Option<Millis>, time: Time) {
-        let Some(next) = left.into_iter().chain(self.look_at_foreign_every).min() else { return };
+        if let Some(next) = left.into_iter().chain(self.look_at_foreign_every).min() {
+            self.watch(key, next, time);
+        }
+    }
+
+    /// Looks at the lock again after a while, if anybody waits for it.
+    pub(super) fn watch(&mut self, key: Key<'_>, after: Millis, time: Time) {
         if self.queue(key).is_some() {
-            self.foreign.add(Deadline::after(time.now, next), key.to_owned());
+            self.watched.add(Deadline::after(time.now, after), key.to_owned());
         }
     }
 
@@ -171,6 +198,7 @@ impl Node {
         let queue = names.get_mut(key.name)?;
         let result = change(queue);
         if queue.is_empty() {
+            self.watched.remove(key);
             names.remove(key.name);
             if names.is_empty() {
                 self.queues.remove(&key.db);

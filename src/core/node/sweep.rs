@@ -1,9 +1,9 @@
 //! What time does: leases and waits that are over, and work that had to be put off.
 
 use super::Node;
-use crate::host::{Answer, Ending, Host};
-use crate::lock::Grant;
-use crate::words::{Key, Time};
+use crate::host::{Answer, Effect, Ending, Host, Serves};
+use crate::lock::{Found, Grant, Held};
+use crate::words::{Key, Millis, Time};
 
 impl Node {
     /// Does what is due, at most `budget` pieces of it, so that a burst of endings is spread
@@ -17,23 +17,35 @@ impl Node {
         budget: usize,
         may_write: bool,
     ) -> bool {
-        let mut left = self.end_waits(host, time, budget);
+        // Waits may take half of it: there may be something due for others.
+        let waits = budget.div_ceil(2);
+        let unused = self.end_waits(host, time, waits);
         if !may_write || self.following {
-            return left == 0;
+            return unused == 0;
         }
+        let mut left = budget - waits + unused;
         self.look_at_foreign(time);
-        while left > 0 && self.catch_up(host, time) {
-            left -= 1;
-        }
+        // In turns, so that neither keeps the other from being done.
         while left > 0 {
-            let Some(key) = host.due(time.now) else { return false };
-            let key = key.as_key();
-            let ours = self.may_hand_over(host, key);
-            // Nothing over at a key that was due: the index lags, and looking has mended it.
-            left -= self.end_over(host, key, time, left).max(1);
-            self.hand_over(host, key, time, ours);
+            let caught_up = self.catch_up(host, time);
+            let ended = self.end_due(host, time, left.min(A_FEW));
+            if !caught_up && ended == 0 {
+                return unused == 0;
+            }
+            left = left.saturating_sub(ended + usize::from(caught_up));
         }
         true
+    }
+
+    /// Ends leases that are over at the key that is due first. How many pieces of work that was.
+    fn end_due<H: Host>(&mut self, host: &mut H, time: Time, most: usize) -> usize {
+        let Some(key) = host.due(time.now) else { return 0 };
+        let key = key.as_key();
+        let serves = self.may_hand_over(host, key);
+        // Nothing over at a key that was due: the index lags, and looking has mended it.
+        let ended = self.end_over(host, key, time, most).max(1);
+        self.hand_over(host, key, time, serves);
+        ended
     }
 
     fn end_waits<H: Host>(&mut self, host: &mut H, time: Time, budget: usize) -> usize {
@@ -54,8 +66,8 @@ impl Node {
     }
 
     fn look_at_foreign(&mut self, time: Time) {
-        while let Some(key) = self.foreign.pop_over(time.now) {
-            self.to_serve.push_back(key);
+        while let Some(key) = self.watched.pop_over(time.now) {
+            self.serve_later(key);
         }
     }
 
@@ -63,13 +75,13 @@ impl Node {
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time) -> bool {
         let (key, ending) = match self.to_end.pop_first() {
             Some((place, why)) => (place.key.clone(), Some((place, why))),
-            None => match self.to_serve.pop_front() {
+            None => match self.pop_to_serve() {
                 Some(key) => (key, None),
                 None => return false,
             },
         };
         let key = key.as_key();
-        let ours = self.may_hand_over(host, key);
+        let serves = self.may_hand_over(host, key);
         if let Some((place, why)) = ending {
             let speaks = |grant: Grant<'_>| {
                 grant.client == place.client && (grant.ephemeral || why != Ending::Disconnected)
@@ -79,23 +91,23 @@ impl Node {
             }
         }
         self.end_over(host, key, time, AT_ONCE);
-        self.hand_over(host, key, time, ours);
+        self.hand_over(host, key, time, serves);
         true
     }
 
-    /// Whether this node may grant the lock to somebody who waits for it: in a cluster its slot
-    /// may be another node's by now, or nobody's. Asked before what is over ends, for a slot that
-    /// is moving is served here as long as the key is.
-    fn may_hand_over<H: Host>(&self, host: &mut H, key: Key<'_>) -> bool {
-        self.queue(key).is_none() || host.serves(key)
+    /// Whether this node may grant the lock to somebody who waits for it: its slot may be another
+    /// node's by now, or it may be cut off from its replicas. Asked before what is over ends, for
+    /// a slot that is moving is served here as long as the key is.
+    fn may_hand_over<H: Host>(&self, host: &mut H, key: Key<'_>) -> Serves {
+        if self.queue(key).is_none() { Serves::Yes } else { host.serves(key) }
     }
 
     /// Leases end wherever the lock is. Who waits for it where it is not served has to ask again.
-    fn hand_over<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time, ours: bool) {
-        if ours {
-            self.serve(host, key, time);
-        } else {
-            self.dismiss(host, key, Answer::Removed);
+    fn hand_over<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time, serves: Serves) {
+        match serves {
+            Serves::Yes => self.serve(host, key, time),
+            Serves::Later => self.watch(key, Millis(100), time),
+            Serves::Moved => self.dismiss(host, key, Answer::Removed),
         }
     }
 
@@ -110,6 +122,9 @@ impl Node {
         token: &[u8],
         time: Time,
     ) {
+        if self.end_all(host, key, time) {
+            return;
+        }
         if self.end_over(host, key, time, AT_ONCE) == AT_ONCE {
             let over = |grant: Grant<'_>| grant.lease.end.is_over(time.now);
             if host.find(key).grant(token).is_some_and(over) {
@@ -117,7 +132,28 @@ impl Node {
             }
         }
     }
+
+    /// A large crowd whose last lease is over ends in one piece.
+    fn end_all<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
+        if self.following || !host.first_end(key).is_some_and(|end| end.is_over(time.now)) {
+            return false;
+        }
+        let Found::Held(Held::Many(crowd)) = host.find(key) else { return false };
+        let over = crowd.last_end().is_some_and(|end| end.is_over(time.now));
+        if !over || crowd.len() <= AT_ONCE {
+            return false;
+        }
+        let holders = crowd.len();
+        for grant in crowd.grants().filter(|grant| grant.ephemeral) {
+            self.unmark_ephemeral(key, grant.token, grant.client, true);
+        }
+        host.remove(key);
+        host.tell(key, Effect::AllExpired { holders });
+        true
+    }
 }
 
-/// How many leases one command, or one piece of work that was put off, ends at most.
-const AT_ONCE: usize = 256;
+/// How many leases one command, or one piece of work that was put off, ends or grants at most.
+pub(super) const AT_ONCE: usize = 256;
+/// How many leases at one key are ended before something else has its turn.
+const A_FEW: usize = 16;

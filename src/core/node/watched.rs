@@ -1,11 +1,10 @@
-//! Foreign locks that somebody waits for, by when their strings expire.
-//!
-//! The server itself may take its time to notice that a string has expired, so these are looked
-//! at again at that moment. One entry a key: the earliest.
+//! Locks with waiters that have to be looked at again at some moment: when a foreign lock's string
+//! expires, for the server itself may take its time to notice; or soon, where the server refuses
+//! writes just now. One entry a key: the earliest.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use crate::words::{Deadline, Instant, KeyBuf};
+use crate::words::{Deadline, Instant, Key, KeyBuf};
 
 #[derive(Debug, Default)]
 pub(super) struct Watched {
@@ -27,6 +26,17 @@ impl Watched {
         };
         self.by_end.insert((end, key.clone()));
         self.by_key.insert(key, end);
+    }
+
+    /// Nobody waits for it any more.
+    pub fn remove(&mut self, key: Key<'_>) {
+        if self.by_key.is_empty() {
+            return;
+        }
+        let key = key.to_owned();
+        if let Some(end) = self.by_key.remove(&key) {
+            self.by_end.remove(&(end, key));
+        }
     }
 
     /// A key whose moment has come.

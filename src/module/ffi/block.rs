@@ -146,8 +146,21 @@ impl Block {
         if head.tag != MANY || head.flags.load(Ordering::Relaxed) & DEAD != 0 {
             return None;
         }
-        // SAFETY: the tag says that `many` made it; exclusive by the caller's word.
-        Some(unsafe { &mut self.0.cast::<Many>().as_mut().gathering })
+        // SAFETY: the tag says that `many` made it; exclusive by the caller's word. The head is
+        // not part of the reference: another thread may be letting go.
+        Some(unsafe { &mut (*self.0.cast::<Many>().as_ptr()).gathering })
+    }
+
+    /// How much work it is to free it. A dead crowd is no less.
+    ///
+    /// # Safety
+    /// As for [`Block::inside`].
+    pub unsafe fn effort(self) -> usize {
+        match self.head().tag {
+            // SAFETY: the tag says that `many` made it.
+            MANY => unsafe { (*self.0.cast::<Many>().as_ptr()).gathering.crowd.len() },
+            _ => 1,
+        }
     }
 
     /// The grants in it that end with a connection.
@@ -194,9 +207,9 @@ impl Block {
         self.let_go(IN_INDEX);
     }
 
-    /// The module keeps it for a moment. At most one place does.
-    pub fn keep(self) {
-        self.head().flags.fetch_or(KEPT, Ordering::Relaxed);
+    /// The module keeps it for a moment. False: another place does already.
+    pub fn keep(self) -> bool {
+        self.head().flags.fetch_or(KEPT, Ordering::Relaxed) & KEPT == 0
     }
 
     /// That place lets go.

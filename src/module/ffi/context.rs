@@ -126,55 +126,6 @@ impl<'c> Ctx<'c> {
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
     }
 
-    /// Whether this server serves the key. In a cluster its slot may have moved.
-    pub fn serves(self, key: &Name) -> bool {
-        let call = variadic!(RedisModule_Call);
-        // SAFETY: the format says one string object; the reply is freed.
-        unsafe {
-            let reply = call(self.raw, c"EXISTS".as_ptr(), c"s".as_ptr(), key.raw);
-            if reply.is_null() {
-                return false;
-            }
-            let is_error = api!(RedisModule_CallReplyType(reply)) == ERROR_REPLY;
-            api!(RedisModule_FreeCallReply(reply));
-            !is_error
-        }
-    }
-
-    /// A version that the server says of itself; `None` if it has none of that name.
-    pub fn server_version(self, field: &CStr) -> Option<Vec<u8>> {
-        // SAFETY: see `context`; the text is copied before the data is freed.
-        unsafe {
-            let info = api!(RedisModule_GetServerInfo(self.raw, c"server".as_ptr()));
-            let text = api!(RedisModule_ServerInfoGetFieldC(info, field.as_ptr()));
-            let version = (!text.is_null()).then(|| CStr::from_ptr(text).to_bytes().to_vec());
-            api!(RedisModule_FreeServerInfo(self.raw, info));
-            version
-        }
-    }
-
-    /// Whether there is an AOF, a replica, or a backlog for one. Asks for a page of INFO.
-    pub fn has_audience(self) -> bool {
-        let flags = self.flags();
-        if flags.has(raw::REDISMODULE_CTX_FLAGS_AOF) || flags.is_replica() {
-            return true;
-        }
-        // SAFETY: see `context`; the data is freed after its last use.
-        unsafe {
-            let info = api!(RedisModule_GetServerInfo(self.raw, c"replication".as_ptr()));
-            let is_zero = |field: &CStr| {
-                let mut failed = 0;
-                let failed_ptr = &raw mut failed;
-                let n =
-                    api!(RedisModule_ServerInfoGetFieldSigned(info, field.as_ptr(), failed_ptr));
-                n == 0 && failed == OK
-            };
-            let nobody = is_zero(c"connected_slaves") && is_zero(c"repl_backlog_active");
-            api!(RedisModule_FreeServerInfo(self.raw, info));
-            !nobody
-        }
-    }
-
     /// Writes to the server's log.
     pub fn log(self, level: &CStr, message: &str) {
         let message = c_string(message);
@@ -301,7 +252,7 @@ impl Ctx<'_> {
 }
 
 impl Flags {
-    fn has(self, flag: u32) -> bool {
+    pub(super) fn has(self, flag: u32) -> bool {
         self.0 & flag as c_int != 0
     }
 
@@ -394,7 +345,6 @@ fn signed(n: u64) -> c_longlong {
 
 pub(super) const OK: c_int = 0;
 pub(super) const ERR: c_int = 1;
-const ERROR_REPLY: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
 
 /// Frees what the server allocated.
 pub(super) unsafe fn server_free(ptr: *mut c_void) {

@@ -66,7 +66,8 @@ pub(super) fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
 unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *mut c_void {
     // What a later dlock writes may not even be a string.
     if version > c_int::from(snapshot::VERSION) {
-        log(io, Unreadable::Version(u8::try_from(version).unwrap_or(u8::MAX)));
+        let version = u8::try_from(version).unwrap_or(u8::MAX);
+        log(io, &unreadable(Unreadable::Version(version)));
         return ptr::null_mut();
     }
     let mut len = 0;
@@ -91,7 +92,7 @@ fn load(io: *mut raw::RedisModuleIO, bytes: &[u8]) -> Option<Block> {
     let (mode, holders) = match snapshot::decode(bytes) {
         Ok(lock) => lock,
         Err(why) => {
-            log(io, why);
+            log(io, &unreadable(why));
             return None;
         }
     };
@@ -103,21 +104,28 @@ fn load(io: *mut raw::RedisModuleIO, bytes: &[u8]) -> Option<Block> {
     };
     let key = Key { db: u32::try_from(db).unwrap_or(0), name };
     let block = build(key, mode, &holders);
-    outside::loaded(key, block, holders.iter().map(|holder| holder.fence).max());
-    Some(block)
+    if outside::loaded(key, block, holders.iter().map(|holder| holder.fence).max()) {
+        return Some(block);
+    }
+    block.leave_keyspace();
+    log(io, "dlock: a stored fence is more than a day ahead of this server");
+    None
 }
 
-fn log(io: *mut raw::RedisModuleIO, why: Unreadable) {
-    let why = match why {
+fn log(io: *mut raw::RedisModuleIO, why: &str) {
+    let why = c_string(why);
+    let log = variadic!(RedisModule_LogIOError);
+    // SAFETY: the format takes one C string.
+    unsafe { log(io, c"warning".as_ptr(), c"%s".as_ptr(), why.as_ptr()) };
+}
+
+fn unreadable(why: Unreadable) -> String {
+    match why {
         Unreadable::Version(version) => {
             format!("dlock: a stored lock has version {version}, which a later dlock has written")
         }
         Unreadable::Damaged => "dlock: a stored lock is damaged".to_owned(),
-    };
-    let why = c_string(&why);
-    let log = variadic!(RedisModule_LogIOError);
-    // SAFETY: the format takes one C string.
-    unsafe { log(io, c"warning".as_ptr(), c"%s".as_ptr(), why.as_ptr()) };
+    }
 }
 
 fn build(key: Key<'_>, mode: Mode, holders: &[Granted<'_>]) -> Block {
@@ -234,10 +242,7 @@ unsafe extern "C" fn free_effort(
     value: *const c_void,
 ) -> usize {
     // SAFETY: the keyspace holds the value during the callback.
-    match unsafe { Block::from_ptr(value.cast_mut()).map(|block| block.inside()) } {
-        Some(Inside::Many(many)) => many.crowd.len(),
-        _ => 1,
-    }
+    unsafe { Block::from_ptr(value.cast_mut()).map_or(1, |block| block.effort()) }
 }
 
 /// The server takes the value from its key: removed, replaced, or moved to another name.

@@ -36,6 +36,12 @@ impl<'c> Open<'c> {
         Open::with_mode(ctx, db, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
     }
 
+    /// No key at all.
+    pub fn nowhere() -> Open<'c> {
+        let (raw, name, db) = (ptr::null_mut(), Name::new(b""), u32::MAX);
+        Open { raw, name, db, block: None, callback: PhantomData }
+    }
+
     fn with_mode(ctx: Ctx<'c>, db: u32, name: Name, mode: u32) -> Open<'c> {
         // SAFETY: see `context`; a NULL answer is a key that is not there.
         let raw = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as c_int)) }.cast();
@@ -134,11 +140,11 @@ impl<'c> Open<'c> {
         Some(new)
     }
 
-    /// Removes whatever is there.
+    /// Removes whatever is there; a large crowd is freed in the background.
     pub fn remove(&mut self) {
         data_type::ours(|| {
             // SAFETY: the key is open for writing.
-            unsafe { api!(RedisModule_DeleteKey(self.raw)) };
+            unsafe { api!(RedisModule_UnlinkKey(self.raw)) };
         });
         self.block = None;
     }

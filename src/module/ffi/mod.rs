@@ -2,6 +2,7 @@
 //! can use safely.
 //!
 //! - [`context`]: a call from the server: arguments, replies, replication, events.
+//! - [`server`]: what the server says of itself.
 //! - [`key`]: an open key, and what lies there.
 //! - [`block`]: how a lock lies in memory, and who frees it.
 //! - [`index`]: the deadlines of the blocks.
@@ -28,6 +29,7 @@ pub mod index;
 pub mod key;
 pub mod load;
 pub mod scan;
+pub mod server;
 pub mod waiter;
 
 use std::cell::RefCell;

@@ -78,7 +78,7 @@ unsafe extern "C" fn on_reply(
         let parting: *const Parting =
             api!(RedisModule_GetBlockedClientPrivateData(ctx.raw())).cast::<Parting>();
         if let Some(parting) = parting.as_ref() {
-            outside::answered(parting.waiter, parting.handle);
+            outside::answered(parting.waiter, parting.handle, parting.answer);
             reply::answer(ctx, parting.answer, &parting.key.name);
         }
     }

@@ -192,6 +192,7 @@ fn a_command_ends_a_part_of_a_large_crowd_and_its_own_token() {
     for (client, ask) in asks.iter().enumerate() {
         bench.hold(client as u64, ask);
     }
+    bench.hold(1000, "long 1000 SHARED");
     bench.pass(11_000);
     assert_eq!(bench.extend("t999 10"), Ok(false));
     let ended = bench.endings();
@@ -202,5 +203,45 @@ fn a_command_ends_a_part_of_a_large_crowd_and_its_own_token() {
     for _ in 0..20 {
         bench.sweep();
     }
-    assert_eq!(bench.holders(), "t998");
+    assert_eq!(bench.holders(), "long t998");
+}
+
+#[test]
+fn a_large_crowd_whose_last_lease_is_over_makes_room_at_once() {
+    let mut bench = Bench::new();
+    for i in 0..1000 {
+        bench.hold(i, Box::leak(format!("t{i} 10 SHARED").into_boxed_str()));
+    }
+    bench.wait(2000, "writer 10 WAIT 0");
+    bench.pass(11_000);
+    assert!(!bench.release("t5"));
+    assert_eq!(bench.holders(), "writer");
+}
+
+#[test]
+fn very_many_readers_are_served_in_parts_and_none_is_forgotten() {
+    let mut bench = Bench::new();
+    bench.hold(0, "w 1000");
+    for i in 1..=1000 {
+        bench.wait(i, Box::leak(format!("t{i} 1000 SHARED WAIT 0").into_boxed_str()));
+    }
+    assert!(bench.release("w"));
+    assert!(bench.node.has_pending());
+    for _ in 0..10 {
+        bench.sweep();
+    }
+    assert_eq!(bench.waiters(), "");
+}
+
+#[test]
+fn nothing_is_handed_over_while_the_server_refuses_writes() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    bench.wait(2, "b 10 WAIT 0");
+    bench.host.refuses = true;
+    bench.pass_and_sweep(11_000);
+    assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b".into()));
+    bench.host.refuses = false;
+    bench.pass_and_sweep(101_000);
+    assert_eq!(bench.holders(), "b");
 }

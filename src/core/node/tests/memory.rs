@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::host::{Answer, Answers, Effect, Ending, Host};
+use crate::host::{Answer, Answers, Effect, Ending, Host, Serves};
 use crate::lock::{Crowd, Found, Grant, Held, Holder, Renewal};
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId};
 
@@ -23,6 +23,7 @@ pub enum Event {
     Renewed { key: KeyBuf, mode: Mode, holder: Holder },
     Extended { key: KeyBuf, token: Box<[u8]>, ttl: Millis, fence: Option<Fence> },
     Ended { key: KeyBuf, token: Box<[u8]>, why: Ending, held: u64 },
+    AllExpired(KeyBuf, usize),
     TextRemoved(KeyBuf),
     TextExpires(KeyBuf, Millis),
     Answered(WaiterId, Answer),
@@ -38,6 +39,8 @@ pub struct Memory {
     pub blocks: bool,
     /// Keys that another server serves by now.
     pub moved: BTreeSet<KeyBuf>,
+    /// The server refuses writes just now.
+    pub refuses: bool,
     /// The first end at each lock, as far as the host was told.
     index: BTreeSet<(Deadline, KeyBuf)>,
 }
@@ -50,6 +53,7 @@ impl Memory {
             now: Instant(0),
             blocks: true,
             moved: BTreeSet::new(),
+            refuses: false,
             index: BTreeSet::new(),
         }
     }
@@ -194,6 +198,7 @@ impl Host for Memory {
             Effect::Extended { token, ttl, fence } => {
                 Event::Extended { key, token: token.into(), ttl, fence }
             }
+            Effect::AllExpired { holders } => Event::AllExpired(key, holders),
             Effect::Ended { token, why, held } => {
                 Event::Ended { key, token: token.into(), why, held }
             }
@@ -204,8 +209,14 @@ impl Host for Memory {
         self.blocks
     }
 
-    fn serves(&mut self, key: Key<'_>) -> bool {
-        !self.moved.contains(&key.to_owned())
+    fn serves(&mut self, key: Key<'_>) -> Serves {
+        if self.moved.contains(&key.to_owned()) {
+            Serves::Moved
+        } else if self.refuses {
+            Serves::Later
+        } else {
+            Serves::Yes
+        }
     }
 
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {

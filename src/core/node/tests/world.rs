@@ -146,7 +146,7 @@ impl World {
                 let ask = Extend { token, ttl: *ttl, fence: *fence };
                 prop_assert_eq!(node.extend(host, key.as_key(), &ask, time), Ok(true));
             }
-            Event::TextRemoved(key) => drop(host.take(key)),
+            Event::AllExpired(key, _) | Event::TextRemoved(key) => drop(host.take(key)),
             Event::TextExpires(key, ttl) => {
                 if let Some(Value::Text { end, .. }) = host.values.get_mut(key) {
                     *end = Some(crate::words::Deadline::after(time.now, *ttl));
@@ -172,7 +172,7 @@ impl World {
         self.check_ephemeral()?;
         for key in self.judge.queues.keys() {
             let foreign_due =
-                node.foreign.first().is_some_and(|end| end.is_over(Instant(self.now)));
+                node.watched.first().is_some_and(|end| end.is_over(Instant(self.now)));
             let put_off = node.has_pending() || foreign_due;
             prop_assert!(put_off || !self.first_is_due(key, None), "a lost wake-up");
         }
@@ -272,7 +272,7 @@ impl World {
             let node = &side.node;
             prop_assert!(node.queues.is_empty() && node.waiting.is_empty(), "{node:?}");
             prop_assert!(node.waits.is_empty() && node.granted.is_empty(), "{node:?}");
-            prop_assert!(node.ephemeral.is_empty() && node.foreign.is_empty(), "{node:?}");
+            prop_assert!(node.ephemeral.is_empty() && node.watched.is_empty(), "{node:?}");
             prop_assert!(!node.has_pending(), "{node:?}");
         }
         Ok(())
