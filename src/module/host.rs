@@ -9,6 +9,7 @@ use dlock_core::{
 use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, Name, unix_micros};
 use crate::ffi::key::Open;
+use crate::ffi::server::Probe;
 use crate::state::Store;
 
 /// The keyspace during one command, or one turn.
@@ -186,9 +187,9 @@ impl Host for Here<'_, '_> {
 
     fn serves(&mut self, key: Key<'_>) -> Serves {
         self.at(key);
-        if self.ctx.would_write(self.open.name(), self.store.cluster) {
+        if self.ctx.would_write(self.open.name(), self.store.probe) {
             Serves::Yes
-        } else if self.store.cluster {
+        } else if self.store.probe == Probe::Plain {
             Serves::Moved
         } else {
             Serves::Later

@@ -13,10 +13,10 @@ use crate::state::{self, Note, State};
 
 /// The module has been loaded.
 pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) {
-    let flags = ctx.flags();
+    let (flags, probe) = (ctx.flags(), ctx.probe());
     state::with(|state| {
         state.store.alarm.install(ctx);
-        state.store.cluster = flags.is_cluster();
+        state.store.probe = probe;
         state.store.hears_of_keys = hears_of_keys;
         state.node.look_at_foreign_every = (!hears_of_keys).then_some(Millis(50));
         if flags.is_replica() {

@@ -8,6 +8,7 @@ use dlock_core::{Answer, ClientId, Found, Grant, Host, Key, Mode, Node, Time};
 
 use crate::ffi::command::Call;
 use crate::ffi::context::{Ctx, Name};
+use crate::ffi::server::Probe;
 use crate::host::Here;
 use crate::state;
 
@@ -19,7 +20,7 @@ pub fn answer(ctx: Ctx<'_>, answer: Answer, key: &[u8]) {
         Answer::Removed => {
             // In a cluster the key may be on its way to another node: this word makes cluster
             // clients ask again, and they are redirected then.
-            if ctx.flags().is_cluster() && !ctx.would_write(&Name::new(key), true) {
+            if ctx.flags().is_cluster() && !ctx.would_write(&Name::new(key), Probe::Plain) {
                 ctx.reply_error("TRYAGAIN this node does not serve the key any more; ask again");
             } else {
                 ctx.reply_error("UNBLOCKED the key was removed while the request waited for it");

@@ -12,6 +12,7 @@ use crate::ffi::block::Block;
 use crate::ffi::context::{now, unix_micros};
 use crate::ffi::index::Index;
 use crate::ffi::scan::Scan;
+use crate::ffi::server::Probe;
 use crate::ffi::waiter::{Blocked, Handle};
 use crate::stats::Stats;
 
@@ -41,8 +42,8 @@ pub struct Store {
     pub hears_of_keys: bool,
     /// This life of this node.
     pub node_id: String,
-    /// Whether slots can move away from this server.
-    pub cluster: bool,
+    /// How to ask this server whether it would let a client write.
+    pub probe: Probe,
     /// The wall clock, as it stood against the monotonic one when it was last looked at.
     pub wall: Wall,
     /// Whether anybody may listen to what is replicated.
@@ -121,7 +122,7 @@ lazy_static! {
             search: None,
             hears_of_keys: true,
             node_id: format!("{:032x}", rand::random::<u128>()),
-            cluster: false,
+            probe: Probe::Plain,
             wall: Wall::default(),
             audience: Audience::default(),
             scratch: Vec::new(),

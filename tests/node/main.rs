@@ -7,6 +7,7 @@ mod acquire_options;
 mod apply;
 mod break_;
 mod check;
+mod chores;
 mod clients;
 mod cluster;
 mod config;

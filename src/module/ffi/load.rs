@@ -113,6 +113,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_GetSelectedDb,
         RedisModule_SelectDb,
         RedisModule_Call,
+        RedisModule_CallReplyType,
         RedisModule_FreeCallReply,
         RedisModule_GetServerInfo,
         RedisModule_ServerInfoGetFieldSigned,

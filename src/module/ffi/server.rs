@@ -1,29 +1,61 @@
 //! What the server says of itself.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int, c_longlong};
 
 use redis_module::raw;
 
 use super::context::{Ctx, Name, OK, api, variadic};
 
+/// How to ask a server whether it would let a client write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// By a plain call: in a cluster, which refuses what it does not serve.
+    Plain,
+    /// By a call that is checked as a script's are, for replicas and disk.
+    Checked,
+    /// By a script: Valkey 9 crashes when it refuses a checked call.
+    Script,
+}
+
 impl Ctx<'_> {
+    /// The way that suits this server.
+    pub fn probe(self) -> Probe {
+        let valkey = self.server_version(c"valkey_version");
+        let major = |version: &Vec<u8>| version.split(|byte| *byte == b'.').next().map(<[u8]>::len);
+        let nine_or_later = |version: &Vec<u8>| {
+            major(version).is_some_and(|digits| digits > 1) || version.first() >= Some(&b'9')
+        };
+        if self.flags().is_cluster() {
+            Probe::Plain
+        } else if valkey.as_ref().is_some_and(nine_or_later) {
+            Probe::Script
+        } else {
+            Probe::Checked
+        }
+    }
+
     /// Whether the server would let a client write to the key now: its slot may have moved, the
     /// cluster may be down, there may be too few replicas, or a disk that cannot be written to.
-    pub fn would_write(self, key: &Name, cluster: bool) -> bool {
-        let call = variadic!(RedisModule_Call);
-        // To rename a key to itself changes nothing, but is a write in the server's eyes. `S` asks
-        // for the checks that a script's writes get (replicas, disk), which in a cluster crashes
-        // Valkey 9.1. A refusal is NULL, any reply a yes.
-        // SAFETY: the format says two string objects; the reply is freed.
+    pub fn would_write(self, key: &Name, probe: Probe) -> bool {
+        // To rename a key to itself changes nothing, but is a write in the server's eyes.
+        let (call, raw, key) = (variadic!(RedisModule_Call), self.raw(), key.raw());
+        // SAFETY: the arguments are what the formats say: s a string object, c a C string, l a
+        // long long; the reply is freed.
         unsafe {
-            let format = if cluster { c"ss" } else { c"Sss" };
-            let (raw, format) = (self.raw(), format.as_ptr());
-            let reply = call(raw, c"RENAMENX".as_ptr(), format, key.raw(), key.raw());
+            let reply = match probe {
+                Probe::Plain => call(raw, c"RENAMENX".as_ptr(), c"ss".as_ptr(), key, key),
+                Probe::Checked => call(raw, c"RENAMENX".as_ptr(), c"Sss".as_ptr(), key, key),
+                Probe::Script => {
+                    let (script, keys) = (RENAME.as_ptr(), 1 as c_longlong);
+                    call(raw, c"EVAL".as_ptr(), c"cls".as_ptr(), script, keys, key)
+                }
+            };
             if reply.is_null() {
                 return false;
             }
+            let refused = probe == Probe::Script && is_refusal(reply);
             api!(RedisModule_FreeCallReply(reply));
-            true
+            !refused
         }
     }
 
@@ -61,4 +93,16 @@ impl Ctx<'_> {
             !nobody
         }
     }
+}
+
+/// Tells a refused write from one that had nothing to do.
+const RENAME: &CStr = c"local reply = redis.pcall('RENAMENX', KEYS[1], KEYS[1]) \
+    if type(reply) == 'table' and reply.err and not reply.err:find('no such key', 1, true) then \
+    return 'refused' end return 1";
+
+/// # Safety
+/// The reply must be one of `RedisModule_Call`, not freed yet.
+unsafe fn is_refusal(reply: *mut raw::RedisModuleCallReply) -> bool {
+    // SAFETY: by the caller's word.
+    unsafe { api!(RedisModule_CallReplyType(reply)) != raw::REDISMODULE_REPLY_INTEGER as c_int }
 }

@@ -1,0 +1,106 @@
+//! What the server has to do for locks, whatever they are used for: save points, refused writes,
+//! keys that nobody thinks of, and clients that keep it busy.
+
+use std::time::Duration;
+
+use harness::{Kind, Payload, Server, apply, eventually, on_every_server};
+
+#[apply(on_every_server)]
+fn a_save_point_counts_locks(kind: Kind) {
+    let mut server = Server::build(kind).config("save 1 10").start();
+    for i in 0..20 {
+        server.run(&format!("DLOCK.ACQUIRE job:{i} alice 60000"));
+    }
+    let saved = || server.info_number("persistence", "rdb_changes_since_last_save") == 0;
+    eventually("it is saved", saved);
+    server.kill();
+    server.start_again();
+    assert_eq!(server.node("leases").int(), 20);
+}
+
+#[apply(on_every_server)]
+fn the_empty_key_is_handed_over_when_its_lease_is_over(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    client.run_args(&[&b"DLOCK.ACQUIRE"[..], b"", b"alice", b"100"]);
+    let bob = [&b"DLOCK.ACQUIRE"[..], b"", b"bob", b"60000", b"WAIT", b"10000"];
+    assert!(client.run_args(&bob).int() > 0);
+    assert_eq!(client.run_args(&[&b"DLOCK.RELEASE"[..], b"", b"bob"]).int(), 1);
+    assert_eq!(client.run_args(&[&b"EXISTS"[..], b""]).int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_lease_that_ends_is_no_miss_of_a_key(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 20");
+    let before = server.info_number("stats", "keyspace_misses");
+    eventually("the lease is over", || server.node("leases").int() == 0);
+    assert_eq!(server.info_number("stats", "keyspace_misses"), before);
+}
+
+#[apply(on_every_server)]
+fn no_lock_is_handed_over_while_the_server_refuses_writes(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 300");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    server.run("CONFIG SET min-replicas-to-write 1");
+    eventually("the lease is over", || server.run("DLOCK.CHECK job alice").is_null());
+    // Long enough for several looks.
+    assert!(bob.recv_within(Duration::from_millis(500)).is_none(), "granted all the same");
+    server.run("CONFIG SET min-replicas-to-write 0");
+    assert!(bob.recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn a_key_that_is_touched_all_the_time_keeps_no_other_waiting(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE hot alice 60000");
+    let _bob = server.waiter("DLOCK.ACQUIRE hot bob 60000 WAIT 0");
+    server.run("DLOCK.ACQUIRE job alice 200");
+    let mut carol = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 20000");
+    let mut busy = server.client();
+    let granted = (0..2_000).any(|_| {
+        for _ in 0..500 {
+            busy.send("PEXPIRE hot 100000000");
+        }
+        for _ in 0..500 {
+            busy.recv();
+        }
+        carol.has_answer()
+    });
+    assert!(granted && carol.recv().int() > 0, "carol was kept waiting");
+}
+
+#[apply(on_every_server)]
+fn renaming_strings_leaves_nothing_behind(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET a 1");
+    let mut client = server.client();
+    let mut rename = |times: usize| {
+        for _ in 0..times {
+            for _ in 0..500 {
+                client.send("RENAME a b");
+                client.send("RENAME b a");
+            }
+            for _ in 0..1000 {
+                client.recv();
+            }
+        }
+        server.info_number("memory", "used_memory")
+    };
+    let before = rename(10);
+    let after = rename(100);
+    assert!(after < before + 1_000_000, "{before} {after}");
+}
+
+#[apply(on_every_server)]
+fn a_payload_that_is_refused_leaves_no_lease(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let bytes = Payload::read(&server.run("DUMP job")).bytes();
+    server.run("DLOCK.RELEASE job alice");
+    let mut client = server.client();
+    client.run_args(&[&b"RESTORE"[..], b"job", b"1", &bytes, b"ABSTTL"]);
+    eventually("nothing is left of it", || server.node("leases").int() == 0);
+    assert!(server.run("DLOCK.INSPECT job").is_null());
+}
