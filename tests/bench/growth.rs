@@ -38,6 +38,9 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let figures = release(options.rounds(12), line(1, MANY_WAITERS), line(1, FEW_WAITERS));
     let what = "RELEASE to the next of 10,000 waiters";
     report.add(kind, Row::compared(what, few, "µs", figures, target));
+    if options.quick {
+        return;
+    }
     // As many clients, and short queues: what of it is the queue's length.
     let spread = line(MANY_WAITERS / FEW_WAITERS, FEW_WAITERS);
     let figures = release(options.rounds(8), spread, line(1, FEW_WAITERS));

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use harness::{Kind, Server};
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
 use crate::crowd::{Crowd, Words};
 use crate::measure::{Side, cpu_seconds, fairness, in_turns};
 use crate::options::Options;
@@ -17,6 +20,7 @@ const LAP: Duration = Duration::from_millis(250);
 /// Hand-overs in a second, the server's CPU time for each, and how even they are.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let server = Server::start(kind);
+    let _apart = Apart::new(&server);
     for size in CROWDS {
         let mut crowd = Crowd::new(&server, size);
         let (lock, list) = (Words::locks(size, 1), Words::list(size));
@@ -40,5 +44,37 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
         report.add(kind, Row::compared(cost, against, "µs", cpu, Target::None));
         let even = Target::AtLeast(0.99);
         report.add(kind, Row::alone(format!("{what}, fairness"), "", fairness(&counts), even));
+    }
+}
+
+/// The server and its clients, each on a processor of its own, where there are two: else the rate
+/// says most of all how the kernel has placed them just now.
+struct Apart {
+    before: CpuSet,
+}
+
+impl Apart {
+    fn new(server: &Server) -> Apart {
+        let this = Pid::from_raw(0);
+        let before = sched_getaffinity(this).expect("a thread knows its processors");
+        let allowed = |cpu: &usize| before.is_set(*cpu).unwrap_or(false);
+        let mut cpus = (0..CpuSet::count()).filter(allowed);
+        if let (Some(first), Some(second)) = (cpus.next(), cpus.next()) {
+            let process = server.info_number("server", "process_id");
+            let server = Pid::from_raw(i32::try_from(process).expect("it is a process"));
+            for (who, cpu) in [(server, first), (this, second)] {
+                let mut one = CpuSet::new();
+                one.set(cpu).expect("it was in a set");
+                sched_setaffinity(who, &one).expect("one of the processors allowed");
+            }
+        }
+        Apart { before }
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        let restored = sched_setaffinity(Pid::from_raw(0), &self.before);
+        restored.expect("the processors are still there");
     }
 }

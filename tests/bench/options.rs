@@ -80,7 +80,7 @@ impl Options {
 
     /// So many rounds, or fewer if it has to be quick.
     pub fn rounds(&self, usual: usize) -> usize {
-        if self.quick { usual.div_ceil(4) } else { usual }
+        if self.quick { usual.div_ceil(6) } else { usual }
     }
 }
 
