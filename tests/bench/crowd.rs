@@ -19,6 +19,9 @@ pub struct Words {
     pub gives: Vec<Vec<u8>>,
     /// The lines of the answer to the first.
     pub lines: usize,
+    /// Who asks first. A lap goes on where the one before was cut off: else those who ask first
+    /// would have had the thing once more in each lap.
+    first: usize,
 }
 
 impl Words {
@@ -32,7 +35,7 @@ impl Words {
             (take, request(&["DLOCK.RELEASE", &key, &token]))
         });
         let (takes, gives) = words.unzip();
-        Words { takes, gives, lines: 1 }
+        Words { takes, gives, lines: 1, first: 0 }
     }
 
     /// They pass a token round through a list. Somebody has to put it in.
@@ -42,6 +45,7 @@ impl Words {
             gives: vec![request(LIST_TOKEN); size],
             // An array of two strings.
             lines: 5,
+            first: 0,
         }
     }
 }
@@ -101,10 +105,10 @@ impl Crowd {
     }
 
     /// Passes the thing round for this long, until every client has nothing to do.
-    pub fn pass_round(&mut self, words: &Words, time: Duration) -> Lap {
+    pub fn pass_round(&mut self, words: &mut Words, time: Duration) -> Lap {
         let size = self.clients.len();
-        for (client, take) in self.clients.iter_mut().zip(&words.takes) {
-            client.begin(Doing::Waiting, take);
+        for number in (words.first..size).chain(0..words.first) {
+            self.clients[number].begin(Doing::Waiting, &words.takes[number]);
         }
         let mut lap = Lap { counts: vec![0; size], elapsed: Duration::ZERO, total: 0 };
         let mut busy = size;
@@ -115,11 +119,12 @@ impl Crowd {
             let patience = EpollTimeout::from(5000_u16);
             let ready = self.epoll.wait(&mut events, patience).expect("sockets can be awaited");
             assert!(ready > 0, "nobody got an answer for five seconds");
-            let elapsed = start.elapsed();
-            let over = elapsed >= time;
-            if !over {
-                lap.elapsed = elapsed;
+            // What has come in when the time is found to be over still counts.
+            let counts = lap.elapsed < time;
+            if counts {
+                lap.elapsed = start.elapsed();
             }
+            let over = lap.elapsed >= time;
             for event in &events[..ready] {
                 let number = event.data() as usize;
                 let client = &mut self.clients[number];
@@ -128,8 +133,9 @@ impl Crowd {
                     Doing::Waiting if client.tally.lines == words.lines => {
                         client.begin(Doing::Giving, &words.gives[number]);
                         lap.total += 1;
-                        if !over {
+                        if counts {
                             lap.counts[number] += 1;
+                            words.first = (number + 1) % size;
                         }
                     }
                     Doing::Giving if client.tally.lines == 1 => {

@@ -23,13 +23,13 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let _apart = Apart::new(&server);
     for size in CROWDS {
         let mut crowd = Crowd::new(&server, size);
-        let (lock, list) = (Words::locks(size, 1), Words::list(size));
+        let (mut lock, mut list) = (Words::locks(size, 1), Words::list(size));
         let mut counts = vec![0; size];
         let [rate, cpu] = in_turns(options.rounds(10), |side| {
             // The list's token, which comes back to the list in the end.
             server.run(if side == Side::Theirs { "LPUSH bench:list token" } else { "PING" });
             let before = cpu_seconds(&server);
-            let lap = crowd.pass_round(if side == Side::Ours { &lock } else { &list }, LAP);
+            let lap = crowd.pass_round(if side == Side::Ours { &mut lock } else { &mut list }, LAP);
             let cpu = (cpu_seconds(&server) - before) * 1e6 / lap.total as f64;
             server.run("DEL bench:list");
             if side == Side::Ours {
