@@ -31,10 +31,12 @@ pub struct Deadlines {
 #[derive(Debug)]
 struct Run {
     base: u64,
+    /// The first entry once more, so that a search looks at the list of runs alone.
+    first: [u8; 10],
     entries: Vec<[u8; 10]>,
 }
 
-const RUN: usize = 512;
+const RUN: usize = 256;
 
 impl Deadlines {
     /// How many entries there are.
@@ -101,6 +103,7 @@ impl Deadlines {
     pub fn drain(&mut self, mut goes: impl FnMut(Entry) -> bool) {
         for run in &mut self.runs {
             run.entries.retain(|entry| !goes(name(entry)));
+            run.note_first();
         }
         self.runs.retain(|run| !run.entries.is_empty());
         self.len = self.runs.iter().map(|run| run.entries.len()).sum();
@@ -123,7 +126,8 @@ impl Run {
         // Room for somewhat earlier entries, so that the base need not move.
         let base = end.0.saturating_sub(1 << 31);
         entries.push(pack(end.0 - base, entry));
-        Run { base, entries }
+        let first = pack(end.0 - base, entry);
+        Run { base, first, entries }
     }
 
     fn reaches(&self, end: Deadline) -> bool {
@@ -138,6 +142,7 @@ impl Run {
         }
         let at = self.entries.partition_point(|other| *other < packed);
         self.entries.insert(at, packed);
+        self.note_first();
     }
 
     fn remove(&mut self, end: Deadline, entry: Entry) -> bool {
@@ -147,6 +152,7 @@ impl Run {
         match self.entries.binary_search(&pack(end.0 - self.base, entry)) {
             Ok(at) => {
                 self.entries.remove(at);
+                self.note_first();
                 if self.entries.len() < self.entries.capacity() / 4 {
                     self.entries.shrink_to(self.entries.len() * 2);
                 }
@@ -159,11 +165,20 @@ impl Run {
     fn split(&mut self) -> Run {
         let entries = self.entries.split_off(self.entries.len() / 2);
         self.entries.shrink_to(RUN);
-        Run { base: self.base, entries }
+        let mut tail = Run { base: self.base, first: self.first, entries };
+        tail.note_first();
+        tail
     }
 
+    /// An empty run has none, and is dropped at once.
     fn first(&self) -> Option<(Deadline, Entry)> {
-        self.entries.first().map(|entry| self.read(entry))
+        Some(self.read(&self.first))
+    }
+
+    fn note_first(&mut self) {
+        if let Some(first) = self.entries.first() {
+            self.first = *first;
+        }
     }
 
     fn last(&self) -> Option<(Deadline, Entry)> {

@@ -10,7 +10,7 @@ use crate::state::{self, State, Store};
 
 /// How much is done in one turn of the server's event loop. A burst of endings takes several, so
 /// that other clients are served in between.
-const BUDGET: usize = 100;
+const BUDGET: usize = 300;
 /// While writes are paused, work at hand is looked at again so soon.
 const PAUSED: u64 = 10_000;
 
