@@ -104,3 +104,15 @@ fn a_payload_that_is_refused_leaves_no_lease(kind: Kind) {
     eventually("nothing is left of it", || server.node("leases").int() == 0);
     assert!(server.run("DLOCK.INSPECT job").is_null());
 }
+
+#[apply(on_every_server)]
+fn a_client_that_copies_or_moves_a_key_stays_in_its_database(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    client.run("SET a 1");
+    assert_eq!(client.run("COPY a b DB 3").int(), 1);
+    assert_eq!(client.run("EXISTS a").int(), 1, "it goes on in database 3");
+    assert_eq!(client.run("MOVE a 5").int(), 1);
+    client.run("SET here 1");
+    assert_eq!(server.run("EXISTS here").int(), 1, "it goes on in database 5");
+}
