@@ -79,7 +79,7 @@ pub fn key_event(event: &[u8], key: Key<'_>) {
 }
 
 /// A database, or all of them, is about to be emptied.
-pub fn flushed(_ctx: Ctx<'_>, db: Option<u32>) {
+pub fn flushed(db: Option<u32>) {
     state::with(|state| {
         state.store.index.drain(|of| db.is_none_or(|db| db == of), |_, _| {});
         state.node.flushed(&mut state.store.waiters, db);
@@ -87,7 +87,7 @@ pub fn flushed(_ctx: Ctx<'_>, db: Option<u32>) {
 }
 
 /// Two databases have changed places. Whose locks were they? Nobody's, from now on.
-pub fn swapped(_ctx: Ctx<'_>, first: u32, second: u32) {
+pub fn swapped(first: u32, second: u32) {
     state::with(|state| {
         let arrivals = &mut state.store.arrivals;
         let index = &mut state.store.index;
@@ -107,7 +107,7 @@ pub fn swapped(_ctx: Ctx<'_>, first: u32, second: u32) {
 }
 
 /// This server is a replica from now on, or none any more.
-pub fn role_changed(_ctx: Ctx<'_>, replica: bool) {
+pub fn role_changed(replica: bool) {
     state::with(|state| {
         state.store.audience.may_have_come();
         if replica {

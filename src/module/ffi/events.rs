@@ -57,14 +57,12 @@ pub(super) fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
 }
 
 unsafe extern "C" fn on_role(
-    ctx: *mut raw::RedisModuleCtx,
+    _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     role: u64,
     _data: *mut c_void,
 ) {
-    // SAFETY: the context is this callback's; so for the callbacks below.
-    let ctx = unsafe { Ctx::new(ctx) };
-    outside::role_changed(ctx, role == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA);
+    outside::role_changed(role == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA);
 }
 
 unsafe extern "C" fn on_loading(
@@ -75,12 +73,12 @@ unsafe extern "C" fn on_loading(
 ) {
     let over = step == raw::REDISMODULE_SUBEVENT_LOADING_ENDED
         || step == raw::REDISMODULE_SUBEVENT_LOADING_FAILED;
-    // SAFETY: see `on_role`.
+    // SAFETY: the context is this callback's; so for the callbacks below.
     outside::loading(unsafe { Ctx::new(ctx) }, !over);
 }
 
 unsafe extern "C" fn on_flush(
-    ctx: *mut raw::RedisModuleCtx,
+    _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     step: u64,
     data: *mut c_void,
@@ -88,25 +86,25 @@ unsafe extern "C" fn on_flush(
     if step != raw::REDISMODULE_SUBEVENT_FLUSHDB_START {
         return;
     }
-    // SAFETY: see `on_role`; the data of this event is a flush info.
+    // SAFETY: the data of this event is a flush info.
     unsafe {
         if let Some(info) = data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() {
-            outside::flushed(Ctx::new(ctx), u32::try_from(info.dbnum).ok());
+            outside::flushed(u32::try_from(info.dbnum).ok());
         }
     }
 }
 
 unsafe extern "C" fn on_swap(
-    ctx: *mut raw::RedisModuleCtx,
+    _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     _step: u64,
     data: *mut c_void,
 ) {
-    // SAFETY: see `on_role`; the data of this event is a swap info.
+    // SAFETY: the data of this event is a swap info.
     unsafe {
         if let Some(info) = data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() {
             let db = |n: i32| u32::try_from(n).unwrap_or(0);
-            outside::swapped(Ctx::new(ctx), db(info.dbnum_first), db(info.dbnum_second));
+            outside::swapped(db(info.dbnum_first), db(info.dbnum_second));
         }
     }
 }
@@ -132,7 +130,7 @@ unsafe extern "C" fn on_cron(
     _step: u64,
     _data: *mut c_void,
 ) {
-    // SAFETY: see `on_role`.
+    // SAFETY: see `on_loading`.
     outside::cron(unsafe { Ctx::new(ctx) });
 }
 
@@ -151,7 +149,7 @@ unsafe extern "C" fn on_key(
     event: *const c_char,
     key: *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: see `on_role`; event and key live for the length of the callback.
+    // SAFETY: see `on_loading`; event and key live for the length of the callback.
     unsafe {
         let ctx = Ctx::new(ctx);
         let key = Key { db: ctx.db(), name: bytes_of(key) };
