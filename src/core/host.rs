@@ -1,6 +1,7 @@
 //! What a node needs from the server around it.
 
 use crate::lock::{Crowd, Found, Grant, Renewal};
+use crate::node::Promise;
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId};
 
 /// Where blocked requests get their answers.
@@ -44,6 +45,9 @@ pub trait Host: Answers {
     fn may_block(&mut self) -> bool;
     /// Whether this server would grant the key's lock to a client that asked for it now.
     fn serves(&mut self, key: Key<'_>) -> Serves;
+    /// Writes the promise into the state file now, for a grant waits for it. False: that cannot be
+    /// done.
+    fn promise(&mut self, promise: Promise) -> bool;
     /// A key with a lease that is over by now, if there is one.
     fn due(&mut self, now: Instant) -> Option<KeyBuf>;
 }

@@ -9,6 +9,9 @@
 //! - [`lock`]: one lock and who holds it; whom it admits.
 //! - [`queue`]: who waits for it, and who is next.
 //! - [`fence`]: the counter that only grows.
+//! - [`bound`]: how much longer any lease can run, at most.
+//! - [`record`]: what the state file keeps of both.
+//! - [`quarantine`]: when a node may have forgotten leases, and what follows.
 //! - [`node`]: all locks of one server: acquire, release, extend, hand-over, expiry.
 //! - [`host`]: what a node needs from the server around it.
 //! - [`command`]: one file a command: how it is written, and how it is documented.
@@ -27,6 +30,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod bound;
 pub mod command;
 pub mod deadlines;
 pub mod fence;
@@ -35,14 +39,18 @@ pub mod limits;
 pub mod lock;
 pub mod node;
 pub mod packed;
+pub mod quarantine;
 pub mod queue;
+pub mod record;
 pub mod snapshot;
 mod varint;
 pub mod words;
 
 pub use host::{Answer, Answers, Effect, Ending, Host, Serves};
 pub use lock::{Crowd, Found, Grant, Held, Holder, Renewal};
-pub use node::{Acquired, Node};
+pub use node::{Acquired, Node, Promise};
+pub use quarantine::{Policy, Start, Why};
+pub use record::{Ended, Record};
 pub use words::{
     ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Mode, Time, WaiterId,
 };

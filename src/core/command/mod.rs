@@ -18,6 +18,8 @@ pub mod release;
 pub use doc::{Arg, Doc, Kind, Touch};
 pub use refusal::Refusal;
 
+use crate::quarantine::Policy;
+
 /// Every command, in the order in which HELP lists them.
 pub const TABLE: [&Doc; 9] = [
     &acquire::DOC,
@@ -38,6 +40,8 @@ pub struct Settings {
     pub max_ttl: u64,
     /// The most blocked requests on this node.
     pub max_waiters: u64,
+    /// When to grant nothing.
+    pub quarantine: Policy,
 }
 
 impl Settings {
@@ -45,6 +49,7 @@ impl Settings {
     pub const REPLAY: Settings = Settings {
         max_ttl: crate::limits::MAX_TTL_CEILING,
         max_waiters: crate::limits::MAX_WAITERS_CEILING,
+        quarantine: Policy::Auto,
     };
 }
 
@@ -53,6 +58,7 @@ impl Default for Settings {
         Settings {
             max_ttl: crate::limits::DEFAULT_MAX_TTL,
             max_waiters: crate::limits::DEFAULT_MAX_WAITERS,
+            quarantine: Policy::Auto,
         }
     }
 }

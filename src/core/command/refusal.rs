@@ -3,7 +3,8 @@
 use core::fmt;
 
 use crate::limits::MAX_HOLDERS;
-use crate::words::Mode;
+use crate::quarantine::Why;
+use crate::words::{Millis, Mode};
 
 /// A refused request. It has left no trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +77,15 @@ pub enum Refusal<'a> {
     TooManyWaiters(u64),
     /// A replica decides nothing.
     Replica,
+    /// The node may have forgotten leases, and grants nothing for a while.
+    Quarantine {
+        /// What it may have forgotten them by.
+        why: Why,
+        /// For how much longer.
+        left: Millis,
+    },
+    /// What the state file promised is used up, and it cannot be written.
+    NotDurable,
     /// No larger fence exists.
     Exhausted,
     /// APPLY from an ordinary client.
@@ -127,6 +137,12 @@ impl fmt::Display for Refusal<'_> {
                 "TOOMANYWAITERS {most} requests wait on this node already (dlock.max-waiters)"
             ),
             R::Replica => write!(f, "READONLY this node is a replica; ask its primary"),
+            R::Quarantine { why, left } => write!(f, "QUARANTINE {why}, {} ms left", left.0),
+            R::NotDurable => write!(
+                f,
+                "NOTDURABLE the state file cannot be written, and what it promised is used up; \
+                 DLOCK.NODE says why"
+            ),
             R::Exhausted => write!(f, "ERR this node has handed out the largest fence there is"),
             R::Internal => write!(f, "ERR DLOCK.APPLY is for replication and the AOF alone"),
             R::Malformed => write!(f, "ERR malformed DLOCK.APPLY"),

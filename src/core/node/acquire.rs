@@ -35,16 +35,19 @@ impl Node {
         time: Time,
     ) -> Result<Acquired, Refusal<'a>> {
         self.check_proposal(ask.fence, time)?;
+        self.look_at_quarantine(time.now);
         self.freshen(host, key, ask.token, time);
         self.serve(host, key, time);
         let found = host.find(key);
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
             let renewal = renewal(mode, grant, ask, client, time)?;
+            self.vouch(host, renewal.fence, ask.ttl, time)?;
             return Ok(self.ask_again(host, key, mode, ask.token, renewal));
         }
         check_mode(&found, ask.mode)?;
-        if self.queue(key).is_none() && found.admits(ask.mode) {
-            let fence = self.counter.next(time.unix, ask.fence).ok_or(Refusal::Exhausted)?;
+        let refused = self.refuse_in_quarantine(time.now);
+        if refused.is_ok() && self.queue(key).is_none() && found.admits(ask.mode) {
+            let fence = self.next_fence(host, ask.fence, ask.ttl, time)?;
             let lease = Lease::begin(time.now, ask.ttl);
             let Acquire { token, ephemeral, meta, .. } = *ask;
             let grant = Grant { token, fence, lease, client, ephemeral, meta };
@@ -52,7 +55,7 @@ impl Node {
             return Ok(Acquired::Granted(fence));
         }
         if ask.wait.is_none() || !host.may_block() {
-            return Ok(Acquired::Denied);
+            return refused.map(|()| Acquired::Denied);
         }
         self.wait(host, key, ask, client, time)
     }

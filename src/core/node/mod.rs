@@ -3,6 +3,7 @@
 //! - [`acquire`](Node::acquire): granted, denied, or queued.
 //! - `release`: RELEASE, EXTEND, CHECK and BREAK.
 //! - `serve`: hand-over: who gets a lock that has become free, and waiters that leave.
+//! - `promise`: what the state file vouches for; quarantine.
 //! - `sweep`: what time does: leases and waits that are over, and work that had to be put off.
 //! - `outside`: what happens to a node: keys removed under it, connections that close, roles
 //!   that change, effects that arrive from a primary.
@@ -12,6 +13,7 @@
 
 mod acquire;
 mod outside;
+mod promise;
 mod release;
 mod serve;
 mod sweep;
@@ -23,10 +25,13 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use acquire::Acquired;
+pub use promise::Promise;
 use watched::Watched;
 
+use crate::bound::Bound;
 use crate::command::Settings;
 use crate::fence::Counter;
+use crate::quarantine::Quarantine;
 use crate::queue::Queue;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis, WaiterId};
 
@@ -41,11 +46,16 @@ pub struct Node {
     /// key changes.
     pub look_at_foreign_every: Option<Millis>,
     counter: Counter,
+    bound: Bound,
+    /// Nothing is granted until it is over.
+    quarantine: Option<Quarantine>,
+    /// What the primary has promised: its successor starts above.
+    inherited: u64,
     /// A replica, or a server that loads its data: somebody else decides, and this node ends
     /// nothing, grants nothing and hands nothing over.
     following: bool,
     /// The queues, by database and key. None is empty.
-    queues: BTreeMap<u32, BTreeMap<Box<[u8]>, Queue>>,
+    queues: BTreeMap<u32, Queues>,
     /// Where each waiter stands.
     waiting: BTreeMap<WaiterId, Place>,
     /// When waiters give up.
@@ -66,6 +76,9 @@ pub struct Node {
     next_waiter: u64,
 }
 
+/// The queues of a database, by key.
+type Queues = BTreeMap<Box<[u8]>, Queue>;
+
 /// A token at a key, and the connection that speaks for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
@@ -81,9 +94,10 @@ impl Node {
         self.counter.last()
     }
 
-    /// A fence was loaded from a stored data set.
-    pub fn heard_of(&mut self, fence: Fence) {
+    /// A lease was loaded from a stored data set.
+    pub fn heard_of(&mut self, fence: Fence, ttl: Millis) {
         self.counter.raise(fence);
+        self.bound.saw(ttl);
     }
 
     /// Whether a stored fence is so far ahead that it was not handed out by any node with a clock
@@ -121,6 +135,7 @@ impl Node {
     #[must_use]
     pub fn next_wake(&self) -> Option<Deadline> {
         let wait = self.waits.first().map(|(end, _)| *end);
-        wait.into_iter().chain(self.watched.first()).min()
+        let quarantine = self.quarantine.map(|quarantine| quarantine.until);
+        wait.into_iter().chain(self.watched.first()).chain(quarantine).min()
     }
 }

@@ -75,8 +75,9 @@ impl Node {
     }
 
     /// This node decides from now on.
-    pub fn lead(&mut self) {
+    pub(super) fn lead(&mut self) {
         self.following = false;
+        self.counter.raise(crate::words::Fence(self.inherited));
     }
 
     /// Whether somebody else decides.
@@ -93,7 +94,7 @@ impl Node {
             }
             Apply::Grant(granted) => {
                 let mode = granted.mode;
-                self.counter.raise(granted.fence);
+                self.heard_of(granted.fence, granted.ttl);
                 let grant = granted.grant(Lease::begin(time.now, granted.ttl));
                 let in_the_way = match host.find(key) {
                     Found::Free => false,

@@ -45,6 +45,10 @@ impl Node {
         time: Time,
     ) -> Result<bool, Refusal<'a>> {
         self.check_proposal(ask.fence, time)?;
+        self.look_at_quarantine(time.now);
+        if ask.fence.is_some() {
+            self.refuse_in_quarantine(time.now)?;
+        }
         self.freshen(host, key, ask.token, time);
         self.serve(host, key, time);
         match host.find(key) {
@@ -68,6 +72,7 @@ impl Node {
         }
         let fence = ask.fence.unwrap_or(grant.fence);
         let lease = grant.lease.renewed(time.now, ask.ttl);
+        self.vouch(host, fence, ask.ttl, time)?;
         self.counter.raise(fence);
         renew(host, key, mode, ask.token, Renewal { lease, fence, asker: None });
         let Extend { token, ttl, fence } = *ask;

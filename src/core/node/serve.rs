@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::sweep::AT_ONCE;
 use super::{Node, Place};
+use crate::command::Refusal;
 use crate::host::{Answer, Answers, Ending, Host};
 use crate::lock::{Found, Grant};
 use crate::queue::{Queue, Waiter};
@@ -15,6 +16,9 @@ impl Node {
     ///
     /// Of very many readers a part is served at once, and the others in the next turns.
     pub(super) fn serve<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
+        if self.quarantine.is_some() {
+            return;
+        }
         let mut served = 0;
         while let Some(first) = self.queue(key).and_then(Queue::first) {
             if served == AT_ONCE {
@@ -34,7 +38,10 @@ impl Node {
             if !found.admits(mode) {
                 return;
             }
-            self.serve_first(host, key, time);
+            if !self.serve_first(host, key, time) {
+                // The state file cannot be written just now.
+                return self.watch(key, Millis(100), time);
+            }
         }
     }
 
@@ -52,11 +59,18 @@ impl Node {
         Some(key)
     }
 
-    fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
-        let Some(waiter) = self.pop(key) else { return };
-        let Some(fence) = self.counter.next(time.unix, waiter.proposal) else {
+    /// Grants to the first waiter. False: not now.
+    fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
+        let Some(first) = self.queue(key).and_then(Queue::first) else { return true };
+        let (proposal, ttl) = (first.proposal, first.ttl);
+        let fence = self.next_fence(host, proposal, ttl, time);
+        if fence == Err(Refusal::NotDurable) {
+            return false;
+        }
+        let Some(waiter) = self.pop(key) else { return true };
+        let Ok(fence) = fence else {
             host.answer(waiter.id, Answer::Exhausted);
-            return;
+            return true;
         };
         let grant = Grant {
             token: &waiter.token,
@@ -70,6 +84,7 @@ impl Node {
         self.grant(host, key, waiter.mode, grant, waited);
         self.granted.insert(waiter.id, Place::of(key, &waiter.token, waiter.client));
         host.answer(waiter.id, Answer::Granted(fence));
+        true
     }
 
     /// A waiter has got its answer: its grant is its own business from now on.

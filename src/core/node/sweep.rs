@@ -17,6 +17,7 @@ impl Node {
         budget: usize,
         may_write: bool,
     ) -> bool {
+        self.look_at_quarantine(time.now);
         // Waits may take half of it: there may be something due for others.
         let waits = budget.div_ceil(2);
         let unused = self.end_waits(host, time, waits);

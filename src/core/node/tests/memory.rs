@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use crate::host::{Answer, Answers, Effect, Ending, Host, Serves};
 use crate::lock::{Crowd, Found, Grant, Held, Holder, Renewal};
+use crate::node::Promise;
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId};
 
 #[derive(Debug)]
@@ -41,6 +42,10 @@ pub struct Memory {
     pub moved: BTreeSet<KeyBuf>,
     /// The server refuses writes just now.
     pub refuses: bool,
+    /// The state file cannot be written.
+    pub disk_is_full: bool,
+    /// What was written into it because a grant waited for it.
+    pub promises: Vec<Promise>,
     /// The first end at each lock, as far as the host was told.
     index: BTreeSet<(Deadline, KeyBuf)>,
 }
@@ -54,6 +59,8 @@ impl Memory {
             blocks: true,
             moved: BTreeSet::new(),
             refuses: false,
+            disk_is_full: false,
+            promises: Vec::new(),
             index: BTreeSet::new(),
         }
     }
@@ -217,6 +224,13 @@ impl Host for Memory {
         } else {
             Serves::Yes
         }
+    }
+
+    fn promise(&mut self, promise: Promise) -> bool {
+        if !self.disk_is_full {
+            self.promises.push(promise);
+        }
+        !self.disk_is_full
     }
 
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {

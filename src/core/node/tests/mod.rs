@@ -13,6 +13,7 @@ mod ending;
 mod judge;
 mod memory;
 mod outside;
+mod promise;
 mod random;
 mod step;
 mod taking;

@@ -1,0 +1,189 @@
+//! What a node has promised in its state file, and what follows: numbers it may hand out, leases it
+//! may grant, and times in which it grants nothing.
+
+use super::Node;
+use crate::command::Refusal;
+use crate::host::Host;
+use crate::quarantine::{Quarantine, Start, Why, extended};
+use crate::words::{Deadline, Fence, Instant, Millis, Time};
+
+/// What the state file vouches for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise {
+    /// No fence above is handed out.
+    pub fence: Fence,
+    /// No lease runs longer.
+    pub bound: Millis,
+}
+
+impl Node {
+    /// A state file was there: the node goes on from what it said.
+    pub fn resume(&mut self, before: Promise) {
+        self.counter.raise(before.fence);
+        self.bound.promise(before.bound);
+    }
+
+    /// The data set is loaded, if there is one. Whoever leads decides from now on.
+    pub fn begin(&mut self, start: &Start<'_>, leads: bool, now: Instant) {
+        self.bound.restart(start.longest);
+        if let Some((why, bound)) = start.forgotten() {
+            self.quarantine(why, bound, now);
+        }
+        if leads {
+            self.lead();
+        }
+    }
+
+    /// This replica has become a primary. It has the leases that it was sent, but not those that
+    /// were on their way.
+    pub fn promoted(&mut self, now: Instant) {
+        self.quarantine(Why::Promoted, self.bound.least(), now);
+        self.lead();
+    }
+
+    /// Another data set was loaded over what this primary had.
+    pub fn replaced(&mut self, now: Instant) {
+        self.quarantine(Why::Replaced, self.bound.least(), now);
+        self.lead();
+    }
+
+    /// The primary has told what it promised: what it has handed out may not have arrived.
+    pub fn inherit(&mut self, promise: Promise) {
+        self.inherited = self.inherited.max(promise.fence.0);
+        self.bound.saw(promise.bound);
+    }
+
+    /// The state file should be written, though nobody waits for it.
+    #[must_use]
+    pub fn should_promise(&self, time: Time) -> bool {
+        self.counter.runs_low(time.unix) || self.bound.is_stale(time.now)
+    }
+
+    /// What to write into the state file, when the last of all leases ends at `last_end`. It is
+    /// going to be written now.
+    pub fn next_promise(&mut self, last_end: Option<Deadline>, time: Time) -> Promise {
+        let quarantine = self.quarantine.map(|quarantine| quarantine.until);
+        let last = last_end.into_iter().chain(quarantine).max();
+        // Rounded up, as a lease's end is.
+        let left = last.map_or(0, |end| end.left(time.now).0 + 1);
+        let bound = self.bound.renew(Millis(left), time.now, !self.following);
+        let fence = self.counter.to_reserve(time.unix, Fence(0));
+        self.ask(Promise { fence, bound })
+    }
+
+    /// What to write when the server shuts down: exactly how things are.
+    #[must_use]
+    pub fn last_promise(&self, last_end: Option<Deadline>, now: Instant) -> Promise {
+        let quarantine = self.quarantine.map(|quarantine| quarantine.until);
+        let last = last_end.into_iter().chain(quarantine).max();
+        let fence = Fence(self.counter.last().0.max(self.inherited));
+        Promise { fence, bound: Millis(last.map_or(0, |end| end.left(now).0 + 1)) }
+    }
+
+    /// It is written.
+    pub fn promised(&mut self, promise: Promise) {
+        self.counter.promised(promise.fence);
+        self.bound.promise(promise.bound);
+    }
+
+    /// What has been promised.
+    #[must_use]
+    pub fn promise(&self) -> Promise {
+        Promise { fence: self.counter.reserved(), bound: self.bound.promised() }
+    }
+
+    /// Whether the next fence is covered by the promise.
+    #[must_use]
+    pub fn is_vouched_for(&self, unix: u64) -> bool {
+        self.counter.next(unix, None).is_none_or(|fence| self.counter.allows(fence))
+    }
+
+    /// The quarantine, if there is one.
+    #[must_use]
+    pub fn in_quarantine(&self) -> Option<Quarantine> {
+        self.quarantine
+    }
+
+    /// The operator has changed `dlock.quarantine`. What there is of it ends if there should be
+    /// none.
+    pub fn reconsider_quarantine(&mut self) {
+        if self.settings.quarantine.length(Millis(1)).is_none() {
+            self.end_quarantine();
+        }
+    }
+
+    /// Ends a quarantine that is over. Whoever waits may have the lock now.
+    pub(super) fn look_at_quarantine(&mut self, now: Instant) {
+        if self.quarantine.is_some_and(|quarantine| quarantine.until.is_over(now)) {
+            self.end_quarantine();
+        }
+    }
+
+    /// Refuses in quarantine.
+    pub(super) fn refuse_in_quarantine<'a>(&self, now: Instant) -> Result<(), Refusal<'a>> {
+        match self.quarantine {
+            Some(Quarantine { until, why }) if !self.following => {
+                Err(Refusal::Quarantine { why, left: until.left(now) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes sure that the state file vouches for a fence and a lease that are to be granted. Most
+    /// often it does; else it is written first.
+    pub(super) fn vouch<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        fence: Fence,
+        ttl: Millis,
+        time: Time,
+    ) -> Result<(), Refusal<'a>> {
+        if !self.following && !(self.counter.allows(fence) && self.bound.covers(ttl)) {
+            let bound = self.bound.raised(ttl);
+            let fence = self.counter.to_reserve(time.unix, fence);
+            let promise = self.ask(Promise { fence, bound });
+            if !host.promise(promise) {
+                return Err(Refusal::NotDurable);
+            }
+            self.promised(promise);
+        }
+        self.bound.saw(ttl);
+        Ok(())
+    }
+
+    /// The next fence, vouched for like the lease that goes with it. It is not handed out yet.
+    pub(super) fn next_fence<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        proposal: Option<Fence>,
+        ttl: Millis,
+        time: Time,
+    ) -> Result<Fence, Refusal<'a>> {
+        let fence = self.counter.next(time.unix, proposal).ok_or(Refusal::Exhausted)?;
+        self.vouch(host, fence, ttl, time)?;
+        self.counter.raise(fence);
+        Ok(fence)
+    }
+
+    fn ask(&mut self, promise: Promise) -> Promise {
+        self.counter.asked(promise.fence);
+        self.bound.asked(promise.bound);
+        promise
+    }
+
+    fn quarantine(&mut self, why: Why, bound: Millis, now: Instant) {
+        if let Some(length) = self.settings.quarantine.length(bound) {
+            self.quarantine = extended(self.quarantine, why, length, now);
+        }
+    }
+
+    fn end_quarantine(&mut self) {
+        self.quarantine = None;
+        let waits = |(db, names): (&u32, &super::Queues)| {
+            let db = *db;
+            names.keys().map(move |name| crate::words::KeyBuf { db, name: name.clone() }).collect()
+        };
+        let keys: alloc::vec::Vec<alloc::vec::Vec<_>> = self.queues.iter().map(waits).collect();
+        keys.into_iter().flatten().for_each(|key| self.serve_later(key));
+    }
+}

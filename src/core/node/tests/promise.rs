@@ -1,0 +1,217 @@
+//! What the state file vouches for, and quarantine.
+
+use alloc::vec;
+
+use super::bench::Bench;
+use crate::command::Refusal;
+use crate::host::Answer;
+use crate::node::{Acquired, Promise};
+use crate::quarantine::{Policy, Start, Why};
+use crate::record::{Ended, Record};
+use crate::words::{Fence, Instant, Millis};
+
+fn crashed(bench: &mut Bench, bound: u64) {
+    let (fence, bound) = (Fence(5_000_000), Millis(bound));
+    let before = Record { node_id: 1, boot: 1, fence, bound, ended: None, log_is_complete: false };
+    bench.node.resume(Promise { fence, bound });
+    let back = Ended::default();
+    let start = Start { before: Some(&before), log_is_complete: false, back, longest: Millis(0) };
+    bench.node.begin(&start, true, Instant(bench.now));
+}
+
+fn quarantine(left: u64) -> Refusal<'static> {
+    Refusal::Quarantine { why: Why::Crash, left: Millis(left) }
+}
+
+#[test]
+fn the_first_grant_waits_for_a_write_and_the_next_ones_do_not() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    let promise = bench.host.promises[0];
+    assert!(promise.fence >= Fence(bench.now + 60_000_000) && promise.bound == Millis(1024));
+    for _ in 0..20 {
+        bench.release("a");
+        bench.pass(1_000_000);
+        bench.hold(1, "a 1024");
+    }
+    assert_eq!(bench.host.promises.len(), 1);
+}
+
+#[test]
+fn a_longer_lease_waits_for_a_write() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    assert_eq!(bench.extend("a 2000"), Ok(true));
+    bench.hold(1, "a 4000");
+    bench.release("a");
+    bench.hold(2, "b 8000");
+    let bounds: vec::Vec<u64> = bench.host.promises.iter().map(|p| p.bound.0).collect();
+    assert_eq!(bounds, vec![1024, 2048, 4096, 8192]);
+}
+
+#[test]
+fn a_proposal_beyond_the_promise_waits_for_a_write() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    bench.release("a");
+    assert_eq!(bench.hold(1, "a 10 FENCE 300000000"), Fence(300_000_000));
+    assert_eq!(bench.extend("a 10 FENCE 500000000"), Ok(true));
+    let fences: vec::Vec<u64> = bench.host.promises.iter().map(|p| p.fence.0).collect();
+    assert_eq!(fences, vec![61_000_000, 360_000_000, 560_000_000]);
+}
+
+#[test]
+fn when_nothing_can_be_written_what_was_promised_is_still_granted() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    bench.host.disk_is_full = true;
+    bench.release("a");
+    bench.hold(1, "a 1000");
+    assert_eq!(bench.extend("a 2000"), Err(Refusal::NotDurable));
+    assert_eq!(bench.acquire(1, "a 2000"), Err(Refusal::NotDurable));
+    assert_eq!(bench.extend("a 500"), Ok(true));
+    bench.release("a");
+    let fence = bench.node.fence();
+    assert_eq!(bench.acquire(1, "a 2000"), Err(Refusal::NotDurable));
+    assert_eq!(bench.acquire(1, "a 10 FENCE 300000000"), Err(Refusal::NotDurable));
+    bench.pass(61_000_000);
+    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    assert_eq!((bench.node.fence(), bench.holders()), (fence, "".into()));
+    assert!(!bench.node.is_vouched_for(bench.now));
+    bench.host.disk_is_full = false;
+    assert!(bench.hold(1, "a 10") > fence);
+}
+
+#[test]
+fn who_waits_is_served_in_order_once_the_disk_has_room() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    let b = bench.wait(2, "b 10 WAIT 0 FENCE 300000000");
+    let c = bench.wait(3, "c 10 WAIT 0");
+    bench.host.disk_is_full = true;
+    bench.release("a");
+    bench.pass_and_sweep(1_000_000);
+    assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b c".into()));
+    bench.host.disk_is_full = false;
+    bench.answers();
+    bench.pass_and_sweep(100_000);
+    assert_eq!((bench.holders(), bench.waiters()), ("b".into(), "c".into()));
+    assert_eq!(bench.answers()[0], (b, Answer::Granted(Fence(300_000_000))));
+    bench.release("b");
+    assert_eq!(bench.answers().last().map(|(id, _)| *id), Some(c));
+}
+
+#[test]
+fn after_a_crash_nothing_is_granted_until_the_bound_has_passed() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 500);
+    assert_eq!(bench.acquire(1, "a 10"), Err(quarantine(500)));
+    let b = bench.wait(2, "b 10 WAIT 0");
+    let c = bench.wait(3, "c 10 WAIT 0");
+    bench.pass_and_sweep(499_999);
+    assert_eq!(bench.acquire(1, "a 10"), Err(quarantine(1)));
+    assert_eq!(bench.holders(), "");
+    bench.pass(1);
+    assert_eq!(bench.acquire(1, "a 10"), Ok(Acquired::Denied), "b and c came first");
+    assert_eq!((bench.holders(), bench.waiters()), ("b".into(), "c".into()));
+    let answers = bench.answers();
+    assert_eq!(answers.len(), 1);
+    assert!(matches!(answers[0], (id, Answer::Granted(fence)) if id == b && fence.0 > 5_000_000));
+    bench.release("b");
+    assert_eq!(bench.answers()[0].0, c);
+}
+
+#[test]
+fn the_end_of_a_quarantine_wakes_the_node() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 500);
+    bench.wait(2, "b 10 WAIT 0");
+    assert_eq!(bench.node.next_wake().map(|end| end.0), Some(1_500));
+    bench.pass_and_sweep(500_000);
+    assert_eq!((bench.holders(), bench.node.in_quarantine()), ("b".into(), None));
+}
+
+#[test]
+fn in_quarantine_a_wait_runs_out_and_a_waiter_leaves() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 500);
+    let b = bench.wait(2, "b 10 WAIT 100");
+    let c = bench.wait(3, "c 10 WAIT 0");
+    bench.pass_and_sweep(100_000);
+    assert!(!bench.release("c"));
+    assert_eq!(bench.answers(), vec![(b, Answer::Denied), (c, Answer::Denied)]);
+    bench.host.blocks = false;
+    assert_eq!(bench.acquire(1, "a 10 WAIT 0"), Err(quarantine(400)));
+}
+
+#[test]
+fn in_quarantine_what_is_known_goes_on() {
+    let mut bench = Bench::new();
+    let fence = bench.hold(1, "a 1000");
+    bench.wait(2, "b 10 WAIT 0");
+    bench.node.promoted(Instant(bench.now));
+    assert!(bench.node.in_quarantine().is_some());
+    assert_eq!(bench.hold(1, "a 1000"), fence);
+    assert_eq!(bench.check("a"), Some(fence));
+    assert_eq!(bench.extend("a 900"), Ok(true));
+    let refused = bench.extend("a 900 FENCE 70000000");
+    assert!(matches!(refused, Err(Refusal::Quarantine { why: Why::Promoted, .. })));
+    assert!(bench.release("a"));
+    assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b".into()));
+    bench.pass_and_sweep(1_024_000);
+    assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn a_promoted_replica_waits_for_the_longest_lease_it_has_heard_of() {
+    let mut bench = Bench::new();
+    bench.node.follow(&mut bench.host);
+    bench.node.inherit(Promise { fence: Fence(400_000_000), bound: Millis(3_000) });
+    bench.node.heard_of(Fence(7), Millis(2_000));
+    bench.node.promoted(Instant(bench.now));
+    let refused = bench.acquire(1, "a 10");
+    assert_eq!(refused, Err(Refusal::Quarantine { why: Why::Promoted, left: Millis(3_000) }));
+    bench.pass_and_sweep(3_000_000);
+    assert_eq!(bench.hold(1, "a 10"), Fence(400_000_001));
+}
+
+#[test]
+fn the_operator_can_end_a_quarantine() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 500);
+    bench.wait(2, "b 10 WAIT 0");
+    bench.node.settings.quarantine = Policy::Least(Millis(10));
+    bench.node.reconsider_quarantine();
+    bench.sweep();
+    assert_eq!(bench.holders(), "");
+    bench.node.settings.quarantine = Policy::Off;
+    bench.node.reconsider_quarantine();
+    bench.sweep();
+    assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn the_promise_covers_what_is_left_of_a_quarantine() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 5_000);
+    let time = bench.time();
+    assert!(bench.node.should_promise(time));
+    let next = bench.node.next_promise(None, time);
+    assert!(next.bound >= Millis(5_000), "{next:?}");
+    assert!(bench.node.last_promise(None, time.now).bound >= Millis(5_000));
+    bench.pass_and_sweep(5_000_000);
+    let time = bench.time();
+    assert_eq!(bench.node.last_promise(None, time.now).bound, Millis(0));
+}
+
+#[test]
+fn a_lease_that_is_stored_counts_before_anything_is_granted() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    bench.node.heard_of(Fence(5), Millis(60_000));
+    bench.host.disk_is_full = true;
+    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    bench.host.disk_is_full = false;
+    bench.hold(1, "a 10");
+    assert_eq!(bench.host.promises[1].bound, Millis(61_440));
+}

@@ -1,0 +1,231 @@
+//! The record that outlives the server: what stands in the state file.
+//!
+//! ```text
+//! dlock-state 1
+//! node-id 6f0c2f0f4c1e4b6a9d0c5f3a2b1c0d9e
+//! boot 3
+//! fence 1790000060000000
+//! bound-ms 30720
+//! ended 2 leases 77f1c05fd0a1b2c300f1c05fd0a1b2c3
+//! log incomplete
+//! checksum 0f1e2d3c4b5a6978
+//! ```
+//!
+//! Plain text, for the operator who has to look at it. While the server runs `ended` says
+//! `not cleanly`. There is one way to write a record, and nothing else is taken for one.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use crate::lock::Grant;
+use crate::words::{Fence, Key, Millis, Mode};
+
+/// What a node must not forget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The node's name, made at its first start.
+    pub node_id: u128,
+    /// How often it has started.
+    pub boot: u64,
+    /// Nothing above has been handed out.
+    pub fence: Fence,
+    /// No lease runs longer than so.
+    pub bound: Millis,
+    /// The leases that were held when it was shut down; `None`: it was not, or not yet.
+    pub ended: Option<Ended>,
+    /// Whether the server keeps a log that misses nothing, and has done so in all of this life.
+    pub log_is_complete: bool,
+}
+
+/// Some leases: how many, and a digest by which to know them again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// How many.
+    pub leases: u64,
+    /// The same for the same leases, in whatever order they are counted.
+    pub digest: u128,
+}
+
+/// Why bytes are not a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// Written by a later dlock.
+    Version(u64),
+    /// Not what was written.
+    Damaged,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Version(version) => {
+                write!(f, "has version {version}, which a later dlock has written")
+            }
+            Unreadable::Damaged => f.write_str("is damaged"),
+        }
+    }
+}
+
+impl Record {
+    /// The record as it stands in the file.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let Record { node_id, boot, fence: Fence(fence), bound: Millis(bound), .. } = self;
+        let ended = match self.ended {
+            Some(Ended { leases, digest }) => format!("{leases} leases {digest:032x}"),
+            None => "not cleanly".into(),
+        };
+        let log = if self.log_is_complete { "complete" } else { "incomplete" };
+        let text = format!(
+            "{MAGIC} {VERSION}\nnode-id {node_id:032x}\nboot {boot}\nfence {fence}\n\
+             bound-ms {bound}\nended {ended}\nlog {log}\n"
+        );
+        let checksum = xxh3_64(text.as_bytes());
+        format!("{text}checksum {checksum:016x}\n")
+    }
+
+    /// The record in a file.
+    ///
+    /// # Errors
+    /// When it is not exactly what [`Record::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Record, Unreadable> {
+        let text = core::str::from_utf8(bytes).map_err(|_| Unreadable::Damaged)?;
+        if let Some(version) = later_version(text) {
+            return Err(Unreadable::Version(version));
+        }
+        parse(text).filter(|record| record.encode() == text).ok_or(Unreadable::Damaged)
+    }
+}
+
+impl Ended {
+    /// Counts a lease in.
+    pub fn add(&mut self, key: Key<'_>, mode: Mode, grant: &Grant<'_>) {
+        let mut hash = Xxh3::new();
+        for number in [u64::from(key.db), key.name.len() as u64, grant.fence.0, grant.lease.ttl.0] {
+            hash.update(&number.to_le_bytes());
+        }
+        hash.update(&mode.permits().to_le_bytes());
+        hash.update(mode.name().as_bytes());
+        hash.update(key.name);
+        hash.update(grant.token);
+        self.leases += 1;
+        self.digest = self.digest.wrapping_add(hash.digest128());
+    }
+}
+
+/// The version of a file that a later dlock has written. Its checksum may be made in another way.
+fn later_version(text: &str) -> Option<u64> {
+    let line = text.lines().next()?;
+    let version = line.strip_prefix(MAGIC)?.strip_prefix(' ')?.parse().ok()?;
+    (version > VERSION).then_some(version)
+}
+
+/// Reads generously; `decode` is strict.
+fn parse(text: &str) -> Option<Record> {
+    let mut lines = text.lines().skip(1);
+    let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+    let node_id = u128::from_str_radix(value("node-id")?, 16).ok()?;
+    let boot = value("boot")?.parse().ok()?;
+    let fence = Fence(value("fence")?.parse().ok()?);
+    let bound = Millis(value("bound-ms")?.parse().ok()?);
+    let ended = match value("ended")?.split_once(" leases ") {
+        Some((leases, digest)) => Some(Ended {
+            leases: leases.parse().ok()?,
+            digest: u128::from_str_radix(digest, 16).ok()?,
+        }),
+        None => None,
+    };
+    let log_is_complete = value("log")? == "complete";
+    Some(Record { node_id, boot, fence, bound, ended, log_is_complete })
+}
+
+const MAGIC: &str = "dlock-state";
+const VERSION: u64 = 1;
+/// No record is longer.
+pub const MAX_LENGTH: u64 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::{ClientId, Instant, Lease};
+    use proptest::prelude::*;
+
+    fn record() -> Record {
+        let ended = Some(Ended { leases: 2, digest: 99 });
+        let (fence, bound) = (Fence(1_790_000_060_000_000), Millis(30_720));
+        Record { node_id: u128::MAX / 3, boot: 3, fence, bound, ended, log_is_complete: true }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for ended in [None, Some(Ended::default()), Some(Ended { leases: 2, digest: u128::MAX })] {
+            for log_is_complete in [false, true] {
+                let record = Record { ended, log_is_complete, ..record() };
+                assert_eq!(Record::decode(record.encode().as_bytes()), Ok(record));
+            }
+        }
+    }
+
+    #[test]
+    fn every_cut_and_every_flipped_bit_is_noticed() {
+        let good = record().encode().into_bytes();
+        assert!(good.len() as u64 <= MAX_LENGTH);
+        for len in 0..good.len() {
+            assert!(Record::decode(good.get(..len).unwrap_or_default()).is_err(), "cut to {len}");
+        }
+        for at in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[at] ^= 1 << bit;
+                assert!(Record::decode(&bad).is_err(), "byte {at} bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_named() {
+        let later = record().encode().replace("dlock-state 1", "dlock-state 2");
+        assert_eq!(Record::decode(later.as_bytes()), Err(Unreadable::Version(2)));
+    }
+
+    #[test]
+    fn leases_are_known_again_in_any_order_and_others_are_not() {
+        let add = |ended: &mut Ended, name: &[u8], token: &[u8], fence, ttl| {
+            let lease = Lease::begin(Instant(0), Millis(ttl));
+            let client = ClientId::UNKNOWN;
+            let fence = Fence(fence);
+            let grant = Grant { token, fence, lease, client, ephemeral: false, meta: b"" };
+            ended.add(Key { db: 0, name }, Mode::Exclusive, &grant);
+        };
+        let of = |leases: &[(&[u8], &[u8], u64, u64)]| {
+            let mut ended = Ended::default();
+            leases.iter().for_each(|(key, token, fence, ttl)| {
+                add(&mut ended, key, token, *fence, *ttl);
+            });
+            ended
+        };
+        let (a, b) = ((&b"a"[..], &b"t"[..], 1, 5), (&b"b"[..], &b"u"[..], 2, 5));
+        assert_eq!(of(&[a, b]), of(&[b, a]));
+        let others: [&[_]; 6] = [
+            &[a],
+            &[a, a],
+            &[a, (b"b", b"u", 3, 5)],
+            &[a, (b"b", b"u", 2, 6)],
+            &[a, (b"b", b"v", 2, 5)],
+            &[a, (b"bu", b"", 2, 5)],
+        ];
+        for other in others {
+            assert_ne!(of(&[a, b]), of(other));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert!(Record::decode(&bytes).is_err());
+        }
+    }
+}
