@@ -14,7 +14,9 @@
 //! - [`payload`]: what DUMP gives for a lock, taken apart and put together again;
 //! - [`picture`]: what is stored of a lock;
 //! - [`replicas`]: whether a replica has what its primary wrote;
+//! - [`history`]: what clients saw of their grants, and whether it can all be true;
 //! - [`seed`]: random numbers that can be had again;
+//! - [`soak`]: how long a test goes on;
 //! - [`wait`]: waiting for something observable.
 //!
 //! A test is a function of the server's kind; [`on_every_server!`] makes four tests of it, named
@@ -31,6 +33,7 @@
 
 pub mod client;
 pub mod cluster;
+pub mod history;
 pub mod kind;
 pub mod locks;
 pub mod many;
@@ -42,12 +45,14 @@ pub mod process;
 pub mod replicas;
 pub mod seed;
 pub mod server;
+pub mod soak;
 pub mod value;
 pub mod wait;
 pub mod wall_clock;
 
 pub use client::Client;
 pub use cluster::Cluster;
+pub use history::{Grant, History, Promise};
 pub use kind::Kind;
 pub use macro_rules_attribute::apply;
 pub use payload::Payload;

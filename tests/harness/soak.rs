@@ -1,0 +1,16 @@
+//! How long a test that can go on for hours goes on: a little with `make test`, far with `make soak`.
+
+use std::env;
+
+/// How often a server is killed in one test: DLOCK_SOAK_KILLS, or so often without it.
+pub fn kills(few: u32) -> u32 {
+    match env::var("DLOCK_SOAK_KILLS") {
+        Ok(text) => text.parse().expect("DLOCK_SOAK_KILLS is a number"),
+        Err(_) => few,
+    }
+}
+
+/// Whether a test tries every case instead of a sample: DLOCK_SOAK is set.
+pub fn tries_every_case() -> bool {
+    env::var_os("DLOCK_SOAK").is_some()
+}
