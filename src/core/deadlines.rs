@@ -57,6 +57,12 @@ impl Deadlines {
         self.runs.first().and_then(Run::first)
     }
 
+    /// The latest.
+    #[must_use]
+    pub fn last(&self) -> Option<(Deadline, Entry)> {
+        self.runs.last().and_then(Run::last)
+    }
+
     /// All of them, the earliest first.
     pub fn iter(&self) -> impl Iterator<Item = (Deadline, Entry)> + '_ {
         self.runs.iter().flat_map(|run| run.entries.iter().map(|entry| run.read(entry)))

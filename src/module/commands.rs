@@ -1,7 +1,8 @@
 //! What a client can send, and what becomes of it.
 
 use dlock_core::command::{
-    Refusal, Settings, acquire, apply, r#break, check, extend, help, inspect, node, release,
+    Refusal, Settings, acquire, apply, r#break, check, extend, help, inspect, node, promise,
+    release,
 };
 use dlock_core::{Acquired, Answer, Key, Node, Time, WaiterId};
 
@@ -24,6 +25,7 @@ pub const TABLE: &[Entry] = table![
     node::DOC => reply::node,
     help::DOC => reply::help,
     apply::DOC => apply_effect,
+    promise::DOC => hear_promise,
 ];
 
 /// What a command comes to.
@@ -120,6 +122,23 @@ fn apply_effect(call: &Call<'_>) {
     });
 }
 
+fn hear_promise(call: &Call<'_>) {
+    let heard = state::with(|state| {
+        if !call.ctx.flags().is_replay() {
+            return Err(Refusal::Internal);
+        }
+        let mut room = Room::default();
+        let args = call.rest(1, &mut room).ok_or(Refusal::Arity)?;
+        state.node.inherit(promise::parse(args)?);
+        replayed(call, &state.node)
+    });
+    match heard {
+        Some(Ok(())) => call.ctx.reply_int(1),
+        Some(Err(refusal)) => call.ctx.reply_error(&refusal.to_string()),
+        None => reply::busy(call.ctx),
+    }
+}
+
 /// Carries a command out on its key, and replies.
 fn on_key<'c>(
     call: &Call<'c>,
@@ -134,6 +153,10 @@ fn on_key<'c>(
     // Opened first: if its expiry has passed, the server removes it now, and says so.
     let open = open(ctx, key.db, name);
     let done = state::with(|state| {
+        if state.store.is_unsettled() {
+            state.finish_taken();
+            state.begin_if_loaded(ctx);
+        }
         let time = state.time();
         let State { node, store } = state;
         let silent = node.is_following();

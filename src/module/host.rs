@@ -3,11 +3,11 @@
 use dlock_core::command::apply::{write_end, write_grant};
 use dlock_core::{
     Answer, Answers, Crowd, Deadline, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
-    Millis, Renewal, Serves, WaiterId,
+    Millis, Promise, Renewal, Serves, WaiterId,
 };
 
 use crate::ffi::block::Block;
-use crate::ffi::context::{Ctx, Name, unix_micros};
+use crate::ffi::context::{Ctx, Name, now, unix_micros};
 use crate::ffi::key::Open;
 use crate::ffi::server::Probe;
 use crate::state::Store;
@@ -22,17 +22,22 @@ pub struct Here<'s, 'c> {
     silent: bool,
     /// A command, and not a turn.
     command: bool,
+    /// An evicted lock has got its key back, of which replicas and the log know nothing.
+    put_back: bool,
 }
 
 impl<'s, 'c> Here<'s, 'c> {
     /// For a command on a key, which is open already.
     pub fn command(ctx: Ctx<'c>, store: &'s mut Store, open: Open<'c>, silent: bool) -> Self {
-        Here { ctx, store, open, silent, command: true }
+        let mut here = Here { ctx, store, open, silent, command: true, put_back: false };
+        here.recall();
+        here
     }
 
     /// For a turn, which goes from key to key.
     pub fn turn(ctx: Ctx<'c>, store: &'s mut Store, silent: bool) -> Self {
-        Here { ctx, store, open: Open::nowhere(), silent, command: false }
+        let open = Open::nowhere();
+        Here { ctx, store, open, silent, command: false, put_back: false }
     }
 
     /// A lock has arrived at a key by a command that is not ours. One that is alive is minded
@@ -53,8 +58,31 @@ impl<'s, 'c> Here<'s, 'c> {
         if !self.open.is(key) {
             self.ctx.select(key.db);
             self.open = Open::write(self.ctx, key.db, Name::new(key.name));
+            self.recall();
         }
         &mut self.open
+    }
+
+    /// A lock whose key was evicted is still held, unless somebody has put something else there.
+    fn recall(&mut self) {
+        if self.store.evicted.is_empty() {
+            return;
+        }
+        let key = self.open.key();
+        let Some(block) = self.store.evicted.get(key) else { return };
+        if self.open.is_empty() {
+            self.open.recall(block);
+        } else {
+            self.store.index.remove(block);
+            self.store.evicted.forget(key);
+        }
+    }
+
+    /// The evicted lock that is here gets its key back.
+    fn put_back(&mut self, block: Block) {
+        self.open.put_back(block);
+        self.store.evicted.forget(self.open.key());
+        self.put_back = true;
     }
 
     /// A dead lock may be in the way of a new one.
@@ -65,6 +93,9 @@ impl<'s, 'c> Here<'s, 'c> {
     }
 
     fn replicate(&mut self, effect: &Effect<'_>) {
+        if std::mem::take(&mut self.put_back) {
+            return self.replicate_all();
+        }
         let (ctx, name) = (self.ctx, self.open.name());
         let written = &mut self.store.scratch;
         written.clear();
@@ -83,6 +114,19 @@ impl<'s, 'c> Here<'s, 'c> {
             }
             Effect::AllExpired { .. } => ctx.replicate_del(name),
         }
+    }
+}
+
+impl Here<'_, '_> {
+    /// Everything that is held here.
+    fn replicate_all(&mut self) {
+        let (ctx, written) = (self.ctx, &mut self.store.scratch);
+        let Some(block) = self.open.block() else { return };
+        block.each_grant(|mode, grant| {
+            written.clear();
+            write_grant(mode, grant, written);
+            ctx.replicate_apply(self.open.name(), written, grant.meta);
+        });
     }
 }
 
@@ -113,11 +157,15 @@ impl Host for Here<'_, '_> {
     }
 
     fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>) {
-        self.at(key);
+        let was_evicted = self.at(key).is_evicted();
         let index = &mut self.store.index;
         let forget = |old: Block| index.remove(old);
         if let Some(new) = self.open.renew_one(&renewal, &mut self.store.scratch, forget) {
             self.store.index.refresh(new);
+        }
+        if was_evicted {
+            self.store.evicted.forget(key);
+            self.put_back = true;
         }
     }
 
@@ -129,12 +177,18 @@ impl Host for Here<'_, '_> {
 
     fn changed(&mut self, key: Key<'_>) {
         if let Some(block) = self.at(key).block() {
+            if self.open.is_evicted() {
+                self.put_back(block);
+            }
             self.store.index.refresh(block);
         }
     }
 
     fn remove(&mut self, key: Key<'_>) {
         self.clear(key);
+        if self.open.is_evicted() {
+            self.store.evicted.forget(key);
+        }
         self.open.remove();
     }
 
@@ -196,14 +250,22 @@ impl Host for Here<'_, '_> {
         }
     }
 
+    fn promise(&mut self, promise: Promise) -> bool {
+        let written = self.store.ledger.write_now(promise, now());
+        self.store.tell_promise |= written;
+        written
+    }
+
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {
         loop {
             let (key, block) = self.store.index.due(now)?;
             if self.at(key.as_key()).block() == Some(block) {
                 return Some(key);
             }
-            // Not where it says.
-            self.store.index.remove(block);
+            // Not where it says. It may be out of the index by now, and freed.
+            if self.store.index.due(now).is_some_and(|(_, again)| again == block) {
+                self.store.index.remove(block);
+            }
         }
     }
 }

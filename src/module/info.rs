@@ -1,18 +1,25 @@
 //! `INFO dlock`.
 
 use crate::ffi::load::InfoLines;
+use crate::reply::About;
 use crate::state::{self, State};
 use crate::stats::percentile;
 
 /// Writes the section.
 pub fn write(lines: &mut InfoLines) {
-    state::with(|state| write_state(lines, state));
+    state::with(|state| {
+        let about = About::of(state);
+        write_state(lines, state, &about);
+    });
 }
 
-fn write_state(lines: &mut InfoLines, state: &State) {
+fn write_state(lines: &mut InfoLines, state: &State, about: &About) {
     let stats = &state.store.stats;
     lines.text("version", env!("CARGO_PKG_VERSION"));
-    lines.text("node_id", &state.store.node_id);
+    lines.text("node_id", &about.node_id);
+    lines.number("boot", about.boot);
+    lines.text("granting", about.grants);
+    lines.number("refusing_ms", about.refusing_ms);
     lines.number("leases", state.store.index.leases() as u64);
     lines.number("waiters", state.node.waiters() as u64);
     lines.number("grants", stats.grants);
@@ -24,7 +31,13 @@ fn write_state(lines: &mut InfoLines, state: &State) {
     lines.number("breaks", stats.breaks);
     lines.number("ephemeral_ends", stats.ephemeral_ends);
     lines.number("fence", state.node.fence().0);
-    lines.text("durable", "no");
+    lines.number("fence_reserved", about.fence_reserved);
+    lines.number("lease_bound_ms", about.lease_bound_ms);
+    lines.text("durable", about.durable);
+    lines.text("state_file", &about.state_file);
+    lines.text("state_file_error", &about.state_file_error);
+    lines.number("quarantine_ms", about.quarantine_ms);
+    lines.text("quarantine_reason", &about.quarantine_reason);
     for (name, histogram) in [("wait", &stats.waits), ("hold", &stats.holds)] {
         for (suffix, at) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("max", 100.0)] {
             let value = percentile(histogram.as_ref(), at);

@@ -7,6 +7,8 @@
 //! - [`state`]: what the module keeps beside the keyspace.
 //! - [`turn`]: what is done when time has passed.
 //! - [`outside`]: what the server does to locks, and how they take it.
+//! - [`evicted`]: locks whose keys the server has evicted.
+//! - [`books`], [`ledger`], [`state_file`]: what is promised, and the file that says so.
 //! - [`audience`]: whether anybody listens to what is replicated.
 //! - [`reply`]: answers with more than one line.
 //! - [`info`], [`stats`], [`settings`]: for whoever operates it.
@@ -16,13 +18,17 @@
 #![allow(missing_docs, reason = "nothing here can be used from outside")]
 
 mod audience;
+mod books;
 mod commands;
+mod evicted;
 mod ffi;
 mod host;
 mod info;
+mod ledger;
 mod outside;
 mod reply;
 mod settings;
 mod state;
+mod state_file;
 mod stats;
 mod turn;

@@ -6,28 +6,47 @@
 
 use dlock_core::{Answer, ClientId, Fence, Key, Millis, WaiterId};
 
+use crate::evicted::Taken;
 use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, now};
 use crate::ffi::waiter::Handle;
-use crate::state::{self, Note, State};
+use crate::state::{self, Note, State, Store};
 
-/// The module has been loaded.
-pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) {
-    let (flags, probe) = (ctx.flags(), ctx.probe());
-    state::with(|state| {
+/// The module has been loaded. The data set has not, so nothing is decided yet.
+pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) -> Result<(), String> {
+    let probe = ctx.probe();
+    let started = state::with(|state| {
         state.store.alarm.install(ctx);
         state.store.probe = probe;
         state.store.hears_of_keys = hears_of_keys;
         state.node.look_at_foreign_every = (!hears_of_keys).then_some(Millis(50));
-        if flags.is_replica() {
-            state.node.follow(&mut state.store.waiters);
-        }
+        state.node.follow(&mut state.store.waiters);
+        let now = now();
+        state.store.alarm.set(now, now);
+        state.open_books()
     });
+    started.unwrap_or(Ok(()))
+}
+
+/// The server shuts down. Everything that it saves has been saved.
+pub fn shut_down() {
+    state::with(State::close_books);
+}
+
+/// A configuration parameter has changed.
+pub fn configured(ctx: Ctx<'_>) {
+    audience();
+    // The first to ask would have to wait for the answer, if nothing had been decided yet.
+    if state::with(|state| state.store.ledger.log_is_complete()).unwrap_or(false)
+        && !ctx.log_is_complete()
+    {
+        state::with(State::note_incomplete_log);
+    }
 }
 
 /// A lock has been read, from a file or from a payload. A payload can be refused after all, so
 /// the next turn looks whether the lock is anywhere. False: nobody wants it.
-pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>) -> bool {
+pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>, ttl: Millis) -> bool {
     let wanted = state::with(|state| {
         let unix = state.time().unix;
         let fence = fence.unwrap_or(Fence(0));
@@ -38,7 +57,7 @@ pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>) -> bool {
             state.store.moving = true;
             state.keep(block);
         }
-        state.node.heard_of(fence);
+        state.node.heard_of(fence, ttl);
         state.store.index.refresh(block);
         if fence == Fence(0) {
             state.store.arrivals.push_back(key.to_owned());
@@ -53,9 +72,6 @@ pub fn unlinked(key: Key<'_>, block: Block) {
     let done = state::with(|state| {
         state.unlinked(key, block);
         state.store.moving = true;
-        if !state.store.hears_of_keys {
-            state.keep(block);
-        }
     });
     if done.is_none() && block.keep() {
         state::note(Note::Unlinked(key.to_owned(), block));
@@ -66,6 +82,10 @@ pub fn unlinked(key: Key<'_>, block: Block) {
 pub fn key_event(event: &[u8], key: Key<'_>) {
     let arrived = matches!(event, b"restore" | b"rename_to" | b"move_to");
     let done = state::with(|state| {
+        if event == b"evicted" && state.evicted(key) {
+            return;
+        }
+        state.finish_taken();
         // Nothing of ours arrives but what has just been taken from elsewhere, or read.
         if arrived && std::mem::take(&mut state.store.moving) {
             state.store.arrivals.push_back(key.to_owned());
@@ -81,6 +101,8 @@ pub fn key_event(event: &[u8], key: Key<'_>) {
 /// A database, or all of them, is about to be emptied.
 pub fn flushed(db: Option<u32>) {
     state::with(|state| {
+        state.finish_taken();
+        state.store.evicted.forget_all(|of| db.is_none_or(|db| db == of));
         state.store.index.drain(|of| db.is_none_or(|db| db == of), |_, _| {});
         state.node.flushed(&mut state.store.waiters, db);
     });
@@ -89,6 +111,8 @@ pub fn flushed(db: Option<u32>) {
 /// Two databases have changed places. Whose locks were they? Nobody's, from now on.
 pub fn swapped(first: u32, second: u32) {
     state::with(|state| {
+        state.finish_taken();
+        state.store.evicted.forget_all(|db| db == first || db == second);
         let arrivals = &mut state.store.arrivals;
         let index = &mut state.store.index;
         index.drain(
@@ -109,13 +133,17 @@ pub fn swapped(first: u32, second: u32) {
 /// This server is a replica from now on, or none any more.
 pub fn role_changed(replica: bool) {
     state::with(|state| {
+        let now = now();
         state.store.audience.may_have_come();
         if replica {
-            state.node.follow(&mut state.store.waiters);
-        } else {
-            state.node.lead();
+            state.step_down();
+            // What it knows is from its primary from now on, and may lack what is on its way.
+            state.note_incomplete_log();
+        } else if state.store.beginning.is_none() {
+            state.node.promoted(now);
+            state.log_quarantine();
         }
-        state.set_alarm(now());
+        state.set_alarm(now);
     });
 }
 
@@ -123,13 +151,19 @@ pub fn role_changed(replica: bool) {
 pub fn loading(ctx: Ctx<'_>, begins: bool) {
     let replica = ctx.flags().is_replica();
     state::with(|state| {
+        let now = now();
         state.store.audience.may_have_come();
+        state.store.is_loading = begins;
         if begins {
-            state.node.follow(&mut state.store.waiters);
+            state.step_down();
+        } else if state.store.beginning.is_some() {
+            state.begin(ctx);
         } else if !replica {
-            state.node.lead();
+            state.node.replaced(now);
+            state.log_quarantine();
+            state.note_incomplete_log();
         }
-        state.set_alarm(now());
+        state.set_alarm(now);
     });
 }
 
@@ -162,7 +196,11 @@ pub fn answered(waiter: WaiterId, handle: Handle, answer: Answer) {
 
 /// Somebody may listen to what is replicated from now on.
 pub fn audience() {
-    state::with(|state| state.store.audience.may_have_come());
+    state::with(|state| {
+        state.store.audience.may_have_come();
+        state.store.tell_promise = true;
+        state.set_alarm_if_pending();
+    });
 }
 
 /// Ten times a second or so. The alarm follows the wall clock, which may have been set back.
@@ -171,6 +209,8 @@ pub fn cron(ctx: Ctx<'_>) {
         let now = now();
         state.store.wall.look(now);
         state.store.audience.look(ctx);
+        state.begin_if_loaded(ctx);
+        state.keep_books(now);
         if state.next(now).is_some_and(|at| at <= now) {
             state.store.alarm.reset(now, now);
         }
@@ -189,7 +229,7 @@ impl State {
         for note in state::notes() {
             match note {
                 Note::Unlinked(key, block) => {
-                    self.unlinked(key.as_key(), block);
+                    self.over(key.as_key(), block);
                     block.unkeep();
                 }
                 Note::Changed(key) => self.node.maybe_free(key.as_key()),
@@ -205,11 +245,72 @@ impl State {
         }
     }
 
-    fn unlinked(&mut self, key: Key<'_>, block: Block) {
+    /// The lock that was at the key is over.
+    fn over(&mut self, key: Key<'_>, block: Block) {
         for (token, client) in self.store.index.bury(block) {
             self.node.lost(key, &token, client);
         }
         self.node.removed(&mut self.store.waiters, key);
+    }
+
+    /// A value was taken from its key: whether it was evicted is told next, if it was.
+    fn unlinked(&mut self, key: Key<'_>, block: Block) {
+        self.finish_taken();
+        if block.is_dead() {
+            self.over(key, block);
+            if !self.store.hears_of_keys {
+                self.keep(block);
+            }
+            return;
+        }
+        let ephemerals = self.store.index.bury(block);
+        if !block.keep() {
+            // Read just now, and looked for already: that share serves for this, too.
+            self.store.taken.retain(|taken| *taken != block);
+        }
+        self.store.last_taken = Some(Taken { key: key.to_owned(), block, ephemerals });
+        self.set_alarm_if_pending();
+    }
+
+    /// What was taken from its key was not evicted: its lease is over.
+    pub fn finish_taken(&mut self) {
+        let Some(Taken { key, block, ephemerals }) = self.store.last_taken.take() else { return };
+        for (token, client) in ephemerals {
+            self.node.lost(key.as_key(), &token, client);
+        }
+        self.node.removed(&mut self.store.waiters, key.as_key());
+        if self.store.hears_of_keys {
+            block.unkeep();
+        } else {
+            self.store.taken.push(block);
+            self.set_alarm_if_pending();
+        }
+    }
+
+    /// It was: the lock stays held. False: it was none of ours.
+    fn evicted(&mut self, key: Key<'_>) -> bool {
+        let evicted = self.store.last_taken.take_if(|taken| taken.key.as_key() == key);
+        let Some(Taken { key, block, .. }) = evicted else { return false };
+        if self.node.is_following() {
+            block.unkeep();
+            return true;
+        }
+        block.revive();
+        self.store.index.refresh(block);
+        self.store.evicted.add(key, block);
+        // The log says that the key is gone.
+        self.note_incomplete_log();
+        self.set_alarm(now());
+        true
+    }
+
+    /// Somebody else decides from now on.
+    fn step_down(&mut self) {
+        self.finish_taken();
+        self.node.follow(&mut self.store.waiters);
+        let Store { evicted, index, .. } = &mut self.store;
+        evicted.blocks().for_each(|block| index.remove(block));
+        evicted.forget_all(|_| true);
     }
 
     fn set_alarm_if_pending(&mut self) {

@@ -10,7 +10,7 @@ use crate::ffi::command::Call;
 use crate::ffi::context::{Ctx, Name};
 use crate::ffi::server::Probe;
 use crate::host::Here;
-use crate::state;
+use crate::state::{self, State};
 
 /// What a request that waited is told.
 pub fn answer(ctx: Ctx<'_>, answer: Answer, key: &[u8]) {
@@ -118,23 +118,74 @@ pub fn node(call: &Call<'_>) {
         return ctx.reply_wrong_arity();
     }
     let done = state::with(|state| {
-        let (node, store) = (&state.node, &state.store);
-        ctx.reply_map(11);
+        if state.store.is_unsettled() {
+            state.finish_taken();
+            state.begin_if_loaded(ctx);
+        }
+        let about = About::of(state);
+        ctx.reply_map(16);
         text(ctx, "version", env!("CARGO_PKG_VERSION"));
-        text(ctx, "node-id", &store.node_id);
-        number(ctx, "boot", 1);
-        number(ctx, "fence", node.fence().0);
-        // What the state file promises: there is none.
-        number(ctx, "fence-reserved", 0);
-        text(ctx, "durable", "no");
-        number(ctx, "quarantine-ms", 0);
-        text(ctx, "quarantine-reason", "");
-        number(ctx, "leases", store.index.leases() as u64);
-        number(ctx, "waiters", node.waiters() as u64);
+        text(ctx, "node-id", &about.node_id);
+        number(ctx, "boot", about.boot);
+        text(ctx, "grants", about.grants);
+        number(ctx, "refusing-ms", about.refusing_ms);
+        number(ctx, "fence", state.node.fence().0);
+        number(ctx, "fence-reserved", about.fence_reserved);
+        number(ctx, "lease-bound-ms", about.lease_bound_ms);
+        text(ctx, "durable", about.durable);
+        text(ctx, "state-file", &about.state_file);
+        text(ctx, "state-file-error", &about.state_file_error);
+        number(ctx, "quarantine-ms", about.quarantine_ms);
+        text(ctx, "quarantine-reason", &about.quarantine_reason);
+        number(ctx, "leases", state.store.index.leases() as u64);
+        number(ctx, "waiters", state.node.waiters() as u64);
         text(ctx, "role", if ctx.flags().is_replica() { "replica" } else { "primary" });
     });
     if done.is_none() {
         busy(ctx);
+    }
+}
+
+/// Whether this node grants, and what it has promised: for NODE and INFO alike.
+pub struct About {
+    pub node_id: String,
+    pub boot: u64,
+    /// `yes`, or why not.
+    pub grants: &'static str,
+    pub refusing_ms: u64,
+    pub fence_reserved: u64,
+    pub lease_bound_ms: u64,
+    pub durable: &'static str,
+    pub state_file: String,
+    pub state_file_error: String,
+    pub quarantine_ms: u64,
+    pub quarantine_reason: String,
+}
+
+impl About {
+    pub fn of(state: &mut State) -> About {
+        let time = state.time();
+        let refusing = state.refusing(time);
+        let (node, ledger) = (&state.node, &state.store.ledger);
+        let promise = node.promise();
+        let quarantine = node.in_quarantine().filter(|_| node.is_in_quarantine(time.now));
+        About {
+            node_id: format!("{:032x}", ledger.node_id()),
+            boot: ledger.boot(),
+            grants: refusing.map_or("yes", |(why, _)| why.name()),
+            refusing_ms: refusing.map_or(0, |(_, since)| time.now.since(since) / 1000),
+            fence_reserved: ledger.path().map_or(0, |_| promise.fence.0),
+            lease_bound_ms: promise.bound.0,
+            durable: match (ledger.path(), ledger.failure()) {
+                (None, _) => "no",
+                (Some(_), None) => "yes",
+                (Some(_), Some(_)) => "failing",
+            },
+            state_file: ledger.path().map_or(String::new(), |path| path.display().to_string()),
+            state_file_error: ledger.failure().unwrap_or_default().to_owned(),
+            quarantine_ms: quarantine.map_or(0, |q| q.until.left(time.now).0),
+            quarantine_reason: quarantine.map_or(String::new(), |q| q.why.to_string()),
+        }
     }
 }
 

@@ -3,27 +3,28 @@
 use std::ffi::CStr;
 
 use dlock_core::command::Settings;
-use dlock_core::limits;
+use dlock_core::{Millis, Policy, limits};
 
+use crate::ffi::context::now;
 use crate::state;
 
-/// One setting, `dlock.<name>`. All are numbers from 1 on.
-pub struct Setting {
+/// One setting, `dlock.<name>`, that is a number from 1 on.
+pub struct Number {
     pub name: &'static CStr,
     pub default: u64,
     pub most: u64,
     field: fn(&mut Settings) -> &mut u64,
 }
 
-/// All of them.
-pub static ALL: [Setting; 2] = [
-    Setting {
+/// All of these.
+pub static NUMBERS: [Number; 2] = [
+    Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
         most: limits::MAX_TTL_CEILING,
         field: |settings| &mut settings.max_ttl,
     },
-    Setting {
+    Number {
         name: c"max-waiters",
         default: limits::DEFAULT_MAX_WAITERS,
         most: limits::MAX_WAITERS_CEILING,
@@ -32,11 +33,67 @@ pub static ALL: [Setting; 2] = [
 ];
 
 /// What it is.
-pub fn get(setting: &Setting) -> u64 {
+pub fn get(setting: &Number) -> u64 {
     state::with(|state| *(setting.field)(&mut state.node.settings)).unwrap_or(setting.default)
 }
 
 /// What it is from now on.
-pub fn set(setting: &Setting, value: u64) {
+pub fn set(setting: &Number, value: u64) {
     state::with(|state| *(setting.field)(&mut state.node.settings) = value);
+}
+
+/// One setting, `dlock.<name>`, that is a text.
+pub struct Text {
+    pub name: &'static CStr,
+    /// Whether it can be changed while the server runs.
+    pub fixed: bool,
+    pub get: fn() -> String,
+    pub set: fn(&[u8]) -> Result<(), String>,
+}
+
+/// All of these.
+pub static TEXTS: [Text; 2] = [
+    Text { name: c"quarantine", fixed: false, get: quarantine, set: set_quarantine },
+    Text { name: c"state-file", fixed: true, get: state_file, set: set_state_file },
+];
+
+fn quarantine() -> String {
+    match state::with(|state| state.node.settings.quarantine).unwrap_or_default() {
+        Policy::Auto => "auto".to_owned(),
+        Policy::Off => "off".to_owned(),
+        Policy::Least(least) => least.0.to_string(),
+    }
+}
+
+fn set_quarantine(value: &[u8]) -> Result<(), String> {
+    let policy = match value {
+        b"auto" => Policy::Auto,
+        b"off" => Policy::Off,
+        digits => {
+            let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+            let most = limits::MAX_TTL_CEILING;
+            let least = number.filter(|ms| (1..=most).contains(ms)).ok_or_else(|| {
+                format!("dlock.quarantine is auto, off, or a number of ms from 1 to {most}")
+            })?;
+            Policy::Least(Millis(least))
+        }
+    };
+    state::with(|state| {
+        state.node.settings.quarantine = policy;
+        state.node.reconsider_quarantine();
+        state.set_alarm(now());
+    });
+    Ok(())
+}
+
+fn state_file() -> String {
+    state::with(|state| state.store.state_file.clone()).unwrap_or_default()
+}
+
+fn set_state_file(value: &[u8]) -> Result<(), String> {
+    let Ok(path) = String::from_utf8(value.to_vec()) else {
+        return Err("dlock.state-file must be UTF-8".to_owned());
+    };
+    state::with(|state| state.store.state_file = path);
+    Ok(())
 }

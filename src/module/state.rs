@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::audience::Audience;
-use dlock_core::{Answer, Answers, Deadline, Instant, KeyBuf, Node, Time, WaiterId};
+use dlock_core::{Answer, Answers, Deadline, Instant, KeyBuf, Node, Record, Time, WaiterId};
 use lazy_static::lazy_static;
 
+use crate::evicted::{Evicted, Taken};
 use crate::ffi::MainThread;
 use crate::ffi::alarm::Alarm;
 use crate::ffi::block::Block;
-use crate::ffi::context::{now, unix_micros};
+use crate::ffi::context::{log, now, unix_micros};
 use crate::ffi::index::Index;
 use crate::ffi::scan::Scan;
 use crate::ffi::server::Probe;
 use crate::ffi::waiter::{Blocked, Handle};
+use crate::ledger::Ledger;
 use crate::stats::Stats;
 
 /// Everything.
@@ -40,8 +42,22 @@ pub struct Store {
     pub search: Option<Scan>,
     /// Whether the server tells what happens to keys.
     pub hears_of_keys: bool,
-    /// This life of this node.
-    pub node_id: String,
+    /// What is promised, and the state file.
+    pub ledger: Ledger,
+    /// `dlock.state-file`.
+    pub state_file: String,
+    /// Whether the data set is being loaded.
+    pub is_loading: bool,
+    /// What the state file said, until the data set is loaded.
+    pub beginning: Option<Beginning>,
+    /// Whether replicas should be told what is promised.
+    pub tell_promise: bool,
+    /// Since when nothing has been granted, and why.
+    pub refusing: Option<(Refusing, Instant)>,
+    /// Locks that are held and are no keys any more.
+    pub evicted: Evicted,
+    /// What was taken from its key last.
+    pub last_taken: Option<Taken>,
     /// How to ask this server whether it would let a client write.
     pub probe: Probe,
     /// The wall clock, as it stood against the monotonic one when it was last looked at.
@@ -50,6 +66,31 @@ pub struct Store {
     pub audience: Audience,
     /// Room to write in, kept so that a grant need not ask for some.
     pub scratch: Vec<u8>,
+}
+
+/// A life that has begun, but not yet with its data set.
+pub struct Beginning {
+    /// What the last one left behind.
+    pub before: Option<Record>,
+}
+
+/// Why a node grants nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Refusing {
+    Replica,
+    Quarantine,
+    NotDurable,
+}
+
+impl Refusing {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Refusing::Replica => "replica",
+            Refusing::Quarantine => "quarantine",
+            Refusing::NotDurable => "not-durable",
+        }
+    }
 }
 
 /// The blocked clients.
@@ -121,7 +162,14 @@ lazy_static! {
             taken: Vec::new(),
             search: None,
             hears_of_keys: true,
-            node_id: format!("{:032x}", rand::random::<u128>()),
+            ledger: Ledger::nowhere(rand::random()),
+            state_file: String::new(),
+            is_loading: false,
+            beginning: None,
+            tell_promise: false,
+            refusing: None,
+            evicted: Evicted::default(),
+            last_taken: None,
             probe: Probe::Plain,
             wall: Wall::default(),
             audience: Audience::default(),
@@ -148,9 +196,15 @@ pub fn notes() -> Vec<Note> {
 }
 
 impl Store {
+    /// Whether something has to be settled before a command.
+    pub fn is_unsettled(&self) -> bool {
+        self.last_taken.is_some() || self.beginning.is_some()
+    }
+
     /// Whether locks may lie about that are nobody's, or that nobody minds yet.
     pub fn has_strays(&self) -> bool {
-        !self.arrivals.is_empty() || !self.taken.is_empty() || self.search.is_some()
+        let taken = !self.taken.is_empty() || self.last_taken.is_some();
+        taken || !self.arrivals.is_empty() || self.search.is_some() || self.tell_promise
     }
 }
 
@@ -159,6 +213,30 @@ impl State {
     pub fn time(&mut self) -> Time {
         let now = now();
         Time { now, unix: self.store.wall.unix(now) }
+    }
+
+    /// Why nothing is granted, and since when; `None`: it is.
+    pub fn refusing(&mut self, time: Time) -> Option<(Refusing, Instant)> {
+        let why = if self.node.is_following() {
+            Some(Refusing::Replica)
+        } else if self.node.is_in_quarantine(time.now) {
+            Some(Refusing::Quarantine)
+        } else if self.store.ledger.failure().is_some() && !self.node.is_vouched_for(time.unix) {
+            Some(Refusing::NotDurable)
+        } else {
+            None
+        };
+        let was = self.store.refusing;
+        self.store.refusing = why.map(|why| match was {
+            Some((old, since)) if old == why => (why, since),
+            _ => (why, time.now),
+        });
+        if was.is_some_and(|(was, _)| was == Refusing::Quarantine)
+            && why != Some(Refusing::Quarantine)
+        {
+            log(c"notice", "the quarantine is over");
+        }
+        self.store.refusing
     }
 
     /// Sets the alarm for what is next. With work at hand it goes off at once.

@@ -1,7 +1,7 @@
 //! What is done when time has passed: leases that are over, waits that are over, and work that
 //! was found where nothing may be written.
 
-use dlock_core::Instant;
+use dlock_core::{Instant, Node};
 
 use crate::ffi::context::{Ctx, now};
 use crate::ffi::scan::Scan;
@@ -34,13 +34,24 @@ fn search(ctx: Ctx<'_>, store: &mut Store, leads: bool) {
     }
 }
 
+/// Replicas learn what is promised, before it is used.
+fn tell_promise(ctx: Ctx<'_>, node: &Node, store: &mut Store, may_write: bool) {
+    if store.tell_promise && may_write && ctx.has_replicas() {
+        ctx.replicate_promise(node.promise());
+    }
+    store.tell_promise &= !may_write && !node.is_following();
+}
+
 /// The alarm has gone off.
 pub fn take(ctx: Ctx<'_>) {
     state::with(|state| {
         let time = state.time();
         state.store.alarm.gone_off();
+        state.finish_taken();
+        state.begin_if_loaded(ctx);
         let may_write = !state.node.is_following() && !ctx.avoids_traffic();
         let State { node, store } = state;
+        tell_promise(ctx, node, store, may_write);
         search(ctx, store, !node.is_following());
         let arrivals: Vec<_> = {
             let count = store.arrivals.len().min(BUDGET);

@@ -11,6 +11,7 @@ pub mod extend;
 pub mod help;
 pub mod inspect;
 pub mod node;
+pub mod promise;
 pub mod read;
 pub mod refusal;
 pub mod release;
@@ -21,7 +22,7 @@ pub use refusal::Refusal;
 use crate::quarantine::Policy;
 
 /// Every command, in the order in which HELP lists them.
-pub const TABLE: [&Doc; 9] = [
+pub const TABLE: [&Doc; 10] = [
     &acquire::DOC,
     &release::DOC,
     &extend::DOC,
@@ -31,6 +32,7 @@ pub const TABLE: [&Doc; 9] = [
     &node::DOC,
     &help::DOC,
     &apply::DOC,
+    &promise::DOC,
 ];
 
 /// What a node is told about how far requests may go. Changed with CONFIG SET.

@@ -64,20 +64,19 @@ impl Node {
     pub fn next_promise(&mut self, last_end: Option<Deadline>, time: Time) -> Promise {
         let quarantine = self.quarantine.map(|quarantine| quarantine.until);
         let last = last_end.into_iter().chain(quarantine).max();
-        // Rounded up, as a lease's end is.
-        let left = last.map_or(0, |end| end.left(time.now).0 + 1);
-        let bound = self.bound.renew(Millis(left), time.now, !self.following);
+        // Rounded down, by less than a millisecond: no server dies and starts again that fast.
+        let left = last.map_or(Millis(0), |end| end.left(time.now));
+        let bound = self.bound.renew(left, time.now, !self.following);
         let fence = self.counter.to_reserve(time.unix, Fence(0));
         self.ask(Promise { fence, bound })
     }
 
-    /// What to write when the server shuts down: exactly how things are.
+    /// What to write when this node, which leads and is not in quarantine, is shut down: exactly
+    /// how things are.
     #[must_use]
     pub fn last_promise(&self, last_end: Option<Deadline>, now: Instant) -> Promise {
-        let quarantine = self.quarantine.map(|quarantine| quarantine.until);
-        let last = last_end.into_iter().chain(quarantine).max();
-        let fence = Fence(self.counter.last().0.max(self.inherited));
-        Promise { fence, bound: Millis(last.map_or(0, |end| end.left(now).0 + 1)) }
+        let bound = last_end.map_or(Millis(0), |end| end.left(now));
+        Promise { fence: self.counter.last(), bound }
     }
 
     /// It is written.
@@ -102,6 +101,12 @@ impl Node {
     #[must_use]
     pub fn in_quarantine(&self) -> Option<Quarantine> {
         self.quarantine
+    }
+
+    /// Whether it is not over yet.
+    #[must_use]
+    pub fn is_in_quarantine(&self, now: Instant) -> bool {
+        self.quarantine.is_some_and(|quarantine| !quarantine.until.is_over(now))
     }
 
     /// The operator has changed `dlock.quarantine`. What there is of it ends if there should be
@@ -138,7 +143,7 @@ impl Node {
         ttl: Millis,
         time: Time,
     ) -> Result<(), Refusal<'a>> {
-        if !self.following && !(self.counter.allows(fence) && self.bound.covers(ttl)) {
+        if !(self.following || self.counter.allows(fence) && self.bound.covers(ttl)) {
             let bound = self.bound.raised(ttl);
             let fence = self.counter.to_reserve(time.unix, fence);
             let promise = self.ask(Promise { fence, bound });

@@ -2,10 +2,11 @@
 //!
 //! The server's keyspace keeps one pointer for a key. It points to a block: an exclusive lock in
 //! one piece with nothing wasted (see `dlock_core::packed`), or a crowd. A block has up to three
-//! owners: the keyspace, the deadline index, and for a moment a list of what the server took away.
-//! Each lets go by itself, the last one frees. So the index can never point to freed memory, whatever way a server finds to free a value, and
-//! `free` may run in a background thread: it touches the flags, which are atomic, and then
-//! nothing or a block that nobody else knows.
+//! owners: the keyspace, the deadline index, and the module, which keeps what the server took away
+//! for a moment, and what it evicted for as long as the lease runs. Each lets go by itself, the
+//! last one frees. So the index can never point to freed memory, whatever way a server finds to
+//! free a value, and `free` may run in a background thread: it touches the flags, which are
+//! atomic, and then nothing or a block that nobody else knows.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use dlock_core::deadlines::Entry;
 use dlock_core::packed;
-use dlock_core::{ClientId, Crowd, Deadline, Grant, Key, KeyBuf};
+use dlock_core::{ClientId, Crowd, Deadline, Grant, Key, KeyBuf, Mode};
 
 /// A block. Who has one must know that an owner still holds it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Gathering {
     pub key: KeyBuf,
     /// Under which deadline it is in the index.
     pub indexed: Option<Deadline>,
+    /// The end of its last lease, as the index knows it.
+    pub indexed_last: Option<Deadline>,
     /// How many leases it was last counted with.
     pub counted: usize,
     /// Who holds.
@@ -87,7 +90,8 @@ impl Block {
 
     /// A block for the keyspace, with a crowd.
     pub fn many(key: Key<'_>, crowd: Crowd) -> Block {
-        let gathering = Gathering { key: key.to_owned(), indexed: None, counted: 0, crowd };
+        let (key, indexed, indexed_last) = (key.to_owned(), None, None);
+        let gathering = Gathering { key, indexed, indexed_last, counted: 0, crowd };
         Block::boxed(Many {
             head: Head { tag: MANY, flags: AtomicU8::new(IN_KEYSPACE) },
             gathering,
@@ -177,9 +181,26 @@ impl Block {
         }
     }
 
+    /// Calls `each` with every grant in it.
+    pub fn each_grant(self, mut each: impl FnMut(Mode, &Grant<'_>)) {
+        // SAFETY: whoever has a block knows that it is held, and nothing changes while this runs.
+        match unsafe { self.inside() } {
+            Inside::One(_, grant) => each(Mode::Exclusive, &grant),
+            Inside::Many(many) => {
+                many.crowd.grants().for_each(|grant| each(many.crowd.mode(), &grant));
+            }
+            Inside::Dead => {}
+        }
+    }
+
     /// Somebody moved the key by a command that ends leases.
     pub fn kill(self) {
         self.head().flags.fetch_or(DEAD, Ordering::Relaxed);
+    }
+
+    /// It was no such command: the server evicted the key.
+    pub fn revive(self) {
+        self.head().flags.fetch_and(!DEAD, Ordering::Relaxed);
     }
 
     /// Whether its lease was ended so.
@@ -207,7 +228,17 @@ impl Block {
         self.let_go(IN_INDEX);
     }
 
-    /// The module keeps it for a moment. False: another place does already.
+    /// The keyspace takes a share again.
+    pub fn enter_keyspace(self) {
+        self.head().flags.fetch_or(IN_KEYSPACE, Ordering::Relaxed);
+    }
+
+    /// Whether the module keeps it, though no key may have it.
+    pub fn is_kept(self) -> bool {
+        self.head().flags.load(Ordering::Relaxed) & KEPT != 0
+    }
+
+    /// The module keeps it: for a moment, or because the server evicted its key. False: another place does already.
     pub fn keep(self) -> bool {
         self.head().flags.fetch_or(KEPT, Ordering::Relaxed) & KEPT == 0
     }

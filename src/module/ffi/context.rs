@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
-use dlock_core::{ClientId, Instant};
+use dlock_core::{ClientId, Instant, Promise};
 
 /// Calls a function of the server's interface.
 macro_rules! api {
@@ -125,15 +125,15 @@ impl<'c> Ctx<'c> {
         // SAFETY: takes nothing.
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
     }
+}
 
-    /// Writes to the server's log.
-    pub fn log(self, level: &CStr, message: &str) {
-        let message = c_string(message);
-        // SAFETY: the format takes one C string.
-        unsafe {
-            if let Some(log) = raw::RedisModule_Log {
-                log(self.raw, level.as_ptr(), c"%s".as_ptr(), message.as_ptr());
-            }
+/// Writes to the server's log.
+pub fn log(level: &CStr, message: &str) {
+    let message = c_string(&format!("dlock: {message}"));
+    // SAFETY: the server takes NULL for a module of no name; the format takes one C string.
+    unsafe {
+        if let Some(log) = raw::RedisModule_Log {
+            log(ptr::null_mut(), level.as_ptr(), c"%s".as_ptr(), message.as_ptr());
         }
     }
 }
@@ -213,6 +213,16 @@ impl Ctx<'_> {
                 meta.len(),
             )
         };
+    }
+
+    /// What is promised in the state file.
+    pub fn replicate_promise(self, promise: Promise) {
+        let replicate = variadic!(RedisModule_Replicate);
+        let (fence, bound) = (signed(promise.fence.0), signed(promise.bound.0));
+        // SAFETY: as in `replicate_apply`; l is a long long.
+        unsafe {
+            replicate(self.raw, c"DLOCK.PROMISE".as_ptr(), c"ll".as_ptr(), fence, bound);
+        }
     }
 
     pub fn replicate_del(self, key: &Name) {

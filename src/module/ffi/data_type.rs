@@ -10,7 +10,7 @@ use redis_module::raw;
 
 use dlock_core::command::apply::{Granted, write_grant};
 use dlock_core::snapshot::{self, Unreadable};
-use dlock_core::{Crowd, Grant, Key, Lease, Mode};
+use dlock_core::{Crowd, Grant, Key, Lease, Millis, Mode};
 
 use super::MainThread;
 use super::block::{Block, Inside};
@@ -104,7 +104,9 @@ fn load(io: *mut raw::RedisModuleIO, bytes: &[u8]) -> Option<Block> {
     };
     let key = Key { db: u32::try_from(db).unwrap_or(0), name };
     let block = build(key, mode, &holders);
-    if outside::loaded(key, block, holders.iter().map(|holder| holder.fence).max()) {
+    let fence = holders.iter().map(|holder| holder.fence).max();
+    let longest = holders.iter().map(|holder| holder.ttl).max();
+    if outside::loaded(key, block, fence, longest.unwrap_or(Millis(0))) {
         return Some(block);
     }
     block.leave_keyspace();

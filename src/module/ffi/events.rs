@@ -14,7 +14,7 @@ type Callback =
 
 /// Subscribes to everything that matters to locks.
 pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
-    let events: [(u64, Callback); 9] = [
+    let events: [(u64, Callback); 10] = [
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, on_role),
         (raw::REDISMODULE_EVENT_LOADING, on_loading),
         (raw::REDISMODULE_EVENT_FLUSHDB, on_flush),
@@ -23,7 +23,8 @@ pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
         (raw::REDISMODULE_EVENT_CRON_LOOP, on_cron),
         (raw::REDISMODULE_EVENT_FORK_CHILD, on_audience),
         (raw::REDISMODULE_EVENT_REPLICA_CHANGE, on_audience),
-        (raw::REDISMODULE_EVENT_CONFIG, on_audience),
+        (raw::REDISMODULE_EVENT_CONFIG, on_config),
+        (raw::REDISMODULE_EVENT_SHUTDOWN, on_shutdown),
     ];
     for (id, callback) in events {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
@@ -43,17 +44,18 @@ pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
 /// key, and leaves the connection there. After a MOVE or a COPY into another database the client
 /// would go on in that one, and replicas would carry the MOVE out there.
 pub(super) fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
-    if ctx.server_version(c"valkey_version").is_some_and(|version| version.starts_with(b"8.1.")) {
-        return Ok(false);
+    let valkey = ctx.server_version(c"valkey_version");
+    let does_harm = valkey.is_some_and(|version| version.starts_with(b"8.1."));
+    // Evictions come before a command or after it, never from it.
+    let mut classes = raw::REDISMODULE_NOTIFY_EVICTED;
+    if !does_harm {
+        classes |= raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED;
     }
-    let classes = raw::REDISMODULE_NOTIFY_GENERIC
-        | raw::REDISMODULE_NOTIFY_EXPIRED
-        | raw::REDISMODULE_NOTIFY_EVICTED;
     // SAFETY: as above.
     let subscribed = unsafe {
         api!(RedisModule_SubscribeToKeyspaceEvents(ctx.raw(), classes as c_int, Some(on_key)))
     };
-    if subscribed == OK { Ok(true) } else { Err("cannot subscribe to keyspace events") }
+    if subscribed == OK { Ok(!does_harm) } else { Err("cannot subscribe to keyspace events") }
 }
 
 unsafe extern "C" fn on_role(
@@ -141,6 +143,25 @@ unsafe extern "C" fn on_audience(
     _data: *mut c_void,
 ) {
     outside::audience();
+}
+
+unsafe extern "C" fn on_config(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _step: u64,
+    _data: *mut c_void,
+) {
+    // SAFETY: see `on_loading`.
+    outside::configured(unsafe { Ctx::new(ctx) });
+}
+
+unsafe extern "C" fn on_shutdown(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _step: u64,
+    _data: *mut c_void,
+) {
+    outside::shut_down();
 }
 
 unsafe extern "C" fn on_key(

@@ -1,14 +1,16 @@
 //! The deadlines of the blocks: which lease ends next, in the whole keyspace.
 
 use dlock_core::deadlines::Deadlines;
-use dlock_core::{ClientId, Deadline, Instant, Key, KeyBuf};
+use dlock_core::{ClientId, Deadline, Grant, Instant, Key, KeyBuf, Mode};
 
-use super::block::{Block, Inside};
+use super::block::{Block, Gathering, Inside};
 
 /// The index. It owns a share of every block in it.
 #[derive(Default)]
 pub struct Index {
     deadlines: Deadlines,
+    /// When the last lease of each crowd ends.
+    crowds: Deadlines,
     leases: usize,
 }
 
@@ -21,6 +23,35 @@ impl Index {
     /// When the first of them ends.
     pub fn first(&self) -> Option<Deadline> {
         self.deadlines.first().map(|(end, _)| end)
+    }
+
+    /// When the last of them ends.
+    pub fn last(&self) -> Option<Deadline> {
+        let last = |of: &Deadlines| of.last().map(|(end, _)| end);
+        last(&self.deadlines).max(last(&self.crowds))
+    }
+
+    /// Calls `each` with every lease.
+    pub fn each(&self, mut each: impl FnMut(Key<'_>, Mode, &Grant<'_>)) {
+        for (_, entry) in self.deadlines.iter() {
+            // SAFETY: entries are removed before their blocks are let go, and nothing changes
+            // while this runs.
+            let inside = unsafe {
+                let Some(block) = Block::from_entry(entry) else { continue };
+                if !block.is_in_keyspace() && !block.is_kept() {
+                    continue;
+                }
+                block.inside()
+            };
+            match inside {
+                Inside::One(key, grant) => each(key, Mode::Exclusive, &grant),
+                Inside::Many(many) => {
+                    let (key, mode) = (many.key.as_key(), many.crowd.mode());
+                    many.crowd.grants().for_each(|grant| each(key, mode, &grant));
+                }
+                Inside::Dead => {}
+            }
+        }
     }
 
     /// Takes a block in, or brings it up to date after its crowd changed.
@@ -36,6 +67,7 @@ impl Index {
                 }
             }
             (_, Some(gathering)) => {
+                self.note_last(block, gathering, gathering.crowd.last_end());
                 let first = gathering.crowd.first_end();
                 self.leases += gathering.crowd.len();
                 self.leases -= std::mem::replace(&mut gathering.counted, gathering.crowd.len());
@@ -72,6 +104,7 @@ impl Index {
             }
             (_, Some(gathering)) => {
                 self.leases -= std::mem::take(&mut gathering.counted);
+                self.note_last(block, gathering, None);
                 if let Some(end) = gathering.indexed.take() {
                     self.deadlines.remove(end, block.entry());
                 }
@@ -102,7 +135,7 @@ impl Index {
             }
             // SAFETY: entries are removed before their blocks are let go.
             let block = unsafe { Block::from_entry(entry) }?;
-            if block.is_in_keyspace()
+            if (block.is_in_keyspace() || block.is_kept())
                 && let Some(key) = key_of(block)
             {
                 return Some((key, block));
@@ -116,6 +149,7 @@ impl Index {
     /// Lets the blocks of these databases go, and tells `each` of their keys.
     pub fn drain(&mut self, goes: impl Fn(u32) -> bool, mut each: impl FnMut(Block, Key<'_>)) {
         let mut leases = self.leases;
+        let crowds = &mut self.crowds;
         self.deadlines.drain(|entry| {
             // SAFETY: entries are removed before their blocks are let go.
             let Some(block) = (unsafe { Block::from_entry(entry) }) else { return true };
@@ -128,6 +162,9 @@ impl Index {
                 Inside::Many(gathering) if goes(gathering.key.db) => {
                     leases -= std::mem::take(&mut gathering.counted);
                     gathering.indexed = None;
+                    if let Some(last) = gathering.indexed_last.take() {
+                        crowds.remove(last, entry);
+                    }
                     each(block, gathering.key.as_key());
                 }
                 _ => return false,
@@ -136,6 +173,19 @@ impl Index {
             true
         });
         self.leases = leases;
+    }
+
+    fn note_last(&mut self, block: Block, gathering: &mut Gathering, last: Option<Deadline>) {
+        let old = std::mem::replace(&mut gathering.indexed_last, last);
+        if old == last {
+            return;
+        }
+        if let Some(old) = old {
+            self.crowds.remove(old, block.entry());
+        }
+        if let Some(last) = last {
+            self.crowds.insert(last, block.entry());
+        }
     }
 }
 

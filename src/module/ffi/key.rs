@@ -22,6 +22,8 @@ pub struct Open<'c> {
     db: u32,
     /// The value, if it is a lock of ours. While the key is open only this changes it.
     block: Option<Block>,
+    /// The server has evicted the key: the value is the module's alone.
+    evicted: bool,
     callback: PhantomData<Ctx<'c>>,
 }
 
@@ -39,13 +41,13 @@ impl<'c> Open<'c> {
     /// No key at all.
     pub fn nowhere() -> Open<'c> {
         let (raw, name, db) = (ptr::null_mut(), Name::new(b""), u32::MAX);
-        Open { raw, name, db, block: None, callback: PhantomData }
+        Open { raw, name, db, block: None, evicted: false, callback: PhantomData }
     }
 
     fn with_mode(ctx: Ctx<'c>, db: u32, name: Name, mode: u32) -> Open<'c> {
         // SAFETY: see `context`; a NULL answer is a key that is not there.
         let raw = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as c_int)) }.cast();
-        Open { raw, name, db, block: block_of(raw), callback: PhantomData }
+        Open { raw, name, db, block: block_of(raw), evicted: false, callback: PhantomData }
     }
 
     pub fn name(&self) -> &Name {
@@ -65,6 +67,27 @@ impl<'c> Open<'c> {
     /// The block of a lock of ours.
     pub fn block(&self) -> Option<Block> {
         self.block
+    }
+
+    /// Whether nothing at all is there.
+    pub fn is_empty(&self) -> bool {
+        self.block.is_none() && self.kind() == EMPTY
+    }
+
+    /// The lock that was there until the server evicted it: it is still held.
+    pub fn recall(&mut self, evicted: Block) {
+        (self.block, self.evicted) = (Some(evicted), true);
+    }
+
+    /// Whether the lock that is held here is no key any more.
+    pub fn is_evicted(&self) -> bool {
+        self.evicted
+    }
+
+    /// The key gets the evicted lock back.
+    pub fn put_back(&mut self, block: Block) {
+        block.enter_keyspace();
+        self.set(block);
     }
 
     /// When the first lease ends.
@@ -120,6 +143,10 @@ impl<'c> Open<'c> {
         let Inside::One(key, grant) = (unsafe { old.inside() }) else { return None };
         let new = Block::one(key, &grant.renewed(renewal), scratch);
         before(old);
+        if self.evicted {
+            self.set(new);
+            return self.block;
+        }
         let mut replaced: *mut c_void = ptr::null_mut();
         // SAFETY: the key is open for writing and has a value of our type; the server swaps the
         // pointers and frees nothing.
@@ -146,7 +173,7 @@ impl<'c> Open<'c> {
             // SAFETY: the key is open for writing.
             unsafe { api!(RedisModule_UnlinkKey(self.raw)) };
         });
-        self.block = None;
+        (self.block, self.evicted) = (None, false);
     }
 
     /// Whether the plain string that is there is this.
@@ -174,7 +201,7 @@ impl<'c> Open<'c> {
             let set = unsafe {
                 api!(RedisModule_ModuleTypeSetValue(self.raw, data_type::get(), block.as_ptr()))
             };
-            self.block = (set == OK).then_some(block);
+            (self.block, self.evicted) = ((set == OK).then_some(block), false);
             if set != OK {
                 block.leave_keyspace();
             }

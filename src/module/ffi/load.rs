@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use redis_module::{alloc::RedisAlloc, raw};
 
-use super::context::{Ctx, ERR, OK, api};
+use super::context::{Ctx, ERR, OK, api, log};
 use super::{command, config, data_type, events};
 use crate::{info, outside};
 
@@ -39,20 +39,23 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     match load(ctx, argc) {
         Ok(()) => OK,
         Err(why) => {
-            ctx.log(c"warning", &format!("dlock: {why}"));
+            log(c"warning", &why);
             ERR
         }
     }
 }
 
-fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), &'static str> {
+fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     if argc > 0 {
         return Err("loadmodule takes no arguments; set dlock.max-ttl and the like in the \
-                    configuration file, after the loadmodule line");
+                    configuration file, after the loadmodule line"
+            .to_owned());
     }
     if let Some(function) = missing_function() {
-        ctx.log(c"warning", &format!("dlock: this server does not have {function}"));
-        return Err("this server is too old; dlock needs Redis 7.0 or Valkey 7.2, or later");
+        return Err(format!(
+            "this server is too old: it does not have {function}; dlock needs Redis 7.0 or \
+             Valkey 7.2, or later"
+        ));
     }
     // SAFETY: see `context`.
     unsafe {
@@ -67,8 +70,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), &'static str> {
     let hears_of_keys = events::listen_to_keys(ctx)?;
     // SAFETY: see `context`; the callback lives as long as the server.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.raw(), Some(on_info))) };
-    outside::started(ctx, hears_of_keys);
-    Ok(())
+    outside::started(ctx, hears_of_keys)
 }
 
 /// A function that is called without asking first, and that the server does not have.
@@ -95,6 +97,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_CreateDataType,
         RedisModule_SetModuleOptions,
         RedisModule_RegisterNumericConfig,
+        RedisModule_RegisterStringConfig,
         RedisModule_LoadConfigs,
         RedisModule_RegisterInfoFunc,
         RedisModule_InfoAddSection,
@@ -114,6 +117,8 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_SelectDb,
         RedisModule_Call,
         RedisModule_CallReplyType,
+        RedisModule_CallReplyArrayElement,
+        RedisModule_CallReplyStringPtr,
         RedisModule_FreeCallReply,
         RedisModule_GetServerInfo,
         RedisModule_ServerInfoGetFieldSigned,

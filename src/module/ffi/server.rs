@@ -71,6 +71,64 @@ impl Ctx<'_> {
         }
     }
 
+    /// The port that the server listens on, 0 if on none.
+    pub fn port(self) -> u64 {
+        u64::try_from(self.info_number(c"server", c"tcp_port").unwrap_or(0)).unwrap_or(0)
+    }
+
+    /// Whether a replica is connected.
+    pub fn has_replicas(self) -> bool {
+        self.info_number(c"replication", c"connected_slaves") != Some(0)
+    }
+
+    /// Whether this server keeps a log that misses nothing after any crash: everything is in it
+    /// before any client hears of it, and a log that lost its end is not taken for a whole one.
+    pub fn log_is_complete(self) -> bool {
+        let needed = [
+            (c"appendonly", c"yes"),
+            (c"appendfsync", c"always"),
+            (c"no-appendfsync-on-rewrite", c"no"),
+            (c"aof-load-truncated", c"no"),
+        ];
+        needed.iter().all(|(name, value)| self.is_configured(name, value))
+    }
+
+    fn is_configured(self, name: &CStr, value: &CStr) -> bool {
+        let call = variadic!(RedisModule_Call);
+        // SAFETY: see `context`; the formats and arguments agree; the reply is freed after its
+        // parts, which belong to it, have been read.
+        unsafe {
+            let (get, name) = (c"GET".as_ptr(), name.as_ptr());
+            let reply = call(self.raw(), c"CONFIG".as_ptr(), c"cc".as_ptr(), get, name);
+            if reply.is_null() {
+                return false;
+            }
+            let element = api!(RedisModule_CallReplyArrayElement(reply, 1));
+            let mut len = 0;
+            let text = if element.is_null() {
+                std::ptr::null()
+            } else {
+                api!(RedisModule_CallReplyStringPtr(element, &raw mut len))
+            };
+            let same = !text.is_null()
+                && std::slice::from_raw_parts(text.cast::<u8>(), len) == value.to_bytes();
+            api!(RedisModule_FreeCallReply(reply));
+            same
+        }
+    }
+
+    fn info_number(self, section: &CStr, field: &CStr) -> Option<i64> {
+        // SAFETY: see `context`; the data is freed after its last use.
+        unsafe {
+            let info = api!(RedisModule_GetServerInfo(self.raw(), section.as_ptr()));
+            let mut failed = 0;
+            let n =
+                api!(RedisModule_ServerInfoGetFieldSigned(info, field.as_ptr(), &raw mut failed));
+            api!(RedisModule_FreeServerInfo(self.raw(), info));
+            (failed == OK).then_some(n)
+        }
+    }
+
     /// Whether there is an AOF, a replica, or a backlog for one. Asks for a page of INFO.
     pub fn has_audience(self) -> bool {
         let flags = self.flags();
@@ -78,20 +136,7 @@ impl Ctx<'_> {
         if flags.has(raw::REDISMODULE_CTX_FLAGS_AOF) || flags.is_replica() || flags.is_cluster() {
             return true;
         }
-        // SAFETY: see `context`; the data is freed after its last use.
-        unsafe {
-            let info = api!(RedisModule_GetServerInfo(self.raw(), c"replication".as_ptr()));
-            let is_zero = |field: &CStr| {
-                let mut failed = 0;
-                let failed_ptr = &raw mut failed;
-                let n =
-                    api!(RedisModule_ServerInfoGetFieldSigned(info, field.as_ptr(), failed_ptr));
-                n == 0 && failed == OK
-            };
-            let nobody = is_zero(c"connected_slaves") && is_zero(c"repl_backlog_active");
-            api!(RedisModule_FreeServerInfo(self.raw(), info));
-            !nobody
-        }
+        self.has_replicas() || self.info_number(c"replication", c"repl_backlog_active") != Some(0)
     }
 }
 
