@@ -1,9 +1,10 @@
 # Every command a developer needs. `make` alone lists them.
 
 CARGO ?= cargo
+KILLS ?= 500
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup build run test check bench-node
+.PHONY: help setup build run test soak check bench-node
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -20,6 +21,10 @@ run: build ## start a server with the module in the foreground (SERVER=valkey-9.
 test: build ## run all tests, end to end on every server (ARGS='acquire::' picks some)
 	$(CARGO) build --release -p dlock-test-caller
 	$(CARGO) test --workspace --exclude dlock-module --exclude dlock-test-caller -- $(ARGS)
+
+soak: build ## the tests of crashes at length, for an hour or so (KILLS=5000 kills each server so often)
+	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --test node -- \
+		--test-threads=8 crash:: log_cut::
 
 check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) fmt --all --check

@@ -7,6 +7,7 @@
 //! - [`module_file`]: the module it loads, never an old one;
 //! - [`ports`] and [`process`]: free ports, and children that end with the test;
 //! - [`wall_clock`]: a server's wall clock, moved by the test;
+//! - [`append_only`]: its append-only log;
 //! - [`client`]: a blocking connection that can leave requests open;
 //! - [`many`]: many requests and many connections at once;
 //! - [`value`]: what a server answers, in RESP2 and RESP3;
@@ -31,6 +32,7 @@
 //! }
 //! ```
 
+pub mod append_only;
 pub mod client;
 pub mod cluster;
 pub mod history;

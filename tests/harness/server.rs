@@ -186,6 +186,11 @@ impl Server {
         fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
+    /// Empties the log, so that only later lives are in it.
+    pub fn clear_log(&self) {
+        fs::write(self.log_file(), "").expect("the folder can be written");
+    }
+
     /// Adds a line to the configuration file, for the next start.
     pub fn add_config(&mut self, line: &str) {
         self.builder.config.push(line.to_owned());
@@ -239,6 +244,16 @@ impl Server {
         let child = process::spawn(self.command()).expect("a server can be started");
         self.child = Some(child);
         self.wait_until_it_answers()
+    }
+
+    /// Starts it again and kills it after that, which may be in the middle of its start.
+    #[track_caller]
+    pub fn start_again_and_kill_after(&mut self, wait: impl FnOnce(&Server)) {
+        assert!(self.child.is_none(), "it runs already");
+        let child = process::spawn(self.command()).expect("a server can be started");
+        self.child = Some(child);
+        wait(self);
+        self.kill();
     }
 
     /// Waits until the process has ended by itself, and says whether it did so with success.

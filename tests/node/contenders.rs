@@ -1,0 +1,320 @@
+//! Clients that contend for a few locks as careful programs do, while their server is killed and
+//! started again. Each trusts a grant no longer than its own clock allows, and writes down what it
+//! saw in a [`History`].
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use harness::client::request;
+use harness::{Client, Grant, History, Value};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+const CLIENTS: usize = 20;
+const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+
+/// A client that is refused or cut off tries again after so long.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A proposed fence is up to so far ahead, in microseconds: further than what a node promises
+/// itself, and not so far that it refuses.
+const AHEAD: i64 = 120_000_000;
+
+/// How often a holder extends its lease.
+const EXTENSIONS: [u32; 8] = [0, 0, 0, 0, 0, 0, 1, 3];
+
+/// How a server refuses at the moment. It is not durable while its disk is busy for longer than a
+/// request waits for it.
+const NO_GRANT: &[&str] = &["QUARANTINE", "NOTDURABLE", "LOADING"];
+const NO_EXTENSION: &[&str] = &["NOTDURABLE", "LOADING"];
+const NO_RELEASE: &[&str] = &["LOADING"];
+
+/// What the clients do, and what they may expect.
+pub struct Plan {
+    /// How long leases are, in milliseconds.
+    pub ttls: RangeInclusive<u64>,
+    /// Leases go on when the server is killed.
+    pub leases_survive: bool,
+}
+
+/// All of them, until [`Contenders::stop`].
+pub struct Contenders<'h> {
+    port: u16,
+    plan: Plan,
+    history: &'h History,
+    stopped: AtomicBool,
+}
+
+impl<'h> Contenders<'h> {
+    pub fn new(port: u16, plan: Plan, history: &'h History) -> Contenders<'h> {
+        Contenders { port, plan, history, stopped: AtomicBool::new(false) }
+    }
+
+    /// Lets them begin, each in a thread of its own.
+    pub fn start<'s>(&'s self, scope: &'s Scope<'s, '_>, rng: &mut StdRng) {
+        for number in 0..CLIENTS {
+            let rng = StdRng::seed_from_u64(rng.random());
+            scope.spawn(move || Contender::new(self, number, rng).contend());
+        }
+    }
+
+    /// Lets them end. Whoever waits for a lock ends with the server.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    fn have_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Lets time pass until then, or until the end.
+    fn rest_until(&self, then: Instant) {
+        while !self.have_stopped() {
+            let left = then.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(PAUSE));
+        }
+    }
+}
+
+struct Contender<'c> {
+    all: &'c Contenders<'c>,
+    number: usize,
+    rng: StdRng,
+    client: Option<Client>,
+    /// How many connections it has had. As it leaves none but for its own reasons, a new one means
+    /// that the server was killed.
+    connections: u32,
+    /// How many tokens it has made up.
+    tokens: u64,
+    largest_fence: i64,
+}
+
+/// A lock that a client would like to have.
+struct Wish {
+    key: &'static str,
+    token: String,
+    ttl: Duration,
+    is_shared: bool,
+    is_ephemeral: bool,
+    waits: bool,
+    words: String,
+}
+
+/// A lock that a client has.
+struct Held {
+    wish: Wish,
+    grant: Grant,
+    connection: u32,
+}
+
+/// What a client does with a lock when it has worked under it.
+enum End {
+    Release,
+    RunOut,
+    Disconnect,
+}
+
+impl<'c> Contender<'c> {
+    fn new(all: &'c Contenders<'c>, number: usize, rng: StdRng) -> Contender<'c> {
+        Contender { all, number, rng, client: None, connections: 0, tokens: 0, largest_fence: 0 }
+    }
+
+    fn contend(mut self) {
+        while !self.all.have_stopped() {
+            let wish = self.wish();
+            if let Some(mut held) = self.acquire(wish) {
+                self.hold(&mut held);
+                self.all.history.add(held.grant);
+            }
+            self.rest(0..=10);
+        }
+    }
+
+    fn wish(&mut self) -> Wish {
+        self.tokens += 1;
+        let token = format!("client-{}-{}", self.number, self.tokens);
+        let key = KEYS[self.rng.random_range(0..KEYS.len())];
+        let ttl = self.ttl();
+        let is_shared = self.rng.random_ratio(1, 6);
+        let is_ephemeral = self.rng.random_ratio(1, 6);
+        let waits = self.rng.random_ratio(1, 2);
+
+        let mut words = format!("DLOCK.ACQUIRE {key} {token} {}", ttl.as_millis());
+        if is_shared {
+            words += " SHARED";
+        }
+        if is_ephemeral {
+            words += " EPHEMERAL";
+        }
+        if waits {
+            words += if self.rng.random() { " WAIT 0" } else { " WAIT 300" };
+        }
+        if self.largest_fence > 0 && self.rng.random_ratio(1, 20) {
+            words += &format!(" FENCE {}", self.largest_fence + self.rng.random_range(1..AHEAD));
+        }
+        Wish { key, token, ttl, is_shared, is_ephemeral, waits, words }
+    }
+
+    /// Asks, and asks again with the same token when the server was killed before it answered. It
+    /// does so only while the lease still runs that it may have been granted.
+    fn acquire(&mut self, wish: Wish) -> Option<Held> {
+        let mut first = None;
+        loop {
+            let (sent, answer) = self.ask(&wish.words);
+            let asked = *first.get_or_insert(sent);
+            match answer {
+                Some(Value::Int(fence)) => return Some(self.held(wish, fence, asked, sent)),
+                Some(Value::Null) => return None,
+                Some(error) => {
+                    assert_refused(NO_GRANT, &wish.words, &error);
+                    return None;
+                }
+                None if asked.elapsed() >= wish.ttl || self.all.have_stopped() => return None,
+                None => {}
+            }
+        }
+    }
+
+    fn held(&mut self, wish: Wish, fence: i64, asked: Instant, sent: Instant) -> Held {
+        self.largest_fence = self.largest_fence.max(fence);
+        let mut grant = Grant::new(wish.key, &wish.token, fence, asked, wish.ttl);
+        grant.extended(sent, wish.ttl);
+        if wish.is_shared {
+            grant = grant.shared();
+        }
+        Held { wish, grant, connection: self.connections }
+    }
+
+    /// Works under a lock for a while, and ends that in one way or another.
+    fn hold(&mut self, held: &mut Held) {
+        if held.wish.waits {
+            // Its lease began at some moment in which it still waited.
+            self.extend(held, held.wish.ttl);
+        }
+        for _ in 0..EXTENSIONS[self.rng.random_range(0..EXTENSIONS.len())] {
+            self.rest(0..=60);
+            let ttl = self.ttl();
+            if Instant::now() < held.grant.until() {
+                self.extend(held, ttl);
+            }
+        }
+        match self.end(held) {
+            End::RunOut => self.all.rest_until(held.grant.until()),
+            End::Disconnect => self.disconnect(held),
+            End::Release => {
+                self.rest(0..=5);
+                self.release(held);
+            }
+        }
+    }
+
+    fn end(&mut self, held: &Held) -> End {
+        match self.rng.random_range(0..16) {
+            // It has noticed that the server is gone, and works on.
+            _ if self.has_lost_its_connection(held) => End::RunOut,
+            0 => End::RunOut,
+            1..8 if held.wish.is_ephemeral => End::Disconnect,
+            _ => End::Release,
+        }
+    }
+
+    fn extend(&mut self, held: &mut Held, ttl: Duration) {
+        let Held { wish, grant, .. } = held;
+        let words = format!("DLOCK.EXTEND {} {} {}", grant.key(), wish.token, ttl.as_millis());
+        let (sent, answer) = self.ask(&words);
+        match answer {
+            Some(Value::Int(1)) => held.grant.extended(sent, ttl),
+            Some(Value::Int(0)) => self.told_that_it_is_over(held),
+            Some(error) => assert_refused(NO_EXTENSION, &words, &error),
+            None => held.grant.perhaps_extended(sent, ttl),
+        }
+        self.notice_a_kill(held);
+    }
+
+    fn release(&mut self, held: &mut Held) {
+        let words = format!("DLOCK.RELEASE {} {}", held.grant.key(), held.grant.token());
+        let (sent, answer) = self.ask(&words);
+        match answer {
+            Some(Value::Int(0)) => self.told_that_it_is_over(held),
+            Some(Value::Int(1)) | None => {}
+            Some(error) => assert_refused(NO_RELEASE, &words, &error),
+        }
+        held.grant.ended(sent);
+        self.notice_a_kill(held);
+    }
+
+    fn disconnect(&mut self, held: &mut Held) {
+        held.grant.ended(Instant::now());
+        if let Some(client) = self.client.take() {
+            client.close();
+        }
+    }
+
+    fn told_that_it_is_over(&mut self, held: &mut Held) {
+        let now = Instant::now();
+        let ended_early = now < held.grant.until();
+        let outlived_its_connection = !held.wish.is_ephemeral && self.all.plan.leases_survive;
+        let must_hold = self.connections == held.connection || outlived_its_connection;
+        assert!(!(ended_early && must_hold), "a lease ended before its time: {:?}", held.grant);
+        held.grant.ended(now);
+    }
+
+    /// What is ephemeral has ended with its connection.
+    fn notice_a_kill(&mut self, held: &mut Held) {
+        if held.wish.is_ephemeral && self.has_lost_its_connection(held) {
+            held.grant.ended(Instant::now());
+        }
+    }
+
+    fn has_lost_its_connection(&self, held: &Held) -> bool {
+        self.client.is_none() || self.connections != held.connection
+    }
+
+    /// Sends a request, and gives the moment in which it did. No answer if the server was killed.
+    fn ask(&mut self, words: &str) -> (Instant, Option<Value>) {
+        let mut client = match self.connected() {
+            Some(client) => client,
+            None => return (Instant::now(), None),
+        };
+        let args: Vec<&str> = words.split_whitespace().collect();
+        let sent = Instant::now();
+        let answer = client.try_send_raw(&request(&args)).and_then(|()| client.try_recv());
+        if answer.is_ok() {
+            self.client = Some(client);
+        }
+        (sent, answer.ok())
+    }
+
+    /// Its connection, or a new one as soon as there is a server. None at the end.
+    fn connected(&mut self) -> Option<Client> {
+        while self.client.is_none() && !self.all.have_stopped() {
+            self.client = Client::connect(self.all.port).ok();
+            match self.client {
+                Some(_) => self.connections += 1,
+                None => thread::sleep(PAUSE),
+            }
+        }
+        self.client.take()
+    }
+
+    fn ttl(&mut self) -> Duration {
+        Duration::from_millis(self.rng.random_range(self.all.plan.ttls.clone()))
+    }
+
+    fn rest(&mut self, millis: RangeInclusive<u64>) {
+        let rest = Duration::from_millis(self.rng.random_range(millis));
+        self.all.rest_until(Instant::now() + rest);
+    }
+}
+
+#[track_caller]
+fn assert_refused(codes: &[&str], words: &str, answer: &Value) {
+    let known = answer.is_error() && codes.contains(&answer.code());
+    assert!(known, "{words} was answered {answer:?}");
+    thread::sleep(PAUSE);
+}
