@@ -211,6 +211,8 @@ pub fn cron(ctx: Ctx<'_>) {
         state.store.audience.look(ctx);
         state.begin_if_loaded(ctx);
         state.keep_books(now);
+        state.store.alarm.trust();
+        state.set_alarm(now);
         if state.next(now).is_some_and(|at| at <= now) {
             state.store.alarm.reset(now, now);
         }

@@ -130,6 +130,10 @@ fn read(path: &Path) -> Result<Option<Record>, String> {
 }
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    // To open a pipe would take for ever.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a plain file"));
+    }
     let mut bytes = Vec::new();
     // A longer one is none of ours, whatever it says.
     File::open(path)?.take(MAX_LENGTH + 1).read_to_end(&mut bytes)?;

@@ -46,7 +46,7 @@ fn tell_promise(ctx: Ctx<'_>, node: &Node, store: &mut Store, may_write: bool) {
 pub fn take(ctx: Ctx<'_>) {
     state::with(|state| {
         let time = state.time();
-        state.store.alarm.gone_off();
+        state.store.alarm.gone_off(time.now);
         state.finish_taken();
         state.begin_if_loaded(ctx);
         let may_write = !state.node.is_following() && !ctx.avoids_traffic();
@@ -70,7 +70,9 @@ pub fn take(ctx: Ctx<'_>) {
         store.arrivals.extend(put_off);
         state.take_notes();
         let now = now();
-        if let Some(at) = state.next(now) {
+        if let Some(at) = state.next(now)
+            && state.store.alarm.can_be_trusted()
+        {
             let earliest = if may_write { now } else { Instant(now.0 + PAUSED) };
             state.store.alarm.set(now, at.max(earliest));
         }

@@ -49,6 +49,7 @@ fn who_waits_at_a_server_that_becomes_a_replica_is_sent_away(kind: Kind) {
     assert_eq!(server.run("DLOCK.ACQUIRE job bob 1000 WAIT 0").code(), "READONLY");
 
     // And back: nothing of its former life is left.
+    server.run("CONFIG SET dlock.quarantine off");
     server.run("REPLICAOF NO ONE");
     assert_eq!(server.run("DLOCK.RELEASE other zed").int(), 1);
     assert!(server.run("DLOCK.ACQUIRE short dan 60000").int() > 0);
@@ -72,6 +73,7 @@ fn leases_go_on_at_a_promoted_replica(kind: Kind) {
     primary.until_followed_by(&replica);
     let before = replica.pictures();
     primary.kill();
+    replica.run("CONFIG SET dlock.quarantine off");
     replica.run("REPLICAOF NO ONE");
     assert_eq!(replica.pictures(), before);
     assert_eq!(replica.node("waiters").int(), 0);
@@ -106,6 +108,7 @@ fn a_lease_that_was_over_at_the_replica_ends_when_it_is_promoted(kind: Kind) {
 #[apply(on_every_server)]
 fn a_failover_sends_waiters_away_and_leases_go_on(kind: Kind) {
     let (primary, replica) = pair(kind);
+    replica.run("CONFIG SET dlock.quarantine off");
     let mut ephemeral = primary.client();
     ephemeral.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
     primary.run("DLOCK.ACQUIRE short alice 1000");

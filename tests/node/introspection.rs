@@ -24,8 +24,10 @@ fn every_command_is_listed(kind: Kind) {
     let server = Server::start(kind);
     let list = server.run("COMMAND LIST FILTERBY MODULE dlock");
     let names: BTreeSet<String> = list.items().iter().map(|n| n.text().to_lowercase()).collect();
-    let expected =
-        ["acquire", "release", "extend", "check", "inspect", "break", "node", "help", "apply"];
+    let expected = [
+        "acquire", "release", "extend", "check", "inspect", "break", "node", "help", "apply",
+        "promise",
+    ];
     let expected: BTreeSet<String> = expected.iter().map(|n| format!("dlock.{n}")).collect();
     assert_eq!(names, expected);
 }

@@ -170,6 +170,7 @@ fn a_reload_ends_waits_and_keeps_leases_at_full_length(kind: Kind) {
     eventually("some time has passed", || server.run("EXISTS clock").int() == 0);
     let mut waiter = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
     let before = server.pictures();
+    server.run("CONFIG SET dlock.quarantine off");
 
     let reload = std::time::Instant::now();
     server.run("DEBUG RELOAD");

@@ -18,12 +18,14 @@ pub struct Alarm {
     /// A context of the module's own: alarms are also set where the server gives none.
     ctx: *mut raw::RedisModuleCtx,
     set: Option<(raw::RedisModuleTimerID, Instant)>,
+    /// How often in a row it has gone off before its time.
+    early: u32,
 }
 
 impl Alarm {
     /// An alarm that cannot be set yet.
     pub const fn new() -> Alarm {
-        Alarm { ctx: ptr::null_mut(), set: None }
+        Alarm { ctx: ptr::null_mut(), set: None, early: 0 }
     }
 
     /// The module is loaded: from now on it can be set.
@@ -56,8 +58,22 @@ impl Alarm {
     }
 
     /// It has gone off.
-    pub fn gone_off(&mut self) {
-        self.set = None;
+    pub fn gone_off(&mut self, now: Instant) {
+        let early = self.set.take().is_some_and(|(_, at)| at.since(now) >= 1000);
+        self.early = if early { self.early + 1 } else { 0 };
+    }
+
+    /// Whether it may be set again from where it has gone off.
+    ///
+    /// When the wall clock is set back while the server looks for timers that are due, every new
+    /// one is due in its eyes, and it would find no end. The server's cron sets the alarm then.
+    pub fn can_be_trusted(&self) -> bool {
+        self.early < 2
+    }
+
+    /// The server has come out of its timers.
+    pub fn trust(&mut self) {
+        self.early = 0;
     }
 }
 
