@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::fmt;
 
 /// The number of a grant. Only grows; a guarded resource rejects a smaller one than it has seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(pub u64);
 
 /// A length of time in milliseconds, the unit of every length a client gives.

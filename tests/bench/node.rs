@@ -10,6 +10,7 @@
 //! - [`memory`]: what locks and waiters take;
 //! - [`growth`]: whether much of everything makes it slow;
 //! - [`storm`]: very many leases end at once;
+//! - [`restart`]: what the state file costs, and a start with very many leases;
 //! - [`report`]: the table.
 
 mod crowd;
@@ -21,6 +22,7 @@ mod measure;
 mod memory;
 mod options;
 mod report;
+mod restart;
 mod storm;
 
 use harness::{Kind, Server};

@@ -50,7 +50,9 @@ pub struct Node {
     /// Nothing is granted until it is over.
     quarantine: Option<Quarantine>,
     /// What the primary has promised: its successor starts above.
-    inherited: u64,
+    inherited: Fence,
+    /// And how long any of its leases can run; `None`: it has not told yet.
+    inherited_bound: Option<Millis>,
     /// A replica, or a server that loads its data: somebody else decides, and this node ends
     /// nothing, grants nothing and hands nothing over.
     following: bool,

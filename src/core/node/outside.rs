@@ -62,6 +62,7 @@ impl Node {
     /// Somebody else decides from now on: a primary, or the data that is being loaded.
     pub fn follow<A: Answers>(&mut self, host: &mut A) {
         self.following = true;
+        self.inherited_bound = None;
         let keys: Vec<KeyBuf> = self.waiting.values().map(|place| place.key.clone()).collect();
         for key in keys {
             self.dismiss(host, key.as_key(), Answer::Demoted);
@@ -77,7 +78,8 @@ impl Node {
     /// This node decides from now on.
     pub(super) fn lead(&mut self) {
         self.following = false;
-        self.counter.raise(crate::words::Fence(self.inherited));
+        self.counter.raise(self.inherited);
+        self.inherited_bound = None;
     }
 
     /// Whether somebody else decides.

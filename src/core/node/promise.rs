@@ -37,7 +37,8 @@ impl Node {
     /// This replica has become a primary. It has the leases that it was sent, but not those that
     /// were on their way.
     pub fn promoted(&mut self, now: Instant) {
-        self.quarantine(Why::Promoted, self.bound.least(), now);
+        let told = self.inherited_bound.unwrap_or(Millis(0));
+        self.quarantine(Why::Promoted, self.bound.least().max(told), now);
         self.lead();
     }
 
@@ -49,14 +50,15 @@ impl Node {
 
     /// The primary has told what it promised: what it has handed out may not have arrived.
     pub fn inherit(&mut self, promise: Promise) {
-        self.inherited = self.inherited.max(promise.fence.0);
-        self.bound.saw(promise.bound);
+        self.inherited = self.inherited.max(promise.fence);
+        self.inherited_bound = Some(promise.bound);
     }
 
     /// The state file should be written, though nobody waits for it.
     #[must_use]
     pub fn should_promise(&self, time: Time) -> bool {
-        self.counter.runs_low(time.unix) || self.bound.is_stale(time.now)
+        let told = self.inherited_bound.is_some_and(|told| told > self.bound.promised());
+        told || self.counter.runs_low(time.unix) || self.bound.is_stale(time.now)
     }
 
     /// What to write into the state file, when the last of all leases ends at `last_end`. It is
@@ -66,7 +68,10 @@ impl Node {
         let last = last_end.into_iter().chain(quarantine).max();
         // Rounded down, by less than a millisecond: no server dies and starts again that fast.
         let left = last.map_or(Millis(0), |end| end.left(time.now));
-        let bound = self.bound.renew(left, time.now, !self.following);
+        // A follower that its primary has not told yet does not know what it can forget.
+        let may_shrink = !self.following || self.inherited_bound.is_some();
+        let told = self.inherited_bound.unwrap_or(Millis(0));
+        let bound = self.bound.renew(left.max(told), time.now, may_shrink);
         let fence = self.counter.to_reserve(time.unix, Fence(0));
         self.ask(Promise { fence, bound })
     }

@@ -176,6 +176,33 @@ fn a_promoted_replica_waits_for_the_longest_lease_it_has_heard_of() {
 }
 
 #[test]
+fn a_replica_forgets_long_leases_when_its_primary_does() {
+    let mut bench = Bench::new();
+    bench.node.follow(&mut bench.host);
+    bench.node.heard_of(Fence(7), Millis(80_000));
+    let mut write = |minutes: u64| {
+        bench.pass(minutes * 60_000_000);
+        let time = bench.time();
+        let promise = bench.node.next_promise(None, time);
+        bench.node.promised(promise);
+        promise.bound
+    };
+    assert_eq!(write(0), Millis(81_920));
+    assert_eq!(write(60), Millis(81_920));
+    assert_eq!(write(60), Millis(81_920), "the primary has not told");
+    bench.node.inherit(Promise { fence: Fence(9), bound: Millis(90_000) });
+    assert!(bench.node.should_promise(bench.time()));
+    let time = bench.time();
+    let promise = bench.node.next_promise(None, time);
+    bench.node.promised(promise);
+    assert_eq!(promise.bound, Millis(90_112));
+    bench.node.inherit(Promise { fence: Fence(9), bound: Millis(3_072) });
+    bench.pass(60_000_000);
+    let time = bench.time();
+    assert_eq!(bench.node.next_promise(None, time).bound, Millis(3_072));
+}
+
+#[test]
 fn the_operator_can_end_a_quarantine() {
     let mut bench = Bench::new();
     crashed(&mut bench, 500);
