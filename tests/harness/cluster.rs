@@ -39,6 +39,34 @@ impl Cluster {
         cluster
     }
 
+    /// A new node that follows another, has all of it, and is known to everybody.
+    #[track_caller]
+    pub fn replica_of(&self, node: usize) -> Server {
+        let primary = &self.nodes[node];
+        let replica = Server::build(primary.kind()).cluster().start();
+        let (port, bus) = (replica.port(), replica.port() + 10_000);
+        for other in &self.nodes {
+            ok(other, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
+        }
+        let (id, own) = (self.id(node), replica.run("CLUSTER MYID").text());
+        eventually("the new node knows the one that it is to follow", || {
+            replica.run("CLUSTER NODES").text().contains(&id)
+        });
+        ok(&replica, &format!("CLUSTER REPLICATE {id}"));
+        primary.until_streaming_to(&replica);
+        eventually("everybody knows whom it follows", || {
+            self.nodes.iter().chain([&replica]).all(|one| {
+                let nodes = one.run("CLUSTER NODES").text();
+                let line = nodes.lines().find(|line| line.starts_with(&own));
+                line.is_some_and(|line| line.contains("slave") && line.contains(&id))
+            })
+        });
+        eventually("the cluster serves, as far as it knows", || {
+            replica.run("CLUSTER INFO").text().contains("cluster_state:ok")
+        });
+        replica
+    }
+
     /// A key that belongs to the slots of this node, made from a name.
     #[track_caller]
     pub fn key(&self, node: usize, name: &str) -> String {

@@ -16,6 +16,9 @@
 //! - [`picture`]: what is stored of a lock;
 //! - [`replicas`]: whether a replica has what its primary wrote;
 //! - [`history`]: what clients saw of their grants, and whether it can all be true;
+//! - [`sentinel`]: a Sentinel that promotes replicas;
+//! - [`eviction`]: servers that run out of memory;
+//! - [`quarantine`]: why a node grants nothing, and for how long;
 //! - [`seed`]: random numbers that can be had again;
 //! - [`soak`]: how long a test goes on;
 //! - [`wait`]: waiting for something observable.
@@ -35,6 +38,7 @@
 pub mod append_only;
 pub mod client;
 pub mod cluster;
+pub mod eviction;
 pub mod history;
 pub mod kind;
 pub mod locks;
@@ -44,8 +48,10 @@ pub mod payload;
 pub mod picture;
 pub mod ports;
 pub mod process;
+pub mod quarantine;
 pub mod replicas;
 pub mod seed;
+pub mod sentinel;
 pub mod server;
 pub mod soak;
 pub mod value;
@@ -59,6 +65,7 @@ pub use kind::Kind;
 pub use macro_rules_attribute::apply;
 pub use payload::Payload;
 pub use picture::Picture;
+pub use sentinel::Sentinel;
 pub use server::{Builder, Server};
 pub use value::Value;
 pub use wait::eventually;

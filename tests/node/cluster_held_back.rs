@@ -1,0 +1,64 @@
+//! Slots that move away while a node holds back their locks, in quarantine or evicted: nobody gets
+//! anything from a node that the slot has left.
+
+use std::time::Duration;
+
+use harness::{Client, Cluster, Kind, apply, eventually, on_every_server};
+
+#[apply(on_every_server)]
+fn who_waits_for_a_lock_that_is_held_back_is_sent_on_when_its_slot_moves(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    in_quarantine(&cluster);
+    evicted(&cluster);
+}
+
+fn in_quarantine(cluster: &Cluster) {
+    let source = &cluster.nodes[0];
+    let (held, free) = (cluster.key(0, "held"), cluster.key(0, "free"));
+    assert!(source.run(&format!("DLOCK.ACQUIRE {held} alice 60000")).int() > 0);
+    source.run("DEBUG RELOAD");
+    let mut waiters: Vec<Client> = [&held, &free]
+        .map(|key| source.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0")))
+        .into();
+    for key in [&held, &free] {
+        cluster.move_slot(cluster.slot(key), 0, 2);
+    }
+    source.run("CONFIG SET dlock.quarantine off");
+    source.run("CONFIG SET dlock.quarantine auto");
+    for waiter in &mut waiters {
+        assert_sent_on(waiter);
+    }
+    assert_idle(cluster, 0);
+    // It travelled with its slot.
+    let target = &cluster.nodes[2];
+    assert_eq!(target.run(&format!("DLOCK.RELEASE {held} alice")).int(), 1);
+    assert_idle(cluster, 2);
+}
+
+fn evicted(cluster: &Cluster) {
+    let source = &cluster.nodes[1];
+    let key = cluster.key(1, "evicted");
+    assert!(source.run(&format!("DLOCK.ACQUIRE {key} alice 800")).int() > 0);
+    let mut waiter = source.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
+    source.evict_all();
+    cluster.move_slot(cluster.slot(&key), 1, 2);
+    assert_sent_on(&mut waiter);
+    assert_idle(cluster, 1);
+}
+
+/// A cluster client that is told so asks again, and is redirected then.
+#[track_caller]
+fn assert_sent_on(waiter: &mut Client) {
+    let answer = waiter.recv_within(Duration::from_secs(3)).expect("it is told");
+    assert!(["TRYAGAIN", "UNBLOCKED", "MOVED"].contains(&answer.code()), "{answer:?}");
+    waiter.assert_in_step();
+}
+
+#[track_caller]
+fn assert_idle(cluster: &Cluster, node: usize) {
+    let node = &cluster.nodes[node];
+    eventually("nothing is held here", || {
+        let now = node.traces();
+        (now.leases, now.waiters, now.keys) == (0, 0, 0)
+    });
+}

@@ -1,0 +1,127 @@
+//! `lease-bound-ms`: the longest that any lease can still run. It is never too small, and at most an
+//! eighth too large.
+
+use harness::{Kind, Server, apply, on_every_server};
+
+fn bound(server: &Server) -> i64 {
+    server.node("lease-bound-ms").int()
+}
+
+/// The largest lease so far has this length.
+#[track_caller]
+fn assert_bounds(server: &Server, largest: i64) {
+    let bound = bound(server);
+    let most = largest + largest / 8;
+    assert!((largest..=most).contains(&bound), "{bound} for leases of {largest} ms at most");
+    assert_eq!(server.info_number("dlock", "dlock_lease_bound_ms"), bound);
+}
+
+#[apply(on_every_server)]
+fn a_fresh_node_has_none(kind: Kind) {
+    let server = Server::start(kind);
+    assert_eq!(bound(&server), 0);
+}
+
+#[apply(on_every_server)]
+fn it_follows_the_largest_lease_closely(kind: Kind) {
+    let server = Server::build(kind).config("dlock.max-ttl 4294967295").start();
+    for ttl in [
+        1,
+        2,
+        3,
+        7,
+        8,
+        9,
+        15,
+        17,
+        99,
+        100,
+        999,
+        1_000,
+        1_001,
+        4_095,
+        4_096,
+        4_097,
+        30_000,
+        60_000,
+        100_000,
+        1_000_000,
+        86_400_000,
+        86_400_001,
+        4_000_000_000,
+        4_294_967_295,
+    ] {
+        let granted = server.run(&format!("DLOCK.ACQUIRE job alice {ttl}"));
+        assert!(granted.int() > 0, "{ttl}: {granted:?}");
+        assert_bounds(&server, ttl);
+        server.run("DLOCK.RELEASE job alice");
+        assert_bounds(&server, ttl);
+    }
+}
+
+#[apply(on_every_server)]
+fn every_way_to_a_longer_lease_raises_it(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 1000");
+    assert_bounds(&server, 1_000);
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 20000 WAIT 0");
+    assert_eq!(server.run("DLOCK.EXTEND job alice 3000").int(), 1);
+    assert_bounds(&server, 3_000);
+    assert!(server.run("DLOCK.ACQUIRE job alice 5000").int() > 0);
+    assert_bounds(&server, 5_000);
+    let fence = server.run("DLOCK.CHECK job alice").int();
+    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 8000 FENCE {fence}")).int(), 1);
+    assert_bounds(&server, 8_000);
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+    assert!(bob.recv().int() > 0);
+    assert_bounds(&server, 20_000);
+    for (ask, ttl) in [("SHARED", 30_000), ("LIMIT 4", 40_000), ("EPHEMERAL", 50_000)] {
+        assert!(server.run(&format!("DLOCK.ACQUIRE k{ttl} alice {ttl} {ask}")).int() > 0);
+        assert_bounds(&server, ttl);
+    }
+    let script = "return redis.call('DLOCK.ACQUIRE', KEYS[1], 'alice', '60000')";
+    let granted = server.client().run_args(&["EVAL", script, "1", "scripted"]);
+    assert!(granted.int() > 0);
+    assert_bounds(&server, 60_000);
+    let mut client = server.client();
+    client.run("MULTI");
+    client.run("DLOCK.ACQUIRE queued alice 70000");
+    assert!(client.run("EXEC").items()[0].int() > 0);
+    assert_bounds(&server, 70_000);
+}
+
+#[apply(on_every_server)]
+fn a_request_that_is_not_granted_does_not_raise_it(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 1000");
+    server.run("DLOCK.ACQUIRE held alice 1000 LIMIT 2");
+    for refused in [
+        "DLOCK.ACQUIRE job bob 86400000",
+        "DLOCK.ACQUIRE job bob 86400000 SHARED",
+        "DLOCK.ACQUIRE held bob 86400000 LIMIT 3",
+        "DLOCK.ACQUIRE job bob 86400001",
+        "DLOCK.ACQUIRE job bob 86400000 WHAT",
+        "DLOCK.EXTEND job bob 86400000",
+        "DLOCK.EXTEND none bob 86400000",
+        "DLOCK.EXTEND job alice 86400000 FENCE 1",
+        "DLOCK.ACQUIRE job bob 86400000 WAIT 20",
+    ] {
+        let answer = server.client().run(refused);
+        assert!(answer.is_error() || answer.is_null() || answer.int() == 0, "{refused}");
+    }
+    assert_bounds(&server, 1_000);
+}
+
+#[apply(on_every_server)]
+fn it_does_not_fall_with_leases_that_end_or_are_flushed(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("DLOCK.EXTEND job alice 1000");
+    assert_bounds(&server, 60_000);
+    server.run("FLUSHALL");
+    assert_bounds(&server, 60_000);
+    for n in 0..200 {
+        server.run(&format!("DLOCK.ACQUIRE k{n} alice 10"));
+    }
+    assert_bounds(&server, 60_000);
+}

@@ -1,0 +1,303 @@
+//! Replicas that are promoted: they may lack leases that their primary granted, so they grant
+//! nothing new until the longest of those is over, and then with larger fences.
+
+use std::time::{Duration, Instant};
+
+use harness::quarantine::{CRASHED, PROMOTED, assert_bound};
+use harness::{Kind, Server, apply, eventually, on_every_server};
+
+use crate::quarantine::{LATE, crashed};
+
+/// A primary and a replica that has all of it.
+pub fn pair(kind: Kind) -> (Server, Server) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    (primary, replica)
+}
+
+/// The primary has granted a lease of so many milliseconds, which is over, and its replica has heard
+/// how long leases may be.
+pub fn pair_with_leases_of(kind: Kind, ttl: u32) -> (Server, Server) {
+    let (primary, replica) = pair(kind);
+    grant_and_release(&primary, ttl);
+    until_told(&primary, &replica);
+    (primary, replica)
+}
+
+pub fn grant_and_release(primary: &Server, ttl: u32) {
+    assert!(primary.run(&format!("DLOCK.ACQUIRE earlier alice {ttl}")).int() > 0);
+    assert_eq!(primary.run("DLOCK.RELEASE earlier alice").int(), 1);
+}
+
+/// Waits until a replica has all of its primary, and knows how long its leases may be.
+pub fn until_told(primary: &Server, replica: &Server) {
+    let bound = primary.node("lease-bound-ms").int();
+    primary.until_followed_by(replica);
+    eventually("the replica knows the bound of its primary", || {
+        replica.node("lease-bound-ms").int() >= bound
+    });
+}
+
+/// From now on a replica hears nothing of its primary, and stands still.
+pub fn cut(primary: &Server, replica: &Server) {
+    replica.pause();
+    primary.run("CLIENT KILL TYPE replica");
+    eventually("the link is gone", || primary.info("replication")["connected_slaves"] == "0");
+}
+
+#[track_caller]
+pub fn promote(replica: &Server) {
+    assert_eq!(replica.run("REPLICAOF NO ONE").text(), "OK");
+    assert_eq!(replica.node("role").text(), "primary");
+}
+
+/// Asks a node that was promoted at `promoted` for a lock whose last lease was asked for at `sent`,
+/// and gives the fence that it grants at last.
+#[track_caller]
+pub fn assert_granted_late(node: &Server, key: &str, sent: Instant, ttl: u64, promoted: Instant) {
+    let granted = node.client().run(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
+    let (held, refused) = (sent.elapsed(), promoted.elapsed());
+    println!("{key}: refused for {refused:?}, {held:?} after a lease of {ttl} ms was asked for");
+    assert!(granted.int() > 0, "{granted:?}");
+    assert!(held >= Duration::from_millis(ttl), "{key}: granted again after {held:?}");
+    let most = Duration::from_millis(ttl + ttl / 8) + LATE;
+    assert!(refused <= most, "{key}: refused for {refused:?}");
+}
+
+// --- a primary that does not answer --------------------------------------------------------------
+
+#[apply(on_every_server)]
+fn no_grant_comes_before_a_lease_that_never_reached_the_replica_is_over(kind: Kind) {
+    for is_cut in [true, false] {
+        let (primary, replica) = pair_with_leases_of(kind, 800);
+        if is_cut {
+            cut(&primary, &replica);
+        } else {
+            replica.pause();
+        }
+        let sent = Instant::now();
+        let fence = primary.run("DLOCK.ACQUIRE lost alice 800").int();
+        primary.pause();
+        replica.resume();
+        promote(&replica);
+        let promoted = Instant::now();
+        let reason = replica.node("quarantine-reason").text();
+        assert_eq!(reason, PROMOTED);
+        assert_granted_late(&replica, "lost", sent, 800, promoted);
+        assert!(promoted.elapsed() >= Duration::from_millis(790), "{:?}", promoted.elapsed());
+        assert!(replica.run("DLOCK.CHECK lost bob").int() > fence);
+        replica.assert_grants();
+    }
+}
+
+#[apply(on_every_server)]
+fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind) {
+    let (primary, replica) = pair(kind);
+    let fence = primary.run("DLOCK.ACQUIRE job alice 60000 META m").int();
+    primary.run("DLOCK.ACQUIRE other alice 60000");
+    primary.run("DLOCK.ACQUIRE book alice 60000 SHARED");
+    until_told(&primary, &replica);
+    primary.pause();
+    let since = Instant::now();
+    promote(&replica);
+    assert_bound(replica.assert_in_quarantine(PROMOTED), 60_000, since);
+    assert_eq!(replica.run("DLOCK.CHECK job alice").int(), fence);
+    assert_eq!(replica.run("DLOCK.ACQUIRE job alice 60000").int(), fence);
+    assert_eq!(replica.run("DLOCK.EXTEND job alice 50000").int(), 1);
+    assert_eq!(replica.run("DLOCK.EXTEND job alice 50000 FENCE 1").code(), "QUARANTINE");
+    assert_eq!(replica.run("DLOCK.RELEASE other alice").int(), 1);
+    for request in ["job bob 1000", "other alice 1000", "book bob 1000 SHARED", "free bob 1000"] {
+        let answer = replica.run(&format!("DLOCK.ACQUIRE {request}"));
+        assert_eq!(answer.code(), "QUARANTINE", "{request}");
+    }
+    assert_eq!(replica.quarantine_lines(), 1, "{}", replica.log());
+}
+
+#[apply(on_every_server)]
+fn who_waits_at_the_new_primary_is_served_in_order(kind: Kind) {
+    let (primary, replica) = pair(kind);
+    primary.run("DLOCK.ACQUIRE job alice 60000");
+    until_told(&primary, &replica);
+    primary.pause();
+    promote(&replica);
+    let mut waiters = ["job bob", "free bob", "free carol"]
+        .map(|words| replica.waiter(&format!("DLOCK.ACQUIRE {words} 60000 WAIT 0")));
+    assert!(!waiters.iter_mut().any(harness::Client::has_answer));
+    replica.leave_quarantine();
+    assert_eq!(replica.quarantine_lines(), 2, "{}", replica.log());
+    assert!(waiters[1].recv().int() > 0);
+    assert!(!waiters[0].has_answer() && !waiters[2].has_answer());
+    replica.run("DLOCK.RELEASE job alice");
+    replica.run("DLOCK.RELEASE free bob");
+    assert!(waiters[0].recv().int() > 0);
+    assert!(waiters[2].recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn a_crash_after_a_promotion_waits_no_shorter(kind: Kind) {
+    let (primary, mut replica) = pair_with_leases_of(kind, 60_000);
+    primary.pause();
+    promote(&replica);
+    let since = Instant::now();
+    let left = replica.assert_in_quarantine(PROMOTED);
+    replica.kill();
+    replica.add_config("replicaof no one");
+    replica.start_again();
+    let next = replica.assert_in_quarantine(CRASHED);
+    let passed = since.elapsed().as_millis() as i64 + 1;
+    assert!(next + passed >= left, "{next} ms left, {left} ms before the crash");
+}
+
+// --- what is no promotion --------------------------------------------------------------------------
+
+#[apply(on_every_server)]
+fn without_a_lease_there_is_nothing_to_wait_for(kind: Kind) {
+    let (primary, replica) = pair(kind);
+    primary.run("SET text any");
+    primary.until_followed_by(&replica);
+    promote(&replica);
+    replica.assert_grants();
+    assert_eq!(replica.quarantine_lines(), 0, "{}", replica.log());
+    // A primary that is told to be one was one before.
+    primary.run("DLOCK.ACQUIRE job alice 60000");
+    promote(&primary);
+    primary.assert_grants();
+}
+
+#[apply(on_every_server)]
+fn a_replica_grants_nothing_and_says_so(kind: Kind) {
+    let (primary, replica) = pair_with_leases_of(kind, 60_000);
+    let node = replica.run("DLOCK.NODE");
+    assert_eq!(node.at("grants").text(), "replica");
+    assert_eq!(node.at("role").text(), "replica");
+    assert_eq!(replica.info("dlock")["dlock_granting"], "replica");
+    let refusing = node.at("refusing-ms").int();
+    eventually("time passes", || replica.node("refusing-ms").int() > refusing);
+    promote(&replica);
+    replica.assert_in_quarantine(PROMOTED);
+    primary.assert_grants();
+}
+
+// --- longer lives --------------------------------------------------------------------------------
+
+#[apply(on_every_server)]
+fn a_fresh_replica_knows_how_long_leases_of_its_primary_may_be(kind: Kind) {
+    for load in ["disabled", "swapdb"] {
+        let primary = Server::start(kind);
+        grant_and_release(&primary, 60_000);
+        let replica = Server::build(kind)
+            .config(&format!("repl-diskless-load {load}"))
+            .replica_of(&primary)
+            .start();
+        until_told(&primary, &replica);
+        primary.pause();
+        let since = Instant::now();
+        promote(&replica);
+        assert_bound(replica.assert_in_quarantine(PROMOTED), 60_000, since);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_replica_that_was_restarted_still_knows_it(kind: Kind) {
+    let (primary, mut replica) = pair_with_leases_of(kind, 60_000);
+    replica.stop();
+    replica.start_again();
+    until_told(&primary, &replica);
+    // From now on its primary neither grants nor tells it anything.
+    let since = Instant::now();
+    primary.pause();
+    replica.stop();
+    replica.start_again();
+    assert_eq!(replica.node("grants").text(), "replica");
+    replica.kill();
+    replica.start_again();
+    promote(&replica);
+    let left = replica.node("quarantine-ms").int();
+    let passed = since.elapsed().as_millis() as i64 + 1;
+    assert!((60_000 - passed..=67_500).contains(&left), "{left} ms left after {passed}");
+    assert_eq!(replica.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
+}
+
+#[apply(on_every_server)]
+fn a_primary_that_is_demoted_and_promoted_waits_for_its_own_leases(kind: Kind) {
+    let other = Server::start(kind);
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    let since = Instant::now();
+    server.run(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
+    // Its lease is gone with its data set.
+    other.until_streaming_to(&server);
+    eventually("it has the data of the other", || server.run("DBSIZE").int() == 0);
+    assert_eq!(server.node("leases").int(), 0);
+    promote(&server);
+    let left = server.assert_in_quarantine(PROMOTED);
+    let passed = since.elapsed().as_millis() as i64 + 1;
+    assert!((60_000 - passed..=67_500).contains(&left), "{left} ms left after {passed}");
+    server.leave_quarantine();
+    assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
+}
+
+#[apply(on_every_server)]
+fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
+    let (primary, middle) = pair(kind);
+    let last = Server::build(kind).replica_of(&middle).start();
+    middle.until_streaming_to(&last);
+    grant_and_release(&primary, 60_000);
+    let fence = primary.run("DLOCK.ACQUIRE job alice 20000").int();
+    until_told(&primary, &middle);
+    until_told(&primary, &last);
+    primary.pause();
+    middle.pause();
+    let since = Instant::now();
+    promote(&last);
+    assert_bound(last.assert_in_quarantine(PROMOTED), 60_000, since);
+    assert_eq!(last.run("DLOCK.CHECK job alice").int(), fence);
+}
+
+/// It came when all had been said.
+#[apply(on_every_server)]
+fn a_late_replica_of_a_replica_waits_as_well(kind: Kind) {
+    let (primary, middle) = pair_with_leases_of(kind, 60_000);
+    let late = Server::build(kind).replica_of(&middle).start();
+    middle.until_streaming_to(&late);
+    until_told(&primary, &late);
+    primary.pause();
+    let since = Instant::now();
+    promote(&late);
+    assert_bound(late.assert_in_quarantine(PROMOTED), 60_000, since);
+}
+
+#[apply(on_every_server)]
+fn a_quarantine_goes_on_when_its_node_becomes_a_replica_and_a_primary_again(kind: Kind) {
+    let other = Server::start(kind);
+    let server = crashed(kind, &[]);
+    let since = Instant::now();
+    let left = server.assert_in_quarantine(CRASHED);
+    server.run(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
+    other.until_streaming_to(&server);
+    assert_eq!(server.node("grants").text(), "replica");
+    promote(&server);
+    let next = server.node("quarantine-ms").int();
+    let passed = since.elapsed().as_millis() as i64 + 1;
+    assert!(next + passed >= left, "{next} ms left, {left} ms before");
+    assert_eq!(server.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
+}
+
+#[apply(on_every_server)]
+fn the_middle_of_a_chain_is_promoted_and_its_replica_follows(kind: Kind) {
+    let (primary, middle) = pair_with_leases_of(kind, 60_000);
+    let last = Server::build(kind).replica_of(&middle).start();
+    middle.until_streaming_to(&last);
+    primary.run("DLOCK.ACQUIRE job alice 60000");
+    until_told(&primary, &middle);
+    primary.pause();
+    promote(&middle);
+    middle.assert_in_quarantine(PROMOTED);
+    assert_eq!(last.node("grants").text(), "replica");
+    assert_eq!(last.node("quarantine-reason").text(), "");
+    middle.leave_quarantine();
+    let fence = middle.run("DLOCK.ACQUIRE free bob 60000").int();
+    middle.assert_agrees_with(&last);
+    assert_eq!(last.run("DLOCK.CHECK free bob").int(), fence);
+}

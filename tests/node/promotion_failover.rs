@@ -1,0 +1,149 @@
+//! Promotions that others decide on: FAILOVER, a Sentinel, a cluster. Whoever decides, no two hold a
+//! lock at once, as long as the old primary is fenced off.
+
+use std::time::{Duration, Instant};
+
+use harness::quarantine::{PROMOTED, assert_bound};
+use harness::{Cluster, Kind, Sentinel, Server, apply, eventually, on_every_server};
+
+use crate::promotion::{assert_granted_late, cut, grant_and_release, pair, until_told};
+use crate::quarantine::LATE;
+
+/// Waits on new connections, for a promotion may close those that there are.
+fn until_role(server: &Server, role: &str) {
+    eventually("the role changes", || {
+        let mut client = server.client();
+        let asked = client.try_send_raw(b"DLOCK.NODE\r\n").and_then(|()| client.try_recv());
+        asked.is_ok_and(|node| node.at("role").text() == role)
+    });
+}
+
+/// Asserts on a new connection that a node was promoted just now and grants nothing.
+#[track_caller]
+fn assert_promoted(server: &Server) {
+    let node = server.client().run("DLOCK.NODE");
+    assert_eq!(node.at("quarantine-reason").text(), PROMOTED, "{node:?}");
+    assert_eq!(node.at("grants").text(), "quarantine", "{node:?}");
+}
+
+#[apply(on_every_server)]
+fn a_failover_on_command_waits_at_the_new_primary_and_grants_nothing_at_the_old(kind: Kind) {
+    let (one, other) = pair(kind);
+    let mut last = 0;
+    for (old, new) in [(&one, &other), (&other, &one)] {
+        let sent = Instant::now();
+        let fence = old.run("DLOCK.ACQUIRE lost alice 900").int();
+        assert!(fence > last, "{fence} after {last}");
+        old.run("DLOCK.RELEASE lost alice");
+        let known = old.run("DLOCK.ACQUIRE known alice 60000").int();
+        old.run("DLOCK.EXTEND known alice 900");
+        until_told(old, new);
+        assert_eq!(old.run("FAILOVER").text(), "OK");
+        until_role(new, "primary");
+        let promoted = Instant::now();
+        assert_bound(new.assert_in_quarantine(PROMOTED), 60_000, promoted);
+        until_role(old, "replica");
+        assert_eq!(old.node("grants").text(), "replica");
+        assert_eq!(old.run("DLOCK.ACQUIRE lost bob 1000").code(), "READONLY");
+        let mut bob = new.waiter("DLOCK.ACQUIRE known bob 60000 WAIT 0");
+        eventually("a known lease ends", || new.run("EXISTS known").int() == 0);
+        assert!(sent.elapsed() >= Duration::from_millis(900));
+        assert!(!bob.has_answer());
+        new.leave_quarantine();
+        new.run("CONFIG SET dlock.quarantine auto");
+        last = bob.recv().int();
+        assert!(last > known, "{last} after {known}");
+        new.run("DLOCK.RELEASE known bob");
+    }
+    assert_eq!(one.node("leases").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn no_grant_comes_too_early_after_a_failover_on_command(kind: Kind) {
+    let (primary, replica) = pair(kind);
+    grant_and_release(&primary, 1200);
+    until_told(&primary, &replica);
+    let sent = Instant::now();
+    primary.run("DLOCK.ACQUIRE job alice 1200");
+    assert_eq!(primary.run("FAILOVER").text(), "OK");
+    until_role(&replica, "primary");
+    let promoted = Instant::now();
+    assert_promoted(&replica);
+    assert_granted_late(&replica, "free", sent, 1200, promoted);
+    assert_granted_late(&replica, "job", sent, 1200, promoted);
+}
+
+/// The primary is suspended after a grant that nobody heard of.
+#[apply(on_every_server)]
+fn a_sentinel_promotes_and_the_lost_lease_is_waited_for(kind: Kind) {
+    let (primary, replica) = pair(kind);
+    grant_and_release(&primary, 1500);
+    until_told(&primary, &replica);
+    let sentinel = Sentinel::start(&primary, 1);
+    assert_eq!(sentinel.primary(), primary.port());
+    replica.pause();
+    let sent = Instant::now();
+    let fence = primary.run("DLOCK.ACQUIRE lost alice 1500").int();
+    primary.pause();
+    replica.resume();
+    until_role(&replica, "primary");
+    let promoted = Instant::now();
+    println!("promoted {:?} after the primary stopped", sent.elapsed());
+    assert_promoted(&replica);
+    assert_granted_late(&replica, "lost", sent, 1500, promoted);
+    assert!(promoted.elapsed() >= Duration::from_millis(1400), "{:?}", promoted.elapsed());
+    assert!(replica.client().run("DLOCK.CHECK lost bob").int() > fence);
+    eventually("Sentinel says so", || sentinel.primary() == replica.port());
+}
+
+#[apply(on_every_server)]
+fn a_cluster_promotes_a_replica_that_waits_for_what_was_lost(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    let _new_primary = a_failover_in_order(&cluster);
+    a_takeover(&cluster);
+}
+
+/// The primary is suspended, and a replica takes its place without asking anybody.
+fn a_takeover(cluster: &Cluster) {
+    let key = &cluster.key(0, "lost");
+    let primary = &cluster.nodes[0];
+    let replica = cluster.replica_of(0);
+    primary.run(&format!("DLOCK.ACQUIRE {key} alice 900"));
+    let earlier = primary.run(&format!("DLOCK.RELEASE {key} alice"));
+    assert_eq!(earlier.int(), 1);
+    until_told(primary, &replica);
+    cut(primary, &replica);
+    let sent = Instant::now();
+    let fence = primary.run(&format!("DLOCK.ACQUIRE {key} alice 900")).int();
+    primary.pause();
+    replica.resume();
+    assert_eq!(replica.run("CLUSTER FAILOVER TAKEOVER").text(), "OK");
+    until_role(&replica, "primary");
+    let promoted = Instant::now();
+    assert_promoted(&replica);
+    assert_granted_late(&replica, key, sent, 900, promoted);
+    assert!(replica.run(&format!("DLOCK.CHECK {key} bob")).int() > fence);
+}
+
+/// Both sides agree on when the replica takes over.
+fn a_failover_in_order(cluster: &Cluster) -> Server {
+    let primary = &cluster.nodes[1];
+    let replica = cluster.replica_of(1);
+    let key = cluster.key(1, "known");
+    let fence = primary.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
+    until_told(primary, &replica);
+    let asked = Instant::now();
+    assert_eq!(replica.run("CLUSTER FAILOVER").text(), "OK");
+    until_role(&replica, "primary");
+    let promoted = Instant::now();
+    assert!(asked.elapsed() < Duration::from_secs(5) + LATE);
+    assert_promoted(&replica);
+    assert_bound(replica.node("quarantine-ms").int(), 60_000, promoted);
+    assert_eq!(replica.run(&format!("DLOCK.CHECK {key} alice")).int(), fence);
+    let refused = replica.run(&format!("DLOCK.ACQUIRE {key} bob 1000"));
+    assert_eq!(refused.code(), "QUARANTINE");
+    until_role(primary, "replica");
+    assert_eq!(primary.node("grants").text(), "replica");
+    assert_eq!(replica.run(&format!("DLOCK.RELEASE {key} alice")).int(), 1);
+    replica
+}

@@ -1,0 +1,149 @@
+//! Fences of a node that was promoted: larger than all that the node before it handed out, or may
+//! have handed out.
+
+use harness::{Kind, Server, apply, eventually, on_every_server};
+
+use crate::promotion::{cut, grant_and_release, pair, promote, until_told};
+
+/// How far ahead of the clock and the counter a client may propose, in microseconds: ten minutes.
+/// These are nine.
+const AHEAD: i64 = 540_000_000;
+
+/// Takes and gives back a lock so many times, and gives the last fence.
+fn take_often(server: &Server, times: usize) -> i64 {
+    let cycle = ["DLOCK.ACQUIRE often alice 60000", "DLOCK.RELEASE often alice"];
+    let requests = (0..times).flat_map(|_| cycle.map(str::to_owned));
+    let answers = server.client().pipeline(requests);
+    answers.iter().map(|answer| answer.int()).max().expect("some")
+}
+
+/// Raises the counter of a server far above its clock, and gives it.
+fn raise(server: &Server) -> i64 {
+    let proposal = server.node("fence").int() + AHEAD;
+    let fence = server.run(&format!("DLOCK.ACQUIRE ahead alice 60000 FENCE {proposal}"));
+    assert!(fence.int() >= proposal, "{fence:?}");
+    assert_eq!(server.run("DLOCK.RELEASE ahead alice").int(), 1);
+    fence.int()
+}
+
+/// The first fence that a promoted node hands out.
+#[track_caller]
+fn next_fence(replica: &Server) -> i64 {
+    promote(replica);
+    assert_eq!(replica.run("CONFIG SET dlock.quarantine off").text(), "OK");
+    let fence = replica.run("DLOCK.ACQUIRE job bob 60000").int();
+    assert!(replica.node("fence-reserved").int() >= fence);
+    fence
+}
+
+#[apply(on_every_server)]
+fn they_are_larger_than_those_that_never_reached_the_replica(kind: Kind) {
+    for is_ahead in [false, true] {
+        let (primary, replica) = pair(kind);
+        let known = if is_ahead { raise(&primary) } else { take_often(&primary, 1) };
+        until_told(&primary, &replica);
+        eventually("the replica knows the counter", || replica.node("fence").int() >= known);
+        cut(&primary, &replica);
+        let lost = take_often(&primary, 200);
+        assert!(lost > known);
+        primary.pause();
+        replica.resume();
+        let next = next_fence(&replica);
+        println!("{known} was replicated, {lost} was lost, {next} is next");
+        assert!(next > lost, "{next} after {lost}");
+    }
+}
+
+#[apply(on_every_server)]
+fn they_are_larger_than_what_the_primary_had_reserved(kind: Kind) {
+    for is_ahead in [false, true] {
+        let primary = Server::start(kind);
+        grant_and_release(&primary, 60_000);
+        if is_ahead {
+            raise(&primary);
+        }
+        let reserved = primary.node("fence-reserved").int();
+        assert!(reserved >= primary.node("fence").int());
+        let replica = Server::build(kind).replica_of(&primary).start();
+        primary.until_streaming_to(&replica);
+        until_told(&primary, &replica);
+        primary.pause();
+        let next = next_fence(&replica);
+        assert!(next > reserved, "{next}, {reserved} was reserved");
+    }
+}
+
+/// The data set brings with it what the primary has reserved, so there is no moment in which a
+/// replica does not know it.
+#[apply(on_every_server)]
+fn a_replica_that_is_promoted_as_soon_as_it_has_the_data_set_knows_enough(kind: Kind) {
+    let primary = Server::start(kind);
+    let fence = raise(&primary);
+    for round in 0..5 {
+        let replica = Server::start(kind);
+        replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+        eventually("the link is up", || replica.info("replication")["master_link_status"] == "up");
+        promote(&replica);
+        let node = replica.run("DLOCK.NODE");
+        assert_eq!(node.at("grants").text(), "quarantine", "{round}: {node:?}");
+        assert!(node.at("quarantine-ms").int() > 50_000, "{round}");
+        replica.run("CONFIG SET dlock.quarantine off");
+        let next = replica.run("DLOCK.ACQUIRE job bob 60000").int();
+        assert!(next > fence, "{round}: {next} after {fence}");
+    }
+}
+
+#[apply(on_every_server)]
+fn they_are_larger_at_a_replica_of_a_replica(kind: Kind) {
+    let (primary, middle) = pair(kind);
+    let early = Server::build(kind).replica_of(&middle).start();
+    middle.until_streaming_to(&early);
+    let fence = raise(&primary);
+    until_told(&primary, &middle);
+    let late = Server::build(kind).replica_of(&middle).start();
+    middle.until_streaming_to(&late);
+    for (name, replica) in [("early", early), ("late", late)] {
+        until_told(&primary, &replica);
+        let next = next_fence(&replica);
+        assert!(next > fence, "{name}: {next} after {fence}");
+    }
+}
+
+#[apply(on_every_server)]
+fn they_grow_through_many_changes_of_the_primary(kind: Kind) {
+    let (one, other) = pair(kind);
+    let nodes = [&one, &other];
+    let mut last = raise(&one);
+    for round in 0..3 {
+        let (old, new) = (nodes[round % 2], nodes[(round + 1) % 2]);
+        until_told(old, new);
+        let granted = take_often(old, 20);
+        assert!(granted > last, "{granted} after {last}");
+        promote(new);
+        old.run(&format!("REPLICAOF 127.0.0.1 {}", new.port()));
+        new.until_streaming_to(old);
+        new.run("CONFIG SET dlock.quarantine off");
+        new.run("CONFIG SET dlock.quarantine auto");
+        last = take_often(new, 1);
+        assert!(last > granted, "{last} after {granted}");
+    }
+}
+
+#[apply(on_every_server)]
+fn they_are_larger_after_a_replica_was_restarted(kind: Kind) {
+    for crashes in [false, true] {
+        let (primary, mut replica) = pair(kind);
+        let fence = raise(&primary);
+        until_told(&primary, &replica);
+        eventually("the replica knows the counter", || replica.node("fence").int() >= fence);
+        primary.pause();
+        if crashes {
+            replica.kill();
+        } else {
+            replica.stop();
+        }
+        replica.start_again();
+        let next = next_fence(&replica);
+        assert!(next > fence, "{next} after {fence}");
+    }
+}

@@ -1,0 +1,248 @@
+//! Quarantine after a crash: a node that may have forgotten leases grants nothing new until the
+//! longest of them is over, and says so.
+
+use std::time::{Duration, Instant};
+
+use harness::quarantine::{CRASHED, Refusal, assert_bound};
+use harness::{Kind, Server, apply, eventually, on_every_server};
+
+/// No longer than that after the time of a quarantine is anybody served. A disk that is busy with
+/// the state files of other tests may need a while for the one that the grant waits for.
+pub const LATE: Duration = Duration::from_secs(3);
+
+/// A node after a crash. It knows the leases of these locks, which were saved, and has forgotten one
+/// of a minute.
+pub fn crashed(kind: Kind, known: &[&str]) -> Server {
+    crashed_for(kind, known, 60_000)
+}
+
+/// Likewise, with a forgotten lease of so many milliseconds.
+pub fn crashed_for(kind: Kind, known: &[&str], ttl: u32) -> Server {
+    let mut server = Server::start(kind);
+    for lock in known {
+        assert!(server.run(&format!("DLOCK.ACQUIRE {lock}")).int() > 0);
+    }
+    assert_eq!(server.run("SAVE").text(), "OK");
+    assert!(server.run(&format!("DLOCK.ACQUIRE lost alice {ttl}")).int() > 0);
+    server.kill();
+    server.start_again();
+    server
+}
+
+#[apply(on_every_server)]
+fn a_node_that_forgot_its_leases_grants_nothing(kind: Kind) {
+    let mut server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE brief alice 5");
+    server.run("DLOCK.ACQUIRE lost alice 60000");
+    server.run("DLOCK.ACQUIRE released alice 40000");
+    server.run("DLOCK.RELEASE released alice");
+    server.kill();
+    let since = Instant::now();
+    server.start_again();
+    let left = server.assert_in_quarantine(CRASHED);
+    assert_bound(left, 60_000, since);
+    for key in ["lost", "released", "never"] {
+        let answer = server.run(&format!("DLOCK.ACQUIRE {key} bob 1000"));
+        assert_eq!(answer.code(), "QUARANTINE", "{key}");
+    }
+    assert_eq!(server.node("boot").int(), 2);
+    assert_eq!(server.node("leases").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn what_a_node_remembers_of_its_leases_does_not_spare_it_the_rest(kind: Kind) {
+    let server = crashed(kind, &["known alice 30000"]);
+    server.assert_in_quarantine(CRASHED);
+    assert_eq!(server.holders("known"), ["alice"]);
+
+    // Nothing is missing here, but the node cannot know.
+    let mut server =
+        Server::build(kind).config("appendonly yes").config("appendfsync everysec").start();
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    eventually("the log is written", || {
+        let state = server.info("persistence");
+        state["aof_pending_bio_fsync"] == "0" && state["aof_buffer_length"] == "0"
+    });
+    server.kill();
+    let since = Instant::now();
+    server.start_again();
+    assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+    assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+}
+
+#[apply(on_every_server)]
+fn a_node_that_granted_nothing_has_nothing_to_wait_for(kind: Kind) {
+    let mut server = Server::start(kind);
+    server.run("SET text any");
+    server.kill();
+    server.start_again();
+    server.assert_grants();
+    assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
+}
+
+#[apply(on_every_server)]
+fn no_grant_comes_before_a_forgotten_lease_is_over(kind: Kind) {
+    let mut server = Server::start(kind);
+    let sent = Instant::now();
+    let fence = server.run("DLOCK.ACQUIRE lost alice 700").int();
+    server.kill();
+    let begun = Instant::now();
+    server.start_again();
+    let loaded = Instant::now();
+
+    let next = server.client().run("DLOCK.ACQUIRE lost bob 60000 WAIT 0").int();
+    let (held, refused) = (sent.elapsed(), begun.elapsed());
+    println!("refused for {refused:?}");
+    assert!(next > fence, "{next} after {fence}");
+    assert!(held >= Duration::from_millis(700), "{held:?}");
+    assert!(refused >= Duration::from_millis(700), "{refused:?}");
+    let bound = Duration::from_millis(700 + 700 / 8);
+    assert!(loaded.elapsed() <= bound + LATE, "{:?}", loaded.elapsed());
+    server.assert_grants();
+}
+
+#[apply(on_every_server)]
+fn who_asks_again_and_again_is_refused_until_it_is_over(kind: Kind) {
+    let mut server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE lost alice 500");
+    server.kill();
+    let begun = Instant::now();
+    server.start_again();
+    let latest_end = Instant::now() + Duration::from_millis(500 + 500 / 8 + 1);
+    let mut client = server.client();
+    let mut refusals = 0;
+    loop {
+        let asked = Instant::now();
+        let answer = client.run("DLOCK.ACQUIRE lost bob 60000");
+        if answer.is_int() {
+            break;
+        }
+        let left = Duration::from_millis(Refusal::read(&answer).left as u64);
+        assert!(asked + left <= latest_end, "{left:?} left after {:?}", begun.elapsed());
+        refusals += 1;
+    }
+    assert!(refusals > 0);
+    assert!(begun.elapsed() >= Duration::from_millis(500), "{:?}", begun.elapsed());
+    assert!(Instant::now() <= latest_end + LATE);
+    server.assert_grants();
+}
+
+#[apply(on_every_server)]
+fn the_time_that_is_left_only_falls(kind: Kind) {
+    let server = crashed_for(kind, &[], 600);
+    let mut last = server.node("lease-bound-ms").int();
+    assert!((600..=675).contains(&last), "{last}");
+    let mut seen = 0;
+    loop {
+        let node = server.run("DLOCK.NODE");
+        let left = node.at("quarantine-ms").int();
+        assert!((0..=last).contains(&left), "{left} after {last}");
+        last = left;
+        if left == 0 {
+            break;
+        }
+        assert_eq!(node.at("grants").text(), "quarantine");
+        seen += 1;
+    }
+    assert!(seen > 0);
+    server.until_it_grants();
+    server.assert_grants();
+}
+
+#[apply(on_every_server)]
+fn node_and_info_tell_of_it_from_its_beginning_to_its_end(kind: Kind) {
+    let server = crashed(kind, &[]);
+    let info = server.info("dlock");
+    assert_eq!(info["dlock_granting"], "quarantine");
+    assert_eq!(info["dlock_quarantine_reason"], CRASHED);
+    let number = |name: &str| server.info_number("dlock", name);
+    assert!((1..=67_500).contains(&number("dlock_quarantine_ms")));
+    assert!((60_000..=67_500).contains(&number("dlock_lease_bound_ms")));
+    assert_eq!(number("dlock_boot"), 2);
+    let refusing = server.node("refusing-ms").int();
+    eventually("time passes", || server.node("refusing-ms").int() > refusing);
+    assert!(number("dlock_refusing_ms") > refusing);
+
+    server.leave_quarantine();
+    let info = server.info("dlock");
+    assert_eq!(info["dlock_granting"], "yes");
+    assert_eq!(info["dlock_quarantine_reason"], "");
+    assert_eq!(info["dlock_quarantine_ms"], "0");
+    assert_eq!(info["dlock_refusing_ms"], "0");
+}
+
+#[apply(on_every_server)]
+fn one_line_of_the_log_tells_of_its_beginning_and_one_of_its_end(kind: Kind) {
+    let server = crashed_for(kind, &[], 400);
+    assert_eq!(server.quarantine_lines(), 1, "{}", server.log());
+    assert!(server.log().contains(CRASHED), "{}", server.log());
+    for _ in 0..100 {
+        server.run("DLOCK.ACQUIRE lost bob 1000");
+    }
+    server.until_it_grants();
+    eventually("its end is logged", || server.quarantine_lines() > 1);
+    assert_eq!(server.quarantine_lines(), 2, "{}", server.log());
+}
+
+#[apply(on_every_server)]
+fn a_crash_during_a_quarantine_does_not_shorten_it(kind: Kind) {
+    let mut server = crashed(kind, &[]);
+    for _ in 0..3 {
+        let left = server.assert_in_quarantine(CRASHED);
+        server.kill();
+        let since = Instant::now();
+        server.start_again();
+        let next = server.assert_in_quarantine(CRASHED);
+        let passed = since.elapsed().as_millis() as i64 + 1;
+        assert!(next + passed >= left, "{next} ms left, {left} ms before the crash");
+        assert!(next <= 67_500, "{next}");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_clean_end_during_a_quarantine_does_not_shorten_it(kind: Kind) {
+    let mut server = crashed(kind, &[]);
+    for _ in 0..2 {
+        let since = Instant::now();
+        let left = server.node("quarantine-ms").int();
+        server.stop();
+        server.start_again();
+        let node = server.run("DLOCK.NODE");
+        let next = node.at("quarantine-ms").int();
+        let passed = since.elapsed().as_millis() as i64 + 1;
+        assert!(next + passed >= left, "{next} ms left after {passed}, {left} before: {node:?}");
+        assert!(next <= 67_500, "{next}");
+        assert_eq!(server.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_crash_after_a_quarantine_waits_for_what_was_granted_since(kind: Kind) {
+    let mut server = crashed_for(kind, &[], 50);
+    server.until_it_grants();
+    assert!(server.run("DLOCK.ACQUIRE new alice 30000").int() > 0);
+    server.kill();
+    let since = Instant::now();
+    server.start_again();
+    assert_bound(server.assert_in_quarantine(CRASHED), 30_000, since);
+}
+
+/// The length of a quarantine is measured on a clock that nobody sets.
+#[apply(on_every_server)]
+fn a_wall_clock_that_is_set_neither_ends_nor_prolongs_it(kind: Kind) {
+    let mut server = Server::build(kind).with_movable_wall_clock().start();
+    server.run("DLOCK.ACQUIRE lost alice 800");
+    server.kill();
+    let begun = Instant::now();
+    server.start_again();
+    let loaded = Instant::now();
+    let mut bob = server.client();
+    bob.send("DLOCK.ACQUIRE lost bob 60000 WAIT 0");
+    server.set_wall_clock(86_400);
+    assert!((1..=900).contains(&server.node("quarantine-ms").int()));
+    server.set_wall_clock(-86_400);
+    assert!((1..=900).contains(&server.node("quarantine-ms").int()));
+    assert!(bob.recv().int() > 0);
+    assert!(begun.elapsed() >= Duration::from_millis(800));
+    assert!(loaded.elapsed() <= Duration::from_millis(900) + LATE);
+}

@@ -1,0 +1,128 @@
+//! Quarantine where there is no state file: a first start, a file that was deleted, and a node that
+//! keeps none. What leases it needs are those that came with the data set.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use harness::quarantine::{FOUND, NO_FILE};
+use harness::{Kind, Server, apply, on_every_server};
+
+fn state_file(server: &Server) -> PathBuf {
+    server.node("state-file").text().into()
+}
+
+/// Stops a server in order after it saved, and starts it without its state file.
+fn start_without_state(server: &mut Server) {
+    let file = state_file(server);
+    server.client().send("SHUTDOWN SAVE");
+    assert!(server.wait_for_end());
+    fs::remove_file(file).expect("there was a state file");
+    server.start_again();
+}
+
+/// As long as a lease of so many milliseconds that began no earlier than `since`, and not longer.
+#[track_caller]
+fn assert_exactly(left: i64, ttl: i64, since: Instant) {
+    let passed = since.elapsed().as_millis() as i64 + 1;
+    assert!((ttl - passed..=ttl).contains(&left), "{left} of {ttl} ms left after {passed}");
+}
+
+#[apply(on_every_server)]
+fn a_first_start_without_leases_grants_at_once(kind: Kind) {
+    let mut server = Server::start(kind);
+    server.assert_grants();
+    server.run("SET text any");
+    start_without_state(&mut server);
+    server.assert_grants();
+    assert_eq!(server.run("GET text").text(), "any");
+    assert_eq!(server.node("boot").int(), 1);
+    assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
+}
+
+#[apply(on_every_server)]
+fn leases_that_came_with_the_data_set_are_waited_for_in_their_full_length(kind: Kind) {
+    let mut server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE released alice 90000");
+    server.run("DLOCK.RELEASE released alice");
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    server.run("DLOCK.ACQUIRE book alice 30000 SHARED");
+    server.run("DLOCK.ACQUIRE book bob 61000 SHARED");
+    let since = Instant::now();
+    start_without_state(&mut server);
+    assert_exactly(server.assert_in_quarantine(FOUND), 61_000, since);
+    assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+    assert_eq!(server.run("DLOCK.ACQUIRE other bob 1000").code(), "QUARANTINE");
+    // The file is there again, and with it the next quarantine.
+    let left = server.assert_in_quarantine(FOUND);
+    server.kill();
+    let since = Instant::now();
+    server.start_again();
+    assert_eq!(server.node("boot").int(), 2);
+    let next = server.node("quarantine-ms").int();
+    assert!(next + since.elapsed().as_millis() as i64 + 1 >= left, "{next} ms left, {left} before");
+}
+
+#[apply(on_every_server)]
+fn a_dump_of_another_node_is_waited_for_at_a_first_start(kind: Kind) {
+    let source = Server::start(kind);
+    let fence = source.run("DLOCK.ACQUIRE job alice 500").int();
+    assert_eq!(source.run("SAVE").text(), "OK");
+    let mut server = Server::start(kind);
+    let file = state_file(&server);
+    server.stop();
+    fs::remove_file(file).expect("there was a state file");
+    let dump = source.folder().join("dump.rdb");
+    fs::copy(dump, server.folder().join("dump.rdb")).expect("both folders can be used");
+    let begun = Instant::now();
+    server.start_again();
+    let next = server.client().run("DLOCK.ACQUIRE other bob 60000 WAIT 0").int();
+    assert!(next > fence);
+    assert!(begun.elapsed().as_millis() >= 500, "{:?}", begun.elapsed());
+    server.assert_grants();
+    let lock = server.client().run("DLOCK.ACQUIRE job bob 60000 WAIT 0").int();
+    assert!(lock > next);
+}
+
+#[apply(on_every_server)]
+fn a_node_that_keeps_no_file_waits_for_the_leases_that_it_finds(kind: Kind) {
+    let mut server =
+        Server::build(kind).config("dlock.state-file \"\"").config("appendonly yes").start();
+    assert_eq!(server.node("durable").text(), "no");
+    assert_eq!(server.node("state-file").text(), "");
+    server.assert_grants();
+    server.stop();
+    server.start_again();
+    server.assert_grants();
+
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.stop();
+    let since = Instant::now();
+    server.start_again();
+    assert_exactly(server.assert_in_quarantine(FOUND), 60_000, since);
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+}
+
+#[apply(on_every_server)]
+fn a_least_number_of_milliseconds_is_waited_for_without_a_file(kind: Kind) {
+    let begun = Instant::now();
+    let mut server = Server::build(kind).config("dlock.quarantine 50000").start();
+    assert_exactly(server.assert_in_quarantine(NO_FILE), 50_000, begun);
+    assert_eq!(server.run("CONFIG SET dlock.quarantine off").text(), "OK");
+    server.run("DLOCK.ACQUIRE job alice 40000");
+    for (lease, expected) in [(40_000, 50_000), (60_000, 60_000)] {
+        server.run(&format!("DLOCK.EXTEND job alice {lease}"));
+        let since = Instant::now();
+        start_without_state(&mut server);
+        let left = server.node("quarantine-ms").int();
+        println!("found a lease of {lease} ms: {left} ms left");
+        assert_exactly(left, expected, since);
+        assert_eq!(server.run("DLOCK.ACQUIRE other bob 1000").code(), "QUARANTINE");
+    }
+
+    let begun = Instant::now();
+    let builder = Server::build(kind).config("dlock.state-file \"\"");
+    let server = builder.config("dlock.quarantine 300").start();
+    assert!(server.client().run("DLOCK.ACQUIRE job alice 60000 WAIT 0").int() > 0);
+    assert!(begun.elapsed().as_millis() >= 300, "{:?}", begun.elapsed());
+}

@@ -1,0 +1,163 @@
+//! Quarantine after a crash, with a log: there is none if the log was complete, which takes four
+//! settings, in force during the whole of the life that ended, and now.
+
+use std::time::Instant;
+
+use harness::quarantine::{CRASHED, assert_bound};
+use harness::server::Builder;
+use harness::{Kind, Server, apply, eventually, on_every_server};
+
+/// What makes a log complete, and for each setting a value with which it is not.
+const COMPLETE: [(&str, &str, &str); 4] = [
+    ("appendonly", "yes", "no"),
+    ("appendfsync", "always", "everysec"),
+    ("no-appendfsync-on-rewrite", "no", "yes"),
+    ("aof-load-truncated", "no", "yes"),
+];
+
+/// A server whose log is complete but for these settings.
+fn build(kind: Kind, but: &[&str]) -> Builder {
+    let lines = COMPLETE.iter().map(|(name, good, _)| format!("{name} {good}"));
+    let server = lines.fold(Server::build(kind), |server, line| server.config(&line));
+    but.iter().fold(server, |server, line| server.config(line))
+}
+
+/// Somebody takes a lock, and the server crashes.
+fn crash_with_a_lease(server: &mut Server) {
+    assert!(server.run("DLOCK.ACQUIRE job alice 60000").int() > 0);
+    server.kill();
+}
+
+#[apply(on_every_server)]
+fn with_a_complete_log_there_is_none_and_nothing_is_forgotten(kind: Kind) {
+    let mut server = build(kind, &[]).start();
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    server.run("DLOCK.ACQUIRE pool alice 60000 LIMIT 2");
+    for _ in 0..2 {
+        server.kill();
+        server.start_again();
+        server.assert_grants();
+        assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+        assert!(server.run("DLOCK.ACQUIRE job bob 1000").is_null());
+        assert!(server.run("DLOCK.ACQUIRE free bob 60000").int() > fence);
+        assert_eq!(server.run("DLOCK.RELEASE free bob").int(), 1);
+    }
+    assert!(server.run("DLOCK.ACQUIRE pool bob 60000 LIMIT 2").int() > 0);
+    assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
+}
+
+#[apply(on_every_server)]
+fn a_rewritten_complete_log_is_as_good(kind: Kind) {
+    let mut server = build(kind, &[]).start();
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("BGREWRITEAOF");
+    server.run("DLOCK.ACQUIRE other alice 60000");
+    eventually("the log is rewritten", || {
+        let state = server.info("persistence");
+        state["aof_rewrite_in_progress"] == "0" && state["aof_rewrite_scheduled"] == "0"
+    });
+    server.kill();
+    server.start_again();
+    server.assert_grants();
+    assert_eq!(server.node("leases").int(), 2);
+}
+
+#[apply(on_every_server)]
+fn one_setting_in_the_ended_life_makes_a_log_incomplete(kind: Kind) {
+    for (name, good, bad) in COMPLETE {
+        let mut server = build(kind, &[&format!("{name} {bad}")]).start();
+        crash_with_a_lease(&mut server);
+        server.add_config(&format!("{name} {good}"));
+        let since = Instant::now();
+        server.start_again();
+        println!("{name} {bad}");
+        assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+    }
+}
+
+#[apply(on_every_server)]
+fn one_setting_of_now_makes_a_log_incomplete(kind: Kind) {
+    for (name, _, bad) in COMPLETE {
+        let mut server = build(kind, &[]).start();
+        crash_with_a_lease(&mut server);
+        server.add_config(&format!("{name} {bad}"));
+        let since = Instant::now();
+        server.start_again();
+        println!("{name} {bad}");
+        assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+    }
+}
+
+/// A grant in that moment may be lost.
+#[apply(on_every_server)]
+fn a_setting_that_was_changed_for_a_moment_makes_a_log_incomplete(kind: Kind) {
+    for (name, good, bad) in COMPLETE {
+        let mut server = build(kind, &[]).start();
+        assert_eq!(server.run(&format!("CONFIG SET {name} {bad}")).text(), "OK", "{name}");
+        server.run("DLOCK.ACQUIRE meanwhile alice 60000");
+        assert_eq!(server.run(&format!("CONFIG SET {name} {good}")).text(), "OK", "{name}");
+        eventually("the log is whole", || {
+            let state = server.info("persistence");
+            state["aof_rewrite_in_progress"] == "0" && state["aof_rewrite_scheduled"] == "0"
+        });
+        crash_with_a_lease(&mut server);
+        let since = Instant::now();
+        server.start_again();
+        println!("{name} {bad} for a moment");
+        assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+    }
+}
+
+#[apply(on_every_server)]
+fn settings_that_were_made_later_do_not_make_a_log_complete(kind: Kind) {
+    let mut server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE early alice 60000");
+    for (name, good, _) in COMPLETE {
+        assert_eq!(server.run(&format!("CONFIG SET {name} {good}")).text(), "OK", "{name}");
+        server.add_config(&format!("{name} {good}"));
+    }
+    eventually("the log is whole", || {
+        let state = server.info("persistence");
+        state["aof_rewrite_in_progress"] == "0" && state["aof_rewrite_scheduled"] == "0"
+    });
+    crash_with_a_lease(&mut server);
+    server.start_again();
+    server.assert_in_quarantine(CRASHED);
+
+    // The next life has them from its beginning, and nothing of this quarantine is left.
+    server.leave_quarantine();
+    server.run("CONFIG SET dlock.quarantine auto");
+    crash_with_a_lease(&mut server);
+    server.start_again();
+    server.assert_grants();
+    assert_eq!(server.holders("job"), ["alice"]);
+}
+
+#[apply(on_every_server)]
+fn a_complete_log_does_not_end_the_quarantine_of_the_life_before(kind: Kind) {
+    let mut server = build(kind, &["appendfsync everysec"]).start();
+    crash_with_a_lease(&mut server);
+    server.add_config("appendfsync always");
+    server.start_again();
+    for _ in 0..2 {
+        let since = Instant::now();
+        let left = server.assert_in_quarantine(CRASHED);
+        server.kill();
+        server.start_again();
+        let next = server.assert_in_quarantine(CRASHED);
+        let passed = since.elapsed().as_millis() as i64 + 1;
+        assert!(next + passed >= left, "{next} ms left, {left} ms before the crash");
+    }
+}
+
+#[apply(on_every_server)]
+fn the_quarantine_of_a_node_with_a_log_ends_by_itself(kind: Kind) {
+    let mut server = build(kind, &["appendfsync everysec"]).start();
+    server.run("DLOCK.ACQUIRE lost alice 300");
+    server.kill();
+    let begun = Instant::now();
+    server.start_again();
+    assert!(server.client().run("DLOCK.ACQUIRE lost bob 60000 WAIT 0").int() > 0);
+    assert!(begun.elapsed().as_millis() >= 300, "{:?}", begun.elapsed());
+    server.assert_grants();
+}

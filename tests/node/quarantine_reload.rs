@@ -1,0 +1,108 @@
+//! Quarantine of a node that lives: a data set is loaded over its own, or thrown away.
+
+use std::time::Instant;
+
+use harness::quarantine::{CRASHED, RELOADED, assert_bound};
+use harness::{Kind, Server, apply, eventually, on_every_server};
+
+use crate::quarantine::crashed;
+
+#[apply(on_every_server)]
+fn a_data_set_that_is_loaded_over_the_live_one_begins_a_quarantine(kind: Kind) {
+    let server = Server::build(kind).append_only().start();
+    for reload in ["DEBUG RELOAD", "DEBUG LOADAOF"] {
+        let fence = server.run("DLOCK.ACQUIRE job alice 60000 META m").int();
+        let mut waiter = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+        let since = Instant::now();
+        assert_eq!(server.run(reload).text(), "OK", "{reload}");
+        assert_bound(server.assert_in_quarantine(RELOADED), 60_000, since);
+        assert_eq!(waiter.recv().code(), "UNBLOCKED", "{reload}");
+        assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+        assert_eq!(server.run("DLOCK.ACQUIRE free bob 1000").code(), "QUARANTINE");
+        assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+        server.leave_quarantine();
+        server.run("CONFIG SET dlock.quarantine auto");
+        assert!(server.run("DLOCK.ACQUIRE free bob 60000").int() > fence);
+        server.run("DLOCK.RELEASE free bob");
+    }
+    assert_eq!(server.quarantine_lines(), 4, "{}", server.log());
+}
+
+#[apply(on_every_server)]
+fn a_reload_without_a_lease_in_this_life_begins_none(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET text any");
+    server.run("DEBUG RELOAD");
+    server.assert_grants();
+    assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
+}
+
+#[apply(on_every_server)]
+fn no_grant_comes_before_a_lease_that_a_reload_lost_is_over(kind: Kind) {
+    let server = Server::start(kind);
+    assert_eq!(server.run("SAVE").text(), "OK");
+    let sent = Instant::now();
+    let fence = server.run("DLOCK.ACQUIRE lost alice 600").int();
+    // The dump is loaded as it is, and lacks the lease.
+    assert_eq!(server.run("DEBUG RELOAD NOSAVE").text(), "OK");
+    assert_eq!(server.node("leases").int(), 0);
+    let next = server.client().run("DLOCK.ACQUIRE lost bob 60000 WAIT 0").int();
+    assert!(next > fence);
+    assert!(sent.elapsed().as_millis() >= 600, "{:?}", sent.elapsed());
+    server.assert_grants();
+}
+
+#[apply(on_every_server)]
+fn what_is_flushed_is_over_and_begins_none(kind: Kind) {
+    let server = Server::start(kind);
+    for flush in ["FLUSHALL", "FLUSHALL ASYNC", "FLUSHALL SYNC", "FLUSHDB", "FLUSHDB ASYNC"] {
+        let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+        assert_eq!(server.run(flush).text(), "OK");
+        assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence, "{flush}");
+        server.assert_grants();
+        server.run("FLUSHALL");
+    }
+    assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
+}
+
+#[apply(on_every_server)]
+fn a_flush_during_a_quarantine_does_not_end_it(kind: Kind) {
+    let server = crashed(kind, &["known alice 60000"]);
+    for flush in ["FLUSHDB", "FLUSHALL"] {
+        assert_eq!(server.run(flush).text(), "OK");
+        server.assert_in_quarantine(CRASHED);
+    }
+    assert_eq!(server.node("leases").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_crash_after_a_reload_waits_no_shorter(kind: Kind) {
+    let mut server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("DEBUG RELOAD");
+    let since = Instant::now();
+    let left = server.assert_in_quarantine(RELOADED);
+    server.kill();
+    server.start_again();
+    let next = server.assert_in_quarantine(CRASHED);
+    let passed = since.elapsed().as_millis() as i64 + 1;
+    assert!(next + passed >= left, "{next} ms left, {left} ms before the crash");
+}
+
+#[apply(on_every_server)]
+fn a_reload_during_a_quarantine_does_not_shorten_it(kind: Kind) {
+    let server = crashed(kind, &["known alice 60000"]);
+    let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 60000 WAIT 0");
+    let since = Instant::now();
+    let left = server.assert_in_quarantine(CRASHED);
+    server.run("DEBUG RELOAD");
+    let next = server.node("quarantine-ms").int();
+    let passed = since.elapsed().as_millis() as i64 + 1;
+    assert!(next + passed >= left, "{next} ms left, {left} ms before");
+    assert_eq!(server.run("DLOCK.ACQUIRE free carol 60000").code(), "QUARANTINE");
+    server.leave_quarantine();
+    // Who waited for a lock of the data set that is gone may have been sent away.
+    let answer = waiter.recv();
+    assert!(answer.is_int() || answer.code() == "UNBLOCKED", "{answer:?}");
+    eventually("nobody waits", || server.node("waiters").int() == 0);
+}

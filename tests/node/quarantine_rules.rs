@@ -1,0 +1,304 @@
+//! What a node in quarantine answers: nothing new is granted, and for leases that it knows all goes
+//! on as usual.
+
+use harness::quarantine::{CRASHED, Refusal};
+use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+
+use crate::quarantine::crashed;
+
+/// Runs requests in a transaction, or in a script each.
+fn run_together(client: &mut Client, requests: &[&str]) -> Vec<harness::Value> {
+    client.run("MULTI");
+    for request in requests {
+        assert_eq!(client.run(request).text(), "QUEUED", "{request}");
+    }
+    client.run("EXEC").items().to_vec()
+}
+
+/// Runs a request in a script.
+fn run_scripted(client: &mut Client, request: &str) -> harness::Value {
+    let mut args = vec!["EVAL", "return redis.call(unpack(ARGV))", "1", "job"];
+    args.extend(request.split_whitespace());
+    client.run_args(&args)
+}
+
+#[apply(on_every_server)]
+fn a_request_is_refused_with_the_reason_and_the_time_that_is_left(kind: Kind) {
+    let server = crashed(kind, &[]);
+    let mut client = server.client();
+    let before = server.traces();
+    for options in ["", "SHARED", "LIMIT 3", "FENCE 7", "EPHEMERAL", "META m", "EPHEMERAL SHARED"] {
+        let most = server.node("quarantine-ms").int();
+        let answer = client.run(&format!("DLOCK.ACQUIRE job bob 60000 {options}"));
+        let least = server.node("quarantine-ms").int();
+        let refusal = Refusal::read(&answer);
+        assert_eq!(refusal.reason, CRASHED, "{options}");
+        assert!((least..=most).contains(&refusal.left), "{options}: {least} {refusal:?} {most}");
+    }
+    client.assert_in_step();
+    assert_eq!(server.traces(), before);
+    assert!(server.run("DLOCK.INSPECT job").is_null());
+}
+
+#[apply(on_every_server)]
+fn bad_arguments_are_refused_as_such(kind: Kind) {
+    let server = crashed(kind, &[]);
+    server.run("LPUSH list a");
+    for request in ["job bob 0", "job bob 1000 WHAT", "job bob 1000 LIMIT 0", "job bob 86400001"] {
+        assert_eq!(server.run(&format!("DLOCK.ACQUIRE {request}")).code(), "ERR", "{request}");
+    }
+    assert_eq!(server.run("DLOCK.ACQUIRE list bob 1000").code(), "WRONGTYPE");
+    assert_eq!(server.run("DLOCK.EXTEND job bob 0").code(), "ERR");
+}
+
+#[apply(on_every_server)]
+fn a_request_for_a_lock_that_is_known_to_be_held_is_refused_too(kind: Kind) {
+    let known = ["job alice 60000", "book alice 60000 SHARED", "pool alice 60000 LIMIT 3"];
+    let server = crashed(kind, &known);
+    let before = (server.traces(), server.pictures());
+    for request in ["job bob 1000", "book bob 1000 SHARED", "book bob 1000", "pool bob 9 LIMIT 3"] {
+        let answer = server.run(&format!("DLOCK.ACQUIRE {request}"));
+        assert_eq!(Refusal::read(&answer).reason, CRASHED, "{request}");
+    }
+    assert_eq!((server.traces(), server.pictures()), before);
+}
+
+#[apply(on_every_server)]
+fn a_known_holder_that_asks_again_has_its_fence(kind: Kind) {
+    let known = ["job alice 60000", "book alice 60000 SHARED", "pool alice 60000 LIMIT 3"];
+    let server = crashed(kind, &known);
+    let counter = server.node("fence").int();
+    for (request, key) in [
+        ("job alice 50000", "job"),
+        ("job alice 90000 WAIT 0", "job"),
+        ("job alice 90000 META new", "job"),
+        ("book alice 90000 SHARED", "book"),
+        ("pool alice 90000 LIMIT 3", "pool"),
+    ] {
+        let fence = server.run(&format!("DLOCK.CHECK {key} alice")).int();
+        assert_eq!(server.run(&format!("DLOCK.ACQUIRE {request}")).int(), fence, "{request}");
+    }
+    assert!(server.holder("job")["ttl-ms"].int() > 60_000);
+    assert_eq!(server.holder("job")["meta"].text(), "new");
+    assert_eq!(server.node("fence").int(), counter);
+    server.assert_in_quarantine(CRASHED);
+}
+
+#[apply(on_every_server)]
+fn a_known_holder_releases(kind: Kind) {
+    let known = ["job alice 60000", "book alice 60000 SHARED", "book bob 60000 SHARED"];
+    let server = crashed(kind, &known);
+    for release in ["job bob", "lost alice", "none alice"] {
+        assert_eq!(server.run(&format!("DLOCK.RELEASE {release}")).int(), 0, "{release}");
+    }
+    for release in ["job alice", "book alice"] {
+        assert_eq!(server.run(&format!("DLOCK.RELEASE {release}")).int(), 1, "{release}");
+        assert_eq!(server.run(&format!("DLOCK.RELEASE {release}")).int(), 0, "{release}");
+    }
+    assert_eq!(server.holders("book"), ["bob"]);
+    assert_eq!(server.run("EXISTS job").int(), 0);
+    // What was just released was taken before the crash, perhaps again after the dump.
+    for token in ["alice", "bob"] {
+        let answer = server.run(&format!("DLOCK.ACQUIRE job {token} 1000"));
+        assert_eq!(answer.code(), "QUARANTINE", "{token}");
+    }
+}
+
+#[apply(on_every_server)]
+fn locks_are_checked_and_inspected(kind: Kind) {
+    let server = crashed(kind, &["job alice 60000 META m", "pool alice 60000 LIMIT 3"]);
+    let fence = server.run("DLOCK.CHECK job alice").int();
+    assert!(fence > 0);
+    for check in ["job bob", "lost alice", "none alice"] {
+        assert!(server.run(&format!("DLOCK.CHECK {check}")).is_null(), "{check}");
+    }
+    let holder = server.holder("job");
+    assert_eq!((holder["fence"].int(), holder["meta"].text()), (fence, "m".into()));
+    assert_eq!(server.run("DLOCK.INSPECT pool").at("limit").int(), 3);
+    assert!(server.run("DLOCK.INSPECT lost").is_null());
+    assert_eq!(server.run("SCAN 0 TYPE dlock-key").items()[1].items().len(), 2);
+}
+
+#[apply(on_every_server)]
+fn an_operator_breaks_leases(kind: Kind) {
+    let known = ["job alice 60000", "pool alice 60000 LIMIT 3", "pool bob 60000 LIMIT 3"];
+    let server = crashed(kind, &known);
+    assert_eq!(server.run("DLOCK.BREAK pool alice").int(), 1);
+    assert_eq!(server.holders("pool"), ["bob"]);
+    assert_eq!(server.run("DLOCK.BREAK job").int(), 1);
+    assert_eq!(server.run("DLOCK.BREAK job").int(), 0);
+    assert_eq!(server.run("DLOCK.BREAK lost").int(), 0);
+    assert_eq!(server.node("leases").int(), 1);
+    assert_eq!(server.run("DLOCK.ACQUIRE job bob 1000").code(), "QUARANTINE");
+}
+
+#[apply(on_every_server)]
+fn a_known_holder_extends(kind: Kind) {
+    let server = crashed(kind, &["job alice 60000", "pool alice 60000 LIMIT 3"]);
+    let bound = server.node("lease-bound-ms").int();
+    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice {bound}")).int(), 1);
+    assert_eq!(server.run("DLOCK.EXTEND pool alice 30000").int(), 1);
+    assert!(server.holder("pool")["ttl-ms"].int() <= 30_000);
+    // Also for longer than any lease was before.
+    assert_eq!(server.run("DLOCK.EXTEND job alice 200000").int(), 1);
+    assert!(server.holder("job")["ttl-ms"].int() > 150_000);
+    assert!(server.node("lease-bound-ms").int() >= 200_000);
+    for extend in ["job bob", "lost alice", "none alice"] {
+        assert_eq!(server.run(&format!("DLOCK.EXTEND {extend} 1000")).int(), 0, "{extend}");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_fence_is_not_extended(kind: Kind) {
+    let server = crashed(kind, &["job alice 60000", "pool alice 60000 LIMIT 3"]);
+    let before = (server.traces(), server.pictures());
+    let fence = server.run("DLOCK.CHECK job alice").int();
+    for key in ["job", "pool"] {
+        for proposal in [fence, fence + 1000, fence + 300_000_000] {
+            let words = format!("DLOCK.EXTEND {key} alice 90000 FENCE {proposal}");
+            assert_eq!(Refusal::read(&server.run(&words)).reason, CRASHED, "{words}");
+        }
+    }
+    assert!(server.holder("job")["ttl-ms"].int() <= 60_000);
+    assert_eq!((server.traces(), server.pictures()), before);
+    server.leave_quarantine();
+    let next = server.node("fence").int();
+    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 90000 FENCE {next}")).int(), 1);
+}
+
+#[apply(on_every_server)]
+fn known_leases_end_when_their_time_is_over(kind: Kind) {
+    let server = crashed(kind, &["job alice 500", "book bob 500 SHARED", "book eve 60000 SHARED"]);
+    let mut waiter = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0");
+    eventually("a lease ends, though nobody asks", || server.run("EXISTS job").int() == 0);
+    eventually("a share ends", || server.holders("book") == ["eve"]);
+    assert_eq!(server.node("leases").int(), 1);
+    assert_eq!(server.run("DLOCK.EXTEND job alice 60000").int(), 0);
+    assert!(server.run("DLOCK.CHECK job alice").is_null());
+    assert_eq!(server.info_number("dlock", "dlock_expiries"), 2);
+    server.assert_in_quarantine(CRASHED);
+    assert!(!waiter.has_answer());
+    server.leave_quarantine();
+    assert!(waiter.recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn what_a_known_holder_ties_to_its_connection_ends_with_it(kind: Kind) {
+    let server = crashed(kind, &["job alice 60000 EPHEMERAL", "book alice 60000 SHARED"]);
+    let mut alice = server.client();
+    for request in ["job alice 60000 EPHEMERAL", "book alice 60000 SHARED EPHEMERAL"] {
+        assert!(alice.run(&format!("DLOCK.ACQUIRE {request}")).int() > 0, "{request}");
+    }
+    let mut waiter = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    alice.close();
+    eventually("its grants end", || server.run("DBSIZE").int() == 0);
+    assert_eq!(server.node("leases").int(), 0);
+    server.assert_in_quarantine(CRASHED);
+    assert!(!waiter.has_answer());
+    server.leave_quarantine();
+    assert!(waiter.recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
+    let server = crashed(kind, &["job alice 60000", "other alice 60000"]);
+    let fence = server.run("DLOCK.CHECK job alice").int();
+    let mut client = server.client();
+    let answers = run_together(
+        &mut client,
+        &[
+            "DLOCK.ACQUIRE free bob 1000",
+            "DLOCK.ACQUIRE free bob 1000 WAIT 0",
+            "DLOCK.ACQUIRE job bob 1000 WAIT 1000",
+            "SET data 1",
+            "DLOCK.CHECK job alice",
+            "DLOCK.ACQUIRE job alice 60000 WAIT 0",
+            "DLOCK.EXTEND job alice 60000",
+            "DLOCK.RELEASE job alice",
+            "DLOCK.ACQUIRE job bob 1000 WAIT 0",
+            "DLOCK.BREAK other",
+        ],
+    );
+    for refused in [0, 1, 2, 8] {
+        assert_eq!(Refusal::read(&answers[refused]).reason, CRASHED, "{refused}");
+    }
+    assert_eq!((answers[4].int(), answers[5].int()), (fence, fence));
+    let done = [6, 7, 9].map(|number: usize| answers[number].int());
+    assert_eq!(done, [1, 1, 1]);
+    assert_eq!(server.node("waiters").int(), 0);
+    assert_eq!(server.run("DBSIZE").int(), 1);
+}
+
+#[apply(on_every_server)]
+fn a_script_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
+    let server = crashed(kind, &["job alice 60000"]);
+    let fence = server.run("DLOCK.CHECK job alice").int();
+    let mut client = server.client();
+    for wait in ["", "WAIT 0", "WAIT 1000", "SHARED WAIT 0"] {
+        for key in ["job", "free"] {
+            let request = format!("DLOCK.ACQUIRE {key} bob 1000 {wait}");
+            let answer = run_scripted(&mut client, &request);
+            assert!(answer.error().contains("QUARANTINE"), "{request}: {answer:?}");
+        }
+    }
+    assert_eq!(run_scripted(&mut client, "DLOCK.ACQUIRE job alice 60000 WAIT 0").int(), fence);
+    assert_eq!(run_scripted(&mut client, "DLOCK.CHECK job alice").int(), fence);
+    assert_eq!(run_scripted(&mut client, "DLOCK.EXTEND job alice 60000").int(), 1);
+    assert_eq!(run_scripted(&mut client, "DLOCK.RELEASE job alice").int(), 1);
+    assert_eq!(server.node("waiters").int(), 0);
+    assert_eq!(server.run("DBSIZE").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_foreign_lock_is_released_and_extended_by_its_value(kind: Kind) {
+    let server = crashed(kind, &[]);
+    server.run("SET job old-client");
+    let answer = server.run("DLOCK.ACQUIRE job bob 1000");
+    assert_eq!(Refusal::read(&answer).reason, CRASHED);
+    assert_eq!(server.run("DLOCK.INSPECT job").at("mode").text(), "foreign");
+    assert!(server.run("DLOCK.CHECK job old-client").is_null());
+    assert_eq!(server.run("DLOCK.EXTEND job old-client 50000").int(), 1);
+    assert!(server.run("PTTL job").int() > 0);
+    assert_eq!(server.run("DLOCK.EXTEND job bob 50000").int(), 0);
+    assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 0);
+    assert_eq!(server.run("DLOCK.RELEASE job old-client").int(), 1);
+    assert_eq!(server.run("EXISTS job").int(), 0);
+    assert_eq!(server.run("DLOCK.ACQUIRE job bob 1000").code(), "QUARANTINE");
+    // An old client knows nothing of a quarantine.
+    assert_eq!(server.run("SET job old-client NX PX 60000").text(), "OK");
+}
+
+#[apply(on_every_server)]
+fn a_known_lock_that_is_removed_is_over_and_who_waits_is_told(kind: Kind) {
+    let known: Vec<String> = (0..4).map(|n| format!("job{n} alice 60000")).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let server = crashed(kind, &known);
+    for (n, removal) in
+        ["DEL job0", "UNLINK job1", "SET job2 text", "RENAME job3 new"].into_iter().enumerate()
+    {
+        let mut waiter = server.waiter(&format!("DLOCK.ACQUIRE job{n} bob 60000 WAIT 0"));
+        assert!(!server.run(removal).is_error());
+        assert_eq!(waiter.recv().code(), "UNBLOCKED", "{removal}");
+        assert!(server.run(&format!("DLOCK.CHECK job{n} alice")).is_null(), "{removal}");
+    }
+    assert_eq!((server.node("leases").int(), server.node("waiters").int()), (0, 0));
+    server.assert_in_quarantine(CRASHED);
+}
+
+#[apply(on_every_server)]
+fn replicas_hear_of_what_ends_and_of_nothing_new(kind: Kind) {
+    let server = crashed(kind, &["job alice 60000", "other alice 60000", "brief alice 400"]);
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    server.run("DLOCK.EXTEND job alice 70000");
+    server.run("DLOCK.RELEASE other alice");
+    server.run("DLOCK.ACQUIRE free bob 1000");
+    let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 60000 WAIT 0");
+    eventually("a lease ends", || server.run("EXISTS brief").int() == 0);
+    server.assert_agrees_with(&replica);
+    assert_eq!(replica.node("grants").text(), "replica");
+    server.leave_quarantine();
+    assert!(waiter.recv().int() > 0);
+    server.assert_agrees_with(&replica);
+    assert_eq!(replica.holders("free"), ["bob"]);
+}

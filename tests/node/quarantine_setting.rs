@@ -1,0 +1,135 @@
+//! `dlock.quarantine`: automatic, off, or a least number of milliseconds.
+
+use std::time::Instant;
+
+use harness::quarantine::{CRASHED, RELOADED, assert_bound};
+use harness::{Kind, Server, apply, on_every_server};
+
+use crate::quarantine::crashed;
+
+const NAME: &str = "dlock.quarantine";
+
+fn setting(server: &Server) -> String {
+    server.run(&format!("CONFIG GET {NAME}")).at(NAME).text()
+}
+
+#[apply(on_every_server)]
+fn it_is_automatic_unless_somebody_says_otherwise(kind: Kind) {
+    let server = Server::start(kind);
+    assert_eq!(setting(&server), "auto");
+    for value in ["off", "1", "60000", "4294967295", "auto"] {
+        assert_eq!(server.run(&format!("CONFIG SET {NAME} {value}")).text(), "OK", "{value}");
+        assert_eq!(setting(&server), value);
+        // It says what to do at a start, and begins nothing by itself.
+        server.assert_grants();
+    }
+    server.run(&format!("CONFIG SET {NAME} 7000"));
+    assert_eq!(server.run("CONFIG REWRITE").text(), "OK");
+    let file = std::fs::read_to_string(server.folder().join("server.conf")).unwrap();
+    assert!(file.lines().any(|line| line.replace('"', "") == format!("{NAME} 7000")), "{file}");
+}
+
+#[apply(on_every_server)]
+fn other_values_are_refused_and_change_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    let values =
+        ["", "0", "-1", "1.5", "4294967296", "99999999999999999999", "on", "10s", "auto 5"];
+    for value in values {
+        let refused = client.run_args(&["CONFIG", "SET", NAME, value]);
+        let words = refused.error();
+        for allowed in ["auto", "off", "4294967295"] {
+            assert!(words.contains(allowed), "{value:?}: {words}");
+        }
+        assert_eq!(setting(&server), "auto", "{value:?}");
+    }
+    server.assert_grants();
+    for value in ["0", "on", "-1", "4294967296"] {
+        let started = Server::build(kind).config(&format!("{NAME} {value}")).try_start();
+        assert!(started.is_err(), "{value}");
+    }
+}
+
+#[apply(on_every_server)]
+fn off_ends_a_quarantine_at_once_and_serves_who_waits(kind: Kind) {
+    let server = crashed(kind, &[]);
+    let mut waiters: Vec<_> =
+        (0..3).map(|n| server.waiter(&format!("DLOCK.ACQUIRE job{n} bob 60000 WAIT 0"))).collect();
+    assert_eq!(server.run(&format!("CONFIG SET {NAME} off")).text(), "OK");
+    let now = Instant::now();
+    for waiter in &mut waiters {
+        assert!(waiter.recv().int() > 0);
+    }
+    assert!(now.elapsed().as_millis() < 500, "{:?}", now.elapsed());
+    server.assert_grants();
+    assert_eq!(server.quarantine_lines(), 2, "{}", server.log());
+
+    // What is over does not come back.
+    assert_eq!(server.run(&format!("CONFIG SET {NAME} auto")).text(), "OK");
+    server.assert_grants();
+    assert_eq!(server.run(&format!("CONFIG SET {NAME} 60000")).text(), "OK");
+    server.assert_grants();
+}
+
+#[apply(on_every_server)]
+fn a_node_whose_quarantine_is_off_never_waits(kind: Kind) {
+    let mut server = Server::build(kind).config(&format!("{NAME} off")).start();
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    server.kill();
+    server.start_again();
+    server.assert_grants();
+    let next = server.run("DLOCK.ACQUIRE job bob 60000").int();
+    assert!(next > fence);
+
+    server.run("DEBUG RELOAD");
+    server.assert_grants();
+
+    server.stop();
+    server.start_again();
+    server.assert_grants();
+    assert!(server.run("DLOCK.ACQUIRE other bob 60000").int() > next);
+
+    let primary = Server::start(kind);
+    primary.run("DLOCK.ACQUIRE theirs alice 60000");
+    server.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    primary.until_followed_by(&server);
+    server.run("REPLICAOF NO ONE");
+    server.assert_grants();
+    assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
+}
+
+#[apply(on_every_server)]
+fn a_least_number_prolongs_a_quarantine_after_a_crash_and_shortens_none(kind: Kind) {
+    for least in [50_000, 1_000] {
+        let mut server = Server::start(kind);
+        server.run("DLOCK.ACQUIRE job alice 30000");
+        server.kill();
+        server.add_config(&format!("{NAME} {least}"));
+        let since = Instant::now();
+        server.start_again();
+        let left = server.assert_in_quarantine(CRASHED);
+        assert_bound(left, 30_000.max(least), since);
+        assert!(left <= 50_000, "{left}");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_least_number_holds_for_a_node_that_granted_nothing_before_it_crashed(kind: Kind) {
+    let mut server = Server::start(kind);
+    server.kill();
+    server.add_config(&format!("{NAME} 40000"));
+    server.start_again();
+    let left = server.assert_in_quarantine(CRASHED);
+    assert!((20_000..=40_000).contains(&left), "{left}");
+}
+
+#[apply(on_every_server)]
+fn off_during_a_quarantine_of_any_cause_lets_the_next_one_begin(kind: Kind) {
+    let server = crashed(kind, &[]);
+    server.leave_quarantine();
+    assert_eq!(server.run(&format!("CONFIG SET {NAME} auto")).text(), "OK");
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("DEBUG RELOAD");
+    server.assert_in_quarantine(RELOADED);
+    server.leave_quarantine();
+}
