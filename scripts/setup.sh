@@ -33,6 +33,8 @@ install_packages() {
     command -v gcc >/dev/null || missing+=(gcc)
     command -v make >/dev/null || missing+=(make)
     command -v unzip >/dev/null || missing+=(unzip)
+    # Tests make system calls of a server fail, and look at those of its main thread.
+    command -v strace >/dev/null || missing+=(strace)
     # bindgen, in the build of the redis-module crate, loads libclang and reads its headers.
     [ -n "${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib/llvm-*/lib/libclang.so' >/dev/null || missing+=(libclang-dev)
     python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
@@ -100,7 +102,7 @@ by_hand() { # why
     cat >&2 <<WORDS
 setup: $1.
 Please install by hand:
-  - Rust 1.88 or later with cargo, gcc, make, and libclang with its headers (for bindgen);
+  - Rust 1.88 or later with cargo, gcc, make, strace, and libclang with its headers (for bindgen);
   - these servers as executables in $servers:
       redis-7.0 (7.0.15), redis-8.2 (8.2.3), valkey-8.1 (8.1.8), valkey-9.1 (9.1.2).
 WORDS

@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 
+use nix::libc;
 use nix::sys::prctl;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::{Pid, getpid, getppid};
@@ -38,12 +39,16 @@ fn spawn_here(mut command: Command) -> io::Result<Child> {
     let parent = getpid();
     let tie = move || {
         prctl::set_pdeathsig(Signal::SIGKILL)?;
+        // A test may attach strace to it, which some systems allow only to its ancestors. Where
+        // there is no such rule, the kernel does not know the request, and that is as well.
+        // SAFETY: it takes two numbers.
+        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
         if getppid() != parent {
             return Err(io::Error::other("the test ended before its server began"));
         }
         Ok(())
     };
-    // SAFETY: between fork and exec the closure makes two system calls and allocates nothing, unless
+    // SAFETY: between fork and exec the closure makes three system calls and allocates nothing, unless
     // the parent is gone, and then nobody is left to wait for the child.
     unsafe { command.pre_exec(tie) };
     command.spawn()

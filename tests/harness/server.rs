@@ -37,6 +37,7 @@ pub struct Builder {
     with_module: bool,
     config: Vec<String>,
     moves_wall_clock: bool,
+    wrapper: Vec<String>,
 }
 
 impl Builder {
@@ -73,13 +74,21 @@ impl Builder {
         self
     }
 
+    /// Starts it through a command, which gets the server's as its last arguments. It runs in the
+    /// server's folder and has to become the server in the end, with `exec`, so that both are one
+    /// process.
+    pub fn through(mut self, wrapper: &[&str]) -> Builder {
+        self.wrapper.extend(wrapper.iter().map(|word| word.to_string()));
+        self
+    }
+
     /// Starts it, and waits until it answers.
     #[track_caller]
     pub fn start(self) -> Server {
         self.try_start().unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
     }
 
-    /// Starts it, or gives the log of one that ended at once.
+    /// Starts it, or gives the exit status and the log of one that ended at once.
     pub fn try_start(self) -> Result<Server, String> {
         loop {
             let started = Server::new(self.clone(), ports::free());
@@ -111,7 +120,13 @@ impl Server {
 
     /// A server to be described further.
     pub fn build(kind: Kind) -> Builder {
-        Builder { kind, with_module: true, config: Vec::new(), moves_wall_clock: false }
+        Builder {
+            kind,
+            with_module: true,
+            config: Vec::new(),
+            moves_wall_clock: false,
+            wrapper: Vec::new(),
+        }
     }
 
     fn new(builder: Builder, port: u16) -> Result<Server, String> {
@@ -238,7 +253,7 @@ impl Server {
             .unwrap_or_else(|log| panic!("the server did not start again:\n{log}"));
     }
 
-    /// Starts it again, or gives the log of one that ended at once.
+    /// Starts it again, or gives the exit status and the log of one that ended at once.
     pub fn try_start_again(&mut self) -> Result<(), String> {
         assert!(self.child.is_none(), "it runs already");
         let child = process::spawn(self.command()).expect("a server can be started");
@@ -277,7 +292,15 @@ impl Server {
             .open(self.log_file())
             .expect("the folder can be written");
 
-        let mut command = Command::new(self.builder.kind.executable());
+        let executable = self.builder.kind.executable();
+        let mut command = match self.builder.wrapper.split_first() {
+            None => Command::new(executable),
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(executable);
+                command
+            }
+        };
         command
             .arg(self.config_file())
             .current_dir(self.folder())
@@ -306,9 +329,9 @@ impl Server {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let child = self.child.as_mut().expect("it was just started");
-            if child.try_wait().expect("a child can be asked").is_some() {
+            if let Some(status) = child.try_wait().expect("a child can be asked") {
                 self.child = None;
-                return Err(self.log());
+                return Err(format!("{status}\n{}", self.log()));
             }
             if self.answers() {
                 return Ok(());

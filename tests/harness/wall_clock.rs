@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
@@ -23,6 +24,12 @@ pub fn set(file: &Path, seconds: i64) {
     let file = options.write(true).create(true).truncate(false).open(file);
     let written = file.and_then(|file| file.write_all_at(&seconds.to_ne_bytes(), 0));
     written.expect("the clock's file can be written");
+}
+
+/// What a clock shows that is set to so many seconds from the real one, in microseconds.
+pub fn micros(seconds: i64) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+    now.as_micros() as i64 + seconds * 1_000_000
 }
 
 /// The library that is loaded into the server, compiled once for a test run.
