@@ -24,7 +24,7 @@ test: build ## run all tests, end to end on every server (ARGS='acquire::' picks
 
 soak: build ## the tests of crashes at length, for an hour or so (KILLS=5000 kills each server so often)
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --test node -- \
-		--test-threads=8 crash:: log_cut::
+		--test-threads=8 crash:: log_cut:: state_file_damage::
 
 check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) fmt --all --check

@@ -11,20 +11,35 @@ fn defaults_are_as_documented(kind: Kind) {
     let server = Server::start(kind);
     assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
     assert_eq!(get(&server, "dlock.max-waiters"), "10000");
+    assert_eq!(get(&server, "dlock.quarantine"), "auto");
+    assert_eq!(get(&server, "dlock.state-file"), format!("dlock-{}.state", server.port()));
 }
 
 #[apply(on_every_server)]
 fn the_configuration_file_sets_values(kind: Kind) {
-    let server =
-        Server::build(kind).config("dlock.max-ttl 5000").config("dlock.max-waiters 7").start();
+    let server = Server::build(kind)
+        .config("dlock.max-ttl 5000")
+        .config("dlock.max-waiters 7")
+        .config("dlock.quarantine off")
+        .config("dlock.state-file my.state")
+        .start();
     assert_eq!(get(&server, "dlock.max-ttl"), "5000");
     assert_eq!(get(&server, "dlock.max-waiters"), "7");
+    assert_eq!(get(&server, "dlock.quarantine"), "off");
+    assert_eq!(get(&server, "dlock.state-file"), "my.state");
     assert!(server.run("DLOCK.ACQUIRE job alice 5001").is_error());
 }
 
 #[apply(on_every_server)]
 fn a_bad_value_in_the_configuration_file_stops_the_start(kind: Kind) {
-    for line in ["dlock.max-ttl none", "dlock.max-ttl 0", "dlock.max-waiters -1"] {
+    for line in [
+        "dlock.max-ttl none",
+        "dlock.max-ttl 0",
+        "dlock.max-waiters -1",
+        "dlock.quarantine never",
+        "dlock.quarantine 0",
+        "dlock.quarantine 4294967296",
+    ] {
         let started = Server::build(kind).config(line).try_start();
         assert!(started.is_err(), "{line}");
     }
@@ -61,6 +76,25 @@ fn bad_values_are_refused_and_change_nothing(kind: Kind) {
     }
     assert!(server.run("CONFIG SET dlock.max-ttl 0").is_error());
     assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
+}
+
+#[apply(on_every_server)]
+fn the_quarantine_is_automatic_or_off_or_a_time(kind: Kind) {
+    let server = Server::start(kind);
+    for value in ["off", "1", "60000", "4294967295", "auto"] {
+        assert_eq!(server.run(&format!("CONFIG SET dlock.quarantine {value}")).text(), "OK");
+        assert_eq!(get(&server, "dlock.quarantine"), value);
+    }
+    let mut client = server.client();
+    for value in ["0", "-1", "4294967296", "1.5", "10s", "on", "no", "", "60000 "] {
+        let refused = client.run_args(&["CONFIG", "SET", "dlock.quarantine", value]);
+        let words = refused.error();
+        for allowed in ["auto", "off", "4294967295"] {
+            assert!(words.contains(allowed), "{value:?}: {words}");
+        }
+        assert_eq!(get(&server, "dlock.quarantine"), "auto");
+    }
+    assert_eq!(server.node("quarantine-ms").int(), 0, "none has begun");
 }
 
 #[apply(on_every_server)]
@@ -113,7 +147,9 @@ fn lowering_the_number_of_waiters_sends_nobody_away(kind: Kind) {
 fn settings_survive_a_rewrite_of_the_configuration_file(kind: Kind) {
     let server = Server::start(kind);
     server.run("CONFIG SET dlock.max-ttl 7000");
+    server.run("CONFIG SET dlock.quarantine 9000");
     assert_eq!(server.run("CONFIG REWRITE").text(), "OK");
     let file = std::fs::read_to_string(server.folder().join("server.conf")).unwrap();
     assert!(file.contains("dlock.max-ttl 7000"), "{file}");
+    assert!(file.contains("dlock.quarantine \"9000\""), "{file}");
 }

@@ -1,5 +1,6 @@
 //! INFO dlock: counters, and how long locks were waited for and held.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use harness::{Client, Kind, Server, apply, eventually, on_every_server};
@@ -26,10 +27,47 @@ fn a_fresh_node_has_counted_nothing(kind: Kind) {
         assert_eq!(count(&server, name), 0, "{name}");
     }
     let info = server.info("dlock");
-    assert_eq!(info["dlock_durable"], "no");
     for name in ["wait_p50_ms", "wait_p99_ms", "hold_p50_ms", "hold_p99_ms"] {
         let value = &info[&format!("dlock_{name}")];
         assert!(value.parse::<f64>().is_ok(), "{name}: {value}");
+    }
+}
+
+#[apply(on_every_server)]
+fn it_says_what_the_node_says_of_itself(kind: Kind) {
+    for state_file in ["my.state", "\"\""] {
+        let server = Server::build(kind).config(&format!("dlock.state-file {state_file}")).start();
+        server.run("DLOCK.ACQUIRE job alice 60000");
+        // In one moment.
+        let mut client = server.client();
+        for words in ["MULTI", "DLOCK.NODE", "INFO dlock"] {
+            client.run(words);
+        }
+        let answers = client.run("EXEC");
+        let (node, info) = (&answers.items()[0], answers.items()[1].text());
+        let info: BTreeMap<&str, &str> =
+            info.lines().filter_map(|line| line.split_once(":")).collect();
+        let info = |field: &str| info[format!("dlock_{field}").as_str()];
+        for (field, name) in [
+            ("node_id", "node-id"),
+            ("granting", "grants"),
+            ("durable", "durable"),
+            ("state_file", "state-file"),
+            ("state_file_error", "state-file-error"),
+            ("quarantine_reason", "quarantine-reason"),
+        ] {
+            assert_eq!(info(field), node.at(name).text(), "{field}");
+        }
+        for (field, name) in [
+            ("boot", "boot"),
+            ("refusing_ms", "refusing-ms"),
+            ("fence", "fence"),
+            ("fence_reserved", "fence-reserved"),
+            ("lease_bound_ms", "lease-bound-ms"),
+            ("quarantine_ms", "quarantine-ms"),
+        ] {
+            assert_eq!(info(field), node.at(name).int().to_string(), "{field}");
+        }
     }
 }
 

@@ -6,33 +6,44 @@ use harness::{Kind, Server, apply, eventually, on_every_server};
 fn a_fresh_node_describes_itself(kind: Kind) {
     let server = Server::start(kind);
     let node = server.run("DLOCK.NODE");
-    let names: Vec<String> = node.map().into_keys().collect();
-    let expected = [
-        "boot",
-        "durable",
-        "fence",
-        "fence-reserved",
-        "leases",
-        "node-id",
-        "quarantine-ms",
-        "quarantine-reason",
-        "role",
-        "version",
-        "waiters",
-    ];
-    assert_eq!(names, expected);
+    // In the order in which a person reads them.
+    let names: Vec<String> = node.items().iter().step_by(2).map(|name| name.text()).collect();
+    assert_eq!(names, FIELDS);
     assert_eq!(node.at("version").text(), env!("CARGO_PKG_VERSION"));
     assert!(!node.at("node-id").text().is_empty());
-    assert!(node.at("boot").int() >= 0);
-    assert!(node.at("fence").int() >= 0);
-    assert!(node.at("fence-reserved").int() >= 0);
-    assert_eq!(node.at("durable").text(), "no");
-    assert_eq!(node.at("quarantine-ms").int(), 0);
-    assert_eq!(node.at("quarantine-reason").text(), "");
-    assert_eq!(node.at("leases").int(), 0);
-    assert_eq!(node.at("waiters").int(), 0);
+    assert_eq!(node.at("grants").text(), "yes");
+    assert!(node.at("fence-reserved").int() >= node.at("fence").int());
+    assert_eq!(node.at("durable").text(), "yes");
+    assert_eq!(node.at("state-file").text(), server.state_file().display().to_string());
     assert_eq!(node.at("role").text(), "primary");
+    assert_eq!(node.at("boot").int(), 1);
+    for number in ["refusing-ms", "lease-bound-ms", "quarantine-ms", "leases", "waiters"] {
+        assert_eq!(node.at(number).int(), 0, "{number}");
+    }
+    for text in ["state-file-error", "quarantine-reason"] {
+        assert_eq!(node.at(text).text(), "", "{text}");
+    }
 }
+
+/// What DLOCK.NODE says.
+const FIELDS: [&str; 16] = [
+    "version",
+    "node-id",
+    "boot",
+    "grants",
+    "refusing-ms",
+    "fence",
+    "fence-reserved",
+    "lease-bound-ms",
+    "durable",
+    "state-file",
+    "state-file-error",
+    "quarantine-ms",
+    "quarantine-reason",
+    "leases",
+    "waiters",
+    "role",
+];
 
 #[apply(on_every_server)]
 fn two_nodes_have_two_names(kind: Kind) {
@@ -76,6 +87,8 @@ fn a_replica_says_so(kind: Kind) {
     let replica = Server::build(kind).replica_of(&primary).start();
     assert_eq!(replica.node("role").text(), "replica");
     assert_eq!(primary.node("role").text(), "primary");
+    assert_eq!(replica.node("grants").text(), "replica");
+    eventually("time passes", || replica.node("refusing-ms").int() > 0);
     assert_ne!(replica.node("node-id").text(), primary.node("node-id").text());
     replica.run("REPLICAOF NO ONE");
     assert_eq!(replica.node("role").text(), "primary");

@@ -1,0 +1,110 @@
+//! The bound in the state file: no lease runs longer than it says, so that a server that has lost
+//! its data knows how long it has to wait.
+
+use std::fs;
+use std::time::Instant;
+
+use harness::{Kind, Payload, Server, apply, on_every_server, seed};
+use rand::RngExt;
+
+const HOUR: i64 = 3_600_000;
+
+#[apply(on_every_server)]
+fn the_bound_is_the_longest_lease_and_little_more(kind: Kind) {
+    let mut rng = seed::rng();
+    let server = Server::start(kind);
+    let mut longest = 0;
+    for n in 0..200 {
+        let ttl = 2_i64.pow(rng.random_range(0..26)) + rng.random_range(0..100);
+        let longer = rng.random_range(1..1_000_000);
+        longest = longest.max(ttl).max(longer);
+        assert!(server.run(&format!("DLOCK.ACQUIRE job{n} alice {ttl}")).is_int());
+        // One that is over already is not extended.
+        if server.run(&format!("DLOCK.EXTEND job{n} alice {longer}")).int() == 0 {
+            server.run(&format!("DLOCK.ACQUIRE job{n} alice {longer}"));
+        }
+        let bound = server.node("lease-bound-ms").int();
+        let most = longest + longest / 8;
+        assert!((longest..=most).contains(&bound), "{bound} for {longest}");
+    }
+    server.run("FLUSHALL");
+    assert!(server.node("lease-bound-ms").int() >= longest, "it shrinks only later");
+}
+
+/// Kills a server, and asserts that it knows of a lease of so many milliseconds when it is back.
+#[track_caller]
+fn assert_waits(mut server: Server, lease: i64) {
+    assert!(server.node("lease-bound-ms").int() >= lease - 1000);
+    server.kill();
+    let killed = Instant::now();
+    server.start_again();
+    let node = server.run("DLOCK.NODE");
+    let least = lease - 1000 - killed.elapsed().as_millis() as i64;
+    let left = node.at("quarantine-ms").int();
+    assert!(left >= least, "{left} ms of {least} are left");
+    assert_eq!(server.run("DLOCK.ACQUIRE job other 1000").code(), "QUARANTINE");
+}
+
+#[apply(on_every_server)]
+fn a_longer_lease_is_written_before_it_is_given(kind: Kind) {
+    for words in [
+        format!("DLOCK.ACQUIRE job bob {HOUR}"),
+        format!("DLOCK.ACQUIRE held alice {HOUR}"),
+        format!("DLOCK.EXTEND held alice {HOUR}"),
+    ] {
+        let server = Server::start(kind);
+        server.run("DLOCK.ACQUIRE held alice 1000");
+        assert!(server.run(&words).int() > 0, "{words}");
+        assert_waits(server, HOUR);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_longer_lease_of_a_waiter_is_written_before_it_is_given(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 1000");
+    let mut bob = server.waiter(&format!("DLOCK.ACQUIRE job bob {HOUR} WAIT 0"));
+    server.run("DLOCK.RELEASE job alice");
+    assert!(bob.recv().int() > 0);
+    assert_waits(server, HOUR);
+}
+
+#[apply(on_every_server)]
+fn a_longer_lease_that_comes_with_a_lock_is_written(kind: Kind) {
+    let source = Server::start(kind);
+    source.run(&format!("DLOCK.ACQUIRE job alice {HOUR}"));
+    let payload = Payload::read(&source.run("DUMP job")).bytes();
+    let server = Server::start(kind);
+    let restored = server.client().run_args(&[&b"RESTORE"[..], b"job", b"0", &payload]);
+    assert_eq!(restored.text(), "OK");
+    assert_waits(server, HOUR);
+}
+
+#[apply(on_every_server)]
+fn a_longer_lease_that_a_replica_is_told_is_written(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::start(kind);
+    replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    primary.until_streaming_to(&replica);
+    primary.run(&format!("DLOCK.ACQUIRE job alice {HOUR}"));
+    primary.until_followed_by(&replica);
+    // It has nothing else when it is back as a primary.
+    assert_waits(replica, HOUR);
+}
+
+/// What was loaded starts at full length again, and may be lost the next time.
+#[apply(on_every_server)]
+fn a_longer_lease_that_was_loaded_is_written(kind: Kind) {
+    let mut server = Server::build(kind).append_only().start();
+    server.run(&format!("DLOCK.ACQUIRE job alice {HOUR}"));
+    server.kill();
+    let file = server.state_file();
+    fs::remove_file(&file).unwrap();
+    server.start_again();
+    assert_eq!(server.holders("job"), ["alice"]);
+    assert!(server.node("lease-bound-ms").int() >= HOUR - 1000);
+    server.kill();
+    fs::remove_dir_all(server.folder().join("appendonlydir")).unwrap();
+    server.start_again();
+    assert!(server.node("quarantine-ms").int() >= HOUR - 10_000);
+}

@@ -1,0 +1,201 @@
+//! What the server asks of the system for its state file: which thread does it, and what becomes of
+//! calls that fail or take long.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use harness::system_calls::SystemCall;
+use harness::{Fault, Kind, Server, apply, eventually, on_every_server, wall_clock};
+
+const MINUTE: i64 = 60_000_000;
+
+/// The calls that wait for a disk, and those that open a file.
+const WATCHED: &str = "fsync,fdatasync,sync_file_range,rename,renameat,renameat2,open,openat,creat";
+
+/// What is called for the state file: nothing else is on a disk here.
+fn state_calls(server: &Server, since: usize) -> Vec<SystemCall> {
+    let mut calls = server.system_calls().split_off(since);
+    calls.retain(|call| call.syncs() || call.renames() || call.text.contains(".state"));
+    calls
+}
+
+/// Asks for more than is promised, so that it has to be written first.
+#[track_caller]
+fn make_it_write(server: &Server) -> i64 {
+    let ahead = server.fences().1 + MINUTE;
+    let fence = server.run(&format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}")).int();
+    server.run("DLOCK.RELEASE far zed");
+    fence
+}
+
+#[apply(on_every_server)]
+fn the_main_thread_never_touches_it(kind: Kind) {
+    let server = Server::build(kind).watched(WATCHED).with_movable_wall_clock().start();
+    let main = server.process_id();
+    let started = server.system_calls().len();
+    let mut client = server.client();
+    let mut ttl = 100;
+    for round in 0..5 {
+        let cycles = (0..4000).flat_map(|n| {
+            let key = n % 10;
+            [format!("DLOCK.ACQUIRE job{key} t 60000"), format!("DLOCK.RELEASE job{key} t")]
+        });
+        let answers = client.pipeline(cycles);
+        assert!(answers.iter().all(|answer| answer.int() > 0));
+        // Each of these is written: a promise that is asked for, one that time has used up, and a
+        // longer lease.
+        make_it_write(&server);
+        let clock = 1000 * (round + 1);
+        server.set_wall_clock(clock);
+        eventually("the promise is renewed", || server.fences().1 > wall_clock::micros(clock));
+        ttl *= 10;
+        assert!(server.run(&format!("DLOCK.ACQUIRE long{round} zed {ttl}")).is_int());
+    }
+    let calls = state_calls(&server, started);
+    let own: Vec<&SystemCall> = calls.iter().filter(|call| call.thread == main).collect();
+    assert!(own.is_empty(), "{own:#?}");
+    let renamed = calls.iter().filter(|call| call.renames()).count();
+    assert!(renamed >= 10, "what is seen cannot be all: {calls:#?}");
+}
+
+#[apply(on_every_server)]
+fn a_steady_load_hardly_ever_writes_it(kind: Kind) {
+    let server = Server::build(kind).watched(WATCHED).start();
+    let mut client = server.client();
+    client.run("DLOCK.ACQUIRE job t 60000");
+    client.run("DLOCK.RELEASE job t");
+    let renames = || server.system_calls().iter().filter(|call| call.renames()).count();
+    let before = renames();
+    let cycles = (0..20_000).flat_map(|n| {
+        let ttl = 50_000 + n % 10_000;
+        [format!("DLOCK.ACQUIRE job t {ttl}"), "DLOCK.RELEASE job t".to_owned()]
+    });
+    let answers = client.pipeline(cycles);
+    assert!(answers.iter().all(|answer| answer.int() > 0));
+    // The time may have come to renew the promise.
+    assert!(renames() <= before + 1);
+}
+
+/// The order is what makes it safe: contents, then name, then the folder.
+#[apply(on_every_server)]
+fn every_write_reaches_the_disk_before_it_counts(kind: Kind) {
+    let server = Server::build(kind).watched(WATCHED).start();
+    let started = server.system_calls().len();
+    make_it_write(&server);
+    let calls = state_calls(&server, started);
+    let steps = calls.iter().filter_map(|call| match () {
+        () if call.renames() => Some("rename"),
+        () if call.syncs() && call.text.contains(".state.tmp") => Some("file"),
+        () if call.syncs() => Some("folder"),
+        () => None,
+    });
+    let steps: Vec<&str> = steps.collect();
+    assert!(steps.starts_with(&["file", "rename", "folder"]), "{steps:?} {calls:#?}");
+    assert!(calls.iter().all(|call| call.thread == calls[0].thread), "{calls:#?}");
+}
+
+/// The calls that may fail, how they fail, and the files that they are about.
+fn faults(server: &Server) -> Vec<(&'static str, &'static str, Vec<PathBuf>)> {
+    let file = server.state_file();
+    let next = file.with_extension("state.tmp");
+    let folder = file.parent().expect("it is in a folder").to_path_buf();
+    vec![
+        ("open,openat,creat", "error=EMFILE", vec![next.clone()]),
+        ("write,writev,pwrite64", "error=ENOSPC", vec![next.clone()]),
+        ("fsync,fdatasync", "error=EIO", vec![next.clone()]),
+        ("rename,renameat,renameat2", "error=EROFS", vec![next, file]),
+        ("fsync,fdatasync", "error=EIO", vec![folder]),
+    ]
+}
+
+#[apply(on_every_server)]
+fn a_call_that_fails_is_survived_whichever_it_is(kind: Kind) {
+    let server = Server::start(kind);
+    for (calls, fault, files) in faults(&server) {
+        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+        let before = server.module_log().len();
+        let last = server.next_fence();
+        let fault = Fault::inject(&server, calls, fault, &files);
+        let (_, reserved) = server.fences();
+        let ahead = reserved + MINUTE;
+        let refused = server.run(&format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}"));
+        assert!(refused.is_error() && refused.code() == "NOTDURABLE", "{calls}: {refused:?}");
+        eventually("it says so", || server.node("durable").text() == "failing");
+        assert_ne!(server.node("state-file-error").text(), "");
+        assert!(server.next_fence() > last, "{calls}: that was promised");
+
+        fault.end();
+        eventually("it writes again", || server.node("durable").text() == "yes");
+        assert_eq!(server.node("state-file-error").text(), "");
+        let said = server.module_log().split_off(before);
+        assert_eq!(said.len(), 2, "{calls}: {said:#?}");
+        assert!(make_it_write(&server) > ahead);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_crash_after_a_call_that_failed_loses_no_fence(kind: Kind) {
+    let mut server = Server::build(kind).config("dlock.quarantine off").start();
+    for (calls, fault, files) in faults(&server) {
+        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+        server.next_fence();
+        let fault = Fault::inject(&server, calls, fault, &files);
+        let ahead = server.fences().1 + MINUTE;
+        let refused = server.run(&format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}"));
+        assert!(refused.is_error() && refused.code() == "NOTDURABLE", "{calls}: {refused:?}");
+        let last = server.next_fence();
+        server.kill();
+        fault.end();
+        server.start_again();
+        assert!(server.next_fence() > last, "{calls}");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_slow_disk_holds_nobody_up_who_keeps_within_the_promise(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let (_, reserved) = server.fences();
+    let slow = Fault::inject(&server, "fsync,fdatasync", "delay_enter=2000000", &[]);
+    // It is time to renew the promise, and not yet too late.
+    server.set_wall_clock(45);
+    let begun = Instant::now();
+    let mut longest = Duration::ZERO;
+    while begun.elapsed() < Duration::from_millis(2500) {
+        let asked = Instant::now();
+        server.next_fence();
+        assert_eq!(server.run("DLOCK.EXTEND job alice 60000").int(), 1);
+        longest = longest.max(asked.elapsed());
+    }
+    assert!(longest < Duration::from_secs(1), "somebody waited for {longest:?}");
+    slow.end();
+    eventually("the promise is renewed", || server.fences().1 > reserved);
+    assert_eq!(server.node("durable").text(), "yes");
+}
+
+#[apply(on_every_server)]
+fn a_disk_that_hangs_refuses_what_it_would_have_to_write(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let hung = Fault::inject(&server, "fsync,fdatasync", "delay_enter=60000000", &[]);
+    let (_, reserved) = server.fences();
+    let ahead = reserved + MINUTE;
+    for words in [
+        format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}"),
+        "DLOCK.ACQUIRE long zed 3600000".to_owned(),
+        "DLOCK.EXTEND job alice 3600000".to_owned(),
+    ] {
+        let before = server.traces();
+        let asked = Instant::now();
+        let refused = server.run(&words);
+        assert!(refused.is_error() && refused.code() == "NOTDURABLE", "{words}: {refused:?}");
+        let waited = asked.elapsed();
+        assert!(waited < Duration::from_secs(2), "{words}: it took {waited:?}");
+        assert_eq!(server.traces(), before);
+    }
+    assert!(server.next_fence() < reserved);
+    hung.end();
+    eventually("it writes again", || server.node("durable").text() == "yes");
+    assert!(make_it_write(&server) > reserved);
+    assert_eq!(server.run("DLOCK.EXTEND job alice 3600000").int(), 1);
+}

@@ -1,0 +1,268 @@
+//! A state file that is not as it was written, or cannot be used: the server refuses to start, says
+//! in one line which file it is and what to do, and leaves it as it is.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use harness::{Kind, Server, apply, on_every_server, seed, soak};
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+/// How many cuts and flips of each file are tried, unless all of them are.
+const SAMPLE: usize = 12;
+
+/// A server that has ended well, and what it left.
+struct Ended {
+    server: Server,
+    file: PathBuf,
+    good: Vec<u8>,
+    name: String,
+    fence: i64,
+}
+
+impl Ended {
+    fn new(kind: Kind) -> Ended {
+        let mut server = Server::start(kind);
+        let name = server.node("node-id").text();
+        let fence = server.next_fence();
+        server.stop();
+        let file = server.state_file();
+        let good = fs::read(&file).unwrap();
+        Ended { server, file, good, name, fence }
+    }
+
+    /// Starts the server with this in its file, and gives what it says.
+    #[track_caller]
+    fn refusal(&mut self, text: &[u8]) -> String {
+        fs::write(&self.file, text).unwrap();
+        let line = self.server.refusal(&self.file.display().to_string());
+        assert_eq!(fs::read(&self.file).unwrap(), text, "the file was changed: {line}");
+        assert!(line.contains("# <module> dlock: "), "it is a warning: {line}");
+        line
+    }
+
+    #[track_caller]
+    fn assert_refused(&mut self, text: &[u8]) {
+        let line = self.refusal(text);
+        assert!(line.contains("damaged"), "{line}");
+        assert_tells_what_to_do(&line);
+    }
+
+    /// With the good file again, everything goes on where it ended.
+    #[track_caller]
+    fn assert_goes_on(mut self) {
+        fs::write(&self.file, &self.good).unwrap();
+        self.server.start_again();
+        let node = self.server.run("DLOCK.NODE");
+        assert_eq!(node.at("boot").int(), 2, "starts that were refused are none");
+        assert_eq!(node.at("node-id").text(), self.name);
+        assert_eq!(node.at("quarantine-ms").int(), 0);
+        assert!(self.server.next_fence() > self.fence);
+    }
+}
+
+#[track_caller]
+fn assert_tells_what_to_do(line: &str) {
+    assert!(
+        line.contains("Put back") && line.contains("move the file away"),
+        "it does not say what to do: {line}"
+    );
+}
+
+fn some_of(rng: &mut StdRng, all: usize) -> Vec<usize> {
+    if soak::tries_every_case() {
+        return (0..all).collect();
+    }
+    (0..SAMPLE).map(|_| rng.random_range(0..all)).collect()
+}
+
+#[apply(on_every_server)]
+fn one_that_is_cut_off_is_refused(kind: Kind) {
+    let mut rng = seed::rng();
+    let mut ended = Ended::new(kind);
+    let good = ended.good.clone();
+    let length = good.len();
+    let mut cuts = some_of(&mut rng, length);
+    // Nothing at all, and all but the last line's end.
+    cuts.extend([0, 1, length - 1]);
+    for cut in cuts {
+        ended.assert_refused(&good[..cut]);
+    }
+    ended.assert_goes_on();
+}
+
+#[apply(on_every_server)]
+fn one_with_a_flipped_bit_is_refused(kind: Kind) {
+    let mut rng = seed::rng();
+    let mut ended = Ended::new(kind);
+    let length = ended.good.len();
+    let mut bits = some_of(&mut rng, 8 * length);
+    // The last line's end, and letters that become capitals in the checksum.
+    bits.extend([8 * length - 8, 8 * length - 5]);
+    let last_line = ended.good[..length - 1].iter().rposition(|&byte| byte == b'\n').unwrap();
+    let letters = (last_line..length).filter(|&at| ended.good[at].is_ascii_alphabetic());
+    bits.extend(letters.map(|at| 8 * at + 5));
+    for bit in bits {
+        let mut text = ended.good.clone();
+        text[bit / 8] ^= 1 << (bit % 8);
+        let line = ended.refusal(&text);
+        assert_tells_what_to_do(&line);
+    }
+    ended.assert_goes_on();
+}
+
+#[apply(on_every_server)]
+fn one_that_was_edited_is_refused(kind: Kind) {
+    let mut ended = Ended::new(kind);
+    let good = ended.good.clone();
+    let text = String::from_utf8(good.clone()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let join = |lines: &[&str]| lines.join("\n") + "\n";
+
+    let mut swapped = lines.clone();
+    swapped.swap(1, 2);
+    let mut missing = lines.clone();
+    missing.remove(1);
+    let mut double = lines.clone();
+    double.insert(1, lines[1]);
+    for text in [join(&swapped), join(&missing), join(&double), text.replace('\n', "\r\n")] {
+        ended.assert_refused(text.as_bytes());
+    }
+    for more in [&b"\n"[..], b"x", b"\0", &good] {
+        ended.assert_refused(&[&good, more].concat());
+    }
+    ended.assert_goes_on();
+}
+
+/// As some file systems leave it when the power fails, and as it is after a mix-up.
+#[apply(on_every_server)]
+fn one_that_is_something_else_is_refused(kind: Kind) {
+    let mut ended = Ended::new(kind);
+    let zeros = vec![0; ended.good.len()];
+    let large = ended.good.repeat(10_000);
+    for text in [&b"\n"[..], &zeros, &large, b"REDIS0011\xfa\x09redis-ver", &[0xff; 300]] {
+        ended.assert_refused(text);
+    }
+    ended.assert_goes_on();
+}
+
+#[apply(on_every_server)]
+fn one_of_a_later_version_is_refused_as_such(kind: Kind) {
+    let mut ended = Ended::new(kind);
+    let text = String::from_utf8(ended.good.clone()).unwrap();
+    for version in ["2", "10", "4294967296"] {
+        let text = text.replacen("dlock-state 1", &format!("dlock-state {version}"), 1);
+        for text in [text, format!("dlock-state {version}\nanything else\n")] {
+            let line = ended.refusal(text.as_bytes());
+            assert!(line.contains("later"), "{line}");
+        }
+    }
+    for version in ["0", "", "one", "1.1", "-1"] {
+        let text = text.replacen("dlock-state 1", &format!("dlock-state {version}"), 1);
+        ended.assert_refused(text.as_bytes());
+    }
+    ended.assert_goes_on();
+}
+
+#[apply(on_every_server)]
+fn what_is_no_plain_file_is_refused(kind: Kind) {
+    for program in ["mkdir", "mkfifo"] {
+        let mut ended = Ended::new(kind);
+        fs::remove_file(&ended.file).unwrap();
+        let made = Command::new(program).arg(&ended.file).status().unwrap();
+        assert!(made.success());
+        let line = ended.server.refusal(&ended.file.display().to_string());
+        assert!(line.contains("not a plain file"), "{line}");
+        fs::remove_dir(&ended.file).or_else(|_| fs::remove_file(&ended.file)).unwrap();
+        ended.assert_goes_on();
+    }
+}
+
+#[apply(on_every_server)]
+fn a_folder_in_the_place_of_a_file_beside_it_is_refused(kind: Kind) {
+    for name in [".lock", ".tmp"] {
+        let mut ended = Ended::new(kind);
+        let folder = format!("{}{name}", ended.file.display());
+        let _ = fs::remove_file(&folder);
+        fs::create_dir(&folder).unwrap();
+        let line = ended.server.refusal(&ended.file.display().to_string());
+        assert!(line.contains("directory"), "{line}");
+        fs::remove_dir(&folder).unwrap();
+        ended.assert_goes_on();
+    }
+}
+
+#[apply(on_every_server)]
+fn a_folder_that_is_not_there_is_refused(kind: Kind) {
+    let refused = Server::build(kind).config("dlock.state-file missing/my.state").try_start();
+    let line = first_refusal(refused, "missing/my.state");
+    assert!(line.contains("No such file or directory"), "{line}");
+}
+
+#[apply(on_every_server)]
+fn a_name_that_is_too_long_is_refused(kind: Kind) {
+    let name = "n".repeat(300);
+    let refused = Server::build(kind).config(&format!("dlock.state-file {name}")).try_start();
+    let line = first_refusal(refused, &name);
+    assert!(line.contains("File name too long"), "{line}");
+}
+
+#[apply(on_every_server)]
+fn a_read_only_disk_is_refused(kind: Kind) {
+    let refused = Server::build(kind)
+        .with_mounts("mkdir disk; mount -t tmpfs -o ro tmpfs disk")
+        .config("dlock.state-file disk/my.state")
+        .try_start();
+    let line = first_refusal(refused, "disk/my.state");
+    assert!(line.contains("Read-only file system"), "{line}");
+}
+
+/// Its promise could not be renewed, nor its crash be told from a clean end.
+#[apply(on_every_server)]
+fn a_good_one_on_a_disk_that_has_become_read_only_is_refused(kind: Kind) {
+    let ended = Ended::new(kind);
+    let good = ended.file.display();
+    let refused = Server::build(kind)
+        .with_mounts(&format!(
+            "mkdir disk; mount -t tmpfs tmpfs disk
+             cp {good} disk/my.state; cp {good} disk/my.state.lock
+             mount -o remount,bind,ro disk"
+        ))
+        .config("dlock.state-file disk/my.state")
+        .try_start();
+    let line = first_refusal(refused, "disk/my.state");
+    assert!(line.contains("Read-only file system"), "{line}");
+    ended.assert_goes_on();
+}
+
+#[apply(on_every_server)]
+fn a_full_disk_is_refused(kind: Kind) {
+    let refused = Server::build(kind)
+        .with_mounts(
+            "mkdir disk; mount -t tmpfs -o size=64k tmpfs disk
+             head -c 65536 /dev/zero >disk/filler",
+        )
+        .config("dlock.state-file disk/my.state")
+        .try_start();
+    let line = first_refusal(refused, "disk/my.state");
+    assert!(line.contains("No space left on device"), "{line}");
+}
+
+/// Nobody may make files there, not even root.
+#[apply(on_every_server)]
+fn a_folder_that_cannot_be_written_is_refused(kind: Kind) {
+    let refused = Server::build(kind).config("dlock.state-file /sys/kernel/my.state").try_start();
+    first_refusal(refused, "/sys/kernel/my.state");
+}
+
+/// What a server says about a file that keeps it from its first start.
+#[track_caller]
+fn first_refusal(started: Result<Server, String>, file: &str) -> String {
+    let log = started.err().expect("it starts all the same");
+    assert!(!log.starts_with("exit status: 0"), "{log}");
+    let lines = log.lines().filter(|line| line.contains("<module> dlock: ") && line.contains(file));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 1, "one line about {file}:\n{log}");
+    lines[0].to_owned()
+}

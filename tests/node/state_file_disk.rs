@@ -1,0 +1,314 @@
+//! A state file that cannot be written while the server runs: grants go on as far as was promised,
+//! everything else goes on, and all is well again as soon as the file can be written.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server, wall_clock};
+
+const SECOND: i64 = 1_000_000;
+
+/// Locks of the test on a server whose disk is full, after it has noticed.
+fn full(kind: Kind) -> Server {
+    let server = Server::build(kind).with_small_disk().start();
+    for lock in ["held alice 60000", "broken alice 60000", "pool alice 60000 LIMIT 2"] {
+        assert!(server.run(&format!("DLOCK.ACQUIRE {lock}")).is_int());
+    }
+    server.fill_disk();
+    until_noticed(&server);
+    server
+}
+
+/// Asks for more than was promised, which the full disk refuses.
+#[track_caller]
+fn until_noticed(server: &Server) {
+    let ahead = server.fences().1 + 60 * SECOND;
+    let asked = Instant::now();
+    let refused = server.run(&format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}"));
+    assert_eq!(refused.code(), "NOTDURABLE", "{refused:?}");
+    assert!(asked.elapsed() < Duration::from_secs(3), "it took {:?}", asked.elapsed());
+    eventually("it says so", || server.node("durable").text() == "failing");
+}
+
+/// Takes the last fence that was promised, and gives it.
+#[track_caller]
+fn use_up(server: &Server) -> i64 {
+    let (_, reserved) = server.fences();
+    let last = server.run(&format!("DLOCK.ACQUIRE last zed 60000 FENCE {reserved}"));
+    assert_eq!(last, Value::Int(reserved));
+    reserved
+}
+
+#[track_caller]
+fn assert_not_durable(server: &Server, words: &str) {
+    let before = server.traces();
+    let refused = server.run(words);
+    assert!(refused.is_error(), "{words}: {refused:?}");
+    assert_eq!(refused.code(), "NOTDURABLE", "{words}: {refused:?}");
+    assert_eq!(server.traces(), before, "{words}");
+}
+
+#[track_caller]
+fn until_recovered(server: &Server) {
+    eventually("it writes again", || server.node("durable").text() == "yes");
+    assert_eq!(server.node("state-file-error").text(), "");
+    eventually("it grants again", || server.node("grants").text() == "yes");
+    assert_eq!(server.node("refusing-ms").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn on_a_full_disk_grants_go_on_as_far_as_was_promised(kind: Kind) {
+    let server = full(kind);
+    let node = server.run("DLOCK.NODE");
+    assert!(node.at("state-file-error").text().contains("No space left"), "{node:?}");
+    assert_eq!(node.at("grants").text(), "yes");
+    let reserved = node.at("fence-reserved").int();
+    let mut last = node.at("fence").int();
+    for _ in 0..200 {
+        let fence = server.next_fence();
+        assert!(last < fence && fence < reserved, "{last} {fence} {reserved}");
+        last = fence;
+    }
+    assert!(server.run("DLOCK.ACQUIRE pool bob 60000 LIMIT 2").int() > last);
+    assert_eq!(use_up(&server), reserved);
+    assert_not_durable(&server, "DLOCK.ACQUIRE free bob 1000");
+    assert_not_durable(&server, "DLOCK.ACQUIRE free bob 1000 SHARED");
+
+    eventually("it says so", || server.node("grants").text() == "not-durable");
+    eventually("it says since when", || server.node("refusing-ms").int() >= 50);
+    assert_eq!(server.info("dlock")["dlock_granting"], "not-durable");
+    assert_eq!(server.fences(), (reserved, reserved));
+    server.free_disk();
+    until_recovered(&server);
+    assert!(server.next_fence() > reserved);
+}
+
+#[apply(on_every_server)]
+fn on_a_full_disk_everything_but_new_grants_goes_on(kind: Kind) {
+    let server = full(kind);
+    let fence = server.run("DLOCK.CHECK held alice").int();
+    let mut ephemeral = server.client();
+    ephemeral.run("DLOCK.ACQUIRE ephemeral eve 60000 EPHEMERAL");
+    server.run("DLOCK.ACQUIRE short alice 300");
+    let leases = server.node("leases").int();
+    use_up(&server);
+
+    assert_eq!(server.run("DLOCK.CHECK held alice").int(), fence);
+    assert_eq!(server.holders("held"), ["alice"]);
+    assert_eq!(server.run("DLOCK.EXTEND held alice 50000").int(), 1);
+    assert_eq!(server.run("DLOCK.EXTEND held bob 50000").int(), 0);
+    assert_eq!(server.run("DLOCK.ACQUIRE held alice 55000").int(), fence, "it holds already");
+    assert_eq!(server.run("DLOCK.BREAK broken").int(), 1);
+    assert_eq!(server.run("DLOCK.RELEASE pool alice").int(), 1);
+    assert_eq!(server.run("DLOCK.RELEASE pool alice").int(), 0);
+    ephemeral.close();
+    // Two were let go, one ended with its client, one is over, and the last fence was given.
+    eventually("leases end", || server.node("leases").int() == leases - 3);
+    assert_eq!(server.run("DLOCK.RELEASE held alice").int(), 1);
+    assert_eq!(server.run("SET key value").text(), "OK");
+}
+
+#[apply(on_every_server)]
+fn on_a_full_disk_no_lease_is_given_that_is_longer_than_the_file_says(kind: Kind) {
+    let server = full(kind);
+    let bound = server.node("lease-bound-ms").int();
+    let fence = server.run("DLOCK.CHECK held alice").int();
+    for words in [
+        "DLOCK.ACQUIRE long bob 3600000",
+        "DLOCK.ACQUIRE long bob 3600000 EPHEMERAL META text",
+        "DLOCK.ACQUIRE pool bob 3600000 LIMIT 2",
+        "DLOCK.ACQUIRE held alice 3600000",
+        "DLOCK.EXTEND held alice 3600000",
+    ] {
+        assert_not_durable(&server, words);
+    }
+    assert_eq!(server.run("EXISTS long").int(), 0);
+    let left = server.holder("held")["ttl-ms"].int();
+    assert!(left <= 60_000, "it is {left} now");
+    assert_eq!(server.node("lease-bound-ms").int(), bound);
+    assert_eq!(server.node("grants").text(), "yes", "others are granted");
+
+    assert_eq!(server.run(&format!("DLOCK.EXTEND held alice {bound}")).int(), 1);
+    assert!(server.run(&format!("DLOCK.ACQUIRE long bob {bound}")).int() > fence);
+    let ahead = server.fences().1 + SECOND;
+    assert_not_durable(&server, &format!("DLOCK.EXTEND held alice 1000 FENCE {ahead}"));
+    assert_eq!(server.run("DLOCK.CHECK held alice").int(), fence);
+    server.free_disk();
+    until_recovered(&server);
+    assert!(server.run("DLOCK.EXTEND held alice 3600000").int() == 1);
+}
+
+#[apply(on_every_server)]
+fn on_a_full_disk_who_waits_already_is_served_when_it_can_be(kind: Kind) {
+    let server = full(kind);
+    let mut line = server.line(3, |n| format!("DLOCK.ACQUIRE held t{n} 60000 WAIT 0"));
+    let mut shorter = server.waiter("DLOCK.ACQUIRE held short 60000 WAIT 600");
+    let reserved = use_up(&server);
+    assert_eq!(server.run("DLOCK.RELEASE held alice").int(), 1);
+    assert!(server.run("DLOCK.CHECK held t0").is_null());
+    assert!(shorter.recv().is_null(), "its time is over");
+    assert!(line.iter_mut().all(|waiter| !waiter.has_answer()), "nothing can be granted");
+    assert_eq!(server.waiters("held"), ["t0", "t1", "t2"]);
+    // One more comes behind them, and one leaves.
+    let mut late = server.waiter("DLOCK.ACQUIRE held late 60000 WAIT 0");
+    server.run("DLOCK.RELEASE held t1");
+    assert!(line[1].recv().is_null());
+    assert!(server.run("DLOCK.ACQUIRE held other 60000").is_null(), "others wait");
+
+    server.free_disk();
+    let fence = line[0].recv().int();
+    assert!(fence > reserved, "{fence} was not promised: {reserved}");
+    until_recovered(&server);
+    assert_eq!(server.waiters("held"), ["t2", "late"]);
+    server.run("DLOCK.RELEASE held t0");
+    let fences = [fence, line[2].recv().int()];
+    server.run("DLOCK.RELEASE held t2");
+    assert!(fences[0] < fences[1] && fences[1] < late.recv().int());
+}
+
+/// What the first in line asks for has to be written; the others are behind it.
+#[apply(on_every_server)]
+fn on_a_full_disk_a_waiter_with_a_wish_is_served_when_it_can_be(kind: Kind) {
+    for wish in ["3600000 WAIT 0", "60000 WAIT 0 FENCE"] {
+        let server = full(kind);
+        let (_, reserved) = server.fences();
+        let proposal = if wish.ends_with("FENCE") { reserved + 60 * SECOND } else { 0 };
+        let wish = if proposal > 0 { format!("{wish} {proposal}") } else { wish.to_owned() };
+        let mut bob = server.waiter(&format!("DLOCK.ACQUIRE held bob {wish}"));
+        let mut carol = server.waiter("DLOCK.ACQUIRE held carol 60000 WAIT 0");
+        assert_eq!(server.run("DLOCK.RELEASE held alice").int(), 1);
+        assert!(server.run("DLOCK.CHECK held bob").is_null());
+        assert_eq!(server.waiters("held"), ["bob", "carol"]);
+        assert!(!bob.has_answer() && !carol.has_answer());
+        assert!(server.next_fence() < reserved, "others are granted");
+
+        server.free_disk();
+        let fence = bob.recv().int();
+        assert!(fence >= proposal && server.fences().1 >= fence);
+        server.run("DLOCK.RELEASE held bob");
+        assert!(carol.recv().int() > fence);
+    }
+}
+
+#[apply(on_every_server)]
+fn on_a_full_disk_who_wants_to_wait_waits_for_a_free_lock_too(kind: Kind) {
+    let server = full(kind);
+    let reserved = use_up(&server);
+    let mut line = server.line(3, |n| format!("DLOCK.ACQUIRE free t{n} 60000 WAIT 0"));
+    let mut shorter = server.client();
+    assert!(shorter.run("DLOCK.ACQUIRE free short 60000 WAIT 200").is_null());
+    assert_eq!(server.waiters("free"), ["t0", "t1", "t2"]);
+    server.free_disk();
+    let mut last = reserved;
+    for (number, waiter) in line.iter_mut().enumerate() {
+        let fence = waiter.recv().int();
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        server.run(&format!("DLOCK.RELEASE free t{number}"));
+    }
+    until_recovered(&server);
+}
+
+#[apply(on_every_server)]
+fn on_a_full_disk_who_cannot_wait_is_refused(kind: Kind) {
+    let server = full(kind);
+    use_up(&server);
+    let mut client = server.client();
+    client.run("MULTI");
+    client.run("DLOCK.ACQUIRE free bob 1000 WAIT 0");
+    let answers = client.run("EXEC");
+    assert_eq!(answers.items()[0].code(), "NOTDURABLE", "{answers:?}");
+    let script = "return redis.call('DLOCK.ACQUIRE', KEYS[1], 'bob', 1000, 'WAIT', 0)";
+    let refused = client.run_args(&["EVAL", script, "1", "free"]);
+    assert!(refused.error().contains("NOTDURABLE"), "{refused:?}");
+    client.assert_in_step();
+    assert_eq!(server.run("EXISTS free").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn one_warning_is_logged_and_one_notice(kind: Kind) {
+    let server = Server::build(kind).with_small_disk().start();
+    let quiet = server.module_log().len();
+    for seconds in [3, 0] {
+        let before = server.module_log().len();
+        server.fill_disk();
+        until_noticed(&server);
+        let begun = Instant::now();
+        // It is tried again every second, and asked for more all the time.
+        while begun.elapsed() < Duration::from_secs(seconds) {
+            let bound = server.node("lease-bound-ms").int();
+            assert_not_durable(&server, &format!("DLOCK.ACQUIRE far zed {}", 2 * bound + 1000));
+        }
+        let said = server.module_log().split_off(before);
+        assert_eq!(said.len(), 1, "{said:#?}");
+        assert!(said[0].contains("# <module> dlock: "), "it is a warning: {}", said[0]);
+        assert!(said[0].contains("disk/dlock.state"), "it names the file: {}", said[0]);
+        assert!(said[0].contains("No space left"), "it says why: {}", said[0]);
+
+        server.free_disk();
+        until_recovered(&server);
+        let said = server.module_log().split_off(before + 1);
+        assert_eq!(said.len(), 1, "{said:#?}");
+        assert!(said[0].contains("* <module> dlock: "), "it is a notice: {}", said[0]);
+    }
+    assert_eq!(server.module_log().len(), quiet + 4);
+}
+
+/// Nobody asks for more than was promised: time alone uses it up.
+#[apply(on_every_server)]
+fn a_promise_that_time_has_used_up_is_over(kind: Kind) {
+    let server = Server::build(kind).with_small_disk().with_movable_wall_clock().start();
+    server.next_fence();
+    server.fill_disk();
+    server.set_wall_clock(3600);
+    eventually("it says so", || server.node("durable").text() == "failing");
+    eventually("the promise is used up", || {
+        let granted = server.run("DLOCK.ACQUIRE job alice 60000");
+        server.run("DLOCK.RELEASE job alice");
+        server.fences();
+        granted.is_error() && granted.code() == "NOTDURABLE"
+    });
+    server.free_disk();
+    until_recovered(&server);
+    eventually("the time is the floor of fences again", || {
+        server.next_fence() >= wall_clock::micros(3600) - SECOND
+    });
+}
+
+#[apply(on_every_server)]
+fn a_full_disk_does_not_keep_a_server_from_its_end(kind: Kind) {
+    for uses_up in [false, true] {
+        let mut server = full(kind);
+        if uses_up {
+            use_up(&server);
+        }
+        server.client().send("SHUTDOWN NOSAVE");
+        assert!(server.wait_for_end(), "it ends well");
+    }
+}
+
+/// Where somebody has made a folder of the same name, nothing can be written.
+#[apply(on_every_server)]
+fn after_a_crash_while_it_could_not_be_written_fences_go_on_above(kind: Kind) {
+    let mut server = Server::build(kind).config("dlock.quarantine off").start();
+    let in_the_way = server.state_file().with_extension("state.tmp");
+    let mut last = 0;
+    for boot in 1..=3 {
+        assert_eq!(server.node("boot").int(), boot);
+        assert!(server.next_fence() > last);
+        eventually("nothing is being written", || !in_the_way.exists());
+        fs::create_dir(&in_the_way).unwrap();
+        until_noticed(&server);
+        last = use_up(&server);
+        assert_not_durable(&server, "DLOCK.ACQUIRE free bob 1000");
+        if boot % 2 == 1 {
+            server.kill()
+        } else {
+            server.stop()
+        }
+        fs::remove_dir(&in_the_way).unwrap();
+        server.start_again();
+    }
+    let mut client: Client = server.client();
+    assert!(client.run("DLOCK.ACQUIRE free bob 1000").int() > last);
+}

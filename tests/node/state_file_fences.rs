@@ -1,0 +1,262 @@
+//! Fences only ever grow, over every end of a server, whatever the wall clock does meanwhile, with
+//! no data kept but the state file.
+
+use std::thread;
+use std::time::Duration;
+
+use harness::{
+    Client, Kind, Payload, Server, apply, eventually, on_every_server, seed, wall_clock,
+};
+use rand::RngExt;
+
+const SECOND: i64 = 1_000_000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 3600;
+const DAY: i64 = 24 * HOUR;
+
+/// A server that never waits for leases that it may have forgotten: here they do not matter.
+fn hasty(kind: Kind) -> Server {
+    Server::build(kind).config("dlock.quarantine off").start()
+}
+
+fn with_movable_clock(kind: Kind) -> Server {
+    Server::build(kind).config("dlock.quarantine off").with_movable_wall_clock().start()
+}
+
+/// Moves the wall clock, and takes a lock until the time is the floor of its fences.
+#[track_caller]
+fn move_clock(server: &Server, clock: i64) -> i64 {
+    server.set_wall_clock(clock);
+    let mut fence = 0;
+    eventually("the time is the floor of its fences", || {
+        fence = server.next_fence();
+        fence >= wall_clock::micros(clock) - SECOND
+    });
+    fence
+}
+
+#[apply(on_every_server)]
+fn fences_grow_over_every_restart(kind: Kind) {
+    let mut server = hasty(kind);
+    let mut last = 0;
+    for round in 0..6 {
+        for _ in 0..3 {
+            let fence = server.next_fence();
+            assert!(fence > last, "{fence} after {last}");
+            last = fence;
+        }
+        match round % 3 {
+            0 => server.restart(),
+            1 => {
+                server.kill();
+                server.start_again();
+            }
+            // Nobody asks for anything in between.
+            _ => {
+                server.kill();
+                server.start_again();
+                server.restart();
+            }
+        }
+    }
+    assert!(server.next_fence() > last);
+}
+
+#[apply(on_every_server)]
+fn after_a_crash_they_begin_above_all_that_was_promised(kind: Kind) {
+    let mut server = hasty(kind);
+    for _ in 0..3 {
+        let (fence, reserved) = server.fences();
+        assert!(reserved > fence, "{reserved} is promised at {fence}");
+        server.kill();
+        server.start_again();
+        assert!(server.fences().0 >= reserved);
+        assert!(server.next_fence() > reserved);
+    }
+}
+
+#[apply(on_every_server)]
+fn fences_grow_over_a_wall_clock_that_went_back_a_day(kind: Kind) {
+    for end in [Server::kill as fn(&mut Server), Server::stop] {
+        let mut server = with_movable_clock(kind);
+        let last = move_clock(&server, DAY);
+        end(&mut server);
+        // Its clock is the real one again.
+        server.start_again();
+        let fence = server.next_fence();
+        assert!(fence > last, "{fence} after {last}");
+        assert!(server.node("fence").int() >= fence);
+    }
+}
+
+#[apply(on_every_server)]
+fn fences_grow_over_a_crash_after_the_clock_jumped_ahead_and_back(kind: Kind) {
+    let mut server = with_movable_clock(kind);
+    let mut last = server.next_fence();
+    for clock in [HOUR, 0, HOUR, -HOUR, 0] {
+        server.set_wall_clock(clock);
+        for _ in 0..100 {
+            let fence = server.next_fence();
+            assert!(fence > last, "{fence} after {last} at {clock}");
+            last = fence;
+        }
+        server.fences();
+    }
+    server.kill();
+    server.start_again();
+    assert!(server.next_fence() > last);
+}
+
+#[apply(on_every_server)]
+fn the_promise_is_renewed_while_the_clock_goes_on(kind: Kind) {
+    let mut server = with_movable_clock(kind);
+    let mut last = 0;
+    for step in 1..=8 {
+        server.set_wall_clock(step * 45);
+        for _ in 0..50 {
+            let fence = server.next_fence();
+            assert!(fence > last, "{fence} after {last}");
+            last = fence;
+            server.fences();
+        }
+        eventually("the promise is ahead of the clock", || {
+            server.next_fence();
+            server.fences().1 > wall_clock::micros(step * 45) + 15 * SECOND
+        });
+        let (fence, reserved) = server.fences();
+        let furthest = fence.max(wall_clock::micros(step * 45)) + 3 * MINUTE;
+        assert!(reserved < furthest, "{reserved} is much more than {fence}");
+        last = fence;
+    }
+    server.kill();
+    server.start_again();
+    assert!(server.next_fence() > last, "the clock is six minutes back");
+}
+
+#[apply(on_every_server)]
+fn an_idle_node_renews_its_promise_too(kind: Kind) {
+    let server = with_movable_clock(kind);
+    server.next_fence();
+    server.set_wall_clock(HOUR);
+    eventually("the promise is ahead of the clock", || {
+        server.fences().1 > wall_clock::micros(HOUR)
+    });
+}
+
+#[apply(on_every_server)]
+fn a_fence_beyond_the_promise_is_promised_before_it_is_given(kind: Kind) {
+    let mut server = hasty(kind);
+    for _ in 0..3 {
+        let ahead = server.fences().1 + 5 * MINUTE;
+        let fence = server.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}")).int();
+        server.kill();
+        assert!(fence >= ahead);
+        server.start_again();
+        assert!(server.next_fence() > fence);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_fence_that_a_waiter_proposes_is_promised_before_it_is_given(kind: Kind) {
+    let mut server = hasty(kind);
+    for _ in 0..3 {
+        server.run("DLOCK.ACQUIRE job alice 60000");
+        let ahead = server.fences().1 + 5 * MINUTE;
+        let wait = format!("DLOCK.ACQUIRE job bob 60000 WAIT 0 FENCE {ahead}");
+        let mut bob = server.waiter(&wait);
+        server.run("DLOCK.RELEASE job alice");
+        let fence = bob.recv().int();
+        server.kill();
+        assert!(fence >= ahead);
+        server.start_again();
+        assert!(server.next_fence() > fence);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_fence_that_a_lease_is_extended_to_is_promised_before(kind: Kind) {
+    let mut server = hasty(kind);
+    for _ in 0..3 {
+        server.run("DLOCK.ACQUIRE job alice 60000");
+        let ahead = server.fences().1 + 5 * MINUTE;
+        assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 60000 FENCE {ahead}")).int(), 1);
+        server.kill();
+        server.start_again();
+        assert!(server.next_fence() > ahead);
+    }
+}
+
+#[apply(on_every_server)]
+fn fences_that_come_with_a_lock_are_promised(kind: Kind) {
+    let source = Server::start(kind);
+    let ahead = source.fences().1 + 8 * MINUTE;
+    source.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}"));
+    let payload = Payload::read(&source.run("DUMP job")).bytes();
+    for grants in [true, false] {
+        let mut server = hasty(kind);
+        let mut client = server.client();
+        client.send_args(&[&b"RESTORE"[..], b"job", b"0", &payload]);
+        if grants {
+            client.send("DLOCK.ACQUIRE other alice 60000");
+        }
+        assert_eq!(client.recv().text(), "OK");
+        let last = if grants { client.recv().int() } else { server.fences().0 };
+        assert!(last >= ahead);
+        server.kill();
+        server.start_again();
+        assert!(server.next_fence() > last);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_replica_promises_the_fences_that_it_was_told(kind: Kind) {
+    let primary = Server::start(kind);
+    for grants in [true, false] {
+        let mut replica = Server::build(kind).config("dlock.quarantine off").start();
+        replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+        primary.until_streaming_to(&replica);
+        let ahead = primary.fences().1 + 8 * MINUTE;
+        primary.run(&format!("DLOCK.ACQUIRE job{grants} alice 60000 FENCE {ahead}"));
+        primary.until_followed_by(&replica);
+        let mut last = ahead;
+        if grants {
+            replica.run("REPLICAOF NO ONE");
+            last = replica.run("DLOCK.ACQUIRE other bob 60000").int();
+        }
+        assert!(last >= ahead && replica.fences().0 >= last);
+        replica.kill();
+        // Now it is a primary, and has nothing but its state file.
+        replica.start_again();
+        assert!(replica.next_fence() > last);
+    }
+}
+
+/// Each of these grants has to be written before it is given, and the server is killed meanwhile.
+#[apply(on_every_server)]
+fn a_crash_in_the_middle_of_writing_loses_no_fence(kind: Kind) {
+    let mut rng = seed::rng();
+    let mut server = hasty(kind);
+    let mut last = server.next_fence();
+    for round in 2..10 {
+        let mut client = server.client();
+        let (_, first) = server.fences();
+        for n in 1..=50 {
+            let ahead = first + n * 6 * MINUTE;
+            client.send(&format!("DLOCK.ACQUIRE job{n} alice 60000 FENCE {ahead}"));
+        }
+        thread::sleep(Duration::from_micros(rng.random_range(0..60_000)));
+        server.kill();
+        last = fences_until_the_end(&mut client).into_iter().fold(last, i64::max);
+        server.start_again();
+        assert_eq!(server.node("boot").int(), round);
+        let fence = server.next_fence();
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+    }
+}
+
+/// The fences that still came through to a client whose server is gone.
+fn fences_until_the_end(client: &mut Client) -> Vec<i64> {
+    let answers = std::iter::from_fn(|| client.try_recv().ok());
+    answers.map(|answer| answer.int()).collect()
+}

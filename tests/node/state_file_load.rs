@@ -1,0 +1,84 @@
+//! The state file of a module that is loaded into a server that runs already.
+
+use std::fs;
+use std::path::PathBuf;
+
+use harness::state_file::line_about;
+use harness::{Kind, Server, apply, module_file, on_every_server};
+
+fn load() -> String {
+    format!("MODULE LOAD {}", module_file::path().display())
+}
+
+/// A server without the module, and the state file that the module is going to use.
+fn bare(kind: Kind) -> (Server, PathBuf) {
+    let server = Server::build(kind).without_module().start();
+    let file = server.state_file();
+    (server, file)
+}
+
+#[apply(on_every_server)]
+fn a_module_that_is_loaded_later_makes_it(kind: Kind) {
+    let (mut server, file) = bare(kind);
+    assert_eq!(server.run(&load()).text(), "OK");
+    assert_eq!(server.node("state-file").text(), file.display().to_string());
+    assert_eq!(server.node("durable").text(), "yes");
+    assert_eq!(server.node("boot").int(), 1);
+    let name = server.node("node-id").text();
+    let fence = server.next_fence();
+    server.stop();
+    server.start_again();
+    assert_eq!(server.run(&load()).text(), "OK");
+    assert_eq!(server.node("boot").int(), 2);
+    assert_eq!(server.node("node-id").text(), name);
+    assert!(server.next_fence() > fence);
+}
+
+#[apply(on_every_server)]
+fn settings_that_come_with_it_count(kind: Kind) {
+    let (server, _) = bare(kind);
+    let load = format!("MODULE LOADEX {}", module_file::path().display());
+    let loaded = server.run(&format!("{load} CONFIG dlock.state-file mine.state"));
+    assert_eq!(loaded.text(), "OK");
+    let file = server.folder().canonicalize().unwrap().join("mine.state");
+    assert_eq!(server.node("state-file").text(), file.display().to_string());
+    assert!(file.exists());
+}
+
+#[apply(on_every_server)]
+fn a_damaged_one_refuses_the_module_and_the_server_goes_on(kind: Kind) {
+    let (mut server, file) = bare(kind);
+    server.run(&load());
+    let fence = server.next_fence();
+    server.stop();
+    let good = fs::read(&file).unwrap();
+    server.start_again();
+    fs::write(&file, &good[..good.len() - 1]).unwrap();
+    let before = server.log().len();
+    assert!(server.run(&load()).is_error());
+    line_about(&server.log()[before..], &file.display().to_string());
+    assert!(server.run("DLOCK.NODE").is_error());
+    assert_eq!(server.run("SET key value").text(), "OK");
+    assert_eq!(fs::read(&file).unwrap(), good[..good.len() - 1]);
+
+    fs::write(&file, &good).unwrap();
+    assert_eq!(server.run(&load()).text(), "OK");
+    assert_eq!(server.node("boot").int(), 2);
+    assert!(server.next_fence() > fence);
+}
+
+#[apply(on_every_server)]
+fn a_module_that_is_loaded_twice_keeps_its_file(kind: Kind) {
+    let (server, file) = bare(kind);
+    server.run(&load());
+    let fence = server.next_fence();
+    assert!(server.run(&load()).is_error());
+    assert!(server.run("MODULE UNLOAD dlock").is_error());
+    assert!(server.next_fence() > fence);
+
+    let config = format!("dlock.state-file {}", file.display());
+    let refused = Server::build(kind).config(&config).try_start();
+    let log = refused.err().expect("the file is in use");
+    line_about(&log, &file.display().to_string());
+    assert_eq!(server.node("boot").int(), 1);
+}

@@ -1,0 +1,156 @@
+//! A state file belongs to one server at a time: a second one that is given the same refuses to
+//! start, until the first has gone, however it went.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::thread;
+
+use harness::state_file::line_about;
+use harness::{Kind, Server, apply, eventually, on_every_server};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A server that is to use the state file of another.
+fn second(kind: Kind, file: &Path) -> harness::Builder {
+    let file = file.display();
+    Server::build(kind).config(&format!("dlock.state-file {file}")).config("dlock.quarantine off")
+}
+
+#[track_caller]
+fn assert_in_use(kind: Kind, file: &Path) {
+    let refused = second(kind, file).try_start();
+    let log = refused.err().expect("two servers use one state file");
+    assert!(!log.starts_with("exit status: 0"), "{log}");
+    let line = line_about(&log, &file.display().to_string());
+    assert!(line.contains("# <module> dlock: ") && line.contains("server"), "{line}");
+}
+
+#[apply(on_every_server)]
+fn a_second_server_refuses_it_and_the_first_goes_on(kind: Kind) {
+    let first = Server::start(kind);
+    let mut last = first.next_fence();
+    for _ in 0..3 {
+        assert_in_use(kind, &first.state_file());
+        // It still writes it, too.
+        let ahead = first.fences().1 + 60_000_000;
+        let fence = first.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}")).int();
+        assert!(fence >= ahead && fence > last, "{fence} after {last}");
+        first.run("DLOCK.RELEASE job alice");
+        last = fence;
+    }
+    let node = first.run("DLOCK.NODE");
+    assert_eq!(node.at("boot").int(), 1);
+    assert_eq!(node.at("durable").text(), "yes");
+}
+
+#[apply(on_every_server)]
+fn another_way_to_the_file_is_no_way_around(kind: Kind) {
+    let first = Server::start(kind);
+    let folder = tempfile::TempDir::new().unwrap();
+    let way = folder.path().join("way");
+    symlink(first.folder(), &way).unwrap();
+    let name = format!("dlock-{}.state", first.port());
+    let refused = second(kind, &way.join(&name)).try_start();
+    let log = refused.err().expect("two servers use one state file");
+    line_about(&log, &name);
+}
+
+#[apply(on_every_server)]
+fn when_the_first_has_gone_the_second_takes_over(kind: Kind) {
+    for end in [Server::kill as fn(&mut Server), Server::stop] {
+        let mut first = Server::start(kind);
+        let name = first.node("node-id").text();
+        let last = first.next_fence();
+        assert_in_use(kind, &first.state_file());
+        end(&mut first);
+        let second = second(kind, &first.state_file()).start();
+        assert_eq!(second.node("node-id").text(), name);
+        assert_eq!(second.node("boot").int(), 2, "the start that was refused is none");
+        assert!(second.next_fence() > last);
+        let log = first.try_start_again().expect_err("the second has it now");
+        assert!(!log.starts_with("exit status: 0"), "{log}");
+    }
+}
+
+#[apply(on_every_server)]
+fn of_many_that_start_at_once_one_gets_it(kind: Kind) {
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().canonicalize().unwrap().join("one.state");
+    let start = || second(kind, &file).try_start();
+    let started: Vec<Result<Server, String>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let running: Vec<&Server> = started.iter().filter_map(|one| one.as_ref().ok()).collect();
+    assert_eq!(running.len(), 1);
+    assert_eq!(running[0].node("boot").int(), 1);
+    assert!(running[0].next_fence() > 0);
+}
+
+/// A process that is ended when the test does.
+struct Orphan(Pid);
+
+impl Orphan {
+    /// Whether it runs still: what has ended may wait for its parent to notice.
+    fn lives(&self) -> bool {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
+        let state = state.rsplit(") ").next().unwrap_or_default().to_owned();
+        !state.is_empty() && !state.starts_with('Z')
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        let _ = kill(self.0, Signal::SIGKILL);
+    }
+}
+
+/// A child of the server that is going to save for a minute.
+#[track_caller]
+fn saving_child(server: &Server) -> Orphan {
+    for key in 0..600 {
+        server.run(&format!("SET key{key} value"));
+    }
+    server.run("BGSAVE");
+    let words = "Background saving started by pid ";
+    let mut child = None;
+    eventually("the child is started", || {
+        let log = server.log();
+        let number = log.split(words).nth(1).and_then(|rest| rest.lines().next());
+        child = number.and_then(|number| number.trim().parse().ok());
+        child.is_some()
+    });
+    Orphan(Pid::from_raw(child.expect("it is started")))
+}
+
+#[apply(on_every_server)]
+fn a_child_that_still_saves_does_not_keep_it(kind: Kind) {
+    let slow = || {
+        let server = Server::build(kind).config("rdb-key-save-delay 100000");
+        server.config("dlock.quarantine off")
+    };
+    let mut server = slow().start();
+    let last = server.next_fence();
+    let child = saving_child(&server);
+    server.kill();
+    server.start_again();
+    assert!(child.lives(), "the child still saves");
+    assert_eq!(server.node("boot").int(), 2);
+    assert!(server.next_fence() > last);
+    assert_in_use(kind, &server.state_file());
+}
+
+/// The lock of a file goes when any descriptor of it is closed, in the child or the parent.
+#[apply(on_every_server)]
+fn a_child_that_ends_does_not_give_it_away(kind: Kind) {
+    let server = Server::build(kind).config("rdb-key-save-delay 1000").start();
+    server.run("SET key value");
+    for words in ["BGSAVE", "BGREWRITEAOF"] {
+        server.run(words);
+        eventually("the child has ended", || {
+            let state = server.info("persistence");
+            state["rdb_bgsave_in_progress"] == "0" && state["aof_rewrite_in_progress"] == "0"
+        });
+        assert_in_use(kind, &server.state_file());
+    }
+}
