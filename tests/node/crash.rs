@@ -4,6 +4,7 @@
 //! Every run is another one. `make soak` kills far more often than `make test`.
 
 use std::fs;
+use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
@@ -158,6 +159,9 @@ fn live_for_a_while(server: &Server, setup: &Setup, rng: &mut StdRng) {
 /// Kills a server and starts it again, now and then with another kill meanwhile.
 fn crash(server: &mut Server, setup: &Setup, rng: &mut StdRng) {
     server.kill();
+    eventually("a process that was just made to save lets go of the port", || {
+        TcpListener::bind(("127.0.0.1", server.port())).is_ok()
+    });
     if setup.log_is_cut && rng.random() {
         cut_log(server, rng);
     }

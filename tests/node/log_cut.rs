@@ -146,7 +146,8 @@ impl Crashed {
         let mut last = self.fence;
         for key in KEYS {
             server.run(&format!("DLOCK.BREAK {key}"));
-            let fence = server.run(&format!("DLOCK.ACQUIRE {key} after 60000")).int();
+            // It waits for a disk that is busy.
+            let fence = server.run(&format!("DLOCK.ACQUIRE {key} after 1000 WAIT 0")).int();
             assert!(fence > last, "{fence} follows {last}");
             last = fence;
         }
