@@ -1,7 +1,10 @@
 //! `lease-bound-ms`: the longest that any lease can still run. It is never too small, and at most an
 //! eighth too large.
 
-use harness::{Kind, Server, apply, on_every_server};
+use std::time::Instant;
+
+use harness::quarantine::{CRASHED, assert_bound};
+use harness::{Kind, Server, apply, bytes, eventually, on_every_server};
 
 fn bound(server: &Server) -> i64 {
     server.node("lease-bound-ms").int()
@@ -88,6 +91,29 @@ fn every_way_to_a_longer_lease_raises_it(kind: Kind) {
     client.run("DLOCK.ACQUIRE queued alice 70000");
     assert!(client.run("EXEC").items()[0].int() > 0);
     assert_bounds(&server, 70_000);
+}
+
+#[apply(on_every_server)]
+fn a_lease_that_arrives_from_another_node_raises_it(kind: Kind) {
+    for arrival in ["MIGRATE", "RESTORE"] {
+        let source = Server::start(kind);
+        let mut target = Server::start(kind);
+        source.run("DLOCK.ACQUIRE job alice 60000");
+        if arrival == "MIGRATE" {
+            let migrate = format!("MIGRATE 127.0.0.1 {} job 0 5000", target.port());
+            assert_eq!(source.run(&migrate).text(), "OK");
+        } else {
+            let dump = source.run("DUMP job");
+            let restored = target.client().run_args(&bytes!["RESTORE", "job", "0", dump.bytes()]);
+            assert_eq!(restored.text(), "OK");
+        }
+        eventually("the bound is raised", || bound(&target) > 0);
+        assert_bounds(&target, 60_000);
+        target.kill();
+        let since = Instant::now();
+        target.start_again();
+        assert_bound(target.assert_in_quarantine(CRASHED), 60_000, since);
+    }
 }
 
 #[apply(on_every_server)]

@@ -19,6 +19,7 @@ mod errors;
 mod events;
 mod eviction;
 mod eviction_copies;
+mod eviction_load;
 mod eviction_memory;
 mod eviction_outside;
 mod eviction_waiting;

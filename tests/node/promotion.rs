@@ -269,6 +269,22 @@ fn a_late_replica_of_a_replica_waits_as_well(kind: Kind) {
 }
 
 #[apply(on_every_server)]
+fn a_replica_of_a_node_in_quarantine_waits_no_shorter(kind: Kind) {
+    let primary = crashed(kind, &["known alice 60000"]);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    until_told(&primary, &replica);
+    let since = Instant::now();
+    let left = primary.assert_in_quarantine(CRASHED);
+    primary.pause();
+    promote(&replica);
+    let next = replica.assert_in_quarantine(PROMOTED);
+    let passed = since.elapsed().as_millis() as i64 + 1;
+    assert!(next + passed >= left, "{next} ms left, {left} ms at its primary");
+    assert_eq!(replica.holders("known"), ["alice"]);
+}
+
+#[apply(on_every_server)]
 fn a_quarantine_goes_on_when_its_node_becomes_a_replica_and_a_primary_again(kind: Kind) {
     let other = Server::start(kind);
     let server = crashed(kind, &[]);
