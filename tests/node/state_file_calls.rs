@@ -2,6 +2,7 @@
 //! calls that fail or take long.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use harness::system_calls::SystemCall;
@@ -110,27 +111,35 @@ fn faults(server: &Server) -> Vec<(&'static str, &'static str, Vec<PathBuf>)> {
 
 #[apply(on_every_server)]
 fn a_call_that_fails_is_survived_whichever_it_is(kind: Kind) {
-    let server = Server::start(kind);
-    for (calls, fault, files) in faults(&server) {
-        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-        let before = server.module_log().len();
-        let last = server.next_fence();
-        let fault = Fault::inject(&server, calls, fault, &files);
-        let (_, reserved) = server.fences();
-        let ahead = reserved + MINUTE;
-        let refused = server.run(&format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}"));
-        assert!(refused.is_error() && refused.code() == "NOTDURABLE", "{calls}: {refused:?}");
-        eventually("it says so", || server.node("durable").text() == "failing");
-        assert_ne!(server.node("state-file-error").text(), "");
-        assert!(server.next_fence() > last, "{calls}: that was promised");
+    let servers: Vec<Server> = (0..5).map(|_| Server::start(kind)).collect();
+    // Each takes a second to recover.
+    thread::scope(|scope| {
+        for (number, server) in servers.iter().enumerate() {
+            let (calls, fault, files) = faults(server).swap_remove(number);
+            scope.spawn(move || assert_survives(server, calls, fault, &files));
+        }
+    });
+}
 
-        fault.end();
-        eventually("it writes again", || server.node("durable").text() == "yes");
-        assert_eq!(server.node("state-file-error").text(), "");
-        let said = server.module_log().split_off(before);
-        assert_eq!(said.len(), 2, "{calls}: {said:#?}");
-        assert!(make_it_write(&server) > ahead);
-    }
+#[track_caller]
+fn assert_survives(server: &Server, calls: &str, fault: &str, files: &[PathBuf]) {
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let before = server.module_log().len();
+    let last = server.next_fence();
+    let fault = Fault::inject(server, calls, fault, &files);
+    let ahead = server.fences().1 + MINUTE;
+    let refused = server.run(&format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}"));
+    assert!(refused.is_error() && refused.code() == "NOTDURABLE", "{calls}: {refused:?}");
+    eventually("it says so", || server.node("durable").text() == "failing");
+    assert_ne!(server.node("state-file-error").text(), "");
+    assert!(server.next_fence() > last, "{calls}: that was promised");
+
+    fault.end();
+    eventually("it writes again", || server.node("durable").text() == "yes");
+    assert_eq!(server.node("state-file-error").text(), "");
+    let said = server.module_log().split_off(before);
+    assert_eq!(said.len(), 2, "{calls}: {said:#?}");
+    assert!(make_it_write(server) > ahead);
 }
 
 #[apply(on_every_server)]
