@@ -23,7 +23,7 @@ fn evictions_under_load_break_no_promise(kind: Kind) {
     thread::scope(|scope| {
         let stop = StopAtTheEnd(&contenders);
         contenders.start(scope, &mut rng);
-        lock_evictions = evict_for_a_while(&server);
+        lock_evictions = evict_for_a_while(&server, &history);
         drop(stop);
         // Whoever waits for a lock ends with the server.
         server.kill();
@@ -31,18 +31,18 @@ fn evictions_under_load_break_no_promise(kind: Kind) {
     println!("{} grants, and {lock_evictions} times a lock was seen evicted", history.len());
     let violations = history.violations();
     assert!(violations.is_empty(), "of {} grants: {violations:#?}", history.len());
-    assert!(lock_evictions > 0 && history.len() > 20, "{lock_evictions}, {}", history.len());
 }
 
-/// Writes keys for which others have to go, and gives how often a lock was held and no key.
-fn evict_for_a_while(server: &Server) -> usize {
+/// Writes keys for which others have to go, until enough has happened, and gives how often a lock
+/// was held and no key.
+fn evict_for_a_while(server: &Server, history: &History) -> usize {
     let most = server.info_number("memory", "used_memory") + 3_000_000;
     server.run(&format!("CONFIG SET maxmemory {most}"));
     let mut client = server.client();
     let value = "x".repeat(10_000);
     let begun = Instant::now();
     let (mut number, mut seen) = (0, 0);
-    while begun.elapsed() < WHILE {
+    eventually("there are grants and evictions for a while", || {
         client.pipeline((0..40).map(|n| format!("SET fill{} {value}", number + n)));
         number += 40;
         let keys = client.run("EXISTS a b c d").int();
@@ -51,7 +51,8 @@ fn evict_for_a_while(server: &Server) -> usize {
             .iter()
             .sum();
         seen += usize::from(held > keys);
-    }
+        begun.elapsed() >= WHILE && seen > 5 && history.len() > 20
+    });
     seen
 }
 
