@@ -52,6 +52,8 @@ impl Cluster {
         eventually("the new node knows the one that it is to follow", || {
             replica.run("CLUSTER NODES").text().contains(&id)
         });
+        // Without a file in between it would take the replica a second to say that it is ready.
+        ok(primary, "CONFIG SET repl-diskless-sync no");
         ok(&replica, &format!("CLUSTER REPLICATE {id}"));
         primary.until_streaming_to(&replica);
         eventually("everybody knows whom it follows", || {

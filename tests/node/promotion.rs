@@ -10,7 +10,8 @@ use crate::quarantine::{LATE, crashed};
 
 /// A primary and a replica that has all of it.
 pub fn pair(kind: Kind) -> (Server, Server) {
-    let primary = Server::start(kind);
+    // Without a file in between it would take the replica a second to say that it is ready.
+    let primary = Server::build(kind).config("repl-diskless-sync no").start();
     let replica = Server::build(kind).replica_of(&primary).start();
     primary.until_streaming_to(&replica);
     (primary, replica)
