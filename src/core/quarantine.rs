@@ -35,7 +35,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Why::Crash => "the last life ended without a clean shutdown",
-            Why::Lost => "leases of the last life did not come back with the data set",
+            Why::Lost => "the leases of the last life did not come back as they were",
             Why::Promoted => "this node was promoted from replica to primary",
             Why::Replaced => "a data set was loaded over the live one",
             Why::Unrecorded => "leases came with the data set and there was no state file",

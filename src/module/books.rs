@@ -8,21 +8,24 @@ use crate::ffi::context::{Ctx, log, now};
 use crate::state::{Beginning, State};
 
 impl State {
-    /// The module is being loaded: takes the state file, and promises what this life needs.
+    /// The module is being loaded: takes the state file.
     ///
     /// # Errors
     /// What is wrong with the file, for the operator.
-    pub fn open_books(&mut self) -> Result<(), String> {
+    pub fn open_books(&mut self, ctx: Ctx<'_>) -> Result<(), String> {
         let path = self.store.state_file.clone();
         let before =
             if path.is_empty() { None } else { self.store.ledger.open(Path::new(&path))? };
         if let Some(before) = &before {
             self.node.resume(Promise { fence: before.fence, bound: before.bound });
+            // Nothing is granted before the data set is loaded, so what the last life left behind
+            // stays true; but a log that is not complete now may be cut while it is loaded.
+            let complete = before.log_is_complete && ctx.log_is_complete();
+            self.store.ledger.keep_log_complete(complete);
         }
-        let time = self.time();
-        let promise = self.node.next_promise(None, time);
-        self.store.ledger.write_first(promise)?;
-        self.node.promised(promise);
+        self.store.ledger.write_first()?;
+        // A server that runs already may be about to begin its log.
+        self.store.log_is_kept = !ctx.had_connections();
         self.store.beginning = Some(Beginning { before });
         Ok(())
     }
@@ -40,12 +43,13 @@ impl State {
         let Some(Beginning { before }) = self.store.beginning.take() else { return };
         let time = self.time();
         let leads = !ctx.flags().is_replica();
-        let log_is_complete = leads && ctx.log_is_complete();
+        self.store.log_is_kept &= leads && ctx.log_is_complete();
+        // With no log there is nothing to be complete.
+        let log_is_complete = self.store.log_is_kept && self.store.loads_log;
         let (back, longest) = self.roll();
         let start = Start { before: before.as_ref(), log_is_complete, back, longest };
         self.node.begin(&start, leads, time.now);
-        let ledger = &mut self.store.ledger;
-        ledger.set_log_is_complete(log_is_complete);
+        let ledger = &self.store.ledger;
         let file = ledger
             .path()
             .map_or("no state file".to_owned(), |path| format!("state file {}", path.display()));
@@ -60,14 +64,22 @@ impl State {
         if let Some(promise) = self.store.ledger.written() {
             self.node.promised(promise);
             self.store.tell_promise = true;
+            self.look_for_doubt();
+        }
+        if self.store.told.is_none_or(|told| now.since(told) > TELL_EVERY) {
+            (self.store.told, self.store.tell_promise) = (Some(now), true);
         }
         let time = self.time();
+        self.refusing(time);
+        if self.store.beginning.is_some() || !self.store.ledger.is_ready(now) {
+            return;
+        }
         let failing = self.store.ledger.failure().is_some();
-        if (failing || self.node.should_promise(time)) && self.store.ledger.is_ready(now) {
-            let promise = self.node.next_promise(self.store.index.last(), time);
+        let untold = self.may_claim_log(now) != self.store.ledger.says_complete();
+        if failing || untold || self.node.should_promise(time) {
+            let promise = self.next_promise();
             self.store.ledger.write(promise, now);
         }
-        self.refusing(time);
     }
 
     /// The server shuts down.
@@ -75,10 +87,12 @@ impl State {
         let now = now();
         self.finish_taken();
         // What a replica, or a node in quarantine, does not know cannot be told from what it does.
+        if self.store.beginning.is_some() {
+            return;
+        }
         let unsure = self.node.is_following() || self.node.is_in_quarantine(now);
         let (promise, ended) = if unsure {
-            let time = self.time();
-            (self.node.next_promise(self.store.index.last(), time), None)
+            (self.next_promise(), None)
         } else {
             let promise = self.node.last_promise(self.store.index.last(), now);
             (promise, Some(self.roll().0))
@@ -89,14 +103,21 @@ impl State {
     /// The log may miss something from now on. The state file has to say so before anything can
     /// rely on it.
     pub fn note_incomplete_log(&mut self) {
-        if self.store.ledger.log_is_complete() {
-            self.store.ledger.set_log_is_complete(false);
+        self.store.log_is_kept = false;
+        if self.store.ledger.says_complete() {
             self.promise_now();
         }
     }
 
+    /// Leases have arrived that the state file does not cover. False: it cannot be written.
+    pub fn cover(&mut self) -> bool {
+        self.node.is_covered() || self.promise_now()
+    }
+
     pub fn log_quarantine(&self) {
-        if let Some(quarantine) = self.node.in_quarantine() {
+        if let Some(quarantine) = self.node.in_quarantine()
+            && !self.node.is_following()
+        {
             let left = quarantine.until.left(now()).0;
             log(
                 c"notice",
@@ -109,13 +130,34 @@ impl State {
         }
     }
 
-    fn promise_now(&mut self) {
-        let time = self.time();
-        let promise = self.node.next_promise(self.store.index.last(), time);
-        if self.store.ledger.write_now(promise, time.now) {
+    /// Writes the state file, and waits until it is done.
+    pub fn promise_now(&mut self) -> bool {
+        let (promise, now) = (self.next_promise(), now());
+        let written = self.store.ledger.write_now(promise, now);
+        if written {
             self.node.promised(promise);
             self.store.tell_promise = true;
         }
+        self.look_for_doubt();
+        written
+    }
+
+    fn next_promise(&mut self) -> Promise {
+        let time = self.time();
+        let claim = self.may_claim_log(time.now);
+        self.store.ledger.set_log_is_complete(claim);
+        self.node.next_promise(self.store.index.last(), time)
+    }
+
+    /// Whether a crash now would lose nothing: all that was granted is in the log, or has ended.
+    fn may_claim_log(&self, now: Instant) -> bool {
+        self.store.log_is_kept && !self.node.is_following() && !self.node.is_in_quarantine(now)
+    }
+
+    /// Whether the file says so though it is not true any more.
+    fn look_for_doubt(&mut self) {
+        let doubt = self.store.ledger.says_complete() && !self.store.log_is_kept;
+        self.node.doubt(doubt);
     }
 
     /// All leases that are held, and the length of the longest.
@@ -128,3 +170,6 @@ impl State {
         (all, longest)
     }
 }
+
+/// How often replicas are told, in µs: one that follows another replica hears nothing else.
+const TELL_EVERY: u64 = 5_000_000;

@@ -175,6 +175,9 @@ fn on_key<'c>(
             Err(Refusal::Arity) => ctx.reply_wrong_arity(),
             Err(refusal) => ctx.reply_error(&refusal.to_string()),
         }
+        if state.node.is_following() && !state.node.is_covered() {
+            state.keep_books(time.now);
+        }
         state.settle(time.now);
     });
     if done.is_none() {

@@ -10,7 +10,7 @@ use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, Name, now, unix_micros};
 use crate::ffi::key::Open;
 use crate::ffi::server::Probe;
-use crate::state::Store;
+use crate::state::{self, Note, Store};
 
 /// The keyspace during one command, or one turn.
 pub struct Here<'s, 'c> {
@@ -75,6 +75,8 @@ impl<'s, 'c> Here<'s, 'c> {
         } else {
             self.store.index.remove(block);
             self.store.evicted.forget(key);
+            // Whoever waits for it waits for something else from now on.
+            state::note(Note::Changed(key.to_owned()));
         }
     }
 
@@ -251,6 +253,10 @@ impl Host for Here<'_, '_> {
     }
 
     fn promise(&mut self, promise: Promise) -> bool {
+        // What was last said of the log goes with it, and can only become less here.
+        if !self.store.log_is_kept {
+            self.store.ledger.set_log_is_complete(false);
+        }
         let written = self.store.ledger.write_now(promise, now());
         self.store.tell_promise |= written;
         written

@@ -19,7 +19,9 @@ pub struct Ledger {
     writer: Option<Writer>,
     record: Record,
     /// What is being written.
-    in_flight: Option<Promise>,
+    in_flight: Option<(Promise, bool)>,
+    /// Whether the file may say that the log is complete.
+    says_complete: bool,
     /// When that began.
     begun: Instant,
     /// Why the last write failed.
@@ -40,6 +42,7 @@ impl Ledger {
                 log_is_complete: false,
             },
             in_flight: None,
+            says_complete: false,
             begun: Instant(0),
             failure: None,
         }
@@ -53,24 +56,26 @@ impl Ledger {
         let (file, before) = StateFile::open(path)?;
         if let Some(before) = before {
             let boot = before.boot.saturating_add(1);
-            self.record = Record { boot, ended: None, log_is_complete: false, ..before };
+            self.record = Record { boot, ..before };
         }
         self.writer = Some(Writer::start(file)?);
         Ok(before)
     }
 
-    /// The first promise of this life, without which it does not begin.
+    /// The first record of this life: one more start, and nothing else new. It keeps what the
+    /// last life left behind, for nothing is granted before the data set is loaded.
     ///
     /// # Errors
     /// Why it cannot be written, for the operator.
-    pub fn write_first(&mut self, promise: Promise) -> Result<(), String> {
+    pub fn write_first(&mut self) -> Result<(), String> {
         let Some(writer) = &self.writer else { return Ok(()) };
-        self.record = Record { fence: promise.fence, bound: promise.bound, ..self.record };
+        self.says_complete = self.record.log_is_complete;
         writer.hand_over(self.record.encode());
-        match writer.outcome(Duration::MAX) {
-            Some(Err(why)) => Err(unwritable(&writer.path, &why)),
-            _ => Ok(()),
-        }
+        let Some(Err(why)) = writer.outcome(Duration::MAX) else { return Ok(()) };
+        let why = unwritable(&writer.path, &why);
+        // The module is not loaded: let the file go.
+        self.writer = None;
+        Err(why)
     }
 
     pub fn node_id(&self) -> u128 {
@@ -92,13 +97,18 @@ impl Ledger {
         self.failure.as_deref()
     }
 
-    /// Whether a log is kept that misses nothing, as far as the file says.
-    pub fn log_is_complete(&self) -> bool {
-        self.record.log_is_complete
+    /// Whether the file may say that the log is complete.
+    pub fn says_complete(&self) -> bool {
+        self.says_complete
     }
 
-    /// What it says of that with the next write.
+    /// What it says of that with the next write; and that this life has not ended.
     pub fn set_log_is_complete(&mut self, complete: bool) {
+        (self.record.log_is_complete, self.record.ended) = (complete, None);
+    }
+
+    /// Whether what the file said of the last life's log still holds.
+    pub fn keep_log_complete(&mut self, complete: bool) {
         self.record.log_is_complete = complete;
     }
 
@@ -109,7 +119,7 @@ impl Ledger {
 
     /// Begins to write.
     pub fn write(&mut self, promise: Promise, now: Instant) {
-        (self.in_flight, self.begun) = (Some(promise), now);
+        (self.in_flight, self.begun) = (Some((promise, self.record.log_is_complete)), now);
         self.record = Record { fence: promise.fence, bound: promise.bound, ..self.record };
         if let Some(writer) = &self.writer {
             writer.hand_over(self.record.encode());
@@ -127,12 +137,15 @@ impl Ledger {
             return false;
         }
         // What is on its way was asked for earlier, and says less.
+        let begun = std::time::Instant::now();
         self.wait(PATIENCE);
         if self.failure.is_some() {
             return false;
         }
         self.write(promise, now);
-        self.wait(PATIENCE).is_some()
+        // Not zero, which would not be waiting.
+        let left = PATIENCE.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
+        self.wait(left).is_some()
     }
 
     /// The last words of this life.
@@ -145,7 +158,7 @@ impl Ledger {
 
     /// Waits until what is on its way has been written.
     fn wait(&mut self, limit: Duration) -> Option<Promise> {
-        let promise = self.in_flight?;
+        let (promise, complete) = self.in_flight?;
         let outcome = match &self.writer {
             Some(writer) => writer.outcome(limit),
             None => Some(Ok(())),
@@ -153,6 +166,7 @@ impl Ledger {
         match outcome {
             Some(Ok(())) => {
                 self.in_flight = None;
+                self.says_complete = complete;
                 if self.failure.take().is_some() {
                     log(c"notice", "the state file can be written again");
                 }
@@ -160,6 +174,8 @@ impl Ledger {
             }
             Some(Err(why)) => {
                 self.in_flight = None;
+                // It may have been written nevertheless.
+                self.says_complete |= complete;
                 self.fail(why);
             }
             None if !limit.is_zero() => self.fail("the disk does not answer".to_owned()),
@@ -186,7 +202,7 @@ impl Ledger {
 /// After a failure the next attempt is made so much later, in µs.
 const RETRY: u64 = 1_000_000;
 /// How long a grant waits for the disk.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The thread that writes. It knows the file and nothing else of the module.
 struct Writer {
@@ -205,6 +221,8 @@ struct Desk {
 struct Papers {
     record: Option<String>,
     outcome: Option<Result<(), String>>,
+    /// Nobody will bring another one.
+    closed: bool,
 }
 
 impl Writer {
@@ -213,8 +231,7 @@ impl Writer {
         let desk = Arc::new(Desk::default());
         let own = Arc::clone(&desk);
         let started = thread::Builder::new().name("dlock-state".to_owned()).spawn(move || {
-            loop {
-                let record = own.next_record();
+            while let Some(record) = own.next_record() {
                 let outcome = file.write(&record);
                 own.lock().outcome = Some(outcome);
                 own.changed.notify_all();
@@ -225,7 +242,7 @@ impl Writer {
     }
 
     fn hand_over(&self, record: String) {
-        *self.desk.lock() = Papers { record: Some(record), outcome: None };
+        *self.desk.lock() = Papers { record: Some(record), ..Papers::default() };
         self.desk.changed.notify_all();
     }
 
@@ -240,16 +257,23 @@ impl Writer {
     }
 }
 
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.desk.lock().closed = true;
+        self.desk.changed.notify_all();
+    }
+}
+
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, Papers> {
         self.papers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next_record(&self) -> String {
+    fn next_record(&self) -> Option<String> {
         let mut papers = self.lock();
         loop {
-            if let Some(record) = papers.record.take() {
-                return record;
+            if papers.closed || papers.record.is_some() {
+                return papers.record.take();
             }
             papers = self.changed.wait(papers).unwrap_or_else(PoisonError::into_inner);
         }

@@ -12,10 +12,16 @@ use crate::ffi::context::{Ctx, now};
 use crate::ffi::waiter::Handle;
 use crate::state::{self, Note, State, Store};
 
+/// The module is being loaded. The server forgets what it has registered until here, should this
+/// fail; so nothing may be subscribed to before.
+pub fn starting(ctx: Ctx<'_>) -> Result<(), String> {
+    state::with(|state| state.open_books(ctx)).unwrap_or(Ok(()))
+}
+
 /// The module has been loaded. The data set has not, so nothing is decided yet.
-pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) -> Result<(), String> {
+pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) {
     let probe = ctx.probe();
-    let started = state::with(|state| {
+    state::with(|state| {
         state.store.alarm.install(ctx);
         state.store.probe = probe;
         state.store.hears_of_keys = hears_of_keys;
@@ -23,9 +29,7 @@ pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) -> Result<(), String> {
         state.node.follow(&mut state.store.waiters);
         let now = now();
         state.store.alarm.set(now, now);
-        state.open_books()
     });
-    started.unwrap_or(Ok(()))
 }
 
 /// The server shuts down. Everything that it saves has been saved.
@@ -36,23 +40,41 @@ pub fn shut_down() {
 /// A configuration parameter has changed.
 pub fn configured(ctx: Ctx<'_>) {
     audience();
-    // The first to ask would have to wait for the answer, if nothing had been decided yet.
-    if state::with(|state| state.store.ledger.log_is_complete()).unwrap_or(false)
-        && !ctx.log_is_complete()
-    {
+    // Asked outside of `with`, for the answer comes through the server.
+    let kept = state::with(|state| state.store.log_is_kept).unwrap_or(false);
+    if kept && !ctx.log_is_complete() {
         state::with(State::note_incomplete_log);
     }
 }
 
+/// The log is about to be switched, on or off. The server may take that back without a word, if it
+/// refuses another setting in the same command, and begins a new log then.
+pub fn log_is_switched() {
+    state::with(|state| {
+        if state.store.log_is_kept {
+            state.note_incomplete_log();
+        }
+    });
+}
+
 /// A lock has been read, from a file or from a payload. A payload can be refused after all, so
-/// the next turn looks whether the lock is anywhere. False: nobody wants it.
-pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>, ttl: Millis) -> bool {
+/// the next turn looks whether the lock is anywhere. An error says why nobody wants it.
+pub fn loaded(
+    key: Key<'_>,
+    block: Block,
+    fence: Option<Fence>,
+    ttl: Millis,
+) -> Result<(), &'static str> {
     let wanted = state::with(|state| {
         let unix = state.time().unix;
         let fence = fence.unwrap_or(Fence(0));
         if !state.node.is_following() {
             if state.node.is_absurd(fence, unix) {
-                return false;
+                return Err("a stored fence is more than a day ahead of this server");
+            }
+            state.node.heard_of(fence, ttl);
+            if !state.cover() {
+                return Err("the state file cannot be written, and does not cover a stored lease");
             }
             state.store.moving = true;
             state.keep(block);
@@ -62,9 +84,9 @@ pub fn loaded(key: Key<'_>, block: Block, fence: Option<Fence>, ttl: Millis) -> 
         if fence == Fence(0) {
             state.store.arrivals.push_back(key.to_owned());
         }
-        true
+        Ok(())
     });
-    wanted.unwrap_or(true)
+    wanted.unwrap_or(Ok(()))
 }
 
 /// A value was taken from its key by a command that is not ours.
@@ -141,27 +163,44 @@ pub fn role_changed(replica: bool) {
             state.note_incomplete_log();
         } else if state.store.beginning.is_none() {
             state.node.promoted(now);
+            state.promise_now();
             state.log_quarantine();
         }
         state.set_alarm(now);
     });
 }
 
+/// What the server says of loading.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Loading {
+    /// A log is being loaded.
+    Log,
+    /// Another kind of data set is.
+    Other,
+    /// It has been, or could not be.
+    Ended,
+}
+
 /// The data set is being loaded, or has been.
-pub fn loading(ctx: Ctx<'_>, begins: bool) {
+pub fn loading(ctx: Ctx<'_>, step: Loading) {
+    let begins = step != Loading::Ended;
     let replica = ctx.flags().is_replica();
     state::with(|state| {
         let now = now();
         state.store.audience.may_have_come();
         state.store.is_loading = begins;
+        state.store.loads_log |= step == Loading::Log;
         if begins {
             state.step_down();
         } else if state.store.beginning.is_some() {
             state.begin(ctx);
-        } else if !replica {
+        } else if replica {
+            state.node.synced();
+        } else {
             state.node.replaced(now);
+            state.store.log_is_kept = false;
+            state.promise_now();
             state.log_quarantine();
-            state.note_incomplete_log();
         }
         state.set_alarm(now);
     });

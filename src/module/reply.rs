@@ -29,7 +29,9 @@ pub fn answer(ctx: Ctx<'_>, answer: Answer, key: &[u8]) {
         Answer::Replaced => ctx.reply_error(
             "ERR this token asked again on another connection, which waits in this one's place",
         ),
-        Answer::Demoted => ctx.reply_error("UNBLOCKED this node became a replica"),
+        Answer::Demoted => {
+            ctx.reply_error("UNBLOCKED this node became a replica, or loads another data set")
+        }
         Answer::Exhausted => ctx.reply_error(&Refusal::Exhausted.to_string()),
     }
 }

@@ -80,7 +80,7 @@ fn set_quarantine(value: &[u8]) -> Result<(), String> {
     };
     state::with(|state| {
         state.node.settings.quarantine = policy;
-        state.node.reconsider_quarantine();
+        // Nothing else yet: the server may take it back, if another setting is refused.
         state.set_alarm(now());
     });
     Ok(())

@@ -52,6 +52,12 @@ pub struct Store {
     pub beginning: Option<Beginning>,
     /// Whether replicas should be told what is promised.
     pub tell_promise: bool,
+    /// When they were told last.
+    pub told: Option<Instant>,
+    /// Whether the server has kept a log that misses nothing, in all of this life.
+    pub log_is_kept: bool,
+    /// Whether a log has been loaded at this start.
+    pub loads_log: bool,
     /// Since when nothing has been granted, and why.
     pub refusing: Option<(Refusing, Instant)>,
     /// Locks that are held and are no keys any more.
@@ -167,6 +173,9 @@ lazy_static! {
             is_loading: false,
             beginning: None,
             tell_promise: false,
+            told: None,
+            log_is_kept: false,
+            loads_log: false,
             refusing: None,
             evicted: Evicted::default(),
             last_taken: None,
@@ -232,7 +241,7 @@ impl State {
             _ => (why, time.now),
         });
         if was.is_some_and(|(was, _)| was == Refusing::Quarantine)
-            && why != Some(Refusing::Quarantine)
+            && !matches!(why, Some(Refusing::Quarantine | Refusing::Replica))
         {
             log(c"notice", "the quarantine is over");
         }

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use dlock_core::Record;
-use dlock_core::record::MAX_LENGTH;
+use dlock_core::record::{MAX_LENGTH, Unreadable};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
 
@@ -80,7 +80,7 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
         format!(
             "the folder of the state file {} cannot be used: {error}; make it, or set \
              dlock.state-file to a file elsewhere",
-            path.display()
+            std::path::absolute(path).unwrap_or(path.to_owned()).display()
         )
     })
 }
@@ -89,7 +89,9 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
 fn lock(path: &Path) -> Result<File, String> {
     let lock_path = beside(path, ".lock");
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
-    let mut file = open.open(&lock_path).map_err(|error| unwritable(path, &error))?;
+    let mut file = open.open(&lock_path).map_err(|error| {
+        unwritable(path, &format!("cannot open {}: {error}", lock_path.display()))
+    })?;
     match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
             // For whoever finds it locked. Nothing depends on it.
@@ -112,6 +114,13 @@ fn lock(path: &Path) -> Result<File, String> {
 }
 
 fn read(path: &Path) -> Result<Option<Record>, String> {
+    // To open a pipe would take for ever.
+    if fs::metadata(path).is_ok_and(|data| !data.is_file()) {
+        return Err(format!(
+            "the state file {} is not a plain file; set dlock.state-file to a file elsewhere",
+            path.display()
+        ));
+    }
     let bytes = match read_bytes(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -124,16 +133,16 @@ fn read(path: &Path) -> Result<Option<Record>, String> {
         }
     };
     let record = Record::decode(&bytes);
-    record
-        .map(Some)
-        .map_err(|why| format!("the state file {} {why}; {}", path.display(), WHAT_TO_DO))
+    record.map(Some).map_err(|why| {
+        let what_to_do = match why {
+            Unreadable::Version(_) => "start the server with that dlock, or a later one",
+            Unreadable::Damaged => WHAT_TO_DO,
+        };
+        format!("the state file {} {why}; {what_to_do}", path.display())
+    })
 }
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    // To open a pipe would take for ever.
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a plain file"));
-    }
     let mut bytes = Vec::new();
     // A longer one is none of ours, whatever it says.
     File::open(path)?.take(MAX_LENGTH + 1).read_to_end(&mut bytes)?;
@@ -148,8 +157,8 @@ const WHAT_TO_DO: &str = "it says which fences this node has handed out, so the 
 
 pub fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> String {
     format!(
-        "the state file {} cannot be written: {error}; let the server write to its folder, or \
-         set dlock.state-file to a file elsewhere",
+        "the state file {} cannot be written: {error}; see to it that its folder can be written \
+         and has room, or set dlock.state-file to a file elsewhere",
         path.display()
     )
 }

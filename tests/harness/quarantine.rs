@@ -9,7 +9,7 @@ use crate::wait::eventually;
 /// After a crash.
 pub const CRASHED: &str = "the last life ended without a clean shutdown";
 /// After a clean shutdown, with leases that are not there again.
-pub const FORGOTTEN: &str = "leases of the last life did not come back with the data set";
+pub const FORGOTTEN: &str = "the leases of the last life did not come back as they were";
 /// A replica has become a primary.
 pub const PROMOTED: &str = "this node was promoted from replica to primary";
 /// DEBUG RELOAD, for example.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::server::Server;
+use crate::wait::eventually;
 
 impl Server {
     /// Where the state file is unless the configuration says otherwise.
@@ -20,6 +21,15 @@ impl Server {
         names.retain(|name| name.contains(".state"));
         names.sort();
         names
+    }
+
+    /// Waits until the state file says that a crash would lose nothing.
+    #[track_caller]
+    pub fn until_its_log_is_complete(&self) {
+        eventually("the state file says that the log is complete", || {
+            let text = fs::read_to_string(self.state_file()).unwrap_or_default();
+            text.contains("log complete")
+        });
     }
 
     /// The fence counter, and how far the state file lets it go: the latter is never the smaller.

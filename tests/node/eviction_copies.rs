@@ -87,6 +87,7 @@ fn a_crash_after_an_eviction_is_followed_by_a_quarantine_even_with_a_complete_lo
     // A life in which no lock is evicted makes up for it, once the quarantine is over.
     server.leave_quarantine();
     server.run("CONFIG SET dlock.quarantine auto");
+    server.until_its_log_is_complete();
     server.run("DLOCK.ACQUIRE other alice 60000");
     server.kill();
     server.start_again();

@@ -127,6 +127,7 @@ fn settings_that_were_made_later_do_not_make_a_log_complete(kind: Kind) {
     // The next life has them from its beginning, and nothing of this quarantine is left.
     server.leave_quarantine();
     server.run("CONFIG SET dlock.quarantine auto");
+    server.until_its_log_is_complete();
     crash_with_a_lease(&mut server);
     server.start_again();
     server.assert_grants();

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Instant;
 
-use harness::{Kind, Payload, Server, apply, on_every_server, seed};
+use harness::{Kind, Payload, Server, apply, eventually, on_every_server, seed};
 use rand::RngExt;
 
 const HOUR: i64 = 3_600_000;
@@ -88,6 +88,7 @@ fn a_longer_lease_that_a_replica_is_told_is_written(kind: Kind) {
     primary.until_streaming_to(&replica);
     primary.run(&format!("DLOCK.ACQUIRE job alice {HOUR}"));
     primary.until_followed_by(&replica);
+    eventually("it is written", || replica.node("lease-bound-ms").int() >= HOUR);
     // It has nothing else when it is back as a primary.
     assert_waits(replica, HOUR);
 }

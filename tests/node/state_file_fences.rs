@@ -223,7 +223,8 @@ fn a_replica_promises_the_fences_that_it_was_told(kind: Kind) {
             replica.run("REPLICAOF NO ONE");
             last = replica.run("DLOCK.ACQUIRE other bob 60000").int();
         }
-        assert!(last >= ahead && replica.fences().0 >= last);
+        assert!(last >= ahead && replica.node("fence").int() >= last);
+        eventually("it is written", || replica.node("fence-reserved").int() >= last);
         replica.kill();
         // Now it is a primary, and has nothing but its state file.
         replica.start_again();

@@ -45,14 +45,20 @@ impl Node {
             return Ok(self.ask_again(host, key, mode, ask.token, renewal));
         }
         check_mode(&found, ask.mode)?;
-        let refused = self.refuse_in_quarantine(time.now);
+        let mut refused = self.refuse_in_quarantine(time.now);
         if refused.is_ok() && self.queue(key).is_none() && found.admits(ask.mode) {
-            let fence = self.next_fence(host, ask.fence, ask.ttl, time)?;
-            let lease = Lease::begin(time.now, ask.ttl);
-            let Acquire { token, ephemeral, meta, .. } = *ask;
-            let grant = Grant { token, fence, lease, client, ephemeral, meta };
-            self.grant(host, key, ask.mode, grant, None);
-            return Ok(Acquired::Granted(fence));
+            match self.next_fence(host, ask.fence, ask.ttl, time) {
+                Ok(fence) => {
+                    let lease = Lease::begin(time.now, ask.ttl);
+                    let Acquire { token, ephemeral, meta, .. } = *ask;
+                    let grant = Grant { token, fence, lease, client, ephemeral, meta };
+                    self.grant(host, key, ask.mode, grant, None);
+                    return Ok(Acquired::Granted(fence));
+                }
+                // Whoever wants to wait waits for the disk, too.
+                Err(Refusal::NotDurable) => refused = Err(Refusal::NotDurable),
+                Err(refusal) => return Err(refusal),
+            }
         }
         if ask.wait.is_none() || !host.may_block() {
             return refused.map(|()| Acquired::Denied);

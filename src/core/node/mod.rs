@@ -31,7 +31,7 @@ use watched::Watched;
 use crate::bound::Bound;
 use crate::command::Settings;
 use crate::fence::Counter;
-use crate::quarantine::Quarantine;
+use crate::quarantine::{Policy, Quarantine};
 use crate::queue::Queue;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis, WaiterId};
 
@@ -51,8 +51,12 @@ pub struct Node {
     quarantine: Option<Quarantine>,
     /// What the primary has promised: its successor starts above.
     inherited: Fence,
-    /// And how long any of its leases can run; `None`: it has not told yet.
-    inherited_bound: Option<Millis>,
+    /// And how long any of its leases can run.
+    inherited_bound: Inherited,
+    /// The state file claims more than is true, and must be written before anything is granted.
+    in_doubt: bool,
+    /// Locks whose first waiter waits for the state file, too.
+    unvouched: BTreeSet<KeyBuf>,
     /// A replica, or a server that loads its data: somebody else decides, and this node ends
     /// nothing, grants nothing and hands nothing over.
     following: bool,
@@ -76,6 +80,18 @@ pub struct Node {
     /// By place, so that a later grant at the same place is quickly spared.
     to_end: BTreeMap<Place, Ending>,
     next_waiter: u64,
+}
+
+/// What a replica knows of how long any lease of its primary can run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Inherited {
+    /// It has nothing of its primary yet but what it was sent lease by lease.
+    #[default]
+    Nothing,
+    /// It has its primary's data set, and no word of what may be missing in it.
+    DataSet,
+    /// The primary has told.
+    Told(Millis),
 }
 
 /// The queues of a database, by key.
@@ -137,7 +153,9 @@ impl Node {
     #[must_use]
     pub fn next_wake(&self) -> Option<Deadline> {
         let wait = self.waits.first().map(|(end, _)| *end);
-        let quarantine = self.quarantine.map(|quarantine| quarantine.until);
+        let off = self.settings.quarantine == Policy::Off;
+        let end = |quarantine: Quarantine| if off { Deadline(0) } else { quarantine.until };
+        let quarantine = self.quarantine.map(end);
         wait.into_iter().chain(self.watched.first()).chain(quarantine).min()
     }
 }

@@ -3,8 +3,8 @@
 
 use alloc::vec::Vec;
 
-use super::Node;
 use super::acquire::store;
+use super::{Inherited, Node};
 use crate::command::apply::Apply;
 use crate::host::{Answer, Answers, Effect, Ending, Host};
 use crate::lock::{Found, Held};
@@ -62,13 +62,14 @@ impl Node {
     /// Somebody else decides from now on: a primary, or the data that is being loaded.
     pub fn follow<A: Answers>(&mut self, host: &mut A) {
         self.following = true;
-        self.inherited_bound = None;
+        self.inherited_bound = Inherited::Nothing;
         let keys: Vec<KeyBuf> = self.waiting.values().map(|place| place.key.clone()).collect();
         for key in keys {
             self.dismiss(host, key.as_key(), Answer::Demoted);
         }
         self.to_serve.clear();
         self.serving.clear();
+        self.unvouched.clear();
         self.to_end.clear();
         self.watched = super::watched::Watched::default();
         // Their leases run out where they are led from now on.
@@ -79,7 +80,7 @@ impl Node {
     pub(super) fn lead(&mut self) {
         self.following = false;
         self.counter.raise(self.inherited);
-        self.inherited_bound = None;
+        self.inherited_bound = Inherited::Nothing;
     }
 
     /// Whether somebody else decides.

@@ -1,10 +1,10 @@
 //! What a node has promised in its state file, and what follows: numbers it may hand out, leases it
 //! may grant, and times in which it grants nothing.
 
-use super::Node;
+use super::{Inherited, Node};
 use crate::command::Refusal;
 use crate::host::Host;
-use crate::quarantine::{Quarantine, Start, Why, extended};
+use crate::quarantine::{Policy, Quarantine, Start, Why, extended};
 use crate::words::{Deadline, Fence, Instant, Millis, Time};
 
 /// What the state file vouches for.
@@ -37,8 +37,13 @@ impl Node {
     /// This replica has become a primary. It has the leases that it was sent, but not those that
     /// were on their way.
     pub fn promoted(&mut self, now: Instant) {
-        let told = self.inherited_bound.unwrap_or(Millis(0));
-        self.quarantine(Why::Promoted, self.bound.least().max(told), now);
+        let most = match self.inherited_bound {
+            Inherited::Nothing => Millis(0),
+            // Anything may be missing. The operator may know better.
+            Inherited::DataSet => Millis(self.settings.max_ttl),
+            Inherited::Told(bound) => bound,
+        };
+        self.quarantine(Why::Promoted, self.bound.least().max(most), now);
         self.lead();
     }
 
@@ -48,16 +53,21 @@ impl Node {
         self.lead();
     }
 
+    /// This replica has got its primary's data set.
+    pub fn synced(&mut self) {
+        self.inherited_bound = Inherited::DataSet;
+    }
+
     /// The primary has told what it promised: what it has handed out may not have arrived.
     pub fn inherit(&mut self, promise: Promise) {
         self.inherited = self.inherited.max(promise.fence);
-        self.inherited_bound = Some(promise.bound);
+        self.inherited_bound = Inherited::Told(promise.bound);
     }
 
     /// The state file should be written, though nobody waits for it.
     #[must_use]
     pub fn should_promise(&self, time: Time) -> bool {
-        let told = self.inherited_bound.is_some_and(|told| told > self.bound.promised());
+        let told = self.told().is_some_and(|told| told > self.bound.promised());
         told || self.counter.runs_low(time.unix) || self.bound.is_stale(time.now)
     }
 
@@ -69,8 +79,8 @@ impl Node {
         // Rounded down, by less than a millisecond: no server dies and starts again that fast.
         let left = last.map_or(Millis(0), |end| end.left(time.now));
         // A follower that its primary has not told yet does not know what it can forget.
-        let may_shrink = !self.following || self.inherited_bound.is_some();
-        let told = self.inherited_bound.unwrap_or(Millis(0));
+        let may_shrink = !self.following || self.told().is_some();
+        let told = self.told().unwrap_or(Millis(0));
         let bound = self.bound.renew(left.max(told), time.now, may_shrink);
         let fence = self.counter.to_reserve(time.unix, Fence(0));
         self.ask(Promise { fence, bound })
@@ -88,6 +98,21 @@ impl Node {
     pub fn promised(&mut self, promise: Promise) {
         self.counter.promised(promise.fence);
         self.bound.promise(promise.bound);
+        for key in core::mem::take(&mut self.unvouched) {
+            self.serve_later(key);
+        }
+    }
+
+    /// Whether the state file claims more than is true, so that nothing may be granted before it
+    /// has been written again.
+    pub fn doubt(&mut self, in_doubt: bool) {
+        self.in_doubt = in_doubt;
+    }
+
+    /// Whether the state file vouches for all that is known here.
+    #[must_use]
+    pub fn is_covered(&self) -> bool {
+        self.counter.allows(self.counter.last()) && self.bound.covers(Millis(0))
     }
 
     /// What has been promised.
@@ -99,7 +124,10 @@ impl Node {
     /// Whether the next fence is covered by the promise.
     #[must_use]
     pub fn is_vouched_for(&self, unix: u64) -> bool {
-        self.counter.next(unix, None).is_none_or(|fence| self.counter.allows(fence))
+        let next = self.counter.next(unix, None);
+        !self.in_doubt
+            && self.bound.covers(Millis(0))
+            && next.is_none_or(|f| self.counter.allows(f))
     }
 
     /// The quarantine, if there is one.
@@ -111,20 +139,14 @@ impl Node {
     /// Whether it is not over yet.
     #[must_use]
     pub fn is_in_quarantine(&self, now: Instant) -> bool {
-        self.quarantine.is_some_and(|quarantine| !quarantine.until.is_over(now))
+        let wanted = self.settings.quarantine != Policy::Off;
+        wanted && self.quarantine.is_some_and(|quarantine| !quarantine.until.is_over(now))
     }
 
-    /// The operator has changed `dlock.quarantine`. What there is of it ends if there should be
-    /// none.
-    pub fn reconsider_quarantine(&mut self) {
-        if self.settings.quarantine.length(Millis(1)).is_none() {
-            self.end_quarantine();
-        }
-    }
-
-    /// Ends a quarantine that is over. Whoever waits may have the lock now.
+    /// Ends a quarantine that is over, or that the operator does not want. Whoever waits may have
+    /// the lock now.
     pub(super) fn look_at_quarantine(&mut self, now: Instant) {
-        if self.quarantine.is_some_and(|quarantine| quarantine.until.is_over(now)) {
+        if self.quarantine.is_some() && !self.is_in_quarantine(now) {
             self.end_quarantine();
         }
     }
@@ -148,13 +170,15 @@ impl Node {
         ttl: Millis,
         time: Time,
     ) -> Result<(), Refusal<'a>> {
-        if !(self.following || self.counter.allows(fence) && self.bound.covers(ttl)) {
+        let covered = self.counter.allows(fence) && self.bound.covers(ttl) && !self.in_doubt;
+        if !(self.following || covered) {
             let bound = self.bound.raised(ttl);
             let fence = self.counter.to_reserve(time.unix, fence);
             let promise = self.ask(Promise { fence, bound });
             if !host.promise(promise) {
                 return Err(Refusal::NotDurable);
             }
+            self.in_doubt = false;
             self.promised(promise);
         }
         self.bound.saw(ttl);
@@ -173,6 +197,13 @@ impl Node {
         self.vouch(host, fence, ttl, time)?;
         self.counter.raise(fence);
         Ok(fence)
+    }
+
+    fn told(&self) -> Option<Millis> {
+        match self.inherited_bound {
+            Inherited::Told(bound) => Some(bound),
+            _ => None,
+        }
     }
 
     fn ask(&mut self, promise: Promise) -> Promise {

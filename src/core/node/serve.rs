@@ -39,8 +39,9 @@ impl Node {
                 return;
             }
             if !self.serve_first(host, key, time) {
-                // The state file cannot be written just now.
-                return self.watch(key, Millis(100), time);
+                // Until the state file can be written.
+                self.unvouched.insert(key.to_owned());
+                return;
             }
         }
     }

@@ -106,12 +106,14 @@ fn load(io: *mut raw::RedisModuleIO, bytes: &[u8]) -> Option<Block> {
     let block = build(key, mode, &holders);
     let fence = holders.iter().map(|holder| holder.fence).max();
     let longest = holders.iter().map(|holder| holder.ttl).max();
-    if outside::loaded(key, block, fence, longest.unwrap_or(Millis(0))) {
-        return Some(block);
+    match outside::loaded(key, block, fence, longest.unwrap_or(Millis(0))) {
+        Ok(()) => Some(block),
+        Err(why) => {
+            block.leave_keyspace();
+            log(io, &format!("dlock: {why}"));
+            None
+        }
     }
-    block.leave_keyspace();
-    log(io, "dlock: a stored fence is more than a day ahead of this server");
-    None
 }
 
 fn log(io: *mut raw::RedisModuleIO, why: &str) {

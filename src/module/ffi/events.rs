@@ -7,7 +7,7 @@ use redis_module::raw;
 use dlock_core::{ClientId, Key};
 
 use super::context::{Ctx, OK, api, bytes_of};
-use crate::outside;
+use crate::outside::{self, Loading};
 
 type Callback =
     unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
@@ -36,6 +36,28 @@ pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
         }
     }
     Ok(())
+}
+
+/// Looks at every command, for the one that switches the log.
+pub(super) fn watch_commands(ctx: Ctx<'_>) -> Result<(), &'static str> {
+    // SAFETY: see `context`; the callback lives as long as the server.
+    let filter = unsafe { api!(RedisModule_RegisterCommandFilter(ctx.raw(), Some(on_command), 0)) };
+    if filter.is_null() { Err("cannot look at commands") } else { Ok(()) }
+}
+
+unsafe extern "C" fn on_command(filter: *mut raw::RedisModuleCommandFilterCtx) {
+    // SAFETY: the context and its arguments live for the length of the callback.
+    unsafe {
+        let arg = |at| bytes_of(api!(RedisModule_CommandFilterArgGet(filter, at)));
+        let count = api!(RedisModule_CommandFilterArgsCount(filter));
+        if count < 4 || !arg(0).eq_ignore_ascii_case(b"config") {
+            return;
+        }
+        let mut names = (2..count).step_by(2);
+        if names.any(|at| arg(at).eq_ignore_ascii_case(b"appendonly")) {
+            outside::log_is_switched();
+        }
+    }
 }
 
 /// Subscribes to what happens to keys, unless listening does harm. Whether it does not.
@@ -73,10 +95,15 @@ unsafe extern "C" fn on_loading(
     step: u64,
     _data: *mut c_void,
 ) {
-    let over = step == raw::REDISMODULE_SUBEVENT_LOADING_ENDED
-        || step == raw::REDISMODULE_SUBEVENT_LOADING_FAILED;
+    let step = match step {
+        raw::REDISMODULE_SUBEVENT_LOADING_AOF_START => Loading::Log,
+        raw::REDISMODULE_SUBEVENT_LOADING_ENDED | raw::REDISMODULE_SUBEVENT_LOADING_FAILED => {
+            Loading::Ended
+        }
+        _ => Loading::Other,
+    };
     // SAFETY: the context is this callback's; so for the callbacks below.
-    outside::loading(unsafe { Ctx::new(ctx) }, !over);
+    outside::loading(unsafe { Ctx::new(ctx) }, step);
 }
 
 unsafe extern "C" fn on_flush(

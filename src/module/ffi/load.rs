@@ -66,11 +66,17 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     data_type::register(ctx)?;
     command::register(ctx)?;
     config::register(ctx)?;
+    outside::starting(ctx)?;
     events::subscribe(ctx)?;
+    // Whoever has no log pays nothing for it.
+    if ctx.log_is_complete() {
+        events::watch_commands(ctx)?;
+    }
     let hears_of_keys = events::listen_to_keys(ctx)?;
     // SAFETY: see `context`; the callback lives as long as the server.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.raw(), Some(on_info))) };
-    outside::started(ctx, hears_of_keys)
+    outside::started(ctx, hears_of_keys);
+    Ok(())
 }
 
 /// A function that is called without asking first, and that the server does not have.
@@ -105,6 +111,9 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_InfoAddFieldULongLong,
         RedisModule_SubscribeToServerEvent,
         RedisModule_SubscribeToKeyspaceEvents,
+        RedisModule_RegisterCommandFilter,
+        RedisModule_CommandFilterArgsCount,
+        RedisModule_CommandFilterArgGet,
         RedisModule_GetDetachedThreadSafeContext,
         RedisModule_CreateTimer,
         RedisModule_StopTimer,

@@ -76,6 +76,11 @@ impl Ctx<'_> {
         u64::try_from(self.info_number(c"server", c"tcp_port").unwrap_or(0)).unwrap_or(0)
     }
 
+    /// Whether clients have been here already.
+    pub fn had_connections(self) -> bool {
+        self.info_number(c"stats", c"total_connections_received") != Some(0)
+    }
+
     /// Whether a replica is connected.
     pub fn has_replicas(self) -> bool {
         self.info_number(c"replication", c"connected_slaves") != Some(0)
@@ -89,6 +94,8 @@ impl Ctx<'_> {
             (c"appendfsync", c"always"),
             (c"no-appendfsync-on-rewrite", c"no"),
             (c"aof-load-truncated", c"no"),
+            // Redis 8 answers from other threads, before the log is written.
+            (c"io-threads", c"1"),
         ];
         needed.iter().all(|(name, value)| self.is_configured(name, value))
     }

@@ -94,7 +94,10 @@ fn who_waits_is_served_in_order_once_the_disk_has_room() {
     assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b c".into()));
     bench.host.disk_is_full = false;
     bench.answers();
-    bench.pass_and_sweep(100_000);
+    let time = bench.time();
+    let promise = bench.node.next_promise(None, time);
+    bench.node.promised(promise);
+    bench.sweep();
     assert_eq!((bench.holders(), bench.waiters()), ("b".into(), "c".into()));
     assert_eq!(bench.answers()[0], (b, Answer::Granted(Fence(300_000_000))));
     bench.release("b");
@@ -208,11 +211,10 @@ fn the_operator_can_end_a_quarantine() {
     crashed(&mut bench, 500);
     bench.wait(2, "b 10 WAIT 0");
     bench.node.settings.quarantine = Policy::Least(Millis(10));
-    bench.node.reconsider_quarantine();
     bench.sweep();
     assert_eq!(bench.holders(), "");
     bench.node.settings.quarantine = Policy::Off;
-    bench.node.reconsider_quarantine();
+    assert_eq!(bench.node.next_wake().map(|end| end.0), Some(0));
     bench.sweep();
     assert_eq!(bench.holders(), "b");
 }
@@ -240,4 +242,44 @@ fn a_lease_that_is_stored_counts_before_anything_is_granted() {
     bench.host.disk_is_full = false;
     bench.hold(1, "a 10");
     assert_eq!(bench.host.promises[1].bound, Millis(61_440));
+}
+
+#[test]
+fn who_wants_to_wait_waits_for_the_disk_too() {
+    let mut bench = Bench::new();
+    bench.host.disk_is_full = true;
+    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    let b = bench.wait(2, "b 10 WAIT 0");
+    bench.host.disk_is_full = false;
+    let time = bench.time();
+    let promise = bench.node.next_promise(None, time);
+    bench.node.promised(promise);
+    bench.sweep();
+    assert!(matches!(bench.answers()[..], [(id, Answer::Granted(_))] if id == b));
+}
+
+#[test]
+fn a_file_that_claims_too_much_is_written_before_anything_is_granted() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    bench.release("a");
+    bench.node.doubt(true);
+    bench.host.disk_is_full = true;
+    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    assert!(!bench.node.is_vouched_for(bench.now));
+    bench.host.disk_is_full = false;
+    bench.hold(1, "a 10");
+    assert!(bench.node.is_vouched_for(bench.now));
+    assert_eq!(bench.host.promises.len(), 2);
+}
+
+#[test]
+fn a_replica_that_has_only_the_data_set_waits_for_the_longest_lease_there_may_be() {
+    let mut bench = Bench::new();
+    bench.node.settings.max_ttl = 9_000;
+    bench.node.follow(&mut bench.host);
+    bench.node.synced();
+    bench.node.promoted(Instant(bench.now));
+    let refused = bench.acquire(1, "a 10");
+    assert_eq!(refused, Err(Refusal::Quarantine { why: Why::Promoted, left: Millis(9_000) }));
 }
