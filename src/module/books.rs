@@ -66,9 +66,7 @@ impl State {
             self.store.tell_promise = true;
             self.look_for_doubt();
         }
-        if self.store.told.is_none_or(|told| now.since(told) > TELL_EVERY) {
-            (self.store.told, self.store.tell_promise) = (Some(now), true);
-        }
+        self.remind(now);
         let time = self.time();
         self.refusing(time);
         if self.store.beginning.is_some() || !self.store.ledger.is_ready(now) {
@@ -79,6 +77,16 @@ impl State {
         if failing || untold || self.node.should_promise(time) {
             let promise = self.next_promise();
             self.store.ledger.write(promise, now);
+        }
+    }
+
+    /// A server that follows another replica hears nothing but what is told again. But what is
+    /// replicated counts as a change that has to be saved, so an idle node says nothing.
+    fn remind(&mut self, now: Instant) {
+        let (fence, bound) = (self.node.fence(), self.node.promise().bound);
+        let (at, last) = self.store.told;
+        if now.since(at) > TELL_EVERY && (bound.0 > 0 || fence > last) {
+            (self.store.told, self.store.tell_promise) = ((now, fence), true);
         }
     }
 
@@ -171,5 +179,5 @@ impl State {
     }
 }
 
-/// How often replicas are told, in µs: one that follows another replica hears nothing else.
+/// How often replicas are told, in µs.
 const TELL_EVERY: u64 = 5_000_000;

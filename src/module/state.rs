@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::audience::Audience;
-use dlock_core::{Answer, Answers, Deadline, Instant, KeyBuf, Node, Record, Time, WaiterId};
+use dlock_core::{Answer, Answers, Deadline, Fence, Instant, KeyBuf, Node, Record, Time, WaiterId};
 use lazy_static::lazy_static;
 
 use crate::evicted::{Evicted, Taken};
@@ -52,8 +52,8 @@ pub struct Store {
     pub beginning: Option<Beginning>,
     /// Whether replicas should be told what is promised.
     pub tell_promise: bool,
-    /// When they were told last.
-    pub told: Option<Instant>,
+    /// When they were told last, and how far fences had been handed out then.
+    pub told: (Instant, Fence),
     /// Whether the server has kept a log that misses nothing, in all of this life.
     pub log_is_kept: bool,
     /// Whether a log has been loaded at this start.
@@ -173,7 +173,7 @@ lazy_static! {
             is_loading: false,
             beginning: None,
             tell_promise: false,
-            told: None,
+            told: (Instant(0), Fence(0)),
             log_is_kept: false,
             loads_log: false,
             refusing: None,
