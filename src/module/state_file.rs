@@ -135,10 +135,10 @@ fn read(path: &Path) -> Result<Option<Record>, String> {
     let record = Record::decode(&bytes);
     record.map(Some).map_err(|why| {
         let what_to_do = match why {
-            Unreadable::Version(_) => "start the server with that dlock, or a later one",
-            Unreadable::Damaged => WHAT_TO_DO,
+            Unreadable::Version(_) => "start that dlock. If there was none, the file is damaged: ",
+            Unreadable::Damaged => "",
         };
-        format!("the state file {} {why}; {what_to_do}", path.display())
+        format!("the state file {} {why}; {what_to_do}{WHAT_TO_DO}", path.display())
     })
 }
 
