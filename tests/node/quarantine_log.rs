@@ -162,3 +162,57 @@ fn the_quarantine_of_a_node_with_a_log_ends_by_itself(kind: Kind) {
     assert!(begun.elapsed().as_millis() >= 300, "{:?}", begun.elapsed());
     server.assert_grants();
 }
+
+/// The server switches the log off and on again when another setting of the same command is
+/// refused, and begins a new log then, which is not whole for a while.
+#[apply(on_every_server)]
+fn a_refused_command_that_would_have_switched_it_makes_a_log_incomplete(kind: Kind) {
+    let mut server = build(kind, &[]).start();
+    let other = Server::start(kind);
+    server.until_its_log_is_complete();
+    let refused = server.run(&format!("CONFIG SET appendonly no port {}", other.port()));
+    assert!(refused.is_error(), "{refused:?}");
+    assert_eq!(server.run("CONFIG GET appendonly").at("appendonly").text(), "yes");
+    let since = Instant::now();
+    crash_with_a_lease(&mut server);
+    server.start_again();
+    assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+}
+
+#[apply(on_every_server)]
+fn a_complete_log_that_is_gone_is_noticed(kind: Kind) {
+    let mut server = build(kind, &[]).start();
+    server.until_its_log_is_complete();
+    let since = Instant::now();
+    crash_with_a_lease(&mut server);
+    std::fs::remove_dir_all(server.folder().join("appendonlydir")).expect("it is there");
+    server.start_again();
+    assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+}
+
+/// Redis 8 answers from other threads, before the log is written.
+#[apply(on_every_server)]
+fn a_log_of_a_server_with_threads_that_answer_is_not_complete(kind: Kind) {
+    let mut server = build(kind, &["io-threads 2"]).start();
+    let since = Instant::now();
+    crash_with_a_lease(&mut server);
+    server.start_again();
+    assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+}
+
+/// The file claims that the log is complete, and cannot be corrected.
+#[apply(on_every_server)]
+fn nothing_is_granted_while_the_file_claims_more_than_is_true(kind: Kind) {
+    let server = build(kind, &[]).start();
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.until_its_log_is_complete();
+    let in_the_way = server.state_file().with_extension("state.tmp");
+    std::fs::create_dir(&in_the_way).expect("the folder can be written");
+    assert_eq!(server.run("CONFIG SET appendfsync everysec").text(), "OK");
+    assert_eq!(server.run("DLOCK.ACQUIRE other bob 1000").code(), "NOTDURABLE");
+    assert_eq!(server.node("grants").text(), "not-durable");
+    let mut waiter = server.waiter("DLOCK.ACQUIRE other carol 1000 WAIT 0");
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+    std::fs::remove_dir(&in_the_way).expect("it was just made");
+    assert!(waiter.recv().int() > 0);
+}

@@ -133,3 +133,16 @@ fn off_during_a_quarantine_of_any_cause_lets_the_next_one_begin(kind: Kind) {
     server.assert_in_quarantine(RELOADED);
     server.leave_quarantine();
 }
+
+#[apply(on_every_server)]
+fn off_in_a_command_that_is_refused_ends_nothing(kind: Kind) {
+    let server = crashed(kind, &["job alice 60000"]);
+    let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 1000 WAIT 0");
+    let refused = server.run(&format!("CONFIG SET {NAME} off maxmemory nonsense"));
+    assert!(refused.is_error(), "{refused:?}");
+    assert_eq!(setting(&server), "auto");
+    server.assert_in_quarantine(CRASHED);
+    assert!(!waiter.has_answer());
+    server.leave_quarantine();
+    assert!(waiter.recv().int() > 0);
+}
