@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use dlock_core::{Ended, Instant, Millis, Promise, Start};
+use dlock_core::{Ended, Fence, Instant, Millis, Promise, Start};
 
 use crate::ffi::context::{Ctx, log, now};
-use crate::state::{Beginning, State};
+use crate::state::{Beginning, State, Store};
 
 impl State {
     /// The module is being loaded: takes the state file.
@@ -94,10 +94,11 @@ impl State {
     pub fn close_books(&mut self) {
         let now = now();
         self.finish_taken();
-        // What a replica, or a node in quarantine, does not know cannot be told from what it does.
         if self.store.beginning.is_some() {
+            // What the last life left behind still stands.
             return;
         }
+        // What a replica, or a node in quarantine, does not know cannot be told from what it does.
         let unsure = self.node.is_following() || self.node.is_in_quarantine(now);
         let (promise, ended) = if unsure {
             (self.next_promise(), None)
@@ -117,9 +118,11 @@ impl State {
         }
     }
 
-    /// Leases have arrived that the state file does not cover. False: it cannot be written.
-    pub fn cover(&mut self) -> bool {
-        self.node.is_covered() || self.promise_now()
+    /// A lease is about to arrive, which the state file has to cover. False: it cannot be written.
+    pub fn cover(&mut self, fence: Fence, ttl: Millis) -> bool {
+        let time = self.time();
+        let needed = self.node.needs(fence, ttl, time);
+        needed.is_none_or(|promise| self.write_now(promise))
     }
 
     pub fn log_quarantine(&self) {
@@ -139,12 +142,15 @@ impl State {
     }
 
     /// Writes the state file, and waits until it is done.
-    pub fn promise_now(&mut self) -> bool {
-        let (promise, now) = (self.next_promise(), now());
-        let written = self.store.ledger.write_now(promise, now);
+    pub fn promise_now(&mut self) {
+        let promise = self.next_promise();
+        self.write_now(promise);
+    }
+
+    fn write_now(&mut self, promise: Promise) -> bool {
+        let written = self.store.write_now(promise);
         if written {
             self.node.promised(promise);
-            self.store.tell_promise = true;
         }
         self.look_for_doubt();
         written
@@ -164,7 +170,7 @@ impl State {
 
     /// Whether the file says so though it is not true any more.
     fn look_for_doubt(&mut self) {
-        let doubt = self.store.ledger.says_complete() && !self.store.log_is_kept;
+        let doubt = self.store.ledger.says_complete() && !self.may_claim_log(now());
         self.node.doubt(doubt);
     }
 
@@ -176,6 +182,19 @@ impl State {
             longest = longest.max(grant.lease.ttl);
         });
         (all, longest)
+    }
+}
+
+impl Store {
+    /// Writes the promise, and waits until it is done. What was last said of the log goes with it,
+    /// and can only become less here.
+    pub fn write_now(&mut self, promise: Promise) -> bool {
+        if !self.log_is_kept {
+            self.ledger.set_log_is_complete(false);
+        }
+        let written = self.ledger.write_now(promise, now());
+        self.tell_promise |= written;
+        written
     }
 }
 

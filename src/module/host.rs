@@ -7,7 +7,7 @@ use dlock_core::{
 };
 
 use crate::ffi::block::Block;
-use crate::ffi::context::{Ctx, Name, now, unix_micros};
+use crate::ffi::context::{Ctx, Name, unix_micros};
 use crate::ffi::key::Open;
 use crate::ffi::server::Probe;
 use crate::state::{self, Note, Store};
@@ -253,13 +253,7 @@ impl Host for Here<'_, '_> {
     }
 
     fn promise(&mut self, promise: Promise) -> bool {
-        // What was last said of the log goes with it, and can only become less here.
-        if !self.store.log_is_kept {
-            self.store.ledger.set_log_is_complete(false);
-        }
-        let written = self.store.ledger.write_now(promise, now());
-        self.store.tell_promise |= written;
-        written
+        self.store.write_now(promise)
     }
 
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {

@@ -18,11 +18,11 @@ use crate::state_file::{StateFile, unwritable};
 pub struct Ledger {
     writer: Option<Writer>,
     record: Record,
-    /// What is being written.
+    /// What is being written, and whether it says that the log is complete.
     in_flight: Option<(Promise, bool)>,
-    /// Whether the file may say that the log is complete.
+    /// Whether what has been written may say so.
     says_complete: bool,
-    /// When that began.
+    /// When the last write began.
     begun: Instant,
     /// Why the last write failed.
     failure: Option<String>,
@@ -99,7 +99,7 @@ impl Ledger {
 
     /// Whether the file may say that the log is complete.
     pub fn says_complete(&self) -> bool {
-        self.says_complete
+        self.says_complete || self.in_flight.is_some_and(|(_, complete)| complete)
     }
 
     /// What it says of that with the next write; and that this life has not ended.

@@ -72,8 +72,7 @@ pub fn loaded(
             if state.node.is_absurd(fence, unix) {
                 return Err("a stored fence is more than a day ahead of this server");
             }
-            state.node.heard_of(fence, ttl);
-            if !state.cover() {
+            if !state.cover(fence, ttl) {
                 return Err("the state file cannot be written, and does not cover a stored lease");
             }
             state.store.moving = true;

@@ -109,6 +109,18 @@ impl Node {
         self.in_doubt = in_doubt;
     }
 
+    /// What the state file has to say before this fence and a lease of this length can be granted
+    /// or accepted. It is going to be written now. `None`: it says so, or somebody else decides.
+    pub fn needs(&mut self, fence: Fence, ttl: Millis, time: Time) -> Option<Promise> {
+        let covered = self.counter.allows(fence) && self.bound.covers(ttl) && !self.in_doubt;
+        if self.following || covered {
+            return None;
+        }
+        let bound = self.bound.raised(ttl);
+        let fence = self.counter.to_reserve(time.unix, fence);
+        Some(self.ask(Promise { fence, bound }))
+    }
+
     /// Whether the state file vouches for all that is known here.
     #[must_use]
     pub fn is_covered(&self) -> bool {
@@ -170,11 +182,7 @@ impl Node {
         ttl: Millis,
         time: Time,
     ) -> Result<(), Refusal<'a>> {
-        let covered = self.counter.allows(fence) && self.bound.covers(ttl) && !self.in_doubt;
-        if !(self.following || covered) {
-            let bound = self.bound.raised(ttl);
-            let fence = self.counter.to_reserve(time.unix, fence);
-            let promise = self.ask(Promise { fence, bound });
+        if let Some(promise) = self.needs(fence, ttl, time) {
             if !host.promise(promise) {
                 return Err(Refusal::NotDurable);
             }

@@ -50,11 +50,12 @@ unsafe extern "C" fn on_command(filter: *mut raw::RedisModuleCommandFilterCtx) {
     unsafe {
         let arg = |at| bytes_of(api!(RedisModule_CommandFilterArgGet(filter, at)));
         let count = api!(RedisModule_CommandFilterArgsCount(filter));
-        if count < 4 || !arg(0).eq_ignore_ascii_case(b"config") {
+        let is = |at, word: &[u8]| arg(at).eq_ignore_ascii_case(word);
+        if count < 4 || !is(0, b"config") || !is(1, b"set") {
             return;
         }
         let mut names = (2..count).step_by(2);
-        if names.any(|at| arg(at).eq_ignore_ascii_case(b"appendonly")) {
+        if names.any(|at| is(at, b"appendonly")) {
             outside::log_is_switched();
         }
     }

@@ -283,3 +283,16 @@ fn a_replica_that_has_only_the_data_set_waits_for_the_longest_lease_there_may_be
     let refused = bench.acquire(1, "a 10");
     assert_eq!(refused, Err(Refusal::Quarantine { why: Why::Promoted, left: Millis(9_000) }));
 }
+
+#[test]
+fn a_lease_that_is_not_accepted_leaves_no_trace() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    let (time, fence) = (bench.time(), bench.node.fence());
+    assert_eq!(bench.node.needs(fence, Millis(10), time), None);
+    let needed = bench.node.needs(Fence(900_000_000), Millis(60_000), time);
+    assert!(needed.is_some_and(|p| p.fence > Fence(900_000_000) && p.bound == Millis(61_440)));
+    bench.host.disk_is_full = true;
+    bench.release("a");
+    assert_eq!(bench.hold(1, "b 10"), Fence(fence.0 + 1));
+}
