@@ -216,3 +216,15 @@ fn nothing_is_granted_while_the_file_claims_more_than_is_true(kind: Kind) {
     std::fs::remove_dir(&in_the_way).expect("it was just made");
     assert!(waiter.recv().int() > 0);
 }
+
+/// To ask for settings changes none.
+#[apply(on_every_server)]
+fn a_log_whose_settings_are_read_stays_complete(kind: Kind) {
+    let mut server = build(kind, &[]).start();
+    server.until_its_log_is_complete();
+    server.run("CONFIG GET appendonly appendfsync");
+    server.run("CONFIG SET maxmemory-samples 6");
+    crash_with_a_lease(&mut server);
+    server.start_again();
+    server.assert_grants();
+}

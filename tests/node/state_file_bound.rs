@@ -81,6 +81,23 @@ fn a_longer_lease_that_comes_with_a_lock_is_written(kind: Kind) {
 }
 
 #[apply(on_every_server)]
+fn a_longer_lease_that_cannot_be_written_does_not_arrive_and_leaves_no_trace(kind: Kind) {
+    let source = Server::start(kind);
+    source.run(&format!("DLOCK.ACQUIRE job alice {HOUR}"));
+    let payload = Payload::read(&source.run("DUMP job")).bytes();
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE held alice 1000");
+    let in_the_way = server.state_file().with_extension("state.tmp");
+    fs::create_dir(&in_the_way).unwrap();
+    let before = server.traces();
+    let restored = server.client().run_args(&[&b"RESTORE"[..], b"job", b"0", &payload]);
+    assert!(restored.is_error(), "{restored:?}");
+    assert_eq!(server.traces(), before);
+    assert!(server.run("DLOCK.ACQUIRE free bob 1000").int() > 0);
+    fs::remove_dir(&in_the_way).unwrap();
+}
+
+#[apply(on_every_server)]
 fn a_longer_lease_that_a_replica_is_told_is_written(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::start(kind);
