@@ -15,6 +15,7 @@
 //! - [`value`]: what a server answers, in RESP2 and RESP3;
 //! - [`locks`]: what tests ask a server about its locks;
 //! - [`state_file`]: where a node keeps its state, and what it says about it;
+//! - [`memory`]: what a server uses of it, and whether it gives it back;
 //! - [`payload`]: what DUMP gives for a lock, taken apart and put together again;
 //! - [`picture`]: what is stored of a lock;
 //! - [`replicas`]: whether a replica has what its primary wrote;
@@ -47,6 +48,7 @@ pub mod history;
 pub mod kind;
 pub mod locks;
 pub mod many;
+pub mod memory;
 pub mod module_file;
 pub mod payload;
 pub mod picture;

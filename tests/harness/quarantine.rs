@@ -95,3 +95,11 @@ pub fn assert_bound(left: i64, ttl: i64, since: Instant) {
     assert!(left + passed >= ttl, "{left} ms left after {passed}, for leases of {ttl} ms");
     assert!(left <= ttl + ttl / 8, "{left} ms left, for leases of {ttl} ms");
 }
+
+/// Asserts that a quarantine was not shortened: `left` milliseconds of it were left at `since`, or
+/// a moment later, and `next` are left now.
+#[track_caller]
+pub fn assert_no_shorter(next: i64, left: i64, since: Instant) {
+    let passed = since.elapsed().as_millis() as i64 + 1;
+    assert!(next + passed >= left, "{next} ms left after {passed} ms, of {left}");
+}

@@ -1,14 +1,8 @@
 //! Evicted locks leave no memory behind, whether they come back or end where they are.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use harness::wait::PATIENCE;
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
 const LOCKS: usize = 1_000;
-/// The one who asks has buffers that grow and shrink; less than 7 bytes for each of 10,000 cycles.
-const A_CLIENTS_BUFFERS: i64 = 64 * 1024;
 
 #[apply(on_every_server)]
 fn ten_thousand_evictions_of_locks_that_come_back_leave_no_memory_behind(kind: Kind) {
@@ -62,37 +56,10 @@ fn assert_leaves_nothing(server: &Server, leases: usize, mut work: impl FnMut())
     for _ in 0..2 {
         work();
     }
-    let before = settled(server);
+    let before = server.settled_memory();
     for _ in 0..10 {
         work();
     }
     assert_eq!(server.node("leases").int(), leases as i64);
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let after = used_memory(server);
-        if after <= before + A_CLIENTS_BUFFERS {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{before} bytes in use before, {after} after");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// What is in use once it has stopped falling.
-fn settled(server: &Server) -> i64 {
-    let mut least = used_memory(server);
-    let mut since = Instant::now();
-    while since.elapsed() < Duration::from_millis(1000) {
-        let now = used_memory(server);
-        if now < least {
-            least = now;
-            since = Instant::now();
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    least
-}
-
-fn used_memory(server: &Server) -> i64 {
-    server.info_number("memory", "used_memory")
+    server.assert_memory_falls_back_to(before);
 }

@@ -1,9 +1,5 @@
 //! Memory: what works when there is none left, and that none is kept.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use harness::wait::PATIENCE;
 use harness::{Client, Kind, Server, Value, apply, on_every_server};
 
 // --- full ------------------------------------------------------------------------------------
@@ -60,7 +56,7 @@ fn a_full_server_hands_over_to_those_who_wait_already(kind: Kind) {
 
 /// No memory is left for anything that asks for some.
 fn fill(server: &Server) {
-    let used = used_memory(server);
+    let used = server.used_memory();
     server.run(&format!("CONFIG SET maxmemory {}", used + 3_000_000));
     server.run("CONFIG SET maxmemory-policy noeviction");
     let mut client = server.client();
@@ -185,10 +181,6 @@ impl Part {
     }
 }
 
-/// The one who asks has buffers that grow and shrink. Each test works on 10,000 things or more, so
-/// that even the smallest allocation, kept for each, is more than this.
-const A_CLIENTS_BUFFERS: i64 = 64 * 1024;
-
 /// Does the work twice, and compares what the server uses before and after the second time.
 fn assert_leaves_nothing(server: &Server, mut work: impl FnMut(Part)) {
     let leases = server.node("leases").int();
@@ -203,41 +195,9 @@ fn assert_leaves_nothing(server: &Server, mut work: impl FnMut(Part)) {
     };
     work(Part(1));
     harness::eventually("the warm-up is over", is_idle);
-    let before = settled(server);
+    let before = server.settled_memory();
     work(Part(10));
     harness::eventually("no lease and no waiter is left", is_idle);
 
-    // Buffers of clients shrink, and tables are resized, within some seconds.
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let after = used_memory(server);
-        if after <= before + A_CLIENTS_BUFFERS {
-            return;
-        }
-        assert!(
-            Instant::now() < deadline,
-            "{before} bytes in use before, {after} after: {:.1} % more",
-            (after - before) as f64 * 100.0 / before as f64
-        );
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// What is in use once it has stopped falling.
-fn settled(server: &Server) -> i64 {
-    let mut least = used_memory(server);
-    let mut since = Instant::now();
-    while since.elapsed() < Duration::from_millis(1500) {
-        let now = used_memory(server);
-        if now < least {
-            least = now;
-            since = Instant::now();
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    least
-}
-
-fn used_memory(server: &Server) -> i64 {
-    server.info_number("memory", "used_memory")
+    server.assert_memory_falls_back_to(before);
 }
