@@ -1,0 +1,38 @@
+//! All checks: facts in, findings out. What is looked for on a node is in [`node`] and [`server`],
+//! what is looked for among nodes in [`set`].
+
+use super::facts::{Answers, Facts};
+use super::finding::{Finding, merged};
+use super::{node, server, set};
+
+/// Everything that is wrong, the worst first.
+pub fn findings(nodes: &[Facts]) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for facts in nodes {
+        match &facts.answers {
+            Err(why) => all.push(unreachable(why).about(&facts.name)),
+            Ok(answers) => {
+                let found = of_one(answers);
+                all.extend(found.into_iter().map(|finding| finding.about(&facts.name)));
+            }
+        }
+    }
+    all.extend(set::CHECKS.iter().flat_map(|check| check(nodes)));
+    merged(all)
+}
+
+fn of_one(answers: &Answers) -> Vec<Finding> {
+    // What would matter if it were a node only buries the news that it is none.
+    let is_node = answers.has_module() && !node::is_replica(answers);
+    let checks = if is_node { [node::BASICS, node::CHECKS, server::CHECKS].concat() } else { node::BASICS.to_vec() };
+    checks.iter().filter_map(|check| check(answers)).collect()
+}
+
+/// A check of one node.
+pub type Check = fn(&Answers) -> Option<Finding>;
+
+fn unreachable(why: &str) -> Finding {
+    Finding::error("unreachable", format!("it does not answer: {why}"))
+        .why("a majority of the nodes has to answer for every lock; this one counts as a no")
+        .fix("start it, or correct its address in DLOCK_NODES or --nodes")
+}

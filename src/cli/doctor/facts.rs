@@ -1,0 +1,123 @@
+//! What one node was asked, and what it answered: all that the checks know.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// One node.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Its address, without secrets.
+    pub name: String,
+    /// What it answered, or why it did not.
+    pub answers: Result<Answers, String>,
+}
+
+/// What a node answered. Each part can be missing, because this user may not ask for it.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    /// INFO.
+    pub info: Asked,
+    /// CONFIG GET of what the checks look at.
+    pub config: Asked,
+    /// DLOCK.NODE.
+    pub node: Asked,
+    /// CLUSTER INFO, of a server in cluster mode.
+    pub cluster: Asked,
+    /// The commands of the module that this user may not run.
+    pub denied: Vec<&'static str>,
+    /// Its wall clock.
+    pub clock: Option<Clock>,
+    /// The quickest of a few round trips.
+    pub round_trip: Duration,
+    /// On which kind of file system its state file is; only known of servers on this machine.
+    pub state_disk: Option<String>,
+}
+
+/// The fields of an answer, or the error.
+pub type Asked = Result<Fields, String>;
+
+/// A node's wall clock, compared with this machine's.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// In µs since 1970.
+    pub time: i64,
+    /// How far it is ahead of this machine's, in µs.
+    pub ahead: i64,
+    /// How wrong that may be: half of the round trip, in µs.
+    pub uncertainty: i64,
+}
+
+/// Named values, as text.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(BTreeMap<String, String>);
+
+impl Fields {
+    /// The lines `name:value` of INFO and its like.
+    pub fn of_lines(text: &str) -> Fields {
+        let pairs = text.lines().filter_map(|line| line.split_once(':'));
+        pairs.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect()
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl FromIterator<(String, String)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Fields {
+        Fields(pairs.into_iter().collect())
+    }
+}
+
+impl Answers {
+    /// A field of INFO.
+    pub fn info(&self, name: &str) -> Option<&str> {
+        self.info.as_ref().ok()?.get(name)
+    }
+
+    /// A number of INFO.
+    pub fn info_number(&self, name: &str) -> Option<i64> {
+        self.info(name)?.parse().ok()
+    }
+
+    /// A setting.
+    pub fn config(&self, name: &str) -> Option<&str> {
+        self.config.as_ref().ok()?.get(name)
+    }
+
+    /// A setting that is a number.
+    pub fn config_number(&self, name: &str) -> Option<i64> {
+        self.config(name)?.parse().ok()
+    }
+
+    /// A field of DLOCK.NODE.
+    pub fn node(&self, name: &str) -> Option<&str> {
+        self.node.as_ref().ok()?.get(name)
+    }
+
+    /// A number of DLOCK.NODE.
+    pub fn node_number(&self, name: &str) -> Option<i64> {
+        self.node(name)?.parse().ok()
+    }
+
+    /// A field of CLUSTER INFO.
+    pub fn cluster(&self, name: &str) -> Option<&str> {
+        self.cluster.as_ref().ok()?.get(name)
+    }
+
+    /// Whether it has the module, as far as this user can see.
+    pub fn has_module(&self) -> bool {
+        !matches!(&self.node, Err(error) if error.contains("unknown command"))
+    }
+
+    /// Whether it grants now.
+    pub fn grants(&self) -> bool {
+        self.node("grants") == Some("yes")
+    }
+
+    /// Whether it is one of several nodes that share the keys.
+    pub fn is_part_of_a_cluster(&self) -> bool {
+        self.info_number("cluster_enabled") == Some(1)
+            && self.cluster("cluster_known_nodes").is_none_or(|nodes| nodes != "1")
+    }
+}

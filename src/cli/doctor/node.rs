@@ -1,0 +1,178 @@
+//! Checks of one node: whether it is one, whether it grants, and what it remembers.
+
+use super::checks::Check;
+use super::facts::Answers;
+use super::finding::Finding;
+use crate::output::duration;
+
+/// What has to be right before the rest matters.
+pub const BASICS: &[Check] = &[no_module, no_answer, version, replica];
+
+/// The checks of a node that has the module.
+pub const CHECKS: &[Check] = &[
+    quarantine,
+    durable,
+    state_disk,
+    quarantine_off,
+    lease_bound,
+    waiters,
+    denied,
+    info_denied,
+    config_denied,
+];
+
+fn no_module(node: &Answers) -> Option<Finding> {
+    (!node.has_module()).then(|| {
+        Finding::error("module", "it runs without the module dlock")
+            .why("it does not know the commands, so it counts as a no for every lock")
+            .fix("loadmodule /path/to/libdlock.so (in its configuration file; then restart it)")
+    })
+}
+
+fn no_answer(node: &Answers) -> Option<Finding> {
+    let error = node.node.as_ref().err()?;
+    let known = !node.has_module() || error.starts_with("NOPERM");
+    (!known).then(|| {
+        let loading = error.starts_with("LOADING");
+        Finding::error("answers", format!("it answers DLOCK.NODE with: {error}"))
+            .why("it counts as a no for every lock until it answers")
+            .fix(if loading { "wait until it has loaded its data" } else { "look at its log" })
+    })
+}
+
+fn version(node: &Answers) -> Option<Finding> {
+    let (name, version, least) = match node.info("valkey_version") {
+        Some(version) => ("Valkey", version, (7, 2)),
+        None => ("Redis", node.info("redis_version")?, (7, 0)),
+    };
+    let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
+    let found: (u32, u32) = (numbers.next()?, numbers.next().unwrap_or(0));
+    (found < least).then(|| {
+        Finding::error("server-version", format!("it is {name} {version}"))
+            .why("dlock is neither made for it nor tested with it")
+            .fix(format!("update it to {name} {}.{} or later", least.0, least.1))
+    })
+}
+
+pub fn is_replica(node: &Answers) -> bool {
+    node.info("role") == Some("slave") || node.node("role") == Some("replica")
+}
+
+fn replica(node: &Answers) -> Option<Finding> {
+    is_replica(node).then(|| {
+        let primary = node.info("master_host").zip(node.info("master_port"));
+        let primary = primary.map(|(host, port)| format!(" of {host}:{port}")).unwrap_or_default();
+        Finding::error("replica", format!("it is a replica{primary}"))
+            .why("a replica grants nothing, and is not independent of its primary")
+            .fix("leave it out of DLOCK_NODES, or make it a node: REPLICAOF NO ONE")
+    })
+}
+
+fn quarantine(node: &Answers) -> Option<Finding> {
+    let left = node.node_number("quarantine-ms").filter(|left| *left > 0)?;
+    let why = node.node("quarantine-reason").unwrap_or("unknown");
+    Some(
+        Finding::warning("quarantine", format!("it is in quarantine for {}: {why}", duration(left)))
+            .why("it may have forgotten leases, and grants nothing until they have ended")
+            .fix("wait; or, if all clients were restarted too: CONFIG SET dlock.quarantine off, and then auto again"),
+    )
+}
+
+fn durable(node: &Answers) -> Option<Finding> {
+    let error = node.node("state-file-error").unwrap_or_default();
+    let finding = match node.node("durable")? {
+        "no" => Finding::warning("state-file", "it has no state file")
+            .why("after a restart it knows of no lease, and its fences hang on its clock alone")
+            .fix("dlock.state-file dlock.state (in its configuration file; then restart it)"),
+        "failing" if node.node("grants") == Some("not-durable") => {
+            Finding::error("state-file", format!("it grants nothing: {error}"))
+                .why("what its state file promised is used up, and it cannot promise more")
+                .fix("make room on the disk, or make the folder writable; it tries again by itself")
+        }
+        "failing" => Finding::error("state-file", format!("its state file fails: {error}"))
+            .why("about a minute after the first failure it grants nothing any more")
+            .fix("make room on the disk, or make the folder writable; it tries again by itself"),
+        _ => return None,
+    };
+    Some(finding)
+}
+
+fn state_disk(node: &Answers) -> Option<Finding> {
+    // With a least quarantine the operator has said that nothing hangs on the file.
+    if node.config_number("dlock.quarantine").is_some() {
+        return None;
+    }
+    let found = match node.state_disk.as_deref()? {
+        "tmpfs" | "ramfs" => "its state file is in memory (tmpfs)",
+        "overlay" => "its state file is in a container's own layer, not in a volume",
+        _ => return None,
+    };
+    Some(
+        Finding::warning("state-file-disk", found)
+            .why("it goes with the machine or the container, and the node then forgets its leases")
+            .fix("keep its dir in a volume; or CONFIG SET dlock.quarantine 30000 (the longest lease in use, in ms), and the same in its configuration file"),
+    )
+}
+
+fn quarantine_off(node: &Answers) -> Option<Finding> {
+    (node.config("dlock.quarantine")? == "off").then(|| {
+        Finding::warning("quarantine-off", "dlock.quarantine is off")
+            .why("after a crash it grants locks that somebody may still hold")
+            .fix("CONFIG SET dlock.quarantine auto, and the same in its configuration file")
+    })
+}
+
+fn lease_bound(node: &Answers) -> Option<Finding> {
+    let bound = node.node_number("lease-bound-ms").filter(|bound| *bound > LONG_LEASE_MS)?;
+    let most = duration(node.config_number("dlock.max-ttl").unwrap_or(bound));
+    Some(
+        Finding::hint("lease-bound", format!("its leases run for up to {}", duration(bound)))
+            .why(format!("so long it grants nothing after a crash; dlock.max-ttl allows {most}"))
+            .fix("take shorter leases and renew them; CONFIG SET dlock.max-ttl 600000 refuses longer ones"),
+    )
+}
+
+fn waiters(node: &Answers) -> Option<Finding> {
+    let (waiters, most) = (node.node_number("waiters")?, node.config_number("dlock.max-waiters")?);
+    (waiters * 10 >= most * 8).then(|| {
+        Finding::warning("waiters", format!("{waiters} requests wait, of {most} that may"))
+            .why("one more than that is refused with TOOMANYWAITERS")
+            .fix(format!("CONFIG SET dlock.max-waiters {}, or find out with `dlock ls --contended` what they wait for", most * 2))
+    })
+}
+
+fn denied(node: &Answers) -> Option<Finding> {
+    let names = node.denied.join(", ");
+    let rights: Vec<String> = node.denied.iter().map(|name| format!("+{name}")).collect();
+    let locks = node.denied.iter().any(|name| LOCKING.contains(name));
+    let finding = match (node.denied.is_empty(), locks) {
+        (true, _) => return None,
+        (_, true) => Finding::error("acl", format!("this user may not run {names}"))
+            .why("without them a lock cannot be taken, kept and given back here"),
+        (_, false) => Finding::hint("acl", format!("this user may not run {names}"))
+            .why("the checks that need it were skipped, and so are answers to `dlock inspect` and the like"),
+    };
+    Some(finding.fix(format!("ACL SETUSER <this user> {}", rights.join(" "))))
+}
+
+fn info_denied(node: &Answers) -> Option<Finding> {
+    let error = node.info.as_ref().err()?;
+    Some(skipped("INFO", error, "+info"))
+}
+
+fn config_denied(node: &Answers) -> Option<Finding> {
+    let error = node.config.as_ref().err()?;
+    Some(skipped("CONFIG GET", error, "+config|get"))
+}
+
+fn skipped(command: &str, error: &str, right: &str) -> Finding {
+    Finding::hint("skipped", format!("{command} is answered with: {error}"))
+        .why("the checks that need it were skipped: this report is not complete")
+        .fix(format!("run doctor as another user, or ACL SETUSER <this user> {right}"))
+}
+
+/// What a lock needs.
+const LOCKING: [&str; 3] = ["DLOCK.ACQUIRE", "DLOCK.EXTEND", "DLOCK.RELEASE"];
+
+/// Longer leases make a crash expensive: ten minutes.
+const LONG_LEASE_MS: i64 = 600_000;

@@ -1,0 +1,181 @@
+//! Checks of one server's own settings and state, as far as they matter to locks.
+
+use super::checks::Check;
+use super::facts::Answers;
+use super::finding::Finding;
+
+/// The checks.
+pub const CHECKS: &[Check] = &[
+    cluster,
+    saving_fails,
+    persistence,
+    log_has_gaps,
+    eviction,
+    memory,
+    replicas_missing,
+    replicas,
+    timeout,
+    keepalive,
+    connections,
+];
+
+fn cluster(node: &Answers) -> Option<Finding> {
+    (node.cluster("cluster_state")? != "ok").then(|| {
+        Finding::error("cluster-down", "its cluster is down")
+            .why("it refuses every command that has a key")
+            .fix("redis-cli --cluster check <host>:<port>")
+    })
+}
+
+fn saving_fails(node: &Answers) -> Option<Finding> {
+    let failed = |field: &str| node.info(field) == Some("err");
+    let stops = node.config("stop-writes-on-bgsave-error") == Some("yes") && saves(node)?;
+    let what = match (failed("aof_last_write_status"), failed("rdb_last_bgsave_status") && stops) {
+        (true, _) => "its append-only log cannot be written",
+        (_, true) => "its last RDB file could not be written, and stop-writes-on-bgsave-error is yes",
+        _ => return None,
+    };
+    Some(
+        Finding::error("saving", what)
+            .why("it refuses writes, and with them every lock")
+            .fix("make room on its disk, or make its dir writable; then BGSAVE"),
+    )
+}
+
+/// Whether it saves RDB files.
+fn saves(node: &Answers) -> Option<bool> {
+    Some(!node.config("save")?.is_empty())
+}
+
+fn persistence(node: &Answers) -> Option<Finding> {
+    let log = node.config("appendonly")? == "yes";
+    let always = node.config("appendfsync")? == "always";
+    let (found, why) = match (log, saves(node)?) {
+        (true, _) if always => return None,
+        (true, _) => ("its log reaches the disk once a second or less often", AFTER_A_CRASH),
+        (false, true) => ("it has no append-only log, only RDB files", AFTER_A_CRASH),
+        (false, false) => ("it saves nothing: appendonly no and save \"\"", AFTER_A_RESTART),
+    };
+    Some(
+        Finding::hint("persistence", found)
+            .why(why)
+            .fix("appendonly yes, appendfsync always and aof-load-truncated no, each a line of its configuration file; then restart it"),
+    )
+}
+
+const AFTER_A_CRASH: &str =
+    "after a crash it may have forgotten leases, and grants nothing until they have ended";
+const AFTER_A_RESTART: &str =
+    "after any restart it has forgotten all leases, and grants nothing until they have ended";
+
+/// A log that is written with every command is meant to miss nothing. These settings undo that.
+fn log_has_gaps(node: &Answers) -> Option<Finding> {
+    let is = |setting: &str, value: &str| node.config(setting) == Some(value);
+    if !(is("appendonly", "yes") && is("appendfsync", "always")) {
+        return None;
+    }
+    let mut gaps = Vec::new();
+    if node.config_number("io-threads").is_some_and(|threads| threads > 1) {
+        gaps.push(("io-threads", "1"));
+    }
+    for setting in ["no-appendfsync-on-rewrite", "aof-load-truncated"] {
+        if is(setting, "yes") {
+            gaps.push((setting, "no"));
+        }
+    }
+    let found: Vec<String> = gaps
+        .iter()
+        .map(|(setting, _)| format!("{setting} {}", node.config(setting).unwrap_or_default()))
+        .collect();
+    let fix: Vec<String> =
+        gaps.iter().map(|(setting, value)| format!("{setting} {value}")).collect();
+    (!gaps.is_empty()).then(|| {
+        Finding::warning("log-gaps", format!("appendfsync always, but {}", found.join(", ")))
+            .why("the log may miss what clients were told, so a crash costs a quarantine after all")
+            .fix(format!("{} (in its configuration file; then restart it)", fix.join(", ")))
+    })
+}
+
+fn eviction(node: &Answers) -> Option<Finding> {
+    let policy = node.config("maxmemory-policy")?;
+    (policy.starts_with("allkeys") && node.config_number("maxmemory")? > 0).then(|| {
+        Finding::warning("eviction", format!("maxmemory-policy is {policy}"))
+            .why("it evicts locks: they stay held, but are not saved, and not moved with their slot")
+            .fix(format!(
+                "CONFIG SET maxmemory-policy {}, and the same in its configuration file",
+                policy.replace("allkeys", "volatile")
+            ))
+    })
+}
+
+fn memory(node: &Answers) -> Option<Finding> {
+    let (used, most) = (node.info_number("used_memory")?, node.config_number("maxmemory")?);
+    // With such a policy it is always full, and takes more all the same.
+    let evicts = node.config("maxmemory-policy")?.starts_with("allkeys");
+    (most > 0 && used >= most / 10 * 9 && !evicts).then(|| {
+        let percent = used.saturating_mul(100) / most;
+        Finding::warning("memory", format!("{percent} % of its maxmemory are in use"))
+            .why("when it is full it refuses new locks with OOM")
+            .fix(format!("CONFIG SET maxmemory {}, or delete data", most.saturating_mul(2)))
+    })
+}
+
+fn replicas_missing(node: &Answers) -> Option<Finding> {
+    let needed = node.config_number("min-replicas-to-write").filter(|needed| *needed > 0)?;
+    let lag = node.config_number("min-replicas-max-lag")?;
+    if lag == 0 {
+        return None;
+    }
+    let good = node.info_number("min_slaves_good_slaves").or(node.info_number("connected_slaves"))?;
+    let found = format!("min-replicas-to-write is {needed}, and it has {good}");
+    let finding = match good {
+        good if good < needed => Finding::error("min-replicas", found)
+            .why("it refuses writes, and with them every lock"),
+        good if good == needed => Finding::warning("min-replicas", found)
+            .why("when one of them is away it refuses writes, and with them every lock"),
+        _ => return None,
+    };
+    Some(finding.fix(format!(
+        "attach one more replica, or CONFIG SET min-replicas-to-write {}",
+        needed.min(good).max(1) - 1
+    )))
+}
+
+fn replicas(node: &Answers) -> Option<Finding> {
+    let replicas = node.info_number("connected_slaves").filter(|replicas| *replicas > 0)?;
+    (node.config("dlock.quarantine")? == "auto").then(|| {
+        Finding::hint("replicas", format!("it has {replicas} replica{}", plural(replicas)))
+            .why("one that is promoted waits for the leases it was told of; a longer one, granted last, it may not know")
+            .fix("CONFIG SET dlock.quarantine 30000 on it and its replicas (the longest lease in use, in ms), and the same in their configuration files")
+    })
+}
+
+fn timeout(node: &Answers) -> Option<Finding> {
+    let seconds = node.config_number("timeout").filter(|seconds| *seconds > 0)?;
+    Some(
+        Finding::warning("timeout", format!("timeout is {seconds}: it closes idle connections"))
+            .why("EPHEMERAL locks end with their connection, also while somebody works under them")
+            .fix("CONFIG SET timeout 0, and the same in its configuration file"),
+    )
+}
+
+fn keepalive(node: &Answers) -> Option<Finding> {
+    (node.config_number("tcp-keepalive")? == 0).then(|| {
+        Finding::hint("tcp-keepalive", "tcp-keepalive is 0")
+            .why("it never notices that a client's machine is gone, so its request waits for ever")
+            .fix("CONFIG SET tcp-keepalive 60, and the same in its configuration file")
+    })
+}
+
+fn connections(node: &Answers) -> Option<Finding> {
+    let (used, most) = (node.info_number("connected_clients")?, node.config_number("maxclients")?);
+    (used * 10 >= most * 9).then(|| {
+        Finding::warning("connections", format!("{used} of {most} connections are in use"))
+            .why("beyond that clients are turned away; each request that waits is a connection")
+            .fix(format!("CONFIG SET maxclients {}, and the same in its configuration file", most * 2))
+    })
+}
+
+fn plural(number: i64) -> &'static str {
+    if number == 1 { "" } else { "s" }
+}

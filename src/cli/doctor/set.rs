@@ -1,0 +1,222 @@
+//! Checks of a set of nodes: whether they are independent, agree, and are enough.
+
+use std::collections::BTreeMap;
+
+use super::facts::{Answers, Facts};
+use super::finding::Finding;
+use super::node::is_replica;
+use crate::output::duration;
+
+/// The checks.
+pub const CHECKS: &[fn(&[Facts]) -> Vec<Finding>] =
+    &[same_server, same_identity, one_cluster, majority, number, versions, clocks, fences, slow];
+
+fn answering(nodes: &[Facts]) -> impl Iterator<Item = (&str, &Answers)> {
+    nodes.iter().filter_map(|facts| Some((facts.name.as_str(), facts.answers.as_ref().ok()?)))
+}
+
+/// The nodes, by something that they say of themselves.
+fn by<'a>(
+    nodes: &'a [Facts],
+    what: impl Fn(&'a Answers) -> Option<&'a str>,
+) -> BTreeMap<&'a str, Vec<&'a str>> {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, answers) in answering(nodes) {
+        if let Some(what) = what(answers) {
+            groups.entry(what).or_default().push(name);
+        }
+    }
+    groups
+}
+
+fn about(finding: Finding, names: &[&str]) -> Finding {
+    names.iter().fold(finding, |finding, name| finding.about(name))
+}
+
+fn same_server(nodes: &[Facts]) -> Vec<Finding> {
+    let groups = by(nodes, |node| node.info("run_id"));
+    let same = groups.values().filter(|names| names.len() > 1);
+    let finding = || {
+        Finding::error("duplicate", "these addresses lead to one and the same server")
+            .why("it would vote more than once, and a lock could be granted twice")
+            .fix("leave only one of them in DLOCK_NODES or --nodes")
+    };
+    same.map(|names| about(finding(), names)).collect()
+}
+
+/// Different servers with one name: the state file was copied.
+fn same_identity(nodes: &[Facts]) -> Vec<Finding> {
+    let groups = by(nodes, |node| node.node("node-id").filter(|_| !is_replica(node)));
+    let servers = by(nodes, |node| node.info("run_id"));
+    let several = |names: &&Vec<&str>| {
+        names.len() > 1 && !servers.values().any(|same| names.iter().all(|name| same.contains(name)))
+    };
+    let finding = || {
+        Finding::error("node-id", "these servers have the same node-id")
+            .why("a state file was copied: clients refuse the set, because one node must not vote twice")
+            .fix("stop all but one, delete their state files, and start them with dlock.quarantine 30000 (the longest lease in use, in ms)")
+    };
+    groups.values().filter(several).map(|names| about(finding(), names)).collect()
+}
+
+fn one_cluster(nodes: &[Facts]) -> Vec<Finding> {
+    let parts = answering(nodes).filter(|(_, node)| node.is_part_of_a_cluster());
+    let names: Vec<&str> = parts.map(|(name, _)| name).collect();
+    let finding = match (names.len(), nodes.len()) {
+        (0, _) => return Vec::new(),
+        (_, 1) => Finding::warning("cluster", "it is one node of a Redis Cluster")
+            .why("a key of another node's slots is refused here with MOVED")
+            .fix("use a server of its own for locks, or keys whose slots it owns"),
+        _ => Finding::error("cluster", "cluster-enabled is yes")
+            .why("nodes of one cluster share the keys and fail over to each other: they are not independent")
+            .fix("cluster-enabled no (in the configuration files of servers for locks; or give one node only)"),
+    };
+    vec![about(finding, &names)]
+}
+
+fn majority(nodes: &[Facts]) -> Vec<Finding> {
+    let needed = nodes.len() / 2 + 1;
+    let granting = answering(nodes).filter(|(_, node)| node.grants()).count();
+    // Of a node that may not be asked, it is not known.
+    let unknown = answering(nodes)
+        .filter(|(_, node)| node.has_module() && !is_replica(node) && node.node.is_err())
+        .count();
+    if granting + unknown >= needed {
+        return Vec::new();
+    }
+    let names: Vec<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
+    let found = format!("{granting} of {} nodes grant locks, and {needed} have to", nodes.len());
+    let finding = Finding::error("majority", found)
+        .why("no lock can be taken now")
+        .fix("see what is said of each node");
+    vec![about(finding, &names)]
+}
+
+fn number(nodes: &[Facts]) -> Vec<Finding> {
+    let names: Vec<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
+    let finding = match nodes.len() {
+        2 => Finding::warning("number", "there are two nodes")
+            .why("both have to answer for every lock: that is worse than one")
+            .fix("add a third node, or leave one out"),
+        even if even % 2 == 0 => {
+            Finding::hint("number", format!("there are {even} nodes, an even number"))
+                .why(format!("they survive the loss of {}, as {} nodes do", even / 2 - 1, even - 1))
+                .fix("add a node, or leave one out")
+        }
+        _ => return Vec::new(),
+    };
+    vec![about(finding, &names)]
+}
+
+fn versions(nodes: &[Facts]) -> Vec<Finding> {
+    let groups = by(nodes, |node| node.node("version"));
+    let Some((newest, _)) = groups.iter().max_by_key(|(version, _)| numbers(version)) else {
+        return Vec::new();
+    };
+    let old = groups.iter().filter(|(version, _)| version != &newest);
+    let finding = |version: &str| {
+        Finding::warning("module-version", format!("it has dlock {version}, others have {newest}"))
+            .why("what the newer one can do, a majority may not be able to")
+            .fix(format!("load libdlock.so {newest} there, one node after the other"))
+    };
+    old.map(|(version, names)| about(finding(version), names)).collect()
+}
+
+fn numbers(version: &str) -> Vec<u64> {
+    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+fn clocks(nodes: &[Facts]) -> Vec<Finding> {
+    let clocks: Vec<(&str, i64)> = answering(nodes)
+        .filter_map(|(name, node)| node.clock.map(|clock| (name, clock)))
+        .map(|(name, clock)| (name, surely(clock.ahead, clock.uncertainty)))
+        .collect();
+    let wrong: Vec<&(&str, i64)> = clocks.iter().filter(|(_, off)| off.abs() > SECOND).collect();
+    let least = wrong.iter().map(|(_, off)| *off).min().unwrap_or(0);
+    let most = wrong.iter().map(|(_, off)| *off).max().unwrap_or(0);
+    // All nodes agree, and only this machine does not.
+    if wrong.len() > 1 && wrong.len() == clocks.len() && most - least < SECOND {
+        let names: Vec<&str> = clocks.iter().map(|(name, _)| *name).collect();
+        return vec![about(clock("this machine's clock is", "all nodes'", -least), &names)];
+    }
+    let finding = |off: i64| clock("its clock is", "this machine's", off);
+    wrong.iter().map(|(name, off)| finding(*off).about(name)).collect()
+}
+
+/// What is left of an offset when the benefit of the doubt is given.
+fn surely(offset: i64, uncertainty: i64) -> i64 {
+    offset.signum() * (offset.abs() - uncertainty).max(0)
+}
+
+fn clock(whose: &str, others: &str, off: i64) -> Finding {
+    let direction = if off > 0 { "ahead of" } else { "behind" };
+    let off = off.abs();
+    let found = format!("{whose} {} {direction} {others}", duration(off / 1000));
+    let finding = if off > TOO_FAR_AHEAD {
+        Finding::error("clock", found)
+            .why("fences begin at the time in µs, and one of more than ten minutes ahead is refused")
+    } else {
+        Finding::warning("clock", found)
+            .why("leases do not hang on it, but beyond ten minutes proposals of fences are refused")
+    };
+    finding.fix("timedatectl set-ntp true, or chronyc makestep, on the machine that is wrong")
+}
+
+fn fences(nodes: &[Facts]) -> Vec<Finding> {
+    let fence = |node: &Answers| node.node_number("fence");
+    let Some(largest) = answering(nodes).filter_map(|(_, node)| fence(node)).max() else {
+        return Vec::new();
+    };
+    let behind: Vec<&str> = answering(nodes)
+        .filter(|(_, node)| {
+            let own = fence(node).zip(node.clock.map(|clock| clock.time));
+            own.is_some_and(|(fence, time)| largest - fence.max(time) > TOO_FAR_AHEAD)
+        })
+        .map(|(name, _)| name)
+        .collect();
+    if behind.is_empty() {
+        return Vec::new();
+    }
+    let found = format!("another node's fences have reached {largest}, more than ten minutes ahead of its own");
+    let finding = Finding::warning("fences", found)
+        .why("it refuses fences so far ahead, so it does not count for locks with such fences")
+        .fix("find out which clock was wrong; its fences catch up with time, one µs each µs");
+    vec![about(finding, &behind)]
+}
+
+fn slow(nodes: &[Facts]) -> Vec<Finding> {
+    let mut trips: Vec<i64> =
+        answering(nodes).map(|(_, node)| node.round_trip.as_micros() as i64).collect();
+    trips.sort_unstable();
+    let usual = trips.get(trips.len().saturating_sub(1) / 2).copied().unwrap_or(0);
+    let finding = |trip: i64| {
+        let found = format!("a round trip to it takes {} ms, {} ms is usual here", trip / 1000, usual / 1000);
+        if trip >= NODE_TIMEOUT / 2 {
+            Finding::warning("slow", found)
+                .why("a node that takes longer than the node time-out, at most 1 s by default, counts as a no")
+                .fix("look at its load, SLOWLOG GET and LATENCY DOCTOR; or give a larger node time-out")
+        } else {
+            Finding::hint("slow", found)
+                .why("the default node time-out is a twentieth of the lease: short leases will miss this node")
+                .fix(format!("leases of at least {} s, or look at SLOWLOG GET and LATENCY DOCTOR there", (trip * 60 / SECOND).max(1)))
+        }
+    };
+    let is_slow = |trip: i64| trip >= NODE_TIMEOUT / 2 || (trip >= NOTICEABLE && trip >= 10 * usual);
+    answering(nodes)
+        .map(|(name, node)| (name, node.round_trip.as_micros() as i64))
+        .filter(|(_, trip)| is_slow(*trip))
+        .map(|(name, trip)| finding(trip).about(name))
+        .collect()
+}
+
+/// One second, in µs.
+const SECOND: i64 = 1_000_000;
+
+/// A node refuses a proposal that is so far ahead: ten minutes, in µs.
+const TOO_FAR_AHEAD: i64 = 600 * SECOND;
+
+/// For how long a node may take to answer, by default and with leases of at least 20 s, in µs.
+const NODE_TIMEOUT: i64 = SECOND;
+
+/// Quicker nodes are not called slow, however quick the others are, in µs.
+const NOTICEABLE: i64 = 20_000;

@@ -1,0 +1,86 @@
+//! Durations as people type them: `30`, `0.5`, `500ms`, `2s`, `1m`, `1h`, `1d`.
+
+use std::time::Duration;
+
+/// A number of seconds, or a number with a unit. Zero is allowed.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let seconds = match unit {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(EXPECTED.to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| EXPECTED)?;
+    let duration = Duration::try_from_secs_f64(number * seconds).map_err(|_| TOO_LONG)?;
+    if duration > LONGEST { Err(TOO_LONG.to_owned()) } else { Ok(duration) }
+}
+
+/// As [`parse`], but at least a millisecond.
+pub fn parse_positive(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        duration if duration < Duration::from_millis(1) => Err("the least is 1ms".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// For people: three digits and a unit.
+pub fn shown(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{} ms", duration.as_millis()),
+        1..10 => format!("{:.1} s", duration.as_secs_f64()),
+        10..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    }
+}
+
+const EXPECTED: &str = "expected seconds, as 30 or 0.5, or a unit, as 500ms, 2s, 1m, 1h";
+const TOO_LONG: &str = "more than 1000 days";
+
+/// Beyond this, sums with the time of day would have to be checked everywhere.
+const LONGEST: Duration = Duration::from_secs(1000 * 86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_may_have_a_fraction_or_a_unit() {
+        let expected = [
+            ("30", 30_000),
+            ("0.5", 500),
+            (".5", 500),
+            ("0", 0),
+            ("500ms", 500),
+            ("2s", 2_000),
+            ("1.5m", 90_000),
+            ("1h", 3_600_000),
+            ("1d", 86_400_000),
+        ];
+        for (text, millis) in expected {
+            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "s", ".", "-1", "1 s", "1e3", "1.2.3", "5x", "inf", "nan", "9999999d"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert!(parse_positive("0").is_err());
+        assert!(parse_positive("0.1ms").is_err());
+    }
+
+    #[test]
+    fn people_see_three_digits() {
+        let expected = [(12, "12 ms"), (1_250, "1.2 s"), (12_900, "12 s"), (600_000, "10 min")];
+        for (millis, text) in expected {
+            assert_eq!(shown(Duration::from_millis(millis)), text);
+        }
+    }
+}
