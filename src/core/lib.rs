@@ -16,6 +16,7 @@
 //! - [`host`]: what a node needs from the server around it.
 //! - [`command`]: one file a command: how it is written, and how it is documented.
 //! - [`snapshot`]: the versioned form in which a lock is stored.
+//! - [`quorum`]: one lock over several nodes, as their client sees it.
 //! - [`packed`]: the compact form in which a held lock lies in memory.
 //! - [`deadlines`]: the ordered index of what ends when.
 
@@ -41,6 +42,7 @@ pub mod node;
 pub mod packed;
 pub mod quarantine;
 pub mod queue;
+pub mod quorum;
 pub mod record;
 pub mod snapshot;
 mod varint;

@@ -8,12 +8,12 @@ use core::fmt;
 pub struct Fence(pub u64);
 
 /// A length of time in milliseconds, the unit of every length a client gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub u64);
 
 /// A point on the host's monotonic clock, in microseconds. Means nothing on another machine or
 /// in another life of the server, so it is never stored and never sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(pub u64);
 
 impl Instant {

@@ -1,0 +1,333 @@
+//! From wanting a lock to holding it: attempts, the gate at which contenders queue, and back-off.
+//!
+//! The first attempt asks all nodes at once. Somebody who wins votes at some nodes while others
+//! win at the rest would end it without a winner, so contenders give everything back and queue at
+//! one node, the gate, and ask the others when it is their turn there. Which node is the gate
+//! matters for order and for progress, never for safety.
+
+use alloc::vec::Vec;
+
+use super::ballot::{Ballot, Outbox};
+use super::gate::{Gate, ping_every};
+use super::hold::Hold;
+use super::rules::{Rules, Sound};
+use super::{Answer, Ask, Failure, Plan, Send, Verdict};
+use crate::limits::MAX_FENCE_AHEAD;
+use crate::words::{Fence, Instant, Millis, Time};
+
+/// One acquisition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Acquisition<R = Sound> {
+    rules: R,
+    pub(super) plan: Plan,
+    pub(super) out: Outbox,
+    pub(super) ballot: Ballot<R>,
+    pub(super) phase: Phase,
+    /// When the wait is over.
+    pub(super) deadline: Option<Instant>,
+    /// Since when no majority answers.
+    missing_since: Option<Instant>,
+    contended: bool,
+    /// How often it backed off.
+    splits: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    /// All nodes have been asked.
+    Asking {
+        /// Until when the gate's answer is waited for; `None` once that is over.
+        grace: Option<Instant>,
+    },
+    /// Waits for its turn at a node.
+    Queueing {
+        gate: usize,
+        /// The request that waits.
+        id: u32,
+        /// The question whether the gate is there.
+        ping: Option<u32>,
+        /// When that is asked next.
+        ping_at: Instant,
+    },
+    /// It is its turn at the gate; the others have been asked.
+    Gathering {
+        proposal: Fence,
+        /// Who was asked to wait, after a first no.
+        waiting: Vec<bool>,
+    },
+    /// Backs off.
+    Resting { until: Instant },
+    /// Nothing more happens.
+    Over(Verdict),
+}
+
+impl Acquisition {
+    /// Begins; the first requests are ready.
+    #[must_use]
+    pub fn new(plan: Plan, time: Time) -> Acquisition {
+        Acquisition::by(Sound, plan, time)
+    }
+}
+
+impl<R: Rules> Acquisition<R> {
+    /// Begins, by other rules.
+    pub fn by(rules: R, plan: Plan, time: Time) -> Acquisition<R> {
+        let wait = plan.wait.filter(|wait| wait.0 > 0);
+        let mut acquisition = Acquisition {
+            ballot: Ballot::new(rules.clone(), 0, plan.nodes, plan.ttl),
+            out: Outbox::default(),
+            phase: Phase::Resting { until: time.now },
+            deadline: wait.map(|wait| later(time.now, wait)),
+            missing_since: None,
+            contended: false,
+            splits: 0,
+            rules,
+            plan,
+        };
+        let gate = acquisition.plan.suspects.iter().position(|suspect| !suspect).unwrap_or(0);
+        if acquisition.plan.start_at_gate && acquisition.plan.wait.is_some() {
+            acquisition.queue_at(gate, time);
+        } else {
+            acquisition.ask_all(time);
+        }
+        acquisition
+    }
+
+    /// The next request to send. To be called after every event until there is none.
+    pub fn poll(&mut self) -> Option<Send> {
+        self.out.pop()
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match self.phase {
+            Phase::Over(verdict) => verdict,
+            _ => Verdict::Pending,
+        }
+    }
+
+    /// The attempt that is going on, or was the last: its token is the lock's when it is won.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.ballot.attempt()
+    }
+
+    /// The largest fence seen.
+    #[must_use]
+    pub fn seen(&self) -> Fence {
+        self.plan.seen
+    }
+
+    /// Whether somebody else stood in the way.
+    #[must_use]
+    pub fn contended(&self) -> bool {
+        self.contended
+    }
+
+    /// Whether it waits for its turn behind somebody else.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        matches!(self.phase, Phase::Queueing { .. })
+    }
+
+    /// Nodes that do not answer.
+    #[must_use]
+    pub fn suspects(&self) -> &[bool] {
+        &self.plan.suspects
+    }
+
+    /// When to [`tick`](Self::tick).
+    #[must_use]
+    pub fn wake(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Asking { grace } => grace,
+            Phase::Queueing { ping_at, .. } => {
+                let end = self.deadline.map(|end| later(end, self.plan.timeout));
+                Some(end.map_or(ping_at, |end| end.min(ping_at)))
+            }
+            Phase::Resting { until } => Some(until),
+            Phase::Gathering { .. } | Phase::Over(_) => None,
+        }
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, time: Time) {
+        let over = |end: Instant| time.now >= later(end, self.plan.timeout);
+        match &mut self.phase {
+            Phase::Resting { until } if time.now >= *until => self.ask_all(time),
+            // The node ends the wait; this is for one that does not.
+            Phase::Queueing { .. } if self.deadline.is_some_and(over) => self.lose(Failure::Held),
+            Phase::Queueing { gate, ping, ping_at, .. } if time.now >= *ping_at => {
+                *ping_at = later(time.now, ping_every(self.plan.timeout));
+                *ping = Some(self.out.push(*gate, self.ballot.attempt(), Ask::Ping));
+            }
+            Phase::Asking { grace } if grace.is_some_and(|end| time.now >= end) => {
+                *grace = None;
+                self.step(time);
+            }
+            _ => {}
+        }
+    }
+
+    /// A node has answered a request, or not in time.
+    pub fn answer(&mut self, node: usize, id: u32, answer: Answer, time: Time) {
+        self.note(node, answer);
+        match self.phase {
+            Phase::Over(_) => return,
+            Phase::Queueing { gate, id: waiting, ping, .. } => {
+                let concerns = id == waiting || Some(id) == ping;
+                if concerns && self.hear_gate(gate, id == waiting, answer, time) {
+                    self.ballot.answer(node, id, answer, time.now);
+                    self.gather(gate, time);
+                }
+                return;
+            }
+            _ => {}
+        }
+        match self.ballot.answer(node, id, answer, time.now) {
+            Some(asked) => self.ask_once_more(node, asked, answer, time),
+            None => return,
+        }
+        self.step(time);
+    }
+
+    /// Gives up. The requests that undo what was done are ready.
+    pub fn abandon(&mut self) {
+        if self.verdict() == Verdict::Pending {
+            self.lose(Failure::Held);
+        } else {
+            self.ballot.withdraw(&mut self.out);
+        }
+    }
+
+    /// The lock that was won, from now on to be kept. Answers that are still to come are its.
+    pub fn into_hold(self, time: Time) -> Hold<R> {
+        Hold::new(self.ballot, self.out, self.plan.ttl, time.now)
+    }
+
+    // --- the first attempt -----------------------------------------------------------------------
+
+    pub(super) fn ask_all(&mut self, time: Time) {
+        self.begin_attempt();
+        let fence = Some(self.proposal(time));
+        for node in 0..self.plan.nodes {
+            self.ballot.ask(&mut self.out, node, Ask::Acquire { fence, wait: None }, time.now);
+        }
+        // For so long a claim waits for the gate: not to overtake those who queue there.
+        let grace = Millis(self.plan.timeout.0.div_ceil(4));
+        self.phase = Phase::Asking { grace: Some(later(time.now, grace)) };
+    }
+
+    // --- what follows --------------------------------------------------------------------------------
+
+    /// Looks at what the nodes have said.
+    fn step(&mut self, time: Time) {
+        let gate = match self.phase {
+            Phase::Asking { grace } => self.gate(grace.is_some()),
+            Phase::Gathering { .. } => Gate::Open,
+            _ => return,
+        };
+        match gate {
+            Gate::Silent => return,
+            // Somebody holds it; but whether a majority is there is worth knowing.
+            Gate::Closed if self.ballot.can_answer() => {
+                if self.ballot.has_answered() {
+                    self.fail(time);
+                }
+                return;
+            }
+            _ => self.ballot.settle(&mut self.out, time.now),
+        }
+        match self.ballot.claim() {
+            Some(claim) if claim.until > time.now && gate == Gate::Open => {
+                self.phase = Phase::Over(Verdict::Won(claim));
+            }
+            None if gate == Gate::Open && self.ballot.has_hope() => {}
+            _ => self.fail(time),
+        }
+    }
+
+    /// The attempt has come to nothing: gives everything back, and decides what is next.
+    fn fail(&mut self, time: Time) {
+        let answered = self.ballot.has_answered();
+        let waits = self.plan.wait.is_some() && self.deadline.is_none_or(|end| time.now < end);
+        if self.ballot.is_refused() {
+            return self.lose(Failure::Refused);
+        }
+        if answered && let Some(denier) = self.ballot.denier() {
+            (self.missing_since, self.contended) = (None, true);
+            if !waits {
+                return self.lose(Failure::Held);
+            }
+            self.ballot.withdraw(&mut self.out);
+            return self.queue_at(denier, time);
+        }
+        let since = *self.missing_since.get_or_insert(time.now);
+        let patient = self.ballot.in_quarantine() || time.now < later(since, self.plan.patience);
+        // Where a majority granted and the fences came to nothing, another try will do.
+        if (waits && patient) || (answered && self.splits < SPLITS) {
+            self.ballot.withdraw(&mut self.out);
+            self.rest(time);
+        } else {
+            self.lose(Failure::NoQuorum);
+        }
+    }
+
+    pub(super) fn lose(&mut self, failure: Failure) {
+        self.ballot.withdraw(&mut self.out);
+        self.phase = Phase::Over(Verdict::Lost(failure));
+    }
+
+    /// Backs off, for longer each time and never for the same time.
+    pub(super) fn rest(&mut self, time: Time) {
+        self.splits += 1;
+        let most = (FIRST_REST << self.splits.min(6)).min(LONGEST_REST);
+        let rest = most / 2 + self.random() % most;
+        let end = Instant(time.now.0.saturating_add(rest));
+        self.phase = Phase::Resting { until: self.deadline.map_or(end, |last| end.min(last)) };
+    }
+
+    pub(super) fn begin_attempt(&mut self) {
+        let next = self.ballot.attempt() + 1;
+        self.ballot = Ballot::new(self.rules.clone(), next, self.plan.nodes, self.plan.ttl);
+    }
+
+    /// A number that no node has reached for this key, as far as is known, and that is not so far
+    /// ahead that nodes refuse it.
+    pub(super) fn proposal(&self, time: Time) -> Fence {
+        let next = self.plan.seen.0 + 1;
+        let wild = next > time.unix.saturating_add(MAX_FENCE_AHEAD);
+        Fence(if wild { time.unix } else { next.max(time.unix) }.max(1))
+    }
+
+    fn note(&mut self, node: usize, answer: Answer) {
+        if let Answer::Granted(fence) = answer {
+            self.plan.seen = self.plan.seen.max(fence);
+        }
+        if let Some(suspect) = self.plan.suspects.get_mut(node) {
+            *suspect = matches!(answer, Answer::Silent | Answer::Unreachable);
+        }
+    }
+
+    /// xorshift: nothing rests on it but that two of these do not keep step.
+    fn random(&mut self) -> u64 {
+        let seed = &mut self.plan.seed;
+        *seed = (*seed).max(1);
+        *seed ^= *seed << 13;
+        *seed ^= *seed >> 7;
+        *seed ^= *seed << 17;
+        *seed
+    }
+}
+
+/// The moment `by` after another.
+pub(super) fn later(from: Instant, by: Millis) -> Instant {
+    Instant(from.0.saturating_add(by.0.saturating_mul(1000)))
+}
+
+/// How often an attempt is repeated for one who does not wait, when fences came to nothing.
+const SPLITS: u32 = 3;
+/// The first back-off and the longest, in µs.
+const FIRST_REST: u64 = 5_000;
+const LONGEST_REST: u64 = 250_000;

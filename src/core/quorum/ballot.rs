@@ -1,0 +1,319 @@
+//! What each node has said in one attempt, what it is asked next, and what follows.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::rules::Rules;
+use super::{Answer, Ask, Claim, Send, Why};
+use crate::words::{Fence, Instant, Millis};
+
+/// The votes of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ballot<R> {
+    rules: R,
+    attempt: u32,
+    ttl: Millis,
+    votes: Vec<Vote>,
+    /// Fixed when a majority has granted, and never changed.
+    fence: Option<Fence>,
+}
+
+/// What one node has said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Vote {
+    said: Said,
+    /// What the node's holder is known to have.
+    held: Option<Held>,
+    /// The newest request, while there is no answer to it.
+    open: Option<Open>,
+    /// An ACQUIRE may have been carried out there, and no RELEASE was sent since.
+    touched: bool,
+}
+
+/// What a node said last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Said {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// That the token holds.
+    Yes,
+    /// That somebody else holds, or waits.
+    No,
+    /// That it does not answer such questions now.
+    Refused(Why),
+    /// Nothing in time, or it cannot be reached.
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Held {
+    fence: Fence,
+    /// When the lease ends, at the earliest.
+    end: Instant,
+    /// The grant did not wait, or was confirmed.
+    confirmed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Open {
+    id: u32,
+    ask: Ask,
+    sent: Instant,
+}
+
+/// Requests on their way out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Outbox {
+    queue: VecDeque<Send>,
+    next_id: u32,
+}
+
+impl Outbox {
+    /// The next request to send.
+    pub fn pop(&mut self) -> Option<Send> {
+        self.queue.pop_front()
+    }
+
+    /// One more request. Its id.
+    pub fn push(&mut self, node: usize, attempt: u32, ask: Ask) -> u32 {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        self.queue.push_back(Send { node, attempt, id, ask });
+        id
+    }
+}
+
+impl Said {
+    /// Neither yes nor no, and not silence either.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Said::Failed | Said::Refused(_))
+    }
+}
+
+impl<R: Rules> Ballot<R> {
+    /// Nobody has been asked.
+    pub fn new(rules: R, attempt: u32, nodes: usize, ttl: Millis) -> Ballot<R> {
+        Ballot { rules, attempt, ttl, votes: vec![Vote::default(); nodes], fence: None }
+    }
+
+    /// Which attempt it belongs to.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The claim's fence, if it is known.
+    pub fn fence(&self) -> Option<Fence> {
+        self.fence
+    }
+
+    /// Asks a node. The request's id.
+    pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) -> u32 {
+        let id = out.push(node, self.attempt, ask);
+        if let Some(vote) = self.votes.get_mut(node) {
+            vote.open = Some(Open { id, ask, sent: now });
+            vote.touched |= matches!(ask, Ask::Acquire { .. });
+            if vote.said.is_failure() {
+                vote.said = Said::Nothing;
+            }
+        }
+        id
+    }
+
+    /// A node has answered, or not in time. What it was asked, if that was asked last.
+    pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) -> Option<Ask> {
+        let vote = self.votes.get_mut(node)?;
+        let open = vote.open.filter(|open| open.id == id)?;
+        // A late answer is still an answer.
+        if answer != Answer::Silent {
+            vote.open = None;
+        }
+        let end = Instant(self.rules.begins(open.sent, now).0.saturating_add(self.ttl.0 * 1000));
+        vote.hear(open.ask, answer, end, &self.rules);
+        Some(open.ask)
+    }
+
+    /// Fixes the fence when a majority has granted, and raises the nodes below it.
+    pub fn settle(&mut self, out: &mut Outbox, now: Instant) {
+        if self.fence.is_none() {
+            let held: Vec<Fence> = self.votes.iter().filter_map(|vote| vote.fence()).collect();
+            self.fence = self.rules.claimed(&held, self.majority());
+        }
+        let Some(fence) = self.fence else { return };
+        let lags = |vote: &Vote| vote.open.is_none() && vote.fence().is_some_and(|f| f < fence);
+        let lagging = self
+            .votes
+            .iter()
+            .enumerate()
+            .filter(|(_, vote)| lags(vote) && matches!(vote.said, Said::Yes));
+        for node in lagging.map(|(node, _)| node).collect::<Vec<_>>() {
+            self.ask(out, node, Ask::Extend { fence: Some(fence) }, now);
+        }
+    }
+
+    /// The claim, if it stands.
+    pub fn claim(&self) -> Option<Claim> {
+        let fence = self.fence?;
+        let ends: Vec<Instant> = self.supporters(fence).map(|held| held.end).collect();
+        let until = self.rules.until(&ends, self.majority(), self.ttl)?;
+        Some(Claim { fence, until })
+    }
+
+    /// Whether the claim can still come to stand, with what is on its way.
+    pub fn has_hope(&self) -> bool {
+        let hopeful = self.votes.iter().filter(|vote| vote.has_hope(self.fence));
+        hopeful.count() >= self.majority()
+    }
+
+    /// What the nodes said last, in their order.
+    pub fn said(&self) -> impl Iterator<Item = Said> {
+        self.votes.iter().map(|vote| vote.said)
+    }
+
+    /// The first node that said no.
+    pub fn denier(&self) -> Option<usize> {
+        self.said().position(|said| said == Said::No)
+    }
+
+    /// Whether a majority has answered yes or no.
+    pub fn has_answered(&self) -> bool {
+        self.count(|said| matches!(said, Said::Yes | Said::No)) >= self.majority()
+    }
+
+    /// Whether a majority may yet answer yes or no.
+    pub fn can_answer(&self) -> bool {
+        self.count(|said| !said.is_failure()) >= self.majority()
+    }
+
+    /// Whether so many never will that no majority is left.
+    pub fn is_refused(&self) -> bool {
+        let never = self.count(|said| said == Said::Refused(Why::Never));
+        self.votes.len() - never < self.majority()
+    }
+
+    /// Whether a node is in quarantine, which ends by itself.
+    pub fn in_quarantine(&self) -> bool {
+        self.count(|said| said == Said::Refused(Why::Quarantine)) > 0
+    }
+
+    /// More than half.
+    pub fn majority(&self) -> usize {
+        self.rules.majority(self.votes.len())
+    }
+
+    /// Asks each node that is not busy with an earlier request for the lease anew: those that
+    /// have it to extend it, the others to grant it with the claim's fence.
+    pub fn renew(&mut self, out: &mut Outbox, now: Instant) {
+        for node in 0..self.votes.len() {
+            self.renew_at(out, node, now);
+        }
+    }
+
+    /// Asks one node for the lease anew.
+    pub fn renew_at(&mut self, out: &mut Outbox, node: usize, now: Instant) {
+        let Some(vote) = self.votes.get(node) else { return };
+        if vote.open.is_some() && vote.said != Said::Failed {
+            return;
+        }
+        let ask = match (vote.fence(), self.fence) {
+            (Some(_), _) if !vote.is_confirmed() => Ask::Acquire { fence: None, wait: None },
+            (Some(held), Some(fence)) if held < fence => Ask::Extend { fence: self.fence },
+            (Some(_), _) => Ask::Extend { fence: None },
+            (None, fence) => Ask::Acquire { fence, wait: None },
+        };
+        self.ask(out, node, ask, now);
+    }
+
+    /// Asks a node again for a grant that waited, if it did.
+    pub fn confirm(&mut self, out: &mut Outbox, node: usize, now: Instant) {
+        let waited = self.votes.get(node).is_some_and(|v| v.held.is_some() && !v.is_confirmed());
+        if waited {
+            self.renew_at(out, node, now);
+        }
+    }
+
+    /// The lease is longer from the next request on. It never becomes shorter: an old request
+    /// that arrives late could shorten it unnoticed.
+    pub fn lengthen(&mut self, ttl: Millis) {
+        self.ttl = self.ttl.max(ttl);
+    }
+
+    /// Gives everything back, also what may have been granted.
+    pub fn withdraw(&mut self, out: &mut Outbox) {
+        for (node, vote) in self.votes.iter_mut().enumerate() {
+            let unanswered = vote.open.is_some() || vote.said == Said::Failed;
+            vote.open = None;
+            if vote.touched && (!unanswered || self.rules.releases_unanswered()) {
+                out.push(node, self.attempt, Ask::Release);
+            }
+            vote.touched = false;
+        }
+    }
+
+    fn count(&self, are: impl Fn(Said) -> bool) -> usize {
+        self.said().filter(|said| are(*said)).count()
+    }
+
+    fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
+        let held = self.votes.iter().filter_map(|vote| vote.held);
+        held.filter(move |held| held.confirmed && self.rules.supports(held.fence, fence))
+    }
+}
+
+impl Vote {
+    fn fence(&self) -> Option<Fence> {
+        self.held.map(|held| held.fence)
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.held.is_some_and(|held| held.confirmed)
+    }
+
+    fn hear<R: Rules>(&mut self, ask: Ask, answer: Answer, end: Instant, rules: &R) {
+        let waited = matches!(ask, Ask::Acquire { wait: Some(_), .. });
+        self.said = match answer {
+            Answer::Granted(fence) => {
+                let confirmed = !waited || rules.waited_counts();
+                self.held = Some(Held { fence, end, confirmed });
+                Said::Yes
+            }
+            Answer::Extended => {
+                if let Some(held) = &mut self.held {
+                    held.end = end;
+                    held.confirmed = true;
+                    if let Ask::Extend { fence: Some(fence) } = ask {
+                        held.fence = fence;
+                    }
+                }
+                Said::Yes
+            }
+            Answer::Denied => {
+                self.held = None;
+                // A waiting request leaves nothing when it is denied, nor does one that did not.
+                self.touched = false;
+                Said::No
+            }
+            Answer::Gone => {
+                if rules.believes_gone() {
+                    self.held = None;
+                }
+                Said::No
+            }
+            Answer::TooFar => Said::Refused(Why::Never),
+            Answer::Refused(why) => Said::Refused(why),
+            Answer::Silent | Answer::Unreachable => Said::Failed,
+            Answer::Done => self.said,
+        };
+    }
+
+    fn has_hope(&self, fence: Option<Fence>) -> bool {
+        let open = self.open.is_some() && self.said != Said::Failed;
+        match (self.held, fence) {
+            (Some(held), Some(fence)) if held.fence == fence => held.confirmed || open,
+            (Some(held), Some(fence)) if held.fence > fence => false,
+            (Some(held), None) if held.confirmed => true,
+            _ => open,
+        }
+    }
+}

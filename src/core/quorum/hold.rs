@@ -1,0 +1,174 @@
+//! A lock that is held: renewed, repaired, and lost the moment its validity ends.
+
+use super::ballot::{Ballot, Outbox};
+use super::rules::{Rules, Sound};
+use super::{Answer, Claim, Send};
+use crate::words::{Fence, Instant, Millis};
+
+/// A lock that is held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Hold<R = Sound> {
+    ballot: Ballot<R>,
+    out: Outbox,
+    ttl: Millis,
+    state: State,
+    /// When the lease is to be renewed; `None`: never.
+    renew_at: Option<Instant>,
+    /// When it ends, renewed or not.
+    limit: Option<Instant>,
+}
+
+/// Whether it is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// It is, before the claim's end.
+    Held(Claim),
+    /// It is not, and will not be again.
+    Lost(Loss),
+}
+
+/// Why a lock is held no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Loss {
+    /// Its time ran out, and no majority had renewed it.
+    NotRenewed,
+    /// Nodes say that the lease is gone, and no majority is left.
+    Ended,
+    /// It was held for as long as it may be.
+    Limit,
+    /// It was given back.
+    Released,
+}
+
+impl<R: Rules> Hold<R> {
+    pub(super) fn new(ballot: Ballot<R>, out: Outbox, ttl: Millis, now: Instant) -> Hold<R> {
+        let state = ballot.claim().map_or(State::Lost(Loss::NotRenewed), State::Held);
+        let mut hold = Hold { ballot, out, ttl, state, renew_at: None, limit: None };
+        hold.renew_at = Some(hold.next_renewal(now));
+        hold
+    }
+
+    /// The next request to send. To be called after every event until there is none.
+    pub fn poll(&mut self) -> Option<Send> {
+        self.out.pop()
+    }
+
+    /// How it stood at the last event. A claim ends by itself: compare its end with the time.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The fence. The same as long as the lock is held.
+    #[must_use]
+    pub fn fence(&self) -> Option<Fence> {
+        self.ballot.fence()
+    }
+
+    /// The attempt whose token holds.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.ballot.attempt()
+    }
+
+    /// The lease.
+    #[must_use]
+    pub fn ttl(&self) -> Millis {
+        self.ttl
+    }
+
+    /// When to [`tick`](Self::tick).
+    #[must_use]
+    pub fn wake(&self) -> Option<Instant> {
+        let State::Held(claim) = self.state else { return None };
+        [Some(claim.until), self.renew_at, self.limit].into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Instant) {
+        self.look(now);
+        if self.is_held() && self.renew_at.is_some_and(|at| now >= at) {
+            self.renew(now);
+        }
+    }
+
+    /// A node has answered a request, or not in time.
+    pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) {
+        if self.ballot.answer(node, id, answer, now).is_none() || !self.is_held() {
+            return;
+        }
+        self.look(now);
+        if !self.is_held() {
+            return;
+        }
+        self.ballot.settle(&mut self.out, now);
+        match answer {
+            // The lease is gone there, and a majority still has it: takes it again.
+            Answer::Gone => self.ballot.renew_at(&mut self.out, node, now),
+            // It came late, and may have waited.
+            Answer::Granted(_) => self.ballot.confirm(&mut self.out, node, now),
+            // A retry well before the end, if this one is needed.
+            Answer::Silent | Answer::Unreachable | Answer::Refused(_) => {
+                let soon = Instant(now.0.saturating_add(self.ttl.0 * 1000 / RETRIES));
+                self.renew_at = self.renew_at.map(|at| at.min(soon));
+            }
+            _ => {}
+        }
+    }
+
+    /// Renews now, with a lease of `ttl` if that is longer. The answers say whether it worked.
+    pub fn extend(&mut self, ttl: Millis, now: Instant) {
+        self.ttl = self.ttl.max(ttl);
+        self.ballot.lengthen(ttl);
+        if self.is_held() {
+            self.renew(now);
+        }
+    }
+
+    /// Renews no more by itself.
+    pub fn stop_renewing(&mut self) {
+        self.renew_at = None;
+    }
+
+    /// Ends the hold at `limit`, renewed or not.
+    pub fn limit(&mut self, limit: Instant) {
+        self.limit = Some(limit);
+    }
+
+    /// Gives the lock back at all nodes, whether it is held or lost.
+    pub fn release(&mut self) {
+        self.ballot.withdraw(&mut self.out);
+        if self.is_held() {
+            self.state = State::Lost(Loss::Released);
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        matches!(self.state, State::Held(_))
+    }
+
+    fn renew(&mut self, now: Instant) {
+        self.ballot.renew(&mut self.out, now);
+        self.renew_at = self.renew_at.map(|_| self.next_renewal(now));
+    }
+
+    fn next_renewal(&self, now: Instant) -> Instant {
+        Instant(now.0.saturating_add(self.ttl.0 * 1000 / 3))
+    }
+
+    /// Whether a majority still vouches for it.
+    fn look(&mut self, now: Instant) {
+        let State::Held(before) = self.state else { return };
+        self.state = match self.ballot.claim() {
+            _ if self.limit.is_some_and(|limit| now >= limit) => State::Lost(Loss::Limit),
+            // What ended before an answer came has ended.
+            _ if now >= before.until => State::Lost(Loss::NotRenewed),
+            None => State::Lost(Loss::Ended),
+            Some(claim) if now >= claim.until => State::Lost(Loss::NotRenewed),
+            Some(claim) => State::Held(claim),
+        };
+    }
+}
+
+/// A part of the lease after which a failed renewal is tried again.
+const RETRIES: u64 = 12;

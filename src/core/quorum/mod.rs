@@ -1,0 +1,113 @@
+//! The quorum: one lock over several nodes that know nothing of each other.
+//!
+//! Sans-IO: what time it is and what a node answered come in, requests to nodes go out. The
+//! caller sends them, and makes a fresh token for each attempt. In reading order:
+//!
+//! - [`rules`]: what makes a claim stand, and for how long; pure formulas.
+//! - [`ballot`]: what each node has said so far, and what it is asked next.
+//! - [`plan`]: what is wanted, and what comes of it.
+//! - [`acquisition`]: attempts and back-off, until the lock is held or the time is over.
+//! - `gate`: where contenders queue.
+//! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends.
+//!
+//! N = 1 is no special case: a majority of one.
+
+pub mod acquisition;
+pub mod ballot;
+mod gate;
+pub mod hold;
+pub mod plan;
+pub mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use acquisition::Acquisition;
+pub use hold::{Hold, Loss, State};
+pub use plan::{Failure, Plan, Verdict};
+pub use rules::{Rules, Sound};
+
+use crate::words::{Fence, Instant, Millis};
+
+/// What one node is to be asked.
+///
+/// Requests to one node in one attempt arrive in the order in which they were sent, but for the
+/// waiting ones, which have a connection of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Send {
+    /// The node's place in the given order.
+    pub node: usize,
+    /// Which attempt: each has a token of its own.
+    pub attempt: u32,
+    /// The answer says which request it belongs to.
+    pub id: u32,
+    /// The request.
+    pub ask: Ask,
+}
+
+/// A request to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ask {
+    /// ACQUIRE, with FENCE and WAIT if they are there.
+    ///
+    /// One that waits goes over a connection of its own, and is EPHEMERAL: whoever goes away while
+    /// waiting leaves nothing behind. It is asked again without WAIT when it was granted.
+    Acquire {
+        /// The proposal.
+        fence: Option<Fence>,
+        /// How long to wait at the node; zero: without limit.
+        wait: Option<Millis>,
+    },
+    /// EXTEND by the lease, with FENCE if it is there.
+    Extend {
+        /// The fence of the claim.
+        fence: Option<Fence>,
+    },
+    /// RELEASE. Nobody waits for its answer.
+    Release,
+    /// Whether the node still answers. Not over the connection that waits.
+    Ping,
+}
+
+/// What a node answered, or that it did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// ACQUIRE: the fence.
+    Granted(Fence),
+    /// ACQUIRE: null. Somebody holds it, or waits for it.
+    Denied,
+    /// EXTEND: 1.
+    Extended,
+    /// EXTEND: 0. The token does not hold, or has a larger fence.
+    Gone,
+    /// RELEASE or PING: it answered.
+    Done,
+    /// The proposal is too far ahead for this node.
+    TooFar,
+    /// An error after which it makes sense to ask again later.
+    Refused(Why),
+    /// No answer within the time-out. One that comes later may still be reported.
+    Silent,
+    /// No connection, or it broke. The request may have arrived.
+    Unreachable,
+}
+
+/// Why a node refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// It is in quarantine.
+    Quarantine,
+    /// It cannot just now: out of memory, loading, too many waiters, its state file, or a waiter
+    /// that was unblocked.
+    Busy,
+    /// It never will: a wrong type, no permission, a bad argument, a replica.
+    Never,
+}
+
+/// A lock that is held, as the majority vouches for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// The fence.
+    pub fence: Fence,
+    /// The holder may rely on it before this moment, and not from then on.
+    pub until: Instant,
+}

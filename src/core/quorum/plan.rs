@@ -1,0 +1,51 @@
+//! What is wanted, and what comes of it.
+
+use alloc::vec::Vec;
+
+use super::Claim;
+use crate::words::{Fence, Millis};
+
+/// What is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Plan {
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// The lease.
+    pub ttl: Millis,
+    /// How long a node may take to answer. The caller measures it.
+    pub timeout: Millis,
+    /// How long to wait while somebody else holds; zero: without limit; `None`: not at all.
+    pub wait: Option<Millis>,
+    /// For how long of that a majority may be out of reach.
+    pub patience: Millis,
+    /// Whether contenders are expected: queues at the gate at once.
+    pub start_at_gate: bool,
+    /// Nodes that did not answer lately: none of them is a gate.
+    pub suspects: Vec<bool>,
+    /// The largest fence seen.
+    pub seen: Fence,
+    /// For the jitter of back-offs.
+    pub seed: u64,
+}
+
+/// How it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It goes on.
+    Pending,
+    /// The lock is held.
+    Won(Claim),
+    /// It is not, and nothing more is tried.
+    Lost(Failure),
+}
+
+/// Why the lock is not held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// Somebody else holds it.
+    Held,
+    /// No majority answers in time, or grants anything.
+    NoQuorum,
+    /// So many nodes will never grant it that no majority is left.
+    Refused,
+}

@@ -1,0 +1,77 @@
+//! What makes a claim stand, and for how long.
+//!
+//! Each rule is a function of its own. The proof replaces one at a time by something plausible,
+//! and must notice each time.
+
+use alloc::vec::Vec;
+use core::fmt::Debug;
+
+use crate::words::{Fence, Instant, Millis};
+
+/// The rules.
+///
+/// Why they hold for exclusive locks. Two claims share a node, and there one holder came after the
+/// other. While the first still held, the node's counter was raised to the first claim's fence; so
+/// the second holder got a larger fence from it, and no claim has a fence below that of a holder
+/// it counts. So the second claim's fence is larger than the first's.
+pub trait Rules: Clone + Debug {
+    /// How many nodes are more than half of them.
+    fn majority(&self, nodes: usize) -> usize {
+        nodes / 2 + 1
+    }
+
+    /// The claim's fence, once a majority has granted: the majority-th smallest of what they
+    /// granted. So at least a majority has not granted more.
+    fn claimed(&self, granted: &[Fence], majority: usize) -> Option<Fence> {
+        let mut fences: Vec<Fence> = granted.into();
+        fences.sort_unstable();
+        fences.get(majority.checked_sub(1)?).copied()
+    }
+
+    /// Whether a node supports the claim: its holder has this very fence, by its grant or because
+    /// it was raised to it. A grant above the claim never counts: the node may have vouched for
+    /// somebody between.
+    fn supports(&self, held: Fence, claimed: Fence) -> bool {
+        held == claimed
+    }
+
+    /// Whether a grant that waited counts, unconfirmed: nobody knows when its lease began.
+    fn waited_counts(&self) -> bool {
+        false
+    }
+
+    /// When a lease begins, at the earliest, that was asked for at `sent`.
+    fn begins(&self, sent: Instant, _answered: Instant) -> Instant {
+        sent
+    }
+
+    /// Until when a majority supports the claim, by when each supporter's lease ends.
+    fn until(&self, ends: &[Instant], majority: usize, ttl: Millis) -> Option<Instant> {
+        let mut ends: Vec<Instant> = ends.into();
+        ends.sort_unstable_by(|a, b| b.cmp(a));
+        let end = ends.get(majority.checked_sub(1)?)?;
+        Some(Instant(end.0.saturating_sub(self.drift(ttl))))
+    }
+
+    /// By how much the nodes' clocks may run ahead of ours during a lease, in microseconds: one
+    /// per cent, and two milliseconds for what clocks cannot tell apart.
+    fn drift(&self, ttl: Millis) -> u64 {
+        ttl.0.saturating_mul(10) + 2_000
+    }
+
+    /// Whether a node that says that the lease is gone ceases to support the claim at once.
+    fn believes_gone(&self) -> bool {
+        true
+    }
+
+    /// Whether a claim that was given up is released at nodes that have not answered, too.
+    fn releases_unanswered(&self) -> bool {
+        true
+    }
+}
+
+/// The rules as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sound;
+
+impl Rules for Sound {}
