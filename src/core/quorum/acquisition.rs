@@ -56,7 +56,11 @@ pub(super) enum Phase {
         waiting: Vec<bool>,
     },
     /// Backs off.
-    Resting { until: Instant },
+    Resting {
+        until: Instant,
+        /// Where to queue then; `None`: asks all nodes.
+        gate: Option<usize>,
+    },
     /// Nothing more happens.
     Over(Verdict),
 }
@@ -76,7 +80,7 @@ impl<R: Rules> Acquisition<R> {
         let mut acquisition = Acquisition {
             ballot: Ballot::new(rules.clone(), 0, plan.nodes, plan.ttl),
             out: Outbox::default(),
-            phase: Phase::Resting { until: time.now },
+            phase: Phase::Resting { until: time.now, gate: None },
             deadline: wait.map(|wait| later(time.now, wait)),
             missing_since: None,
             contended: false,
@@ -146,7 +150,7 @@ impl<R: Rules> Acquisition<R> {
                 let end = self.deadline.map(|end| later(end, self.plan.timeout));
                 Some(end.map_or(ping_at, |end| end.min(ping_at)))
             }
-            Phase::Resting { until } => Some(until),
+            Phase::Resting { until, .. } => Some(until),
             Phase::Gathering { .. } | Phase::Over(_) => None,
         }
     }
@@ -155,7 +159,10 @@ impl<R: Rules> Acquisition<R> {
     pub fn tick(&mut self, time: Time) {
         let over = |end: Instant| time.now >= later(end, self.plan.timeout);
         match &mut self.phase {
-            Phase::Resting { until } if time.now >= *until => self.ask_all(time),
+            &mut Phase::Resting { until, gate } if time.now >= until => match gate {
+                Some(gate) => self.queue_at(gate, time),
+                None => self.ask_all(time),
+            },
             // The node ends the wait; this is for one that does not.
             Phase::Queueing { .. } if self.deadline.is_some_and(over) => self.lose(Failure::Held),
             Phase::Queueing { gate, ping, ping_at, .. } if time.now >= *ping_at => {
@@ -244,6 +251,7 @@ impl<R: Rules> Acquisition<R> {
                 self.phase = Phase::Over(Verdict::Won(claim));
             }
             None if gate == Gate::Open && self.ballot.has_hope() => {}
+            None if gate == Gate::Open && self.takes_turn(time) => {}
             _ => self.fail(time),
         }
     }
@@ -261,14 +269,18 @@ impl<R: Rules> Acquisition<R> {
                 return self.lose(Failure::Held);
             }
             self.ballot.withdraw(&mut self.out);
-            return self.queue_at(denier, time);
+            // Two that hold a gate each, and want the other's, must not just change places.
+            return match self.phase {
+                Phase::Gathering { .. } => self.rest(Some(denier), time),
+                _ => self.queue_at(denier, time),
+            };
         }
         let since = *self.missing_since.get_or_insert(time.now);
-        let patient = self.ballot.in_quarantine() || time.now < later(since, self.plan.patience);
+        let patient = self.ballot.may_recover() || time.now < later(since, self.plan.patience);
         // Where a majority granted and the fences came to nothing, another try will do.
         if (waits && patient) || (answered && self.splits < SPLITS) {
             self.ballot.withdraw(&mut self.out);
-            self.rest(time);
+            self.rest(None, time);
         } else {
             self.lose(Failure::NoQuorum);
         }
@@ -280,12 +292,13 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// Backs off, for longer each time and never for the same time.
-    pub(super) fn rest(&mut self, time: Time) {
+    pub(super) fn rest(&mut self, gate: Option<usize>, time: Time) {
         self.splits += 1;
         let most = (FIRST_REST << self.splits.min(6)).min(LONGEST_REST);
         let rest = most / 2 + self.random() % most;
         let end = Instant(time.now.0.saturating_add(rest));
-        self.phase = Phase::Resting { until: self.deadline.map_or(end, |last| end.min(last)) };
+        let until = self.deadline.map_or(end, |last| end.min(last));
+        self.phase = Phase::Resting { until, gate };
     }
 
     pub(super) fn begin_attempt(&mut self) {

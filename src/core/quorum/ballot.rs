@@ -192,9 +192,12 @@ impl<R: Rules> Ballot<R> {
         self.votes.len() - never < self.majority()
     }
 
-    /// Whether a node is in quarantine, which ends by itself.
-    pub fn in_quarantine(&self) -> bool {
-        self.count(|said| said == Said::Refused(Why::Quarantine)) > 0
+    /// Whether a majority is there but for a quarantine, which ends by itself.
+    pub fn may_recover(&self) -> bool {
+        let quarantine = Said::Refused(Why::Quarantine);
+        let quarantined = self.count(|said| said == quarantine);
+        let there = self.count(|said| !said.is_failure() || said == quarantine);
+        quarantined > 0 && there >= self.majority()
     }
 
     /// More than half.

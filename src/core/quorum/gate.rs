@@ -1,5 +1,7 @@
 //! The gate: the node at which contenders queue, and what follows when it is somebody's turn.
 
+use alloc::vec::Vec;
+
 use super::acquisition::{Acquisition, Phase, later};
 use super::ballot::Said;
 use super::rules::Rules;
@@ -20,13 +22,34 @@ pub(super) enum Gate {
 impl<R: Rules> Acquisition<R> {
     /// What the gate has to say to a first attempt. It is the first node that has not failed.
     pub(super) fn gate(&self, in_grace: bool) -> Gate {
-        let in_doubt = self.ballot.said().zip(&self.plan.suspects);
-        let said = in_doubt.filter(|(said, suspect)| !(**suspect && *said == Said::Nothing));
-        match said.map(|(said, _)| said).find(|said| !said.is_failure()) {
+        match self.gate_said() {
             Some(Said::No) => Gate::Closed,
             Some(Said::Nothing) if in_grace => Gate::Silent,
             _ => Gate::Open,
         }
+    }
+
+    fn gate_said(&self) -> Option<Said> {
+        let in_doubt = self.ballot.said().zip(&self.plan.suspects);
+        let said = in_doubt.filter(|(said, suspect)| !(**suspect && *said == Said::Nothing));
+        said.map(|(said, _)| said).find(|said| !said.is_failure())
+    }
+
+    /// A first attempt that has the gate, and lacks others: it is its turn, and whoever took a
+    /// vote elsewhere gives way. Whether that is so.
+    pub(super) fn takes_turn(&mut self, time: Time) -> bool {
+        let first = matches!(self.phase, Phase::Asking { .. }) && self.plan.wait.is_some();
+        if !first || self.gate_said() != Some(Said::Yes) {
+            return false;
+        }
+        let proposal = self.proposal(time);
+        let waiting: Vec<bool> = self.ballot.said().map(|said| said == Said::No).collect();
+        for (node, _) in waiting.iter().enumerate().filter(|(_, denied)| **denied) {
+            let ask = Ask::Acquire { fence: Some(proposal), wait: Some(self.plan.timeout) };
+            self.ballot.ask(&mut self.out, node, ask, time.now);
+        }
+        self.phase = Phase::Gathering { proposal, waiting };
+        self.ballot.has_hope()
     }
 
     /// Waits for its turn at a node.
@@ -61,7 +84,7 @@ impl<R: Rules> Acquisition<R> {
             Answer::Refused(Why::Never) if waiting => self.lose(Failure::Refused),
             Answer::Refused(_) if waiting => {
                 self.ballot.withdraw(&mut self.out);
-                self.rest(time);
+                self.rest(None, time);
             }
             // One that does not answer a ping is as good as gone.
             Answer::Silent | Answer::Unreachable => {
