@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::acquisition::later;
 use super::rules::Rules;
 use super::{Answer, Ask, Claim, Send, Why};
 use crate::words::{Fence, Instant, Millis};
@@ -61,6 +62,8 @@ struct Open {
     id: u32,
     ask: Ask,
     sent: Instant,
+    /// For how long it asked. The lease can have become longer since.
+    ttl: Millis,
 }
 
 /// Requests on their way out.
@@ -112,7 +115,7 @@ impl<R: Rules> Ballot<R> {
     pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) -> u32 {
         let id = out.push(node, self.attempt, ask);
         if let Some(vote) = self.votes.get_mut(node) {
-            vote.open = Some(Open { id, ask, sent: now });
+            vote.open = Some(Open { id, ask, sent: now, ttl: self.ttl });
             vote.touched |= matches!(ask, Ask::Acquire { .. });
             if vote.said.is_failure() {
                 vote.said = Said::Nothing;
@@ -129,7 +132,7 @@ impl<R: Rules> Ballot<R> {
         if answer != Answer::Silent {
             vote.open = None;
         }
-        let end = Instant(self.rules.begins(open.sent, now).0.saturating_add(self.ttl.0 * 1000));
+        let end = later(self.rules.begins(open.sent, now), open.ttl);
         vote.hear(open.ask, answer, end, &self.rules);
         Some(open.ask)
     }

@@ -1,5 +1,6 @@
 //! A lock that is held: renewed, repaired, and lost the moment its validity ends.
 
+use super::acquisition::later;
 use super::ballot::{Ballot, Outbox};
 use super::rules::{Rules, Sound};
 use super::{Answer, Claim, Send};
@@ -109,7 +110,7 @@ impl<R: Rules> Hold<R> {
             Answer::Granted(_) => self.ballot.confirm(&mut self.out, node, now),
             // A retry well before the end, if this one is needed.
             Answer::Silent | Answer::Unreachable | Answer::Refused(_) => {
-                let soon = Instant(now.0.saturating_add(self.ttl.0 * 1000 / RETRIES));
+                let soon = later(now, Millis(self.ttl.0 / RETRIES));
                 self.renew_at = self.renew_at.map(|at| at.min(soon));
             }
             _ => {}
@@ -153,7 +154,7 @@ impl<R: Rules> Hold<R> {
     }
 
     fn next_renewal(&self, now: Instant) -> Instant {
-        Instant(now.0.saturating_add(self.ttl.0 * 1000 / 3))
+        later(now, Millis(self.ttl.0 / 3))
     }
 
     /// Whether a majority still vouches for it.
