@@ -1,14 +1,23 @@
-//! `dlock completions`: not built yet.
+//! `dlock completions`: what makes a shell complete the command line.
 
-use crate::args::Global;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::args::{Cli, Global};
 use crate::exit::Exit;
-use crate::output::complain;
+use crate::man::print;
 
 /// Print a completion script for a shell
+///
+/// For bash: dlock completions bash > /etc/bash_completion.d/dlock
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The shell
+    shell: Shell,
+}
 
-pub async fn main(_args: Args, _global: &Global) -> Exit {
-    complain("completions: not built yet");
-    Exit::INTERNAL
+pub async fn main(args: Args, _global: &Global) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "dlock", &mut script);
+    print(&script)
 }

@@ -1,14 +1,367 @@
-//! `dlock inspect`: not built yet.
+//! `dlock inspect`: who holds a lock and who waits for it, on every node.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+use redis::cmd;
+use serde_json::{Map, Value, json};
 
 use crate::args::Global;
+use crate::ask::{Answers, Nodes};
 use crate::exit::Exit;
-use crate::output::complain;
+use crate::inspection::{Holder, Inspection, Waiter};
+use crate::table::Table;
+use crate::{bytes, duration, output};
 
 /// Show who holds a lock and who waits for it
+///
+/// Exits with 0 if a majority of the nodes says that somebody holds it, 1 if nobody does, 69 if
+/// too few nodes answer to say.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The lock
+    key: OsString,
 
-pub async fn main(_args: Args, _global: &Global) -> Exit {
-    complain("inspect: not built yet");
-    Exit::INTERNAL
+    /// KEY is written as `dlock ls` shows it, as in \x00
+    #[arg(long)]
+    escaped: bool,
+
+    /// Show tokens too: whoever knows one can release the lock
+    #[arg(long)]
+    tokens: bool,
+}
+
+pub async fn main(args: Args, global: &Global) -> Exit {
+    let key = match bytes::typed(args.key, args.escaped) {
+        Ok(key) => key,
+        Err(error) => {
+            output::complain(error);
+            return Exit::USAGE;
+        }
+    };
+    let nodes = match Nodes::of(global) {
+        Ok(nodes) => nodes,
+        Err(exit) => return exit,
+    };
+    let question = key.clone();
+    let answers = nodes
+        .each(move |mut node| {
+            let key = question.clone();
+            async move {
+                let answer = node.run(cmd("DLOCK.INSPECT").arg(key)).await?;
+                Inspection::read(&answer)
+            }
+        })
+        .await;
+    let verdict = Verdict::of(&answers, nodes.majority());
+    let shown = if global.json {
+        print_json(&key, &answers, &verdict, args.tokens)
+    } else {
+        print(&key, &answers, &verdict, args.tokens)
+    };
+    match shown {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            output::complain(error);
+            Exit::INTERNAL
+        }
+        _ => verdict.exit(),
+    }
+}
+
+type Inspections = Answers<Option<Inspection>>;
+
+/// What the nodes say together.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// A majority has this holder; its fence, if a majority agrees on it.
+    Held { nodes: usize, fence: Option<i64> },
+    /// A majority has a plain string at the key.
+    Foreign { nodes: usize },
+    /// Nobody can have a majority, on so many nodes somebody holds it.
+    Split { nodes: usize },
+    /// No node that answers knows a holder.
+    Free,
+    /// It hangs on nodes that do not answer.
+    Unknown { nodes: usize },
+}
+
+impl Verdict {
+    fn of(answers: &Inspections, majority: usize) -> Verdict {
+        let found: Vec<&Inspection> =
+            answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref()).collect();
+        let silent = answers.iter().filter(|(_, answer)| answer.is_err()).count();
+        let foreign = found.iter().filter(|inspection| inspection.is_foreign()).count();
+        let mut fences: BTreeMap<&[u8], Vec<i64>> = BTreeMap::new();
+        for holder in found.iter().flat_map(|inspection| &inspection.holders) {
+            fences.entry(&holder.token).or_default().push(holder.fence);
+        }
+        let widest =
+            fences.into_values().max_by_key(|fences| (fences.len(), fences.iter().max().copied()));
+        let widest = widest.unwrap_or_default();
+        let held = found.iter().filter(|inspection| inspection.is_held()).count();
+        match widest.len() {
+            nodes if nodes >= majority => {
+                let agree = |fence: &i64| widest.iter().filter(|other| *other == fence).count();
+                let fence = widest.iter().copied().find(|fence| agree(fence) >= majority);
+                Verdict::Held { nodes, fence }
+            }
+            _ if foreign >= majority => Verdict::Foreign { nodes: foreign },
+            nodes if nodes.max(foreign) + silent >= majority => Verdict::Unknown { nodes: held },
+            _ if held > 0 => Verdict::Split { nodes: held },
+            _ => Verdict::Free,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Verdict::Held { .. } | Verdict::Foreign { .. } => Exit::OK,
+            Verdict::Split { .. } | Verdict::Free => Exit::CONFLICT,
+            Verdict::Unknown { .. } => Exit::NO_QUORUM,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Verdict::Held { .. } => "held",
+            Verdict::Foreign { .. } => "foreign",
+            Verdict::Split { .. } => "split",
+            Verdict::Free => "free",
+            Verdict::Unknown { .. } => "unknown",
+        }
+    }
+
+    /// For people, when there are several nodes.
+    fn sentence(&self, all: usize) -> String {
+        match self {
+            Verdict::Held { nodes, fence: Some(fence) } => {
+                format!("held, by {nodes} of {all} nodes, with fence {fence}")
+            }
+            Verdict::Held { nodes, fence: None } => {
+                format!("held, by {nodes} of {all} nodes, which do not agree on a fence (yet)")
+            }
+            Verdict::Foreign { nodes } => {
+                format!("held by an older client: a plain string on {nodes} of {all} nodes")
+            }
+            Verdict::Split { nodes } => {
+                format!("split: leases on {nodes} of {all} nodes, and nobody has a majority")
+            }
+            Verdict::Free => "free".to_owned(),
+            Verdict::Unknown { nodes } => {
+                format!("not known: leases on {nodes} of {all} nodes, and too few answer")
+            }
+        }
+    }
+}
+
+fn print(key: &[u8], answers: &Inspections, verdict: &Verdict, tokens: bool) -> io::Result<()> {
+    let mut headings = vec!["NODE", "WHAT", "MODE", "FENCE", "FOR", "LEFT", "CLIENT", "META"];
+    if tokens {
+        headings.insert(7, "TOKEN");
+    }
+    let mut table = Table::new(&headings);
+    for (name, answer) in answers {
+        let line = |words: String| vec![name.clone(), words];
+        match answer {
+            Err(error) => table.row(line(format!("no answer: {error}"))),
+            Ok(None) => table.row(line("free".to_owned())),
+            Ok(Some(found)) => {
+                for row in rows(found, tokens) {
+                    table.row([vec![name.clone()], row].concat());
+                }
+                let unlisted = found.waiting - found.waiters.len() as i64;
+                if unlisted > 0 {
+                    table.row(line(format!("and {unlisted} more wait")));
+                }
+            }
+        }
+    }
+    let of_several = answers.len() > 1;
+    if of_several {
+        println_checked(&format!("{}: {}\n", bytes::shown(key), verdict.sentence(answers.len())))?;
+    }
+    table.print()
+}
+
+/// A pipe that was closed is an error here, not a panic as with `println!`.
+fn println_checked(line: &str) -> io::Result<()> {
+    use io::Write;
+    writeln!(io::stdout(), "{line}")
+}
+
+fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
+    let mode = match found.limit {
+        0 => found.mode.clone(),
+        limit => format!("{} {limit}", found.mode),
+    };
+    let mut rows = Vec::new();
+    if found.is_foreign() {
+        let left = found.ttl_ms.map_or("no end".to_owned(), span);
+        let mut row: Vec<String> =
+            ["holds", &mode, "", "", &left, "", "a plain string"].map(str::to_owned).to_vec();
+        if tokens {
+            row.insert(6, String::new());
+        }
+        rows.push(row);
+    }
+    rows.extend(found.holders.iter().map(|holder| holder_row(holder, &mode, tokens)));
+    rows.extend(found.waiters.iter().map(|waiter| waiter_row(waiter, tokens)));
+    rows
+}
+
+fn holder_row(holder: &Holder, mode: &str, tokens: bool) -> Vec<String> {
+    let what = if holder.ephemeral { "holds, ephemeral" } else { "holds" };
+    let (held, left) = (span(holder.held_ms), span(holder.ttl_ms));
+    let mut row = vec![what.to_owned(), mode.to_owned(), holder.fence.to_string(), held, left];
+    row.push(client(holder.client));
+    if tokens {
+        row.push(bytes::shown(&holder.token));
+    }
+    row.push(bytes::shown(&holder.meta));
+    row
+}
+
+fn waiter_row(waiter: &Waiter, tokens: bool) -> Vec<String> {
+    let left = waiter.left_ms.map_or("no end".to_owned(), span);
+    let mut row =
+        vec!["waits".to_owned(), waiter.mode.clone(), String::new(), span(waiter.waited_ms), left];
+    row.push(client(waiter.client));
+    if tokens {
+        row.push(bytes::shown(&waiter.token));
+    }
+    row.push(bytes::shown(&waiter.meta));
+    row
+}
+
+fn client(client: Option<i64>) -> String {
+    client.map_or("gone".to_owned(), |id| id.to_string())
+}
+
+fn span(ms: i64) -> String {
+    duration::shown(Duration::from_millis(ms.max(0).unsigned_abs()))
+}
+
+fn print_json(
+    key: &[u8],
+    answers: &Inspections,
+    verdict: &Verdict,
+    tokens: bool,
+) -> io::Result<()> {
+    for (name, answer) in answers {
+        let mut object = Map::new();
+        bytes::insert(&mut object, "key", key);
+        object.insert("node".to_owned(), name.as_str().into());
+        match answer {
+            Err(error) => drop(object.insert("error".to_owned(), error.as_str().into())),
+            Ok(None) => drop(object.insert("mode".to_owned(), Value::Null)),
+            Ok(Some(found)) => insert_found(&mut object, found, tokens),
+        }
+        output::json(&object.into())?;
+    }
+    let mut object = Map::new();
+    bytes::insert(&mut object, "key", key);
+    object.insert("state".to_owned(), verdict.name().into());
+    if let Verdict::Held { fence, .. } = verdict {
+        object.insert("fence".to_owned(), json!(fence));
+    }
+    object.insert("nodes".to_owned(), answers.len().into());
+    let answered = answers.iter().filter(|(_, answer)| answer.is_ok()).count();
+    object.insert("answered".to_owned(), answered.into());
+    output::json(&object.into())
+}
+
+fn insert_found(object: &mut Map<String, Value>, found: &Inspection, tokens: bool) {
+    let holders = found.holders.iter().map(|holder| {
+        let mut one = Map::new();
+        one.insert("fence".to_owned(), holder.fence.into());
+        one.insert("ttl-ms".to_owned(), holder.ttl_ms.into());
+        one.insert("held-ms".to_owned(), holder.held_ms.into());
+        one.insert("client".to_owned(), json!(holder.client));
+        one.insert("ephemeral".to_owned(), holder.ephemeral.into());
+        insert_words(&mut one, &holder.meta, tokens.then_some(&holder.token));
+        Value::Object(one)
+    });
+    let waiters = found.waiters.iter().map(|waiter| {
+        let mut one = Map::new();
+        one.insert("mode".to_owned(), waiter.mode.as_str().into());
+        one.insert("waited-ms".to_owned(), waiter.waited_ms.into());
+        one.insert("left-ms".to_owned(), json!(waiter.left_ms));
+        one.insert("client".to_owned(), json!(waiter.client));
+        insert_words(&mut one, &waiter.meta, tokens.then_some(&waiter.token));
+        Value::Object(one)
+    });
+    object.insert("mode".to_owned(), found.mode.as_str().into());
+    object.insert("limit".to_owned(), found.limit.into());
+    object.insert("holders".to_owned(), holders.collect());
+    object.insert("waiting".to_owned(), found.waiting.into());
+    object.insert("waiters".to_owned(), waiters.collect());
+    if found.is_foreign() {
+        object.insert("ttl-ms".to_owned(), json!(found.ttl_ms));
+    }
+}
+
+fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&Vec<u8>>) {
+    bytes::insert(object, "meta", meta);
+    if let Some(token) = token {
+        bytes::insert(object, "token", token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(holders: &[(&str, i64)]) -> Result<Option<Inspection>, String> {
+        let holder = |(token, fence): &(&str, i64)| Holder {
+            token: token.as_bytes().to_vec(),
+            fence: *fence,
+            ttl_ms: 1,
+            held_ms: 1,
+            client: None,
+            meta: Vec::new(),
+            ephemeral: false,
+        };
+        Ok(Some(Inspection {
+            mode: "exclusive".into(),
+            limit: 0,
+            ttl_ms: None,
+            holders: holders.iter().map(holder).collect(),
+            waiting: 0,
+            waiters: Vec::new(),
+        }))
+    }
+
+    fn verdict<const N: usize>(answers: [Result<Option<Inspection>, String>; N]) -> Verdict {
+        let answers = answers.into_iter().map(|answer| ("node".to_owned(), answer)).collect();
+        Verdict::of(&answers, N / 2 + 1)
+    }
+
+    fn silent() -> Result<Option<Inspection>, String> {
+        Err("gone".to_owned())
+    }
+
+    #[test]
+    fn a_majority_holds() {
+        let (a, b) = (|| held(&[("a", 5)]), || held(&[("b", 6)]));
+        assert_eq!(verdict([a()]), Verdict::Held { nodes: 1, fence: Some(5) });
+        assert_eq!(verdict([a(), Ok(None), a()]), Verdict::Held { nodes: 2, fence: Some(5) });
+        assert_eq!(verdict([a(), a(), b()]), Verdict::Held { nodes: 2, fence: Some(5) });
+        assert_eq!(verdict([a(), a(), silent()]), Verdict::Held { nodes: 2, fence: Some(5) });
+        let differ = [a(), held(&[("a", 7)]), silent()];
+        assert_eq!(verdict(differ), Verdict::Held { nodes: 2, fence: None });
+        let readers = [held(&[("a", 5), ("b", 5)]), held(&[("b", 5)]), Ok(None)];
+        assert_eq!(verdict(readers), Verdict::Held { nodes: 2, fence: Some(5) });
+    }
+
+    #[test]
+    fn nobody_does() {
+        let (a, b) = (|| held(&[("a", 5)]), || held(&[("b", 6)]));
+        assert_eq!(verdict([Ok(None), Ok(None), Ok(None)]), Verdict::Free);
+        assert_eq!(verdict([Ok(None), Ok(None), silent()]), Verdict::Free);
+        assert_eq!(verdict([a(), b(), Ok(None)]), Verdict::Split { nodes: 2 });
+        assert_eq!(verdict([a(), b(), silent()]), Verdict::Unknown { nodes: 2 });
+        assert_eq!(verdict([Ok(None), silent(), silent()]), Verdict::Unknown { nodes: 0 });
+        assert_eq!(verdict([silent()]), Verdict::Unknown { nodes: 0 });
+    }
 }

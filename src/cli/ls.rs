@@ -1,14 +1,172 @@
-//! `dlock ls`: not built yet.
+//! `dlock ls`: the locks of all nodes, merged by their keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Duration;
+
+use redis::{Value, cmd, pipe};
+use serde_json::{Map, json};
 
 use crate::args::Global;
+use crate::ask::{self, Node, Nodes};
 use crate::exit::Exit;
-use crate::output::complain;
+use crate::inspection::{self, Inspection};
+use crate::table::Table;
+use crate::{bytes, duration, output};
 
 /// List the locks
+///
+/// Every lock that is held on some node, also without a majority. Plain strings of older clients
+/// are not listed: nobody can tell them from other data.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Only keys that match, as in KEYS and SCAN: `job:*`
+    #[arg(long = "match", value_name = "GLOB")]
+    pattern: Option<String>,
 
-pub async fn main(_args: Args, _global: &Global) -> Exit {
-    complain("ls: not built yet");
-    Exit::INTERNAL
+    /// Only locks that somebody waits for
+    #[arg(long)]
+    contended: bool,
+
+    /// How many keys a node looks at in one go
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    count: u32,
 }
+
+pub async fn main(args: Args, global: &Global) -> Exit {
+    let nodes = match Nodes::of(global) {
+        Ok(nodes) => nodes,
+        Err(exit) => return exit,
+    };
+    let (pattern, count) = (args.pattern.clone(), args.count);
+    let answers = nodes.each(move |node| locks(node, pattern.clone(), count)).await;
+    let answered = ask::answered(answers);
+    if answered.is_empty() {
+        return Exit::NO_QUORUM;
+    }
+    let mut locks = merge(answered.into_iter().map(|(_, locks)| locks));
+    if args.contended {
+        locks.retain(|_, lock| lock.waiters > 0);
+    }
+    let shown = if global.json { print_json(&locks) } else { print(&locks, nodes.count()) };
+    match shown {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            output::complain(error);
+            Exit::INTERNAL
+        }
+        _ => Exit::OK,
+    }
+}
+
+type Found = BTreeMap<Vec<u8>, Inspection>;
+
+/// All locks of one node. Each is asked for on its own, so one that ended meanwhile is left out.
+async fn locks(mut node: Node, pattern: Option<String>, count: u32) -> Result<Found, String> {
+    let mut found = Found::new();
+    let mut cursor = b"0".to_vec();
+    loop {
+        let mut scan = cmd("SCAN");
+        scan.arg(&cursor).arg("TYPE").arg("dlock-key").arg("COUNT").arg(count);
+        if let Some(pattern) = &pattern {
+            scan.arg("MATCH").arg(pattern);
+        }
+        let (next, mut keys) = page(&node.run(&scan).await?).ok_or("SCAN answers nonsense")?;
+        // A key can be on several pages.
+        keys.retain(|key| !found.contains_key(key));
+        for keys in keys.chunks(AT_ONCE) {
+            let mut questions = pipe();
+            for key in keys {
+                questions.cmd("DLOCK.INSPECT").arg(key);
+            }
+            let answers = node.run_all(questions).await?;
+            for (key, answer) in keys.iter().zip(&answers) {
+                if let Ok(Some(inspection)) = Inspection::read(answer) {
+                    found.insert(key.clone(), inspection);
+                }
+            }
+        }
+        if next == b"0" {
+            return Ok(found);
+        }
+        cursor = next;
+    }
+}
+
+fn page(answer: &Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+    let [cursor, keys] = answer.as_sequence()? else { return None };
+    let keys = keys.as_sequence()?.iter().map(inspection::bytes).collect::<Option<_>>()?;
+    Some((inspection::bytes(cursor)?, keys))
+}
+
+/// A lock, as all nodes together say.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Lock {
+    /// More than one, if the nodes do not agree.
+    modes: BTreeSet<String>,
+    holders: BTreeSet<Vec<u8>>,
+    nodes: usize,
+    least_ttl: Option<i64>,
+    waiters: i64,
+}
+
+fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
+    let mut locks: BTreeMap<Vec<u8>, Lock> = BTreeMap::new();
+    for (key, found) in nodes.flatten() {
+        let lock = locks.entry(key).or_default();
+        lock.waiters += found.waiting;
+        if !found.is_held() {
+            continue;
+        }
+        lock.nodes += 1;
+        lock.least_ttl = lock.least_ttl.into_iter().chain(found.least_ttl()).min();
+        lock.modes.insert(match found.limit {
+            0 => found.mode,
+            limit => format!("{} {limit}", found.mode),
+        });
+        lock.holders.extend(found.holders.into_iter().map(|holder| holder.token));
+    }
+    locks.retain(|_, lock| lock.nodes > 0 || lock.waiters > 0);
+    locks
+}
+
+fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize) -> io::Result<()> {
+    let mut headings = vec!["KEY", "MODE", "HOLDERS", "LEFT", "WAITERS"];
+    if nodes > 1 {
+        headings.insert(3, "NODES");
+    }
+    let mut table = Table::new(&headings);
+    for (key, lock) in locks {
+        let left = lock.least_ttl.map_or("-".to_owned(), span);
+        let mode = Vec::from_iter(lock.modes.iter().cloned()).join("/");
+        let mut row = vec![bytes::shown(key), mode, lock.holders.len().to_string()];
+        if nodes > 1 {
+            row.push(format!("{} of {nodes}", lock.nodes));
+        }
+        row.extend([left, lock.waiters.to_string()]);
+        table.row(row);
+    }
+    table.print()
+}
+
+fn span(ms: i64) -> String {
+    duration::shown(Duration::from_millis(ms.max(0).unsigned_abs()))
+}
+
+fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> io::Result<()> {
+    for (key, lock) in locks {
+        let mut object = Map::new();
+        bytes::insert(&mut object, "key", key);
+        object
+            .insert("mode".to_owned(), Vec::from_iter(lock.modes.iter().cloned()).join("/").into());
+        object.insert("holders".to_owned(), lock.holders.len().into());
+        object.insert("nodes".to_owned(), lock.nodes.into());
+        object.insert("ttl-ms".to_owned(), json!(lock.least_ttl));
+        object.insert("waiters".to_owned(), lock.waiters.into());
+        output::json(&object.into())?;
+    }
+    Ok(())
+}
+
+/// How many locks a node is asked about in one go: what they hold is unbounded.
+const AT_ONCE: usize = 100;

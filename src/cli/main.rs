@@ -8,11 +8,14 @@
 //! - [`acquire`], [`extend`], [`release`]: the same by hand, for scripts.
 //! - [`inspect`], [`ls`], [`break_`], [`doctor`]: for whoever operates the nodes.
 //! - [`dev`], [`completions`], [`man`]: to try it out, and to install it.
-//! - [`nodes`], [`output`], [`exit`], [`duration`]: what they share.
+//! - [`ask`], [`inspection`], [`bytes`], [`table`]: nodes asked one by one, and what they say, shown.
+//! - [`nodes`], [`output`], [`exit`], [`duration`]: what all share.
 
 mod acquire;
 mod args;
+mod ask;
 mod break_;
+mod bytes;
 mod completions;
 mod dev;
 mod doctor;
@@ -20,12 +23,14 @@ mod duration;
 mod exit;
 mod extend;
 mod inspect;
+mod inspection;
 mod ls;
 mod man;
 mod nodes;
 mod output;
 mod release;
 mod run;
+mod table;
 
 use std::process::ExitCode;
 

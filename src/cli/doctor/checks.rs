@@ -24,7 +24,11 @@ pub fn findings(nodes: &[Facts]) -> Vec<Finding> {
 fn of_one(answers: &Answers) -> Vec<Finding> {
     // What would matter if it were a node only buries the news that it is none.
     let is_node = answers.has_module() && !node::is_replica(answers);
-    let checks = if is_node { [node::BASICS, node::CHECKS, server::CHECKS].concat() } else { node::BASICS.to_vec() };
+    let checks = if is_node {
+        [node::BASICS, node::CHECKS, server::CHECKS].concat()
+    } else {
+        node::BASICS.to_vec()
+    };
     checks.iter().filter_map(|check| check(answers)).collect()
 }
 
@@ -34,5 +38,5 @@ pub type Check = fn(&Answers) -> Option<Finding>;
 fn unreachable(why: &str) -> Finding {
     Finding::error("unreachable", format!("it does not answer: {why}"))
         .why("a majority of the nodes has to answer for every lock; this one counts as a no")
-        .fix("start it, or correct its address in DLOCK_NODES or --nodes")
+        .fix("start it, or correct its address or password in DLOCK_NODES or --nodes")
 }

@@ -58,6 +58,11 @@ impl Fields {
         pairs.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect()
     }
 
+    #[cfg(test)]
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.0.insert(name.to_owned(), value.to_owned());
+    }
+
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

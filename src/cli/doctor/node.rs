@@ -1,9 +1,11 @@
 //! Checks of one node: whether it is one, whether it grants, and what it remembers.
 
+use std::time::Duration;
+
 use super::checks::Check;
 use super::facts::Answers;
 use super::finding::Finding;
-use crate::output::duration;
+use crate::duration;
 
 /// What has to be right before the rest matters.
 pub const BASICS: &[Check] = &[no_module, no_answer, version, replica];
@@ -72,7 +74,7 @@ fn quarantine(node: &Answers) -> Option<Finding> {
     let left = node.node_number("quarantine-ms").filter(|left| *left > 0)?;
     let why = node.node("quarantine-reason").unwrap_or("unknown");
     Some(
-        Finding::warning("quarantine", format!("it is in quarantine for {}: {why}", duration(left)))
+        Finding::warning("quarantine", format!("it is in quarantine for {}: {why}", shown(left)))
             .why("it may have forgotten leases, and grants nothing until they have ended")
             .fix("wait; or, if all clients were restarted too: CONFIG SET dlock.quarantine off, and then auto again"),
     )
@@ -124,9 +126,9 @@ fn quarantine_off(node: &Answers) -> Option<Finding> {
 
 fn lease_bound(node: &Answers) -> Option<Finding> {
     let bound = node.node_number("lease-bound-ms").filter(|bound| *bound > LONG_LEASE_MS)?;
-    let most = duration(node.config_number("dlock.max-ttl").unwrap_or(bound));
+    let most = shown(node.config_number("dlock.max-ttl").unwrap_or(bound));
     Some(
-        Finding::hint("lease-bound", format!("its leases run for up to {}", duration(bound)))
+        Finding::hint("lease-bound", format!("its leases run for up to {}", shown(bound)))
             .why(format!("so long it grants nothing after a crash; dlock.max-ttl allows {most}"))
             .fix("take shorter leases and renew them; CONFIG SET dlock.max-ttl 600000 refuses longer ones"),
     )
@@ -169,6 +171,11 @@ fn skipped(command: &str, error: &str, right: &str) -> Finding {
     Finding::hint("skipped", format!("{command} is answered with: {error}"))
         .why("the checks that need it were skipped: this report is not complete")
         .fix(format!("run doctor as another user, or ACL SETUSER <this user> {right}"))
+}
+
+/// A time, for people.
+pub fn shown(ms: i64) -> String {
+    duration::shown(Duration::from_millis(ms.unsigned_abs()))
 }
 
 /// What a lock needs.

@@ -32,7 +32,9 @@ fn saving_fails(node: &Answers) -> Option<Finding> {
     let stops = node.config("stop-writes-on-bgsave-error") == Some("yes") && saves(node)?;
     let what = match (failed("aof_last_write_status"), failed("rdb_last_bgsave_status") && stops) {
         (true, _) => "its append-only log cannot be written",
-        (_, true) => "its last RDB file could not be written, and stop-writes-on-bgsave-error is yes",
+        (_, true) => {
+            "its last RDB file could not be written, and stop-writes-on-bgsave-error is yes"
+        }
         _ => return None,
     };
     Some(
@@ -100,7 +102,9 @@ fn eviction(node: &Answers) -> Option<Finding> {
     let policy = node.config("maxmemory-policy")?;
     (policy.starts_with("allkeys") && node.config_number("maxmemory")? > 0).then(|| {
         Finding::warning("eviction", format!("maxmemory-policy is {policy}"))
-            .why("it evicts locks: they stay held, but are not saved, and not moved with their slot")
+            .why(
+                "it evicts locks: they stay held, but are not saved, and not moved with their slot",
+            )
             .fix(format!(
                 "CONFIG SET maxmemory-policy {}, and the same in its configuration file",
                 policy.replace("allkeys", "volatile")
@@ -126,11 +130,13 @@ fn replicas_missing(node: &Answers) -> Option<Finding> {
     if lag == 0 {
         return None;
     }
-    let good = node.info_number("min_slaves_good_slaves").or(node.info_number("connected_slaves"))?;
+    let good =
+        node.info_number("min_slaves_good_slaves").or(node.info_number("connected_slaves"))?;
     let found = format!("min-replicas-to-write is {needed}, and it has {good}");
     let finding = match good {
-        good if good < needed => Finding::error("min-replicas", found)
-            .why("it refuses writes, and with them every lock"),
+        good if good < needed => {
+            Finding::error("min-replicas", found).why("it refuses writes, and with them every lock")
+        }
         good if good == needed => Finding::warning("min-replicas", found)
             .why("when one of them is away it refuses writes, and with them every lock"),
         _ => return None,
@@ -172,7 +178,10 @@ fn connections(node: &Answers) -> Option<Finding> {
     (used * 10 >= most * 9).then(|| {
         Finding::warning("connections", format!("{used} of {most} connections are in use"))
             .why("beyond that clients are turned away; each request that waits is a connection")
-            .fix(format!("CONFIG SET maxclients {}, and the same in its configuration file", most * 2))
+            .fix(format!(
+                "CONFIG SET maxclients {}, and the same in its configuration file",
+                most * 2
+            ))
     })
 }
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::facts::{Answers, Facts};
 use super::finding::Finding;
-use super::node::is_replica;
-use crate::output::duration;
+use super::node::{is_replica, shown};
 
 /// The checks.
 pub const CHECKS: &[fn(&[Facts]) -> Vec<Finding>] =
@@ -49,7 +48,8 @@ fn same_identity(nodes: &[Facts]) -> Vec<Finding> {
     let groups = by(nodes, |node| node.node("node-id").filter(|_| !is_replica(node)));
     let servers = by(nodes, |node| node.info("run_id"));
     let several = |names: &&Vec<&str>| {
-        names.len() > 1 && !servers.values().any(|same| names.iter().all(|name| same.contains(name)))
+        names.len() > 1
+            && !servers.values().any(|same| names.iter().all(|name| same.contains(name)))
     };
     let finding = || {
         Finding::error("node-id", "these servers have the same node-id")
@@ -84,16 +84,14 @@ fn majority(nodes: &[Facts]) -> Vec<Finding> {
     if granting + unknown >= needed {
         return Vec::new();
     }
-    let names: Vec<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
     let found = format!("{granting} of {} nodes grant locks, and {needed} have to", nodes.len());
     let finding = Finding::error("majority", found)
         .why("no lock can be taken now")
         .fix("see what is said of each node");
-    vec![about(finding, &names)]
+    vec![finding]
 }
 
 fn number(nodes: &[Facts]) -> Vec<Finding> {
-    let names: Vec<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
     let finding = match nodes.len() {
         2 => Finding::warning("number", "there are two nodes")
             .why("both have to answer for every lock: that is worse than one")
@@ -105,7 +103,7 @@ fn number(nodes: &[Facts]) -> Vec<Finding> {
         }
         _ => return Vec::new(),
     };
-    vec![about(finding, &names)]
+    vec![finding]
 }
 
 fn versions(nodes: &[Facts]) -> Vec<Finding> {
@@ -151,10 +149,11 @@ fn surely(offset: i64, uncertainty: i64) -> i64 {
 fn clock(whose: &str, others: &str, off: i64) -> Finding {
     let direction = if off > 0 { "ahead of" } else { "behind" };
     let off = off.abs();
-    let found = format!("{whose} {} {direction} {others}", duration(off / 1000));
+    let found = format!("{whose} {} {direction} {others}", shown(off / 1000));
     let finding = if off > TOO_FAR_AHEAD {
-        Finding::error("clock", found)
-            .why("fences begin at the time in µs, and one of more than ten minutes ahead is refused")
+        Finding::error("clock", found).why(
+            "fences begin at the time in µs, and one of more than ten minutes ahead is refused",
+        )
     } else {
         Finding::warning("clock", found)
             .why("leases do not hang on it, but beyond ten minutes proposals of fences are refused")
@@ -177,7 +176,9 @@ fn fences(nodes: &[Facts]) -> Vec<Finding> {
     if behind.is_empty() {
         return Vec::new();
     }
-    let found = format!("another node's fences have reached {largest}, more than ten minutes ahead of its own");
+    let found = format!(
+        "another node's fences have reached {largest}, more than ten minutes ahead of its own"
+    );
     let finding = Finding::warning("fences", found)
         .why("it refuses fences so far ahead, so it does not count for locks with such fences")
         .fix("find out which clock was wrong; its fences catch up with time, one µs each µs");
@@ -190,7 +191,11 @@ fn slow(nodes: &[Facts]) -> Vec<Finding> {
     trips.sort_unstable();
     let usual = trips.get(trips.len().saturating_sub(1) / 2).copied().unwrap_or(0);
     let finding = |trip: i64| {
-        let found = format!("a round trip to it takes {} ms, {} ms is usual here", trip / 1000, usual / 1000);
+        let found = format!(
+            "a round trip to it takes {} ms, {} ms is usual here",
+            trip / 1000,
+            usual / 1000
+        );
         if trip >= NODE_TIMEOUT / 2 {
             Finding::warning("slow", found)
                 .why("a node that takes longer than the node time-out, at most 1 s by default, counts as a no")
@@ -201,7 +206,8 @@ fn slow(nodes: &[Facts]) -> Vec<Finding> {
                 .fix(format!("leases of at least {} s, or look at SLOWLOG GET and LATENCY DOCTOR there", (trip * 60 / SECOND).max(1)))
         }
     };
-    let is_slow = |trip: i64| trip >= NODE_TIMEOUT / 2 || (trip >= NOTICEABLE && trip >= 10 * usual);
+    let is_slow =
+        |trip: i64| trip >= NODE_TIMEOUT / 2 || (trip >= NOTICEABLE && trip >= 10 * usual);
     answering(nodes)
         .map(|(name, node)| (name, node.round_trip.as_micros() as i64))
         .filter(|(_, trip)| is_slow(*trip))

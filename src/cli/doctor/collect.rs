@@ -1,0 +1,189 @@
+//! Asks a node for everything that the checks look at, and changes nothing there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use redis::{Pipeline, Value, pipe};
+
+use super::facts::{Answers, Asked, Clock, Fields};
+use crate::ask::Node;
+use crate::inspection::{bytes, text};
+
+/// The facts of one node, or why there are none.
+pub async fn answers(mut node: Node) -> Result<Answers, String> {
+    let mut round_trip = Duration::MAX;
+    let mut clock = None;
+    for _ in 0..ROUND_TRIPS {
+        let (trip, time) = time(&mut node).await?;
+        if trip < round_trip {
+            (round_trip, clock) = (trip, time);
+        }
+    }
+    let said = node.run_all(questions()).await?;
+    let [info, config, about, cluster, probes @ ..] = &said[..] else {
+        return Err("it answers fewer questions than it was asked".to_owned());
+    };
+    let mut answers = Answers {
+        info: lines(info),
+        config: pairs(config),
+        node: pairs(about),
+        cluster: lines(cluster),
+        denied: denied(probes),
+        clock,
+        round_trip,
+        state_disk: None,
+    };
+    if node.is_local {
+        answers.state_disk = state_disk(&answers);
+    }
+    Ok(answers)
+}
+
+async fn time(node: &mut Node) -> Result<(Duration, Option<Clock>), String> {
+    let mut question = pipe();
+    question.cmd("TIME");
+    let (before, begun) = (SystemTime::now(), Instant::now());
+    let said = node.run_all(question).await?;
+    let trip = begun.elapsed();
+    let uncertainty = trip.as_micros() as i64 / 2;
+    let here =
+        before.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64 + uncertainty;
+    let number = |value: &Value| text(value)?.parse::<i64>().ok();
+    let there = said.first().and_then(Value::as_sequence).and_then(|parts| match parts {
+        [seconds, micros] => Some(number(seconds)? * 1_000_000 + number(micros)?),
+        _ => None,
+    });
+    Ok((trip, there.map(|time| Clock { time, ahead: time - here, uncertainty })))
+}
+
+fn questions() -> Pipeline {
+    let mut all = pipe();
+    all.cmd("INFO");
+    all.cmd("CONFIG").arg("GET").arg(SETTINGS);
+    all.cmd("DLOCK.NODE");
+    all.cmd("CLUSTER").arg("INFO");
+    for (name, arguments) in PROBES {
+        all.cmd(name).arg(arguments);
+    }
+    all
+}
+
+/// Requests that are refused for their arguments, and before that if they are not permitted.
+/// They leave no trace at the key.
+const PROBES: [(&str, &[&str]); 7] = [
+    ("DLOCK.ACQUIRE", &[KEY, "", "1"]),
+    ("DLOCK.EXTEND", &[KEY, "", "1"]),
+    ("DLOCK.RELEASE", &[KEY, ""]),
+    ("DLOCK.CHECK", &[KEY, ""]),
+    ("DLOCK.INSPECT", &[KEY]),
+    ("DLOCK.BREAK", &[KEY, ""]),
+    ("DLOCK.NODE", &[]),
+];
+
+const KEY: &str = "dlock:doctor";
+
+/// What the checks look at. Passwords are among the settings, so not all of them are asked for.
+const SETTINGS: &[&str] = &[
+    "aof-load-truncated",
+    "appendfsync",
+    "appendonly",
+    "dlock.max-ttl",
+    "dlock.max-waiters",
+    "dlock.quarantine",
+    "io-threads",
+    "maxclients",
+    "maxmemory",
+    "maxmemory-policy",
+    "min-replicas-max-lag",
+    "min-replicas-to-write",
+    "no-appendfsync-on-rewrite",
+    "save",
+    "stop-writes-on-bgsave-error",
+    "tcp-keepalive",
+    "timeout",
+];
+
+const ROUND_TRIPS: usize = 3;
+
+/// A user may be kept from a command, or from this key, which says nothing of others.
+fn denied(probes: &[Value]) -> Vec<&'static str> {
+    let is_denied = |value: &Value| {
+        error(value).is_some_and(|error| error.starts_with("NOPERM") && error.contains("to run"))
+    };
+    let denied = PROBES.iter().zip(probes).filter(|(_, answer)| is_denied(answer));
+    denied.map(|((name, _), _)| *name).collect()
+}
+
+fn error(value: &Value) -> Option<String> {
+    match value {
+        Value::ServerError(error) => {
+            Some(format!("{} {}", error.code(), error.details().unwrap_or_default()))
+        }
+        _ => None,
+    }
+}
+
+fn lines(value: &Value) -> Asked {
+    match (error(value), bytes(value)) {
+        (Some(error), _) => Err(error),
+        (None, Some(bytes)) => Ok(Fields::of_lines(&String::from_utf8_lossy(&bytes))),
+        (None, None) => Err("an answer of an unknown kind".to_owned()),
+    }
+}
+
+fn pairs(value: &Value) -> Asked {
+    if let Some(error) = error(value) {
+        return Err(error);
+    }
+    let pairs = value.as_map_iter().ok_or("an answer of an unknown kind")?;
+    let words = |value: &Value| match value {
+        Value::Int(number) => number.to_string(),
+        other => text(other).unwrap_or_default(),
+    };
+    Ok(pairs.map(|(name, value)| (words(name), words(value))).collect())
+}
+
+/// The kind of file system that has the state file. Known only if the server is a process of this
+/// machine that can be looked at.
+fn state_disk(answers: &Answers) -> Option<String> {
+    let process = Path::new("/proc").join(answers.info("process_id")?);
+    let executable = fs::canonicalize(answers.info("executable")?).ok()?;
+    // Behind a forwarded port there is another machine, where this number is another process.
+    if fs::read_link(process.join("exe")).ok()? != executable {
+        return None;
+    }
+    let mounts = fs::read_to_string(process.join("mountinfo")).ok()?;
+    let state_file = Path::new(answers.node("state-file").filter(|path| !path.is_empty())?);
+    kind_of_disk(&mounts, state_file)
+}
+
+/// Of all places where something is mounted, the nearest above the file counts; of those at the
+/// same place, the last.
+fn kind_of_disk(mounts: &str, file: &Path) -> Option<String> {
+    let mounted = mounts.lines().filter_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        let place = PathBuf::from(place.split(' ').nth(4)?);
+        file.starts_with(&place).then(|| (place, kind.split(' ').next().unwrap_or_default()))
+    });
+    let nearest = mounted.max_by_key(|(place, _)| place.as_os_str().len());
+    nearest.map(|(_, kind)| kind.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_mount_counts() {
+        let mounts = "\
+            22 1 0:20 / / rw,relatime - overlay overlay rw\n\
+            23 22 0:21 / /data rw shared:1 - ext4 /dev/sda1 rw\n\
+            24 23 0:22 / /data/fast rw - tmpfs tmpfs rw\n";
+        let kind = |file| kind_of_disk(mounts, Path::new(file));
+        assert_eq!(kind("/data/dlock.state").as_deref(), Some("ext4"));
+        assert_eq!(kind("/data/fast/dlock.state").as_deref(), Some("tmpfs"));
+        assert_eq!(kind("/data/faster.state").as_deref(), Some("ext4"));
+        assert_eq!(kind("/dlock.state").as_deref(), Some("overlay"));
+    }
+}

@@ -1,0 +1,139 @@
+//! `dlock doctor`: what makes the nodes unsafe or slow, and how to mend it.
+//!
+//! [`collect`] asks the nodes for [`facts`]; [`checks`] makes each [`finding`] of them, and
+//! nothing else does: a check is a function of the facts.
+
+mod checks;
+mod collect;
+mod facts;
+mod finding;
+mod node;
+mod server;
+mod set;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IsTerminal, Write};
+
+use serde_json::json;
+
+use crate::args::Global;
+use crate::ask::Nodes;
+use crate::exit::Exit;
+use crate::output;
+use facts::Facts;
+use finding::{Finding, Severity};
+
+/// Look for what makes the nodes unsafe, and say how to mend it
+///
+/// Exits with 0 if there are neither errors nor warnings, 1 if there are, 69 if no majority of the
+/// nodes answers.
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+pub async fn main(_args: Args, global: &Global) -> Exit {
+    let nodes = match Nodes::of(global) {
+        Ok(nodes) => nodes,
+        Err(exit) => return exit,
+    };
+    let answers = nodes.each(collect::answers).await;
+    let facts: Vec<Facts> =
+        answers.into_iter().map(|(name, answers)| Facts { name, answers }).collect();
+    let findings = checks::findings(&facts);
+    let reached = facts.iter().filter(|facts| facts.answers.is_ok()).count();
+    let summary = Summary::of(&findings, facts.len(), reached);
+    let shown =
+        if global.json { print_json(&findings, &summary) } else { print(&findings, &summary) };
+    match shown {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            output::complain(error);
+            Exit::INTERNAL
+        }
+        _ if reached < nodes.majority() => Exit::NO_QUORUM,
+        _ if summary.errors + summary.warnings > 0 => Exit::CONFLICT,
+        _ => Exit::OK,
+    }
+}
+
+/// How much there is of everything.
+struct Summary {
+    nodes: usize,
+    reached: usize,
+    errors: usize,
+    warnings: usize,
+    hints: usize,
+}
+
+impl Summary {
+    fn of(findings: &[Finding], nodes: usize, reached: usize) -> Summary {
+        let count = |severity| findings.iter().filter(|one| one.severity == severity).count();
+        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+        Summary { nodes, reached, errors, warnings, hints: count(Severity::Hint) }
+    }
+
+    fn sentence(&self) -> String {
+        let nodes = counted(self.nodes, "node");
+        match (self.errors + self.warnings, self.hints) {
+            (0, 0) => format!("{nodes}, everything checked is in order"),
+            (0, hints) => {
+                format!("{nodes}, neither errors nor warnings, {}", counted(hints, "hint"))
+            }
+            _ => {
+                let (errors, warnings) =
+                    (counted(self.errors, "error"), counted(self.warnings, "warning"));
+                format!("{nodes}: {errors}, {warnings}, {}", counted(self.hints, "hint"))
+            }
+        }
+    }
+}
+
+fn print(findings: &[Finding], summary: &Summary) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let is_coloured = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    for finding in findings {
+        let severity = match (is_coloured, finding.severity) {
+            (false, severity) => severity.name().to_owned(),
+            (true, Severity::Error) => format!("\x1b[1;31m{}\x1b[0m", Severity::Error.name()),
+            (true, Severity::Warning) => format!("\x1b[1;33m{}\x1b[0m", Severity::Warning.name()),
+            (true, Severity::Hint) => format!("\x1b[1;36m{}\x1b[0m", Severity::Hint.name()),
+        };
+        writeln!(stdout, "{severity}{}: {}", place(&finding.nodes, summary.nodes), finding.found)?;
+        writeln!(stdout, "  why: {}", finding.why)?;
+        writeln!(stdout, "  fix: {}\n", finding.fix)?;
+    }
+    writeln!(stdout, "{}", summary.sentence())?;
+    stdout.flush()
+}
+
+/// Where it was found. With one node there is nothing to say.
+fn place(named: &[String], all: usize) -> String {
+    match named {
+        [] => String::new(),
+        _ if named.len() == all && all > 1 => format!(", all {all} nodes"),
+        _ => format!(", {}", named.join(", ")),
+    }
+}
+
+fn print_json(findings: &[Finding], summary: &Summary) -> io::Result<()> {
+    for finding in findings {
+        output::json(&json!({
+            "severity": finding.severity.name(),
+            "check": finding.check,
+            "nodes": finding.nodes,
+            "found": finding.found,
+            "why": finding.why,
+            "fix": finding.fix,
+        }))?;
+    }
+    output::json(&json!({
+        "nodes": summary.nodes,
+        "reached": summary.reached,
+        "errors": summary.errors,
+        "warnings": summary.warnings,
+        "hints": summary.hints,
+    }))
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
