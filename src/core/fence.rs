@@ -1,28 +1,73 @@
-//! The fence counter: one number a node, and it only grows, over restarts too.
+//! The fence counters: they only grow, over restarts too.
+//!
+//! A node counts in many slots, and a key's name says in which, so that a grant on one key need not
+//! be above the fences of other keys. So several nodes that are asked for the same number can all
+//! give it, however busy each of them is with other keys.
 //!
 //! The node need not write each number down. It promises, in its state file, to hand out nothing
 //! above a number well ahead, and after a start it goes on from there, as timestamp oracles do.
 
+use alloc::boxed::Box;
+use alloc::vec;
+use core::fmt;
+
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD};
 use crate::words::Fence;
 
-/// The node's counter.
+/// The node's counters.
 ///
-/// The next fence is one more than the last, or the caller's proposal, or the time, whichever is
-/// the largest. The time is only a floor: it lets a node that lost its counter start above most
-/// of what it ever gave out, and keeps the counters of several nodes near each other. Order never
-/// rests on it.
-#[derive(Clone, Debug, Default)]
+/// The next fence of a key is one more than the last of its slot, or than the floor below all
+/// slots, or the caller's proposal, whichever is the largest. Without a proposal the time is a
+/// floor, too: it keeps the fences of keys near each other. Beside a proposal it is none, for the
+/// nodes of a quorum are all asked for the same number, and their clocks differ. Order never rests
+/// on the time.
+#[derive(Clone)]
 pub struct Counter {
+    /// The largest number handed out or heard of, at any key.
     last: u64,
+    /// What may have been handed out at any key: before this life, or by another node, or at a
+    /// key whose name is not known.
+    floor: u64,
+    /// The largest number handed out or heard of at the keys of each slot, above the floor.
+    slots: Box<[u64]>,
     /// Up to here the state file vouches for what is handed out.
     reserved: u64,
     /// What the state file was last asked to vouch for: it may say so already.
     asked: u64,
 }
 
+/// Where a key is counted. Its name alone decides, so that a key keeps its slot when it moves to
+/// another database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(usize);
+
+impl Slot {
+    /// The slot of the key with this name.
+    #[must_use]
+    pub fn of(name: &[u8]) -> Slot {
+        Slot((xxh3_64(name) % SLOTS as u64) as usize)
+    }
+}
+
+impl Default for Counter {
+    fn default() -> Counter {
+        let slots = vec![0; SLOTS].into_boxed_slice();
+        Counter { last: 0, floor: 0, slots, reserved: 0, asked: 0 }
+    }
+}
+
+impl fmt::Debug for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counter { last, floor, slots, reserved, asked } = self;
+        write!(f, "last {last} floor {floor} reserved {reserved} asked {asked} slots ")?;
+        f.debug_map().entries(slots.iter().enumerate().filter(|(_, last)| **last > 0)).finish()
+    }
+}
+
 impl Counter {
-    /// The last number handed out or heard of.
+    /// The largest number handed out or heard of, at any key.
     #[must_use]
     pub fn last(&self) -> Fence {
         Fence(self.last)
@@ -40,17 +85,45 @@ impl Counter {
         proposal.0 > self.last.max(unix).saturating_add(MAX_FENCE_AHEAD)
     }
 
-    /// What the next fence would be, at least `proposal`; `None` when the numbers are used up.
+    /// What the next fence in the slot would be, at least `proposal`; `None` when the numbers are
+    /// used up.
     #[must_use]
-    pub fn next(&self, unix: u64, proposal: Option<Fence>) -> Option<Fence> {
-        let next = (self.last + 1).max(proposal.map_or(0, |p| p.0)).max(unix.min(MAX_FENCE));
+    pub fn next(&self, slot: Slot, unix: u64, proposal: Option<Fence>) -> Option<Fence> {
+        let used = self.slots.get(slot.0).map_or(self.last, |used| *used).max(self.floor);
+        let least = proposal.map_or(unix.min(MAX_FENCE), |proposal| proposal.0);
+        let next = (used + 1).max(least);
         (next <= MAX_FENCE).then_some(Fence(next))
     }
 
-    /// A fence that was handed out, loaded, replicated or given to a holder: nothing at or below
-    /// it is handed out any more.
-    pub fn raise(&mut self, to: Fence) {
-        self.last = self.last.max(to.0.min(MAX_FENCE));
+    /// What the next fence would be, without a proposal, at a key that is new to the node.
+    #[must_use]
+    pub fn first(&self, unix: u64) -> Option<Fence> {
+        let first = (self.floor + 1).max(unix.min(MAX_FENCE));
+        (first <= MAX_FENCE).then_some(Fence(first))
+    }
+
+    /// A fence that was handed out, loaded, replicated or given to a holder at a key of this slot:
+    /// nothing at or below it is handed out there any more.
+    pub fn raise(&mut self, slot: Slot, to: Fence) {
+        let to = to.0.min(MAX_FENCE);
+        self.last = self.last.max(to);
+        if let Some(used) = self.slots.get_mut(slot.0) {
+            *used = (*used).max(to);
+        }
+    }
+
+    /// A fence that may have been handed out at any key: nothing at or below it is handed out
+    /// anywhere any more.
+    pub fn raise_all(&mut self, to: Fence) {
+        let to = to.0.min(MAX_FENCE);
+        self.last = self.last.max(to);
+        self.floor = self.floor.max(to);
+    }
+
+    /// This node decides from now on. What was handed out before is below what it has heard of, at
+    /// whatever keys that was; or most of it is below the clock, if all is lost.
+    pub fn begin(&mut self, unix: u64) {
+        self.floor = self.floor.max(self.last).max(unix.min(MAX_FENCE));
     }
 
     /// Whether the number may be handed out.
@@ -86,14 +159,29 @@ impl Counter {
 
 /// How far ahead is reserved: a minute, in µs.
 const RESERVE: u64 = 60 * 1_000_000;
+/// How many counters there are, 8 bytes each. Keys that share one are no worse off than with one
+/// counter for all.
+const SLOTS: usize = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const HERE: Slot = Slot(1);
+    const THERE: Slot = Slot(2);
+
     fn take(counter: &mut Counter, unix: u64, proposal: Option<Fence>) -> Option<Fence> {
-        let next = counter.next(unix, proposal)?;
-        counter.raise(next);
+        take_at(HERE, counter, unix, proposal)
+    }
+
+    fn take_at(
+        slot: Slot,
+        counter: &mut Counter,
+        unix: u64,
+        proposal: Option<Fence>,
+    ) -> Option<Fence> {
+        let next = counter.next(slot, unix, proposal)?;
+        counter.raise(slot, next);
         Some(next)
     }
 
@@ -113,20 +201,71 @@ mod tests {
     }
 
     #[test]
+    fn beside_a_proposal_the_clock_is_no_floor() {
+        let mut counter = Counter::default();
+        assert_eq!(take(&mut counter, 100, Some(Fence(7))), Some(Fence(7)));
+        assert_eq!(take(&mut counter, 100, Some(Fence(7))), Some(Fence(8)));
+        assert_eq!(take(&mut counter, 100, None), Some(Fence(100)));
+    }
+
+    #[test]
+    fn a_grant_at_one_key_moves_no_other_keys_fence() {
+        let mut counter = Counter::default();
+        assert_eq!(take(&mut counter, 100, Some(Fence(500))), Some(Fence(500)));
+        assert_eq!(take_at(THERE, &mut counter, 100, Some(Fence(300))), Some(Fence(300)));
+        assert_eq!(take_at(THERE, &mut counter, 100, None), Some(Fence(301)));
+        assert_eq!(take(&mut counter, 100, Some(Fence(300))), Some(Fence(501)));
+        assert_eq!(counter.last(), Fence(501));
+    }
+
+    #[test]
+    fn what_is_known_of_no_key_is_a_floor_for_all() {
+        let mut counter = Counter::default();
+        counter.raise(HERE, Fence(900));
+        counter.raise_all(Fence(500));
+        assert_eq!(take_at(THERE, &mut counter, 100, Some(Fence(300))), Some(Fence(501)));
+        assert_eq!(take(&mut counter, 100, Some(Fence(300))), Some(Fence(901)));
+        assert_eq!(counter.last(), Fence(901));
+    }
+
+    #[test]
+    fn a_life_begins_above_the_clock_and_above_all_that_was_heard_of() {
+        let mut counter = Counter::default();
+        counter.begin(100);
+        assert_eq!((counter.last(), counter.first(7)), (Fence(0), Some(Fence(101))));
+        assert_eq!(take(&mut counter, 0, Some(Fence(7))), Some(Fence(101)));
+        counter.raise(HERE, Fence(500));
+        counter.begin(100);
+        assert_eq!(take_at(THERE, &mut counter, 0, Some(Fence(7))), Some(Fence(501)));
+    }
+
+    #[test]
+    fn a_name_has_a_slot_and_names_are_spread() {
+        assert_eq!(Slot::of(b"job:42"), Slot::of(b"job:42"));
+        let mut slots: vec::Vec<usize> =
+            (0..1000_u32).map(|n| Slot::of(&n.to_be_bytes()).0).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        assert!(slots.len() > 850 && slots.iter().all(|slot| *slot < SLOTS), "{}", slots.len());
+    }
+
+    #[test]
     fn too_far_means_ahead_of_both_the_clock_and_the_counter() {
         let mut counter = Counter::default();
         assert!(!counter.too_far(Fence(100 + MAX_FENCE_AHEAD), 100));
         assert!(counter.too_far(Fence(101 + MAX_FENCE_AHEAD), 100));
-        counter.raise(Fence(1000));
+        counter.raise(HERE, Fence(1000));
         assert!(!counter.too_far(Fence(1000 + MAX_FENCE_AHEAD), 100));
     }
 
     #[test]
     fn the_last_number_is_the_last() {
         let mut counter = Counter::default();
-        counter.raise(Fence(u64::MAX));
+        counter.raise(HERE, Fence(u64::MAX));
         assert_eq!(counter.last(), Fence(MAX_FENCE));
-        assert_eq!(counter.next(1, None), None);
+        assert_eq!((counter.next(HERE, 1, None), counter.first(1)), (None, Some(Fence(1))));
+        counter.raise_all(Fence(u64::MAX));
+        assert_eq!((counter.next(THERE, 1, None), counter.first(1)), (None, None));
         assert_eq!(counter.to_reserve(1, Fence(1)), Fence(MAX_FENCE));
         counter.promised(Fence(MAX_FENCE));
         assert!(!counter.runs_low(1));
@@ -151,7 +290,7 @@ mod tests {
         counter.promised(reserved);
         assert!(!counter.runs_low(1_000 + RESERVE / 2));
         assert!(counter.runs_low(1_001 + RESERVE / 2));
-        counter.raise(Fence(2_000 + RESERVE / 2));
+        counter.raise(HERE, Fence(2_000 + RESERVE / 2));
         assert!(counter.runs_low(0));
     }
 

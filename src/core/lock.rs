@@ -99,6 +99,16 @@ impl Found<'_> {
         }
     }
 
+    /// The largest fence of its holders, past ones included; zero if nobody holds it.
+    #[must_use]
+    pub fn top(&self) -> Fence {
+        match self {
+            Found::Held(Held::One(grant)) => grant.fence,
+            Found::Held(Held::Many(crowd)) => crowd.top(),
+            _ => Fence(0),
+        }
+    }
+
     /// The mode in which the lock is held, if it is a lock of ours.
     #[must_use]
     pub fn mode(&self) -> Option<Mode> {
@@ -155,6 +165,7 @@ pub struct Crowd {
     by_token: BTreeMap<Box<[u8]>, u64>,
     by_end: BTreeSet<(Deadline, u64)>,
     arrivals: u64,
+    top: Fence,
 }
 
 impl Crowd {
@@ -167,6 +178,7 @@ impl Crowd {
             by_token: BTreeMap::new(),
             by_end: BTreeSet::new(),
             arrivals: 0,
+            top: Fence(0),
         }
     }
 
@@ -186,6 +198,12 @@ impl Crowd {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.holders.is_empty()
+    }
+
+    /// The largest fence that any of them has had, since there was the first.
+    #[must_use]
+    pub fn top(&self) -> Fence {
+        self.top
     }
 
     /// The holders, oldest first.
@@ -223,6 +241,7 @@ impl Crowd {
         self.remove(grant.token);
         let arrival = place.unwrap_or(self.arrivals);
         self.arrivals = self.arrivals.max(arrival + 1);
+        self.top = self.top.max(grant.fence);
         self.by_token.insert(grant.token.into(), arrival);
         self.by_end.insert((grant.lease.end, arrival));
         self.holders.insert(arrival, grant.into());
@@ -236,6 +255,7 @@ impl Crowd {
         self.by_end.insert((renewal.lease.end, arrival));
         holder.lease = renewal.lease;
         holder.fence = renewal.fence;
+        self.top = self.top.max(renewal.fence);
         if let Some(asker) = renewal.asker {
             holder.client = asker.client;
             holder.ephemeral = asker.ephemeral;

@@ -48,7 +48,7 @@ impl State {
         let log_is_complete = self.store.log_is_kept && self.store.loads_log;
         let (back, longest) = self.roll();
         let start = Start { before: before.as_ref(), log_is_complete, back, longest };
-        self.node.begin(&start, leads, time.now);
+        self.node.begin(&start, leads, time);
         let ledger = &self.store.ledger;
         let file = ledger
             .path()

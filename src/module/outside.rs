@@ -78,7 +78,7 @@ pub fn loaded(
             state.store.moving = true;
             state.keep(block);
         }
-        state.node.heard_of(fence, ttl);
+        state.node.heard_of(key, fence, ttl);
         state.store.index.refresh(block);
         if fence == Fence(0) {
             state.store.arrivals.push_back(key.to_owned());
@@ -161,7 +161,8 @@ pub fn role_changed(replica: bool) {
             // What it knows is from its primary from now on, and may lack what is on its way.
             state.note_incomplete_log();
         } else if state.store.beginning.is_none() {
-            state.node.promoted(now);
+            let time = state.time();
+            state.node.promoted(time);
             state.promise_now();
             state.log_quarantine();
         }
@@ -196,7 +197,8 @@ pub fn loading(ctx: Ctx<'_>, step: Loading) {
         } else if replica {
             state.node.synced();
         } else {
-            state.node.replaced(now);
+            let time = state.time();
+            state.node.replaced(time);
             state.store.log_is_kept = false;
             state.promise_now();
             state.log_quarantine();

@@ -25,6 +25,7 @@ mod eviction_outside;
 mod eviction_waiting;
 mod extend;
 mod failover;
+mod fences;
 mod foreign;
 mod fuzz_protocol;
 mod help;

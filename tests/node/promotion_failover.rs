@@ -29,11 +29,12 @@ fn assert_promoted(server: &Server) {
 #[apply(on_every_server)]
 fn a_failover_on_command_waits_at_the_new_primary_and_grants_nothing_at_the_old(kind: Kind) {
     let (one, other) = pair(kind);
-    let mut last = 0;
+    let mut lost = 0;
     for (old, new) in [(&one, &other), (&other, &one)] {
         let sent = Instant::now();
         let fence = old.run("DLOCK.ACQUIRE lost alice 900").int();
-        assert!(fence > last, "{fence} after {last}");
+        assert!(fence > lost, "{fence} after {lost}");
+        lost = fence;
         old.run("DLOCK.RELEASE lost alice");
         let known = old.run("DLOCK.ACQUIRE known alice 60000").int();
         old.run("DLOCK.EXTEND known alice 900");
@@ -51,7 +52,7 @@ fn a_failover_on_command_waits_at_the_new_primary_and_grants_nothing_at_the_old(
         assert!(!bob.has_answer());
         new.leave_quarantine();
         new.run("CONFIG SET dlock.quarantine auto");
-        last = bob.recv().int();
+        let last = bob.recv().int();
         assert!(last > known, "{last} after {known}");
         new.run("DLOCK.RELEASE known bob");
     }

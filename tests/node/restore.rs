@@ -94,7 +94,9 @@ fn a_restored_lock_raises_the_fence_counter(kind: Kind) {
     let other = Server::start(kind);
     assert_eq!(restore(&mut other.client(), "job", &payload).text(), "OK");
     assert_eq!(other.run("DLOCK.CHECK job alice").int(), ahead);
-    assert!(other.run("DLOCK.ACQUIRE next bob 1000").int() > ahead);
+    assert_eq!(other.node("fence").int(), ahead);
+    assert_eq!(other.run("DLOCK.RELEASE job alice").int(), 1);
+    assert!(other.run("DLOCK.ACQUIRE job bob 1000").int() > ahead);
 }
 
 #[apply(on_every_server)]

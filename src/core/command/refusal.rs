@@ -116,11 +116,9 @@ impl fmt::Display for Refusal<'_> {
                 f,
                 "ERR EPHEMERAL ends with a connection, and a script or module call has none"
             ),
-            R::TooFar { given, most } => write!(
-                f,
-                "ERR FENCE {given} is more than ten minutes ahead of this node, \
-                 which accepts up to {most} now"
-            ),
+            R::TooFar { given, most } => {
+                write!(f, "{ERR}{FENCE}{given}{TOO_FAR}, which accepts up to {most} now")
+            }
             R::OtherMode { held, asked } => write!(
                 f,
                 "ERR this token holds the lock {held} and now asks for it {asked}; release it first"
@@ -150,6 +148,19 @@ impl fmt::Display for Refusal<'_> {
     }
 }
 
+/// Whether a node has refused a proposed fence because it is too far ahead. Client libraries may
+/// take the code off the message.
+#[must_use]
+pub fn is_too_far(message: &str) -> bool {
+    let text = message.strip_prefix(ERR).unwrap_or(message);
+    let Some(given) = text.strip_prefix(FENCE) else { return false };
+    given.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(TOO_FAR)
+}
+
+const ERR: &str = "ERR ";
+const FENCE: &str = "FENCE ";
+const TOO_FAR: &str = " is more than ten minutes ahead of this node";
+
 /// A client's bytes in a form that is safe on one line of an error reply: printable, and short.
 struct Shown<'a>(&'a [u8]);
 
@@ -165,6 +176,21 @@ impl fmt::Display for Shown<'_> {
 mod tests {
     use super::*;
     use alloc::string::ToString;
+
+    #[test]
+    fn a_proposal_too_far_ahead_is_recognised_by_its_text_and_nothing_else_is() {
+        let text = Refusal::TooFar { given: 9, most: 7 }.to_string();
+        let whole = "ERR FENCE 9 is more than ten minutes ahead of this node, \
+                     which accepts up to 7 now";
+        assert_eq!(text, whole);
+        assert!(is_too_far(&text) && is_too_far(&text[4..]));
+        let given = b"FENCE 9 is more than ten minutes ahead of this node";
+        let other = Refusal::Unknown { given, options: "FENCE f" }.to_string();
+        let number = Refusal::Number { what: "FENCE", least: 1, most: 9, given: b"0" }.to_string();
+        for other in ["", "ERR", "FENCE 9", &other, &number] {
+            assert!(!is_too_far(other), "{other}");
+        }
+    }
 
     #[test]
     fn a_refusal_is_one_printable_line_whatever_was_given() {

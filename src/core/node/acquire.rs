@@ -3,6 +3,7 @@
 use super::{Node, Place};
 use crate::command::Refusal;
 use crate::command::acquire::Acquire;
+use crate::fence::Slot;
 use crate::host::{Answer, Effect, Host};
 use crate::limits::{MAX_FENCE_AHEAD, MAX_HOLDERS};
 use crate::lock::{Asker, Crowd, Found, Grant, Held, Renewal};
@@ -38,16 +39,19 @@ impl Node {
         self.look_at_quarantine(time.now);
         self.freshen(host, key, ask.token, time);
         self.serve(host, key, time);
+        let slot = Slot::of(key.name);
         let found = host.find(key);
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
             let renewal = renewal(mode, grant, ask, client, time)?;
             self.vouch(host, renewal.fence, ask.ttl, time)?;
+            self.counter.raise(slot, renewal.fence);
             return Ok(self.ask_again(host, key, mode, ask.token, renewal));
         }
         check_mode(&found, ask.mode)?;
         let mut refused = self.refuse_in_quarantine(time.now);
         if refused.is_ok() && self.queue(key).is_none() && found.admits(ask.mode) {
-            match self.next_fence(host, ask.fence, ask.ttl, time) {
+            self.counter.raise(slot, found.top());
+            match self.next_fence(host, slot, ask.fence, ask.ttl, time) {
                 Ok(fence) => {
                     let lease = Lease::begin(time.now, ask.ttl);
                     let Acquire { token, ephemeral, meta, .. } = *ask;

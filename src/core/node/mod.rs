@@ -30,7 +30,7 @@ use watched::Watched;
 
 use crate::bound::Bound;
 use crate::command::Settings;
-use crate::fence::Counter;
+use crate::fence::{Counter, Slot};
 use crate::quarantine::{Policy, Quarantine};
 use crate::queue::Queue;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis, WaiterId};
@@ -106,15 +106,20 @@ struct Place {
 }
 
 impl Node {
-    /// The counter.
+    /// The largest fence handed out or heard of.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.counter.last()
     }
 
-    /// A lease was loaded from a stored data set.
-    pub fn heard_of(&mut self, fence: Fence, ttl: Millis) {
-        self.counter.raise(fence);
+    /// A lease was loaded from a stored data set, or replicated. A host that does not know the
+    /// key's name says that it is empty.
+    pub fn heard_of(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) {
+        if key.name.is_empty() {
+            self.counter.raise_all(fence);
+        } else {
+            self.counter.raise(Slot::of(key.name), fence);
+        }
         self.bound.saw(ttl);
     }
 

@@ -15,7 +15,11 @@ impl Node {
     /// waited is told. Nothing is granted from here: the same removal may be the first half of
     /// a move to another node. Only answers, so it can be called in the middle of somebody else's
     /// command.
+    ///
+    /// It may also be the first half of a move to another name here, so what is granted from now
+    /// on, at whatever key, is above all fences so far.
     pub fn removed<A: Answers>(&mut self, host: &mut A, key: Key<'_>) {
+        self.counter.raise_all(self.counter.last());
         self.dismiss(host, key, Answer::Removed);
     }
 
@@ -77,9 +81,10 @@ impl Node {
     }
 
     /// This node decides from now on.
-    pub(super) fn lead(&mut self) {
+    pub(super) fn lead(&mut self, time: Time) {
         self.following = false;
-        self.counter.raise(self.inherited);
+        self.counter.raise_all(self.inherited);
+        self.counter.begin(time.unix);
         self.inherited_bound = Inherited::Nothing;
     }
 
@@ -97,7 +102,7 @@ impl Node {
             }
             Apply::Grant(granted) => {
                 let mode = granted.mode;
-                self.heard_of(granted.fence, granted.ttl);
+                self.heard_of(key, granted.fence, granted.ttl);
                 let grant = granted.grant(Lease::begin(time.now, granted.ttl));
                 let in_the_way = match host.find(key) {
                     Found::Free => false,

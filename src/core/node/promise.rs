@@ -3,6 +3,7 @@
 
 use super::{Inherited, Node};
 use crate::command::Refusal;
+use crate::fence::Slot;
 use crate::host::Host;
 use crate::quarantine::{Policy, Quarantine, Start, Why, extended};
 use crate::words::{Deadline, Fence, Instant, Millis, Time};
@@ -19,38 +20,38 @@ pub struct Promise {
 impl Node {
     /// A state file was there: the node goes on from what it said.
     pub fn resume(&mut self, before: Promise) {
-        self.counter.raise(before.fence);
+        self.counter.raise_all(before.fence);
         self.bound.promise(before.bound);
     }
 
     /// The data set is loaded, if there is one. Whoever leads decides from now on.
-    pub fn begin(&mut self, start: &Start<'_>, leads: bool, now: Instant) {
+    pub fn begin(&mut self, start: &Start<'_>, leads: bool, time: Time) {
         self.bound.restart(start.longest);
         if let Some((why, bound)) = start.forgotten() {
-            self.quarantine(why, bound, now);
+            self.quarantine(why, bound, time.now);
         }
         if leads {
-            self.lead();
+            self.lead(time);
         }
     }
 
     /// This replica has become a primary. It has the leases that it was sent, but not those that
     /// were on their way.
-    pub fn promoted(&mut self, now: Instant) {
+    pub fn promoted(&mut self, time: Time) {
         let most = match self.inherited_bound {
             Inherited::Nothing => Millis(0),
             // Anything may be missing. The operator may know better.
             Inherited::DataSet => Millis(self.settings.max_ttl),
             Inherited::Told(bound) => bound,
         };
-        self.quarantine(Why::Promoted, self.bound.least().max(most), now);
-        self.lead();
+        self.quarantine(Why::Promoted, self.bound.least().max(most), time.now);
+        self.lead(time);
     }
 
     /// Another data set was loaded over what this primary had.
-    pub fn replaced(&mut self, now: Instant) {
-        self.quarantine(Why::Replaced, self.bound.least(), now);
-        self.lead();
+    pub fn replaced(&mut self, time: Time) {
+        self.quarantine(Why::Replaced, self.bound.least(), time.now);
+        self.lead(time);
     }
 
     /// This replica has got its primary's data set.
@@ -133,13 +134,13 @@ impl Node {
         Promise { fence: self.counter.reserved(), bound: self.bound.promised() }
     }
 
-    /// Whether the next fence is covered by the promise.
+    /// Whether the first fence of a new key is covered by the promise.
     #[must_use]
     pub fn is_vouched_for(&self, unix: u64) -> bool {
-        let next = self.counter.next(unix, None);
+        let first = self.counter.first(unix);
         !self.in_doubt
             && self.bound.covers(Millis(0))
-            && next.is_none_or(|f| self.counter.allows(f))
+            && first.is_none_or(|f| self.counter.allows(f))
     }
 
     /// The quarantine, if there is one.
@@ -197,13 +198,14 @@ impl Node {
     pub(super) fn next_fence<'a, H: Host>(
         &mut self,
         host: &mut H,
+        slot: Slot,
         proposal: Option<Fence>,
         ttl: Millis,
         time: Time,
     ) -> Result<Fence, Refusal<'a>> {
-        let fence = self.counter.next(time.unix, proposal).ok_or(Refusal::Exhausted)?;
+        let fence = self.counter.next(slot, time.unix, proposal).ok_or(Refusal::Exhausted)?;
         self.vouch(host, fence, ttl, time)?;
-        self.counter.raise(fence);
+        self.counter.raise(slot, fence);
         Ok(fence)
     }
 

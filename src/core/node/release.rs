@@ -7,6 +7,7 @@ use super::Node;
 use super::acquire::renew;
 use crate::command::Refusal;
 use crate::command::extend::Extend;
+use crate::fence::Slot;
 use crate::host::{Answer, Effect, Ending, Host};
 use crate::lock::{Found, Grant, Held, Renewal};
 use crate::words::{Fence, Key, Lease, Time};
@@ -73,7 +74,7 @@ impl Node {
         let fence = ask.fence.unwrap_or(grant.fence);
         let lease = grant.lease.renewed(time.now, ask.ttl);
         self.vouch(host, fence, ask.ttl, time)?;
-        self.counter.raise(fence);
+        self.counter.raise(Slot::of(key.name), fence);
         renew(host, key, mode, ask.token, Renewal { lease, fence, asker: None });
         let Extend { token, ttl, fence } = *ask;
         host.tell(key, Effect::Extended { token, ttl, fence });
@@ -157,23 +158,25 @@ impl Node {
         why: Ending,
         time: Time,
     ) -> bool {
-        let lease = match host.find(key) {
+        let (lease, fence) = match host.find(key) {
             Found::Held(Held::One(grant)) if grant.token == token => {
-                let Grant { client, ephemeral, lease, .. } = grant;
+                let Grant { client, ephemeral, lease, fence, .. } = grant;
                 self.unmark_ephemeral(key, token, client, ephemeral);
                 host.remove(key);
-                lease
+                (lease, fence)
             }
             Found::Held(Held::Many(crowd)) => {
                 let Some(holder) = crowd.remove(token) else { return false };
                 let empty = crowd.is_empty();
-                let Grant { client, ephemeral, lease, .. } = holder.grant();
+                let Grant { client, ephemeral, lease, fence, .. } = holder.grant();
                 self.unmark_ephemeral(key, token, client, ephemeral);
                 settle(host, key, empty);
-                lease
+                (lease, fence)
             }
             _ => return false,
         };
+        // However the lock has come here, who comes next gets a larger one.
+        self.counter.raise(Slot::of(key.name), fence);
         host.tell(key, ended(token, why, lease, time));
         true
     }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::sweep::AT_ONCE;
 use super::{Node, Place};
 use crate::command::Refusal;
+use crate::fence::Slot;
 use crate::host::{Answer, Answers, Ending, Host};
 use crate::lock::{Found, Grant};
 use crate::queue::{Queue, Waiter};
@@ -38,6 +39,7 @@ impl Node {
             if !found.admits(mode) {
                 return;
             }
+            self.counter.raise(Slot::of(key.name), found.top());
             if !self.serve_first(host, key, time) {
                 // Until the state file can be written.
                 self.unvouched.insert(key.to_owned());
@@ -64,7 +66,7 @@ impl Node {
     fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
         let Some(first) = self.queue(key).and_then(Queue::first) else { return true };
         let (proposal, ttl) = (first.proposal, first.ttl);
-        let fence = self.next_fence(host, proposal, ttl, time);
+        let fence = self.next_fence(host, Slot::of(key.name), proposal, ttl, time);
         if fence == Err(Refusal::NotDurable) {
             return false;
         }

@@ -1,6 +1,7 @@
 //! What time does: leases and waits that are over, and work that had to be put off.
 
 use super::Node;
+use crate::fence::Slot;
 use crate::host::{Answer, Effect, Ending, Host, Serves};
 use crate::lock::{Found, Grant, Held};
 use crate::words::{Key, Millis, Time};
@@ -148,6 +149,7 @@ impl Node {
         for grant in crowd.grants().filter(|grant| grant.ephemeral) {
             self.unmark_ephemeral(key, grant.token, grant.client, true);
         }
+        self.counter.raise(Slot::of(key.name), crowd.top());
         host.remove(key);
         host.tell(key, Effect::AllExpired { holders });
         true

@@ -65,6 +65,9 @@ impl World {
     /// DEL, or SET over whatever is there.
     pub fn replace(&mut self, key: &KeyBuf, text: Option<(&[u8], Option<Deadline>)>) -> Verdict {
         let time = self.time();
+        if !self.judge.held(key).is_empty() {
+            self.judge.may_have_moved();
+        }
         for side in &mut self.sides {
             let Side { node, host } = side;
             let (_, holders) = host.holders(key);
@@ -115,7 +118,8 @@ impl World {
     /// The primary becomes a replica, of nobody, and a primary again.
     pub fn flap(&mut self) -> Verdict {
         self.demote()?;
-        self.leader().node.lead();
+        let time = self.time();
+        self.leader().node.lead(time);
         self.settle(Cause::Quiet).map(drop)
     }
 
@@ -123,7 +127,8 @@ impl World {
     pub fn fail_over(&mut self) -> Verdict {
         self.demote()?;
         self.lead = 1 - self.lead;
-        self.leader().node.lead();
+        let time = self.time();
+        self.leader().node.lead(time);
         let host = &self.sides[self.lead].host;
         for (key, holds) in &mut self.judge.holds {
             for (hold, holder) in holds.iter_mut().zip(host.holders(key).1) {

@@ -52,10 +52,19 @@ impl Bench {
         client: u64,
         words: &'static str,
     ) -> Result<Acquired, Refusal<'static>> {
+        self.acquire_at(KEY, client, words)
+    }
+
+    pub fn acquire_at(
+        &mut self,
+        key: Key<'_>,
+        client: u64,
+        words: &'static str,
+    ) -> Result<Acquired, Refusal<'static>> {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         let ask = acquire::parse(&args, &self.node.settings)?;
         let time = self.time();
-        self.node.acquire(&mut self.host, KEY, &ask, ClientId(client), time)
+        self.node.acquire(&mut self.host, key, &ask, ClientId(client), time)
     }
 
     /// Acquires what has to be granted.
@@ -64,6 +73,18 @@ impl Bench {
             Ok(Acquired::Granted(fence)) => fence,
             other => panic!("{words}: {other:?}"),
         }
+    }
+
+    /// Takes the lock at some key, and gives it back. The fence.
+    pub fn take_at(&mut self, key: Key<'_>, words: &'static str) -> Fence {
+        let fence = match self.acquire_at(key, 1, words) {
+            Ok(Acquired::Granted(fence)) => fence,
+            other => panic!("{words}: {other:?}"),
+        };
+        let (token, _) = words.split_once(' ').unwrap();
+        let time = self.time();
+        assert!(self.node.release(&mut self.host, key, token.as_bytes(), time).unwrap());
+        fence
     }
 
     /// Acquires what has to wait.

@@ -67,8 +67,9 @@ pub struct Wait {
 pub struct Judge {
     pub holds: BTreeMap<KeyBuf, Vec<Hold>>,
     pub queues: BTreeMap<KeyBuf, Vec<Wait>>,
-    /// The largest fence ever handed out or given to a holder.
-    pub highest: u64,
+    /// The largest fence ever handed out or given to a holder, by the key's name: in whatever
+    /// database it was.
+    pub highest: BTreeMap<Box<[u8]>, u64>,
     pub closed: BTreeSet<ClientId>,
     pub gone: BTreeSet<WaiterId>,
     /// The answers heard and not yet taken away.
@@ -89,6 +90,14 @@ impl Judge {
         prop_assert!(self.granted.is_empty(), "granted and not told: {:?}", self.granted);
         prop_assert!(self.replaced.is_empty(), "replaced and not told: {:?}", self.replaced);
         Ok(())
+    }
+
+    /// A lock was taken from its key, and may have been under any name since.
+    pub fn may_have_moved(&mut self) {
+        let most = self.highest.values().copied().max().unwrap_or(0);
+        for highest in self.highest.values_mut() {
+            *highest = most;
+        }
     }
 
     /// A request waits from now on.
@@ -178,7 +187,8 @@ impl Judge {
                 if let Some(fence) = fence {
                     prop_assert!(*fence >= hold.fence, "extended below its fence");
                     hold.fence = *fence;
-                    self.highest = self.highest.max(fence.0);
+                    let highest = self.highest.entry(key.name.clone()).or_default();
+                    *highest = fence.0.max(*highest);
                 }
                 Ok(())
             }
@@ -212,8 +222,9 @@ impl Judge {
         let grant = holder.grant();
         prop_assert!(self.hold(key, grant.token).is_none(), "holds already");
         prop_assert!(self.compatible(key, mode), "excluded by {:?}", self.held(key));
-        prop_assert!(grant.fence.0 > self.highest, "not above {}", self.highest);
-        self.highest = grant.fence.0;
+        let highest = self.highest.entry(key.name.clone()).or_default();
+        prop_assert!(grant.fence.0 > *highest, "not above {highest}");
+        *highest = grant.fence.0;
         let mut waiter = None;
         if let Some(waited) = waited {
             let Some(first) = self.queue(key).first().cloned() else {

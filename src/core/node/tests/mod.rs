@@ -2,7 +2,7 @@
 //!
 //! - `memory`: a host in memory, with a log of all that a node tells it.
 //! - `bench`: one node on that host, spoken to in the words of the commands.
-//! - `taking`, `waiting`, `ending`, `outside`: one test a rule.
+//! - `taking`, `waiting`, `ending`, `outside`, `fences`: one test a rule.
 //! - `world`: two nodes, a primary and its replica, and everybody who uses them; `step`: what
 //!   can happen there; `judge`: the contract, written once more and naively, watching;
 //!   `random`: long random runs of all that.
@@ -10,6 +10,7 @@
 mod around;
 mod bench;
 mod ending;
+mod fences;
 mod judge;
 mod memory;
 mod outside;

@@ -193,7 +193,7 @@ fn a_node_that_becomes_a_replica_tells_its_waiters_and_ends_nothing() {
     let time = bench.time();
     assert!(!bench.node.sweep(&mut bench.host, time, 10, true));
     assert_eq!((bench.holders(), bench.check("a")), ("a".into(), None));
-    bench.node.lead();
+    bench.node.lead(bench.time());
     bench.sweep();
     assert_eq!(bench.holders(), "");
 }
@@ -256,7 +256,7 @@ fn a_promoted_replica_hands_out_larger_fences() {
     bench.node.follow(&mut bench.host);
     let time = bench.time();
     bench.node.apply(&mut bench.host, KEY, &granted(b"a", 5_000_000, Mode::Exclusive), time);
-    bench.node.lead();
+    bench.node.lead(bench.time());
     bench.pass(10_000);
     assert_eq!(bench.hold(1, "b 10"), Fence(5_000_001));
 }

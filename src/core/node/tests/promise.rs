@@ -2,13 +2,13 @@
 
 use alloc::vec;
 
-use super::bench::Bench;
+use super::bench::{Bench, KEY};
 use crate::command::Refusal;
 use crate::host::Answer;
 use crate::node::{Acquired, Promise};
 use crate::quarantine::{Policy, Start, Why};
 use crate::record::{Ended, Record};
-use crate::words::{Fence, Instant, Millis};
+use crate::words::{Fence, Millis};
 
 fn crashed(bench: &mut Bench, bound: u64) {
     let (fence, bound) = (Fence(5_000_000), Millis(bound));
@@ -16,7 +16,7 @@ fn crashed(bench: &mut Bench, bound: u64) {
     bench.node.resume(Promise { fence, bound });
     let back = Ended::default();
     let start = Start { before: Some(&before), log_is_complete: false, back, longest: Millis(0) };
-    bench.node.begin(&start, true, Instant(bench.now));
+    bench.node.begin(&start, true, bench.time());
 }
 
 fn quarantine(left: u64) -> Refusal<'static> {
@@ -152,7 +152,7 @@ fn in_quarantine_what_is_known_goes_on() {
     let mut bench = Bench::new();
     let fence = bench.hold(1, "a 1000");
     bench.wait(2, "b 10 WAIT 0");
-    bench.node.promoted(Instant(bench.now));
+    bench.node.promoted(bench.time());
     assert!(bench.node.in_quarantine().is_some());
     assert_eq!(bench.hold(1, "a 1000"), fence);
     assert_eq!(bench.check("a"), Some(fence));
@@ -170,8 +170,8 @@ fn a_promoted_replica_waits_for_the_longest_lease_it_has_heard_of() {
     let mut bench = Bench::new();
     bench.node.follow(&mut bench.host);
     bench.node.inherit(Promise { fence: Fence(400_000_000), bound: Millis(3_000) });
-    bench.node.heard_of(Fence(7), Millis(2_000));
-    bench.node.promoted(Instant(bench.now));
+    bench.node.heard_of(KEY, Fence(7), Millis(2_000));
+    bench.node.promoted(bench.time());
     let refused = bench.acquire(1, "a 10");
     assert_eq!(refused, Err(Refusal::Quarantine { why: Why::Promoted, left: Millis(3_000) }));
     bench.pass_and_sweep(3_000_000);
@@ -182,7 +182,7 @@ fn a_promoted_replica_waits_for_the_longest_lease_it_has_heard_of() {
 fn a_replica_forgets_long_leases_when_its_primary_does() {
     let mut bench = Bench::new();
     bench.node.follow(&mut bench.host);
-    bench.node.heard_of(Fence(7), Millis(80_000));
+    bench.node.heard_of(KEY, Fence(7), Millis(80_000));
     let mut write = |minutes: u64| {
         bench.pass(minutes * 60_000_000);
         let time = bench.time();
@@ -236,7 +236,7 @@ fn the_promise_covers_what_is_left_of_a_quarantine() {
 fn a_lease_that_is_stored_counts_before_anything_is_granted() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
-    bench.node.heard_of(Fence(5), Millis(60_000));
+    bench.node.heard_of(KEY, Fence(5), Millis(60_000));
     bench.host.disk_is_full = true;
     assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
     bench.host.disk_is_full = false;
@@ -279,7 +279,7 @@ fn a_replica_that_has_only_the_data_set_waits_for_the_longest_lease_there_may_be
     bench.node.settings.max_ttl = 9_000;
     bench.node.follow(&mut bench.host);
     bench.node.synced();
-    bench.node.promoted(Instant(bench.now));
+    bench.node.promoted(bench.time());
     let refused = bench.acquire(1, "a 10");
     assert_eq!(refused, Err(Refusal::Quarantine { why: Why::Promoted, left: Millis(9_000) }));
 }

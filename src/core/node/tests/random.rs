@@ -82,6 +82,7 @@ fn ttl() -> impl Strategy<Value = u64> {
 fn proposal() -> impl Strategy<Value = Proposal> {
     prop_oneof![
         6 => (-4..9_i64).prop_map(Proposal::Near),
+        2 => (-2_000_000..0_i64).prop_map(Proposal::Near),
         1 => (-1..2_i64).prop_map(Proposal::Far),
     ]
 }

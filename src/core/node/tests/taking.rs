@@ -153,7 +153,7 @@ fn a_proposal_too_far_ahead_is_an_error_even_for_a_holder() {
 #[test]
 fn when_the_fences_are_used_up_nothing_is_granted() {
     let mut bench = Bench::new();
-    bench.node.heard_of(Fence(MAX_FENCE - 1), Millis(1));
+    bench.node.heard_of(KEY, Fence(MAX_FENCE - 1), Millis(1));
     assert_eq!(bench.hold(1, "a 10"), Fence(MAX_FENCE));
     assert!(bench.release("a"));
     assert_eq!(bench.acquire(1, "b 10"), Err(Refusal::Exhausted));

@@ -238,7 +238,7 @@ fn waiters_learn_that_the_fences_are_used_up() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
     let b = bench.wait(2, "b 10 WAIT 0");
-    bench.node.heard_of(Fence(MAX_FENCE), crate::words::Millis(1));
+    bench.node.heard_of(KEY, Fence(MAX_FENCE), crate::words::Millis(1));
     assert!(bench.release("a"));
     assert_eq!(bench.answers(), vec![(b, Answer::Exhausted)]);
     assert_eq!((bench.holders(), bench.node.waiters()), ("".into(), 0));

@@ -12,10 +12,11 @@ use super::judge::{Cause, Hold, Judge, Verdict};
 use super::memory::{Event, Memory, Value};
 use crate::command::apply::{self, Apply};
 use crate::command::extend::Extend;
+use crate::fence::Slot;
 use crate::host::Answer;
 use crate::lock::Holder;
 use crate::node::Node;
-use crate::words::{ClientId, Instant, KeyBuf, Mode, Time, WaiterId};
+use crate::words::{ClientId, Fence, Instant, KeyBuf, Mode, Time, WaiterId};
 
 pub struct Side {
     pub node: Node,
@@ -167,7 +168,7 @@ impl World {
         for (key, (mode, holders)) in &held {
             same_holders(self.judge.held(key), *mode, holders, false)?;
         }
-        prop_assert!(node.fence().0 >= self.judge.highest);
+        self.check_counter(node)?;
         self.check_queues()?;
         self.check_ephemeral()?;
         for key in self.judge.queues.keys() {
@@ -181,8 +182,19 @@ impl World {
         for (key, (mode, holders)) in &all_held(host, &self.judge) {
             same_holders(self.judge.held(key), *mode, holders, true)?;
         }
-        prop_assert!(node.fence().0 >= self.judge.highest, "the replica's counter lags");
+        self.check_counter(node)?;
         prop_assert!(node.queues.is_empty() && node.ephemeral.is_empty());
+        Ok(())
+    }
+
+    /// Every key's next fence is above all of its earlier ones, whatever the clock says; on a
+    /// replica, too, and before it is promoted.
+    fn check_counter(&self, node: &Node) -> Verdict {
+        for (name, highest) in &self.judge.highest {
+            let next = node.counter.next(Slot::of(name), 0, None);
+            prop_assert!(next > Some(Fence(*highest)), "{next:?} would follow {highest}");
+            prop_assert!(node.fence() >= Fence(*highest));
+        }
         Ok(())
     }
 

@@ -1,0 +1,139 @@
+//! Fences of several keys: they grow at each key, and grants at one do not move another's.
+
+use super::bench::{Bench, KEY};
+use super::memory::Value;
+use crate::command::apply::{Apply, Granted};
+use crate::fence::Slot;
+use crate::lock::{Crowd, Grant};
+use crate::node::Promise;
+use crate::quarantine::Start;
+use crate::record::Ended;
+use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis, Mode};
+
+const OTHER: Key<'static> = Key { db: 0, name: b"other" };
+const ELSEWHERE: Key<'static> = Key { db: 7, name: b"key" };
+
+/// A node that began when its clock said a second, and has heard of nothing.
+fn begun() -> Bench {
+    assert_ne!(Slot::of(KEY.name), Slot::of(OTHER.name));
+    let mut bench = Bench::new();
+    let start =
+        Start { before: None, log_is_complete: false, back: Ended::default(), longest: Millis(0) };
+    bench.node.begin(&start, true, bench.time());
+    bench.pass(9_000_000);
+    bench
+}
+
+#[test]
+fn a_proposal_below_the_clock_is_granted_as_it_is_on_a_key_that_has_seen_no_larger_one() {
+    let mut bench = begun();
+    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(5_000_000));
+    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(5_000_001));
+    assert_eq!(bench.take_at(KEY, "a 10"), Fence(10_000_000));
+    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(10_000_001));
+}
+
+#[test]
+fn no_proposal_is_granted_below_the_clock_at_the_start() {
+    let mut bench = begun();
+    assert_eq!(bench.take_at(KEY, "a 10 FENCE 7"), Fence(1_000_001));
+    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 7"), Fence(1_000_001));
+}
+
+#[test]
+fn a_grant_at_one_key_does_not_move_another_keys_fence() {
+    let mut bench = begun();
+    assert_eq!(bench.take_at(KEY, "a 10 FENCE 80000000"), Fence(80_000_000));
+    assert_eq!(bench.hold(1, "b 10 FENCE 5000000"), Fence(80_000_001));
+    assert_eq!(bench.extend("b 10 FENCE 90000000"), Ok(true));
+    bench.pass_and_sweep(10_000);
+    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(5_000_000));
+    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(90_000_001));
+    assert_eq!(bench.node.fence(), Fence(90_000_001));
+}
+
+#[test]
+fn a_key_of_the_same_name_in_another_database_goes_on_above() {
+    let mut bench = begun();
+    assert_eq!(bench.take_at(KEY, "a 10 FENCE 80000000"), Fence(80_000_000));
+    assert_eq!(bench.take_at(ELSEWHERE, "a 10 FENCE 5000000"), Fence(80_000_001));
+}
+
+#[test]
+fn after_a_removal_from_outside_every_key_goes_on_above_all() {
+    let mut bench = begun();
+    bench.hold(1, "a 10 FENCE 80000000");
+    bench.host.take(&KEY.to_owned());
+    bench.node.removed(&mut bench.host, KEY);
+    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(80_000_001));
+}
+
+#[test]
+fn a_loaded_lease_raises_its_key_and_one_of_no_known_key_raises_all() {
+    let mut bench = begun();
+    bench.node.heard_of(KEY, Fence(80_000_000), Millis(1));
+    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(5_000_000));
+    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(80_000_001));
+    bench.node.heard_of(Key { db: 0, name: b"" }, Fence(90_000_000), Millis(1));
+    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(90_000_001));
+}
+
+#[test]
+fn after_a_restart_every_key_goes_on_above_the_promise() {
+    let mut bench = Bench::new();
+    bench.node.resume(Promise { fence: Fence(80_000_000), bound: Millis(0) });
+    let start =
+        Start { before: None, log_is_complete: true, back: Ended::default(), longest: Millis(0) };
+    bench.node.begin(&start, true, bench.time());
+    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(80_000_001));
+    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(80_000_001));
+}
+
+#[test]
+fn a_promoted_replica_goes_on_above_what_it_heard_of_and_was_told_and_the_clock() {
+    for (told, heard, first) in [
+        (90_000_000, 80_000_000, 90_000_001),
+        (80_000_000, 90_000_000, 90_000_001),
+        (7, 8, 1_000_001),
+    ] {
+        let mut bench = Bench::new();
+        bench.node.follow(&mut bench.host);
+        let (time, ttl) = (bench.time(), Millis(10));
+        let (fence, mode) = (Fence(heard), Mode::Exclusive);
+        let granted = Granted { token: b"a", ttl, fence, mode, ephemeral: false, meta: b"" };
+        bench.node.apply(&mut bench.host, KEY, &Apply::Grant(granted), time);
+        let next = |key: Key<'_>, node: &crate::Node| {
+            node.counter.next(Slot::of(key.name), 0, Some(Fence(7)))
+        };
+        assert_eq!(next(KEY, &bench.node), Some(Fence(heard + 1)));
+        assert_eq!(next(OTHER, &bench.node), Some(Fence(7)));
+        bench.node.inherit(Promise { fence: Fence(told), bound: Millis(0) });
+        bench.node.promoted(time);
+        assert_eq!(next(KEY, &bench.node), Some(Fence(first)));
+        assert_eq!(next(OTHER, &bench.node), Some(Fence(first)));
+    }
+}
+
+#[test]
+fn however_a_lock_has_come_to_its_key_the_next_grant_is_above_its_holders() {
+    let unheard = |token, fence, lease| Grant {
+        token,
+        fence: Fence(fence),
+        lease,
+        client: ClientId::UNKNOWN,
+        ephemeral: false,
+        meta: b"",
+    };
+    let mut bench = begun();
+    let lease = Lease::begin(Instant(bench.now), Millis(10));
+    let one = unheard(b"a", 80_000_000, lease);
+    bench.host.set(&KEY.to_owned(), Value::One(one.into()));
+    assert!(bench.release("a"));
+    assert_eq!(bench.take_at(KEY, "b 10 FENCE 5000000"), Fence(80_000_001));
+
+    let mut crowd = Crowd::new(Mode::Shared);
+    crowd.add(unheard(b"a", 90_000_000, lease));
+    crowd.add(unheard(b"b", 85_000_000, lease));
+    bench.host.set(&KEY.to_owned(), Value::Many(crowd));
+    assert_eq!(bench.hold(1, "c 10 SHARED FENCE 5000000"), Fence(90_000_001));
+}

@@ -1,0 +1,255 @@
+//! Fences of several keys on one node: at each key they grow, whatever becomes of its locks; and a
+//! grant at one key does not push another's past a proposal that several nodes are asked for.
+
+use std::thread;
+use std::time::Duration;
+
+use harness::{Kind, Payload, Server, apply, on_every_server, wall_clock};
+
+use crate::promotion::{pair, promote, until_told};
+
+const SECOND: i64 = 1_000_000;
+const MINUTE: i64 = 60 * SECOND;
+
+/// The time on a server that has begun, and is a little later by now.
+fn now(server: &Server) -> i64 {
+    server.run("DLOCK.CHECK any any");
+    let now = wall_clock::micros(0);
+    thread::sleep(Duration::from_millis(2));
+    now
+}
+
+/// Takes and gives back a lock, with a proposal. The fence.
+#[track_caller]
+fn take(server: &Server, key: &str, proposal: i64) -> i64 {
+    let fence = server.run(&format!("DLOCK.ACQUIRE {key} taker 60000 FENCE {proposal}")).int();
+    assert_eq!(server.run(&format!("DLOCK.RELEASE {key} taker")).int(), 1);
+    fence
+}
+
+/// Takes a lock with a fence far ahead of the clock, and gives that.
+#[track_caller]
+fn hold(server: &Server, key: &str, minutes: i64) -> i64 {
+    let proposal = wall_clock::micros(0) + minutes * MINUTE;
+    let fence = server.run(&format!("DLOCK.ACQUIRE {key} alice 60000 FENCE {proposal}")).int();
+    assert!(fence >= proposal);
+    fence
+}
+
+/// Whoever is granted the lock at one of these keys from now on gets a larger fence.
+#[track_caller]
+fn assert_above(server: &Server, keys: &[&str], earlier: i64, what: &str) {
+    for key in keys {
+        let fence = take(server, key, 1);
+        assert!(fence > earlier, "{what}: {fence} after {earlier} at {key}");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_grant_at_one_key_moves_no_other_keys_fence(kind: Kind) {
+    let server = Server::start(kind);
+    let asked = now(&server);
+    let ahead = hold(&server, "job", 5);
+    server.run("DLOCK.ACQUIRE often alice 60000");
+    for n in 0..20 {
+        let key = format!("key{n}");
+        assert_eq!(take(&server, &key, asked), asked, "{key}");
+        assert_eq!(take(&server, &key, asked), asked + 1, "{key}");
+    }
+    assert_eq!(server.node("fence").int(), ahead, "the largest of all keys");
+    let farther = ahead + MINUTE;
+    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 60000 FENCE {farther}")).int(), 1);
+    server.run("DLOCK.RELEASE job alice");
+    assert_eq!(take(&server, "another", asked), asked);
+    assert_above(&server, &["job"], farther, "EXTEND");
+}
+
+#[apply(on_every_server)]
+fn nodes_whose_clocks_differ_grant_what_is_proposed(kind: Kind) {
+    let nodes = [-2, 0, 3].map(|seconds| {
+        let node = Server::build(kind).with_movable_wall_clock().start();
+        node.run("DLOCK.CHECK any any");
+        node.set_wall_clock(seconds);
+        node
+    });
+    let busy = |node: &Server| node.next_fence() >= wall_clock::micros(0) - 3 * SECOND;
+    assert!(nodes.iter().all(busy));
+    let asked = now(&nodes[1]);
+    for round in 0..50 {
+        for node in &nodes {
+            assert_eq!(take(node, "job", asked + round), asked + round);
+            node.next_fence();
+        }
+    }
+}
+
+#[apply(on_every_server)]
+fn at_both_names_of_a_renamed_lock_they_are_larger_than_before(kind: Kind) {
+    let server = Server::start(kind);
+    for (round, other) in ["", "SET other text", "DLOCK.ACQUIRE other eve 60000"].iter().enumerate()
+    {
+        if !other.is_empty() {
+            assert!(!server.run(other).is_error());
+        }
+        let ahead = hold(&server, "job", 3 * (1 + round as i64));
+        server.run("RENAME job other");
+        assert_above(&server, &["other", "job"], ahead, other);
+    }
+    // At once, and inside of one transaction.
+    let ahead = hold(&server, "job", 12);
+    let mut client = server.client();
+    let steps = ["MULTI", "RENAME job other", "DLOCK.ACQUIRE other eve 60000 FENCE 1", "EXEC"];
+    let answers = steps.map(|step| client.run(step));
+    let fence = answers[3].items()[1].int();
+    assert!(fence > ahead, "{fence} after {ahead}");
+    server.run("DLOCK.RELEASE other eve");
+    assert_above(&server, &["other", "job"], ahead, "RENAME in a transaction");
+}
+
+#[apply(on_every_server)]
+fn they_are_larger_than_before_whatever_removed_the_lock(kind: Kind) {
+    let server = Server::start(kind);
+    let removals = [
+        "DEL job",
+        "UNLINK job",
+        "SET job text",
+        "PEXPIRE job 1",
+        "MOVE job 1",
+        "SWAPDB 0 1",
+        "FLUSHALL",
+        "FLUSHDB",
+        "DLOCK.BREAK job",
+        "DLOCK.RELEASE job alice",
+        "DEBUG RELOAD",
+    ];
+    server.run("CONFIG SET dlock.quarantine off");
+    for (round, removal) in removals.iter().enumerate() {
+        let ahead = hold(&server, "job", 1 + round as i64);
+        let answer = server.run(removal);
+        assert!(!answer.is_error(), "{removal}: {answer:?}");
+        thread::sleep(Duration::from_millis(2));
+        server.run("DEL job");
+        assert_above(&server, &["job"], ahead, removal);
+        let mut there = server.client();
+        there.run("SELECT 1");
+        there.run("DEL job");
+        let fence = there.run("DLOCK.ACQUIRE job bob 60000 FENCE 1").int();
+        assert!(fence > ahead, "{removal}: {fence} after {ahead} in the other database");
+        there.run("DLOCK.RELEASE job bob");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_lock_is_not_copied(kind: Kind) {
+    let server = Server::start(kind);
+    hold(&server, "job", 5);
+    assert!(server.run("COPY job other").is_error());
+    assert_eq!(server.run("EXISTS other").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn what_ends_in_the_ordinary_way_or_is_evicted_moves_no_other_keys_fence(kind: Kind) {
+    let server = Server::start(kind);
+    let asked = now(&server);
+    let ends = ["DLOCK.RELEASE job alice", "DLOCK.BREAK job", "DLOCK.EXTEND job alice 1"];
+    for (round, end) in ends.iter().enumerate() {
+        let ahead = hold(&server, "job", 1 + round as i64);
+        server.run(end);
+        thread::sleep(Duration::from_millis(3));
+        assert_above(&server, &["job"], ahead, end);
+    }
+    let ahead = hold(&server, "job", 8);
+    server.evict_all();
+    assert_eq!(server.run("EXISTS job").int(), 0);
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+    assert_above(&server, &["job"], ahead, "eviction");
+    for n in 0..5 {
+        assert_eq!(take(&server, &format!("key{n}"), asked), asked);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_restored_lock_raises_the_fences_of_its_key_and_of_no_other(kind: Kind) {
+    let source = Server::start(kind);
+    let ahead = hold(&source, "job", 8);
+    let payload = Payload::read(&source.run("DUMP job")).bytes();
+    let server = Server::start(kind);
+    let asked = now(&server);
+    let mut client = server.client();
+    assert_eq!(client.run_args(&[&b"RESTORE"[..], b"there", b"0", &payload]).text(), "OK");
+    assert_eq!(server.run("DLOCK.CHECK there alice").int(), ahead);
+    assert_eq!(take(&server, "another", asked), asked);
+    assert_eq!(server.run("DLOCK.RELEASE there alice").int(), 1);
+    assert_above(&server, &["there"], ahead, "RESTORE");
+    // Restored again, over a lock and away again.
+    let ahead = ahead.max(server.node("fence").int());
+    let restore = [&b"RESTORE"[..], b"there", b"0", &payload, b"REPLACE"];
+    assert_eq!(client.run_args(&restore).text(), "OK");
+    assert_eq!(client.run_args(&restore).text(), "OK");
+    server.run("RENAME there elsewhere");
+    assert_above(&server, &["there", "elsewhere"], ahead, "RESTORE and RENAME");
+}
+
+#[apply(on_every_server)]
+fn a_migrated_lock_raises_the_fences_of_its_key(kind: Kind) {
+    let (source, target) = (Server::start(kind), Server::start(kind));
+    let asked = now(&target);
+    let ahead = hold(&source, "job", 8);
+    let migrate = format!("MIGRATE 127.0.0.1 {} job 0 5000", target.port());
+    assert_eq!(source.run(&migrate).text(), "OK");
+    assert_eq!(take(&target, "another", asked), asked);
+    assert_eq!(target.run("DLOCK.RELEASE job alice").int(), 1);
+    for server in [target, source] {
+        assert_above(&server, &["job"], ahead, "MIGRATE");
+    }
+}
+
+#[apply(on_every_server)]
+fn after_a_restart_they_are_larger_at_every_key(kind: Kind) {
+    let mut server = Server::build(kind).config("dlock.quarantine off").start();
+    for (round, end) in [Server::kill as fn(&mut Server), Server::stop].iter().enumerate() {
+        let ahead = hold(&server, "held", 3 + 3 * round as i64);
+        server.run("DLOCK.ACQUIRE given alice 60000");
+        let given = take(&server, "given-back", ahead + SECOND);
+        end(&mut server);
+        server.start_again();
+        server.run("DLOCK.BREAK held");
+        assert_above(&server, &["held", "given", "given-back", "new"], given, "a restart");
+    }
+}
+
+/// A node that has lost its counter, or has never had one on disk, has its log and the clock.
+#[apply(on_every_server)]
+fn without_a_state_file_the_log_and_the_clock_tell(kind: Kind) {
+    let builder = Server::build(kind).append_only();
+    let mut server = builder.config("appendfsync always").config("dlock.state-file \"\"").start();
+    let ahead = hold(&server, "held", 5);
+    let given = take(&server, "given-back", ahead - MINUTE);
+    let before = now(&server);
+    server.kill();
+    server.start_again();
+    server.run("CONFIG SET dlock.quarantine off");
+    server.run("DLOCK.BREAK held");
+    assert_above(&server, &["held"], ahead, "a crash");
+    assert_above(&server, &["given-back"], given, "a crash");
+    assert_above(&server, &["new"], before, "a crash");
+}
+
+#[apply(on_every_server)]
+fn a_promoted_node_grants_larger_ones_at_every_key(kind: Kind) {
+    let (primary, replica) = pair(kind);
+    let extended = hold(&primary, "extended", 3) + MINUTE;
+    let extend = format!("DLOCK.EXTEND extended alice 60000 FENCE {extended}");
+    assert_eq!(primary.run(&extend).int(), 1);
+    let ahead = hold(&primary, "held", 6);
+    let given = take(&primary, "given-back", ahead + SECOND);
+    primary.run("DLOCK.ACQUIRE renamed alice 60000");
+    primary.run("RENAME renamed other");
+    until_told(&primary, &replica);
+    promote(&replica);
+    replica.run("CONFIG SET dlock.quarantine off");
+    replica.run("DLOCK.BREAK extended");
+    replica.run("DLOCK.BREAK held");
+    let keys = ["extended", "held", "given-back", "renamed", "other", "new"];
+    assert_above(&replica, &keys, given, "a promotion");
+}
