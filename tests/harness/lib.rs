@@ -23,6 +23,8 @@
 //! - [`sentinel`]: a Sentinel that promotes replicas;
 //! - [`eviction`]: servers that run out of memory;
 //! - [`quarantine`]: why a node grants nothing, and for how long;
+//! - [`proxy`]: a network that the test makes slow, deaf or gone;
+//! - [`quorum`]: several nodes that know nothing of each other, each behind such a network;
 //! - [`seed`]: random numbers that can be had again;
 //! - [`soak`]: how long a test goes on;
 //! - [`wait`]: waiting for something observable.
@@ -54,7 +56,9 @@ pub mod payload;
 pub mod picture;
 pub mod ports;
 pub mod process;
+pub mod proxy;
 pub mod quarantine;
+pub mod quorum;
 pub mod replicas;
 pub mod seed;
 pub mod sentinel;
@@ -73,6 +77,8 @@ pub use kind::Kind;
 pub use macro_rules_attribute::apply;
 pub use payload::Payload;
 pub use picture::Picture;
+pub use proxy::{Proxy, Way};
+pub use quorum::Quorum;
 pub use sentinel::Sentinel;
 pub use server::{Builder, Server};
 pub use system_calls::Fault;

@@ -1,0 +1,345 @@
+//! A network between a client and one server that does as the test says: slow, cut, deaf or gone.
+//!
+//! It is a TCP proxy on loopback, in threads. What it does can be changed at any time, and holds for
+//! the connections that are open as well. It ends with its owner.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::libc::linger;
+use nix::sys::socket::{setsockopt, sockopt};
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the client to the server: requests.
+    Up,
+    /// From the server to the client: answers.
+    Down,
+}
+
+/// A network in front of one port.
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+impl Proxy {
+    /// Stands in front of a port of this machine, and lets everything through.
+    pub fn start(server: u16) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let shared =
+            Arc::new(Shared { server, network: Mutex::default(), changed: Condvar::new() });
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || accepting.accept(&listener));
+        Proxy { port, shared }
+    }
+
+    /// Where clients connect to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Everything is as usual again: what was kept back arrives now.
+    pub fn pass(&self) {
+        self.change(|network| {
+            network.refuses = false;
+            network.delay = Duration::ZERO;
+            network.keeps = [Keeps::Nothing; 2];
+        });
+    }
+
+    /// Bytes take so long, each way.
+    pub fn delay(&self, by: Duration) {
+        self.change(|network| network.delay = by);
+    }
+
+    /// Nothing arrives any more, either way, on any connection; new ones are accepted. Nothing is
+    /// lost for good: it arrives after [`Proxy::pass`].
+    pub fn swallow(&self) {
+        self.change(|network| network.keeps = [Keeps::All; 2]);
+    }
+
+    /// What goes one way on the connections that are open now is kept back until
+    /// [`Proxy::pass`]; new connections are not concerned.
+    pub fn keep_back(&self, way: Way) {
+        self.change(|network| network.keeps[way as usize] = Keeps::Older(network.connections));
+    }
+
+    /// Ends all connections, and resets each new one.
+    pub fn refuse(&self) {
+        self.change(|network| network.refuses = true);
+        self.cut();
+    }
+
+    /// Ends all connections that are open now. Of what was kept back, nothing arrives at the client;
+    /// what the client had sent arrives at the server when it is let go, as it would if only the
+    /// client had noticed the end.
+    pub fn cut(&self) {
+        for pair in self.shared.lock().open.drain(..) {
+            pair.cut();
+        }
+    }
+
+    /// After so many more bytes one way, over all connections, ends the connection on which the last
+    /// of them went. Happens once.
+    pub fn cut_after(&self, way: Way, bytes: u64) {
+        self.change(|network| network.cut = Some((way, bytes)));
+    }
+
+    /// Whether that has happened.
+    pub fn has_cut(&self) -> bool {
+        self.shared.lock().cut.is_none()
+    }
+
+    /// How many bytes have arrived so far, one way.
+    pub fn arrived(&self, way: Way) -> u64 {
+        self.shared.lock().arrived[way as usize]
+    }
+
+    /// How many bytes are kept back now, one way.
+    pub fn kept(&self, way: Way) -> u64 {
+        let network = self.shared.lock();
+        network.taken[way as usize] - network.arrived[way as usize]
+    }
+
+    /// How many connections were opened so far.
+    pub fn connections(&self) -> u64 {
+        self.shared.lock().connections
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Network)) {
+        change(&mut self.shared.lock());
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.change(|network| network.ended = true);
+        self.cut();
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+/// What the threads of a proxy share.
+struct Shared {
+    server: u16,
+    network: Mutex<Network>,
+    changed: Condvar,
+}
+
+/// What the test wants, and what has happened.
+#[derive(Default)]
+struct Network {
+    ended: bool,
+    refuses: bool,
+    delay: Duration,
+    keeps: [Keeps; 2],
+    cut: Option<(Way, u64)>,
+    taken: [u64; 2],
+    arrived: [u64; 2],
+    connections: u64,
+    open: Vec<Pair>,
+}
+
+/// Which connections are kept back.
+#[derive(Clone, Copy, Default)]
+enum Keeps {
+    #[default]
+    Nothing,
+    /// Those with a number up to this.
+    Older(u64),
+    All,
+}
+
+impl Network {
+    fn keeps(&self, way: Way, number: u64) -> bool {
+        match self.keeps[way as usize] {
+            Keeps::Nothing => false,
+            Keeps::Older(last) => number <= last,
+            Keeps::All => true,
+        }
+    }
+
+    /// How much of a piece may pass, and whether the connection ends then.
+    fn pass(&mut self, way: Way, length: usize) -> (usize, bool) {
+        let Some((cut_way, left)) = &mut self.cut else { return (length, false) };
+        if *cut_way != way {
+            return (length, false);
+        }
+        if *left > length as u64 {
+            *left -= length as u64;
+            return (length, false);
+        }
+        let passes = *left as usize;
+        self.cut = None;
+        (passes, true)
+    }
+}
+
+/// The two halves of a connection.
+struct Pair {
+    number: u64,
+    client: TcpStream,
+    server: TcpStream,
+}
+
+impl Pair {
+    fn cut(&self) {
+        let _ = self.client.shutdown(Shutdown::Both);
+        // The server gets what was sent before, and then the end: its half is closed by whoever
+        // carries the bytes. Its answers have nowhere to go.
+        let _ = self.server.shutdown(Shutdown::Read);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Network> {
+        self.network.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn accept(self: &Arc<Shared>, listener: &TcpListener) {
+        for client in listener.incoming() {
+            let mut network = self.lock();
+            if network.ended {
+                return;
+            }
+            let Ok(client) = client else { continue };
+            network.connections += 1;
+            let number = network.connections;
+            if network.refuses {
+                drop(network);
+                reset(client);
+                continue;
+            }
+            drop(network);
+            match TcpStream::connect(("127.0.0.1", self.server)) {
+                Ok(server) => self.carry(Pair { number, client, server }),
+                Err(_) => reset(client),
+            }
+        }
+    }
+
+    fn carry(self: &Arc<Shared>, pair: Pair) {
+        let Pair { number, client, server } = &pair;
+        let copy = |stream: &TcpStream| {
+            let _ = stream.set_nodelay(true);
+            stream.try_clone().expect("a socket can be shared")
+        };
+        let number = *number;
+        let (requests, answers) = ((copy(client), copy(server)), (copy(server), copy(client)));
+        self.lock().open.push(pair);
+        self.pump(number, Way::Up, requests);
+        self.pump(number, Way::Down, answers);
+    }
+
+    /// Two threads: one takes what comes and notes when, the other lets it arrive when it is due.
+    fn pump(self: &Arc<Shared>, number: u64, way: Way, (from, to): (TcpStream, TcpStream)) {
+        let line = Arc::new(Mutex::new(VecDeque::new()));
+        let (shared, into) = (Arc::clone(self), Arc::clone(&line));
+        thread::spawn(move || shared.take(way, from, &into));
+        let shared = Arc::clone(self);
+        thread::spawn(move || {
+            shared.deliver(number, way, &to, &line);
+            let _ = to.shutdown(Shutdown::Write);
+            shared.forget(number, way);
+        });
+    }
+
+    fn take(&self, way: Way, mut from: TcpStream, line: &Mutex<VecDeque<Piece>>) {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            let length = from.read(&mut buffer).unwrap_or(0);
+            let piece = Piece { came: Instant::now(), bytes: buffer[..length].to_vec() };
+            let mut network = self.lock();
+            network.taken[way as usize] += length as u64;
+            line.lock().unwrap_or_else(|e| e.into_inner()).push_back(piece);
+            drop(network);
+            self.changed.notify_all();
+            if length == 0 {
+                return;
+            }
+        }
+    }
+
+    fn deliver(&self, number: u64, way: Way, mut to: &TcpStream, line: &Mutex<VecDeque<Piece>>) {
+        while let Some((bytes, cut)) = self.next(number, way, line) {
+            let written = to.write_all(&bytes);
+            let mut network = self.lock();
+            network.arrived[way as usize] += bytes.len() as u64;
+            if cut && let Some(pair) = network.open.iter().find(|pair| pair.number == number) {
+                pair.cut();
+            }
+            if cut || written.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the next piece is due. None at the end of the connection.
+    fn next(
+        &self,
+        number: u64,
+        way: Way,
+        line: &Mutex<VecDeque<Piece>>,
+    ) -> Option<(Vec<u8>, bool)> {
+        let mut network = self.lock();
+        loop {
+            if network.ended {
+                return None;
+            }
+            let mut pieces = line.lock().unwrap_or_else(|e| e.into_inner());
+            let due = pieces.front().map(|piece| piece.came + network.delay);
+            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) && !network.keeps(way, number) {
+                let mut bytes = pieces.pop_front()?.bytes;
+                if bytes.is_empty() {
+                    return None;
+                }
+                let (passes, cut) = network.pass(way, bytes.len());
+                if cut {
+                    // What is not let through counts as taken by nobody.
+                    network.taken[way as usize] -= (bytes.len() - passes) as u64;
+                }
+                bytes.truncate(passes);
+                return Some((bytes, cut));
+            }
+            drop(pieces);
+            // Only time makes a delayed piece due; everything else is a change that is told.
+            let patience = match left {
+                Some(left) if !left.is_zero() => left,
+                _ => Duration::from_secs(3600),
+            };
+            network = match self.changed.wait_timeout(network, patience) {
+                Ok((network, _)) => network,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    /// A connection of which both halves have ended is no longer counted among the open ones.
+    fn forget(&self, number: u64, way: Way) {
+        if way == Way::Down {
+            self.lock().open.retain(|pair| pair.number != number);
+        }
+    }
+}
+
+/// Bytes on their way; none are the end of the connection.
+struct Piece {
+    came: Instant,
+    bytes: Vec<u8>,
+}
+
+/// Ends a connection as a machine without that service does.
+fn reset(client: TcpStream) {
+    let at_once = linger { l_onoff: 1, l_linger: 0 };
+    let _: io::Result<()> = setsockopt(&client, sockopt::Linger, &at_once).map_err(Into::into);
+}

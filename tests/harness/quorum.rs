@@ -1,0 +1,152 @@
+//! Several nodes for one quorum, each behind a network of its own: see [`Proxy`].
+//!
+//! Kinds are mixed unless a test says otherwise, as they are while somebody moves from one server
+//! to the other.
+
+use std::ops::{Deref, DerefMut};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::kind::Kind;
+use crate::proxy::Proxy;
+use crate::server::{Builder, Server};
+use crate::wait::eventually;
+
+/// What a quorum is made of when a test does not care.
+const USUAL: [Kind; 2] = [Kind::Redis82, Kind::Valkey91];
+
+/// Servers with the module that know nothing of each other.
+pub struct Quorum {
+    nodes: Vec<Node>,
+}
+
+/// One of them, and the network in front of it.
+pub struct Node {
+    server: Server,
+    proxy: Proxy,
+}
+
+impl Quorum {
+    /// So many nodes.
+    #[track_caller]
+    pub fn start(size: usize) -> Quorum {
+        Quorum::with(size, |builder| builder)
+    }
+
+    /// So many nodes, with something special.
+    #[track_caller]
+    pub fn with(size: usize, describe: impl Fn(Builder) -> Builder) -> Quorum {
+        let kinds = USUAL.iter().cycle().take(size);
+        Quorum::of(kinds.map(|kind| describe(Server::build(*kind))).collect())
+    }
+
+    /// These, which are started at the same time.
+    #[track_caller]
+    pub fn of(builders: Vec<Builder>) -> Quorum {
+        let started = thread::scope(|scope| {
+            let starting: Vec<_> =
+                builders.into_iter().map(|builder| scope.spawn(|| builder.try_start())).collect();
+            starting.into_iter().map(|one| one.join().expect("it starts or says why")).collect()
+        });
+        let servers: Result<Vec<Server>, String> = started;
+        let servers = servers.unwrap_or_else(|log| panic!("a server did not start:\n{log}"));
+        let nodes = servers.into_iter().map(|server| {
+            let proxy = Proxy::start(server.port());
+            Node { server, proxy }
+        });
+        Quorum { nodes: nodes.collect() }
+    }
+
+    /// How clients find them, through their networks.
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Node::url).collect()
+    }
+
+    /// How clients find them, with no network in between.
+    pub fn direct_urls(&self) -> Vec<String> {
+        let direct = |node: &Node| format!("redis://127.0.0.1:{}", node.server.port());
+        self.nodes.iter().map(direct).collect()
+    }
+
+    /// How many nodes are a majority.
+    pub fn majority(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    /// The nodes on which a token holds a lock.
+    #[track_caller]
+    pub fn held_by(&self, key: &str, token: &str) -> usize {
+        let holds = |node: &&Node| node.holders(key).iter().any(|holder| holder == token);
+        self.nodes.iter().filter(holds).count()
+    }
+
+    /// On how many nodes anybody holds a lock.
+    #[track_caller]
+    pub fn held(&self, key: &str) -> usize {
+        self.nodes.iter().filter(|node| !node.holders(key).is_empty()).count()
+    }
+
+    /// Waits until no node has a lease or a waiter, and asserts that it takes no longer than this.
+    #[track_caller]
+    pub fn assert_empty_within(&self, limit: Duration) {
+        let asked = Instant::now();
+        self.until_empty();
+        let took = asked.elapsed();
+        assert!(took <= limit + SLACK, "something was left behind for {took:?}");
+    }
+
+    /// Waits until no node has a lease or a waiter.
+    #[track_caller]
+    pub fn until_empty(&self) {
+        eventually("no node has a lease or a waiter", || {
+            self.nodes.iter().all(|node| {
+                let traces = node.traces();
+                traces.leases == 0 && traces.waiters == 0
+            })
+        });
+    }
+}
+
+/// What a busy machine may add to a time.
+pub const SLACK: Duration = Duration::from_millis(400);
+
+impl Deref for Quorum {
+    type Target = [Node];
+
+    fn deref(&self) -> &[Node] {
+        &self.nodes
+    }
+}
+
+impl DerefMut for Quorum {
+    fn deref_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+}
+
+impl Node {
+    /// How clients find it.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.proxy.port())
+    }
+
+    /// The network in front of it.
+    pub fn network(&self) -> &Proxy {
+        &self.proxy
+    }
+}
+
+/// What a test does with the server itself, past the network.
+impl Deref for Node {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl DerefMut for Node {
+    fn deref_mut(&mut self) -> &mut Server {
+        &mut self.server
+    }
+}
