@@ -44,7 +44,6 @@ impl Node {
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
             let renewal = renewal(mode, grant, ask, client, time)?;
             self.vouch(host, renewal.fence, ask.ttl, time)?;
-            self.counter.raise(slot, renewal.fence);
             return Ok(self.ask_again(host, key, mode, ask.token, renewal));
         }
         check_mode(&found, ask.mode)?;

@@ -4,6 +4,7 @@ use super::bench::{Bench, KEY};
 use super::memory::Value;
 use crate::command::apply::{Apply, Granted};
 use crate::fence::Slot;
+use crate::host::Answer;
 use crate::lock::{Crowd, Grant};
 use crate::node::Promise;
 use crate::quarantine::Start;
@@ -114,26 +115,49 @@ fn a_promoted_replica_goes_on_above_what_it_heard_of_and_was_told_and_the_clock(
     }
 }
 
+fn unheard(token: &[u8], fence: u64, lease: Lease) -> Grant<'_> {
+    let fence = Fence(fence);
+    Grant { token, fence, lease, client: ClientId::UNKNOWN, ephemeral: false, meta: b"" }
+}
+
 #[test]
-fn however_a_lock_has_come_to_its_key_the_next_grant_is_above_its_holders() {
-    let unheard = |token, fence, lease| Grant {
-        token,
-        fence: Fence(fence),
-        lease,
-        client: ClientId::UNKNOWN,
-        ephemeral: false,
-        meta: b"",
-    };
+fn however_a_lock_has_come_to_its_key_who_comes_next_is_above_its_holder() {
     let mut bench = begun();
     let lease = Lease::begin(Instant(bench.now), Millis(10));
     let one = unheard(b"a", 80_000_000, lease);
     bench.host.set(&KEY.to_owned(), Value::One(one.into()));
     assert!(bench.release("a"));
     assert_eq!(bench.take_at(KEY, "b 10 FENCE 5000000"), Fence(80_000_001));
+}
 
-    let mut crowd = Crowd::new(Mode::Shared);
+#[test]
+fn however_a_lock_has_come_to_its_key_who_joins_is_above_its_holders() {
+    let mut bench = begun();
+    let lease = Lease::begin(Instant(bench.now), Millis(10));
+    let mut crowd = Crowd::new(Mode::Limit(3));
     crowd.add(unheard(b"a", 90_000_000, lease));
-    crowd.add(unheard(b"b", 85_000_000, lease));
+    crowd.add(unheard(b"b", 80_000_000, lease));
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
-    assert_eq!(bench.hold(1, "c 10 SHARED FENCE 5000000"), Fence(90_000_001));
+    assert_eq!(bench.hold(1, "c 10 LIMIT 3 FENCE 5000000"), Fence(90_000_001));
+
+    let mut crowd = Crowd::new(Mode::Limit(2));
+    crowd.add(unheard(b"a", 120_000_000, lease));
+    crowd.add(unheard(b"b", 110_000_000, lease));
+    bench.host.set(&KEY.to_owned(), Value::Many(crowd));
+    let d = bench.wait(2, "d 10 LIMIT 2 WAIT 0 FENCE 5000000");
+    assert!(bench.release("b"));
+    assert_eq!(bench.answers().last(), Some(&(d, Answer::Granted(Fence(120_000_001)))));
+}
+
+#[test]
+fn however_a_large_crowd_has_come_to_its_key_who_comes_after_it_is_above_it() {
+    let mut bench = begun();
+    let lease = Lease::begin(Instant(bench.now), Millis(10));
+    let mut crowd = Crowd::new(Mode::Shared);
+    for n in 0..1000_u64 {
+        crowd.add(unheard(&n.to_be_bytes(), 80_000_000 + n, lease));
+    }
+    bench.host.set(&KEY.to_owned(), Value::Many(crowd));
+    bench.pass(10_000);
+    assert_eq!(bench.take_at(KEY, "b 10 FENCE 5000000"), Fence(80_001_000));
 }
