@@ -164,7 +164,7 @@ fn print(key: &[u8], answers: &Inspections, verdict: &Verdict, tokens: bool) -> 
     for (name, answer) in answers {
         let line = |words: String| vec![name.clone(), words];
         match answer {
-            Err(error) => table.row(line(format!("no answer: {error}"))),
+            Err(error) => table.row(line(error.clone())),
             Ok(None) => table.row(line("free".to_owned())),
             Ok(Some(found)) => {
                 for row in rows(found, tokens) {

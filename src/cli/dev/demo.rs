@@ -1,0 +1,132 @@
+//! A lock at work: this program run as a user would, and what it said.
+
+use std::env;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::task::spawn_blocking;
+
+use crate::output::complain;
+
+/// Shows it, or says what went wrong.
+pub async fn show(urls: &[String]) -> Result<(), ()> {
+    let nodes = urls.join(",");
+    let shown = spawn_blocking(move || Demo::of(nodes).and_then(|demo| demo.show())).await;
+    let failure = match shown {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    complain(format_args!("the demonstration failed: {failure}"));
+    Err(())
+}
+
+struct Demo {
+    program: PathBuf,
+    nodes: String,
+}
+
+impl Demo {
+    fn of(nodes: String) -> io::Result<Demo> {
+        Ok(Demo { program: env::current_exe()?, nodes })
+    }
+
+    fn show(&self) -> io::Result<()> {
+        say("Here it is at work. Alice takes the lock:\n\n")?;
+        let lease = self.run(&["acquire", "demo", "--ttl", "60s", "--meta", "who=alice"])?;
+        let token = field(&lease, "DLOCK_TOKEN")?;
+        let fence = field(&lease, "DLOCK_FENCE")?;
+
+        say("\nBob wants it too, and waits:\n\n")?;
+        let (command, mut waiter) = self.start(&["run", "demo", "--", "sh", "-c", WAITER])?;
+        say(&format!("  $ {command} &\n"))?;
+        self.until_somebody_waits()?;
+        self.run(&["inspect", "demo"])?;
+
+        say("\nAlice gives it back, and Bob has it:\n\n")?;
+        let begun = Instant::now();
+        self.run(&["release", "demo", &token])?;
+        let (said, is_well) = finished(&mut waiter)?;
+        let took = begun.elapsed();
+        show_output(&said)?;
+        let next = said.split_whitespace().last().and_then(|word| word.parse::<u64>().ok());
+        let grew = next.zip(fence.parse().ok()).is_some_and(|(next, fence)| next > fence);
+        if !is_well || !grew {
+            return Err(io::Error::other("the one who waited did not get a larger fence"));
+        }
+        say(&format!(
+            "\nBob's command had run {} ms after the release began, with a larger fence.\n\n",
+            took.as_millis()
+        ))
+    }
+
+    /// Runs this program, and shows the command and what it said.
+    fn run(&self, arguments: &[&str]) -> io::Result<String> {
+        let (command, mut child) = self.start(arguments)?;
+        say(&format!("  $ {command}\n"))?;
+        let (said, is_well) = finished(&mut child)?;
+        show_output(&said)?;
+        if is_well { Ok(said) } else { Err(io::Error::other(format!("`{command}` failed"))) }
+    }
+
+    fn start(&self, arguments: &[&str]) -> io::Result<(String, Child)> {
+        let quoted: Vec<String> =
+            arguments.iter().map(|argument| crate::output::quoted(argument)).collect();
+        let child = Command::new(&self.program)
+            .args(arguments)
+            .env("DLOCK_NODES", &self.nodes)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        Ok((format!("dlock {}", quoted.join(" ")), child))
+    }
+
+    fn until_somebody_waits(&self) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            let (_, mut list) = self.start(&["ls", "--contended", "--json"])?;
+            let (said, _) = finished(&mut list)?;
+            if said.contains("demo") {
+                return Ok(());
+            }
+            thread::sleep(PAUSE);
+        }
+        Err(io::Error::other("nobody waits"))
+    }
+}
+
+/// What it said, and whether it ended well.
+fn finished(child: &mut Child) -> io::Result<(String, bool)> {
+    let mut said = String::new();
+    if let Some(stdout) = &mut child.stdout {
+        stdout.read_to_string(&mut said)?;
+    }
+    Ok((said, child.wait()?.success()))
+}
+
+/// One line of shell assignments.
+fn field(said: &str, name: &str) -> io::Result<String> {
+    let line = said.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let value = line.map(|value| value.trim_matches('\'').to_owned());
+    value.ok_or_else(|| io::Error::other(format!("acquire does not say {name}")))
+}
+
+fn show_output(said: &str) -> io::Result<()> {
+    said.lines().try_for_each(|line| say(&format!("  {line}\n")))
+}
+
+fn say(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// What Bob runs.
+const WAITER: &str = "echo Bob holds $DLOCK_KEY with fence $DLOCK_FENCE";
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const PAUSE: Duration = Duration::from_millis(20);

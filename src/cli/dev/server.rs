@@ -1,0 +1,221 @@
+//! One local server, which ends when this program does, however it does.
+
+use std::fmt;
+use std::fs::{self, DirBuilder};
+use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::{AsyncConnectionConfig, Client, Value, cmd};
+
+use crate::inspection::text;
+
+/// What is started.
+pub struct Plan {
+    pub module: PathBuf,
+    pub program: PathBuf,
+}
+
+/// The folder of all servers.
+pub struct Home(PathBuf);
+
+impl Home {
+    /// A new one, in the folder for temporary files.
+    pub fn make() -> Result<Home, String> {
+        let path = std::env::temp_dir().join(format!("dlock-dev-{}", process::id()));
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| format!("cannot make the folder {}: {error}", path.display()))?;
+        Ok(Home(path))
+    }
+
+    fn of(&self, port: u16) -> PathBuf {
+        self.0.join(port.to_string())
+    }
+
+    /// Removes the folder of a server that has ended.
+    pub fn remove(&self, port: u16) {
+        // Whoever ended the server may have removed it already.
+        let _ = fs::remove_dir_all(self.of(port));
+    }
+
+    /// Removes everything.
+    pub fn remove_all(&self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server. Dropping it ends it.
+pub struct Server {
+    pub port: u16,
+    /// The guard reads the other end, where nothing ever comes but the end.
+    _pipe: ChildStdin,
+}
+
+/// Why one did not start.
+pub enum Failed {
+    PortTaken,
+    Other(String),
+}
+
+impl Server {
+    /// Starts one, and waits until it serves.
+    pub async fn start(
+        plan: &Plan,
+        home: &Home,
+        port: u16,
+        report: Sender<Ended>,
+    ) -> Result<Server, Failed> {
+        if TcpListener::bind(("127.0.0.1", port)).is_err() {
+            return Err(Failed::PortTaken);
+        }
+        let folder = home.of(port);
+        let other = |error: std::io::Error| {
+            Failed::Other(format!("cannot start {}: {error}", plan.program.display()))
+        };
+        fs::create_dir_all(&folder).map_err(other)?;
+        let mut child = guarded(plan, &folder, port).spawn().map_err(other)?;
+        let pipe = child.stdin.take().ok_or(Failed::PortTaken)?;
+        let server = Server { port, _pipe: pipe };
+        let deadline = Instant::now() + PATIENCE;
+        while !server.serves(&folder).await {
+            let status = child.try_wait().map_err(other)?;
+            let log = tail(&folder);
+            if status.is_some() && log.contains("Address already in use") {
+                return Err(Failed::PortTaken);
+            }
+            if status.is_some() || Instant::now() > deadline {
+                let program = plan.program.display();
+                return Err(Failed::Other(format!("{program} does not start:\n{log}")));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        report_end(child, port, folder, report);
+        Ok(server)
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Whether it is this one that answers at the port, as its folder tells. Then it is set up as
+    /// `dlock doctor` wants it: what is kept in a temporary folder does not outlive it.
+    async fn serves(&self, folder: &Path) -> bool {
+        let ask = async {
+            let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+            let client = Client::open(self.url())?;
+            let mut connection =
+                client.get_multiplexed_async_connection_with_config(&config).await?;
+            let node: Value = cmd("DLOCK.NODE").query_async(&mut connection).await?;
+            let mut fields = node.as_map_iter().into_iter().flatten();
+            let file = fields.find(|(name, _)| text(name).as_deref() == Some("state-file"));
+            let file = file.and_then(|(_, file)| text(file)).unwrap_or_default();
+            if !Path::new(&file).starts_with(folder.canonicalize()?) {
+                return Ok(false);
+            }
+            let mut set = cmd("CONFIG");
+            set.arg("SET").arg("dlock.quarantine").arg(30_000);
+            let _: Value = set.query_async(&mut connection).await?;
+            Ok::<_, redis::RedisError>(true)
+        };
+        ask.await.unwrap_or(false)
+    }
+}
+
+/// The server behind a guard: a shell that ends it when the pipe to this program breaks. So it ends
+/// too when this program is killed and can do nothing any more.
+fn guarded(plan: &Plan, folder: &Path, port: u16) -> Command {
+    let port = port.to_string();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", GUARD, "dlock-dev"])
+        .arg(folder)
+        .arg(&plan.program)
+        .args(["--port", &port, "--bind", "127.0.0.1", "--save", ""])
+        // A log that misses nothing, so that everything here is as it should be elsewhere.
+        .args(["--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no"])
+        .arg("--dir")
+        .arg(folder)
+        .arg("--loadmodule")
+        .arg(&plan.module)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Ctrl-C is for this program, which then ends the servers in order.
+        .process_group(0);
+    command
+}
+
+/// `$1` is the server's folder, the rest is the server. One process waits for the end of the pipe,
+/// the other for the end of the server; whoever is first tells the other.
+const GUARD: &str = r#"
+folder=$1; shift
+exec 3<&0 </dev/null
+"$@" >"$folder/server.log" 2>&1 3<&- &
+server=$!
+{ read -r nothing <&3; trap '' TERM; kill -KILL "$server"; exit 0; } &
+watch=$!
+exec 3<&-
+wait "$server"; status=$?
+kill "$watch" 2>/dev/null
+if wait "$watch"; then
+    rm -rf "$folder"
+    rmdir "${folder%/*}" 2>/dev/null
+fi
+exit "$status"
+"#;
+
+fn report_end(mut child: Child, port: u16, folder: PathBuf, report: Sender<Ended>) {
+    thread::spawn(move || {
+        if let Ok(status) = child.wait() {
+            // Nobody listens any more when this program ends.
+            let _ = report.send(Ended { port, status, log: tail(&folder) });
+        }
+    });
+}
+
+/// A server that has ended.
+pub struct Ended {
+    pub port: u16,
+    status: ExitStatus,
+    log: String,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let port = self.port;
+        match (self.status.code(), self.status.signal()) {
+            // This is how the guard says that a signal did it.
+            (Some(code @ 129..), _) => {
+                write!(f, "the node on port {port} was ended by signal {}", code - 128)
+            }
+            (Some(code), _) => write!(f, "the node on port {port} has ended with status {code}"),
+            (None, signal) => {
+                write!(f, "the guard of the node on port {port} was ended by signal {signal:?}")
+            }
+        }?;
+        // What it says of its end, if it could say anything.
+        let clean = matches!(self.status.code(), Some(0 | 137 | 143));
+        if clean { Ok(()) } else { write!(f, "; the end of its log:\n{}", self.log) }
+    }
+}
+
+/// The end of its log.
+fn tail(folder: &Path) -> String {
+    let log = fs::read(folder.join("server.log")).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+const LINES: usize = 15;
+
+/// How long a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+const PAUSE: Duration = Duration::from_millis(10);
