@@ -1,0 +1,170 @@
+//! One attempt at a lock: its token, and the ways on which its requests went to each node.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dlock_core::words::{Instant, Millis};
+use futures_util::future::join_all;
+use redis::{Cmd, Value};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use crate::clock;
+use crate::error::NodeError;
+use crate::node::Node;
+use crate::token::Token;
+use crate::wire::Wire;
+
+/// An attempt.
+pub(crate) struct Attempt {
+    pub(crate) number: u32,
+    pub(crate) token: Token,
+    /// A lane for each node.
+    lanes: Vec<Mutex<Lane>>,
+}
+
+/// The requests of one attempt to one node.
+#[derive(Default)]
+struct Lane {
+    /// A RELEASE was sent: an ACQUIRE that was not sent before never is.
+    given_up: bool,
+    /// Connections over which an ACQUIRE went, and how many of them are unanswered there. The
+    /// last is kept in any case: an EPHEMERAL lock ends with it.
+    wires: Vec<(Wire, u32)>,
+    /// A request waits at the node, or did; dropping this ends the wait.
+    waiting: Option<oneshot::Sender<()>>,
+    has_waited: bool,
+}
+
+impl Attempt {
+    pub(crate) fn new(number: u32, token: Token, nodes: usize) -> Attempt {
+        let lanes = (0..nodes).map(|_| Mutex::default()).collect();
+        Attempt { number, token, lanes }
+    }
+
+    /// Sends an ACQUIRE and waits for its answer.
+    pub(crate) async fn acquire(
+        &self,
+        node: &Arc<Node>,
+        place: usize,
+        command: &Cmd,
+        within: Duration,
+    ) -> Result<Value, NodeError> {
+        let mut used = None;
+        let answer = node
+            .ask(command, within, |wire| {
+                let entered = self.lane(place).enter(wire);
+                used = Some(wire.clone());
+                entered
+            })
+            .await;
+        if let (Some(wire), Ok(_) | Err(NodeError::Refused(_))) = (used, &answer) {
+            self.lane(place).answered(&wire);
+        }
+        answer
+    }
+
+    /// Sends an ACQUIRE that waits, over a connection of its own, and waits for its answer. The
+    /// attempt's RELEASE ends the wait and closes the connection.
+    pub(crate) async fn wait(
+        &self,
+        node: &Arc<Node>,
+        place: usize,
+        command: &Cmd,
+        wait: Millis,
+        within: Duration,
+    ) -> Result<Value, NodeError> {
+        let (sender, ended) = oneshot::channel();
+        {
+            let mut lane = self.lane(place);
+            if lane.given_up {
+                return Err(given_up());
+            }
+            lane.waiting = Some(sender);
+            lane.has_waited = true;
+        }
+        let limit = (wait.0 > 0).then(|| Duration::from_millis(wait.0).saturating_add(within));
+        tokio::select! {
+            answer = node.wait(command, limit) => answer,
+            _ = ended => Err(given_up()),
+        }
+    }
+
+    /// From now on nothing more is acquired here. The connections to send the RELEASE over, and
+    /// whether one is needed at all.
+    pub(crate) fn give_up(&self, place: usize) -> (Vec<Wire>, bool) {
+        let mut lane = self.lane(place);
+        lane.given_up = true;
+        lane.waiting = None;
+        let needed = lane.has_waited || !lane.wires.is_empty();
+        (lane.wires.drain(..).map(|(wire, _)| wire).collect(), needed)
+    }
+
+    fn lane(&self, place: usize) -> MutexGuard<'_, Lane> {
+        // Places are those of the nodes, for which the lanes were made.
+        self.lanes[place].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lane {
+    fn enter(&mut self, wire: &Wire) -> Result<(), NodeError> {
+        if self.given_up {
+            return Err(given_up());
+        }
+        match self.wires.last_mut() {
+            Some((last, open)) if last.is(wire) => *open += 1,
+            _ => {
+                self.wires.retain(|(_, open)| *open > 0);
+                if self.wires.len() >= MAX_WIRES {
+                    self.wires.remove(0);
+                }
+                self.wires.push((wire.clone(), 1));
+            }
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, wire: &Wire) {
+        for (_, open) in self.wires.iter_mut().filter(|(used, _)| used.is(wire)) {
+            *open = open.saturating_sub(1);
+        }
+    }
+}
+
+/// Releases at one node, over the connections on which requests went before: so it arrives after
+/// them. If it gets no answer there, it is sent again over others until the lease is over.
+/// Whether the node answered.
+pub(crate) async fn release(
+    node: Arc<Node>,
+    wires: Vec<Wire>,
+    command: Cmd,
+    within: Duration,
+    until: Instant,
+) -> bool {
+    let answers = join_all(wires.iter().map(|wire| timeout(within, wire.send(&command)))).await;
+    let arrived = |answer: &Result<Result<Value, NodeError>, _>| matches!(answer, Ok(Ok(_)));
+    if !answers.is_empty() && answers.iter().all(arrived) {
+        return true;
+    }
+    for wire in wires.iter().zip(&answers).filter(|(_, answer)| answer.is_err()).map(|(w, _)| w) {
+        wire.retire();
+    }
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match node.ask(&command, within, |_| Ok(())).await {
+            Ok(_) => return true,
+            Err(NodeError::Refused(_) | NodeError::Duplicate { .. }) => return false,
+            Err(_) if clock::left(until) <= pause => return false,
+            Err(_) => sleep(pause).await,
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn given_up() -> NodeError {
+    NodeError::Unreachable("it was not asked any more".to_owned())
+}
+
+const MAX_WIRES: usize = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);

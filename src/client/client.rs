@@ -1,0 +1,168 @@
+//! A client: the nodes, and what it has learned of them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tracing::debug;
+
+use crate::address;
+use crate::background::Background;
+use crate::error::{Error, NodeError, NodeState, Report};
+use crate::identity::Roster;
+use crate::lock::Lock;
+use crate::memory::Memory;
+use crate::node::Node;
+
+/// A client of one or more nodes. Clones are cheap, and share their connections.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all clones, locks and guards of a client share.
+pub(crate) struct Shared {
+    pub(crate) nodes: Vec<Arc<Node>>,
+    /// How long a node may take to answer, if that was chosen.
+    node_timeout: Option<Duration>,
+    pub(crate) memory: Memory,
+    pub(crate) background: Background,
+}
+
+/// A client that is being made.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct ClientBuilder {
+    nodes: Vec<String>,
+    node_timeout: Option<Duration>,
+}
+
+impl Client {
+    /// Connects to the nodes of a comma-separated list of URLs: `redis://`, `rediss://` (TLS) or
+    /// `unix://`.
+    ///
+    /// # Errors
+    /// As [`ClientBuilder::connect`].
+    pub async fn connect(nodes: &str) -> Result<Client, Error> {
+        Client::builder().nodes([nodes]).connect().await
+    }
+
+    /// A client with settings of its own.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// How many nodes there are, whether or not they answer.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.shared.nodes.len()
+    }
+
+    /// The nodes, in the order in which they were given.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
+        self.shared.nodes.iter()
+    }
+
+    /// A lock, to be acquired. By itself this does nothing.
+    pub fn lock(&self, key: impl Into<String>) -> Lock {
+        Lock::new(Arc::clone(&self.shared), key.into())
+    }
+
+    /// Waits until releases in the background are done, for at most as long as a node may take to
+    /// answer, and closes the connections that are not in use. Guards stay valid.
+    pub async fn close(&self) {
+        let within = self.shared.node_timeout.unwrap_or(LONGEST_TIMEOUT);
+        if !self.shared.background.idle(within).await {
+            debug!("some releases are not answered yet");
+        }
+        for node in &self.shared.nodes {
+            node.hang_up();
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// The nodes: a URL each, or comma-separated lists of them.
+    pub fn nodes<S: Into<String>>(mut self, nodes: impl IntoIterator<Item = S>) -> ClientBuilder {
+        self.nodes.extend(nodes.into_iter().map(Into::into));
+        self
+    }
+
+    /// How long a node may take to answer. The default is a twentieth of a lock's lease, but at
+    /// least 50 ms and at most a second.
+    pub fn node_timeout(mut self, timeout: Duration) -> ClientBuilder {
+        self.node_timeout = Some(timeout);
+        self
+    }
+
+    /// Connects. It is enough if a majority of the nodes answers; the others are tried again when
+    /// they are needed.
+    ///
+    /// # Errors
+    /// When an address makes no sense, two of them lead to the same node, or no majority can be
+    /// used: because nodes do not answer, are replicas, or lack the module.
+    pub async fn connect(self) -> Result<Client, Error> {
+        if self.node_timeout.is_some_and(|timeout| timeout < Duration::from_millis(1)) {
+            return Err(Error::Usage("the node time-out must be at least 1 ms".to_owned()));
+        }
+        let addresses = address::read_all(&self.nodes)?;
+        let names = addresses.iter().map(|address| address.name.clone()).collect();
+        let roster = Arc::new(Roster::new(names));
+        let timeout = self.node_timeout.unwrap_or(LONGEST_TIMEOUT);
+        let nodes = addresses.into_iter().enumerate().map(|(place, address)| {
+            let address = (address.name, address.client);
+            Arc::new(Node::new(address, place, timeout, Arc::clone(&roster)))
+        });
+        let nodes: Vec<Arc<Node>> = nodes.collect();
+        let memory = Memory::new(nodes.len());
+        let (node_timeout, background) = (self.node_timeout, Background::new());
+        let shared = Shared { nodes, node_timeout, memory, background };
+        shared.check().await?;
+        Ok(Client { shared: Arc::new(shared) })
+    }
+}
+
+impl Shared {
+    /// More than half of the nodes.
+    pub(crate) fn majority(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    /// How long a node may take to answer, for a lease of `ttl`.
+    pub(crate) fn timeout(&self, ttl: Duration) -> Duration {
+        self.node_timeout.unwrap_or((ttl / 20).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT))
+    }
+
+    /// Connects to all nodes at once.
+    async fn check(&self) -> Result<(), Error> {
+        let outcomes = join_all(self.nodes.iter().map(|node| node.wire())).await;
+        let mut nodes = Vec::new();
+        for (node, outcome) in self.nodes.iter().zip(outcomes) {
+            let first = node.name().to_owned();
+            let state = match outcome {
+                Ok(_) => NodeState::Answers,
+                Err(NodeError::Duplicate { other: second, id }) => {
+                    return Err(Error::Duplicate { first, second, id });
+                }
+                Err(error) => error.into(),
+            };
+            nodes.push(Report { node: first, state });
+        }
+        let usable = nodes.iter().filter(|report| report.state == NodeState::Answers).count();
+        if usable < self.majority() {
+            return Err(Error::Connect { needed: self.majority(), nodes });
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("nodes", &self.shared.nodes).finish_non_exhaustive()
+    }
+}
+
+/// A node's time-out, if none was chosen, is between these.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,0 +1,73 @@
+//! The clock by which a lock is valid: one that goes on while the machine sleeps.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use dlock_core::words::{Instant, Millis, Time};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Now, on CLOCK_BOOTTIME. A machine that was suspended finds that the time has passed.
+pub(crate) fn now() -> Instant {
+    let time = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let micros = u64::try_from(time.tv_nsec).unwrap_or(0) / 1000;
+    Instant(seconds.saturating_mul(1_000_000).saturating_add(micros))
+}
+
+/// Now, with the wall clock: that one is only a floor for proposed fences.
+pub(crate) fn time() -> Time {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { now: now(), unix: u64::try_from(unix.as_micros()).unwrap_or(u64::MAX) }
+}
+
+/// Sleeps until then, or for ever.
+///
+/// The runtime's timers stand still while the machine is suspended, so the clock is looked at
+/// again every second.
+pub(crate) async fn sleep_until(end: Option<Instant>) {
+    let Some(end) = end else { return std::future::pending().await };
+    loop {
+        let left = left(end);
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+    }
+}
+
+/// What is left until then.
+pub(crate) fn left(end: Instant) -> Duration {
+    Duration::from_micros(end.since(now()))
+}
+
+/// That much later.
+pub(crate) fn later(from: Instant, by: Duration) -> Instant {
+    Instant(from.0.saturating_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX)))
+}
+
+/// In whole milliseconds, rounded up: never zero, which often means something else.
+pub(crate) fn millis(length: Duration) -> Millis {
+    let millis = length.as_micros().div_ceil(1000).max(1);
+    Millis(u64::try_from(millis).unwrap_or(u64::MAX))
+}
+
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_is_rounded_up_to_whole_milliseconds_and_never_zero() {
+        assert_eq!(millis(Duration::ZERO), Millis(1));
+        assert_eq!(millis(Duration::from_micros(1500)), Millis(2));
+        assert_eq!(millis(Duration::from_millis(3)), Millis(3));
+    }
+
+    #[test]
+    fn the_clock_goes_on() {
+        let before = now();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(now().since(before) >= 2_000);
+        assert!(left(before).is_zero());
+    }
+}

@@ -1,0 +1,152 @@
+//! Runs one acquisition: sends what the rules ask for, and tells them what is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_core::quorum::{Acquisition, Claim, Failure, Plan, Verdict};
+use dlock_core::words::Millis;
+use tracing::debug;
+
+use crate::client::Shared;
+use crate::clock;
+use crate::error::Error;
+use crate::guard::Guard;
+use crate::holder;
+use crate::keeper;
+use crate::request::Wanted;
+use crate::traffic::Traffic;
+
+/// Acquires. `wait`: for how long to wait for others; zero: without limit; none: not at all.
+pub(crate) async fn acquire(
+    shared: Arc<Shared>,
+    wanted: Wanted,
+    wait: Option<Duration>,
+) -> Result<Guard, Error> {
+    let mut run = Run::begin(shared, Arc::new(wanted), wait);
+    let verdict = run.to_the_end().await;
+    match verdict {
+        Verdict::Won(claim) => run.won(claim).ok_or_else(|| Error::Usage(OVER.to_owned())),
+        Verdict::Lost(failure) => Err(run.lost(failure).await),
+        Verdict::Pending => Err(Error::Usage(OVER.to_owned())),
+    }
+}
+
+/// An acquisition that is going on. Dropped at any point, it gives back what it has taken.
+struct Run {
+    /// There until it has ended.
+    going: Option<Going>,
+}
+
+struct Going {
+    machine: Acquisition,
+    traffic: Traffic,
+}
+
+impl Run {
+    fn begin(shared: Arc<Shared>, wanted: Arc<Wanted>, wait: Option<Duration>) -> Run {
+        let memory = &shared.memory;
+        let wait = wait.map(|wait| if wait.is_zero() { Millis(0) } else { clock::millis(wait) });
+        let patience = match wait {
+            Some(wait) if wait.0 > 0 => Duration::from_millis(wait.0).min(PATIENCE),
+            _ => PATIENCE,
+        };
+        let plan = Plan {
+            nodes: shared.nodes.len(),
+            ttl: clock::millis(wanted.ttl),
+            timeout: clock::millis(shared.timeout(wanted.ttl)),
+            wait,
+            patience: clock::millis(patience),
+            start_at_gate: memory.is_contended(&wanted.key),
+            suspects: memory.suspects(),
+            seen: memory.seen(),
+            seed: rand::random(),
+        };
+        let machine = Acquisition::new(plan, clock::time());
+        Run { going: Some(Going { machine, traffic: Traffic::new(shared, wanted) }) }
+    }
+
+    async fn to_the_end(&mut self) -> Verdict {
+        let Some(going) = &mut self.going else { return Verdict::Pending };
+        let mut queued = false;
+        loop {
+            going.send();
+            let verdict = going.machine.verdict();
+            if verdict != Verdict::Pending {
+                return verdict;
+            }
+            if queued != going.machine.is_queued() {
+                queued = !queued;
+                debug!(key = going.traffic.wanted.key, queued, "waits for its turn");
+            }
+            tokio::select! {
+                biased;
+                reply = going.traffic.next() => {
+                    going.machine.answer(reply.node, reply.id, reply.answer, clock::time());
+                }
+                () = clock::sleep_until(going.machine.wake()) => going.machine.tick(clock::time()),
+            }
+        }
+    }
+
+    fn won(&mut self, claim: Claim) -> Option<Guard> {
+        let going = self.going.take()?;
+        going.learn();
+        let Going { machine, traffic } = going;
+        let key = &traffic.wanted.key;
+        debug!(key, fence = claim.fence.0, attempt = machine.attempt(), "acquired");
+        Some(keeper::start(machine.into_hold(clock::time()), traffic, claim))
+    }
+
+    async fn lost(&mut self, failure: Failure) -> Error {
+        let Some(mut going) = self.going.take() else { return Error::Usage(OVER.to_owned()) };
+        going.learn();
+        going.send();
+        let traffic = going.traffic;
+        let (key, nodes) = (traffic.wanted.key.clone(), traffic.reports());
+        let (shared, timeout) = (Arc::clone(&traffic.shared), traffic.timeout);
+        debug!(key, ?failure, "not acquired");
+        traffic.finish();
+        match failure {
+            Failure::Held => {
+                let holder = holder::find(&shared, &key, &nodes, timeout).await.map(Box::new);
+                Error::Held { key, holder, nodes }
+            }
+            Failure::NoQuorum => Error::NoQuorum { key, needed: shared.majority(), nodes },
+            Failure::Refused => Error::Refused { key, nodes },
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let Some(mut going) = self.going.take() else { return };
+        debug!(key = going.traffic.wanted.key, "given up");
+        going.learn();
+        going.traffic.forget_requests();
+        going.machine.abandon();
+        going.send();
+        going.traffic.finish();
+    }
+}
+
+impl Going {
+    fn send(&mut self) {
+        while let Some(send) = self.machine.poll() {
+            self.traffic.send(send, clock::millis(self.traffic.wanted.ttl));
+        }
+    }
+
+    /// What helps the next acquisition.
+    fn learn(&self) {
+        let memory = &self.traffic.shared.memory;
+        memory.see(self.machine.seen());
+        memory.suspect(self.machine.suspects());
+        if self.machine.contended() {
+            memory.contended(&self.traffic.wanted.key);
+        }
+    }
+}
+
+/// For so long a majority may be out of reach before an acquisition that waits fails.
+const PATIENCE: Duration = Duration::from_secs(2);
+const OVER: &str = "the acquisition has ended already";

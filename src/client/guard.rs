@@ -1,0 +1,213 @@
+//! A lock that is held.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use dlock_core::words::Instant;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::background::Busy;
+use crate::client::Shared;
+use crate::clock;
+use crate::error::{Loss, LossReason};
+use crate::token::Token;
+
+/// A lock that is held, and renewed in the background until it is released or dropped.
+///
+/// Validity is a matter of time: ask [`is_valid`](Guard::is_valid) before work that must not be
+/// done twice, await [`lost`](Guard::lost) beside work that takes long, and pass
+/// [`fence`](Guard::fence) on to whatever can refuse a smaller one.
+#[must_use = "a lock is released when its guard is dropped"]
+pub struct Guard {
+    view: Arc<View>,
+    orders: mpsc::UnboundedSender<Order>,
+    loss: watch::Receiver<Option<Loss>>,
+    shared: Arc<Shared>,
+    /// Released or handed on: nothing is left to do when it is dropped.
+    done: bool,
+}
+
+/// What the guard sees of the lock that its keeper keeps.
+pub(crate) struct View {
+    pub(crate) key: String,
+    pub(crate) token: Token,
+    pub(crate) fence: u64,
+    /// The end of the validity, as a moment of the clock; 0 once it is over for good.
+    pub(crate) until: AtomicU64,
+    /// The lease, in milliseconds.
+    pub(crate) ttl: AtomicU64,
+}
+
+/// What a guard tells its keeper.
+pub(crate) enum Order {
+    /// Renew now, for at least so long.
+    Extend(Duration, oneshot::Sender<Result<(), Loss>>),
+    /// Release, and say so when a majority has answered.
+    Release(oneshot::Sender<Result<(), Loss>>, Busy),
+    /// The guard is dropped: release.
+    Drop(Busy),
+    /// Leave the lock alone from now on.
+    Detach(oneshot::Sender<()>),
+}
+
+/// A lock that nobody renews: for another process, which extends and releases it by its token.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    /// The lock.
+    pub key: String,
+    /// What to extend and to release it with.
+    pub token: Token,
+    /// Its fence.
+    pub fence: u64,
+    /// For how long it is valid, from now.
+    pub valid_for: Duration,
+}
+
+impl Guard {
+    pub(crate) fn new(
+        view: Arc<View>,
+        orders: mpsc::UnboundedSender<Order>,
+        loss: watch::Receiver<Option<Loss>>,
+        shared: Arc<Shared>,
+    ) -> Guard {
+        Guard { view, orders, loss, shared, done: false }
+    }
+
+    /// The lock.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.view.key
+    }
+
+    /// What the nodes know this holder by. Secret: whoever knows it can release the lock.
+    #[must_use]
+    pub fn token(&self) -> &Token {
+        &self.view.token
+    }
+
+    /// The number of this acquisition: larger than that of any earlier one of the same lock.
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.view.fence
+    }
+
+    /// For how much longer the lock is certainly held, as things stand; zero when it is lost.
+    #[must_use]
+    pub fn valid_for(&self) -> Duration {
+        clock::left(self.view.until())
+    }
+
+    /// Whether the lock is certainly held at this moment.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.valid_for().is_zero()
+    }
+
+    /// The lease, for which each renewal is made.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        Duration::from_millis(self.view.ttl.load(Ordering::Relaxed))
+    }
+
+    /// Resolves when the lock is lost, and says why. It can be dropped and asked for again, and
+    /// any number of callers can wait.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+        let (mut loss, view) = (self.loss.clone(), Arc::clone(&self.view));
+        async move {
+            loop {
+                if let Some(loss) = &*loss.borrow_and_update() {
+                    return loss.clone();
+                }
+                if loss.changed().await.is_err() {
+                    break;
+                }
+            }
+            // Nobody keeps it any more: the runtime of its keeper has ended.
+            clock::sleep_until(Some(view.until())).await;
+            view.loss(LossReason::NotRenewed { nodes: Vec::new() })
+        }
+    }
+
+    /// Renews the lease now, with this length or the present one, whichever is longer. Later
+    /// renewals keep to it. Waits until a majority has renewed it.
+    ///
+    /// # Errors
+    /// When the lock is lost before that.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), Loss> {
+        let (sender, done) = oneshot::channel();
+        if self.orders.send(Order::Extend(ttl, sender)).is_ok()
+            && let Ok(outcome) = done.await
+        {
+            return outcome;
+        }
+        Err(self.lost().await)
+    }
+
+    /// Releases the lock. Waits until a majority of the nodes has answered, or until they had the
+    /// time to; the rest goes on in the background. It begins even if the future is dropped at
+    /// once.
+    ///
+    /// # Errors
+    /// When the lock was lost before.
+    pub fn release(mut self) -> impl Future<Output = Result<(), Loss>> + Send {
+        let (sender, done) = oneshot::channel();
+        self.done = true;
+        let sent = self.orders.send(Order::Release(sender, self.shared.background.busy()));
+        async move {
+            match done.await {
+                Ok(outcome) if sent.is_ok() => outcome,
+                _ => match &*self.loss.borrow() {
+                    Some(loss) => Err(loss.clone()),
+                    None => Ok(()),
+                },
+            }
+        }
+    }
+
+    /// Gives the lock out of hand: it is neither renewed nor released from here any more.
+    pub async fn detach(mut self) -> Lease {
+        self.done = true;
+        let (sender, done) = oneshot::channel();
+        if self.orders.send(Order::Detach(sender)).is_ok() {
+            let _ = done.await;
+        }
+        Lease {
+            key: self.view.key.clone(),
+            token: self.view.token,
+            fence: self.view.fence,
+            valid_for: self.valid_for(),
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.done {
+            let _ = self.orders.send(Order::Drop(self.shared.background.busy()));
+        }
+    }
+}
+
+impl View {
+    pub(crate) fn until(&self) -> Instant {
+        Instant(self.until.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn loss(&self, why: LossReason) -> Loss {
+        Loss { key: self.key.clone(), fence: self.fence, why }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("key", &self.view.key)
+            .field("token", &self.view.token)
+            .field("fence", &self.view.fence)
+            .field("valid_for", &self.valid_for())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,62 @@
+//! Who holds a lock that could not be had: for the error's text.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redis::Value;
+use tokio::time::timeout;
+
+use crate::client::Shared;
+use crate::error::{NodeState, Report};
+use crate::inspect::{self, HolderInfo, Inspection};
+use crate::node::Node;
+
+/// Asks the nodes that said that the lock is held. The holder that most of them name; none if
+/// nobody answers in time.
+pub(crate) async fn find(
+    shared: &Shared,
+    key: &str,
+    nodes: &[Report],
+    within: Duration,
+) -> Option<HolderInfo> {
+    let mut known: Vec<(HolderInfo, &Arc<Node>)> = Vec::new();
+    let search = async {
+        let asked = shared.nodes.iter().zip(nodes);
+        let asked = asked.filter(|(_, report)| report.state == NodeState::Held);
+        let found = join_all(asked.map(|(node, _)| async move {
+            let first = ask(node, key, within).await?.holders.into_iter().next()?;
+            Some((first, node))
+        }));
+        known = found.await.into_iter().flatten().collect();
+        let votes = |holder: &HolderInfo| {
+            known.iter().filter(|(other, _)| other.fence == holder.fence).count()
+        };
+        // The first of those with the most votes, and no lost time if it is the only one.
+        let (holder, node) = known.iter().rev().max_by_key(|(holder, _)| votes(holder))?;
+        let address = match holder.client {
+            Some(client) => address(node, client, within).await,
+            None => None,
+        };
+        Some(HolderInfo { address, token: None, ..holder.clone() })
+    };
+    timeout(within, search).await.ok().flatten()
+}
+
+async fn ask(node: &Arc<Node>, key: &str, within: Duration) -> Option<Inspection> {
+    let reply = node.ask(redis::cmd("DLOCK.INSPECT").arg(key), within, |_| Ok(())).await;
+    inspect::read(&reply.ok()?)
+}
+
+/// Where a connection comes from, if we may know: CLIENT is not for everybody.
+async fn address(node: &Arc<Node>, client: u64, within: Duration) -> Option<String> {
+    let mut command = redis::cmd("CLIENT");
+    command.arg("LIST").arg("ID").arg(client);
+    let list = match node.ask(&command, within, |_| Ok(())).await.ok()? {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok()?,
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
+        _ => return None,
+    };
+    let address = list.split_ascii_whitespace().find_map(|word| word.strip_prefix("addr="))?;
+    (!address.is_empty()).then(|| address.to_owned())
+}

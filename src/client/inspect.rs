@@ -1,0 +1,196 @@
+//! Who holds a lock and who waits for it, as a node sees it.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::token::Token;
+
+/// What one node knows about a lock that is not free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// `exclusive`, `shared`, `limit`, or `foreign`: a plain string of an older kind of lock.
+    pub mode: String,
+    /// The permits of a semaphore; 0 in the other modes.
+    pub limit: u64,
+    /// Who holds it, oldest first. Nobody is known for a foreign lock.
+    pub holders: Vec<HolderInfo>,
+    /// When a foreign lock expires, if it does.
+    pub expires: Option<Duration>,
+    /// How many wait.
+    pub waiting: u64,
+    /// The first of them.
+    pub waiters: Vec<WaiterInfo>,
+}
+
+/// A holder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HolderInfo {
+    /// Its token, if it is one of this library's.
+    pub token: Option<Token>,
+    /// Its fence.
+    pub fence: u64,
+    /// How long its lease still runs.
+    pub ttl: Duration,
+    /// How long it has held.
+    pub held: Duration,
+    /// The connection's number in CLIENT LIST; none once it is closed.
+    pub client: Option<u64>,
+    /// Where that connection comes from. Only in [`Error::Held`](crate::Error::Held).
+    pub address: Option<String>,
+    /// What it said about itself.
+    pub meta: String,
+    /// Whether the lock ends with the connection.
+    pub ephemeral: bool,
+}
+
+/// One that waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaiterInfo {
+    /// Its token, if it is one of this library's.
+    pub token: Option<Token>,
+    /// How it wants to hold.
+    pub mode: String,
+    /// How long it has waited.
+    pub waited: Duration,
+    /// How much longer it will wait; none: without limit.
+    pub left: Option<Duration>,
+    /// The connection's number in CLIENT LIST; none once it is closed.
+    pub client: Option<u64>,
+    /// What it said about itself.
+    pub meta: String,
+}
+
+/// Reads the reply of DLOCK.INSPECT. A free lock is `None`.
+pub(crate) fn read(reply: &Value) -> Option<Inspection> {
+    let fields = Fields::of(reply)?;
+    Some(Inspection {
+        mode: fields.text("mode"),
+        limit: fields.number("limit").unwrap_or(0),
+        holders: fields.list("holders").filter_map(holder).collect(),
+        expires: fields.millis("ttl-ms"),
+        waiting: fields.number("waiting").unwrap_or(0),
+        waiters: fields.list("waiters").filter_map(waiter).collect(),
+    })
+}
+
+fn holder(value: &Value) -> Option<HolderInfo> {
+    let fields = Fields::of(value)?;
+    Some(HolderInfo {
+        token: fields.text("token").parse().ok(),
+        fence: fields.number("fence")?,
+        ttl: fields.millis("ttl-ms")?,
+        held: fields.millis("held-ms")?,
+        client: fields.number("client"),
+        address: None,
+        meta: fields.text("meta"),
+        ephemeral: fields.number("ephemeral") == Some(1),
+    })
+}
+
+fn waiter(value: &Value) -> Option<WaiterInfo> {
+    let fields = Fields::of(value)?;
+    Some(WaiterInfo {
+        token: fields.text("token").parse().ok(),
+        mode: fields.text("mode"),
+        waited: fields.millis("waited-ms")?,
+        left: fields.millis("left-ms"),
+        client: fields.number("client"),
+        meta: fields.text("meta"),
+    })
+}
+
+/// A map of a reply: a map in RESP3, and a flat list in RESP2 or behind a proxy.
+pub(crate) struct Fields<'a>(Vec<(&'a Value, &'a Value)>);
+
+impl<'a> Fields<'a> {
+    pub(crate) fn of(value: &'a Value) -> Option<Fields<'a>> {
+        value.as_map_iter().map(|pairs| Fields(pairs.collect()))
+    }
+
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        let named = |key: &Value| text(key).is_some_and(|key| key == name);
+        self.0.iter().find(|(key, _)| named(key)).map(|(_, value)| *value)
+    }
+
+    /// Text; empty if it is not there.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.get(name).and_then(text).unwrap_or_default()
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        match self.get(name)? {
+            Value::Int(number) => u64::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
+    fn millis(&self, name: &str) -> Option<Duration> {
+        self.number(name).map(Duration::from_millis)
+    }
+
+    fn list(&self, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+        match self.get(name) {
+            Some(Value::Array(items)) => items.iter(),
+            _ => [].iter(),
+        }
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
+        Value::Okay => Some("OK".to_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn flat(pairs: &[(&str, Value)]) -> Value {
+        Value::Array(pairs.iter().flat_map(|(key, value)| [bulk(key), value.clone()]).collect())
+    }
+
+    #[test]
+    fn a_held_lock_is_read_from_either_protocol() {
+        let token = "0123456789abcdef0123456789abcdef";
+        let holder = [
+            ("token", bulk(token)),
+            ("fence", Value::Int(7)),
+            ("ttl-ms", Value::Int(900)),
+            ("held-ms", Value::Int(100)),
+            ("client", Value::Nil),
+            ("meta", bulk("host=a")),
+            ("ephemeral", Value::Int(1)),
+        ];
+        let lock = [
+            ("mode", bulk("exclusive")),
+            ("limit", Value::Int(0)),
+            ("holders", Value::Array(vec![flat(&holder)])),
+            ("waiting", Value::Int(3)),
+            ("waiters", Value::Array(vec![])),
+        ];
+        let map = Value::Map(lock.iter().map(|(key, value)| (bulk(key), value.clone())).collect());
+        let found = read(&flat(&lock)).unwrap();
+        assert_eq!(read(&map).as_ref(), Some(&found));
+        assert_eq!((found.mode.as_str(), found.waiting), ("exclusive", 3));
+        assert_eq!(found.holders[0].token, token.parse().ok());
+        assert_eq!(found.holders[0].ttl, Duration::from_millis(900));
+        assert!(found.holders[0].ephemeral && found.holders[0].client.is_none());
+    }
+
+    #[test]
+    fn a_free_lock_has_nothing_to_tell() {
+        assert_eq!(read(&Value::Nil), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! Keeps a lock that is held: a task that renews it, notices its loss, and releases it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use dlock_core::quorum::{self, Claim, Hold, Rules, Sound, State};
+use dlock_core::words::Instant;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::background::Busy;
+use crate::clock;
+use crate::error::{Loss, LossReason};
+use crate::guard::{Guard, Order, View};
+use crate::traffic::Traffic;
+
+/// Starts to keep a lock that was won.
+pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
+    let wanted = &traffic.wanted;
+    if let Some(max_hold) = wanted.max_hold {
+        hold.limit(clock::later(clock::now(), max_hold));
+    }
+    let view = Arc::new(View {
+        key: wanted.key.clone(),
+        token: traffic.token(),
+        fence: claim.fence.0,
+        until: AtomicU64::new(claim.until.0),
+        ttl: AtomicU64::new(hold.ttl().0),
+    });
+    let (orders, inbox) = mpsc::unbounded_channel();
+    let (loss, heard) = watch::channel(None);
+    let shared = Arc::clone(&traffic.shared);
+    let guard = Guard::new(Arc::clone(&view), orders, heard, shared);
+    let keeper = Keeper { hold, traffic, view, loss, extensions: Vec::new(), paused: false };
+    tokio::spawn(keeper.keep(inbox));
+    guard
+}
+
+struct Keeper {
+    hold: Hold,
+    traffic: Traffic,
+    view: Arc<View>,
+    loss: watch::Sender<Option<Loss>>,
+    /// Who waits for the validity to reach a moment.
+    extensions: Vec<(Instant, oneshot::Sender<Result<(), Loss>>)>,
+    /// The last time that this task ran again, the validity was over, and not before.
+    paused: bool,
+}
+
+impl Keeper {
+    async fn keep(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
+        loop {
+            self.send();
+            if self.publish() {
+                return self.end(inbox).await;
+            }
+            tokio::select! {
+                biased;
+                order = inbox.recv() => match order {
+                    Some(Order::Extend(ttl, done)) => self.extend(ttl, done),
+                    Some(Order::Release(done, busy)) => return self.release(Some(done), busy).await,
+                    Some(Order::Drop(busy)) => return self.release(None, busy).await,
+                    Some(Order::Detach(done)) => {
+                        let _ = done.send(());
+                        return;
+                    }
+                    None => return,
+                },
+                reply = self.traffic.next() => {
+                    self.hold.answer(reply.node, reply.id, reply.answer, clock::now());
+                }
+                () = clock::sleep_until(self.hold.wake()) => self.tick(),
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        let ttl = self.hold.ttl();
+        while let Some(send) = self.hold.poll() {
+            self.traffic.send(send, ttl);
+        }
+    }
+
+    fn tick(&mut self) {
+        let (now, due) = (clock::now(), self.hold.wake());
+        if let (State::Held(claim), Some(due)) = (self.hold.state(), due) {
+            self.paused = due < claim.until && now >= claim.until;
+        }
+        debug!(key = self.view.key, fence = self.view.fence, "looks after the lease");
+        self.hold.tick(now);
+    }
+
+    fn extend(&mut self, ttl: Duration, done: oneshot::Sender<Result<(), Loss>>) {
+        let (now, ttl) = (clock::now(), clock::millis(ttl));
+        let drift = Duration::from_micros(Sound.drift(ttl));
+        let enough = clock::later(now, Duration::from_millis(ttl.0).saturating_sub(drift));
+        self.hold.extend(ttl, now);
+        self.extensions.push((enough, done));
+    }
+
+    /// Lets the guard see how it stands. True: the lock is lost.
+    fn publish(&mut self) -> bool {
+        match self.hold.state() {
+            State::Held(claim) => {
+                self.view.until.store(claim.until.0, Ordering::Release);
+                self.view.ttl.store(self.hold.ttl().0, Ordering::Relaxed);
+                let reached = |end: &Instant| claim.until >= *end;
+                for (_, done) in self.extensions.extract_if(.., |(end, _)| reached(end)) {
+                    let _ = done.send(Ok(()));
+                }
+                false
+            }
+            State::Lost(why) => {
+                let nodes = self.traffic.reports();
+                self.lose(match why {
+                    quorum::Loss::NotRenewed if self.paused => LossReason::Paused,
+                    quorum::Loss::NotRenewed => LossReason::NotRenewed { nodes },
+                    quorum::Loss::Ended => LossReason::Ended { nodes },
+                    quorum::Loss::Limit => LossReason::MaxHold,
+                    quorum::Loss::Released => LossReason::Released,
+                });
+                true
+            }
+        }
+    }
+
+    fn lose(&mut self, why: LossReason) {
+        let loss = self.view.loss(why);
+        debug!(key = loss.key, fence = loss.fence, why = %loss.why, "not held any more");
+        self.view.until.store(0, Ordering::Release);
+        for (_, done) in self.extensions.drain(..) {
+            let _ = done.send(Err(loss.clone()));
+        }
+        self.loss.send_replace(Some(loss));
+    }
+
+    /// The lock is lost: gives back what is left of it, and tells whoever still asks.
+    async fn end(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
+        let loss = self.loss.borrow().clone();
+        let lost = || loss.clone().map_or(Ok(()), Err);
+        self.give_back();
+        let Keeper { traffic, .. } = self;
+        traffic.finish();
+        while let Some(order) = inbox.recv().await {
+            match order {
+                Order::Extend(_, done) => drop(done.send(lost())),
+                Order::Release(done, _) => return drop(done.send(lost())),
+                Order::Drop(_) | Order::Detach(_) => return,
+            }
+        }
+    }
+
+    async fn release(mut self, done: Option<oneshot::Sender<Result<(), Loss>>>, busy: Busy) {
+        // What ended before it was released was lost.
+        self.hold.tick(clock::now());
+        let outcome = match self.hold.state() {
+            State::Held(_) => {
+                self.lose(LossReason::Released);
+                Ok(())
+            }
+            State::Lost(_) => {
+                self.publish();
+                self.loss.borrow().clone().map_or(Ok(()), Err)
+            }
+        };
+        self.give_back();
+        let Keeper { mut traffic, .. } = self;
+        if let Some(done) = done {
+            let majority = traffic.shared.majority();
+            let _ = timeout(traffic.timeout, traffic.released(majority)).await;
+            let _ = done.send(outcome);
+        }
+        traffic.finish();
+        drop(busy);
+    }
+
+    fn give_back(&mut self) {
+        self.traffic.forget_requests();
+        self.hold.release();
+        self.send();
+    }
+}

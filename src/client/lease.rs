@@ -1,0 +1,166 @@
+//! Locks that no guard keeps: extended and released by their token, looked at and broken.
+
+use std::time::Duration;
+
+use dlock_core::quorum::{Answer, Ask, Rules, Sound};
+use dlock_core::words::Fence;
+use futures_util::future::join_all;
+use redis::{Cmd, Value};
+
+use crate::answer;
+use crate::client::Client;
+use crate::clock;
+use crate::error::{Error, Loss, LossReason, NodeError, NodeState, Report};
+use crate::guard::Lease;
+use crate::inspect::{self, Inspection};
+use crate::lock::{check_key, check_ttl};
+use crate::request;
+use crate::token::Token;
+
+impl Client {
+    /// Extends a lock by its token: it is valid for `ttl` from now on. Without its fence, the
+    /// nodes are asked for that first.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes.
+    pub async fn extend(
+        &self,
+        key: &str,
+        token: &Token,
+        fence: Option<u64>,
+        ttl: Duration,
+    ) -> Result<Lease, Error> {
+        check_key(key)?;
+        check_ttl(ttl)?;
+        let within = self.shared.timeout(ttl);
+        let fence = match fence {
+            Some(fence) => fence,
+            None => self.fence(key, token, within).await?,
+        };
+        let (sent, millis) = (clock::now(), clock::millis(ttl));
+        let ask = Ask::Extend { fence: Some(Fence(fence)) };
+        let command = request::extend(key, token, millis, Some(Fence(fence)));
+        let nodes = self.ask_all(&ask, &command, within).await;
+        let extended = nodes.iter().filter(|(answer, _)| *answer == Answer::Extended).count();
+        self.need_majority(key, fence, &nodes, extended)?;
+        let drift = Duration::from_micros(Sound.drift(millis));
+        let valid_for = clock::left(clock::later(sent, ttl.saturating_sub(drift)));
+        Ok(Lease { key: key.to_owned(), token: *token, fence, valid_for })
+    }
+
+    /// Releases a lock by its token. Whether the token held it at any node.
+    ///
+    /// # Errors
+    /// [`Error::NoQuorum`] when no majority of the nodes answers.
+    pub async fn release(&self, key: &str, token: &Token) -> Result<bool, Error> {
+        check_key(key)?;
+        let within = self.shared.timeout(Duration::MAX);
+        let replies = self.send_all(&request::release(key, token), within).await;
+        let held = replies.iter().any(|reply| *reply == Ok(Value::Int(1)));
+        let answered = replies.iter().filter(|reply| reply.is_ok()).count();
+        if answered >= self.shared.majority() {
+            return Ok(held);
+        }
+        let states = replies.into_iter().map(|reply| answer::read(&Ask::Release, reply));
+        Err(self.no_quorum(key, &states.collect::<Vec<_>>()))
+    }
+
+    /// What each node knows about a lock; nothing, where it is free.
+    pub async fn inspect(&self, key: &str) -> Vec<(String, Result<Option<Inspection>, NodeError>)> {
+        let within = self.shared.timeout(Duration::MAX);
+        let replies = self.send_all(redis::cmd("DLOCK.INSPECT").arg(key), within).await;
+        let read = replies.into_iter().map(|reply| reply.map(|value| inspect::read(&value)));
+        self.named(read)
+    }
+
+    /// Ends a lock on all nodes, or this token's part in it. How many leases each node ended.
+    pub async fn break_lock(
+        &self,
+        key: &str,
+        token: Option<&Token>,
+    ) -> Vec<(String, Result<u64, NodeError>)> {
+        let mut command = redis::cmd("DLOCK.BREAK");
+        command.arg(key);
+        if let Some(token) = token {
+            command.arg(token.as_str());
+        }
+        let within = self.shared.timeout(Duration::MAX);
+        let replies = self.send_all(&command, within).await;
+        self.named(replies.into_iter().map(|reply| match reply? {
+            Value::Int(ended) => Ok(u64::try_from(ended).unwrap_or(0)),
+            other => Err(NodeError::Refused(format!("an answer that nobody expects: {other:?}"))),
+        }))
+    }
+
+    /// The lock's fence: what a majority of the nodes says of this token.
+    async fn fence(&self, key: &str, token: &Token, within: Duration) -> Result<u64, Error> {
+        let mut command = redis::cmd("DLOCK.CHECK");
+        command.arg(key).arg(token.as_str());
+        // It is answered as an ACQUIRE is: with a fence, or not.
+        let ask = Ask::Acquire { fence: None, wait: None };
+        let mut nodes = self.ask_all(&ask, &command, within).await;
+        for (_, state) in nodes.iter_mut().filter(|(_, state)| *state == NodeState::Held) {
+            *state = NodeState::Gone;
+        }
+        let fences = nodes.iter().filter_map(|(answer, _)| match answer {
+            Answer::Granted(fence) => Some(fence.0),
+            _ => None,
+        });
+        // Two numbers cannot both have a majority.
+        let votes = |fence: u64| fences.clone().filter(|other| *other == fence).count();
+        let most = fences.clone().max_by_key(|fence| votes(*fence)).unwrap_or(0);
+        self.need_majority(key, most, &nodes, votes(most))?;
+        Ok(most)
+    }
+
+    /// Whether so many nodes are enough; else, whether the lock is lost or the nodes are.
+    fn need_majority(
+        &self,
+        key: &str,
+        fence: u64,
+        nodes: &[(Answer, NodeState)],
+        agree: usize,
+    ) -> Result<(), Error> {
+        let majority = self.shared.majority();
+        if agree >= majority {
+            return Ok(());
+        }
+        let gone = |answer: &Answer| matches!(answer, Answer::Gone | Answer::Denied);
+        let against = nodes.iter().filter(|(answer, _)| gone(answer)).count();
+        if against > self.size() - majority {
+            let why = LossReason::Ended { nodes: self.reports(nodes) };
+            return Err(Loss { key: key.to_owned(), fence, why }.into());
+        }
+        Err(self.no_quorum(key, nodes))
+    }
+
+    fn no_quorum(&self, key: &str, nodes: &[(Answer, NodeState)]) -> Error {
+        let (needed, nodes) = (self.shared.majority(), self.reports(nodes));
+        Error::NoQuorum { key: key.to_owned(), needed, nodes }
+    }
+
+    fn reports(&self, nodes: &[(Answer, NodeState)]) -> Vec<Report> {
+        let named = self.nodes().zip(nodes);
+        named
+            .map(|(node, (_, state))| Report { node: node.name().to_owned(), state: state.clone() })
+            .collect()
+    }
+
+    async fn ask_all(
+        &self,
+        ask: &Ask,
+        command: &Cmd,
+        within: Duration,
+    ) -> Vec<(Answer, NodeState)> {
+        let replies = self.send_all(command, within).await;
+        replies.into_iter().map(|reply| answer::read(ask, reply)).collect()
+    }
+
+    async fn send_all(&self, command: &Cmd, within: Duration) -> Vec<Result<Value, NodeError>> {
+        join_all(self.nodes().map(|node| node.ask(command, within, |_| Ok(())))).await
+    }
+
+    fn named<T>(&self, values: impl Iterator<Item = T>) -> Vec<(String, T)> {
+        self.nodes().map(|node| node.name().to_owned()).zip(values).collect()
+    }
+}

@@ -1,0 +1,216 @@
+//! One node: its connections, and requests that end in time.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::error::NodeError;
+use crate::identity::Roster;
+use crate::wire::Wire;
+
+/// A node.
+pub struct Node {
+    name: String,
+    place: usize,
+    client: redis::Client,
+    /// For commands that come with no time-out of their own.
+    pub(crate) timeout: Duration,
+    roster: Arc<Roster>,
+    link: Mutex<Link>,
+    /// Connections for waiting that wait for nothing just now.
+    idle: Mutex<Vec<Wire>>,
+}
+
+/// The connection that all requests share, but for those that wait.
+enum Link {
+    Down,
+    /// Somebody connects already, in a task of its own: who gives up does not take the connection
+    /// from the others.
+    Connecting(watch::Receiver<Option<Result<Wire, NodeError>>>),
+    Up(Wire),
+}
+
+impl Node {
+    pub(crate) fn new(
+        (name, client): (String, redis::Client),
+        place: usize,
+        timeout: Duration,
+        roster: Arc<Roster>,
+    ) -> Node {
+        let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
+        Node { name, place, client, timeout, roster, link, idle }
+    }
+
+    /// Its address, without secrets.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sends any command, and waits for the answer for as long as a node may take.
+    ///
+    /// # Errors
+    /// When there is no answer, or when it is an error of the server.
+    pub async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, NodeError> {
+        // Nobody knows whether it may be sent twice.
+        self.call(command, self.timeout, 1, |_| Ok(())).await
+    }
+
+    /// Sends a command that may arrive twice: if the connection breaks, over another.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        command: &Cmd,
+        within: Duration,
+        enter: impl FnMut(&Wire) -> Result<(), NodeError>,
+    ) -> Result<Value, NodeError> {
+        self.call(command, within, 2, enter).await
+    }
+
+    /// `enter` is told the connection before it is used.
+    async fn call(
+        self: &Arc<Self>,
+        command: &Cmd,
+        within: Duration,
+        tries: usize,
+        mut enter: impl FnMut(&Wire) -> Result<(), NodeError>,
+    ) -> Result<Value, NodeError> {
+        let mut used: Option<Wire> = None;
+        let answer = timeout(within, async {
+            let mut left = tries;
+            loop {
+                let wire = self.wire().await?;
+                enter(&wire)?;
+                left -= 1;
+                match used.insert(wire).send(command).await {
+                    Err(NodeError::Unreachable(_)) if left > 0 => {}
+                    answer => return answer,
+                }
+            }
+        });
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => {
+                if let Some(wire) = used {
+                    debug!(node = %self.name, ?within, "no answer in time");
+                    wire.retire();
+                }
+                Err(NodeError::TimedOut(within))
+            }
+        }
+    }
+
+    /// Sends a command that waits at the node, over a connection of its own. Whoever drops this
+    /// future closes the connection. `limit`: the node ends the wait before.
+    pub(crate) async fn wait(
+        self: &Arc<Self>,
+        command: &Cmd,
+        limit: Option<Duration>,
+    ) -> Result<Value, NodeError> {
+        loop {
+            let pooled = self.pop_idle();
+            let fresh = pooled.is_none();
+            let wire = match pooled {
+                Some(wire) => wire,
+                None => self.connect().await?,
+            };
+            let answer = match limit {
+                None => wire.send(command).await,
+                Some(limit) => match timeout(limit, wire.send(command)).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err(NodeError::TimedOut(limit)),
+                },
+            };
+            match answer {
+                Err(NodeError::Unreachable(_)) if !fresh => {}
+                Err(NodeError::Unreachable(_) | NodeError::TimedOut(_)) => return answer,
+                answer => {
+                    self.push_idle(wire);
+                    return answer;
+                }
+            }
+        }
+    }
+
+    /// The connection that requests share; made if there is none.
+    pub(crate) async fn wire(self: &Arc<Self>) -> Result<Wire, NodeError> {
+        let mut coming = match &mut *self.link() {
+            Link::Up(wire) if !wire.is_retired() => return Ok(wire.clone()),
+            Link::Connecting(coming) if coming.has_changed().is_ok() => coming.clone(),
+            link => {
+                let (done, coming) = watch::channel(None);
+                *link = Link::Connecting(coming.clone());
+                tokio::spawn(Arc::clone(self).bring_up(done));
+                coming
+            }
+        };
+        let outcome = coming.wait_for(Option::is_some).await;
+        let ended = || Err(NodeError::Unreachable("the runtime that connected ended".to_owned()));
+        outcome.ok().and_then(|outcome| outcome.clone()).unwrap_or_else(ended)
+    }
+
+    async fn bring_up(self: Arc<Self>, done: watch::Sender<Option<Result<Wire, NodeError>>>) {
+        let outcome = self.connect().await;
+        match &outcome {
+            Ok(_) => debug!(node = %self.name, "connected"),
+            Err(error) => debug!(node = %self.name, %error, "not connected"),
+        }
+        *self.link() = match &outcome {
+            Ok(wire) => Link::Up(wire.clone()),
+            Err(_) => Link::Down,
+        };
+        done.send_replace(Some(outcome));
+    }
+
+    /// A new connection to what is certainly this node.
+    async fn connect(&self) -> Result<Wire, NodeError> {
+        let within = self.timeout.max(CONNECT);
+        let wire = Wire::open(&self.client, within).await?;
+        match timeout(within, self.roster.check(self.place, &wire)).await {
+            Ok(checked) => checked.map(|()| wire),
+            Err(_) => Err(NodeError::TimedOut(within)),
+        }
+    }
+
+    /// Closes what is not in use.
+    pub(crate) fn hang_up(&self) {
+        *self.link() = Link::Down;
+        self.idle().clear();
+    }
+
+    fn pop_idle(&self) -> Option<Wire> {
+        let mut idle = self.idle();
+        idle.retain(|wire| !wire.is_retired());
+        idle.pop()
+    }
+
+    fn push_idle(&self, wire: Wire) {
+        let mut idle = self.idle();
+        if idle.len() < MAX_IDLE {
+            idle.push(wire);
+        }
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Wire>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A connection may take so long to make, at least: longer than an answer, with TLS and DNS.
+const CONNECT: Duration = Duration::from_secs(1);
+/// The most connections for waiting that are kept for later.
+const MAX_IDLE: usize = 8;
