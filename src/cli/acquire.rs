@@ -1,14 +1,141 @@
-//! `dlock acquire`: not built yet.
+//! `dlock acquire`: takes a lock and leaves it to a script.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use dlock_client::{Client, Guard, Token};
+use nix::unistd::getppid;
+use serde_json::json;
 
 use crate::args::Global;
-use crate::exit::Exit;
-use crate::output::complain;
+use crate::exit::{Exit, Failure};
+use crate::lock::{self, LockArgs, Taken, Wanted, Watch};
+use crate::nodes;
+use crate::output::{self, complain, quoted};
+use crate::signals::Signals;
 
-/// See the file.
+/// The arguments of `dlock acquire`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = HELP)]
+pub struct Args {
+    /// The lock
+    #[arg(value_name = "KEY")]
+    key: String,
 
-pub async fn main(_args: Args, _global: &Global) -> Exit {
-    complain("acquire: not built yet");
-    Exit::INTERNAL
+    #[command(flatten)]
+    lock: LockArgs,
 }
+
+/// Prints what is needed to extend and release the lock.
+pub async fn main(args: Args, global: &Global) -> Exit {
+    match args.run(global).await {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(),
+    }
+}
+
+impl Args {
+    async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        // It is the script that holds the lock: this process is gone in a moment.
+        let script = getppid().as_raw().cast_unsigned();
+        let keys = [self.key.clone()];
+        let wanted = Wanted::new(&keys, &self.lock, script, None)?;
+        let client = nodes::connect(global).await?;
+        let mut signals = Signals::listen().map_err(|error| Failure::internal(&error))?;
+        let mut told = Told { verbose: global.verbose };
+        let end = match lock::take(&client, &wanted, &mut signals, &mut told).await {
+            Taken::All(guards) => hand_over(guards, global.json).await,
+            Taken::Failed(error) => Err(self.lock.failure(&error)),
+            Taken::Lost(loss) => Err(Failure { exit: Exit::LOST, message: loss.to_string() }),
+            Taken::Interrupted(signal) => Ok(Exit::by_signal(signal as i32)),
+        };
+        client.close().await;
+        end
+    }
+}
+
+/// A lock whose token nobody gets to know would be held by nobody.
+async fn hand_over(guards: Vec<Guard>, json: bool) -> Result<Exit, Failure> {
+    for guard in &guards {
+        let lease = Shown {
+            key: guard.key(),
+            token: guard.token(),
+            fence: Some(guard.fence()),
+            left: guard.valid_for(),
+        };
+        if let Err(error) = lease.print(json) {
+            lock::release(guards).await;
+            return Err(Failure::internal(&format_args!("cannot print the token: {error}")));
+        }
+    }
+    for guard in guards {
+        guard.detach().await;
+    }
+    Ok(Exit::OK)
+}
+
+/// What a script gets to know of a lease.
+pub struct Shown<'a> {
+    pub key: &'a str,
+    pub token: &'a Token,
+    pub fence: Option<u64>,
+    pub left: Duration,
+}
+
+impl Shown<'_> {
+    /// As a JSON object, or for a shell's `eval`.
+    pub fn print(&self, json: bool) -> io::Result<()> {
+        let deadline = lock::deadline(self.left);
+        if json {
+            return output::json(&json!({
+                "key": self.key,
+                "token": self.token.to_string(),
+                "fence": self.fence,
+                "deadline_ms": u64::try_from(deadline).unwrap_or(u64::MAX),
+            }));
+        }
+        let mut text = format!("DLOCK_KEY={}\nDLOCK_TOKEN={}\n", quoted(self.key), self.token);
+        if let Some(fence) = self.fence {
+            text.push_str(&format!("DLOCK_FENCE={fence}\n"));
+        }
+        text.push_str(&format!("DLOCK_DEADLINE_MS={deadline}\n"));
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    }
+}
+
+/// Only those who ask are told.
+struct Told {
+    verbose: bool,
+}
+
+impl Watch for Told {
+    async fn wait(&mut self, client: &Client, key: &str) {
+        if self.verbose {
+            tokio::time::sleep(lock::SOON).await;
+            complain(lock::waiting(key, lock::holder(client, key).await.as_ref()));
+        }
+        std::future::pending().await
+    }
+
+    fn taken(&mut self, guard: &Guard, after: Duration) {
+        if self.verbose {
+            complain(lock::taken(guard, after));
+        }
+    }
+}
+
+const HELP: &str = "\
+The lock is not renewed: it is free again when the lease (--ttl) ends. `dlock run` is safer.
+
+  eval \"$(dlock acquire --ttl 10m deploy)\" || exit    # sets DLOCK_KEY, DLOCK_TOKEN, DLOCK_FENCE
+  export DLOCK_TOKEN                                  # and DLOCK_DEADLINE_MS (ms since 1970)
+  ./deploy --fence \"$DLOCK_FENCE\"
+  dlock extend --ttl 10m deploy                       # exits with 75 if the lease was over
+  dlock release deploy
+
+Whoever knows the token can release the lock. Everybody on this machine can read the arguments of
+a program, so `extend` and `release` take the token from DLOCK_TOKEN.
+
+Exit codes: 1 (-E) the lock was not free; 69 no majority of the nodes; 64 wrong usage.";

@@ -81,3 +81,14 @@ Try it:
 
 Exit codes: the command's own; 128+n if signal n ended it; 1 the lock was not free; 75 the lock
 was lost; 69 no majority of the nodes; 64 wrong usage; 126, 127 cannot execute; 70 a bug.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,6 +1,11 @@
 //! What the program's end says: see sysexits.h, and what shells do.
 
+use std::fmt::Display;
 use std::process::ExitCode;
+
+use dlock_client::Error;
+
+use crate::output::complain;
 
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +30,43 @@ impl Exit {
     /// As shells report it.
     pub fn by_signal(number: i32) -> Exit {
         Exit(u8::try_from(128 + number).unwrap_or(u8::MAX))
+    }
+}
+
+/// Why a subcommand ends early.
+#[derive(Debug)]
+pub struct Failure {
+    pub exit: Exit,
+    /// For stderr; may have several lines. Empty: there is nothing to say.
+    pub message: String,
+}
+
+impl Failure {
+    pub fn usage(message: impl Display) -> Failure {
+        Failure { exit: Exit::USAGE, message: message.to_string() }
+    }
+
+    /// The system refuses something that it should not.
+    pub fn internal(error: &impl Display) -> Failure {
+        Failure { exit: Exit::INTERNAL, message: error.to_string() }
+    }
+
+    /// Says it on stderr.
+    pub fn report(self) -> Exit {
+        complain(self.message);
+        self.exit
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let exit = match error {
+            Error::Held { .. } => Exit::CONFLICT,
+            Error::Usage(_) | Error::Duplicate { .. } => Exit::USAGE,
+            Error::Lost(_) => Exit::LOST,
+            _ => Exit::NO_QUORUM,
+        };
+        Failure { exit, message: error.to_string() }
     }
 }
 

@@ -6,6 +6,7 @@
 //!   own arguments in its file.
 //! - [`run`]: a command under a lock; [`child`] starts it, [`signals`] passes signals on.
 //! - [`acquire`], [`extend`], [`release`]: the same by hand, for scripts.
+//! - [`lock`], [`meta`]: which lock is wanted, taking it, and what others see of the holder.
 //! - [`inspect`], [`ls`], [`break_`], [`doctor`]: for whoever operates the nodes.
 //! - [`dev`], [`completions`], [`man`]: to try it out, and to install it.
 //! - [`ask`], [`inspection`], [`bytes`], [`table`]: nodes asked one by one, and what they say, shown.
@@ -16,6 +17,7 @@ mod args;
 mod ask;
 mod break_;
 mod bytes;
+mod child;
 mod completions;
 mod dev;
 mod doctor;
@@ -24,12 +26,15 @@ mod exit;
 mod extend;
 mod inspect;
 mod inspection;
+mod lock;
 mod ls;
 mod man;
+mod meta;
 mod nodes;
 mod output;
 mod release;
 mod run;
+mod signals;
 mod table;
 
 use std::process::ExitCode;
@@ -40,6 +45,10 @@ use crate::args::{Cli, Command};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
+    exit_on_panic();
+    if let Some(arguments) = child::arguments() {
+        return child::main(&arguments).into();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error).into(),
@@ -71,6 +80,15 @@ async fn dispatch(cli: Cli) -> Exit {
         Command::Completions(args) => completions::main(args, global).await,
         Command::Man(args) => man::main(args, global).await,
     }
+}
+
+/// A bug has an exit code too.
+fn exit_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(Exit::INTERNAL.0.into());
+    }));
 }
 
 /// `--help` and `--version` arrive here too: they are no mistakes.

@@ -2,9 +2,21 @@
 
 use std::time::Duration;
 
-use crate::args::Global;
+use dlock_client::Client;
 
-/// URLs: a name without a scheme is a host.
+use crate::args::Global;
+use crate::exit::Failure;
+
+/// Connects to a majority, at least.
+pub async fn connect(global: &Global) -> Result<Client, Failure> {
+    let mut client = Client::builder().nodes(urls(global));
+    if let Some(timeout) = global.timeout {
+        client = client.node_timeout(timeout);
+    }
+    Ok(client.connect().await?)
+}
+
+/// The URLs: a name without a scheme is a host.
 pub fn urls(global: &Global) -> Vec<String> {
     let named = global.nodes.iter().map(|node| node.trim()).filter(|node| !node.is_empty());
     named.map(url).collect()

@@ -1,14 +1,54 @@
-//! `dlock release`: not built yet.
+//! `dlock release`: gives back what `dlock acquire` took.
+
+use dlock_client::Token;
+use serde_json::json;
 
 use crate::args::Global;
-use crate::exit::Exit;
-use crate::output::complain;
+use crate::exit::{Exit, Failure};
+use crate::{nodes, output};
 
-/// See the file.
+/// The arguments of `dlock release`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = HELP)]
+pub struct Args {
+    /// The lock
+    #[arg(value_name = "KEY")]
+    key: String,
 
-pub async fn main(_args: Args, _global: &Global) -> Exit {
-    complain("release: not built yet");
-    Exit::INTERNAL
+    /// The token that `acquire` printed
+    #[arg(value_name = "TOKEN", env = "DLOCK_TOKEN", hide_env_values = true)]
+    token: Token,
 }
+
+/// Says by the exit code whether the token held the lock until now.
+pub async fn main(args: Args, global: &Global) -> Exit {
+    match args.run(global).await {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(),
+    }
+}
+
+impl Args {
+    async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let client = nodes::connect(global).await?;
+        let released = client.release(&self.key, &self.token).await;
+        client.close().await;
+        let released = released?;
+        if global.json {
+            let line = json!({"key": self.key, "released": released});
+            output::json(&line).map_err(|error| Failure::internal(&error))?;
+        }
+        match released {
+            true => Ok(Exit::OK),
+            false => Err(Failure { exit: Exit::LOST, message: NOT_HELD.to_owned() }),
+        }
+    }
+}
+
+/// What the nodes say when the token holds nothing.
+pub const NOT_HELD: &str = "the token does not hold the lock: the lease was over, or was ended";
+
+const HELP: &str = "\
+Without TOKEN, the environment variable DLOCK_TOKEN is taken.
+
+Exit codes: 75 the token did not hold the lock any more; 69 no majority of the nodes.";

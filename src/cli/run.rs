@@ -1,14 +1,227 @@
-//! `dlock run`: not built yet.
+//! `dlock run`: a command under a lock, renewed while it runs.
+
+pub mod events;
+pub mod supervise;
+pub mod terminal;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use dlock_client::{Guard, LossReason};
+use nix::sys::signal::Signal;
 
 use crate::args::Global;
-use crate::exit::Exit;
-use crate::output::complain;
+use crate::child::{self, Start};
+use crate::exit::{Exit, Failure};
+use crate::lock::{self, LockArgs, Taken, Wanted};
+use crate::signals::{self, Signals};
+use crate::{duration, nodes};
+use events::Events;
+use supervise::{End, Supervised};
+use terminal::Terminal;
 
-/// See the file.
+/// The arguments of `dlock run`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = HELP, override_usage = USAGE)]
+pub struct Args {
+    /// The locks; several are taken all or none, and cannot deadlock
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<String>,
 
-pub async fn main(_args: Args, _global: &Global) -> Exit {
-    complain("run: not built yet");
-    Exit::INTERNAL
+    /// The command, and its arguments: no shell reads them
+    #[arg(value_name = "CMD", last = true)]
+    command: Vec<OsString>,
+
+    /// A command line for sh, in place of CMD
+    #[arg(short = 'c', long = "command", value_name = "STRING", conflicts_with = "command")]
+    shell: Option<OsString>,
+
+    #[command(flatten)]
+    lock: LockArgs,
+
+    /// The lock counts as lost after this time, even if the command still runs
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
+    max_hold: Option<Duration>,
+
+    /// What all processes of the command get when the lock is lost
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
+    on_lost: OnLost,
+
+    /// How long they have between TERM and KILL
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "5s")]
+    grace: Duration,
 }
+
+/// What happens to the command when the lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnLost {
+    /// TERM, and KILL after --grace
+    Term,
+    /// KILL at once
+    Kill,
+    /// Nothing but a warning
+    Ignore,
+}
+
+/// Runs the command under the locks.
+pub async fn main(args: Args, global: &Global) -> Exit {
+    let mut events = Events::new(global);
+    let finish = args.run(global, &mut events).await.unwrap_or_else(|failure| {
+        events.failed(&failure.message);
+        Finish::With(failure.exit)
+    });
+    events.flush();
+    match finish {
+        Finish::With(exit) => exit,
+        Finish::Interrupted => {
+            signals::end_interrupted();
+            Exit::by_signal(Signal::SIGINT as i32)
+        }
+    }
+}
+
+/// What is left to do when all is released.
+enum Finish {
+    With(Exit),
+    /// End by Ctrl-C as the command did, so that a loop in a shell ends too.
+    Interrupted,
+}
+
+impl Args {
+    async fn run(&self, global: &Global, events: &mut Events) -> Result<Finish, Failure> {
+        let command = self.command()?;
+        let mut wanted = Wanted::new(&self.keys, &self.lock, std::process::id(), command.first())?;
+        wanted.max_hold = self.max_hold;
+        let client = nodes::connect(global).await?;
+        let mut signals = Signals::listen().map_err(|error| Failure::internal(&error))?;
+        let finish = match lock::take(&client, &wanted, &mut signals, events).await {
+            Taken::All(guards) => self.hold(command, guards, &mut signals, events).await,
+            Taken::Failed(error) => Err(self.lock.failure(&error)),
+            Taken::Lost(loss) => {
+                events.lost(&loss, NOT_STARTED);
+                Ok(Finish::With(Exit::LOST))
+            }
+            Taken::Interrupted(signal) => Ok(Finish::With(Exit::by_signal(signal as i32))),
+        };
+        client.close().await;
+        finish
+    }
+
+    fn command(&self) -> Result<Vec<OsString>, Failure> {
+        match &self.shell {
+            Some(line) => Ok(vec!["sh".into(), "-c".into(), line.clone()]),
+            None if self.command.is_empty() => Err(Failure::usage(NO_COMMAND)),
+            None => Ok(self.command.clone()),
+        }
+    }
+
+    /// Whatever happens, the locks are released in the end.
+    async fn hold(
+        &self,
+        command: Vec<OsString>,
+        guards: Vec<Guard>,
+        signals: &mut Signals,
+        events: &Events,
+    ) -> Result<Finish, Failure> {
+        let end = self.supervise(command, &guards, signals, events).await;
+        let losses = lock::release(guards).await;
+        let (status, had_terminal) = match end? {
+            End::Lost => return Ok(Finish::With(Exit::LOST)),
+            End::Ended { status, had_terminal } => (status, had_terminal),
+        };
+        events.ended(status);
+        events.released(&self.keys);
+        // Broken a moment before, and found only now.
+        let broken = losses.iter().find(|loss| matches!(loss.why, LossReason::Ended { .. }));
+        if let Some(loss) = broken {
+            events.lost(loss, "the command had just ended");
+            if self.on_lost != OnLost::Ignore {
+                return Ok(Finish::With(Exit::LOST));
+            }
+        }
+        let interrupted = child::signal_of(status) == Some(Signal::SIGINT) && had_terminal;
+        Ok(if interrupted { Finish::Interrupted } else { Finish::With(child::exit_of(status)) })
+    }
+
+    async fn supervise(
+        &self,
+        command: Vec<OsString>,
+        guards: &[Guard],
+        signals: &mut Signals,
+        events: &Events,
+    ) -> Result<End, Failure> {
+        if !guards.iter().all(Guard::is_valid) {
+            events.lost(&lock::first_loss(guards).await, NOT_STARTED);
+            return Ok(End::Lost);
+        }
+        let terminal = Terminal::open();
+        let start = Start {
+            command,
+            environment: lock::environment(&self.keys, guards),
+            takes_terminal: terminal::to_hand_over(terminal.as_ref()),
+            if_dlock_dies: self.on_lost.signal(),
+        };
+        // What was said so far comes before what the command says.
+        events.flush();
+        let child = start.spawn().map_err(|error| Failure::internal(&error))?;
+        events.started(child.group);
+        let supervised = Supervised {
+            child,
+            guards,
+            signals,
+            terminal: terminal.as_ref(),
+            takes_terminal: start.takes_terminal,
+            events,
+            on_lost: self.on_lost,
+            grace: self.grace,
+        };
+        Ok(supervised.run().await)
+    }
+}
+
+impl OnLost {
+    pub fn signal(self) -> Option<Signal> {
+        match self {
+            OnLost::Term => Some(Signal::SIGTERM),
+            OnLost::Kill => Some(Signal::SIGKILL),
+            OnLost::Ignore => None,
+        }
+    }
+}
+
+const NOT_STARTED: &str = "the command was not started";
+
+const NO_COMMAND: &str =
+    "no command: write `dlock run KEY -- CMD`, or `dlock run KEY -c 'COMMAND LINE'`";
+
+const USAGE: &str = "dlock run [OPTIONS] KEY... -- CMD [ARG...]
+       dlock run [OPTIONS] KEY... -c STRING";
+
+const HELP: &str = "\
+Examples:
+  dlock run nightly -- ./backup.sh --full       wait for the lock, run, release
+  dlock run -n nightly -- ./backup.sh           exit with 1 if somebody else holds it
+  dlock run -w 10 -E 0 nightly -- ./backup.sh   wait 10 s; if it is not free then, all is well too
+  dlock run -s site -c 'tar c /srv | gzip > site.tar.gz'
+  dlock run --max-hold 1h account:7 account:9 -- ./transfer 7 9
+
+The command gets, beside dlock's own environment:
+  DLOCK_KEY          the keys as given, separated by spaces
+  DLOCK_FENCE        their fences, in the same order: numbers that only grow. Pass them along with
+                     every write, and let the resource refuse a smaller one than it has seen
+  DLOCK_TOKEN        their tokens, in the same order
+  DLOCK_DEADLINE_MS  when the first lease ends unless dlock renews it (ms since 1970)
+
+It is a process group of its own; dlock hands it the terminal and passes on the signals INT, TERM,
+HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. If the lock is lost, all its processes are ended, and
+the exit code is 75. Processes that it leaves behind when it ends are let alone.
+If dlock itself is killed, the command gets TERM (KILL with --on-lost kill), on Linux; other
+processes of the group get nothing, and the lock is free when the lease ends. So what must never
+happen twice needs the fence.
+
+With --json there is one object a line for each event, on stderr: waiting, acquired, started, lost,
+killing, ended, released, error.
+
+Exit codes: the command's own; 128+n if signal n ended it; 1 (-E) the lock was not free; 75 lost;
+69 no majority of the nodes; 64 wrong usage; 126, 127 cannot execute; 70 a bug.";

@@ -1,0 +1,187 @@
+//! The command: a process group of its own, started so that it cannot outlive dlock unnoticed.
+//!
+//! Some things only the new process can do for itself, between its birth and the command: take
+//! the terminal before the command reads from it, and ask for a signal in case dlock dies. So
+//! dlock starts itself once more, as `dlock __child`, which does these things and then becomes the
+//! command. That needs no `unsafe`, which running code between fork and exec would.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{self, Command, ExitStatus};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::unistd::{Pid, getpid, getppid};
+
+use crate::exit::Exit;
+use crate::output::complain;
+use crate::run::terminal::Terminal;
+
+/// What to start.
+pub struct Start {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// What it gets beside dlock's own environment.
+    pub environment: Vec<(&'static str, String)>,
+    /// Whether the terminal is dlock's to hand over.
+    pub takes_terminal: bool,
+    /// What the command gets if dlock dies.
+    pub if_dlock_dies: Option<Signal>,
+}
+
+/// A command that was started.
+pub struct Child {
+    process: process::Child,
+    /// Its group: the number of its first process.
+    pub group: Pid,
+}
+
+/// What has become of the command.
+pub enum Change {
+    Ended(ExitStatus),
+    Stopped(Signal),
+}
+
+impl Start {
+    /// Must be called by the main thread: the command gets its signal when the thread that
+    /// started it ends.
+    pub fn spawn(&self) -> io::Result<Child> {
+        let signal = self.if_dlock_dies.map_or(0, |signal| signal as i32);
+        // The running program, even if its file was replaced in the meantime.
+        let process = Command::new("/proc/self/exe")
+            .arg0("dlock")
+            .args([CHILD, &getpid().to_string(), &signal.to_string()])
+            .arg(if self.takes_terminal { TERMINAL } else { NO_TERMINAL })
+            .args(&self.command)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .process_group(0)
+            .spawn()?;
+        let group = Pid::from_raw(process.id().cast_signed());
+        Ok(Child { process, group })
+    }
+}
+
+impl Child {
+    /// News, if there are any. To be asked at each SIGCHLD until there are none.
+    pub fn change(&mut self) -> Option<Change> {
+        if let Ok(Some(status)) = self.process.try_wait() {
+            return Some(Change::Ended(status));
+        }
+        self.bury_others();
+        match waitid(Id::Pid(self.group), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
+            Ok(WaitStatus::Stopped(_, signal)) => Some(Change::Stopped(signal)),
+            _ => None,
+        }
+    }
+
+    /// To every process of the group. It may be gone already.
+    pub fn send(&self, signal: Signal) {
+        let _ = killpg(self.group, signal);
+    }
+
+    /// Whether no process of the group is left. Collects the first one if it has ended.
+    pub fn is_gone(&mut self) -> bool {
+        let _ = self.process.try_wait();
+        self.bury_others();
+        killpg(self.group, None) == Err(Errno::ESRCH)
+    }
+
+    /// In a container dlock may be process 1, and then the orphans are its own.
+    fn bury_others(&self) {
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        while let Ok(status) = waitid(Id::All, look) {
+            match status.pid() {
+                Some(pid) if pid != self.group => {
+                    let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+/// The end of a command as shells report it.
+pub fn exit_of(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit(u8::try_from(code).unwrap_or(u8::MAX)),
+        (None, Some(signal)) => Exit::by_signal(signal),
+        (None, None) => Exit::INTERNAL,
+    }
+}
+
+/// The signal that ended it, if one did.
+pub fn signal_of(status: ExitStatus) -> Option<Signal> {
+    status.signal().and_then(|number| Signal::try_from(number).ok())
+}
+
+/// The arguments after `dlock __child`, if dlock was started so.
+pub fn arguments() -> Option<Vec<OsString>> {
+    let mut arguments = std::env::args_os().skip(1);
+    (arguments.next()? == CHILD).then(|| arguments.collect())
+}
+
+/// `dlock __child PARENT SIGNAL TERMINAL COMMAND…`: becomes the command.
+pub fn main(arguments: &[OsString]) -> Exit {
+    let [parent, signal, terminal, program, rest @ ..] = arguments else {
+        complain(format_args!("{CHILD} is not for people"));
+        return Exit::USAGE;
+    };
+    if terminal == TERMINAL
+        && let Some(terminal) = Terminal::open()
+    {
+        terminal.give_to(getpid());
+    }
+    if let Some(signal) = wanted_signal(signal) {
+        die_with_parent(signal);
+        // It may have died before it was watched.
+        if parent.to_str() != Some(&getppid().to_string()) {
+            return Exit::LOST;
+        }
+    }
+    let error = Command::new(program).args(rest).exec();
+    complain(format_args!("cannot run '{}': {}", program.display(), reason(&error)));
+    if error.kind() == ErrorKind::NotFound { Exit::NOT_FOUND } else { Exit::CANNOT_EXECUTE }
+}
+
+/// 0 stands for none.
+fn wanted_signal(number: &OsString) -> Option<Signal> {
+    let number: i32 = number.to_str()?.parse().ok()?;
+    Signal::try_from(number).ok()
+}
+
+#[cfg(target_os = "linux")]
+fn die_with_parent(signal: Signal) {
+    // Only a signal that does not exist is refused.
+    let _ = nix::sys::prctl::set_pdeathsig(signal);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_signal: Signal) {}
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "there is no such program".to_owned(),
+        ErrorKind::PermissionDenied => "it may not be executed".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+const CHILD: &str = "__child";
+const TERMINAL: &str = "terminal";
+const NO_TERMINAL: &str = "no-terminal";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_ends_with_its_code_or_its_signal() {
+        // As wait(2) encodes it: the code in the second byte, the signal in the first.
+        assert_eq!(exit_of(ExitStatus::from_raw(0)), Exit::OK);
+        assert_eq!(exit_of(ExitStatus::from_raw(3 << 8)), Exit(3));
+        assert_eq!(exit_of(ExitStatus::from_raw(255 << 8)), Exit(255));
+        assert_eq!(exit_of(ExitStatus::from_raw(9)), Exit(137));
+    }
+}

@@ -1,0 +1,275 @@
+//! Which lock is wanted and how, for `run` and `acquire`; and taking it, or several.
+
+use std::ffi::OsString;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use dlock_client::{Client, Error, Guard, HolderInfo, Loss};
+use nix::sys::signal::Signal;
+
+use crate::duration;
+use crate::exit::{Exit, Failure};
+use crate::meta::{self, Meta};
+use crate::signals::Signals;
+
+/// The options that say which kind of lock, and what to do if it is not free.
+#[derive(Debug, clap::Args)]
+pub struct LockArgs {
+    /// Do not wait: fail if the lock is not free
+    #[arg(short, long)]
+    pub nonblock: bool,
+
+    /// Wait at most so long, for all locks together: 30, 0.5, 500ms, 2m [default: without limit]
+    #[arg(short, long, value_name = "SECS", value_parser = duration::parse)]
+    #[arg(conflicts_with = "nonblock", allow_hyphen_values = true)]
+    pub wait: Option<Duration>,
+
+    /// A shared lock: for readers, any number of them at once
+    #[arg(short, long)]
+    pub shared: bool,
+
+    /// An exclusive lock: the default
+    #[arg(short = 'x', long, conflicts_with_all = ["shared", "limit"])]
+    pub exclusive: bool,
+
+    /// A semaphore: at most N holders at once. On a single node only
+    #[arg(long, value_name = "N", conflicts_with = "shared")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub limit: Option<u16>,
+
+    /// The exit code if the lock is not free, or not in time
+    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.0)]
+    pub conflict_exit_code: u8,
+
+    /// The lease: if everything here dies, the lock is free again after this time
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
+    #[arg(default_value = "30s")]
+    pub ttl: Duration,
+
+    /// What `inspect` shows of the holder, beside host, pid and user; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = meta::parse)]
+    pub meta: Vec<Meta>,
+
+    /// Say nothing if the lock is not free: the exit code says it
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// What is to be taken.
+pub struct Wanted<'a> {
+    pub options: &'a LockArgs,
+    /// As the user named them.
+    pub keys: &'a [String],
+    pub meta: String,
+    pub max_hold: Option<Duration>,
+}
+
+impl LockArgs {
+    /// What the failure to take the lock means for the program's end.
+    pub fn failure(&self, error: &Error) -> Failure {
+        let Error::Held { .. } = error else { return Failure::from(error.clone()) };
+        let message = if self.quiet { String::new() } else { error.to_string() };
+        Failure { exit: Exit(self.conflict_exit_code), message }
+    }
+}
+
+impl<'a> Wanted<'a> {
+    /// For a process, and the program that it runs.
+    pub fn new(
+        keys: &'a [String],
+        options: &'a LockArgs,
+        pid: u32,
+        program: Option<&OsString>,
+    ) -> Result<Wanted<'a>, Failure> {
+        let meta = meta::text(pid, program.map(OsString::as_os_str), &options.meta);
+        if meta.len() > MAX_META {
+            let length = meta.len();
+            return Err(Failure::usage(format_args!(
+                "--meta: {length} bytes in all, the most is {MAX_META}"
+            )));
+        }
+        Ok(Wanted { options, keys, meta, max_hold: None })
+    }
+}
+
+/// How it went.
+pub enum Taken {
+    All(Vec<Guard>),
+    /// Nothing is held any more.
+    Failed(Error),
+    /// One was lost while another was waited for.
+    Lost(Loss),
+    Interrupted(Signal),
+}
+
+/// What happens while locks are taken.
+pub trait Watch {
+    /// Tells about a wait for this key, if it lasts; never ends.
+    async fn wait(&mut self, client: &Client, key: &str);
+    fn taken(&mut self, guard: &Guard, after: Duration);
+}
+
+/// Takes all, in an order that is the same for everybody, so that no two wait for each other.
+/// All or none: if one cannot be had, those before it are released.
+pub async fn take(
+    client: &Client,
+    wanted: &Wanted<'_>,
+    signals: &mut Signals,
+    watch: &mut impl Watch,
+) -> Taken {
+    let started = Instant::now();
+    let mut guards: Vec<Guard> = Vec::new();
+    for key in in_order(wanted.keys) {
+        let asked = Instant::now();
+        let failed = tokio::select! {
+            biased;
+            loss = first_loss(&guards) => Taken::Lost(loss),
+            signal = signals.next_that_ends() => Taken::Interrupted(signal),
+            guard = acquire(client, &key, wanted, started) => match guard {
+                Ok(guard) => {
+                    watch.taken(&guard, asked.elapsed());
+                    guards.push(guard);
+                    continue;
+                }
+                Err(error) => Taken::Failed(error),
+            },
+            () = watch.wait(client, &key) => continue,
+        };
+        release(guards).await;
+        return failed;
+    }
+    Taken::All(guards)
+}
+
+async fn acquire(
+    client: &Client,
+    key: &str,
+    wanted: &Wanted<'_>,
+    started: Instant,
+) -> Result<Guard, Error> {
+    let options = wanted.options;
+    let mut lock = client.lock(key).ttl(options.ttl).meta(&wanted.meta);
+    if options.shared {
+        lock = lock.shared();
+    }
+    if let Some(limit) = options.limit {
+        lock = lock.limit(limit);
+    }
+    if let Some(longest) = wanted.max_hold {
+        lock = lock.max_hold(longest);
+    }
+    match options.wait.map(|wait| wait.saturating_sub(started.elapsed())) {
+        _ if options.nonblock => lock.try_acquire().await,
+        Some(Duration::ZERO) => lock.try_acquire().await,
+        Some(left) => lock.acquire_within(left).await,
+        None => lock.acquire().await,
+    }
+}
+
+/// Ends when the first of them is lost. Never, if there are none.
+pub async fn first_loss(guards: &[Guard]) -> Loss {
+    let mut losses: Vec<_> = guards.iter().map(|guard| Box::pin(guard.lost())).collect();
+    poll_fn(|context| {
+        let mut polled = losses.iter_mut().map(|loss| loss.as_mut().poll(context));
+        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
+}
+
+/// Gives all of them back, at the same time. The losses are of those that were lost before.
+pub async fn release(guards: Vec<Guard>) -> Vec<Loss> {
+    let tasks: Vec<_> = guards.into_iter().map(|guard| tokio::spawn(guard.release())).collect();
+    let mut losses = Vec::new();
+    for task in tasks {
+        if let Ok(Err(loss)) = task.await {
+            losses.push(loss);
+        }
+    }
+    losses
+}
+
+/// What a command gets to know of its locks: the keys as they were given, and the rest likewise.
+pub fn environment(keys: &[String], guards: &[Guard]) -> Vec<(&'static str, String)> {
+    let mut named: Vec<&Guard> = Vec::new();
+    for key in keys {
+        let guard = guards.iter().find(|guard| guard.key() == key);
+        named.extend(guard.filter(|guard| named.iter().all(|other| other.key() != guard.key())));
+    }
+    let joined = |word: fn(&Guard) -> String| {
+        named.iter().map(|guard| word(guard)).collect::<Vec<_>>().join(" ")
+    };
+    let left = guards.iter().map(Guard::valid_for).min().unwrap_or_default();
+    vec![
+        ("DLOCK_KEY", joined(|guard| guard.key().to_owned())),
+        ("DLOCK_TOKEN", joined(|guard| guard.token().to_string())),
+        ("DLOCK_FENCE", joined(|guard| guard.fence().to_string())),
+        ("DLOCK_DEADLINE_MS", deadline(left).to_string()),
+    ]
+}
+
+/// In ms since 1970, by this machine's clock.
+pub fn deadline(left: Duration) -> u128 {
+    (SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + left).as_millis()
+}
+
+/// Who holds it on the first node that knows.
+pub async fn holder(client: &Client, key: &str) -> Option<HolderInfo> {
+    let nodes = client.inspect(key).await;
+    let known = nodes.into_iter().filter_map(|(_, inspection)| inspection.ok().flatten());
+    known.flat_map(|inspection| inspection.holders).next()
+}
+
+/// What those who wait are told.
+pub fn waiting(key: &str, holder: Option<&HolderInfo>) -> String {
+    format!("waiting for '{}'{}", printable(key), by(holder))
+}
+
+/// What those who waited are told.
+pub fn taken(guard: &Guard, after: Duration) -> String {
+    let (key, fence) = (printable(guard.key()), guard.fence());
+    format!("holding '{key}' after {} (fence {fence})", duration::shown(after))
+}
+
+fn by(holder: Option<&HolderInfo>) -> String {
+    let Some(holder) = holder else { return String::new() };
+    let who = match &holder.address {
+        _ if !holder.meta.is_empty() => printable(&holder.meta),
+        Some(address) => address.clone(),
+        None => return format!(", held for {} so far", duration::shown(holder.held)),
+    };
+    format!(", held by {who} for {} so far", duration::shown(holder.held))
+}
+
+/// On one line, whatever a stranger wrote into it.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars() {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+fn in_order(keys: &[String]) -> Vec<String> {
+    let mut keys = keys.to_vec();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// A wait that is over by then is not worth a line.
+pub const SOON: Duration = Duration::from_millis(200);
+
+/// What nodes accept.
+const MAX_META: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_takes_keys_in_the_same_order_and_once() {
+        let keys = ["b", "a", "b", "c"].map(str::to_owned);
+        assert_eq!(in_order(&keys), ["a", "b", "c"]);
+    }
+}

@@ -1,0 +1,166 @@
+//! What `run` says, on stderr: stdout belongs to the command.
+//!
+//! A thread of its own writes. Whoever reads stderr may be slow, or a terminal may be held with
+//! Ctrl-S, and neither may keep dlock from renewing a lock or from ending a command.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitStatus;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use dlock_client::{Client, Guard, HolderInfo, Loss};
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::args::Global;
+use crate::child;
+use crate::duration::shown;
+use crate::lock::{self, Watch, printable};
+use crate::output::prefixed;
+
+/// Says what happens.
+pub struct Events {
+    writer: mpsc::Sender<Message>,
+    json: bool,
+    verbose: bool,
+    /// Somebody is looking, and wonders why nothing happens.
+    watched: bool,
+}
+
+enum Message {
+    Text(String),
+    Flush(mpsc::Sender<()>),
+}
+
+impl Events {
+    pub fn new(global: &Global) -> Events {
+        let (writer, messages) = mpsc::channel();
+        thread::spawn(move || write_all(&messages));
+        let watched = io::stderr().is_terminal();
+        Events { writer, json: global.json, verbose: global.verbose, watched }
+    }
+
+    /// Something went wrong.
+    pub fn failed(&self, message: &str) {
+        if !message.is_empty() {
+            self.say(json!({"event": "error", "message": message}), message);
+        }
+    }
+
+    pub fn started(&self, pid: Pid) {
+        self.tell(json!({"event": "started", "pid": pid.as_raw()}), || {
+            format!("process {pid} runs")
+        });
+    }
+
+    pub fn lost(&self, loss: &Loss, action: &str) {
+        let (key, fence, why) = (&loss.key, loss.fence, loss.why.to_string());
+        let (first, nodes) =
+            why.split_once('\n').map_or((&*why, ""), |(first, rest)| (first, rest));
+        let key_shown = printable(key);
+        self.say(
+            json!({"event": "lost", "key": key, "fence": fence, "why": why}),
+            &format!("lost the lock on '{key_shown}' (fence {fence}): {first}; {action}\n{nodes}"),
+        );
+    }
+
+    /// Processes were asked to end, and do not.
+    pub fn killing(&self, grace: Duration) {
+        self.say(
+            json!({"event": "killing", "after_ms": millis(grace)}),
+            &format!("processes of the command are left after {}; they get KILL", shown(grace)),
+        );
+    }
+
+    pub fn ended(&self, status: ExitStatus) {
+        let code = child::exit_of(status).0;
+        self.tell(json!({"event": "ended", "code": code}), || {
+            format!("the command ended: {status}")
+        });
+    }
+
+    pub fn released(&self, keys: &[String]) {
+        self.tell(json!({"event": "released", "keys": keys}), || {
+            let keys: Vec<String> =
+                keys.iter().map(|key| format!("'{}'", printable(key))).collect();
+            format!("released {}", keys.join(", "))
+        });
+    }
+
+    /// Waits until all is written, but not for long: whoever reads may never go on.
+    pub fn flush(&self) {
+        let (done, all_written) = mpsc::channel();
+        if self.writer.send(Message::Flush(done)).is_ok() {
+            let _ = all_written.recv_timeout(SLOW_READER);
+        }
+    }
+
+    /// For those who asked to be told.
+    fn tell(&self, event: Value, text: impl FnOnce() -> String) {
+        if self.verbose || self.json {
+            self.say(event, &text());
+        }
+    }
+
+    fn say(&self, event: Value, text: &str) {
+        let text = if self.json { format!("{event}\n") } else { prefixed(text) };
+        // The writer lives as long as this.
+        let _ = self.writer.send(Message::Text(text));
+    }
+
+    fn waiting(&self, key: &str, holder: Option<&HolderInfo>) {
+        let event = json!({
+            "event": "waiting",
+            "key": key,
+            "holder": holder.map(|holder| json!({
+                "meta": holder.meta,
+                "client": holder.address,
+                "held_ms": millis(holder.held),
+            })),
+        });
+        self.say(event, &lock::waiting(key, holder));
+    }
+}
+
+impl Watch for Events {
+    /// A wait that is over soon is not worth a line, and a question to the nodes.
+    async fn wait(&mut self, client: &Client, key: &str) {
+        let patience = match (self.verbose || self.json, self.watched) {
+            (true, _) => lock::SOON,
+            (false, true) => LONG,
+            (false, false) => return std::future::pending().await,
+        };
+        tokio::time::sleep(patience).await;
+        self.waiting(key, lock::holder(client, key).await.as_ref());
+        std::future::pending().await
+    }
+
+    fn taken(&mut self, guard: &Guard, after: Duration) {
+        let (key, fence) = (guard.key(), guard.fence());
+        let event =
+            json!({"event": "acquired", "key": key, "fence": fence, "waited_ms": millis(after)});
+        self.tell(event, || lock::taken(guard, after));
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn write_all(messages: &mpsc::Receiver<Message>) {
+    // While the command has the terminal, dlock is in the background, and could be stopped for
+    // writing to it.
+    let _ = SigSet::from(Signal::SIGTTOU).thread_block();
+    for message in messages {
+        match message {
+            // Nothing can be done when stderr is closed.
+            Message::Text(text) => drop(io::stderr().write_all(text.as_bytes())),
+            Message::Flush(done) => drop(done.send(())),
+        }
+    }
+}
+
+const LONG: Duration = Duration::from_secs(1);
+const SLOW_READER: Duration = Duration::from_millis(500);

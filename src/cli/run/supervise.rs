@@ -1,0 +1,184 @@
+//! While the command runs: its signals, its end, and the loss of a lock.
+
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use dlock_client::{Guard, Loss};
+use nix::sys::signal::Signal;
+use tokio::time::{Instant, sleep};
+
+use super::OnLost;
+use super::events::Events;
+use super::terminal::Terminal;
+use crate::child::{Change, Child};
+use crate::lock;
+use crate::signals::{self, Signals};
+
+/// A command and what it runs under.
+pub struct Supervised<'a> {
+    pub child: Child,
+    pub guards: &'a [Guard],
+    pub signals: &'a mut Signals,
+    pub terminal: Option<&'a Terminal>,
+    /// Whether the command gets the terminal whenever it is dlock's to give.
+    pub takes_terminal: bool,
+    pub events: &'a Events,
+    pub on_lost: OnLost,
+    pub grace: Duration,
+}
+
+/// How it ended.
+pub enum End {
+    /// The command ended while the locks were held, or nobody minds.
+    Ended {
+        status: ExitStatus,
+        /// It was in the foreground of the terminal.
+        had_terminal: bool,
+    },
+    /// A lock was lost before. No process of the command is left.
+    Lost,
+}
+
+impl Supervised<'_> {
+    /// Until the command has ended, or been ended.
+    pub async fn run(mut self) -> End {
+        let status = self.watch().await;
+        let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.child.group));
+        self.take_terminal_back();
+        status.map_or(End::Lost, |status| End::Ended { status, had_terminal })
+    }
+
+    /// The end of the command; none if the lock was lost before, and that counts.
+    async fn watch(&mut self) -> Option<ExitStatus> {
+        let mut loss = pin!(lock::first_loss(self.guards));
+        let mut lost = false;
+        let mut ended = None;
+        while ended.is_none() || !(lost || self.all_valid()) {
+            // The loss first: a command that ended while dlock was paused did not end in time.
+            tokio::select! {
+                biased;
+                loss = &mut loss, if !lost => {
+                    lost = true;
+                    if self.lose(&loss).await {
+                        return None;
+                    }
+                }
+                signal = self.signals.next() => ended = ended.or(self.handle(signal)),
+            }
+        }
+        ended
+    }
+
+    /// The end of the command, if that is what the signal told of.
+    fn handle(&mut self, signal: Signal) -> Option<ExitStatus> {
+        match signal {
+            Signal::SIGCHLD => self.look_at_child(),
+            Signal::SIGCONT => {
+                self.resume();
+                None
+            }
+            _ => {
+                self.child.send(signal);
+                None
+            }
+        }
+    }
+
+    fn look_at_child(&mut self) -> Option<ExitStatus> {
+        loop {
+            match self.child.change()? {
+                Change::Ended(status) => return Some(status),
+                Change::Stopped(by) => self.stopped(by),
+            }
+        }
+    }
+
+    /// The command was stopped. If that was by Ctrl-Z, dlock stops too, so that the shell from
+    /// which it was started goes on.
+    fn stopped(&mut self, by: Signal) {
+        let Some(terminal) = self.terminal else { return };
+        let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU].contains(&by);
+        if wants_terminal && terminal.is_ours() {
+            self.takes_terminal = true;
+            self.resume();
+        } else if by != Signal::SIGSTOP || terminal.is_of(self.child.group) {
+            self.take_terminal_back();
+            signals::stop_here();
+            self.resume();
+        }
+    }
+
+    /// Goes on after a stop, in the foreground or in the background. Not without the lock: then
+    /// the command is ended instead, as soon as the loss is told.
+    fn resume(&mut self) {
+        if !self.all_valid() && self.on_lost != OnLost::Ignore {
+            return;
+        }
+        if let Some(terminal) = self.terminal
+            && self.takes_terminal
+            && terminal.is_ours()
+        {
+            terminal.give_to(self.child.group);
+        }
+        self.child.send(Signal::SIGCONT);
+    }
+
+    fn take_terminal_back(&self) {
+        if let Some(terminal) = self.terminal
+            && terminal.is_of(self.child.group)
+        {
+            terminal.take_back();
+        }
+    }
+
+    /// A lock is lost. Whether the command was ended for it.
+    async fn lose(&mut self, loss: &Loss) -> bool {
+        // First of all the signal: to say it may take time.
+        let Some(signal) = self.on_lost.signal() else {
+            self.events.lost(loss, "the command goes on without it");
+            return false;
+        };
+        self.child.send(signal);
+        let name = signal.as_str().trim_start_matches("SIG");
+        self.events.lost(loss, &format!("its processes get {name}"));
+        // What is stopped cannot end by itself.
+        self.child.send(Signal::SIGCONT);
+        self.end_group().await;
+        true
+    }
+
+    /// Until no process of the group is left, also if the command itself has ended.
+    async fn end_group(&mut self) {
+        let begun = Instant::now();
+        let mut killed = self.on_lost == OnLost::Kill;
+        while !self.child.is_gone() {
+            if !killed && begun.elapsed() >= self.grace {
+                killed = true;
+                self.child.send(Signal::SIGKILL);
+                self.events.killing(self.grace);
+            }
+            if begun.elapsed() >= self.grace + HOPELESS {
+                self.events.failed("processes of the command are left that KILL does not end");
+                return;
+            }
+            tokio::select! {
+                signal = self.signals.next() => match signal {
+                    Signal::SIGCHLD | Signal::SIGCONT | Signal::SIGTSTP => {}
+                    other => self.child.send(other),
+                },
+                () = sleep(LOOK_AGAIN) => {}
+            }
+        }
+    }
+
+    fn all_valid(&self) -> bool {
+        self.guards.iter().all(Guard::is_valid)
+    }
+}
+
+/// No signal tells of the end of a process that somebody else started.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A process that hangs in a system call, or belongs to somebody else.
+const HOPELESS: Duration = Duration::from_secs(10);

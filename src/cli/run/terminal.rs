@@ -1,0 +1,54 @@
+//! The terminal: whose keys it reads, and who gets Ctrl-C.
+//!
+//! The command is a process group of its own, so that dlock can end all of it. A terminal reads
+//! and interrupts one group, the foreground. If that is dlock's, dlock hands it to the command, as
+//! a shell does, and takes it back in the end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal};
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
+
+/// The terminal that controls this process.
+pub struct Terminal(File);
+
+impl Terminal {
+    /// None for a daemon, a cron job, most containers.
+    pub fn open() -> Option<Terminal> {
+        let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+        Some(Terminal(file))
+    }
+
+    /// Whether dlock's group is in the foreground.
+    pub fn is_ours(&self) -> bool {
+        tcgetpgrp(&self.0) == Ok(getpgrp())
+    }
+
+    /// Whether this group is in the foreground.
+    pub fn is_of(&self, group: Pid) -> bool {
+        tcgetpgrp(&self.0) == Ok(group)
+    }
+
+    pub fn give_to(&self, group: Pid) {
+        // Whoever changes the foreground from the background is stopped, unless it blocks this.
+        let unstoppable = SigSet::from(Signal::SIGTTOU);
+        if let Ok(before) = unstoppable.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
+            // It fails if the group is gone, and then nobody needs the terminal.
+            let _ = tcsetpgrp(&self.0, group);
+            let _ = before.thread_set_mask();
+        }
+    }
+
+    pub fn take_back(&self) {
+        self.give_to(getpgrp());
+    }
+}
+
+/// The terminal, if the command should have it from the start: somebody types, and to us.
+///
+/// When stdin is something else, another part of a pipeline may be reading the keys. A command
+/// that needs the terminal all the same gets it when it asks.
+pub fn to_hand_over(terminal: Option<&Terminal>) -> bool {
+    io::stdin().is_terminal() && terminal.is_some_and(Terminal::is_ours)
+}

@@ -1,0 +1,125 @@
+//! The signals that dlock gets: each ends a wait, or is passed on to the command.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpgid, getpgrp, getsid};
+use tokio::signal::unix::{self, SignalKind};
+
+/// From the moment it is made, these signals end nothing by themselves.
+pub struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+}
+
+impl Signals {
+    /// What was ignored when dlock started (`nohup`, a job in the background) stays ignored, here
+    /// and in the command.
+    pub fn listen() -> io::Result<Signals> {
+        let ignored = ignored();
+        let heard = HEARD.into_iter().filter(|&signal| !ignored.contains(signal));
+        let streams = heard.map(|signal| {
+            let stream = unix::signal(SignalKind::from_raw(signal as i32))?;
+            Ok((signal, stream))
+        });
+        Ok(Signals { streams: streams.collect::<io::Result<_>>()? })
+    }
+
+    /// The next one. Those of one kind that arrive together count as one.
+    pub async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (signal, stream) in &mut self.streams {
+                if stream.poll_recv(context).is_ready() {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The next one that asks to end. There is nobody yet to whom others could be passed on.
+    pub async fn next_that_ends(&mut self) -> Signal {
+        loop {
+            match self.next().await {
+                Signal::SIGTSTP => stop_here(),
+                signal if ENDING.contains(&signal) => return signal,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Stops this process, and those that were started together with it, until the shell continues
+/// them. Does nothing where there is no such shell.
+pub fn stop_here() {
+    // A shell with job control leads a session, and puts what it starts into other groups.
+    let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
+    if session.is_ok_and(|group| group != getpgrp()) {
+        let _ = kill(Pid::from_raw(0), Signal::SIGSTOP);
+        // Another thread may have taken the signal. This one must not run ahead.
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Ends this process, and those that were started together with it, as Ctrl-C would have done if
+/// it had reached them. A shell only leaves its loop for a process that ended by the signal.
+pub fn end_interrupted() {
+    let _ = kill(Pid::from_raw(0), Signal::SIGINT);
+    let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
+}
+
+/// SIGCHLD tells of the command itself, and is not passed on.
+const HEARD: [Signal; 10] = [
+    Signal::SIGCHLD,
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+    Signal::SIGCONT,
+    Signal::SIGTSTP,
+];
+
+const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+
+/// Linux tells it in a file. Where there is none, nothing counts as ignored.
+fn ignored() -> SignalMask {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    SignalMask::ignored_in(&status)
+}
+
+/// Bit n-1 is signal n.
+struct SignalMask(u64);
+
+impl SignalMask {
+    fn ignored_in(status: &str) -> SignalMask {
+        let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mask = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        SignalMask(mask.unwrap_or(0))
+    }
+
+    /// Nobody hears of children if SIGCHLD is ignored, and WINCH and CONT do no harm.
+    fn contains(&self, signal: Signal) -> bool {
+        let needed = [Signal::SIGCHLD, Signal::SIGWINCH, Signal::SIGCONT].contains(&signal);
+        !needed && self.0 & (1 << (signal as i32 - 1)) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_ignored_at_the_start_is_known() {
+        let nohup = SignalMask::ignored_in("Name:\tdlock\nSigIgn:\t0000000000001001\n");
+        assert!(nohup.contains(Signal::SIGHUP));
+        assert!(!nohup.contains(Signal::SIGTERM));
+        assert!(!SignalMask::ignored_in("").contains(Signal::SIGHUP));
+    }
+}
