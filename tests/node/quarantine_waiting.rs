@@ -71,10 +71,8 @@ fn thousands_of_locks_are_granted_in_a_moment(kind: Kind) {
     let since = Instant::now();
     eventually("all are served", || server.node("waiters").int() == 0);
     assert!(since.elapsed() < LATE, "{:?}", since.elapsed());
-    let mut fences: Vec<i64> = crowd.iter_mut().map(|client| client.recv().int()).collect();
-    fences.sort_unstable();
-    fences.dedup();
-    assert_eq!(fences.len(), MANY);
+    assert!(crowd.iter_mut().all(|client| client.recv().int() > 0));
+    assert_eq!(server.node("leases").int(), MANY as i64);
 }
 
 #[apply(on_every_server)]
