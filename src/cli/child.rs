@@ -17,6 +17,7 @@ use nix::unistd::{Pid, getpid, getppid};
 
 use crate::exit::Exit;
 use crate::output::complain;
+use crate::run::processes;
 use crate::run::terminal::Terminal;
 
 /// What to start.
@@ -81,11 +82,11 @@ impl Child {
         let _ = killpg(self.group, signal);
     }
 
-    /// Whether no process of the group is left. Collects the first one if it has ended.
+    /// Whether no process of the group runs any more. Collects the first one if it has ended.
     pub fn is_gone(&mut self) -> bool {
         let _ = self.process.try_wait();
         self.bury_others();
-        killpg(self.group, None) == Err(Errno::ESRCH)
+        killpg(self.group, None) == Err(Errno::ESRCH) || !processes::runs(self.group)
     }
 
     /// In a container dlock may be process 1, and then the orphans are its own.

@@ -69,8 +69,10 @@ impl LockArgs {
     /// What the failure to take the lock means for the program's end.
     pub fn failure(&self, error: &Error) -> Failure {
         let Error::Held { .. } = error else { return Failure::from(error.clone()) };
-        let message = if self.quiet { String::new() } else { error.to_string() };
-        Failure { exit: Exit(self.conflict_exit_code), message }
+        // Who holds it is worth a line; what each node said of it is not.
+        let message = error.to_string();
+        let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
+        Failure { exit: Exit(self.conflict_exit_code), message: line.to_owned() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `dlock run`: a command under a lock, renewed while it runs.
 
 pub mod events;
+pub mod processes;
 pub mod supervise;
 pub mod terminal;
 

@@ -1,0 +1,54 @@
+//! Which processes of a group run: the dead do not count.
+//!
+//! A process that has ended belongs to its group until its parent collects it. The parent of an
+//! orphan is process 1, which may take a while; in a container it may never do it.
+
+use std::fs;
+use std::io;
+
+use nix::unistd::Pid;
+
+/// Whether a process of this group runs, given that the group has members. They are taken for
+/// running where there are no files that tell of processes.
+pub fn runs(group: Pid) -> bool {
+    let stats = stats().unwrap_or_default();
+    let mut processes = stats.iter().filter_map(|stat| read(stat));
+    stats.is_empty() || processes.any(|(state, of)| of == group.as_raw() && !DEAD.contains(&state))
+}
+
+fn stats() -> io::Result<Vec<String>> {
+    let stats = fs::read_dir("/proc")?.flatten().filter_map(|entry| {
+        // Bytes: a process may have any name.
+        let stat = fs::read(entry.path().join("stat")).ok()?;
+        Some(String::from_utf8_lossy(&stat).into_owned())
+    });
+    Ok(stats.collect())
+}
+
+/// State and group from `PID (NAME) STATE PARENT GROUP …`. The name may contain anything.
+fn read(stat: &str) -> Option<(char, i32)> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut words = rest.split_whitespace();
+    let state = words.next()?.chars().next()?;
+    let group = words.nth(1)?.parse().ok()?;
+    Some((state, group))
+}
+
+const DEAD: [char; 3] = ['Z', 'X', 'x'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_pretend_to_be_a_state() {
+        assert_eq!(read("4711 (sleep) S 1 4700 4700 0 -1"), Some(('S', 4700)));
+        assert_eq!(read("4711 (a) Z 9 (b) Z 1 4700 4700"), Some(('Z', 4700)));
+        assert_eq!(read("nonsense"), None);
+    }
+
+    #[test]
+    fn the_group_of_this_process_runs() {
+        assert!(runs(nix::unistd::getpgrp()));
+    }
+}
