@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fs;
-use std::path::PathBuf;
 
 use redis::{
     ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
@@ -141,7 +140,7 @@ fn tcp(shown: &str, url: &Url, tls: bool, options: &Options) -> Result<Place, Er
 
 fn unix(shown: &str, url: &Url, options: &Options) -> Result<Place, Error> {
     let path = match url.to_file_path() {
-        Ok(path) if path != PathBuf::from("/") && !url.path().is_empty() => path,
+        Ok(path) if path.as_os_str() != "/" && !url.path().is_empty() => path,
         _ => return usage(shown, "names no socket; write unix:///path/to/socket"),
     };
     if options.certificates.are_given() {

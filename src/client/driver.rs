@@ -23,7 +23,7 @@ pub(crate) async fn acquire(
     wait: Option<Duration>,
 ) -> Result<Guard, Error> {
     let mut run = Run::begin(shared, Arc::new(wanted), wait);
-    let verdict = run.to_the_end().await;
+    let verdict = run.drive().await;
     match verdict {
         Verdict::Won(claim) => run.won(claim).ok_or_else(|| Error::Usage(OVER.to_owned())),
         Verdict::Lost(failure) => Err(run.lost(failure).await),
@@ -65,7 +65,7 @@ impl Run {
         Run { going: Some(Going { machine, traffic: Traffic::new(shared, wanted) }) }
     }
 
-    async fn to_the_end(&mut self) -> Verdict {
+    async fn drive(&mut self) -> Verdict {
         let Some(going) = &mut self.going else { return Verdict::Pending };
         let mut queued = false;
         loop {
