@@ -47,7 +47,7 @@ impl Args {
             Taken::All(guards) => hand_over(guards, global.json).await,
             Taken::Failed(error) => Err(self.lock.failure(&error)),
             Taken::Lost(loss) => Err(Failure { exit: Exit::LOST, message: loss.to_string() }),
-            Taken::Interrupted(signal) => Ok(Exit::by_signal(signal as i32)),
+            Taken::Interrupted(signal) => Ok(Exit::by(signal)),
         };
         client.close().await;
         end

@@ -27,6 +27,14 @@ pub fn parse_positive(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A lease: one that is over before a program has started is of no use.
+pub fn parse_lease(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        duration if duration < Duration::from_millis(100) => Err("the least is 100ms".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
 /// For people: three digits and a unit.
 pub fn shown(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -74,6 +82,7 @@ mod tests {
         }
         assert!(parse_positive("0").is_err());
         assert!(parse_positive("0.1ms").is_err());
+        assert!(parse_lease("99ms").is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use dlock_client::Error;
+use nix::sys::signal::Signal;
 
 use crate::output::complain;
 
@@ -26,6 +27,10 @@ impl Exit {
     pub const LOST: Exit = Exit(75);
     pub const CANNOT_EXECUTE: Exit = Exit(126);
     pub const NOT_FOUND: Exit = Exit(127);
+
+    pub fn by(signal: Signal) -> Exit {
+        Exit::by_signal(signal as i32)
+    }
 
     /// As shells report it.
     pub fn by_signal(number: i32) -> Exit {

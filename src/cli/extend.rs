@@ -23,7 +23,7 @@ pub struct Args {
     token: Token,
 
     /// How long the lease runs from now; it may become shorter
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
     #[arg(default_value = "30s")]
     ttl: Duration,
 

@@ -43,7 +43,7 @@ pub struct LockArgs {
     pub conflict_exit_code: u8,
 
     /// The lease: if everything here dies, the lock is free again after this time
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
     #[arg(default_value = "30s")]
     pub ttl: Duration,
 

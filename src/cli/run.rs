@@ -77,7 +77,7 @@ pub async fn main(args: Args, global: &Global) -> Exit {
         Finish::With(exit) => exit,
         Finish::Interrupted => {
             signals::end_interrupted();
-            Exit::by_signal(Signal::SIGINT as i32)
+            Exit::by(Signal::SIGINT)
         }
     }
 }
@@ -103,7 +103,11 @@ impl Args {
                 events.lost(&loss, NOT_STARTED);
                 Ok(Finish::With(Exit::LOST))
             }
-            Taken::Interrupted(signal) => Ok(Finish::With(Exit::by_signal(signal as i32))),
+            Taken::Interrupted(signal) => {
+                let by_key = signal == Signal::SIGINT
+                    && Terminal::open().is_some_and(|terminal| terminal.is_to_hand_over());
+                Ok(if by_key { Finish::Interrupted } else { Finish::With(Exit::by(signal)) })
+            }
         };
         client.close().await;
         finish
@@ -141,8 +145,11 @@ impl Args {
                 return Ok(Finish::With(Exit::LOST));
             }
         }
-        let interrupted = child::signal_of(status) == Some(Signal::SIGINT) && had_terminal;
-        Ok(if interrupted { Finish::Interrupted } else { Finish::With(child::exit_of(status)) })
+        if child::signal_of(status) == Some(Signal::SIGINT) && had_terminal {
+            signals::interrupt_others();
+            return Ok(Finish::Interrupted);
+        }
+        Ok(Finish::With(child::exit_of(status)))
     }
 
     async fn supervise(
@@ -160,7 +167,7 @@ impl Args {
         let start = Start {
             command,
             environment: lock::environment(&self.keys, guards),
-            takes_terminal: terminal::to_hand_over(terminal.as_ref()),
+            takes_terminal: terminal.as_ref().is_some_and(Terminal::is_to_hand_over),
             if_dlock_dies: self.on_lost.signal(),
         };
         // What was said so far comes before what the command says.

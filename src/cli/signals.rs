@@ -65,10 +65,14 @@ pub fn stop_here() {
     }
 }
 
-/// Ends this process, and those that were started together with it, as Ctrl-C would have done if
-/// it had reached them. A shell only leaves its loop for a process that ended by the signal.
-pub fn end_interrupted() {
+/// What Ctrl-C would have done to those that were started together with this process, had it
+/// reached them, and not only the command.
+pub fn interrupt_others() {
     let _ = kill(Pid::from_raw(0), Signal::SIGINT);
+}
+
+/// Ends this process as Ctrl-C does: a shell leaves its loop only for a process that ended so.
+pub fn end_interrupted() {
     let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
 }
 

@@ -25,6 +25,14 @@ impl Terminal {
         tcgetpgrp(&self.0) == Ok(getpgrp())
     }
 
+    /// Whether the command should have it from the start: somebody types, and to us.
+    ///
+    /// When stdin is something else, another part of a pipeline may be reading the keys. A command
+    /// that needs the terminal all the same gets it when it asks.
+    pub fn is_to_hand_over(&self) -> bool {
+        io::stdin().is_terminal() && self.is_ours()
+    }
+
     /// Whether this group is in the foreground.
     pub fn is_of(&self, group: Pid) -> bool {
         tcgetpgrp(&self.0) == Ok(group)
@@ -43,12 +51,4 @@ impl Terminal {
     pub fn take_back(&self) {
         self.give_to(getpgrp());
     }
-}
-
-/// The terminal, if the command should have it from the start: somebody types, and to us.
-///
-/// When stdin is something else, another part of a pipeline may be reading the keys. A command
-/// that needs the terminal all the same gets it when it asks.
-pub fn to_hand_over(terminal: Option<&Terminal>) -> bool {
-    io::stdin().is_terminal() && terminal.is_some_and(Terminal::is_ours)
 }
