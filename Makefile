@@ -2,6 +2,8 @@
 
 CARGO ?= cargo
 KILLS ?= 500
+NODES ?= 3
+SERVER ?= redis-8.2
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
 .PHONY: help setup build run test soak check bench-node
@@ -12,11 +14,11 @@ help: ## list these commands
 setup: ## install what is missing: system packages, and the four servers in .servers/
 	@scripts/setup.sh
 
-build: setup ## build the module: target/release/libdlock.so
-	$(CARGO) build --release -p dlock-module
+build: setup ## build the module and the program: target/release/libdlock.so and dlock
+	$(CARGO) build --release -p dlock-module -p dlock
 
-run: build ## start a server with the module in the foreground (SERVER=valkey-9.1, PORT=7000)
-	@CARGO_TARGET_DIR="$(TARGET)" scripts/run.sh
+run: build ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
+	@"$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
 
 test: build ## run all tests, end to end on every server (ARGS='acquire::' picks some)
 	$(CARGO) build --release -p dlock-test-caller

@@ -5,6 +5,7 @@
 //! - [`server`]: one server process, from its start in a temporary folder to its end;
 //! - [`cluster`]: three of them that share the slots;
 //! - [`module_file`]: the module it loads, never an old one;
+//! - [`program`]: the program `dlock`, run as a user would;
 //! - [`ports`] and [`process`]: free ports, and children that end with the test;
 //! - [`wall_clock`]: a server's wall clock, moved by the test;
 //! - [`disk`]: a disk of its own for a server, small or read-only;
@@ -56,6 +57,7 @@ pub mod payload;
 pub mod picture;
 pub mod ports;
 pub mod process;
+pub mod program;
 pub mod proxy;
 pub mod quarantine;
 pub mod quorum;

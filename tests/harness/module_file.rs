@@ -1,5 +1,5 @@
 //! Where the module is. A test that ran against yesterday's module would prove nothing, so one that
-//! is missing or older than its sources is refused.
+//! is missing or older than its sources is refused. The same holds for the program.
 
 use std::env;
 use std::fs;
@@ -16,7 +16,7 @@ pub fn path() -> &'static Path {
             assert!(path.is_file(), "DLOCK_MODULE: no file {}", path.display());
             path
         }
-        None => built(&target_folder().join("release"), "libdlock"),
+        None => built("libdlock.so"),
     })
 }
 
@@ -25,23 +25,27 @@ pub fn caller() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let release = path().parent().expect("a file is in a folder");
-        built(release, "libcaller")
+        checked(release.join("libcaller.so"))
     })
 }
 
-fn built(release: &Path, name: &str) -> PathBuf {
-    let module = release.join(name).with_extension("so");
-    assert!(module.is_file(), "{} is missing: run `make test`", module.display());
-    let built = modified(&module);
-    for source in sources(&release.join(name).with_extension("d")) {
+/// A file of the release build.
+pub(crate) fn built(name: &str) -> PathBuf {
+    checked(target_folder().join("release").join(name))
+}
+
+fn checked(file: PathBuf) -> PathBuf {
+    assert!(file.is_file(), "{} is missing: run `make test`", file.display());
+    let built = modified(&file);
+    for source in sources(&file.with_extension("d")) {
         assert!(
             modified(&source) <= built,
             "{} is older than {}: run `make build`",
-            module.display(),
+            file.display(),
             source.display()
         );
     }
-    module
+    file
 }
 
 /// The folder that cargo marks as its own above the running test.

@@ -35,7 +35,7 @@ impl Demo {
     }
 
     fn show(&self) -> io::Result<()> {
-        say("Here it is at work. Alice takes the lock:\n\n")?;
+        say("A lock at work, on these nodes. Alice takes it:\n\n")?;
         let lease = self.run(&["acquire", "demo", "--ttl", "60s", "--meta", "who=alice"])?;
         let token = field(&lease, "DLOCK_TOKEN")?;
         let fence = field(&lease, "DLOCK_FENCE")?;
@@ -115,7 +115,7 @@ fn field(said: &str, name: &str) -> io::Result<String> {
 }
 
 fn show_output(said: &str) -> io::Result<()> {
-    said.lines().try_for_each(|line| say(&format!("  {line}\n")))
+    said.lines().try_for_each(|line| say(&format!("{}\n", format!("  {line}").trim_end())))
 }
 
 fn say(text: &str) -> io::Result<()> {

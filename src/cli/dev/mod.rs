@@ -44,8 +44,8 @@ pub struct Args {
     #[arg(long, value_name = "PATH", env = "DLOCK_SERVER", hide_env_values = true)]
     server: Option<PathBuf>,
 
-    /// Show a lock at work, before waiting for the end
-    #[arg(long)]
+    /// Show a lock at work first
+    #[arg(long, conflicts_with = "json")]
     demo: bool,
 }
 
@@ -94,16 +94,17 @@ async fn run(args: &Args, plan: Plan, mut signals: Signals, as_json: bool) -> Ex
         return exit;
     }
     let urls = nodes.urls();
-    // Whether anybody reads it or not, they are there.
-    let _ = if as_json {
-        output::json(&serde_json::json!({ "nodes": urls }))
-    } else {
-        io::stdout().write_all(tour::text(&urls, &plan.program).as_bytes())
-    };
+    let tour = tour::text(&urls, &plan.program);
     let stay = async {
         if args.demo && demo::show(&urls).await.is_err() {
             return Exit::INTERNAL;
         }
+        // Whether anybody reads it or not, they are there.
+        let _ = if as_json {
+            output::json(&serde_json::json!({ "nodes": urls }))
+        } else {
+            io::stdout().write_all(tour.as_bytes())
+        };
         nodes.watch().await
     };
     let exit = tokio::select! {

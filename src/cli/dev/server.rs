@@ -83,12 +83,14 @@ impl Server {
         let server = Server { port, _pipe: pipe };
         let deadline = Instant::now() + PATIENCE;
         while !server.serves(&folder).await {
-            let status = child.try_wait().map_err(other)?;
-            let log = tail(&folder);
-            if status.is_some() && log.contains("Address already in use") {
-                return Err(Failed::PortTaken);
-            }
-            if status.is_some() || Instant::now() > deadline {
+            let has_ended = child.try_wait().map_err(other)?.is_some();
+            if has_ended || Instant::now() > deadline {
+                let log = tail(&folder);
+                home.remove(port);
+                // Somebody else was quicker.
+                if log.contains("Address already in use") {
+                    return Err(Failed::PortTaken);
+                }
                 let program = plan.program.display();
                 return Err(Failed::Other(format!("{program} does not start:\n{log}")));
             }

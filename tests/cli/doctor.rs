@@ -1,0 +1,288 @@
+//! `dlock doctor`: a good set is silent, and every hazard that can be had is found, with its fix.
+
+use std::fs;
+use std::time::Duration;
+
+use harness::proxy::Proxy;
+use harness::server::Builder;
+use harness::{Cluster, Kind, Server, apply, eventually, wall_clock};
+use serde_json::Value;
+
+use crate::{address, addresses, dlock_at, on_two_servers};
+
+/// A server with which nothing is wrong.
+fn good(kind: Kind) -> Builder {
+    Server::build(kind).append_only().config("aof-load-truncated no")
+}
+
+/// Where the temporary folder of a test lies depends on the machine; with this it does not matter.
+const ANY_DISK: &str = "CONFIG SET dlock.quarantine 60000";
+
+#[track_caller]
+fn start(builder: Builder) -> Server {
+    let server = builder.start();
+    assert_eq!(server.run(ANY_DISK).text(), "OK");
+    server
+}
+
+fn good_set(kind: Kind) -> Vec<Server> {
+    (0..3).map(|_| start(good(kind))).collect()
+}
+
+/// What it found: the severity, the name of the check, the nodes, what was found with its fix.
+#[track_caller]
+fn findings(nodes: &[String], code: i32) -> Vec<(String, String, Vec<String>, String)> {
+    let said = dlock_at(nodes, &["doctor", "--json"]).with_code(code).json();
+    let (_, findings) = said.split_last().expect("the last line is a summary");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let read = |finding: &Value| {
+        let nodes = finding["nodes"].as_array().expect("an array").iter().map(text).collect();
+        assert!(!text(&finding["why"]).is_empty(), "{finding}");
+        let words = format!("{}; {}", text(&finding["found"]), text(&finding["fix"]));
+        (text(&finding["severity"]), text(&finding["check"]), nodes, words)
+    };
+    findings.iter().map(read).collect()
+}
+
+/// Asserts that there is one finding, about the second node.
+#[track_caller]
+fn assert_finds(nodes: &[String], severity: &str, check: &str, words: &str) {
+    let code = i32::from(severity != "hint");
+    let found = findings(nodes, code);
+    let [(found_severity, found_check, about, found_words)] = &found[..] else {
+        panic!("not one finding: {found:#?}");
+    };
+    assert_eq!((&found_severity[..], &found_check[..]), (severity, check), "{found:#?}");
+    assert_eq!(about, &nodes[1..2], "{found:#?}");
+    assert!(found_words.contains(words), "no {words:?} in {found_words:?}");
+}
+
+#[track_caller]
+fn assert_silent(nodes: &[String]) {
+    let said = dlock_at(nodes, &["doctor"]);
+    let count = if nodes.len() == 1 { "1 node".into() } else { format!("{} nodes", nodes.len()) };
+    assert_eq!(said.out, format!("{count}, everything checked is in order\n"));
+    assert_eq!(said.with_code(0).err, "");
+}
+
+/// Hazards that a running server can be given and relieved of.
+#[apply(on_two_servers)]
+fn settings_that_are_hazards(kind: Kind) {
+    let servers = good_set(kind);
+    let nodes = addresses(&servers);
+    assert_silent(&nodes);
+    assert_silent(&nodes[..1]);
+    let used = servers[1].info_number("memory", "used_memory");
+    let nearly_full = format!("maxmemory {}", used + used / 20);
+    for (setting, usual, severity, check, words) in [
+        ("dlock.quarantine off", "dlock.quarantine 60000", "warning", "quarantine-off", "auto"),
+        ("timeout 60", "timeout 0", "warning", "timeout", "CONFIG SET timeout 0"),
+        ("tcp-keepalive 0", "tcp-keepalive 300", "hint", "tcp-keepalive", "tcp-keepalive 60"),
+        ("appendfsync everysec", "appendfsync always", "hint", "persistence", "appendfsync always"),
+        ("aof-load-truncated yes", "aof-load-truncated no", "warning", "log-gaps", "truncated no"),
+        (
+            "no-appendfsync-on-rewrite yes",
+            "no-appendfsync-on-rewrite no",
+            "warning",
+            "log-gaps",
+            "no-appendfsync-on-rewrite no",
+        ),
+        (
+            "maxmemory 1gb maxmemory-policy allkeys-lru",
+            "maxmemory 0 maxmemory-policy noeviction",
+            "warning",
+            "eviction",
+            "CONFIG SET maxmemory-policy volatile-lru",
+        ),
+        (&nearly_full, "maxmemory 0", "warning", "memory", "CONFIG SET maxmemory"),
+        (
+            "min-replicas-to-write 1",
+            "min-replicas-to-write 0",
+            "error",
+            "min-replicas",
+            "CONFIG SET min-replicas-to-write 0",
+        ),
+        ("maxclients 2", "maxclients 10000", "warning", "connections", "CONFIG SET maxclients 4"),
+    ] {
+        assert_eq!(servers[1].run(&format!("CONFIG SET {setting}")).text(), "OK", "{setting}");
+        assert_finds(&nodes, severity, check, words);
+        assert_eq!(servers[1].run(&format!("CONFIG SET {usual}")).text(), "OK", "{usual}");
+    }
+    assert_silent(&nodes);
+}
+
+/// What is going on, and not what is set.
+#[apply(on_two_servers)]
+fn states_that_are_hazards(kind: Kind) {
+    let mut servers = good_set(kind);
+    let nodes = addresses(&servers);
+
+    servers[1].run("CONFIG SET dlock.max-waiters 1");
+    servers[1].run("DLOCK.ACQUIRE job alice 60000");
+    let mut waiter = servers[1].client();
+    waiter.send("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    servers[1].until_blocked(1);
+    assert_finds(&nodes, "warning", "waiters", "CONFIG SET dlock.max-waiters 2");
+    waiter.close();
+    servers[1].until_blocked(0);
+
+    servers[1].run("DLOCK.ACQUIRE long alice 3600000");
+    assert_finds(&nodes, "hint", "lease-bound", "CONFIG SET dlock.max-ttl 600000");
+
+    // Its log is not complete, so it may have forgotten leases.
+    servers[1].run("CONFIG SET appendonly no");
+    servers[1].kill();
+    let found = findings(&nodes, 1);
+    assert_eq!((&found[0].1[..], &found[0].2[..]), ("unreachable", &nodes[1..2]), "{found:#?}");
+    servers[1].start_again();
+    servers[1].run(ANY_DISK);
+    let found = findings(&nodes, 1);
+    assert_eq!((&found[0].1[..], &found[0].2[..]), ("quarantine", &nodes[1..2]), "{found:#?}");
+    assert!(found[0].3.contains("the last life ended without a clean shutdown"), "{found:#?}");
+
+    servers[1].stop();
+    servers[2].stop();
+    let found = findings(&nodes, 69);
+    assert_eq!(found[1].1, "majority", "{found:#?}");
+}
+
+/// Hazards that a server is started with.
+#[apply(on_two_servers)]
+fn servers_that_are_hazards(kind: Kind) {
+    let (one, three) = (start(good(kind)), start(good(kind)));
+    let with = |server: &Server| vec![address(&one), address(server), address(&three)];
+    for (line, severity, check, words) in [
+        ("io-threads 2", "warning", "log-gaps", "io-threads 1"),
+        ("appendonly no", "hint", "persistence", "appendonly yes"),
+        ("dlock.state-file \"\"", "warning", "state-file", "dlock.state-file dlock.state"),
+    ] {
+        let server = start(good(kind).config(line));
+        assert_finds(&with(&server), severity, check, words);
+    }
+    let bare = Server::build(kind).without_module().start();
+    assert_finds(&with(&bare), "error", "module", "loadmodule");
+
+    let replica = start(good(kind).replica_of(&one));
+    one.until_followed_by(&replica);
+    let found = findings(&with(&replica), 1);
+    let of = format!("it is a replica of 127.0.0.1:{}", one.port());
+    assert_eq!((&found[0].1[..], &found[0].2), ("replica", &vec![address(&replica)]));
+    assert!(found[0].3.starts_with(&of), "{found:#?}");
+
+    one.run("CONFIG SET dlock.quarantine auto");
+    let nodes = [address(&one)];
+    let found = findings_of(&nodes, "replicas");
+    assert!(found.contains("it has 1 replica"), "{found}");
+    one.run("CONFIG SET dlock.quarantine 60000 min-replicas-to-write 1");
+    eventually("the replica counts", || {
+        one.info("replication").get("min_slaves_good_slaves").is_some_and(|good| good == "1")
+    });
+    assert!(findings_of(&nodes, "min-replicas").contains("min-replicas-to-write 0"));
+}
+
+/// The words of a check, among others.
+#[track_caller]
+fn findings_of(nodes: &[String], check: &str) -> String {
+    let said = dlock_at(nodes, &["doctor", "--json"]).json();
+    let finding = said.iter().find(|finding| finding["check"] == check);
+    let finding = finding.unwrap_or_else(|| panic!("no {check} in {said:#?}"));
+    format!("{}; {}", finding["found"], finding["fix"])
+}
+
+#[apply(on_two_servers)]
+fn nodes_that_are_not_independent(kind: Kind) {
+    let mut servers = good_set(kind);
+    let twice = [address(&servers[0]), format!("localhost:{}", servers[0].port())];
+    assert!(findings_of(&twice, "duplicate").contains("leave only one of them"));
+    assert!(findings_of(&addresses(&servers[..2]), "number").contains("there are two nodes"));
+
+    servers[1].stop();
+    servers[0].stop();
+    fs::copy(servers[0].state_file(), servers[1].state_file()).expect("a file can be copied");
+    servers[0].start_again();
+    servers[1].start_again();
+    let found = findings_of(&addresses(&servers), "node-id");
+    assert!(found.contains("delete their state files"), "{found}");
+}
+
+#[test]
+fn nodes_of_one_cluster() {
+    let cluster = Cluster::start(Kind::Redis82);
+    let nodes = addresses(&cluster.nodes);
+    assert!(findings_of(&nodes, "cluster").contains("cluster-enabled no"));
+    assert!(findings_of(&nodes[..1], "cluster").contains("a server of its own"));
+}
+
+#[apply(on_two_servers)]
+fn clocks_and_networks(kind: Kind) {
+    let mut servers = good_set(kind);
+    servers[1] = start(good(kind).with_movable_wall_clock());
+    let nodes = addresses(&servers);
+    assert_silent(&nodes);
+    servers[1].set_wall_clock(-90);
+    assert_finds(&nodes, "warning", "clock", "behind this machine's");
+    servers[1].set_wall_clock(3600);
+    assert_finds(&nodes, "error", "clock", "59 min ahead of this machine's");
+    // A fence of that time is too far ahead for the others.
+    // The server looks at its clock now and then.
+    eventually("it counts from there", || servers[1].next_fence() > wall_clock::micros(1800));
+    let found = findings(&nodes, 1);
+    assert_eq!(found[1].1, "fences", "{found:#?}");
+    assert_eq!(found[1].2, [nodes[0].clone(), nodes[2].clone()]);
+
+    let far = Proxy::start(servers[2].port());
+    far.delay(Duration::from_millis(30));
+    let nodes = [nodes[0].clone(), format!("127.0.0.1:{}", far.port()), nodes[2].clone()];
+    let found = findings_of(&nodes, "slow");
+    assert!(found.contains("leases of at least"), "{found}");
+}
+
+#[apply(on_two_servers)]
+fn a_disk_that_forgets_or_fails(kind: Kind) {
+    let server = good(kind).with_small_disk().start();
+    let nodes = [address(&server)];
+    assert!(findings_of(&nodes, "state-file-disk").contains("in memory (tmpfs)"));
+    assert_eq!(server.run(ANY_DISK).text(), "OK");
+    assert_silent(&nodes);
+    server.fill_disk();
+    // A longer lease than any before has to be written down first.
+    assert!(server.run("DLOCK.ACQUIRE job alice 600000").is_error());
+    let found = findings_of(&nodes, "state-file");
+    assert!(found.contains("No space left on device"), "{found}");
+}
+
+#[apply(on_two_servers)]
+fn a_user_who_may_not_do_everything(kind: Kind) {
+    let servers = good_set(kind);
+    let as_user = |rights: &str| {
+        servers[1].run(&format!("ACL SETUSER app reset on >secret ~* &* +@all {rights}"));
+        let mut nodes = addresses(&servers);
+        nodes[1] = format!("redis://app:secret@{}", nodes[1]);
+        let found = findings(&nodes, i32::from(rights.contains("ACQUIRE")));
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].2, [address(&servers[1])], "without the password");
+        found[0].clone()
+    };
+    let found = as_user("-DLOCK.ACQUIRE");
+    assert_eq!((&found.0[..], &found.1[..]), ("error", "acl"));
+    assert!(found.3.ends_with("ACL SETUSER <this user> +DLOCK.ACQUIRE"), "{found:?}");
+    for (rights, check) in [
+        ("-DLOCK.INSPECT", "acl"),
+        ("-DLOCK.NODE", "acl"),
+        ("-CONFIG", "skipped"),
+        ("-INFO", "skipped"),
+    ] {
+        let found = as_user(rights);
+        assert_eq!((&found.0[..], &found.1[..]), ("hint", check), "{rights}");
+    }
+}
+
+/// The fields that the checks look at have the same names on all of them.
+#[apply(harness::on_every_server)]
+fn a_good_set_is_silent(kind: Kind) {
+    let servers = good_set(kind);
+    assert_silent(&addresses(&servers));
+    // What it tries out leaves no trace.
+    assert!(servers[0].run("KEYS *").items().is_empty());
+    assert_eq!(servers[0].info_number("dlock", "dlock_denials"), 0);
+}

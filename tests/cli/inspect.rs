@@ -1,0 +1,118 @@
+//! `dlock inspect KEY`
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use harness::apply;
+
+use crate::{dlock, dlock_at, on_two_servers, servers, take};
+
+#[apply(on_two_servers)]
+fn one_node_shows_holders_and_waiters(kind: Kind) {
+    let servers = servers(kind, 1);
+    let free = dlock(&servers, &["inspect", "job"]).with_code(1);
+    assert!(free.out.contains("free"), "{}", free.out);
+
+    let mut holder = servers[0].client();
+    let fence = holder.run("DLOCK.ACQUIRE job secret 60000 EPHEMERAL META who=alice").int();
+    let mut waiter = servers[0].client();
+    waiter.send("DLOCK.ACQUIRE job hidden 60000 WAIT 0 META who=bob");
+    servers[0].until_blocked(1);
+
+    let said = dlock(&servers, &["inspect", "job"]).with_code(0);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", said.out);
+    assert!(lines[0].starts_with("NODE "), "{}", said.out);
+    for word in ["holds, ephemeral", "exclusive", &fence.to_string(), "59 s", "who=alice"] {
+        assert!(lines[1].contains(word), "{word}: {}", said.out);
+    }
+    for word in ["waits", "no end", &waiter_id(&servers[0]), "who=bob"] {
+        assert!(lines[2].contains(word), "{word}: {}", said.out);
+    }
+    assert!(!said.out.contains("secret") && !said.out.contains("hidden"), "{}", said.out);
+
+    let said = dlock(&servers, &["inspect", "--tokens", "job"]).with_code(0);
+    assert!(said.out.contains("secret") && said.out.contains("hidden"), "{}", said.out);
+}
+
+fn waiter_id(server: &harness::Server) -> String {
+    server.run("DLOCK.INSPECT job").at("waiters").items()[0].at("client").int().to_string()
+}
+
+#[apply(on_two_servers)]
+fn several_nodes_say_together_whether_it_is_held(kind: Kind) {
+    let mut servers = servers(kind, 3);
+    let state = |servers: &[harness::Server], code| {
+        let said = dlock(servers, &["inspect", "job", "--json"]).with_code(code).json();
+        assert_eq!(said.len(), 4, "{said:?}");
+        said[3].clone()
+    };
+    assert_eq!(state(&servers, 1)["state"], "free");
+    take(&servers[..1], b"job", "alice", "");
+    assert_eq!(state(&servers, 1)["state"], "split");
+
+    // What the others grant by themselves differs from what the first has; FENCE makes them agree.
+    let fence = servers[0].run("DLOCK.INSPECT job").at("holders").items()[0].at("fence").int();
+    take(&servers[1..2], b"job", "alice", &format!("FENCE {}", fence + 1_000_000));
+    assert_eq!(state(&servers, 0)["fence"], serde_json::Value::Null);
+    servers[0].run(&format!("DLOCK.EXTEND job alice 60000 FENCE {}", fence + 1_000_000));
+    let held = state(&servers, 0);
+    assert_eq!((&held["state"], &held["fence"]), (&"held".into(), &(fence + 1_000_000).into()));
+
+    let said = dlock(&servers, &["inspect", "job"]).with_code(0);
+    assert!(said.out.starts_with("job: held, by 2 of 3 nodes, with fence "), "{}", said.out);
+
+    servers[1].stop();
+    assert_eq!(state(&servers, 69)["state"], "unknown");
+    assert_eq!(state(&servers, 69)["answered"], 2);
+}
+
+#[apply(on_two_servers)]
+fn a_plain_string_is_held_by_somebody_unknown(kind: Kind) {
+    let servers = servers(kind, 1);
+    servers[0].run("SET job old-token PX 60000");
+    let said = dlock(&servers, &["inspect", "job", "--json"]).with_code(0).json();
+    assert_eq!((&said[0]["mode"], &said[1]["state"]), (&"foreign".into(), &"foreign".into()));
+    assert!(said[0]["ttl-ms"].as_i64().is_some_and(|left| left > 50_000), "{said:?}");
+    dlock(&servers, &["inspect", "--tokens", "job"]).with_code(0);
+}
+
+#[apply(on_two_servers)]
+fn keys_are_any_bytes(kind: Kind) {
+    let servers = servers(kind, 1);
+    take(&servers, b"a\0\xff\\ \n", "token", "META \x1b[2J");
+    let said = dlock(&servers, &["inspect", "--escaped", "a\\x00\\xff\\\\ \\x0a"]).with_code(0);
+    assert!(said.out.contains("\\x1b[2J") && !said.out.contains('\x1b'), "{}", said.out);
+
+    take(&servers, b"\xff", "token", "");
+    let raw = [OsStr::new("inspect"), OsStr::new("--json"), OsStr::from_bytes(b"\xff")];
+    let said = dlock(&servers, &raw).with_code(0).json();
+    assert_eq!((&said[0]["key"], &said[0]["key-hex"]), (&"\\xff".into(), &"ff".into()));
+}
+
+#[test]
+fn nonsense_is_a_usage_error() {
+    let nobody = ["127.0.0.1:1".to_owned()];
+    for arguments in [
+        &["inspect"][..],
+        &["inspect", "a", "b"],
+        &["inspect", "--nonsense", "a"],
+        &["inspect", "--escaped", "a\\"],
+        &["inspect", "--nodes", "http://example", "a"],
+        &["inspect", "--nodes", ",", "a"],
+    ] {
+        let said = dlock_at(&nobody, arguments).with_code(64);
+        assert!(!said.err.is_empty() && said.out.is_empty(), "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_password_is_never_shown() {
+    for nodes in ["redis://me:hunter2@127.0.0.1:1", "redis://me:hunter2@127.0.0.1:x"] {
+        for arguments in [&["inspect", "a"][..], &["ls"], &["doctor"], &["break", "-y", "a"]] {
+            let said = dlock_at(&[nodes.to_owned()], arguments);
+            assert!(matches!(said.code, Some(69 | 64)), "{said:?}");
+            assert!(!format!("{said:?}").contains("hunter2"), "{said:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `dlock ls`
+
+use harness::apply;
+
+use crate::{address, dlock, on_two_servers, servers, take};
+
+#[apply(on_two_servers)]
+fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
+    let mut servers = servers(kind, 3);
+    assert_eq!(dlock(&servers, &["ls", "--json"]).with_code(0).out, "");
+    take(&servers, b"job:2", "alice", "");
+    take(&servers[..1], b"job:1", "alice", "SHARED");
+    take(&servers[..1], b"job:1", "bob", "SHARED");
+    take(&servers[1..2], b"pool\xff", "alice", "LIMIT 7");
+    servers[0].run("SET plain string");
+    take(&servers, b"gone", "alice", "");
+    servers.iter().for_each(|server| drop(server.run("DLOCK.RELEASE gone alice")));
+    let mut waiter = servers[2].client();
+    waiter.send("DLOCK.ACQUIRE job:2 bob 60000 WAIT 0");
+    servers[2].until_blocked(1);
+
+    let said = dlock(&servers, &["ls"]).with_code(0);
+    let rows: Vec<Vec<&str>> =
+        said.out.lines().map(|line| line.split("  ").filter(|w| !w.is_empty()).collect()).collect();
+    let rows: Vec<Vec<&str>> =
+        rows.into_iter().map(|row| row.into_iter().map(str::trim).collect()).collect();
+    assert_eq!(rows[0], ["KEY", "MODE", "HOLDERS", "NODES", "LEFT", "WAITERS"]);
+    assert_eq!(rows[1], ["job:1", "shared", "2", "1 of 3", "59 s", "0"]);
+    assert_eq!(rows[2], ["job:2", "exclusive", "1", "3 of 3", "59 s", "1"]);
+    assert_eq!(rows[3], ["pool\\xff", "limit 7", "1", "1 of 3", "59 s", "0"]);
+    assert_eq!(rows.len(), 4, "{}", said.out);
+
+    let keys = |arguments: &[&str]| -> Vec<String> {
+        let said = dlock(&servers, &[&["ls", "--json"], arguments].concat()).with_code(0);
+        said.json().iter().map(|lock| lock["key"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(keys(&["--contended"]), ["job:2"]);
+    assert_eq!(keys(&["--match", "job:*"]), ["job:1", "job:2"]);
+    assert_eq!(keys(&["--match", "job:*", "--count", "1"]), ["job:1", "job:2"]);
+    assert_eq!(keys(&["--match", "nothing*"]), Vec::<String>::new());
+
+    servers[1].stop();
+    let said = dlock(&servers, &["ls", "--json"]).with_code(0);
+    assert_eq!(said.json().len(), 2);
+    assert!(said.err.starts_with(&format!("dlock: {}: ", address_of(&servers))), "{}", said.err);
+}
+
+fn address_of(servers: &[harness::Server]) -> String {
+    address(&servers[1])
+}
+
+#[apply(on_two_servers)]
+fn a_thousand_locks_take_many_pages(kind: Kind) {
+    let servers = servers(kind, 1);
+    let mut client = servers[0].client();
+    for number in 0..1000 {
+        client.send(&format!("DLOCK.ACQUIRE lock:{number:04} token 60000"));
+    }
+    (0..1000).for_each(|_| assert!(client.recv().is_int()));
+    let said = dlock(&servers, &["ls", "--json", "--count", "37"]).with_code(0).json();
+    let keys: Vec<&str> = said.iter().map(|lock| lock["key"].as_str().unwrap()).collect();
+    let expected: Vec<String> = (0..1000).map(|number| format!("lock:{number:04}")).collect();
+    assert_eq!(keys, expected);
+}
+
+#[test]
+fn without_a_node_there_is_nothing_to_list() {
+    let nobody = ["127.0.0.1:1".to_owned()];
+    let said = crate::dlock_at(&nobody, &["ls"]).with_code(69);
+    assert!(said.out.is_empty() && said.err.contains("127.0.0.1:1: "), "{said:?}");
+    crate::dlock_at(&nobody, &["ls", "--count", "0"]).with_code(64);
+}

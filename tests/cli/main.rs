@@ -1,0 +1,72 @@
+//! The program, end to end, against real servers. The files are named after its subcommands.
+
+mod break_;
+mod dev;
+mod doctor;
+mod inspect;
+mod ls;
+mod paper;
+
+use std::ffi::OsStr;
+
+use harness::program::{self, Said};
+use harness::{Kind, Server};
+
+/// Makes two tests of one function: on the newest Redis and the oldest Valkey of the four. What the
+/// servers themselves do differently is tested on all four without the program.
+macro_rules! on_two_servers {
+    ($(#[$attribute:meta])* fn $name:ident($kind:ident: Kind) $body:block) => {
+        fn $name($kind: harness::Kind) $body
+
+        mod $name {
+            $(#[$attribute])*
+            #[test]
+            fn redis_8_2() {
+                super::$name(harness::Kind::Redis82);
+            }
+            $(#[$attribute])*
+            #[test]
+            fn valkey_8_1() {
+                super::$name(harness::Kind::Valkey81);
+            }
+        }
+    };
+}
+pub(crate) use on_two_servers;
+
+/// Several servers that know nothing of each other.
+fn servers(kind: Kind, number: usize) -> Vec<Server> {
+    (0..number).map(|_| Server::start(kind)).collect()
+}
+
+/// Where they are.
+fn addresses(servers: &[Server]) -> Vec<String> {
+    servers.iter().map(address).collect()
+}
+
+fn address(server: &Server) -> String {
+    format!("127.0.0.1:{}", server.port())
+}
+
+/// Runs the program with these servers as its nodes.
+#[track_caller]
+fn dlock<A: AsRef<OsStr>>(servers: &[Server], arguments: &[A]) -> Said {
+    dlock_at(&addresses(servers), arguments)
+}
+
+/// Runs the program with these addresses as its nodes.
+#[track_caller]
+fn dlock_at<A: AsRef<OsStr>>(nodes: &[String], arguments: &[A]) -> Said {
+    program::run(program::command(nodes).args(arguments))
+}
+
+/// Takes a lock on some servers, by hand: with the same token everywhere.
+#[track_caller]
+fn take(servers: &[Server], key: &[u8], token: &str, options: &str) {
+    for server in servers {
+        let mut words = vec!["DLOCK.ACQUIRE".as_bytes(), key, token.as_bytes(), b"60000"];
+        words.extend(options.split_whitespace().map(str::as_bytes));
+        let answer = server.client().run_args(&words);
+        assert!(answer.is_int(), "{answer:?}");
+    }
+}

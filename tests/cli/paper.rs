@@ -1,0 +1,58 @@
+//! `dlock completions`, `dlock man`, and the help.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::dlock_at;
+
+const COMMANDS: [&str; 11] = [
+    "run",
+    "acquire",
+    "extend",
+    "release",
+    "inspect",
+    "ls",
+    "break",
+    "doctor",
+    "dev",
+    "completions",
+    "man",
+];
+
+#[test]
+fn every_shell_completes_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let said = dlock_at(&[], &["completions", shell]).with_code(0);
+        for command in COMMANDS {
+            assert!(said.out.contains(command), "{shell}: {command}");
+        }
+    }
+    dlock_at(&[], &["completions", "csh"]).with_code(64);
+    dlock_at(&[], &["completions"]).with_code(64);
+}
+
+#[test]
+fn there_is_a_page_for_every_command() {
+    let said = dlock_at(&[], &["man"]).with_code(0);
+    assert!(said.out.contains(".TH dlock 1"), "{}", said.out);
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let pages = folder.path().join("man1");
+    dlock_at(&[], &["man", "--dir", pages.to_str().unwrap()]).with_code(0);
+    for command in COMMANDS {
+        let page = pages.join(format!("dlock-{command}.1"));
+        let text = fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        assert!(text.contains(".SH SYNOPSIS"), "{command}: {text}");
+    }
+    let said = dlock_at(&[], &["man", "--dir", "/dev/null/x"]).with_code(70);
+    assert!(said.err.starts_with("dlock: /dev/null/x: "), "{}", said.err);
+}
+
+#[test]
+fn help_shows_no_password_of_the_environment() {
+    let nodes = ["redis://me:hunter2@127.0.0.1".to_owned()];
+    for command in COMMANDS {
+        let said = dlock_at(&nodes, &[command, "--help"]).with_code(0);
+        assert!(!said.out.contains("hunter2"), "{}", said.out);
+    }
+}

@@ -1,0 +1,69 @@
+//! The program `dlock`, run as a user would. Like the module, it is never an old one.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::module_file;
+
+/// The program: `release/dlock` in the target folder of this build, or DLOCK_PROGRAM.
+pub fn path() -> &'static PathBuf {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match env::var_os("DLOCK_PROGRAM") {
+        Some(path) => {
+            let path = PathBuf::from(path);
+            assert!(path.is_file(), "DLOCK_PROGRAM: no file {}", path.display());
+            path
+        }
+        None => module_file::built("dlock"),
+    })
+}
+
+/// The program with these nodes, given as host and port, and with nothing of the environment that
+/// would change what it does.
+pub fn command(nodes: &[String]) -> Command {
+    let mut command = Command::new(path());
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("DLOCK_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("DLOCK_NODES", nodes.join(",")).stdin(Stdio::null());
+    command
+}
+
+/// What the program said, and how it ended.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// Its exit code; `None`: a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub out: String,
+    /// What it complained about.
+    pub err: String,
+}
+
+/// Runs it to its end.
+#[track_caller]
+pub fn run(command: &mut Command) -> Said {
+    let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
+    Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+impl Said {
+    /// Asserts how it ended.
+    #[track_caller]
+    pub fn with_code(self, code: i32) -> Said {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    /// The objects that it printed with `--json`, one a line.
+    #[track_caller]
+    pub fn json(&self) -> Vec<serde_json::Value> {
+        let read = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        self.out.lines().map(read).collect()
+    }
+}
