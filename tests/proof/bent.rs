@@ -1,0 +1,108 @@
+//! The rules of a claim with something wrong in them. Each must be noticed.
+//!
+//! What is not here, because nothing can notice it:
+//!
+//! - The largest of a majority's fences instead of the majority-th smallest. It is the same number
+//!   when the fence is fixed with the majority's last grant; and with more grants than that, which
+//!   an attempt sees only when it has waited for its gate, nodes that need not be are raised, too.
+//! - Another fence than that, whatever it is, makes no wrong claim: a claim counts only nodes whose
+//!   holder has this very fence. What it costs is claims, and so the smallest is here.
+
+use dlock_core::quorum::{Rules, Sound};
+use dlock_core::{Fence, Instant, Millis};
+
+/// Rules with one of them bent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bent(pub Bend);
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bend {
+    /// Half of the nodes, rounded down, are a majority.
+    HalfIsEnough,
+    /// The claim has the smallest fence that was granted.
+    ClaimsSmallest,
+    /// A node with a larger fence counts: late grants do.
+    CountsAbove,
+    /// A node with a smaller fence counts: no node is ever raised.
+    CountsBelow,
+    /// A grant that waited counts, unconfirmed.
+    CountsWaited,
+    /// A lease begins when the answer comes.
+    BeginsAtAnswer,
+    /// A claim stands until the last of its leases ends.
+    UntilLatest,
+    /// All clocks run alike.
+    NoDrift,
+    /// A node that says that the lease is gone still counts.
+    DoubtsGone,
+    /// Only nodes that have answered are told that an attempt was given up.
+    ReleasesAnswered,
+}
+
+impl Bend {
+    /// All of them.
+    pub const ALL: [Bend; 10] = [
+        Bend::HalfIsEnough,
+        Bend::ClaimsSmallest,
+        Bend::CountsAbove,
+        Bend::CountsBelow,
+        Bend::CountsWaited,
+        Bend::BeginsAtAnswer,
+        Bend::UntilLatest,
+        Bend::NoDrift,
+        Bend::DoubtsGone,
+        Bend::ReleasesAnswered,
+    ];
+}
+
+impl Rules for Bent {
+    fn majority(&self, nodes: usize) -> usize {
+        if self.0 == Bend::HalfIsEnough { (nodes / 2).max(1) } else { Sound.majority(nodes) }
+    }
+
+    fn claimed(&self, granted: &[Fence], majority: usize) -> Option<Fence> {
+        let claimed = Sound.claimed(granted, majority)?;
+        let smallest = granted.iter().min().copied();
+        if self.0 == Bend::ClaimsSmallest { smallest } else { Some(claimed) }
+    }
+
+    fn supports(&self, held: Fence, claimed: Fence) -> bool {
+        match self.0 {
+            Bend::CountsAbove => held >= claimed,
+            Bend::CountsBelow => held <= claimed,
+            _ => Sound.supports(held, claimed),
+        }
+    }
+
+    fn waited_counts(&self) -> bool {
+        self.0 == Bend::CountsWaited
+    }
+
+    fn begins(&self, sent: Instant, answered: Instant) -> Instant {
+        if self.0 == Bend::BeginsAtAnswer { answered } else { Sound.begins(sent, answered) }
+    }
+
+    fn until(&self, ends: &[Instant], majority: usize, ttl: Millis) -> Option<Instant> {
+        let latest = ends.iter().max().copied();
+        let ends = match latest {
+            Some(latest) if self.0 == Bend::UntilLatest => vec![latest; ends.len()],
+            _ => ends.to_vec(),
+        };
+        let end = Sound.until(&ends, majority, ttl)?;
+        let drift = Sound.drift(ttl) - self.drift(ttl);
+        Some(Instant(end.0 + drift))
+    }
+
+    fn drift(&self, ttl: Millis) -> u64 {
+        if self.0 == Bend::NoDrift { 0 } else { Sound.drift(ttl) }
+    }
+
+    fn believes_gone(&self) -> bool {
+        self.0 != Bend::DoubtsGone
+    }
+
+    fn releases_unanswered(&self) -> bool {
+        self.0 != Bend::ReleasesAnswered
+    }
+}

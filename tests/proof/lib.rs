@@ -1,0 +1,8 @@
+//! The proof of the quorum: the product's own code among a few nodes, and everything that can go
+//! wrong.
+//!
+//! - [`model`]: every order of events, for two attempts or three. About fences.
+//! - [`bent`]: the rules with something wrong in them. Each must be noticed.
+
+pub mod bent;
+pub mod model;

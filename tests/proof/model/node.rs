@@ -1,0 +1,119 @@
+//! A node, as small as it can be: who holds the one lock, and how far it has counted.
+
+use dlock_core::Fence;
+use dlock_core::quorum::{Answer, Ask};
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Who holds, and with which fence.
+    pub holders: Vec<Holder>,
+    /// The largest number it has given or heard of.
+    counter: u64,
+}
+
+/// Who holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    attempt: usize,
+    shared: bool,
+    fence: u64,
+}
+
+/// What can be wrong with a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// EXTEND FENCE is accepted for a holder whose fence is larger.
+    ExtendsAbove,
+    /// EXTEND is accepted when the lease has ended and nobody else has it.
+    ExtendsEnded,
+    /// EXTEND FENCE raises the holder's fence only.
+    RaisesNoCounter,
+    /// After a crash it counts from the beginning.
+    ForgetsCounter,
+    /// A grant may have the number that the one before had.
+    RepeatsNumbers,
+}
+
+impl Place {
+    /// A node that has counted so far.
+    #[must_use]
+    pub fn new(counter: u64) -> Place {
+        Place { holders: Vec::new(), counter }
+    }
+
+    /// Whether the attempt holds here.
+    #[must_use]
+    pub fn is_held(&self, attempt: usize) -> bool {
+        self.holders.iter().any(|holder| holder.attempt == attempt)
+    }
+
+    /// Some leases have ended, one bit each.
+    pub fn end(&mut self, ended: u8) {
+        let mut at = 0;
+        self.holders.retain(|_| {
+            at += 1;
+            ended & 1 << (at - 1) == 0
+        });
+    }
+
+    /// A crash, and a new start: the leases are forgotten, and no new one is granted until they
+    /// have ended, which they have by now. The counter goes on from what was promised.
+    pub fn crash(&mut self, flaw: Option<Flaw>) {
+        self.holders.clear();
+        self.counter = if flaw == Some(Flaw::ForgetsCounter) { 0 } else { self.counter + 1 };
+    }
+
+    /// A request is carried out.
+    pub fn carry_out(
+        &mut self,
+        attempt: usize,
+        shared: bool,
+        ask: Ask,
+        flaw: Option<Flaw>,
+    ) -> Answer {
+        match ask {
+            Ask::Acquire { fence, .. } => self.acquire(attempt, shared, fence, flaw),
+            Ask::Extend { fence } => self.extend(attempt, fence, flaw),
+            Ask::Release | Ask::Ping => Answer::Done,
+        }
+    }
+
+    fn acquire(
+        &mut self,
+        attempt: usize,
+        shared: bool,
+        proposal: Option<Fence>,
+        flaw: Option<Flaw>,
+    ) -> Answer {
+        if let Some(holder) = self.holders.iter().find(|holder| holder.attempt == attempt) {
+            return Answer::Granted(Fence(holder.fence));
+        }
+        if !self.holders.iter().all(|holder| holder.shared && shared) {
+            return Answer::Denied;
+        }
+        let next = self.counter + u64::from(flaw != Some(Flaw::RepeatsNumbers));
+        self.counter = proposal.map_or(next, |proposal| next.max(proposal.0));
+        self.holders.push(Holder { attempt, shared, fence: self.counter });
+        self.holders.sort_unstable_by_key(|holder| holder.attempt);
+        Answer::Granted(Fence(self.counter))
+    }
+
+    fn extend(&mut self, attempt: usize, fence: Option<Fence>, flaw: Option<Flaw>) -> Answer {
+        let free = self.holders.is_empty();
+        let Some(holder) = self.holders.iter_mut().find(|holder| holder.attempt == attempt) else {
+            let accepts = free && flaw == Some(Flaw::ExtendsEnded);
+            return if accepts { Answer::Extended } else { Answer::Gone };
+        };
+        let Some(Fence(fence)) = fence else { return Answer::Extended };
+        if holder.fence > fence {
+            let accepts = flaw == Some(Flaw::ExtendsAbove);
+            return if accepts { Answer::Extended } else { Answer::Gone };
+        }
+        holder.fence = fence;
+        if flaw != Some(Flaw::RaisesNoCounter) {
+            self.counter = self.counter.max(fence);
+        }
+        Answer::Extended
+    }
+}
