@@ -129,11 +129,13 @@ impl Watch for Told {
 const HELP: &str = "\
 The lock is not renewed: it is free again when the lease (--ttl) ends. `dlock run` is safer.
 
-  eval \"$(dlock acquire --ttl 10m deploy)\" || exit    # sets DLOCK_KEY, DLOCK_TOKEN, DLOCK_FENCE
-  export DLOCK_TOKEN                                  # and DLOCK_DEADLINE_MS (ms since 1970)
+  lease=$(dlock acquire --ttl 10m deploy) || exit
+  eval \"$lease\"; export DLOCK_TOKEN      # and DLOCK_KEY, DLOCK_FENCE, DLOCK_DEADLINE_MS
   ./deploy --fence \"$DLOCK_FENCE\"
-  dlock extend --ttl 10m deploy                       # exits with 75 if the lease was over
+  dlock extend --ttl 10m deploy          # exits with 75 if the lease was over
   dlock release deploy
+
+DLOCK_DEADLINE_MS is when the lease ends: milliseconds since 1970, by this machine's clock.
 
 Whoever knows the token can release the lock. Everybody on this machine can read the arguments of
 a program, so `extend` and `release` take the token from DLOCK_TOKEN.

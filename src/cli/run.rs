@@ -24,7 +24,7 @@ use terminal::Terminal;
 
 /// The arguments of `dlock run`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP, override_usage = USAGE)]
+#[command(after_help = EXAMPLES, after_long_help = HELP, override_usage = USAGE)]
 pub struct Args {
     /// The locks; several are taken all or none, and cannot deadlock
     #[arg(value_name = "KEY", required = true)]
@@ -130,13 +130,14 @@ impl Args {
         events: &Events,
     ) -> Result<Finish, Failure> {
         let end = self.supervise(command, &guards, signals, events).await;
+        let keys: Vec<String> = guards.iter().map(|guard| guard.key().to_owned()).collect();
         let losses = lock::release(guards).await;
         let (status, had_terminal) = match end? {
             End::Lost => return Ok(Finish::With(Exit::LOST)),
             End::Ended { status, had_terminal } => (status, had_terminal),
         };
         events.ended(status);
-        events.released(&self.keys);
+        events.released(&keys);
         // Broken a moment before, and found only now.
         let broken = losses.iter().find(|loss| matches!(loss.why, LossReason::Ended { .. }));
         if let Some(loss) = broken {
@@ -206,6 +207,16 @@ const NO_COMMAND: &str =
 const USAGE: &str = "dlock run [OPTIONS] KEY... -- CMD [ARG...]
        dlock run [OPTIONS] KEY... -c STRING";
 
+const EXAMPLES: &str = "\
+Examples:
+  dlock run nightly -- ./backup.sh --full       wait for the lock, run, release
+  dlock run -n nightly -- ./backup.sh           exit with 1 if somebody else holds it
+  dlock run -w 10 -E 0 nightly -- ./backup.sh   wait 10 s; if it is not free then, all is well too
+  dlock run -s site -c 'tar c /srv | gzip > site.tar.gz'
+  dlock run --max-hold 1h account:7 account:9 -- ./transfer 7 9
+
+--help tells more: what the command gets to know, signals, --json, exit codes.";
+
 const HELP: &str = "\
 Examples:
   dlock run nightly -- ./backup.sh --full       wait for the lock, run, release
@@ -233,3 +244,48 @@ killing, ended, released, error.
 
 Exit codes: the command's own; 128+n if signal n ended it; 1 (-E) the lock was not free; 75 lost;
 69 no majority of the nodes; 64 wrong usage; 126, 127 cannot execute; 70 a bug.";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn parsed(line: &str) -> Result<Args, clap::Error> {
+        let cli = Cli::try_parse_from(["dlock", "run"].into_iter().chain(line.split(' ')))?;
+        let Command::Run(args) = cli.command else { unreachable!() };
+        Ok(args)
+    }
+
+    #[test]
+    fn what_follows_the_dashes_is_the_command_as_it_is() {
+        let args = parsed("-n a b --ttl 2s -- echo -n --ttl -- x").unwrap();
+        assert_eq!(args.keys, ["a", "b"]);
+        assert_eq!(args.command().unwrap(), ["echo", "-n", "--ttl", "--", "x"]);
+        assert_eq!(args.lock.ttl, Duration::from_secs(2));
+        assert!(args.lock.nonblock);
+    }
+
+    #[test]
+    fn a_string_is_for_the_shell() {
+        let args = parsed("-c exit job -w 0.5").unwrap();
+        assert_eq!(args.command().unwrap(), ["sh", "-c", "exit"]);
+        assert_eq!(args.lock.wait, Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn a_command_is_needed_and_one_is_enough() {
+        assert_eq!(parsed("job echo hi").unwrap().command().unwrap_err().exit, Exit::USAGE);
+        assert!(parsed("job -c exit -- exit").is_err());
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        for line in ["-n -w 1 j -- x", "-s -x j -- x", "-s --limit 2 j -- x", "--limit 0 j -- x"] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+        assert!(parsed("-E 256 j -- x").is_err());
+        assert_eq!(parsed("-E 0 j -- x").unwrap().lock.conflict_exit_code, 0);
+    }
+}

@@ -4,6 +4,7 @@
 //! Ctrl-S, and neither may keep dlock from renewing a lock or from ending a command.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::mpsc;
 use std::thread;
@@ -75,8 +76,8 @@ impl Events {
     }
 
     pub fn ended(&self, status: ExitStatus) {
-        let code = child::exit_of(status).0;
-        self.tell(json!({"event": "ended", "code": code}), || {
+        let (code, signal) = (child::exit_of(status).0, status.signal());
+        self.tell(json!({"event": "ended", "code": code, "signal": signal}), || {
             format!("the command ended: {status}")
         });
     }
