@@ -6,7 +6,7 @@ NODES ?= 3
 SERVER ?= redis-8.2
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup build run test soak check bench-node
+.PHONY: help setup build run test soak check bench-node bench-quorum
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -18,7 +18,7 @@ build: setup ## build the module and the program: target/release/libdlock.so and
 	$(CARGO) build --release -p dlock-module -p dlock
 
 run: build ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
-	@"$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
+	@exec "$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
 
 test: build ## run all tests, end to end on every server (ARGS='acquire::' picks some)
 	$(CARGO) build --release -p dlock-test-caller
@@ -34,4 +34,8 @@ check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) test -q -p dlock-tests --test tidy
 
 bench-node: build ## measure the module against what one would do without it (ARGS=--quick)
-	$(CARGO) run --release -p dlock-tests --bin bench-node -- $(ARGS)
+	$(CARGO) run --release -p dlock-tests --bin bench -- \
+		--only cycle,handover,memory,growth,storm,restart $(ARGS)
+
+bench-quorum: build ## measure the client library over one node and over five (ARGS=--quick)
+	$(CARGO) run --release -p dlock-tests --bin bench -- --only quorum --server redis-8.2 $(ARGS)

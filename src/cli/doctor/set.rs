@@ -7,8 +7,11 @@ use super::finding::Finding;
 use super::node::{is_replica, shown};
 
 /// The checks.
-pub const CHECKS: &[fn(&[Facts]) -> Vec<Finding>] =
+pub const CHECKS: &[SetCheck] =
     &[same_server, same_identity, one_cluster, majority, number, versions, clocks, fences, slow];
+
+/// A check of all nodes together.
+pub type SetCheck = fn(&[Facts]) -> Vec<Finding>;
 
 fn answering(nodes: &[Facts]) -> impl Iterator<Item = (&str, &Answers)> {
     nodes.iter().filter_map(|facts| Some((facts.name.as_str(), facts.answers.as_ref().ok()?)))
