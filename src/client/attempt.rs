@@ -7,7 +7,7 @@ use dlock_core::words::{Instant, Millis};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::clock;
 use crate::error::NodeError;
@@ -141,13 +141,9 @@ pub(crate) async fn release(
     within: Duration,
     until: Instant,
 ) -> bool {
-    let answers = join_all(wires.iter().map(|wire| timeout(within, wire.send(&command)))).await;
-    let arrived = |answer: &Result<Result<Value, NodeError>, _>| matches!(answer, Ok(Ok(_)));
-    if !answers.is_empty() && answers.iter().all(arrived) {
+    let answers = join_all(wires.iter().map(|wire| node.send_over(wire, &command, within))).await;
+    if !answers.is_empty() && answers.iter().all(Result::is_ok) {
         return true;
-    }
-    for wire in wires.iter().zip(&answers).filter(|(_, answer)| answer.is_err()).map(|(w, _)| w) {
-        wire.retire();
     }
     let mut pause = FIRST_PAUSE;
     loop {

@@ -115,9 +115,8 @@ impl ClientBuilder {
             Arc::new(Node::new(address, place, timeout, Arc::clone(&roster)))
         });
         let nodes: Vec<Arc<Node>> = nodes.collect();
-        let memory = Memory::new(nodes.len());
-        let (node_timeout, background) = (self.node_timeout, Background::new());
-        let shared = Shared { nodes, node_timeout, memory, background };
+        let (memory, background) = (Memory::default(), Background::new());
+        let shared = Shared { nodes, node_timeout: self.node_timeout, memory, background };
         shared.check().await?;
         Ok(Client { shared: Arc::new(shared) })
     }

@@ -57,7 +57,7 @@ impl Run {
             wait,
             patience: clock::millis(patience),
             start_at_gate: memory.is_contended(&wanted.key),
-            suspects: memory.suspects(),
+            suspects: shared.nodes.iter().map(|node| node.is_suspect()).collect(),
             seen: memory.seen(),
             seed: rand::random(),
         };
@@ -140,7 +140,6 @@ impl Going {
     fn learn(&self) {
         let memory = &self.traffic.shared.memory;
         memory.see(self.machine.seen());
-        memory.suspect(self.machine.suspects());
         if self.machine.contended() {
             memory.contended(&self.traffic.wanted.key);
         }

@@ -14,7 +14,7 @@ use crate::background::Busy;
 use crate::clock;
 use crate::error::{Loss, LossReason};
 use crate::guard::{Guard, Order, View};
-use crate::traffic::Traffic;
+use crate::traffic::{Reply, Traffic};
 
 /// Starts to keep a lock that was won.
 pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
@@ -45,8 +45,15 @@ struct Keeper {
     loss: watch::Sender<Option<Loss>>,
     /// Who waits for the validity to reach a moment.
     extensions: Vec<(Instant, oneshot::Sender<Result<(), Loss>>)>,
-    /// The last time that this task ran again, the validity was over, and not before.
+    /// This task did not run while there was something to do, until the validity was over.
     paused: bool,
+}
+
+/// What wakes the keeper.
+enum Event {
+    Order(Option<Order>),
+    Reply(Reply),
+    Due,
 }
 
 impl Keeper {
@@ -56,40 +63,48 @@ impl Keeper {
             if self.publish() {
                 return self.end(inbox).await;
             }
-            tokio::select! {
+            let due = self.hold.wake();
+            let event = tokio::select! {
                 biased;
-                order = inbox.recv() => match order {
-                    Some(Order::Extend(ttl, done)) => self.extend(ttl, done),
-                    Some(Order::Release(done, busy)) => return self.release(Some(done), busy).await,
-                    Some(Order::Drop(busy)) => return self.release(None, busy).await,
-                    Some(Order::Detach(done)) => {
-                        let _ = done.send(());
-                        return;
-                    }
-                    None => return,
-                },
-                reply = self.traffic.next() => {
-                    self.hold.answer(reply.node, reply.id, reply.answer, clock::now());
+                order = inbox.recv() => Event::Order(order),
+                reply = self.traffic.next() => Event::Reply(reply),
+                () = clock::sleep_until(due) => Event::Due,
+            };
+            let now = clock::now();
+            self.note_pause(due, now);
+            match event {
+                Event::Order(Some(Order::Extend(ttl, done))) => self.extend(ttl, done),
+                Event::Order(Some(Order::Release(done, busy))) => {
+                    return self.release(Some(done), busy).await;
                 }
-                () = clock::sleep_until(self.hold.wake()) => self.tick(),
+                Event::Order(Some(Order::Drop(busy))) => return self.release(None, busy).await,
+                Event::Order(Some(Order::Detach(done))) => {
+                    let _ = done.send(());
+                    return;
+                }
+                Event::Order(None) => return,
+                Event::Reply(reply) => {
+                    self.hold.answer(reply.node, reply.id, reply.answer, now);
+                }
+                Event::Due => self.hold.tick(now),
             }
+        }
+    }
+
+    /// What was due before the validity ended was not done before: this process did not run.
+    fn note_pause(&mut self, due: Option<Instant>, now: Instant) {
+        if let (State::Held(claim), Some(due)) = (self.hold.state(), due) {
+            self.paused =
+                now >= claim.until && (due < claim.until || now.since(due) > FAR_TOO_LATE);
         }
     }
 
     fn send(&mut self) {
         let ttl = self.hold.ttl();
         while let Some(send) = self.hold.poll() {
+            debug!(key = self.view.key, node = send.node, ask = ?send.ask, "keeps");
             self.traffic.send(send, ttl);
         }
-    }
-
-    fn tick(&mut self) {
-        let (now, due) = (clock::now(), self.hold.wake());
-        if let (State::Held(claim), Some(due)) = (self.hold.state(), due) {
-            self.paused = due < claim.until && now >= claim.until;
-        }
-        debug!(key = self.view.key, fence = self.view.fence, "looks after the lease");
-        self.hold.tick(now);
     }
 
     fn extend(&mut self, ttl: Duration, done: oneshot::Sender<Result<(), Loss>>) {
@@ -182,3 +197,6 @@ impl Keeper {
         self.send();
     }
 }
+
+/// Nothing but a pause makes a timer so late, in µs.
+const FAR_TOO_LATE: u64 = 1_000_000;

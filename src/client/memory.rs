@@ -9,27 +9,15 @@ use dlock_core::words::{Fence, Instant};
 use crate::clock;
 
 /// What was learned lately.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// The largest fence seen.
     seen: AtomicU64,
-    lately: Mutex<Lately>,
-}
-
-#[derive(Debug)]
-struct Lately {
     /// Keys for which somebody else stood in the way, and when.
-    contended: HashMap<String, Instant>,
-    /// Nodes that did not answer.
-    suspects: Vec<bool>,
+    contended: Mutex<HashMap<String, Instant>>,
 }
 
 impl Memory {
-    pub(crate) fn new(nodes: usize) -> Memory {
-        let lately = Lately { contended: HashMap::new(), suspects: vec![false; nodes] };
-        Memory { seen: AtomicU64::new(0), lately: Mutex::new(lately) }
-    }
-
     pub(crate) fn seen(&self) -> Fence {
         Fence(self.seen.load(Ordering::Relaxed))
     }
@@ -38,33 +26,24 @@ impl Memory {
         self.seen.fetch_max(fence.0, Ordering::Relaxed);
     }
 
-    pub(crate) fn suspects(&self) -> Vec<bool> {
-        self.lately().suspects.clone()
-    }
-
-    pub(crate) fn suspect(&self, suspects: &[bool]) {
-        self.lately().suspects.copy_from_slice(suspects);
-    }
-
     /// Whether others wanted this lock in the last moments.
     pub(crate) fn is_contended(&self, key: &str) -> bool {
-        let lately = self.lately();
-        let since = lately.contended.get(key);
-        since.is_some_and(|since| clock::now().since(*since) < CONTENDED_FOR)
+        let keys = self.keys();
+        keys.get(key).is_some_and(|since| clock::now().since(*since) < CONTENDED_FOR)
     }
 
     pub(crate) fn contended(&self, key: &str) {
-        let (now, mut lately) = (clock::now(), self.lately());
-        if lately.contended.len() >= MAX_KEYS {
-            lately.contended.retain(|_, since| now.since(*since) < CONTENDED_FOR);
+        let (now, mut keys) = (clock::now(), self.keys());
+        if keys.len() >= MAX_KEYS {
+            keys.retain(|_, since| now.since(*since) < CONTENDED_FOR);
         }
-        if lately.contended.len() < MAX_KEYS {
-            lately.contended.insert(key.to_owned(), now);
+        if keys.len() < MAX_KEYS {
+            keys.insert(key.to_owned(), now);
         }
     }
 
-    fn lately(&self) -> MutexGuard<'_, Lately> {
-        self.lately.lock().unwrap_or_else(PoisonError::into_inner)
+    fn keys(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.contended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,12 +58,12 @@ mod tests {
 
     #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
-        let memory = Memory::new(1);
+        let memory = Memory::default();
         assert!(!memory.is_contended("0"));
         for key in 0..=MAX_KEYS {
             memory.contended(&key.to_string());
         }
         assert!(memory.is_contended("0"));
-        assert_eq!(memory.lately().contended.len(), MAX_KEYS);
+        assert_eq!(memory.keys().len(), MAX_KEYS);
     }
 }

@@ -1,6 +1,7 @@
 //! One node: its connections, and requests that end in time.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub struct Node {
     /// For commands that come with no time-out of their own.
     pub(crate) timeout: Duration,
     roster: Arc<Roster>,
+    /// It did not answer the last time.
+    suspect: AtomicBool,
     link: Mutex<Link>,
     /// Connections for waiting that wait for nothing just now.
     idle: Mutex<Vec<Wire>>,
@@ -43,7 +46,7 @@ impl Node {
         roster: Arc<Roster>,
     ) -> Node {
         let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
-        Node { name, place, client, timeout, roster, link, idle }
+        Node { name, place, client, timeout, roster, suspect: false.into(), link, idle }
     }
 
     /// Its address, without secrets.
@@ -92,16 +95,41 @@ impl Node {
                 }
             }
         });
-        match answer.await {
-            Ok(answer) => answer,
-            Err(_) => {
-                if let Some(wire) = used {
-                    debug!(node = %self.name, ?within, "no answer in time");
-                    wire.retire();
-                }
-                Err(NodeError::TimedOut(within))
+        let answer = answer.await.unwrap_or_else(|_| {
+            if let Some(wire) = used {
+                debug!(node = %self.name, ?within, "no answer in time");
+                wire.retire();
             }
-        }
+            Err(NodeError::TimedOut(within))
+        });
+        self.hear(&answer);
+        answer
+    }
+
+    /// Sends a command over a connection that was used before, be it retired or not.
+    pub(crate) async fn send_over(
+        &self,
+        wire: &Wire,
+        command: &Cmd,
+        within: Duration,
+    ) -> Result<Value, NodeError> {
+        let answer = timeout(within, wire.send(command)).await.unwrap_or_else(|_| {
+            wire.retire();
+            Err(NodeError::TimedOut(within))
+        });
+        self.hear(&answer);
+        answer
+    }
+
+    /// Remembers whether the node answers.
+    fn hear<T>(&self, answer: &Result<T, NodeError>) {
+        let silent = matches!(answer, Err(NodeError::Unreachable(_) | NodeError::TimedOut(_)));
+        self.suspect.store(silent, Ordering::Relaxed);
+    }
+
+    /// Whether it did not answer the last time.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Relaxed)
     }
 
     /// Sends a command that waits at the node, over a connection of its own. Whoever drops this

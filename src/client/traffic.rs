@@ -65,6 +65,7 @@ impl Traffic {
     pub(crate) fn send(&mut self, send: Send, ttl: Millis) {
         let Some(node) = self.shared.nodes.get(send.node).map(Arc::clone) else { return };
         if send.attempt != self.attempt.number {
+            debug_assert!(send.ask != Ask::Release, "an attempt is released before the next");
             self.begin(send.attempt);
         }
         let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
