@@ -6,7 +6,7 @@ use std::process;
 use harness::Kind;
 
 use crate::report::Report;
-use crate::{cycle, growth, handover, memory, restart, storm};
+use crate::{cycle, growth, handover, memory, quorum, restart, storm};
 
 /// Rows that are measured together.
 pub struct Group {
@@ -15,13 +15,14 @@ pub struct Group {
 }
 
 /// The groups, by the names that `--only` takes, in the order in which they are measured.
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     Group { name: "cycle", run: cycle::run },
     Group { name: "handover", run: handover::run },
     Group { name: "memory", run: memory::run },
     Group { name: "growth", run: growth::run },
     Group { name: "storm", run: storm::run },
     Group { name: "restart", run: restart::run },
+    Group { name: "quorum", run: quorum::run },
 ];
 
 impl Group {
@@ -32,12 +33,13 @@ impl Group {
 }
 
 const USAGE: &str = "\
-Measures the module against what one would do without it, on the same server in the same run.
+Measures the module against what one would do without it, on the same server in the same run,
+and the client library.
 
-Usage: bench-node [--server NAME,...] [--only GROUP,...] [--quick] [--json]
+Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json]
 
   --server  redis-7.0, redis-8.2, valkey-8.1, valkey-9.1 (all)
-  --only    cycle, handover, memory, growth, storm, restart (all)
+  --only    cycle, handover, memory, growth, storm, restart, quorum (all)
   --quick   fewer rounds: a minute or two instead of four, and more noise
   --json    an array of figures instead of tables";
 

@@ -1,5 +1,5 @@
 //! `make bench-node`: the module against what one would do without it, on the same server in the
-//! same run, as ratios beside what they must reach.
+//! same run, as ratios beside what they must reach. `make bench-quorum`: the client library.
 //!
 //! In reading order:
 //! - [`options`]: what the command line asks for;
@@ -11,6 +11,7 @@
 //! - [`growth`]: whether much of everything makes it slow;
 //! - [`storm`]: very many leases end at once;
 //! - [`restart`]: what the state file costs, and a start with very many leases;
+//! - [`quorum`]: the client library over one node and over five;
 //! - [`report`]: the table.
 
 mod crowd;
@@ -21,6 +22,7 @@ mod load;
 mod measure;
 mod memory;
 mod options;
+mod quorum;
 mod report;
 mod restart;
 mod storm;
