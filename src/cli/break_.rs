@@ -12,10 +12,8 @@ use crate::exit::Exit;
 use crate::{bytes, inspection, output};
 
 /// End a lock that somebody else holds
-///
-/// Its holder is not told: it finds out when it renews its lease. Exits with 1 if nobody held the
-/// lock, 69 if no majority of the nodes answered: somebody may still hold it then.
 #[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
 pub struct Args {
     /// The lock
     key: OsString,
@@ -121,3 +119,7 @@ fn report(key: &[u8], answers: &Answers<i64>, majority: usize, as_json: bool) ->
         (true, _) => Exit::OK,
     }
 }
+
+const NOTES: &str = "\
+Its holder is not told: it finds out when it renews its lease. Exits with 1 if nobody held the lock,
+69 if no majority of the nodes answered: somebody may still hold it then.";

@@ -8,9 +8,8 @@ use crate::exit::Exit;
 use crate::man::print;
 
 /// Print a completion script for a shell
-///
-/// For bash: dlock completions bash > /etc/bash_completion.d/dlock
 #[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
 pub struct Args {
     /// The shell
     shell: Shell,
@@ -21,3 +20,6 @@ pub async fn main(args: Args, _global: &Global) -> Exit {
     clap_complete::generate(args.shell, &mut Cli::command(), "dlock", &mut script);
     print(&script)
 }
+
+const NOTES: &str = "\
+For bash: dlock completions bash > /etc/bash_completion.d/dlock";

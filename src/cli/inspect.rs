@@ -16,10 +16,8 @@ use crate::table::Table;
 use crate::{bytes, duration, output};
 
 /// Show who holds a lock and who waits for it
-///
-/// Exits with 0 if a majority of the nodes says that somebody holds it, 1 if nobody does, 69 if
-/// too few nodes answer to say.
 #[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
 pub struct Args {
     /// The lock
     key: OsString,
@@ -307,6 +305,10 @@ fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&Vec
         bytes::insert(object, "token", token);
     }
 }
+
+const NOTES: &str = "\
+Exits with 0 if a majority of the nodes says that somebody holds the lock, 1 if nobody does, 69 if
+too few nodes answer to say.";
 
 #[cfg(test)]
 mod tests {

@@ -15,10 +15,8 @@ use crate::table::Table;
 use crate::{bytes, duration, output};
 
 /// List the locks
-///
-/// Every lock that is held on some node, also without a majority. Plain strings of older clients
-/// are not listed: nobody can tell them from other data.
 #[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
 pub struct Args {
     /// Only keys that match, as in KEYS and SCAN: `job:*`
     #[arg(long = "match", value_name = "GLOB")]
@@ -170,3 +168,7 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> io::Result<()> {
 
 /// How many locks a node is asked about in one go: what they hold is unbounded.
 const AT_ONCE: usize = 100;
+
+const NOTES: &str = "\
+Lists every lock that is held on some node, also without a majority. Plain strings of older clients
+are not listed: nobody can tell them from other data. Exits with 69 if no node answers.";

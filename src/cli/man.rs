@@ -12,9 +12,8 @@ use crate::exit::Exit;
 use crate::output::complain;
 
 /// Print the manual page
-///
-/// To read it at once: dlock man | man -l -
 #[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
 pub struct Args {
     /// Write this page, and one for each command, into a folder: dlock.1, dlock-run.1, …
     #[arg(long, value_name = "FOLDER")]
@@ -53,3 +52,6 @@ pub fn print(bytes: &[u8]) -> Exit {
         _ => Exit::OK,
     }
 }
+
+const NOTES: &str = "\
+To read it at once: dlock man | man -l -";

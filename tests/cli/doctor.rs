@@ -117,6 +117,16 @@ fn states_that_are_hazards(kind: Kind) {
     let mut servers = good_set(kind);
     let nodes = addresses(&servers);
 
+    // A folder is in the way of the file.
+    fs::create_dir(servers[1].folder().join("dump.rdb")).expect("a folder can be made");
+    servers[1].client().run_args(&["CONFIG", "SET", "save", "3600 1"]);
+    servers[1].run("BGSAVE");
+    eventually("it cannot save", || {
+        servers[1].info("persistence")["rdb_last_bgsave_status"] == "err"
+    });
+    assert_finds(&nodes, "error", "saving", "stop-writes-on-bgsave-error is yes");
+    servers[1].client().run_args(&["CONFIG", "SET", "save", ""]);
+
     servers[1].run("CONFIG SET dlock.max-waiters 1");
     servers[1].run("DLOCK.ACQUIRE job alice 60000");
     let mut waiter = servers[1].client();

@@ -22,9 +22,8 @@ use crate::output::{self, complain};
 use server::{Ended, Home, Plan, Server};
 
 /// Start local servers with the module, to try it out
-///
-/// They keep what they have in a temporary folder, and end with this command.
 #[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
 pub struct Args {
     /// How many
     #[arg(short, long, default_value_t = 3, value_name = "N")]
@@ -214,3 +213,6 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a server may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+const NOTES: &str = "\
+They keep what they have in a temporary folder, and end with this command, also when it is killed.";

@@ -10,6 +10,7 @@ mod finding;
 mod node;
 mod server;
 mod set;
+
 #[cfg(test)]
 mod tests;
 
@@ -25,10 +26,8 @@ use facts::Facts;
 use finding::{Finding, Severity};
 
 /// Look for what makes the nodes unsafe, and say how to mend it
-///
-/// Exits with 0 if there are neither errors nor warnings, 1 if there are, 69 if no majority of the
-/// nodes answers.
 #[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
 pub struct Args {}
 
 pub async fn main(_args: Args, global: &Global) -> Exit {
@@ -137,3 +136,7 @@ fn print_json(findings: &[Finding], summary: &Summary) -> io::Result<()> {
 fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
+
+const NOTES: &str = "\
+Nothing is changed on the nodes. Exits with 0 if there are neither errors nor warnings, 1 if there
+are, 69 if no majority of the nodes answers.";
