@@ -207,20 +207,25 @@ impl Certificates {
     }
 
     fn read(self, shown: &str) -> Result<TlsCertificates, Error> {
-        let file = |path: String| match fs::read(&path) {
-            Ok(text) => Ok(text),
+        let file = |path: String, what: &str| match fs::read_to_string(&path) {
+            Ok(text) if text.contains(what) => Ok(text.into_bytes()),
+            Ok(_) => usage(shown, &format!("names the file {path}, which holds no '{what}' (PEM)")),
             Err(error) => {
                 usage(shown, &format!("names the file {path}, which cannot be read: {error}"))
             }
         };
         let client_tls = match (self.cert, self.key) {
             (None, None) => None,
-            (Some(cert), Some(key)) => {
-                Some(ClientTlsConfig { client_cert: file(cert)?, client_key: file(key)? })
-            }
+            (Some(cert), Some(key)) => Some(ClientTlsConfig {
+                client_cert: file(cert, CERTIFICATE)?,
+                client_key: file(key, KEY)?,
+            }),
             _ => return usage(shown, "needs cert and key together"),
         };
-        Ok(TlsCertificates { client_tls, root_cert: self.ca.map(file).transpose()? })
+        Ok(TlsCertificates {
+            client_tls,
+            root_cert: self.ca.map(|ca| file(ca, CERTIFICATE)).transpose()?,
+        })
     }
 }
 
@@ -246,6 +251,8 @@ fn usage<T>(shown: &str, what: &str) -> Result<T, Error> {
 }
 
 const DEFAULT_PORT: u16 = 6379;
+const CERTIFICATE: &str = "BEGIN CERTIFICATE";
+const KEY: &str = "PRIVATE KEY";
 const OPTIONS: &str = "user, pass, db, and for rediss:// ca, cert and key";
 
 #[cfg(test)]
@@ -293,6 +300,7 @@ mod tests {
             ("redis://host?ca=x", "only rediss://"),
             ("rediss://host?cert=x", "cert and key together"),
             ("rediss://host?ca=missing.pem", "cannot be read"),
+            ("rediss://host?ca=Cargo.toml", "holds no 'BEGIN CERTIFICATE'"),
             ("rediss://host?certs=x", "unknown option 'certs'"),
             ("rediss://host#insecure", "always checked"),
             ("unix://", "names no socket"),

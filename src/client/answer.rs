@@ -101,6 +101,9 @@ pub(crate) fn redis_error(error: &RedisError) -> NodeError {
         (ErrorKind::RESP3NotSupported, _) => {
             NodeError::Refused("the server is too old: it knows no RESP3".to_owned())
         }
+        (ErrorKind::Parse, _) => {
+            NodeError::Unreachable("what answers there does not speak Redis's protocol".to_owned())
+        }
         _ => NodeError::Unreachable(plain(&error.to_string())),
     }
 }
@@ -110,6 +113,9 @@ fn explained(line: String) -> String {
     let unknown = line.starts_with("ERR unknown command");
     if unknown && line.to_ascii_uppercase().contains("DLOCK.") {
         return "the dlock module is not loaded (loadmodule /path/to/libdlock.so)".to_owned();
+    }
+    if code(&line) == "NOAUTH" {
+        return "NOAUTH a password is needed: redis://user:password@host".to_owned();
     }
     line
 }

@@ -34,6 +34,9 @@ struct Lane {
     /// A request waits at the node, or did; dropping this ends the wait.
     waiting: Option<oneshot::Sender<()>>,
     has_waited: bool,
+    /// On which a request that waited was granted: the grant is EPHEMERAL, and ends with it unless
+    /// it is confirmed.
+    granted: Option<Wire>,
 }
 
 impl Attempt {
@@ -59,7 +62,10 @@ impl Attempt {
             })
             .await;
         if let (Some(wire), Ok(_) | Err(NodeError::Refused(_))) = (used, &answer) {
-            self.lane(place).answered(&wire);
+            let confirmed = self.lane(place).answered(&wire);
+            if let Some(waited) = confirmed {
+                node.pool(waited);
+            }
         }
         answer
     }
@@ -84,10 +90,17 @@ impl Attempt {
             lane.has_waited = true;
         }
         let limit = (wait.0 > 0).then(|| Duration::from_millis(wait.0).saturating_add(within));
-        tokio::select! {
-            answer = node.wait(command, limit) => answer,
-            _ = ended => Err(given_up()),
+        let (value, wire) = tokio::select! {
+            answer = node.wait(command, limit) => answer?,
+            _ = ended => return Err(given_up()),
+        };
+        let mut lane = self.lane(place);
+        if value == Value::Nil {
+            node.pool(wire);
+        } else if !lane.given_up {
+            lane.granted = Some(wire);
         }
+        Ok(value)
     }
 
     /// From now on nothing more is acquired here. The connections to send the RELEASE over, and
@@ -96,6 +109,7 @@ impl Attempt {
         let mut lane = self.lane(place);
         lane.given_up = true;
         lane.waiting = None;
+        lane.granted = None;
         let needed = lane.has_waited || !lane.wires.is_empty();
         (lane.wires.drain(..).map(|(wire, _)| wire).collect(), needed)
     }
@@ -124,10 +138,12 @@ impl Lane {
         Ok(())
     }
 
-    fn answered(&mut self, wire: &Wire) {
+    /// An ACQUIRE that did not wait was answered: one that did is not needed any more.
+    fn answered(&mut self, wire: &Wire) -> Option<Wire> {
         for (_, open) in self.wires.iter_mut().filter(|(used, _)| used.is(wire)) {
             *open = open.saturating_sub(1);
         }
+        self.granted.take()
     }
 }
 

@@ -132,13 +132,14 @@ impl Node {
         self.suspect.load(Ordering::Relaxed)
     }
 
-    /// Sends a command that waits at the node, over a connection of its own. Whoever drops this
-    /// future closes the connection. `limit`: the node ends the wait before.
+    /// Sends a command that waits at the node, over a connection of its own, which comes back
+    /// with the answer. Whoever drops this future closes the connection. `limit`: the node ends
+    /// the wait before.
     pub(crate) async fn wait(
         self: &Arc<Self>,
         command: &Cmd,
         limit: Option<Duration>,
-    ) -> Result<Value, NodeError> {
+    ) -> Result<(Value, Wire), NodeError> {
         loop {
             let pooled = self.pop_idle();
             let fresh = pooled.is_none();
@@ -150,15 +151,15 @@ impl Node {
                 None => wire.send(command).await,
                 Some(limit) => match timeout(limit, wire.send(command)).await {
                     Ok(answer) => answer,
-                    Err(_) => Err(NodeError::TimedOut(limit)),
+                    Err(_) => return Err(NodeError::TimedOut(limit)),
                 },
             };
             match answer {
+                Ok(value) => return Ok((value, wire)),
                 Err(NodeError::Unreachable(_)) if !fresh => {}
-                Err(NodeError::Unreachable(_) | NodeError::TimedOut(_)) => return answer,
-                answer => {
-                    self.push_idle(wire);
-                    return answer;
+                Err(error) => {
+                    self.pool(wire);
+                    return Err(error);
                 }
             }
         }
@@ -216,9 +217,10 @@ impl Node {
         idle.pop()
     }
 
-    fn push_idle(&self, wire: Wire) {
+    /// Keeps a connection that does not wait any more.
+    pub(crate) fn pool(&self, wire: Wire) {
         let mut idle = self.idle();
-        if idle.len() < MAX_IDLE {
+        if idle.len() < MAX_IDLE && !wire.is_retired() {
             idle.push(wire);
         }
     }
