@@ -13,6 +13,7 @@ use crate::lock::{self, LockArgs, Taken, Wanted, Watch};
 use crate::nodes;
 use crate::output::{self, complain, quoted};
 use crate::signals::Signals;
+use crate::waiting::{self, Obstacle};
 
 /// The arguments of `dlock acquire`.
 #[derive(Debug, clap::Args)]
@@ -113,15 +114,15 @@ struct Told {
 impl Watch for Told {
     async fn wait(&mut self, client: &Client, key: &str) {
         if self.verbose {
-            tokio::time::sleep(lock::SOON).await;
-            complain(lock::waiting(key, lock::holder(client, key).await.as_ref()));
+            tokio::time::sleep(waiting::SOON).await;
+            complain(Obstacle::of(client, key).await.text(key));
         }
         std::future::pending().await
     }
 
     fn taken(&mut self, guard: &Guard, after: Duration) {
         if self.verbose {
-            complain(lock::taken(guard, after));
+            complain(waiting::over(guard, after));
         }
     }
 }

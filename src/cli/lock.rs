@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dlock_client::{Client, Error, Guard, HolderInfo, Loss};
+use dlock_client::{Client, Error, Guard, Loss};
 use nix::sys::signal::Signal;
 
 use crate::duration;
@@ -215,52 +215,12 @@ pub fn deadline(left: Duration) -> u128 {
     (SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + left).as_millis()
 }
 
-/// Who holds it on the first node that knows.
-pub async fn holder(client: &Client, key: &str) -> Option<HolderInfo> {
-    let nodes = client.inspect(key).await;
-    let known = nodes.into_iter().filter_map(|(_, inspection)| inspection.ok().flatten());
-    known.flat_map(|inspection| inspection.holders).next()
-}
-
-/// What those who wait are told.
-pub fn waiting(key: &str, holder: Option<&HolderInfo>) -> String {
-    format!("waiting for '{}'{}", printable(key), by(holder))
-}
-
-/// What those who waited are told.
-pub fn taken(guard: &Guard, after: Duration) -> String {
-    let (key, fence) = (printable(guard.key()), guard.fence());
-    format!("holding '{key}' after {} (fence {fence})", duration::shown(after))
-}
-
-fn by(holder: Option<&HolderInfo>) -> String {
-    let Some(holder) = holder else { return String::new() };
-    let who = match &holder.address {
-        _ if !holder.meta.is_empty() => printable(&holder.meta),
-        Some(address) => address.clone(),
-        None => return format!(", held for {} so far", duration::shown(holder.held)),
-    };
-    format!(", held by {who} for {} so far", duration::shown(holder.held))
-}
-
-/// On one line, whatever a stranger wrote into it.
-pub fn printable(text: &str) -> String {
-    let mut shown = String::new();
-    for c in text.chars() {
-        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
-    shown
-}
-
 fn in_order(keys: &[String]) -> Vec<String> {
     let mut keys = keys.to_vec();
     keys.sort();
     keys.dedup();
     keys
 }
-
-/// A wait that is over by then is not worth a line.
-pub const SOON: Duration = Duration::from_millis(200);
 
 /// What nodes accept.
 const MAX_META: usize = 1024;

@@ -6,7 +6,8 @@
 //!   own arguments in its file.
 //! - [`run`]: a command under a lock; [`child`] starts it, [`signals`] passes signals on.
 //! - [`acquire`], [`extend`], [`release`]: the same by hand, for scripts.
-//! - [`lock`], [`meta`]: which lock is wanted, taking it, and what others see of the holder.
+//! - [`lock`], [`waiting`], [`meta`]: which lock is wanted, taking it, what there is to wait for,
+//!   and what others see of the holder.
 //! - [`inspect`], [`ls`], [`break_`], [`doctor`]: for whoever operates the nodes.
 //! - [`dev`], [`completions`], [`man`]: to try it out, and to install it.
 //! - [`ask`], [`inspection`], [`bytes`], [`table`]: nodes asked one by one, and what they say, shown.
@@ -36,6 +37,7 @@ mod release;
 mod run;
 mod signals;
 mod table;
+mod waiting;
 
 use std::process::ExitCode;
 

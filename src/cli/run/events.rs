@@ -10,16 +10,17 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, HolderInfo, Loss};
+use dlock_client::{Client, Guard, Loss};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::args::Global;
-use crate::child;
 use crate::duration::shown;
-use crate::lock::{self, Watch, printable};
+use crate::lock::Watch;
 use crate::output::prefixed;
+use crate::waiting::{self, Obstacle, millis};
+use crate::{bytes, child};
 
 /// Says what happens.
 pub struct Events {
@@ -60,7 +61,7 @@ impl Events {
         let (key, fence, why) = (&loss.key, loss.fence, loss.why.to_string());
         let (first, nodes) =
             why.split_once('\n').map_or((&*why, ""), |(first, rest)| (first, rest));
-        let key_shown = printable(key);
+        let key_shown = bytes::shown(key.as_bytes());
         self.say(
             json!({"event": "lost", "key": key, "fence": fence, "why": why}),
             &format!("lost the lock on '{key_shown}' (fence {fence}): {first}; {action}\n{nodes}"),
@@ -85,7 +86,7 @@ impl Events {
     pub fn released(&self, keys: &[String]) {
         self.tell(json!({"event": "released", "keys": keys}), || {
             let keys: Vec<String> =
-                keys.iter().map(|key| format!("'{}'", printable(key))).collect();
+                keys.iter().map(|key| format!("'{}'", bytes::shown(key.as_bytes()))).collect();
             format!("released {}", keys.join(", "))
         });
     }
@@ -110,31 +111,19 @@ impl Events {
         // The writer lives as long as this.
         let _ = self.writer.send(Message::Text(text));
     }
-
-    fn waiting(&self, key: &str, holder: Option<&HolderInfo>) {
-        let event = json!({
-            "event": "waiting",
-            "key": key,
-            "holder": holder.map(|holder| json!({
-                "meta": holder.meta,
-                "client": holder.address,
-                "held_ms": millis(holder.held),
-            })),
-        });
-        self.say(event, &lock::waiting(key, holder));
-    }
 }
 
 impl Watch for Events {
     /// A wait that is over soon is not worth a line, and a question to the nodes.
     async fn wait(&mut self, client: &Client, key: &str) {
         let patience = match (self.verbose || self.json, self.watched) {
-            (true, _) => lock::SOON,
+            (true, _) => waiting::SOON,
             (false, true) => LONG,
             (false, false) => return std::future::pending().await,
         };
         tokio::time::sleep(patience).await;
-        self.waiting(key, lock::holder(client, key).await.as_ref());
+        let obstacle = Obstacle::of(client, key).await;
+        self.say(obstacle.json(key), &obstacle.text(key));
         std::future::pending().await
     }
 
@@ -142,12 +131,8 @@ impl Watch for Events {
         let (key, fence) = (guard.key(), guard.fence());
         let event =
             json!({"event": "acquired", "key": key, "fence": fence, "waited_ms": millis(after)});
-        self.tell(event, || lock::taken(guard, after));
+        self.tell(event, || waiting::over(guard, after));
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn write_all(messages: &mpsc::Receiver<Message>) {

@@ -1,0 +1,144 @@
+//! Why a lock has to be waited for, as far as the nodes say.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_client::{Client, Guard, HolderInfo, Node};
+use redis::{Value, from_redis_value};
+use serde_json::json;
+
+use crate::bytes;
+use crate::duration::shown;
+
+/// What stands in the way.
+pub enum Obstacle {
+    /// One of those who hold it.
+    Held(Box<HolderInfo>),
+    /// A plain string at the key: a lock of an older kind, and nobody knows whose.
+    Foreign,
+    /// Nodes that may have forgotten locks. A majority is back after this time.
+    Quarantine(Duration),
+    /// A moment ago there was something.
+    Unknown,
+}
+
+impl Obstacle {
+    /// Asks the nodes.
+    pub async fn of(client: &Client, key: &str) -> Obstacle {
+        let answers = client.inspect(key).await;
+        let known = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());
+        for inspection in known {
+            if inspection.mode == "foreign" {
+                return Obstacle::Foreign;
+            }
+            if let Some(holder) = inspection.holders.into_iter().next() {
+                return Obstacle::Held(Box::new(holder));
+            }
+        }
+        let mut quarantines = Vec::new();
+        for node in client.nodes() {
+            quarantines.extend(quarantine(node).await);
+        }
+        match until_majority(quarantines, client.size()) {
+            Some(left) if !left.is_zero() => Obstacle::Quarantine(left),
+            _ => Obstacle::Unknown,
+        }
+    }
+
+    /// For people.
+    pub fn text(&self, key: &str) -> String {
+        let key = bytes::shown(key.as_bytes());
+        match self {
+            Obstacle::Held(holder) => {
+                format!("waiting for '{key}', held{} for {} so far", by(holder), shown(holder.held))
+            }
+            Obstacle::Foreign => {
+                format!("waiting for '{key}', a plain string of an older kind of lock")
+            }
+            Obstacle::Quarantine(left) => format!(
+                "waiting for '{key}': nodes may have forgotten locks, and grant none for {} more",
+                shown(*left)
+            ),
+            Obstacle::Unknown => format!("waiting for '{key}'"),
+        }
+    }
+
+    /// For programs.
+    pub fn json(&self, key: &str) -> serde_json::Value {
+        let (why, holder, left) = match self {
+            Obstacle::Held(holder) => ("held", Some(holder), None),
+            Obstacle::Foreign => ("foreign", None, None),
+            Obstacle::Quarantine(left) => ("quarantine", None, Some(millis(*left))),
+            Obstacle::Unknown => ("unknown", None, None),
+        };
+        let holder =
+            holder.map(|holder| json!({"meta": holder.meta, "held_ms": millis(holder.held)}));
+        json!({"event": "waiting", "key": key, "why": why, "holder": holder, "left_ms": left})
+    }
+}
+
+/// What those who waited are told.
+pub fn over(guard: &Guard, after: Duration) -> String {
+    let (key, fence) = (bytes::shown(guard.key().as_bytes()), guard.fence());
+    format!("holding '{key}' after {} (fence {fence})", shown(after))
+}
+
+/// As JSON has it.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn by(holder: &HolderInfo) -> String {
+    match &holder.address {
+        _ if !holder.meta.is_empty() => format!(" by {}", bytes::shown(holder.meta.as_bytes())),
+        Some(address) => format!(" by {address}"),
+        None => String::new(),
+    }
+}
+
+/// How long it grants nothing; none if it does not say.
+async fn quarantine(node: &Arc<Node>) -> Option<Duration> {
+    let answer = node.send(&redis::cmd("DLOCK.NODE")).await.ok()?;
+    let fields: HashMap<String, Value> = from_redis_value(answer).ok()?;
+    match fields.get("quarantine-ms")? {
+        Value::Int(left) => Some(Duration::from_millis(u64::try_from(*left).ok()?)),
+        _ => None,
+    }
+}
+
+/// When the last of a majority is out of quarantine. None if too few say it.
+fn until_majority(mut quarantines: Vec<Duration>, nodes: usize) -> Option<Duration> {
+    quarantines.sort();
+    quarantines.get(nodes / 2).copied()
+}
+
+/// A wait that is over by then is not worth a line, and a question to the nodes.
+pub const SOON: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_majority_is_back_when_the_middle_one_is() {
+        let left = |seconds: &[u64], nodes| {
+            let all = seconds.iter().map(|&seconds| Duration::from_secs(seconds)).collect();
+            until_majority(all, nodes).map(|left| left.as_secs())
+        };
+        assert_eq!(left(&[9, 0, 5], 3), Some(5));
+        assert_eq!(left(&[9, 0], 3), Some(9));
+        assert_eq!(left(&[9], 3), None);
+        assert_eq!(left(&[7], 1), Some(7));
+    }
+
+    #[test]
+    fn a_stranger_cannot_forge_a_line() {
+        let holder = HolderInfo::default();
+        assert_eq!(
+            Obstacle::Held(Box::new(holder)).text("a\nb"),
+            r"waiting for 'a\x0ab', held for 0 ms so far"
+        );
+        assert_eq!(Obstacle::Unknown.text("a"), "waiting for 'a'");
+    }
+}
