@@ -117,6 +117,12 @@ fn states_that_are_hazards(kind: Kind) {
     let mut servers = good_set(kind);
     let nodes = addresses(&servers);
 
+    servers[1].pause();
+    let said = dlock_at(&nodes, &["doctor", "--timeout", "300ms"]).with_code(1);
+    let hung = format!("error, {}: it does not answer: no answer within 300 ms\n", nodes[1]);
+    assert!(said.out.starts_with(&hung), "{}", said.out);
+    servers[1].resume();
+
     // A folder is in the way of the file.
     fs::create_dir(servers[1].folder().join("dump.rdb")).expect("a folder can be made");
     servers[1].client().run_args(&["CONFIG", "SET", "save", "3600 1"]);
