@@ -42,7 +42,7 @@ impl Args {
         let keys = [self.key.clone()];
         let wanted = Wanted::new(&keys, &self.lock, script, None)?;
         let client = nodes::connect(global).await?;
-        let mut signals = Signals::listen().map_err(|error| Failure::internal(&error))?;
+        let mut signals = Signals::listen()?;
         let mut told = Told { verbose: global.verbose };
         let end = match lock::take(&client, &wanted, &mut signals, &mut told).await {
             Taken::All(guards) => hand_over(guards, global.json).await,

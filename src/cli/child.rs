@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, getpid, getppid};
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::output::complain;
 use crate::run::processes;
 use crate::run::terminal::Terminal;
@@ -48,17 +48,17 @@ pub enum Change {
 impl Start {
     /// Must be called by the main thread: the command gets its signal when the thread that
     /// started it ends.
-    pub fn spawn(&self) -> io::Result<Child> {
+    pub fn spawn(&self) -> Result<Child, Failure> {
         let signal = self.if_dlock_dies.map_or(0, |signal| signal as i32);
-        // The running program, even if its file was replaced in the meantime.
-        let process = Command::new("/proc/self/exe")
+        let process = Command::new(THIS_PROGRAM)
             .arg0("dlock")
             .args([CHILD, &getpid().to_string(), &signal.to_string()])
             .arg(if self.takes_terminal { TERMINAL } else { NO_TERMINAL })
             .args(&self.command)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .process_group(0)
-            .spawn()?;
+            .spawn()
+            .map_err(|error| Failure::internal(&format_args!("{THIS_PROGRAM}: {error}")))?;
         let group = Pid::from_raw(process.id().cast_signed());
         Ok(Child { process, group })
     }
@@ -168,6 +168,9 @@ fn reason(error: &io::Error) -> String {
         _ => error.to_string(),
     }
 }
+
+/// Even if its file was replaced in the meantime.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 
 const CHILD: &str = "__child";
 const TERMINAL: &str = "terminal";

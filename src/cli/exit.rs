@@ -91,4 +91,14 @@ mod tests {
         assert_eq!(Exit::by_signal(64), Exit(192));
         assert_eq!(Exit::by_signal(1000), Exit(255));
     }
+
+    #[test]
+    fn a_held_lock_is_told_from_nodes_that_are_not_there() {
+        let (key, nodes) = ("k".to_owned(), vec![]);
+        let held = Error::Held { key: key.clone(), holder: None, nodes: vec![] };
+        assert_eq!(Failure::from(held).exit, Exit::CONFLICT);
+        let no_quorum = Error::NoQuorum { key, needed: 2, nodes };
+        assert_eq!(Failure::from(no_quorum).exit, Exit::NO_QUORUM);
+        assert_eq!(Failure::from(Error::Usage("no".to_owned())).exit, Exit::USAGE);
+    }
 }

@@ -95,7 +95,7 @@ impl Args {
         let mut wanted = Wanted::new(&self.keys, &self.lock, std::process::id(), command.first())?;
         wanted.max_hold = self.max_hold;
         let client = nodes::connect(global).await?;
-        let mut signals = Signals::listen().map_err(|error| Failure::internal(&error))?;
+        let mut signals = Signals::listen()?;
         let finish = match lock::take(&client, &wanted, &mut signals, events).await {
             Taken::All(guards) => self.hold(command, guards, &mut signals, events).await,
             Taken::Failed(error) => Err(self.lock.failure(&error)),
@@ -173,7 +173,7 @@ impl Args {
         };
         // What was said so far comes before what the command says.
         events.flush();
-        let child = start.spawn().map_err(|error| Failure::internal(&error))?;
+        let child = start.spawn()?;
         events.started(child.group);
         let supervised = Supervised {
             child,

@@ -10,6 +10,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, getsid};
 use tokio::signal::unix::{self, SignalKind};
 
+use crate::exit::Failure;
+
 /// From the moment it is made, these signals end nothing by themselves.
 pub struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
@@ -18,14 +20,17 @@ pub struct Signals {
 impl Signals {
     /// What was ignored when dlock started (`nohup`, a job in the background) stays ignored, here
     /// and in the command.
-    pub fn listen() -> io::Result<Signals> {
+    pub fn listen() -> Result<Signals, Failure> {
         let ignored = ignored();
         let heard = HEARD.into_iter().filter(|&signal| !ignored.contains(signal));
         let streams = heard.map(|signal| {
             let stream = unix::signal(SignalKind::from_raw(signal as i32))?;
             Ok((signal, stream))
         });
-        Ok(Signals { streams: streams.collect::<io::Result<_>>()? })
+        let streams = streams.collect::<io::Result<_>>().map_err(|error| {
+            Failure::internal(&format_args!("cannot listen to signals: {error}"))
+        })?;
+        Ok(Signals { streams })
     }
 
     /// The next one. Those of one kind that arrive together count as one.
