@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use dlock_client::Address;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value};
 
@@ -26,18 +27,18 @@ struct Target {
 pub type Answers<T> = Vec<(String, Result<T, String>)>;
 
 impl Nodes {
-    /// Reads their URLs. What is wrong is said here, without the URL: it may have a password in it.
+    /// Reads their URLs. What is wrong with one is said here.
     pub fn of(global: &Global) -> Result<Nodes, Exit> {
         let mut targets = Vec::new();
-        for (index, url) in nodes::urls(global).iter().enumerate() {
-            match Client::open(url.as_str()) {
-                Ok(client) => targets.push(Target { name: name(&client), client }),
+        for url in nodes::urls(global) {
+            match Address::read(&url) {
+                Ok(Address { name, client }) => {
+                    // What is usual need not be said on every line.
+                    let name = name.strip_prefix("redis://").unwrap_or(&name).to_owned();
+                    targets.push(Target { name, client });
+                }
                 Err(error) => {
-                    let number = index + 1;
-                    complain(format_args!(
-                        "node {number} is not a redis:// URL: {}",
-                        plain(&error)
-                    ));
+                    complain(error);
                     return Err(Exit::USAGE);
                 }
             }
@@ -101,7 +102,9 @@ impl Node {
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let is_local = match client.get_connection_info().addr() {
             redis::ConnectionAddr::Unix(_) => true,
-            redis::ConnectionAddr::Tcp(host, _) => LOOPBACK.contains(&host.as_str()),
+            redis::ConnectionAddr::Tcp(host, _) | redis::ConnectionAddr::TcpTls { host, .. } => {
+                LOOPBACK.contains(&host.as_str())
+            }
             _ => false,
         };
         match connection {
@@ -145,15 +148,6 @@ fn late(timeout: Duration) -> String {
     format!("no answer within {}", duration::shown(timeout))
 }
 
-/// The address, without user and password.
-fn name(client: &Client) -> String {
-    let info = client.get_connection_info();
-    match info.redis_settings().db() {
-        0 => info.addr().to_string(),
-        db => format!("{}/{db}", info.addr()),
-    }
-}
-
 /// A server's error in its own words.
 fn plain(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
@@ -162,7 +156,7 @@ fn plain(error: &RedisError) -> String {
     }
 }
 
-const LOOPBACK: [&str; 4] = ["localhost", "127.0.0.1", "::1", "[::1]"];
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The length of a lease for which the node time-out is the default.
 const USUAL_TTL: Duration = Duration::from_secs(30);

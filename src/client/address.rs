@@ -11,13 +11,25 @@ use url::Url;
 
 use crate::error::Error;
 
-/// One node's address, understood.
+/// One node's address, understood. For whoever wants to talk to a single node, as a
+/// [`Client`](crate::Client) needs a majority.
 #[derive(Debug)]
-pub(crate) struct Address {
+pub struct Address {
     /// For people: without user and password.
-    pub(crate) name: String,
+    pub name: String,
     /// What to connect with.
-    pub(crate) client: redis::Client,
+    pub client: redis::Client,
+}
+
+impl Address {
+    /// Reads a `redis://`, `rediss://` or `unix://` URL, as [`Client::connect`](crate::Client::connect)
+    /// does.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] says what is wrong with it, without secrets.
+    pub fn read(url: &str) -> Result<Address, Error> {
+        read(url)
+    }
 }
 
 /// Splits a list at its commas. A comma in a password is written `%2C`.

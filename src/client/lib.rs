@@ -60,6 +60,7 @@ mod token;
 mod traffic;
 mod wire;
 
+pub use address::Address;
 pub use client::{Client, ClientBuilder};
 pub use error::{Error, Loss, LossReason, NodeError, NodeState, Report, RunError};
 pub use guard::{Guard, Lease};
