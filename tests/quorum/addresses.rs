@@ -1,0 +1,225 @@
+//! How nodes are reached, and what is said when they cannot be used.
+
+use std::time::Duration;
+
+use dlock_client::{Client, Error, NodeState};
+use harness::{Kind, Quorum, Server};
+
+use crate::coordinator::{
+    assert_held, assert_holds, assert_within, connect, ms, program, run, said, take, timed,
+    without_quorum,
+};
+
+const TTL: Duration = ms(2_000);
+
+#[test]
+fn a_node_is_reached_through_a_unix_socket() {
+    for kind in [Kind::Redis82, Kind::Valkey91] {
+        let quorum = Quorum::of(vec![Server::build(kind).config("unixsocket node.sock")]);
+        let url = format!("unix://{}/node.sock", quorum[0].folder().display());
+        run(async {
+            let client = connect(std::slice::from_ref(&url)).await;
+            let guard = take(&client, "job", TTL).await;
+            assert_holds(&quorum, &guard);
+            assert_held(program(&quorum).await.lock("job").try_acquire().await);
+            guard.release().await.expect("it is held");
+        });
+    }
+}
+
+#[test]
+fn a_lock_is_taken_in_the_database_that_the_address_names() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = connect(&[format!("{}/3", quorum[0].url())]).await;
+        let guard = take(&client, "job", TTL).await;
+        take(&program(&quorum).await, "job", TTL).await.release().await.expect("it is held");
+        let mut third = quorum[0].client();
+        third.run("SELECT 3");
+        assert!(third.run(&format!("DLOCK.CHECK job {}", guard.token())).is_int());
+        guard.release().await.expect("it is held");
+    });
+}
+
+#[test]
+fn a_password_is_taken_from_the_address_and_never_shown() {
+    let quorum = Quorum::start(3);
+    for node in quorum.iter() {
+        node.run("CONFIG SET requirepass open-sesame,42");
+    }
+    let with = |login: &str| -> Vec<String> {
+        quorum.urls().iter().map(|url| url.replace("://", &format!("://{login}@"))).collect()
+    };
+    run(async {
+        let client = connect(&with(":open-sesame%2C42")).await;
+        let guard = take(&client, "job", TTL).await;
+        assert_holds(&quorum, &guard);
+        guard.release().await.expect("it is held");
+        for login in [":open-barley", "nobody:open-barley"] {
+            let error = not_connected(&with(login)).await;
+            let text = format!("{error} {error:?}");
+            assert!(!text.contains("barley"), "{text}");
+            assert!(text.contains("WRONGPASS"), "{text}");
+        }
+        let error = not_connected(&quorum.urls()).await;
+        assert!(error.to_string().contains("NOAUTH"), "{error}");
+        assert!(!format!("{client_names:?}", client_names = names(&client)).contains("sesame"));
+    });
+}
+
+#[test]
+fn a_password_that_is_changed_is_noticed() {
+    let quorum = Quorum::start(1);
+    quorum[0].run("CONFIG SET requirepass first");
+    let url = quorum[0].url().replace("://", "://:first@");
+    run(async {
+        let client = connect(&[url]).await;
+        take(&client, "job", TTL).await.release().await.expect("it is held");
+        quorum[0].run("CONFIG SET requirepass second");
+        quorum[0].network().cut();
+        let (answer, took) = timed(client.lock("job").ttl(TTL).try_acquire()).await;
+        assert_within(took, ms(200));
+        let reports = without_quorum(answer);
+        let state = said(&reports, &quorum[0].url());
+        assert!(state.to_string().contains("WRONGPASS"), "{state}");
+    });
+}
+
+#[test]
+fn a_server_without_the_module_is_no_node() {
+    for kind in [Kind::Redis82, Kind::Valkey91] {
+        let quorum = Quorum::of(vec![
+            Server::build(kind).without_module(),
+            Server::build(kind),
+            Server::build(kind),
+        ]);
+        run(async {
+            let client = program(&quorum).await;
+            take(&client, "job", TTL).await.release().await.expect("two are a majority");
+
+            let error = not_connected(&quorum.urls()[..1]).await;
+            assert!(error.to_string().contains("module"), "{error}");
+            let error = not_connected(&quorum.urls()[..2]).await;
+            assert!(error.to_string().contains("module"), "{error}");
+        });
+    }
+}
+
+#[test]
+fn a_replica_is_no_node() {
+    let primaries = Quorum::start(2);
+    let replica = Server::build(primaries[1].kind()).replica_of(&primaries[1]).start();
+    primaries[1].until_streaming_to(&replica);
+    let replica = format!("redis://127.0.0.1:{}", replica.port());
+    let mut urls = primaries.urls();
+    urls.push(replica.clone());
+    run(async {
+        let client = connect(&urls).await;
+        take(&client, "job", TTL).await.release().await.expect("two are a majority");
+        primaries[0].network().refuse();
+        let reports = without_quorum(client.lock("job").ttl(TTL).try_acquire().await);
+        let state = said(&reports, &replica);
+        assert!(matches!(state, NodeState::Refused(why) if why.contains("replica")), "{state}");
+
+        let error = not_connected(&[replica]).await;
+        assert!(error.to_string().contains("replica"), "{error}");
+    });
+}
+
+#[test]
+fn two_addresses_of_one_node_are_refused() {
+    let quorum = Quorum::start(2);
+    let mut urls = quorum.urls();
+    urls.push(quorum.direct_urls()[1].clone());
+    run(async {
+        let error = not_connected(&urls).await;
+        let Error::Duplicate { first, second, .. } = &error else { panic!("{error}") };
+        assert_eq!((first, second), (&urls[1], &urls[2]));
+        let same = [urls[0].clone(), urls[0].clone()];
+        let error = not_connected(&same).await;
+        assert!(error.to_string().contains(&urls[0]), "{error}");
+    });
+}
+
+#[test]
+fn two_addresses_of_one_node_are_noticed_when_it_answers_later() {
+    let quorum = Quorum::start(3);
+    let mut urls = quorum.urls();
+    urls.push(quorum.direct_urls()[2].clone());
+    quorum[2].network().refuse();
+    run(async {
+        // Three of four answer.
+        let client = connect(&urls).await;
+        quorum[2].network().pass();
+        quorum[1].network().refuse();
+        quorum[0].network().refuse();
+        // Of two votes of the same node only one counts, and one of four is no majority, nor are
+        // two.
+        let reports = without_quorum(client.lock("job").ttl(TTL).try_acquire().await);
+        assert_eq!(reports.len(), 4);
+        quorum[1].network().pass();
+        let answer = client.lock("job").ttl(TTL).try_acquire().await;
+        assert!(answer.is_err(), "two nodes of four addresses are no majority");
+    });
+}
+
+#[test]
+fn a_majority_that_cannot_be_reached_is_said_when_connecting() {
+    let mut quorum = Quorum::start(3);
+    quorum[0].kill();
+    quorum[1].network().swallow();
+    run(async {
+        let (error, took) = timed(not_connected(&quorum.urls())).await;
+        assert_within(took, ms(2_500));
+        let Error::Connect { needed: 2, nodes } = &error else { panic!("{error}") };
+        assert!(matches!(said(nodes, &quorum[0].url()), NodeState::Unreachable(_)), "{error}");
+        assert!(matches!(said(nodes, &quorum[1].url()), NodeState::TimedOut(_)), "{error}");
+        assert!(matches!(said(nodes, &quorum[2].url()), NodeState::Answers), "{error}");
+    });
+}
+
+#[test]
+fn the_time_a_node_may_take_can_be_chosen() {
+    let quorum = Quorum::start(3);
+    for node in quorum.iter() {
+        node.network().delay(ms(100));
+    }
+    run(async {
+        let patient = Client::builder().nodes(quorum.urls()).node_timeout(ms(600));
+        let patient = patient.connect().await.expect("they answer");
+        take(&patient, "job", TTL).await.release().await.expect("it is held");
+        let hasty = Client::builder().nodes(quorum.urls()).node_timeout(ms(20));
+        for node in quorum.iter() {
+            node.network().pass();
+        }
+        let hasty = hasty.connect().await.expect("they answer");
+        for node in quorum.iter() {
+            node.network().delay(ms(100));
+        }
+        let (answer, took) = timed(hasty.lock("job").ttl(TTL).try_acquire()).await;
+        without_quorum(answer);
+        assert_within(took, ms(20));
+    });
+}
+
+#[test]
+fn addresses_that_make_no_sense_are_refused_without_their_secrets() {
+    run(async {
+        for url in ["", "http://host", "localhost:6379", "redis://:secret@host:x", "unix://"] {
+            let error = not_connected(&[url.to_owned()]).await;
+            assert!(matches!(error, Error::Usage(_)), "{url}: {error:?}");
+            assert!(!format!("{error} {error:?}").contains("secret"), "{url}: {error:?}");
+        }
+    });
+}
+
+async fn not_connected(urls: &[String]) -> Error {
+    match Client::connect(&urls.join(",")).await {
+        Err(error) => error,
+        Ok(_) => panic!("connected to {urls:?}"),
+    }
+}
+
+fn names(client: &Client) -> Vec<String> {
+    client.nodes().map(|node| format!("{node:?} {}", node.name())).collect()
+}

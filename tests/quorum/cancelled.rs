@@ -1,0 +1,122 @@
+//! Whoever gives up half-way leaves nothing behind: no lease, no waiter, no connection, no task.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_client::Client;
+use harness::{Quorum, seed};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+use crate::coordinator::{assert_holds, healthy_program, ms, run, take, until};
+
+const ACQUISITIONS: usize = 10_000;
+const AT_ONCE: usize = 20;
+const KEYS: usize = 8;
+const TTL: Duration = ms(2_000);
+
+/// More than a program needs for one node: its ordinary connection, and those that waited.
+const CONNECTIONS: usize = AT_ONCE + 2;
+
+#[test]
+fn acquisitions_that_are_given_up_at_any_moment_leave_nothing() {
+    let quorum = Quorum::start(3);
+    let mut rng = seed::rng();
+    run(async {
+        let tasks = || Handle::current().metrics().num_alive_tasks();
+        let tasks_before = tasks();
+        let connections_before: Vec<usize> = connections(&quorum);
+        let client = healthy_program(&quorum).await;
+        let mut hasty = JoinSet::new();
+        for _ in 0..AT_ONCE {
+            let (client, rng) = (client.clone(), StdRng::seed_from_u64(rng.random()));
+            hasty.spawn(give_up_often(client, rng));
+        }
+        let taken: usize = hasty.join_all().await.into_iter().sum();
+        assert!(taken > 0, "some must have had the time");
+        assert!(taken < ACQUISITIONS, "some must have been given up");
+        quorum.assert_empty_within(TTL);
+
+        for (now, before) in connections(&quorum).into_iter().zip(&connections_before) {
+            assert!(now <= before + CONNECTIONS, "{now} connections, {before} before");
+        }
+        let guard = take(&client, "key0", TTL).await;
+        assert_holds(&quorum, &guard);
+        guard.release().await.expect("it is held");
+        client.close().await;
+        drop(client);
+        until("all connections are closed", || connections(&quorum) == connections_before).await;
+        until("all tasks have ended", || tasks() == tasks_before).await;
+    });
+}
+
+#[test]
+fn a_waiter_that_is_dropped_leaves_the_queue_at_once() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+        let guard = take(&alice, "job", ms(60_000)).await;
+        for _ in 0..20 {
+            let bobs = bob.clone();
+            let waiting = tokio::spawn(async move { bobs.lock("job").acquire().await });
+            until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+            waiting.abort();
+            until("bob waits no more", || quorum[0].node("waiters").int() == 0).await;
+        }
+        assert_holds(&quorum, &guard);
+        guard.release().await.expect("it is held");
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn futures_that_are_dropped_with_their_program_leave_no_more_than_a_lease() {
+    let quorum = Quorum::start(3);
+    // The program ends, with everything in it, while it holds and while it waits.
+    let alice = tokio::runtime::Runtime::new().expect("threads can be made");
+    let urls = Arc::new(quorum.urls());
+    let guard = alice.block_on(async {
+        let client = Client::connect(&urls.join(",")).await.expect("it runs");
+        let guard = client.lock("job").ttl(TTL).try_acquire().await.expect("it is free");
+        tokio::spawn(async move { client.lock("job").ttl(ms(60_000)).acquire().await });
+        guard
+    });
+    harness::eventually("it waits", || quorum[0].node("waiters").int() == 1);
+    alice.shutdown_background();
+    quorum.assert_empty_within(TTL);
+    assert!(!guard.is_valid());
+    // Without a runtime there is nobody to release it, and that is no reason to panic.
+    drop(guard);
+}
+
+/// Takes locks, and loses patience at random; says how often it did not.
+async fn give_up_often(client: Client, mut rng: StdRng) -> usize {
+    let mut taken = 0;
+    for _ in 0..ACQUISITIONS / AT_ONCE {
+        let key = format!("key{}", rng.random_range(0..KEYS));
+        let lock = client.lock(key).ttl(TTL);
+        let patience = Duration::from_micros(rng.random_range(0..5_000));
+        let waits: bool = rng.random();
+        let acquiring =
+            async { if waits { lock.acquire().await } else { lock.try_acquire().await } };
+        match tokio::time::timeout(patience, acquiring).await {
+            Ok(Ok(guard)) => {
+                assert!(guard.is_valid());
+                taken += 1;
+                if rng.random() {
+                    guard.release().await.expect("it is held");
+                }
+            }
+            Ok(Err(dlock_client::Error::Held { .. })) | Err(_) => {}
+            Ok(Err(other)) => panic!("{other}"),
+        }
+    }
+    taken
+}
+
+/// How many clients each node has.
+fn connections(quorum: &Quorum) -> Vec<usize> {
+    quorum.iter().map(|node| node.run("CLIENT LIST").text().lines().count()).collect()
+}

@@ -1,0 +1,141 @@
+//! What becomes of who holds, and who waits, when its connections break and it lives on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use harness::Quorum;
+use tokio::task::JoinSet;
+
+use crate::coordinator::{
+    assert_holds, assert_within, healthy_program, ms, program, run, take, timed, until, wait_for,
+};
+
+const TTL: Duration = ms(900);
+
+#[test]
+fn a_guard_outlives_its_connections() {
+    for size in [1, 3] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let client = program(&quorum).await;
+            let guard = take(&client, "job", TTL).await;
+            for _ in 0..5 {
+                for node in quorum.iter() {
+                    node.network().cut();
+                }
+                tokio::time::sleep(ms(300)).await;
+                assert_holds(&quorum, &guard);
+            }
+            guard.release().await.expect("it is held");
+            quorum.assert_empty_within(ms(0));
+        });
+    }
+}
+
+#[test]
+fn a_waiter_outlives_its_connections() {
+    for size in [1, 3] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
+            let guard = take(&alice, "job", ms(20_000)).await;
+            let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
+            for _ in 0..5 {
+                until("bob waits", || waiting(&quorum) == 1).await;
+                let before = quorum[0].network().connections();
+                for node in quorum.iter() {
+                    node.network().cut();
+                }
+                until("bob is back", || quorum[0].network().connections() > before).await;
+            }
+            until("bob waits", || waiting(&quorum) == 1).await;
+            guard.release().await.expect("it is held");
+            let (next, took) = timed(async { bobs.await.expect("no panic") }).await;
+            assert_within(took, ms(200));
+            assert_holds(&quorum, &next);
+            next.release().await.expect("it is held");
+            quorum.assert_empty_within(ms(0));
+        });
+    }
+}
+
+#[test]
+fn a_waiter_whose_connection_broke_has_its_turn_among_others() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let alice = healthy_program(&quorum).await;
+        let guard = take(&alice, "job", ms(20_000)).await;
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut crowd = JoinSet::new();
+        for _ in 0..6 {
+            let (person, ended) = (healthy_program(&quorum).await, Arc::clone(&ended));
+            crowd.spawn(async move {
+                while !ended.load(Ordering::Relaxed) {
+                    let guard = wait_for(&person, "job", TTL).await;
+                    tokio::time::sleep(ms(5)).await;
+                    guard.release().await.expect("it is held");
+                }
+            });
+        }
+        until("the crowd waits", || waiting(&quorum) == 6).await;
+        let bob = program(&quorum).await;
+        let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
+        until("bob waits", || waiting(&quorum) == 7).await;
+        let before = quorum[0].network().connections();
+        quorum[0].network().cut();
+        until("bob is back", || quorum[0].network().connections() > before).await;
+        until("bob waits again", || waiting(&quorum) == 7).await;
+        guard.release().await.expect("it is held");
+        let (next, took) = timed(async { bobs.await.expect("no panic") }).await;
+        assert_within(took, ms(1_000));
+        next.release().await.expect("it is held");
+        ended.store(true, Ordering::Relaxed);
+        crowd.join_all().await;
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_waiter_that_is_silent_leaves_the_queue_when_its_time_is_over() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
+        let guard = take(&alice, "job", ms(20_000)).await;
+        let bobs =
+            tokio::spawn(async move { bob.lock("job").ttl(TTL).acquire_within(ms(600)).await });
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        for node in quorum.iter() {
+            node.network().swallow();
+        }
+        let (answer, took) = timed(bobs).await;
+        assert_within(took, ms(700));
+        assert!(answer.expect("no panic").is_err());
+        until("nobody waits", || quorum.iter().all(|node| node.traces().waiters == 0)).await;
+        guard.release().await.expect("it is held");
+        quorum.assert_empty_within(TTL);
+    });
+}
+
+#[test]
+fn an_ephemeral_guard_moves_to_a_new_connection_when_one_breaks() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let lock = client.lock("job").ttl(TTL).ephemeral();
+        let guard = lock.try_acquire().await.expect("it is free");
+        let holder = guard.token().to_string();
+        let before = quorum[1].network().connections();
+        quorum[1].network().cut();
+        until("it has connected again", || quorum[1].network().connections() > before).await;
+        until("the lease is back", || quorum[1].holders("job") == [holder.as_str()]).await;
+        assert_holds(&quorum, &guard);
+        guard.release().await.expect("it is held");
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+/// How many wait, at whatever node.
+fn waiting(quorum: &Quorum) -> i64 {
+    quorum.iter().map(|node| node.node("waiters").int()).sum()
+}

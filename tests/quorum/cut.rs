@@ -1,0 +1,149 @@
+//! A connection that is cut after every number of bytes, each way, while a lock is taken, extended
+//! and given back. Whatever the program is told must be true, and nothing may last.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_client::{Client, Error, Guard};
+use harness::{Proxy, Quorum, Way};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::coordinator::{assert_within, healthy_program, ms, run, timed, until};
+
+const TTL: Duration = ms(2_500);
+
+/// A cut is seen at once. This is for a machine that is busy.
+const NODE_TIMEOUT: Duration = ms(1_000);
+
+/// So many connections are cut at the same time.
+const AT_ONCE: usize = 8;
+
+#[test]
+fn a_single_node_may_be_cut_off_at_any_byte() {
+    every_byte(1, 0);
+}
+
+#[test]
+fn the_gate_of_three_nodes_may_be_cut_off_at_any_byte() {
+    every_byte(3, 0);
+}
+
+#[test]
+fn the_last_of_three_nodes_may_be_cut_off_at_any_byte() {
+    every_byte(3, 2);
+}
+
+#[test]
+fn a_majority_may_be_cut_off_at_any_byte_of_the_same_answers() {
+    let world = Arc::new(World { quorum: Quorum::start(3), cut: vec![0, 1] });
+    run(async {
+        let answers = usual(&world).await[Way::Down as usize].clone();
+        for way_and_bytes in answers.map(|bytes| (Way::Down, bytes)) {
+            cut_one(&world, way_and_bytes).await;
+        }
+        world.quorum.assert_empty_within(TTL);
+    });
+}
+
+/// Nodes, and which of them are cut off.
+struct World {
+    quorum: Quorum,
+    cut: Vec<usize>,
+}
+
+fn every_byte(size: usize, node: usize) {
+    let world = Arc::new(World { quorum: Quorum::start(size), cut: vec![node] });
+    run(async {
+        let [requests, answers] = usual(&world).await;
+        assert!(requests.end > 150 && answers.end > 10, "{requests:?} {answers:?}");
+        let requests = requests.map(|bytes| (Way::Up, bytes));
+        let answers = answers.map(|bytes| (Way::Down, bytes));
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let mut tries = JoinSet::new();
+        for way_and_bytes in requests.chain(answers) {
+            let place = Arc::clone(&places).acquire_owned().await.expect("it is open");
+            let world = Arc::clone(&world);
+            tries.spawn(async move {
+                cut_one(&world, way_and_bytes).await;
+                drop(place);
+            });
+        }
+        while let Some(ended) = tries.join_next().await {
+            ended.expect("each try ends well");
+        }
+        world.quorum.assert_empty_within(TTL);
+    });
+}
+
+/// The bytes that a lock which is taken, extended and given back costs, each way.
+async fn usual(world: &World) -> [Range<u64>; 2] {
+    let (client, networks) = behind_networks(world).await;
+    let network = &networks[world.cut[0]];
+    let count = || [network.arrived(Way::Up), network.arrived(Way::Down)];
+    let before = count();
+    let guard = client.lock("usual").ttl(TTL).try_acquire().await.expect("it is free");
+    guard.extend(TTL).await.expect("it is held");
+    guard.release().await.expect("it is held");
+    until("nothing is under way", || network.kept(Way::Up) == 0 && network.kept(Way::Down) == 0)
+        .await;
+    let after = count();
+    [0..after[0] - before[0] + 1, 0..after[1] - before[1] + 1]
+}
+
+/// One try: the connections are cut once, after so many bytes one way.
+async fn cut_one(world: &World, (way, bytes): (Way, u64)) {
+    let key = format!("job:{way:?}:{bytes}");
+    let (client, networks) = behind_networks(world).await;
+    let rival = healthy_program(&world.quorum).await;
+    for node in &world.cut {
+        networks[*node].cut_after(way, bytes);
+    }
+    let is_minority = world.cut.len() < world.quorum.majority();
+    let (taken, took) = timed(client.lock(&key).ttl(TTL).try_acquire()).await;
+    assert_within(took, NODE_TIMEOUT);
+    let fence = match taken {
+        Ok(guard) => use_it(world, &rival, guard, is_minority).await,
+        Err(Error::NoQuorum { .. }) if !is_minority => 0,
+        Err(other) => panic!("{key}: {other}"),
+    };
+    let (next, took) = timed(rival.lock(&key).ttl(TTL).acquire()).await;
+    let next = next.unwrap_or_else(|error| panic!("{key}: {error}"));
+    assert_within(took, TTL);
+    assert!(next.fence() > fence, "{key}");
+    next.release().await.unwrap_or_else(|loss| panic!("{key}: {loss}"));
+    client.close().await;
+}
+
+/// A guard that was given out is really held until it says something else.
+async fn use_it(world: &World, rival: &Client, guard: Guard, is_minority: bool) -> u64 {
+    let (key, fence) = (guard.key().to_owned(), guard.fence());
+    assert_is_true(world, rival, &guard).await;
+    let extended = guard.extend(TTL).await;
+    assert!(extended.is_ok() || !is_minority, "{key}: {extended:?}");
+    assert_is_true(world, rival, &guard).await;
+    let released = guard.release().await;
+    assert!(released.is_ok() || !is_minority, "{key}: {released:?}");
+    fence
+}
+
+async fn assert_is_true(world: &World, rival: &Client, guard: &Guard) {
+    let key = guard.key();
+    let rivals = rival.lock(key).ttl(TTL).try_acquire().await;
+    let held = world.quorum.held_by(key, &guard.token().to_string());
+    // Only afterwards: what is valid now was held all the time until now.
+    if guard.is_valid() {
+        assert!(rivals.is_err(), "{key}: two are valid");
+        assert!(held >= world.quorum.majority(), "{key}: on {held} nodes");
+    }
+}
+
+/// A program with networks of its own.
+async fn behind_networks(world: &World) -> (Client, Vec<Proxy>) {
+    let networks: Vec<Proxy> = world.quorum.iter().map(|node| Proxy::start(node.port())).collect();
+    let url = |network: &Proxy| format!("redis://127.0.0.1:{}", network.port());
+    let urls: Vec<String> = networks.iter().map(url).collect();
+    let client = Client::builder().nodes(urls).node_timeout(NODE_TIMEOUT).connect().await;
+    (client.expect("all is well until now"), networks)
+}

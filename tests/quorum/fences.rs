@@ -1,0 +1,183 @@
+//! The number of a grant: larger than all before it, known to a majority, and enough for a resource
+//! to turn away whoever comes too late.
+
+use std::time::Duration;
+
+use dlock_client::Guard;
+use harness::{Quorum, Server, Value};
+
+use crate::coordinator::{assert_holds, healthy_program, ms, program, run, take, until, wait_for};
+
+const TTL: Duration = ms(700);
+
+/// How far ahead one node's counter is, in microseconds. Less than what it refuses.
+const AHEAD: i64 = 300_000_000;
+
+/// Writes if no larger fence was seen, as a guarded resource does.
+const REGISTER: &str = "local seen = tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) \
+    if tonumber(ARGV[1]) < seen then return 0 end \
+    redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'value', ARGV[2]) return 1";
+
+#[test]
+fn fences_grow_from_guard_to_guard() {
+    for size in [1, 2, 3, 5] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let people = [healthy_program(&quorum).await, healthy_program(&quorum).await];
+            let mut last = 0;
+            for number in 0..30 {
+                let guard = take(&people[number % 2], "job", TTL).await;
+                assert!(guard.fence() > last);
+                last = guard.fence();
+                guard.release().await.expect("it is held");
+            }
+        });
+    }
+}
+
+#[test]
+fn fences_grow_while_nodes_go_and_come_back() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let mut last = 0;
+        for round in 0..6 {
+            let place = round % 3;
+            quorum[place].kill();
+            let guard = take(&client, "job", TTL).await;
+            assert!(guard.fence() > last, "round {round}");
+            last = guard.fence();
+            guard.release().await.expect("it is held");
+            quorum[place].start_again();
+            quorum[place].run("CONFIG SET dlock.quarantine off");
+        }
+    });
+}
+
+#[test]
+fn a_fence_is_known_to_a_majority_when_one_node_is_far_ahead() {
+    for place in 0..3 {
+        let quorum = Quorum::start(3);
+        run(async {
+            let client = program(&quorum).await;
+            let far = raise(&quorum[place], "job");
+            let guard = take(&client, "job", TTL).await;
+            assert_is_known(&quorum, &guard);
+            assert!(guard.fence() as i64 <= far + 1, "{} of {far}", guard.fence());
+            guard.release().await.expect("it is held");
+        });
+    }
+}
+
+#[test]
+fn a_node_that_is_far_ahead_and_answers_last_does_not_drag_the_fence_along() {
+    for place in 0..3 {
+        let quorum = Quorum::start(3);
+        run(async {
+            let client = program(&quorum).await;
+            let far = raise(&quorum[place], "job");
+            quorum[place].network().delay(ms(20));
+            let guard = take(&client, "job", ms(2_000)).await;
+            assert_is_known(&quorum, &guard);
+            assert!((guard.fence() as i64) < far, "node {place}: {} of {far}", guard.fence());
+            guard.release().await.expect("it is held");
+            quorum.assert_empty_within(ms(0));
+        });
+    }
+}
+
+#[test]
+fn a_majority_that_is_ahead_takes_the_fence_along() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let far = [raise(&quorum[0], "job"), raise(&quorum[2], "job")];
+        let guard = take(&client, "job", TTL).await;
+        assert_holds(&quorum, &guard);
+        let least = far[0].min(far[1]);
+        assert!(guard.fence() as i64 > least, "{} is not above {least}", guard.fence());
+        let fence = guard.fence();
+        guard.release().await.expect("it is held");
+        let next = take(&client, "job", TTL).await;
+        assert!(next.fence() > fence);
+    });
+}
+
+#[test]
+fn a_fence_is_above_those_that_a_node_gave_out_alone() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let far = raise(&quorum[0], "job");
+        let guard = take(&client, "job", TTL).await;
+        assert!(guard.fence() as i64 > far);
+    });
+}
+
+#[test]
+fn a_late_writer_is_turned_away_by_its_fence() {
+    let quorum = Quorum::start(3);
+    let register = Server::build(harness::Kind::Valkey91).without_module().start();
+    run(async {
+        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        let old = take(&alice, "job", TTL).await;
+        assert_eq!(write(&register, old.fence(), "alice"), 1);
+        for node in quorum.iter() {
+            node.network().swallow();
+        }
+        let new = wait_for(&bob, "job", TTL).await;
+        assert_eq!(write(&register, new.fence(), "bob"), 1);
+        // Alice has not looked at her guard since.
+        assert_eq!(write(&register, old.fence(), "alice again"), 0);
+        assert_eq!(write(&register, new.fence(), "bob again"), 1);
+        assert_eq!(register.run("HGET account value").text(), "bob again");
+        for node in quorum.iter() {
+            node.network().pass();
+        }
+    });
+}
+
+#[test]
+fn traffic_on_other_keys_of_one_node_costs_a_quorum_nothing() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let far = raise(&quorum[1], "another");
+        let guard = take(&client, "job", TTL).await;
+        assert!((guard.fence() as i64) < far);
+        let fence = guard.fence() as i64;
+        until("all nodes know the same fence", || {
+            let held = quorum.iter().filter(|node| !node.holders("job").is_empty());
+            held.filter(|node| node.holder("job")["fence"].int() == fence).count() == 3
+        })
+        .await;
+        guard.release().await.expect("it is held");
+    });
+}
+
+/// A majority knows the guard's fence as its own, no node a larger one that counts for it.
+fn assert_is_known(quorum: &Quorum, guard: &Guard) {
+    assert_holds(quorum, guard);
+    let fences = quorum.iter().filter(|node| !node.holders(guard.key()).is_empty());
+    let fences: Vec<i64> = fences.map(|node| node.holder(guard.key())["fence"].int()).collect();
+    let known = fences.iter().filter(|fence| **fence == guard.fence() as i64).count();
+    assert!(known >= quorum.majority(), "{} of {fences:?}", guard.fence());
+}
+
+/// Lets a node give out a fence far ahead for a key, and gives it.
+fn raise(node: &Server, key: &str) -> i64 {
+    let usual = node.run(&format!("DLOCK.ACQUIRE {key} early 1000")).int();
+    node.run(&format!("DLOCK.RELEASE {key} early"));
+    let fence = usual + AHEAD;
+    let granted = node.run(&format!("DLOCK.ACQUIRE {key} early 1000 FENCE {fence}"));
+    node.run(&format!("DLOCK.RELEASE {key} early"));
+    assert!(granted.int() >= fence, "{granted:?}");
+    granted.int()
+}
+
+fn write(register: &Server, fence: u64, value: &str) -> i64 {
+    let fence = fence.to_string();
+    let args = ["EVAL", REGISTER, "1", "account", &fence, value];
+    let answer: Value = register.client().run_args(&args);
+    answer.int()
+}

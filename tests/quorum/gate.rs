@@ -1,0 +1,257 @@
+//! Many want the same lock: they queue at the gate, in the order in which they come, and nobody has
+//! it together with anybody else.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dlock_client::Client;
+use harness::Quorum;
+use tokio::task::JoinSet;
+
+use crate::coordinator::{
+    assert_held, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
+    until, wait_for,
+};
+
+const TTL: Duration = ms(2_000);
+
+#[test]
+fn who_comes_first_is_served_first() {
+    for size in [1, 3, 5] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let holder = healthy_program(&quorum).await;
+            let guard = take(&holder, "job", ms(30_000)).await;
+            let order = Arc::new(Mutex::new(Vec::new()));
+            let mut people = JoinSet::new();
+            for number in 0..8 {
+                let (person, order) = (healthy_program(&quorum).await, Arc::clone(&order));
+                people.spawn(async move {
+                    let guard = wait_for(&person, "job", TTL).await;
+                    order.lock().unwrap().push((number, guard.fence()));
+                    guard.release().await.expect("it is held");
+                });
+                until("they wait at the gate", || quorum[0].node("waiters").int() == number + 1)
+                    .await;
+            }
+            guard.release().await.expect("it is held");
+            people.join_all().await;
+            let order = order.lock().unwrap();
+            let numbers: Vec<i64> = order.iter().map(|(number, _)| *number).collect();
+            assert_eq!(numbers, Vec::from_iter(0..8), "on {size} nodes");
+            assert!(order.is_sorted_by_key(|(_, fence)| *fence));
+            quorum.assert_empty_within(ms(0));
+        });
+    }
+}
+
+#[test]
+fn waiters_queue_on_one_node_only() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+        let guard = take(&alice, "job", ms(30_000)).await;
+        let bobs = tokio::spawn(async move {
+            let guard = wait_for(&bob, "job", TTL).await;
+            guard.release().await
+        });
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        assert!(quorum[1..].iter().all(|node| node.node("waiters").int() == 0));
+        guard.release().await.expect("it is held");
+        bobs.await.expect("no panic").expect("it is held");
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_crowd_on_one_node_never_overlaps_and_everybody_has_a_share() {
+    crowd(1, 20);
+}
+
+#[test]
+fn a_crowd_on_five_nodes_never_overlaps_and_everybody_has_a_share() {
+    crowd(5, 8);
+}
+
+#[test]
+fn tasks_of_one_program_contend_like_programs() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let register = Arc::new(Register::default());
+        let mut tasks = JoinSet::new();
+        for number in 0..16 {
+            let (client, register) = (client.clone(), Arc::clone(&register));
+            tasks.spawn(async move {
+                for _ in 0..4 {
+                    turn(&client, number, &register).await;
+                }
+            });
+        }
+        tasks.join_all().await;
+        assert_eq!(register.turns.lock().unwrap().len(), 64);
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_lock_passes_on_when_its_holder_is_cut_off_and_its_lease_is_over() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        let ttl = ms(800);
+        let guard = take(&alice, "job", ttl).await;
+        let bobs = tokio::spawn(async move { timed(wait_for(&bob, "job", TTL)).await });
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        for node in quorum.iter() {
+            node.network().refuse();
+        }
+        let (next, took) = bobs.await.expect("no panic");
+        assert!(!guard.is_valid(), "two are valid");
+        assert!(took > ms(200), "{took:?}: the lease outlives the connection");
+        assert_within(took, ttl);
+        assert!(next.fence() > guard.fence());
+        next.release().await.expect("it is held");
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn an_ephemeral_lock_passes_on_when_its_holder_is_cut_off() {
+    for size in [1, 3] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+            let guard = alice.lock("job").ttl(ms(20_000)).ephemeral().try_acquire().await;
+            let guard = guard.expect("it is free");
+            assert_holds(&quorum, &guard);
+            let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
+            until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+            let cut = async {
+                for node in quorum.iter() {
+                    node.network().refuse();
+                }
+                bobs.await.expect("no panic")
+            };
+            let (next, took) = timed(cut).await;
+            assert_within(took, ms(1_000));
+            assert!(next.fence() > guard.fence());
+            // The program has lost its connections to a majority, and with them the lock.
+            until("alice's guard knows", || !guard.is_valid()).await;
+            next.release().await.expect("it is held");
+            quorum.assert_empty_within(ms(0));
+        });
+    }
+}
+
+#[test]
+fn a_waiter_whose_gate_dies_waits_at_the_next() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, program(&quorum).await);
+        let guard = take(&alice, "job", TTL).await;
+        let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        quorum[0].kill();
+        until("bob waits elsewhere", || quorum[1].node("waiters").int() == 1).await;
+        assert!(guard.is_valid(), "two nodes are a majority");
+        guard.release().await.expect("it is held");
+        let (next, took) = timed(async { bobs.await.expect("no panic") }).await;
+        assert_within(took, ms(500));
+        next.release().await.expect("it is held");
+        for node in &quorum[1..] {
+            until("nothing is left", || node.traces().leases + node.traces().waiters == 0).await;
+        }
+    });
+}
+
+#[test]
+fn a_waiter_whose_gate_is_silent_waits_at_the_next() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, program(&quorum).await);
+        let guard = take(&alice, "job", TTL).await;
+        let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        quorum[0].network().swallow();
+        until("bob waits elsewhere", || quorum[1].node("waiters").int() == 1).await;
+        guard.release().await.expect("it is held");
+        let (next, took) = timed(async { bobs.await.expect("no panic") }).await;
+        assert_within(took, ms(1_000));
+        next.release().await.expect("it is held");
+        quorum[0].network().pass();
+        quorum.assert_empty_within(TTL);
+    });
+}
+
+#[test]
+fn who_does_not_wait_never_overtakes_who_does() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+        let hasty = healthy_program(&quorum).await;
+        let guard = take(&alice, "job", ms(30_000)).await;
+        let bobs = tokio::spawn(async move { wait_for(&bob, "job", ms(30_000)).await });
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        assert_held(hasty.lock("job").try_acquire().await);
+        guard.release().await.expect("it is held");
+        let next = bobs.await.expect("no panic");
+        assert_held(hasty.lock("job").try_acquire().await);
+        next.release().await.expect("it is held");
+    });
+}
+
+/// What a lock guards here: a place for one.
+#[derive(Default)]
+struct Register {
+    taken: AtomicBool,
+    fence: AtomicU64,
+    turns: Mutex<Vec<usize>>,
+}
+
+/// One turn of one contender.
+async fn turn(client: &Client, number: usize, register: &Register) {
+    let guard = wait_for(client, "job", TTL).await;
+    assert!(!register.taken.swap(true, Ordering::SeqCst), "two at once");
+    let before = register.fence.swap(guard.fence(), Ordering::SeqCst);
+    assert!(before < guard.fence(), "{before} came before {}", guard.fence());
+    register.turns.lock().unwrap().push(number);
+    tokio::time::sleep(ms(5)).await;
+    assert!(guard.is_valid());
+    register.taken.store(false, Ordering::SeqCst);
+    guard.release().await.expect("it is held");
+}
+
+fn crowd(size: usize, rounds: usize) {
+    const PEOPLE: usize = 16;
+    let quorum = Quorum::start(size);
+    run(async {
+        let (register, left) = (Arc::new(Register::default()), Arc::new(AtomicUsize::new(0)));
+        left.store(PEOPLE * rounds, Ordering::SeqCst);
+        let first = take(&healthy_program(&quorum).await, "job", ms(30_000)).await;
+        let mut people = JoinSet::new();
+        for number in 0..PEOPLE {
+            let person = healthy_program(&quorum).await;
+            let (register, left) = (Arc::clone(&register), Arc::clone(&left));
+            people.spawn(async move {
+                let next =
+                    || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+                while next().is_ok() {
+                    turn(&person, number, &register).await;
+                }
+            });
+        }
+        until("all wait", || quorum[0].node("waiters").int() == PEOPLE as i64).await;
+        first.release().await.expect("it is held");
+        people.join_all().await;
+
+        let turns = register.turns.lock().unwrap();
+        assert_eq!(turns.len(), PEOPLE * rounds);
+        let shares: Vec<usize> =
+            (0..PEOPLE).map(|who| turns.iter().filter(|turn| **turn == who).count()).collect();
+        let least = shares.iter().min().copied().unwrap_or(0);
+        assert!(least * 2 >= rounds, "not fair: {shares:?}");
+        quorum.assert_empty_within(ms(0));
+    });
+}

@@ -1,0 +1,264 @@
+//! Who holds a lock, for as long as all is well.
+
+use std::time::Duration;
+
+use dlock_client::{Client, Error, LossReason, RunError, Token};
+use harness::Quorum;
+use harness::quorum::Node;
+
+use crate::coordinator::{
+    assert_held, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
+    until, wait_for,
+};
+
+const TTL: Duration = ms(600);
+
+#[test]
+fn a_guard_is_renewed_far_beyond_its_lease() {
+    for size in [1, 3, 5] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+            let guard = take(&alice, "job", ms(300)).await;
+            assert_eq!(guard.ttl(), ms(300));
+            let fence = guard.fence();
+            for _ in 0..10 {
+                tokio::time::sleep(ms(120)).await;
+                assert_held(bob.lock("job").try_acquire().await);
+                assert_holds(&quorum, &guard);
+                assert!(guard.valid_for() > ms(0) && guard.valid_for() <= ms(300));
+            }
+            assert_eq!(guard.fence(), fence);
+            guard.release().await.expect("it is held");
+            quorum.assert_empty_within(ms(0));
+        });
+    }
+}
+
+#[test]
+fn a_guard_that_is_dropped_is_released() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        drop(take(&client, "job", ms(60_000)).await);
+        let (guard, took) = timed(wait_for(&client, "job", ms(60_000))).await;
+        assert_within(took, ms(100));
+        drop(guard);
+        client.close().await;
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_guard_may_be_made_longer_and_never_shorter() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = take(&client, "job", ms(1_000)).await;
+        let holder = guard.token().to_string();
+        let all = || quorum.iter().all(|node| node.holders("job") == [holder.as_str()]);
+        until("all nodes have granted", all).await;
+        let left = |node: &Node| node.holder("job")["ttl-ms"].int();
+        guard.extend(ms(60_000)).await.expect("it is held");
+        assert!(guard.valid_for() > ms(50_000));
+        until("all nodes know", || quorum.iter().all(|node| left(node) > 50_000)).await;
+        guard.extend(ms(2_000)).await.expect("it is held");
+        assert!(guard.valid_for() > ms(50_000));
+        assert_eq!(guard.ttl(), ms(60_000));
+        guard.release().await.expect("it is held");
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_guard_is_held_no_longer_than_its_longest_time() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let lock = client.lock("job").ttl(ms(300)).max_hold(ms(700));
+        let guard = lock.try_acquire().await.expect("it is free");
+        let (loss, took) = timed(guard.lost()).await;
+        assert!(matches!(loss.why, LossReason::MaxHold), "{loss}");
+        assert!(took >= ms(600), "{took:?}");
+        assert_within(took, ms(700));
+        assert!(!guard.is_valid());
+        assert_eq!(guard.valid_for(), ms(0));
+        // It is given back at once, not only when its lease is over.
+        let (next, took) = timed(wait_for(&client, "job", TTL)).await;
+        assert_within(took, ms(100));
+        assert!(next.fence() > guard.fence());
+        next.release().await.expect("it is held");
+    });
+}
+
+#[test]
+fn a_detached_lease_is_extended_and_released_by_its_token() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+        let lease = take(&alice, "job", TTL).await.detach().await;
+        assert!(lease.valid_for <= TTL);
+        let before = quorum[0].holder("job")["ttl-ms"].int();
+        tokio::time::sleep(ms(250)).await;
+        assert!(quorum[0].holder("job")["ttl-ms"].int() < before, "nobody renews it");
+
+        let more = bob.extend("job", &lease.token, Some(lease.fence), ms(20_000)).await;
+        let more = more.expect("the token holds it");
+        assert_eq!(more.fence, lease.fence);
+        assert!(more.valid_for > ms(19_000));
+        assert_held(bob.lock("job").try_acquire().await);
+        assert!(bob.release("job", &lease.token).await.expect("a majority answers"));
+        assert!(!bob.release("job", &lease.token).await.expect("a majority answers"));
+        let late = bob.extend("job", &lease.token, Some(lease.fence), TTL).await;
+        assert!(matches!(late, Err(Error::Lost(_))), "{late:?}");
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_detached_lease_ends_by_itself() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let lease = take(&client, "job", TTL).await.detach().await;
+        let (guard, took) = timed(wait_for(&client, "job", TTL)).await;
+        assert!(took > TTL / 2, "{took:?}");
+        assert_within(took, TTL);
+        assert!(guard.fence() > lease.fence);
+    });
+}
+
+#[test]
+fn a_released_guard_says_so_to_who_waits_for_its_loss() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = take(&client, "job", TTL).await;
+        client.break_lock("job", Some(guard.token())).await;
+        let loss = guard.lost().await;
+        assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
+        let late = guard.extend(TTL).await.expect_err("it is lost");
+        assert_eq!((late.key.as_str(), late.fence), ("job", guard.fence()));
+        guard.release().await.expect_err("it is lost");
+    });
+}
+
+#[test]
+fn work_under_a_lock_is_stopped_when_the_lock_is_lost() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (client, operator) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+        let done = client.lock("job").ttl(TTL).run(async |guard| guard.fence()).await;
+        assert!(done.expect("nobody disturbs it") > 0);
+        quorum.assert_empty_within(ms(0));
+
+        let endless = client.lock("job").ttl(TTL).run(async |_| {
+            operator.break_lock("job", None).await;
+            std::future::pending::<()>().await
+        });
+        let (stopped, took) = timed(endless).await;
+        assert!(matches!(stopped, Err(RunError::Lost(_))), "{stopped:?}");
+        assert_within(took, TTL);
+    });
+}
+
+#[test]
+fn a_token_of_ones_own_may_ask_again_on_a_single_node() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let token = Token::random();
+        let first = client.lock("job").ttl(ms(20_000)).token(token).try_acquire().await;
+        let first = first.expect("it is free").detach().await;
+        assert_eq!(first.token, token);
+        let again = client.lock("job").ttl(ms(20_000)).token(token).try_acquire().await;
+        let again = again.expect("it is its own");
+        assert_eq!(again.fence(), first.fence);
+        again.release().await.expect("it is held");
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_token_of_ones_own_is_refused_over_several_nodes() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let answer = client.lock("job").token(Token::random()).try_acquire().await;
+        assert!(matches!(answer, Err(Error::Usage(_))), "{:?}", answer.err());
+    });
+}
+
+#[test]
+fn a_lock_is_free_for_others_when_its_release_has_returned() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+        for _ in 0..100 {
+            take(&alice, "job", TTL).await.release().await.expect("it is held");
+            take(&bob, "job", TTL).await.release().await.expect("it is held");
+        }
+    });
+}
+
+#[test]
+fn who_waits_in_vain_is_told_by_whom_it_is_held() {
+    for size in [1, 3] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+            let lock = alice.lock("job").ttl(ms(20_000)).meta("host=web-2 why=nightly");
+            let guard = lock.try_acquire().await.expect("it is free");
+            let wait = ms(400);
+            let (answer, took) = timed(bob.lock("job").acquire_within(wait)).await;
+            assert!(took >= wait - ms(2), "{took:?}");
+            assert_within(took, wait);
+            let error = answer.expect_err("alice holds it");
+            let Error::Held { key, holder: Some(holder), nodes } = &error else {
+                panic!("{error}");
+            };
+            assert_eq!((key.as_str(), nodes.len()), ("job", size));
+            assert_eq!(holder.meta, "host=web-2 why=nightly");
+            assert!(holder.client.is_some() || holder.address.is_some(), "{holder:?}");
+            let token = guard.token().to_string();
+            for text in [format!("{error}"), format!("{error:?}"), format!("{guard:?}")] {
+                assert!(!text.contains(&token), "{text}");
+            }
+            assert!(error.to_string().contains("why=nightly"));
+            until("bob waits no more", || quorum.iter().all(|node| node.traces().waiters == 0))
+                .await;
+            guard.release().await.expect("it is held");
+            quorum.assert_empty_within(ms(0));
+        });
+    }
+}
+
+#[test]
+fn a_token_is_never_shown_by_what_others_ask() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", ms(20_000)).await;
+        let seen = client.inspect("job").await;
+        assert_eq!(seen.len(), 3);
+        for (node, inspection) in &seen {
+            let inspection = inspection.as_ref().unwrap_or_else(|error| panic!("{node}: {error}"));
+            assert!(inspection.is_some(), "{node}: it is held");
+        }
+        assert!(!format!("{seen:?}").contains(&guard.token().to_string()));
+        guard.release().await.expect("it is held");
+    });
+}
+
+#[test]
+fn a_program_that_closes_has_released_what_it_dropped() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client: Client = healthy_program(&quorum).await;
+        for number in 0..50 {
+            drop(take(&client, &format!("job{number}"), ms(60_000)).await);
+        }
+        client.close().await;
+        quorum.assert_empty_within(ms(0));
+    });
+}

@@ -1,0 +1,191 @@
+//! A lock that is lost: who holds it is told in time, and never too late.
+
+use std::time::{Duration, Instant};
+
+use dlock_client::{Guard, Loss, LossReason};
+use harness::Quorum;
+use harness::quorum::SLACK;
+
+use crate::ailment::Ailment;
+use crate::coordinator::{
+    assert_holds, assert_within, healthy_program, ms, node_timeout, program, run, take, timed,
+    until, wait_for,
+};
+
+const TTL: Duration = ms(800);
+
+#[test]
+fn a_guard_is_lost_at_the_end_of_its_validity_when_nodes_are_paused() {
+    for size in [1, 3] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let client = healthy_program(&quorum).await;
+            let guard = take(&client, "job", TTL).await;
+            for node in quorum.iter() {
+                node.pause();
+            }
+            let late = lost_at_the_end_of(&guard, |loss| {
+                assert!(matches!(loss.why, LossReason::NotRenewed { .. }), "{loss}");
+            });
+            assert!(late.await < ms(60), "on {size} nodes");
+            // Nobody could have had it meanwhile: the nodes still have the lease.
+            for node in quorum.iter() {
+                node.resume();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_guard_is_lost_before_anybody_else_can_have_the_lock() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        for round in 0..3 {
+            let guard = take(&alice, "job", ms(400)).await;
+            let bobs = bob.clone();
+            let bobs = tokio::spawn(async move {
+                let next = wait_for(&bobs, "job", ms(400)).await;
+                (Instant::now(), next)
+            });
+            until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+            for node in quorum.iter() {
+                node.network().swallow();
+            }
+            let loss = guard.lost().await;
+            let lost = Instant::now();
+            assert_eq!(guard.valid_for(), ms(0));
+            let (had, next) = bobs.await.expect("no panic");
+            assert!(lost < had, "round {round}: {:?} too late", lost - had);
+            assert!(next.fence() > loss.fence);
+            for node in quorum.iter() {
+                node.network().pass();
+            }
+            next.release().await.expect("it is held");
+            until("nothing is left", || quorum.held("job") == 0).await;
+        }
+    });
+}
+
+#[test]
+fn the_reasons_of_a_loss_name_the_nodes() {
+    for ailment in [Ailment::Dead, Ailment::BlackHoled] {
+        let mut quorum = Quorum::start(3);
+        run(async {
+            let client = program(&quorum).await;
+            let guard = take(&client, "job", TTL).await;
+            for node in &mut quorum[1..] {
+                ailment.strike(node);
+            }
+            let loss = guard.lost().await;
+            let LossReason::NotRenewed { nodes } = &loss.why else { panic!("{loss}") };
+            for node in &quorum[1..] {
+                let report = nodes.iter().find(|report| report.node == node.url());
+                let state = &report.expect("every node is named").state;
+                assert!(ailment.is_said_as(state), "{ailment:?}: {state:?}");
+                assert!(loss.to_string().contains(&node.url()), "{loss}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_lock_that_is_broken_at_a_majority_is_lost_at_the_next_renewal() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = take(&client, "job", TTL).await;
+        let fence = guard.fence();
+        for node in quorum.iter() {
+            assert_eq!(node.run("DLOCK.BREAK job").int(), 1);
+        }
+        let (loss, took) = timed(guard.lost()).await;
+        assert_within(took, TTL / 3 + node_timeout(TTL));
+        assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
+        assert_eq!((loss.key.as_str(), loss.fence), ("job", fence));
+        until("nothing comes back", || quorum.held("job") == 0).await;
+    });
+}
+
+#[test]
+fn a_lock_that_somebody_else_has_after_a_break_is_lost_to_them() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+        let guard = take(&alice, "job", TTL).await;
+        let bobs = bob.clone();
+        let bobs = tokio::spawn(async move { wait_for(&bobs, "job", ms(20_000)).await });
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        for broken in alice.break_lock("job", None).await {
+            broken.1.expect("every node answers");
+        }
+        let next = bobs.await.expect("no panic");
+        assert!(next.fence() > guard.fence());
+        let loss = guard.lost().await;
+        assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
+        assert_holds(&quorum, &next);
+        next.release().await.expect("it is held");
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_lock_that_is_broken_at_a_minority_is_held_and_mended() {
+    for place in 0..3 {
+        let quorum = Quorum::start(3);
+        run(async {
+            let client = healthy_program(&quorum).await;
+            let guard = take(&client, "job", TTL).await;
+            let holder = guard.token().to_string();
+            quorum[place].run("DLOCK.BREAK job");
+            until("the lease is back", || quorum[place].holders("job") == [holder.as_str()]).await;
+            assert_holds(&quorum, &guard);
+            guard.release().await.expect("it is held");
+            quorum.assert_empty_within(ms(0));
+        });
+    }
+}
+
+#[test]
+fn a_lock_that_is_lost_releases_what_is_left_of_it() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", TTL).await;
+        for node in &mut quorum[..2] {
+            Ailment::Dead.strike(node);
+        }
+        guard.lost().await;
+        until("the healthy node is free", || quorum[2].traces().leases == 0).await;
+    });
+}
+
+#[test]
+fn everybody_who_asks_is_told_of_a_loss() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = take(&client, "job", TTL).await;
+        let given_up = tokio::time::timeout(ms(20), guard.lost()).await;
+        assert!(given_up.is_err(), "nothing has happened yet");
+        quorum[0].run("DLOCK.BREAK job");
+        let (one, two) = tokio::join!(guard.lost(), guard.lost());
+        assert_eq!((one.fence, two.fence), (guard.fence(), guard.fence()));
+        let (_, took) = timed(guard.lost()).await;
+        assert_within(took, ms(0));
+    });
+}
+
+/// Waits for the loss, and says how much later than the end of validity it came.
+async fn lost_at_the_end_of(guard: &Guard, check: impl FnOnce(&Loss)) -> Duration {
+    // A renewal that was under way may still have made it longer.
+    tokio::time::sleep(ms(50)).await;
+    let ends = Instant::now() + guard.valid_for();
+    let loss = guard.lost().await;
+    let now = Instant::now();
+    check(&loss);
+    assert!(!guard.is_valid());
+    assert!(now + ms(5) >= ends, "{:?} too early", ends - now);
+    assert!(now < ends + SLACK, "{:?} too late", now - ends);
+    now.saturating_duration_since(ends)
+}

@@ -1,0 +1,25 @@
+//! The client library against real nodes: what it promises to a program that takes locks with it.
+//!
+//! In reading order: [`coordinator`], what the tests share; [`smoke`]; nodes that fail, [`minority`]
+//! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`shared`] and [`limit`]
+//! for those who contend; [`guard`], [`loss`], [`fences`] and [`connection`] for who holds;
+//! [`cancelled`] for who gives up; [`addresses`], [`rights`] and [`tls`] for how nodes are reached.
+
+mod addresses;
+mod ailment;
+mod cancelled;
+mod connection;
+mod coordinator;
+mod cut;
+mod fences;
+mod gate;
+mod guard;
+mod late;
+mod limit;
+mod loss;
+mod majority;
+mod minority;
+mod rights;
+mod shared;
+mod smoke;
+mod tls;

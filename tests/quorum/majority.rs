@@ -1,0 +1,197 @@
+//! A majority of the nodes fails: nobody gets a lock, everybody is told why and in time, and nothing
+//! is left behind.
+
+use std::time::Duration;
+
+use dlock_client::{Error, NodeState};
+use harness::Quorum;
+
+use crate::ailment::Ailment;
+use crate::coordinator::{
+    assert_holds, assert_within, healthy_program, ms, node_timeout, program, run, said, take,
+    timed, until, without_quorum,
+};
+
+const TTL: Duration = ms(1_000);
+
+#[test]
+fn a_dead_majority_is_reported() {
+    is_reported(Ailment::Dead);
+}
+
+#[test]
+fn a_paused_majority_is_reported() {
+    is_reported(Ailment::Paused);
+}
+
+#[test]
+fn a_black_holed_majority_is_reported() {
+    is_reported(Ailment::BlackHoled);
+}
+
+#[test]
+fn a_slow_majority_is_reported() {
+    is_reported(Ailment::Slow);
+}
+
+#[test]
+fn a_majority_without_memory_is_reported() {
+    is_reported(Ailment::OutOfMemory);
+}
+
+#[test]
+fn a_majority_in_quarantine_is_reported() {
+    is_reported(Ailment::InQuarantine);
+}
+
+#[test]
+fn a_single_node_that_fails_is_reported() {
+    for ailment in [Ailment::Dead, Ailment::BlackHoled, Ailment::InQuarantine] {
+        let mut quorum = Quorum::start(1);
+        run(async {
+            let client = program(&quorum).await;
+            ailment.strike(&mut quorum[0]);
+            let (answer, took) = timed(client.lock("job").ttl(TTL).try_acquire()).await;
+            assert_within(took, node_timeout(TTL));
+            let reports = without_quorum(answer);
+            assert!(ailment.is_said_as(said(&reports, &quorum[0].url())), "{reports:?}");
+        });
+    }
+}
+
+#[test]
+fn who_waits_gets_the_lock_when_a_majority_is_back_in_time() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        for node in &mut quorum[..2] {
+            Ailment::BlackHoled.strike(node);
+        }
+        let waiting = client.lock("job").ttl(TTL).acquire_within(ms(10_000));
+        let mut waiting = Box::pin(waiting);
+        // Less than the time for which a majority is hoped for.
+        assert!(tokio::time::timeout(ms(500), &mut waiting).await.is_err());
+        for node in &mut quorum[..2] {
+            Ailment::BlackHoled.cure(node);
+        }
+        let guard = waiting.await.expect("a majority is back");
+        assert_holds(&quorum, &guard);
+        guard.release().await.expect("it is held");
+        quorum.assert_empty_within(TTL);
+    });
+}
+
+#[test]
+fn who_waits_without_limit_is_told_when_no_majority_is_there_for_two_seconds() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        for node in &mut quorum[1..] {
+            Ailment::Dead.strike(node);
+        }
+        let (answer, took) = timed(client.lock("job").ttl(TTL).acquire()).await;
+        assert_eq!(without_quorum(answer).len(), 3);
+        assert!(took > ms(1_500), "{took:?}");
+        assert_within(took, ms(2_000) + node_timeout(TTL));
+        until("nothing is left", || quorum[0].traces().leases == 0).await;
+    });
+}
+
+#[test]
+fn a_quarantine_is_waited_for_as_long_as_one_waits() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        for node in &mut quorum[..2] {
+            Ailment::InQuarantine.strike(node);
+        }
+        let mut waiting = Box::pin(client.lock("job").ttl(TTL).acquire());
+        // Longer than a majority that cannot be reached is hoped for.
+        let early = tokio::time::timeout(ms(2_600), &mut waiting).await;
+        assert!(early.is_err(), "{:?}", early.map(|answer| answer.map(|guard| guard.fence())));
+        for node in &mut quorum[..2] {
+            Ailment::InQuarantine.cure(node);
+        }
+        let (guard, took) = timed(waiting).await;
+        assert_within(took, ms(1_000));
+        let guard = guard.expect("nobody else wants it");
+        assert_holds(&quorum, &guard);
+        guard.release().await.expect("it is held");
+        quorum.assert_empty_within(TTL);
+    });
+}
+
+#[test]
+fn a_wait_that_ends_during_a_quarantine_ends_in_time_and_says_so() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        for node in &mut quorum[..2] {
+            Ailment::InQuarantine.strike(node);
+        }
+        let (answer, took) = timed(client.lock("job").ttl(TTL).acquire_within(ms(400))).await;
+        assert!(took >= ms(390), "{took:?}");
+        assert_within(took, ms(400) + node_timeout(TTL));
+        let reports = without_quorum(answer);
+        let quarantine = |url: &str| matches!(said(&reports, url), NodeState::Quarantine(_));
+        assert!(quarantine(&quorum[0].url()) && quarantine(&quorum[1].url()), "{reports:?}");
+        quorum.assert_empty_within(TTL);
+    });
+}
+
+#[test]
+fn a_majority_that_is_gone_and_a_lock_that_is_held_are_different_errors() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
+        let guard = take(&alice, "job", ms(10_000)).await;
+        Ailment::Dead.strike(&mut quorum[2]);
+        let answer = bob.lock("job").ttl(TTL).try_acquire().await;
+        assert!(matches!(answer, Err(Error::Held { .. })));
+        Ailment::Dead.strike(&mut quorum[1]);
+        let text = match bob.lock("job").ttl(TTL).try_acquire().await {
+            Err(error @ Error::NoQuorum { .. }) => error.to_string(),
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("granted"),
+        };
+        for node in quorum.iter() {
+            assert!(text.contains(&node.url()), "{text}");
+        }
+        drop(guard);
+    });
+}
+
+fn is_reported(ailment: Ailment) {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        take(&client, "before", TTL).await.release().await.expect("it is held");
+        for node in &mut quorum[..2] {
+            ailment.strike(node);
+        }
+        let (answer, took) = timed(client.lock("job").ttl(TTL).try_acquire()).await;
+        assert_within(took, node_timeout(TTL));
+        let reports = without_quorum(answer);
+        assert_eq!(reports.len(), 3, "{reports:?}");
+        for node in &quorum[..2] {
+            let state = said(&reports, &node.url());
+            assert!(ailment.is_said_as(state), "{ailment:?} is reported as {state:?}");
+        }
+        let well = said(&reports, &quorum[2].url());
+        assert!(matches!(well, NodeState::Granted(_)), "the healthy node: {well:?}");
+
+        let wait = ms(300);
+        let (answer, took) = timed(client.lock("job").ttl(TTL).acquire_within(wait)).await;
+        assert_within(took, wait + node_timeout(TTL));
+        without_quorum(answer);
+        until("nothing is left on the healthy node", || {
+            let traces = quorum[2].traces();
+            traces.leases == 0 && traces.waiters == 0
+        })
+        .await;
+        for node in &mut quorum[..2] {
+            ailment.cure(node);
+        }
+        quorum.assert_empty_within(TTL);
+    });
+}

@@ -1,0 +1,185 @@
+//! A minority of the nodes fails: nobody who takes locks need notice.
+
+use std::time::Duration;
+
+use dlock_client::Guard;
+use harness::Quorum;
+use harness::quorum::Node;
+
+use crate::ailment::Ailment;
+use crate::coordinator::{
+    assert_held, assert_within, connect, ms, node_timeout, program, run, take, timed, until,
+};
+
+const TTL: Duration = ms(2_000);
+
+#[test]
+fn locks_are_taken_while_a_minority_is_dead() {
+    work_goes_on_with(Ailment::Dead, 3);
+    work_goes_on_with(Ailment::Dead, 5);
+}
+
+#[test]
+fn locks_are_taken_while_a_minority_is_paused() {
+    work_goes_on_with(Ailment::Paused, 3);
+    work_goes_on_with(Ailment::Paused, 5);
+}
+
+#[test]
+fn locks_are_taken_while_a_minority_is_black_holed() {
+    work_goes_on_with(Ailment::BlackHoled, 3);
+    work_goes_on_with(Ailment::BlackHoled, 5);
+}
+
+#[test]
+fn locks_are_taken_while_a_minority_is_slow() {
+    work_goes_on_with(Ailment::Slow, 3);
+    work_goes_on_with(Ailment::Slow, 5);
+}
+
+#[test]
+fn locks_are_taken_while_a_minority_is_out_of_memory() {
+    work_goes_on_with(Ailment::OutOfMemory, 3);
+    work_goes_on_with(Ailment::OutOfMemory, 5);
+}
+
+#[test]
+fn locks_are_taken_while_a_minority_is_in_quarantine() {
+    work_goes_on_with(Ailment::InQuarantine, 3);
+    work_goes_on_with(Ailment::InQuarantine, 5);
+}
+
+#[test]
+fn a_guard_outlives_its_lease_while_nodes_are_silent_in_turn() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", ms(800)).await;
+        for (place, ailment) in
+            [Ailment::Paused, Ailment::BlackHoled, Ailment::Slow].iter().enumerate()
+        {
+            ailment.strike(&mut quorum[place]);
+            tokio::time::sleep(ms(600)).await;
+            assert!(guard.is_valid(), "{ailment:?}");
+            assert_eq!(others_that_hold(&quorum, place, &guard), 2, "{ailment:?}");
+            ailment.cure(&mut quorum[place]);
+            // A lease that has not run out at that node is renewed there.
+            until("the node's lease is renewed", || {
+                quorum[place].holder("job")["ttl-ms"].int() > 500
+            })
+            .await;
+        }
+        assert!(guard.is_valid());
+        guard.release().await.expect("it is held");
+        quorum.assert_empty_within(ms(800));
+    });
+}
+
+#[test]
+fn a_guard_outlives_its_lease_while_a_minority_is_dead() {
+    for size in [3, 5] {
+        let mut quorum = Quorum::start(size);
+        run(async {
+            let client = program(&quorum).await;
+            let guard = take(&client, "job", ms(500)).await;
+            let ill = size - quorum.majority();
+            for node in &mut quorum[..ill] {
+                node.kill();
+            }
+            for _ in 0..8 {
+                tokio::time::sleep(ms(150)).await;
+                assert!(guard.is_valid());
+            }
+            assert_eq!(holding(&quorum[ill..], &guard), quorum.majority());
+            guard.release().await.expect("it is held");
+        });
+    }
+}
+
+#[test]
+fn a_program_can_begin_while_a_minority_is_dead_and_uses_it_when_it_is_back() {
+    let mut quorum = Quorum::start(3);
+    quorum[0].kill();
+    run(async {
+        let (client, took) = timed(connect(&quorum.urls())).await;
+        assert_within(took, ms(1_500));
+        take(&client, "job", TTL).await.release().await.expect("it is held");
+
+        Ailment::Dead.cure(&mut quorum[0]);
+        let guard = take(&client, "job", TTL).await;
+        let holder = guard.token().to_string();
+        until("the node that came back holds it too", || {
+            quorum[0].holders("job") == [holder.as_str()]
+        })
+        .await;
+        guard.release().await.expect("it is held");
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_node_that_restarted_empty_is_given_the_lease_again() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", ms(600)).await;
+        let before = guard.fence();
+        quorum[0].kill();
+        quorum[0].start_again();
+        assert!(quorum[0].holders("job").is_empty());
+        quorum[0].run("CONFIG SET dlock.quarantine off");
+        let holder = guard.token().to_string();
+        until("the restarted node has the lease", || quorum[0].holders("job") == [holder.as_str()])
+            .await;
+        assert!(guard.is_valid());
+        assert_eq!(guard.fence(), before, "a guard's fence never changes");
+        assert_held(connect(&quorum.urls()).await.lock("job").try_acquire().await);
+        guard.release().await.expect("it is held");
+        quorum.assert_empty_within(ms(600));
+    });
+}
+
+/// The first nodes in the order are the ill ones: the gate is among them.
+fn work_goes_on_with(ailment: Ailment, size: usize) {
+    let mut quorum = Quorum::start(size);
+    let ill = size - quorum.majority();
+    run(async {
+        let client = program(&quorum).await;
+        take(&client, "before", TTL).await.release().await.expect("it is held");
+        for node in &mut quorum[..ill] {
+            ailment.strike(node);
+        }
+        for key in ["first", "second"] {
+            let (guard, took) = timed(take(&client, key, TTL)).await;
+            assert_within(took, node_timeout(TTL));
+            assert!(guard.is_valid());
+            assert_eq!(holding(&quorum[ill..], &guard), quorum.majority(), "{ailment:?}");
+            assert_held(client.lock(key).ttl(TTL).try_acquire().await);
+
+            guard.extend(TTL).await.unwrap_or_else(|loss| panic!("{ailment:?}: {loss}"));
+            assert_eq!(holding(&quorum[ill..], &guard), quorum.majority(), "{ailment:?}");
+
+            let (released, took) = timed(guard.release()).await;
+            released.unwrap_or_else(|loss| panic!("{ailment:?}: {loss}"));
+            assert_within(took, node_timeout(TTL));
+            until("the healthy nodes are free", || {
+                quorum[ill..].iter().all(|node| node.holders(key).is_empty())
+            })
+            .await;
+        }
+        for node in &mut quorum[..ill] {
+            ailment.cure(node);
+        }
+        quorum.assert_empty_within(TTL);
+    });
+}
+
+/// On how many of these nodes a guard's token holds its lock.
+fn holding(nodes: &[Node], guard: &Guard) -> usize {
+    let token = guard.token().to_string();
+    nodes.iter().filter(|node| node.holders(guard.key()) == [token.as_str()]).count()
+}
+
+fn others_that_hold(quorum: &Quorum, place: usize, guard: &Guard) -> usize {
+    holding(&quorum[..place], guard) + holding(&quorum[place + 1..], guard)
+}
