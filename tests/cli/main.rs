@@ -1,11 +1,19 @@
 //! The program, end to end, against real servers. The files are named after its subcommands.
 
+mod acquire;
 mod break_;
 mod dev;
 mod doctor;
+mod extend;
 mod inspect;
 mod ls;
 mod paper;
+mod release;
+mod run;
+mod run_lost;
+mod run_signals;
+mod run_terminal;
+mod running;
 
 use std::ffi::OsStr;
 

@@ -1,0 +1,118 @@
+//! `dlock acquire`, for scripts: `extend` and `release` have files of their own.
+
+use std::process::Command;
+use std::time::Duration;
+
+use harness::program::{self, Said};
+use harness::{Quorum, eventually};
+
+use crate::run::hold;
+use crate::running::dlock;
+
+#[test]
+fn a_script_takes_extends_and_gives_back_a_lock() {
+    let quorum = Quorum::start(3);
+    let said = shell(
+        &quorum,
+        r#"
+        set -e
+        lease=$("$DLOCK" acquire --ttl 20s job)
+        eval "$lease"
+        export DLOCK_TOKEN DLOCK_KEY DLOCK_FENCE
+        "$DLOCK" run -n job -- true && exit 9
+        lease=$("$DLOCK" extend --ttl 40s job)
+        fence=$DLOCK_FENCE
+        eval "$lease"
+        test "$fence" = "$DLOCK_FENCE"
+        "$DLOCK" release job
+        unset DLOCK_TOKEN
+        "$DLOCK" run -n job -- echo free
+        "#,
+    );
+    assert_eq!(said.with_code(0).out, "free\n");
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn what_is_printed_is_safe_for_a_shell() {
+    let quorum = Quorum::start(1);
+    for key in ["a b", "it's", "$(echo no)", "two\nlines", "`no`; exit 9", "\"", "ä", "-n"] {
+        let said = dlock(&quorum, &["acquire", "--", key]).with_code(0);
+        let script = format!("{}\nprintf %s \"$DLOCK_KEY\"", said.out);
+        let shown = Command::new("sh").args(["-c", &script]).output().expect("there is sh");
+        assert_eq!(String::from_utf8_lossy(&shown.stdout), key);
+    }
+}
+
+#[test]
+fn it_is_printed_who_holds_and_for_how_long() {
+    let quorum = Quorum::start(3);
+    let said = dlock(&quorum, &["acquire", "--ttl", "20s", "job"]).with_code(0);
+    let names: Vec<&str> =
+        said.out.lines().filter_map(|l| l.split_once('=').map(|p| p.0)).collect();
+    assert_eq!(names, ["DLOCK_KEY", "DLOCK_TOKEN", "DLOCK_FENCE", "DLOCK_DEADLINE_MS"]);
+    let token = quorum[0].holder("job")["token"].text();
+    assert!(said.out.contains(&token), "{}", said.out);
+    assert_eq!(said.err, "");
+
+    let said = dlock(&quorum, &["acquire", "--json", "--ttl", "20s", "another"]).with_code(0);
+    let object = &said.json()[0];
+    let holder = quorum[0].holder("another");
+    assert_eq!(object["key"], "another");
+    assert_eq!(object["token"], holder["token"].text());
+    assert_eq!(object["fence"], holder["fence"].int());
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("it is later").as_millis() as u64;
+    let left = object["deadline_ms"].as_u64().unwrap_or_else(|| panic!("{object}")) - now;
+    assert!((15_000..20_000).contains(&left), "{left}");
+}
+
+#[test]
+fn a_lease_is_not_renewed() {
+    let quorum = Quorum::start(3);
+    dlock(&quorum, &["acquire", "--ttl", "500ms", "job"]).with_code(0);
+    dlock(&quorum, &["acquire", "-n", "job"]).with_code(1);
+    eventually("it is over", || quorum.held("job") == 0);
+}
+
+#[test]
+fn a_lock_that_is_not_free_is_refused() {
+    let quorum = Quorum::start(3);
+    let _holder = hold(&quorum, "job", 60_000);
+    let said = dlock(&quorum, &["acquire", "-n", "job"]).with_code(1);
+    assert_eq!(said.out, "");
+    dlock(&quorum, &["acquire", "-n", "-E", "9", "job"]).with_code(9);
+    dlock(&quorum, &["acquire", "-w", "0.2", "job"]).with_code(1);
+    dlock(&quorum, &["acquire"]).with_code(64);
+    dlock(&quorum, &["acquire", "--limit", "2", "job"]).with_code(64);
+}
+
+#[test]
+fn a_lease_may_be_shared() {
+    let quorum = Quorum::start(3);
+    dlock(&quorum, &["acquire", "-s", "page"]).with_code(0);
+    dlock(&quorum, &["acquire", "-n", "-s", "page"]).with_code(0);
+    dlock(&quorum, &["acquire", "-n", "page"]).with_code(1);
+}
+
+#[test]
+fn without_a_majority_nothing_is_taken() {
+    let mut quorum = Quorum::start(3);
+    quorum[0].kill();
+    quorum[1].kill();
+    let said = dlock(&quorum, &["acquire", "-n", "job"]).with_code(69);
+    assert_eq!(said.out, "");
+    eventually("nothing is left", || quorum[2].node("leases").int() == 0);
+}
+
+/// Runs a script with the program as `$DLOCK`.
+pub fn shell(quorum: &Quorum, script: &str) -> Said {
+    let nodes = program::command(&quorum.urls());
+    let mut command = Command::new("sh");
+    for (name, value) in nodes.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    program::run(command.args(["-c", script]).env("DLOCK", program::path()))
+}

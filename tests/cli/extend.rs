@@ -1,0 +1,60 @@
+//! `dlock extend KEY TOKEN`
+
+use harness::{Quorum, eventually};
+
+use crate::acquire::shell;
+use crate::running::dlock;
+
+#[test]
+fn a_lease_is_prolonged_and_shortened() {
+    let quorum = Quorum::start(3);
+    let (token, fence) = acquire(&quorum, "10s");
+    let said = dlock(&quorum, &["extend", "--ttl", "60s", "job", &token]).with_code(0);
+    assert!(said.out.contains(&format!("DLOCK_FENCE={fence}")), "{}", said.out);
+    assert!(quorum[0].holder("job")["ttl-ms"].int() > 50_000);
+    dlock(&quorum, &["extend", "--ttl", "300ms", "--fence", &fence, "job", &token]).with_code(0);
+    eventually("it is over", || quorum.held("job") == 0);
+}
+
+#[test]
+fn a_lease_that_is_over_cannot_be_prolonged() {
+    let quorum = Quorum::start(3);
+    let (token, fence) = acquire(&quorum, "300ms");
+    eventually("it is over", || quorum.held("job") == 0);
+    let said = dlock(&quorum, &["extend", "job", &token]).with_code(75);
+    assert_eq!(said.out, "");
+    dlock(&quorum, &["extend", "--fence", &fence, "job", &token]).with_code(75);
+    assert_eq!(quorum.held("job"), 0);
+}
+
+#[test]
+fn the_token_is_taken_from_the_environment() {
+    let quorum = Quorum::start(1);
+    let said = shell(
+        &quorum,
+        r#"eval "$("$DLOCK" acquire job)"; export DLOCK_TOKEN; "$DLOCK" extend job >&2"#,
+    );
+    said.with_code(0);
+}
+
+#[test]
+fn wrong_usage_and_a_lost_majority_have_codes_of_their_own() {
+    let mut quorum = Quorum::start(3);
+    let (token, _) = acquire(&quorum, "20s");
+    dlock(&quorum, &["extend", "job"]).with_code(64);
+    dlock(&quorum, &["extend", "job", "no-token"]).with_code(64);
+    let said = dlock(&quorum, &["extend", "another", &token]).with_code(75);
+    assert!(!said.err.contains(&token), "{}", said.err);
+    quorum[0].kill();
+    dlock(&quorum, &["extend", "job", &token]).with_code(0);
+    quorum[1].kill();
+    dlock(&quorum, &["extend", "job", &token]).with_code(69);
+}
+
+/// Takes the lock `job`, and gives its token and fence.
+pub fn acquire(quorum: &Quorum, ttl: &str) -> (String, String) {
+    let said = dlock(quorum, &["acquire", "--json", "--ttl", ttl, "job"]).with_code(0);
+    let object = &said.json()[0];
+    let token = object["token"].as_str().expect("it is text");
+    (token.to_owned(), object["fence"].to_string())
+}

@@ -1,0 +1,50 @@
+//! `dlock release KEY TOKEN`
+
+use std::time::Duration;
+
+use harness::{Quorum, eventually};
+
+use crate::acquire::shell;
+use crate::extend::acquire;
+use crate::run::hold;
+use crate::running::dlock;
+
+#[test]
+fn a_lease_is_given_back_once() {
+    let quorum = Quorum::start(3);
+    let (token, _) = acquire(&quorum, "20s");
+    let said = dlock(&quorum, &["release", "job", &token]).with_code(0);
+    assert_eq!(said.out, "");
+    quorum.assert_empty_within(Duration::ZERO);
+    let said = dlock(&quorum, &["release", "job", &token]).with_code(75);
+    assert!(said.err.contains("lock") && !said.err.contains(&token), "{}", said.err);
+}
+
+#[test]
+fn who_comes_next_is_left_alone() {
+    let quorum = Quorum::start(3);
+    let (token, _) = acquire(&quorum, "300ms");
+    eventually("it is over", || quorum.held("job") == 0);
+    let _next = hold(&quorum, "job", 60_000);
+    dlock(&quorum, &["release", "job", &token]).with_code(75);
+    assert!(quorum.iter().all(|node| node.holders("job") == ["somebody"]));
+}
+
+#[test]
+fn the_token_is_taken_from_the_environment() {
+    let quorum = Quorum::start(1);
+    let script = r#"eval "$("$DLOCK" acquire job)"; export DLOCK_TOKEN; "$DLOCK" release job"#;
+    shell(&quorum, script).with_code(0);
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn wrong_usage_and_a_lost_majority_have_codes_of_their_own() {
+    let mut quorum = Quorum::start(3);
+    let (token, _) = acquire(&quorum, "20s");
+    dlock(&quorum, &["release", "job"]).with_code(64);
+    dlock(&quorum, &["release", "job", "no-token"]).with_code(64);
+    quorum[0].kill();
+    quorum[1].kill();
+    dlock(&quorum, &["release", "job", &token]).with_code(69);
+}

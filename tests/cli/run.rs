@@ -1,0 +1,370 @@
+//! `dlock run KEY... -- CMD`: what the command gets, and how it ends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::{Quorum, Server, apply, eventually, program};
+use tempfile::TempDir;
+
+use crate::on_two_servers;
+use crate::running::{Running, SLACK, dlock, run};
+
+#[apply(on_two_servers)]
+fn a_command_runs_under_a_lock(kind: Kind) {
+    let quorum = Quorum::of((0..3).map(|_| Server::build(kind)).collect());
+    let running = Running::start(&quorum, &["job", "-c", "echo begun; read line; echo $line"]);
+    // It has no input: read ends at once.
+    let said = running.ended().with_code(0);
+    assert_eq!((said.out.as_str(), said.err.as_str()), ("begun\n\n", ""));
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn the_exit_code_is_the_commands() {
+    let quorum = Quorum::start(1);
+    for code in [0, 1, 3, 75, 255] {
+        run(&quorum, &["job", "-c", &format!("exit {code}")]).with_code(code);
+    }
+    for (signal, code) in [("TERM", 143), ("KILL", 137), ("INT", 130)] {
+        run(&quorum, &["job", "-c", &format!("kill -{signal} $$")]).with_code(code);
+    }
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn a_lock_that_is_not_free_has_an_exit_code_of_its_own() {
+    let quorum = Quorum::start(3);
+    let holder = hold(&quorum, "job", 60_000);
+    let begun = Instant::now();
+    for (options, code) in [
+        (vec!["-n"], 1),
+        (vec!["-n", "-E", "42"], 42),
+        (vec!["-n", "-E", "0"], 0),
+        (vec!["-w", "0"], 1),
+    ] {
+        let mut arguments = options.clone();
+        arguments.extend(["job", "--", "echo", "run"]);
+        let said = run(&quorum, &arguments).with_code(code);
+        assert_eq!(said.out, "", "{options:?}");
+        assert!(said.err.contains("job") && said.err.contains("held"), "{options:?}: {}", said.err);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(3), "nobody waits");
+    let said = run(&quorum, &["-n", "-q", "job", "--", "true"]).with_code(1);
+    assert_eq!(said.err, "");
+    drop(holder);
+}
+
+#[test]
+fn a_wait_ends_after_its_time() {
+    let quorum = Quorum::start(3);
+    let _holder = hold(&quorum, "job", 60_000);
+    let begun = Instant::now();
+    run(&quorum, &["-w", "0.5", "job", "--", "true"]).with_code(1);
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(500), "{took:?}");
+    assert!(took < Duration::from_millis(500) + SLACK, "{took:?}");
+    eventually("nobody waits", || quorum.iter().all(|node| node.node("waiters").int() == 0));
+}
+
+#[test]
+fn a_wait_is_over_when_the_lock_is_free() {
+    let quorum = Quorum::start(3);
+    let first = Running::start(&quorum, &["job", "-c", "echo first; sleep 0.4"]);
+    first.until_it_prints("first");
+    let second = Running::start(&quorum, &["-w", "20", "job", "--", "echo", "second"]);
+    eventually("it waits", || quorum[0].node("waiters").int() == 1);
+    assert_eq!(second.out(), "");
+    second.ended_within(Duration::from_millis(500)).with_code(0);
+    first.ended().with_code(0);
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn no_majority_has_an_exit_code_of_its_own() {
+    let mut quorum = Quorum::start(3);
+    quorum[0].kill();
+    run(&quorum, &["-n", "job", "--", "true"]).with_code(0);
+    quorum[2].network().swallow();
+    let said = run(&quorum, &["-n", "job", "--", "echo", "run"]).with_code(69);
+    assert_eq!(said.out, "");
+    for node in quorum.iter() {
+        assert!(said.err.contains(&node.url()), "{}", said.err);
+    }
+    assert!(said.err.lines().all(|line| line.starts_with("dlock: ")), "{}", said.err);
+}
+
+#[test]
+fn wrong_usage_has_an_exit_code_of_its_own_and_takes_no_lock() {
+    let quorum = Quorum::start(3);
+    let wrong: &[&[&str]] = &[
+        &["job"],
+        &["--", "true"],
+        &["-n", "-w", "1", "job", "--", "true"],
+        &["-s", "-x", "job", "--", "true"],
+        &["--nonsense", "job", "--", "true"],
+        &["-w", "-1", "job", "--", "true"],
+        &["--ttl", "soon", "job", "--", "true"],
+        &["--limit", "0", "job", "--", "true"],
+        &["--limit", "2", "job", "--", "true"],
+        &["-c", "true", "job", "--", "true"],
+    ];
+    for arguments in wrong {
+        let said = run(&quorum, arguments).with_code(64);
+        assert!(!said.err.is_empty(), "{arguments:?}");
+        assert_eq!(said.out, "", "{arguments:?}");
+    }
+    let grants = |node: &harness::quorum::Node| node.info_number("dlock", "dlock_grants");
+    assert!(quorum.iter().all(|node| grants(node) == 0));
+}
+
+#[test]
+fn a_command_that_cannot_be_executed_leaves_no_lock() {
+    let quorum = Quorum::start(3);
+    let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+    let plain = folder.path().join("plain");
+    fs::write(&plain, "not a program").expect("the folder can be written");
+    fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    let plain = plain.to_str().expect("its name is plain");
+    for (command, code) in
+        [("no-such-command-anywhere", 127), ("/no/such/file", 127), (plain, 126), ("/", 126)]
+    {
+        let said = run(&quorum, &["job", "--", command]).with_code(code);
+        assert!(said.err.contains(command), "{}", said.err);
+        quorum.assert_empty_within(Duration::ZERO);
+    }
+}
+
+#[test]
+fn input_and_output_pass_untouched() {
+    let quorum = Quorum::start(1);
+    let mut command = program::command(&quorum.urls());
+    command.args(["run", "--json", "--verbose", "job", "--", "cat"]).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it can be started");
+    let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n * 7 + n / 256) as u8).collect();
+    let input = child.stdin.take().expect("it is a pipe");
+    let sent = bytes.clone();
+    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut { input }, &sent));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("no panic").expect("it reads all");
+    assert!(output.status.success());
+    assert!(output.stdout == bytes, "{} bytes of {}", output.stdout.len(), bytes.len());
+
+    let said = run(&quorum, &["job", "-c", "echo to-out; echo to-err >&2"]).with_code(0);
+    assert_eq!((said.out.as_str(), said.err.as_str()), ("to-out\n", "to-err\n"));
+}
+
+#[test]
+fn the_command_is_told_about_its_lock() {
+    let quorum = Quorum::start(3);
+    let script = "echo \"$DLOCK_KEY|$DLOCK_TOKEN|$DLOCK_FENCE|$DLOCK_DEADLINE_MS\"; \
+        echo ready; sleep 0.5";
+    let running = Running::start(&quorum, &["--ttl", "20s", "job:42", "-c", script]);
+    running.until_it_prints("ready");
+    let holder = quorum[0].holder("job:42");
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("it is later").as_millis() as u64;
+    let out = running.out();
+    let fields: Vec<&str> = out.lines().next().unwrap_or_default().split('|').collect();
+    let [key, token, fence, deadline] = fields[..] else { panic!("{out}") };
+    assert_eq!((key, token), ("job:42", holder["token"].text().as_str()));
+    assert_eq!(fence, holder["fence"].int().to_string());
+    let left = deadline.parse::<u64>().expect("a number") - now;
+    assert!((15_000..20_000).contains(&left), "{left}");
+    running.ended().with_code(0);
+}
+
+#[test]
+fn a_lock_is_renewed_while_the_command_runs_and_given_back_when_it_ends() {
+    let quorum = Quorum::start(3);
+    let running = Running::start(&quorum, &["--ttl", "300ms", "job", "-c", "echo run; sleep 1.2"]);
+    running.until_it_prints("run");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(1_000) {
+        assert!(quorum.held("job") >= 2);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    run(&quorum, &["-n", "job", "--", "true"]).with_code(1);
+    running.ended().with_code(0);
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn one_run_after_another_gets_the_lock_without_waiting() {
+    let quorum = Quorum::start(3);
+    for _ in 0..20 {
+        run(&quorum, &["-n", "job", "--", "true"]).with_code(0);
+    }
+}
+
+#[test]
+fn several_keys_are_held_together_or_not_at_all() {
+    let quorum = Quorum::start(3);
+    let all = ["b", "a", "c"];
+    let script =
+        "echo \"$DLOCK_KEY\"; echo $DLOCK_FENCE | wc -w; echo $DLOCK_TOKEN | wc -w; sleep 0.5";
+    let mut arguments = all.to_vec();
+    arguments.extend(["-c", script]);
+    let running = Running::start(&quorum, &arguments);
+    running.until_it_prints("3\n3\n");
+    assert!(running.out().starts_with("b a c\n"), "{}", running.out());
+    assert!(all.iter().all(|key| quorum.held(key) >= 2));
+    run(&quorum, &["-n", "d", "c", "--", "true"]).with_code(1);
+    eventually("the free key is free again", || quorum.held("d") == 0);
+    running.ended().with_code(0);
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn two_that_want_the_same_keys_in_other_orders_do_not_wait_for_each_other() {
+    let quorum = Quorum::start(3);
+    for _ in 0..5 {
+        let runs: Vec<Running> = [["a", "b"], ["b", "a"], ["a", "b"], ["b", "a"]]
+            .iter()
+            .map(|keys| Running::start(&quorum, &[keys[0], keys[1], "--", "true"]))
+            .collect();
+        for running in runs {
+            running.ended_within(Duration::from_secs(2)).with_code(0);
+        }
+    }
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn readers_run_together_and_writers_alone() {
+    let quorum = Quorum::start(3);
+    let readers: Vec<Running> = (0..2)
+        .map(|_| Running::start(&quorum, &["-s", "page", "-c", "echo in; sleep 0.6"]))
+        .collect();
+    for reader in &readers {
+        reader.until_it_prints("in");
+    }
+    run(&quorum, &["-n", "page", "--", "true"]).with_code(1);
+    run(&quorum, &["-x", "-w", "20", "page", "--", "true"]).with_code(0);
+    for reader in readers {
+        reader.ended().with_code(0);
+    }
+}
+
+#[test]
+fn so_many_run_together_as_there_are_permits() {
+    let quorum = Quorum::start(1);
+    let two: Vec<Running> = (0..2)
+        .map(|_| Running::start(&quorum, &["--limit", "2", "pool", "-c", "echo in; sleep 0.6"]))
+        .collect();
+    for running in &two {
+        running.until_it_prints("in");
+    }
+    run(&quorum, &["-n", "--limit", "2", "pool", "--", "true"]).with_code(1);
+    for running in two {
+        running.ended().with_code(0);
+    }
+    run(&quorum, &["-n", "--limit", "2", "pool", "--", "true"]).with_code(0);
+}
+
+#[test]
+fn others_see_who_holds() {
+    let quorum = Quorum::start(1);
+    let options = ["--meta", "why=nightly", "job", "-c", "echo in; sleep 0.6"];
+    let running = Running::start(&quorum, &options);
+    running.until_it_prints("in");
+    let meta = quorum[0].holder("job")["meta"].text();
+    for part in ["why=nightly", "host=", &format!("pid={}", running.id()), "user="] {
+        assert!(meta.contains(part), "{part}: {meta}");
+    }
+    let said = run(&quorum, &["-n", "job", "--", "true"]).with_code(1);
+    assert!(said.err.contains("why=nightly"), "{}", said.err);
+    running.ended().with_code(0);
+}
+
+#[test]
+fn events_are_told_as_json_on_stderr() {
+    let quorum = Quorum::start(3);
+    let names = |text: &str| -> Vec<String> {
+        let objects = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line));
+        let objects = objects.map(|object| object.unwrap_or_else(|e| panic!("{e}: {text}")));
+        objects.map(|object| object["event"].as_str().expect("it has a name").to_owned()).collect()
+    };
+    let said = run(&quorum, &["--json", "job", "--", "true"]).with_code(0);
+    assert_eq!(said.out, "");
+    assert_eq!(names(&said.err), ["acquired", "started", "ended", "released"]);
+    let first: serde_json::Value =
+        serde_json::from_str(said.err.lines().next().unwrap_or_default()).expect("it is JSON");
+    assert_eq!(first["key"], "job");
+    assert!(first["fence"].is_u64(), "{first}");
+    let _holder = hold(&quorum, "job", 60_000);
+    let said = run(&quorum, &["--json", "-w", "0.6", "job", "--", "true"]).with_code(1);
+    let told = names(&said.err);
+    assert_eq!(told.last().map(String::as_str), Some("error"), "{told:?}");
+}
+
+#[test]
+fn secrets_are_never_told() {
+    let mut quorum = Quorum::start(3);
+    for node in quorum.iter() {
+        node.run("CONFIG SET requirepass open-sesame");
+    }
+    let urls: Vec<String> =
+        quorum.urls().iter().map(|url| url.replace("://", "://:open-sesame@")).collect();
+    let run = |options: &[&str], script: &str, code: i32| {
+        let mut command = program::command(&urls);
+        command.args(["run", "--verbose", "--ttl", "500ms"]).args(options);
+        command.args(["job", "-c", &format!("echo $DLOCK_TOKEN; {script}")]);
+        let said = Running::of(command).ended().with_code(code);
+        let token = said.out.trim();
+        assert!(!said.err.contains("sesame"), "{}", said.err);
+        assert!(token.is_empty() || !said.err.contains(token), "{}", said.err);
+        assert!(!said.err.is_empty(), "it says what happens");
+    };
+    run(&[], "true", 0);
+    run(&["--json"], "true", 0);
+    run(&["--max-hold", "300ms"], "sleep 20", 75);
+    let holder = hold(&quorum, "job", 60_000);
+    run(&["-n"], "true", 1);
+    run(&["-w", "0.1"], "true", 1);
+    drop(holder);
+    quorum[0].kill();
+    quorum[1].network().refuse();
+    run(&["-n"], "true", 69);
+
+    let said = program::run(program::command(&urls).args(["run", "job"])).with_code(64);
+    assert!(!said.err.contains("sesame"), "{}", said.err);
+}
+
+#[test]
+fn the_token_is_not_among_the_arguments_of_anything() {
+    let quorum = Quorum::start(1);
+    let running = Running::start(&quorum, &["job", "-c", "echo in; sleep 0.5"]);
+    running.until_it_prints("in");
+    let token = quorum[0].holder("job")["token"].text();
+    let all = Command::new("ps").args(["-eo", "args"]).output().expect("there is ps");
+    assert!(!String::from_utf8_lossy(&all.stdout).contains(&token));
+    running.ended().with_code(0);
+}
+
+#[test]
+fn a_run_that_ends_leaves_no_connection() {
+    let quorum = Quorum::start(3);
+    let clients = |node: &Server| node.run("CLIENT LIST").text().lines().count();
+    let before: Vec<usize> = quorum.iter().map(|node| clients(node)).collect();
+    run(&quorum, &["job", "--", "true"]).with_code(0);
+    eventually("all are closed", || {
+        quorum.iter().map(|node| clients(node)).collect::<Vec<_>>() == before
+    });
+    dlock(&quorum, &["inspect", "job"]).with_code(1);
+}
+
+/// Holds a lock at every node, by hand, until it is dropped or over.
+pub fn hold(quorum: &Quorum, key: &str, ttl: u64) -> Vec<harness::Client> {
+    let hold = |node: &harness::quorum::Node| {
+        let mut client = node.client();
+        if client.run("PING").is_error() {
+            client.run("AUTH open-sesame");
+        }
+        let answer = client.run(&format!("DLOCK.ACQUIRE {key} somebody {ttl} EPHEMERAL"));
+        assert!(answer.is_int(), "{answer:?}");
+        client
+    };
+    quorum.iter().map(hold).collect()
+}

@@ -1,0 +1,161 @@
+//! `dlock run` whose lock is lost while its command runs.
+
+use std::time::{Duration, Instant};
+
+use harness::Quorum;
+use nix::sys::signal::Signal;
+
+use crate::running::{Running, SLACK, run};
+
+/// Says when it begins, and when it is asked to end; then ends.
+const POLITE: &str = "trap 'echo asked; exit 0' TERM; echo in; while :; do sleep 0.02; done";
+/// Does not end when it is asked to, nor does the process it has started.
+const STUBBORN: &str = "trap 'echo asked' TERM; sh -c 'trap \"\" TERM; sleep 30' & \
+    echo in; while :; do sleep 0.02; done";
+
+const TTL: Duration = Duration::from_millis(600);
+
+#[test]
+fn a_command_whose_lock_is_broken_is_asked_to_end() {
+    let quorum = Quorum::start(3);
+    let running = start(&quorum, &[], POLITE);
+    for node in quorum.iter() {
+        assert_eq!(node.run("DLOCK.BREAK job").int(), 1);
+    }
+    let said = running.ended_within(TTL).with_code(75);
+    assert_eq!(said.out, "in\nasked\n");
+    assert!(said.err.starts_with("dlock: lost the lock on 'job'"), "{}", said.err);
+}
+
+#[test]
+fn a_command_and_all_it_started_are_killed_when_they_do_not_end_in_time() {
+    let quorum = Quorum::start(3);
+    let running = start(&quorum, &["--grace", "300ms"], STUBBORN);
+    for node in quorum.iter() {
+        node.run("DLOCK.BREAK job");
+    }
+    let begun = Instant::now();
+    // Its output ends only when the last of its processes has.
+    let said = running.ended().with_code(75);
+    let took = begun.elapsed();
+    assert_eq!(said.out, "in\nasked\n");
+    assert!(took >= Duration::from_millis(300), "{took:?}");
+    assert!(took < TTL + Duration::from_millis(300) + SLACK, "{took:?}");
+}
+
+#[test]
+fn a_command_is_killed_at_once_where_that_is_wanted() {
+    let quorum = Quorum::start(1);
+    let running = start(&quorum, &["--on-lost", "kill"], STUBBORN);
+    quorum[0].run("DLOCK.BREAK job");
+    let said = running.ended_within(TTL).with_code(75);
+    assert_eq!(said.out, "in\n");
+}
+
+#[test]
+fn a_command_goes_on_where_that_is_wanted_and_the_loss_is_told_once() {
+    let quorum = Quorum::start(1);
+    let script = "echo in; sleep 1; echo done";
+    let running = start(&quorum, &["--on-lost", "ignore"], script);
+    quorum[0].run("DLOCK.BREAK job");
+    let said = running.ended().with_code(0);
+    assert_eq!(said.out, "in\ndone\n");
+    assert_eq!(said.err.matches("lost the lock on 'job'").count(), 1, "{}", said.err);
+}
+
+#[test]
+fn a_command_ends_before_another_begins_when_the_nodes_are_out_of_reach() {
+    let quorum = Quorum::start(3);
+    let running = start(&quorum, &["--on-lost", "kill"], POLITE);
+    for node in quorum.iter() {
+        node.network().swallow();
+    }
+    let begun = Instant::now();
+    let said = running.ended_within(TTL + Duration::from_millis(300)).with_code(75);
+    let took = begun.elapsed();
+    assert!(took > TTL / 3, "{took:?}: renewals that fail are no loss yet");
+    for node in quorum.iter() {
+        assert!(said.err.contains(&node.url()), "{}", said.err);
+        node.network().pass();
+    }
+    quorum.assert_empty_within(TTL);
+}
+
+#[test]
+fn a_command_keeps_its_lock_while_a_minority_is_out_of_reach() {
+    let quorum = Quorum::start(3);
+    let running = start(&quorum, &[], "echo in; sleep 1.2; echo done");
+    quorum[0].network().swallow();
+    let said = running.ended().with_code(0);
+    assert_eq!(said.out, "in\ndone\n");
+    quorum[0].network().pass();
+    quorum.assert_empty_within(TTL);
+}
+
+#[test]
+fn a_command_is_ended_after_its_longest_time() {
+    let quorum = Quorum::start(3);
+    let begun = Instant::now();
+    let running = start(&quorum, &["--max-hold", "800ms"], POLITE);
+    let said = running.ended().with_code(75);
+    let took = begun.elapsed();
+    assert_eq!(said.out, "in\nasked\n");
+    assert!(took >= Duration::from_millis(700), "{took:?}");
+    assert!(took < Duration::from_millis(800) + SLACK, "{took:?}");
+    run(&quorum, &["-n", "job", "--", "true"]).with_code(0);
+}
+
+#[test]
+fn a_command_whose_dlock_was_suspended_over_its_lease_is_ended() {
+    let quorum = Quorum::start(3);
+    let script = format!("echo fence=$DLOCK_FENCE; {STUBBORN}");
+    let running = start(&quorum, &["--grace", "300ms"], &script);
+    running.signal(Signal::SIGSTOP);
+    let next = run(&quorum, &["-w", "5", "job", "-c", "echo fence=$DLOCK_FENCE"]).with_code(0);
+    running.signal(Signal::SIGCONT);
+    let said = running.ended_within(Duration::from_millis(600)).with_code(75);
+    assert!(said.out.ends_with("in\nasked\n"), "{}", said.out);
+    assert!(said.err.contains("paused") || said.err.contains("suspended"), "{}", said.err);
+    assert!(fence(&next.out) > fence(&said.out), "{} {}", next.out, said.out);
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn a_loss_while_one_still_waits_for_another_key_starts_nothing() {
+    let quorum = Quorum::start(3);
+    let _holder = crate::run::hold(&quorum, "b", 60_000);
+    let waiting = Running::start(&quorum, &["--ttl", "600ms", "a", "b", "--", "echo", "run"]);
+    harness::eventually("it waits", || quorum[0].node("waiters").int() == 1);
+    for node in quorum.iter() {
+        node.run("DLOCK.BREAK a");
+    }
+    let said = waiting.ended_within(TTL).with_code(75);
+    assert_eq!(said.out, "");
+    harness::eventually("nobody waits", || quorum.iter().all(|n| n.node("waiters").int() == 0));
+}
+
+#[test]
+fn a_loss_is_told_as_json() {
+    let quorum = Quorum::start(1);
+    let running = start(&quorum, &["--json", "--grace", "200ms"], STUBBORN);
+    quorum[0].run("DLOCK.BREAK job");
+    let said = running.ended().with_code(75);
+    for event in ["\"acquired\"", "\"started\"", "\"lost\"", "\"killing\""] {
+        assert!(said.err.contains(event), "{event}: {}", said.err);
+    }
+}
+
+/// Starts it with a short lease, and waits until its command runs.
+fn start(quorum: &Quorum, options: &[&str], script: &str) -> Running {
+    let mut arguments = vec!["--ttl", "600ms"];
+    arguments.extend(options);
+    arguments.extend(["job", "-c", script]);
+    let running = Running::start(quorum, &arguments);
+    running.until_it_prints("in\n");
+    running
+}
+
+fn fence(text: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix("fence="));
+    line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no fence in {text}"))
+}

@@ -1,0 +1,109 @@
+//! Signals, while `dlock run` waits and while its command runs.
+
+use std::time::Duration;
+
+use harness::{Quorum, eventually};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::run::hold;
+use crate::running::{Running, run};
+
+const SOON: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_wait_ends_by_a_signal_and_leaves_no_waiter() {
+    let quorum = Quorum::start(3);
+    let _holder = hold(&quorum, "job", 60_000);
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let waiting = Running::start(&quorum, &["job", "--", "echo", "run"]);
+        eventually("it waits", || quorum[0].node("waiters").int() == 1);
+        waiting.signal(signal);
+        let said = waiting.ended_within(SOON).with_code(code);
+        assert_eq!(said.out, "");
+        eventually("nobody waits", || quorum.iter().all(|node| node.node("waiters").int() == 0));
+    }
+}
+
+#[test]
+fn a_wait_for_the_second_key_that_ends_by_a_signal_gives_the_first_back() {
+    let quorum = Quorum::start(3);
+    let _holder = hold(&quorum, "b", 60_000);
+    let waiting = Running::start(&quorum, &["b", "a", "--", "true"]);
+    eventually("it waits", || quorum[0].node("waiters").int() == 1);
+    waiting.signal(Signal::SIGINT);
+    waiting.ended_within(SOON).with_code(130);
+    eventually("the first is free", || quorum.held("a") == 0);
+}
+
+#[test]
+fn signals_are_passed_on_to_the_command() {
+    let quorum = Quorum::start(1);
+    for signal in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+    ] {
+        let name = signal.as_str().trim_start_matches("SIG");
+        let script =
+            format!("trap 'echo got; exit 7' {name}; echo in; while :; do sleep 0.02; done");
+        let running = Running::start(&quorum, &["job", "-c", &script]);
+        running.until_it_prints("in");
+        running.signal(signal);
+        let said = running.ended_within(SOON).with_code(7);
+        assert_eq!(said.out, "in\ngot\n", "{signal}");
+        quorum.assert_empty_within(Duration::ZERO);
+    }
+}
+
+#[test]
+fn a_command_that_a_signal_ends_is_said_to_have_ended_so() {
+    let quorum = Quorum::start(3);
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let running = Running::start(&quorum, &["job", "-c", "echo in; exec sleep 20"]);
+        running.until_it_prints("in");
+        running.signal(signal);
+        running.ended_within(SOON).with_code(code);
+        quorum.assert_empty_within(Duration::ZERO);
+    }
+}
+
+#[test]
+fn a_command_that_goes_on_after_a_signal_keeps_its_lock() {
+    let quorum = Quorum::start(3);
+    let script =
+        "trap 'echo got' TERM; echo in; for n in 1 2 3 4 5 6; do sleep 0.1; done; echo done";
+    let running = Running::start(&quorum, &["job", "-c", script]);
+    running.until_it_prints("in");
+    running.signal(Signal::SIGTERM);
+    running.until_it_prints("got");
+    assert!(quorum.held("job") >= 2);
+    let said = running.ended().with_code(0);
+    assert_eq!(said.out, "in\ngot\ndone\n");
+}
+
+#[test]
+fn a_command_whose_dlock_is_killed_is_ended_and_its_lock_with_the_lease() {
+    let quorum = Quorum::start(3);
+    let script = "trap 'echo got; exit' TERM; echo in $$; while :; do sleep 0.02; done";
+    let running = Running::start(&quorum, &["--ttl", "600ms", "job", "-c", script]);
+    running.until_it_prints("\n");
+    running.signal(Signal::SIGKILL);
+    let said = running.ended_within(SOON).with_code(137);
+    assert!(said.out.ends_with("got\n"), "{}", said.out);
+    run(&quorum, &["-w", "2", "job", "--", "true"]).with_code(0);
+    quorum.assert_empty_within(Duration::from_millis(600));
+}
+
+#[test]
+fn what_a_command_leaves_behind_lives_on() {
+    let quorum = Quorum::start(1);
+    let script = "sleep 20 >/dev/null 2>&1 & echo $!";
+    let said = Running::start(&quorum, &["job", "-c", script]).ended().with_code(0);
+    let left = Pid::from_raw(said.out.trim().parse().expect("a process"));
+    assert_eq!(kill(left, None), Ok(()), "it lives");
+    kill(left, Signal::SIGKILL).expect("it lives");
+}

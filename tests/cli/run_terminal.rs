@@ -1,0 +1,88 @@
+//! `dlock run` on a terminal: `script` makes one.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use harness::{Quorum, eventually, program};
+
+use crate::run::hold;
+use crate::running::Running;
+
+const CTRL_C: &[u8] = b"\x03";
+const SOON: Duration = Duration::from_millis(500);
+
+#[test]
+fn a_command_has_the_terminal_and_reads_from_it() {
+    let quorum = Quorum::start(1);
+    let inner = "test -t 0 && test -t 1 && test -t 2 && echo all; read line; echo \"got $line\"";
+    let mut typed = on_a_terminal(&quorum, &format!("$DLOCK run job -c '{inner}'"));
+    typed.until_it_prints("all");
+    typed.write(b"hello\n");
+    typed.until_it_prints("got hello");
+    typed.ended_within(SOON).with_code(0);
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn ctrl_c_ends_the_command_and_gives_the_lock_back() {
+    let quorum = Quorum::start(3);
+    let inner = "trap \"echo got; exit 7\" INT; echo in; while :; do sleep 0.02; done";
+    let mut typed = on_a_terminal(&quorum, &format!("$DLOCK run job -c '{inner}'"));
+    typed.until_it_prints("in");
+    typed.write(CTRL_C);
+    let said = typed.ended_within(SOON).with_code(7);
+    assert_eq!(said.out.matches("got").count(), 1, "it gets the signal once: {}", said.out);
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn ctrl_c_ends_a_wait() {
+    let quorum = Quorum::start(3);
+    let _holder = hold(&quorum, "job", 60_000);
+    let mut typed = on_a_terminal(&quorum, "$DLOCK run job -- echo run; echo \"code=$?\"");
+    eventually("it waits", || quorum[0].node("waiters").int() == 1);
+    typed.write(CTRL_C);
+    typed.ended_within(SOON);
+    eventually("nobody waits", || quorum.iter().all(|node| node.node("waiters").int() == 0));
+}
+
+#[test]
+fn a_shell_has_its_terminal_again_afterwards() {
+    let quorum = Quorum::start(1);
+    let mut typed = on_a_terminal(
+        &quorum,
+        "$DLOCK run job -- true; $DLOCK run job -c 'exit 3'; echo \"code $?\"; \
+         read line; echo \"got $line\"",
+    );
+    typed.until_it_prints("code 3");
+    typed.write(b"hello\n");
+    typed.until_it_prints("got hello");
+    typed.ended_within(SOON).with_code(0);
+}
+
+#[test]
+fn a_lost_lock_on_a_terminal_ends_the_command() {
+    let quorum = Quorum::start(1);
+    let inner = "trap \"echo asked; exit\" TERM; echo in; while :; do sleep 0.02; done";
+    let typed = on_a_terminal(&quorum, &format!("$DLOCK run --ttl 500ms job -c '{inner}'"));
+    typed.until_it_prints("in");
+    quorum[0].run("DLOCK.BREAK job");
+    let said = typed.ended_within(SOON).with_code(75);
+    assert!(said.out.contains("asked"), "{}", said.out);
+}
+
+/// A shell on a terminal, with these nodes and the program as `$DLOCK`. What it prints is what the
+/// terminal shows, and what is written to it is what somebody types.
+fn on_a_terminal(quorum: &Quorum, script: &str) -> Running {
+    let nodes = program::command(&quorum.urls());
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--echo", "never", "--command", script]).arg("/dev/null");
+    for (name, value) in nodes.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env("DLOCK", program::path()).env("SHELL", "/bin/sh").stdin(Stdio::piped());
+    Running::of(command)
+}
