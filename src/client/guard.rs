@@ -125,9 +125,8 @@ impl Guard {
                     break;
                 }
             }
-            // Nobody keeps it any more: the runtime of its keeper has ended.
             clock::sleep_until(Some(view.until())).await;
-            view.loss(LossReason::NotRenewed { nodes: Vec::new() })
+            view.unkept()
         }
     }
 
@@ -155,14 +154,13 @@ impl Guard {
     pub fn release(mut self) -> impl Future<Output = Result<(), Loss>> + Send {
         let (sender, done) = oneshot::channel();
         self.done = true;
-        let sent = self.orders.send(Order::Release(sender, self.shared.background.busy()));
+        let order = Order::Release(sender, self.shared.background.busy());
+        // Where nobody takes it, the order is dropped here, and `done` says so at once.
+        drop(self.orders.send(order));
         async move {
             match done.await {
-                Ok(outcome) if sent.is_ok() => outcome,
-                _ => match &*self.loss.borrow() {
-                    Some(loss) => Err(loss.clone()),
-                    None => Ok(()),
-                },
+                Ok(outcome) => outcome,
+                Err(_) => Err(self.view.unkept()),
             }
         }
     }
@@ -194,6 +192,11 @@ impl Drop for Guard {
 impl View {
     pub(crate) fn until(&self) -> Instant {
         Instant(self.until.load(Ordering::Acquire))
+    }
+
+    /// Nobody keeps it any more: the runtime of its keeper has ended.
+    fn unkept(&self) -> Loss {
+        self.loss(LossReason::NotRenewed { nodes: Vec::new() })
     }
 
     pub(crate) fn loss(&self, why: LossReason) -> Loss {
