@@ -2,7 +2,9 @@
 //! wrong.
 //!
 //! - [`model`]: every order of events, for two attempts or three. About fences.
+//! - [`sim`]: long lives by chance, in virtual time. About everything else.
 //! - [`bent`]: the rules with something wrong in them. Each must be noticed.
 
 pub mod bent;
 pub mod model;
+pub mod sim;

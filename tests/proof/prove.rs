@@ -1,18 +1,38 @@
-//! The proof at length: the model with more in it than there is time for in each run of the tests.
+//! The proof at length, and one run of the simulation as a story.
+//!
+//! - `prove model`: the model with more in it than there is time for in each run of the tests.
+//! - `prove sim SEED`: that run of the simulation, event by event.
+//! - `prove sim FIRST COUNT`: so many runs.
 
+use std::process::ExitCode;
 use std::time::Instant;
 
 use dlock_core::quorum::Sound;
 use dlock_proof::model::{EXCLUSIVE, SHARED, Setting};
+use dlock_proof::sim;
 use stateright::{Checker, Model};
 
-fn main() {
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |place: usize| args.get(place).and_then(|word| word.parse::<u64>().ok());
+    match (args.first().map(String::as_str), number(1), number(2)) {
+        (Some("model"), ..) => model(),
+        (Some("sim"), Some(seed), None) => story(seed),
+        (Some("sim"), Some(first), Some(count)) => runs(first, count),
+        _ => {
+            eprintln!("prove model | prove sim SEED | prove sim FIRST COUNT");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn model() -> ExitCode {
     let two = Setting::new(Sound, &[EXCLUSIVE, EXCLUSIVE]);
-    let all = std::env::args().nth(1).is_some_and(|word| word == "all");
     let settings = [
-        ("a request twice", Setting { twice: 1, ..two.clone() }),
+        ("a request that arrives twice", Setting { twice: 1, ..two.clone() }),
         ("two crashes", Setting { crashes: 2, ..two.clone() }),
-        ("counted far", Setting { counted: 4, ..two.clone() }),
+        ("nodes that have counted far", Setting { counted: 4, ..two }),
+        ("readers", Setting { counted: 2, ..Setting::new(Sound, &[SHARED, SHARED]) }),
     ];
     for (what, setting) in settings {
         let begun = Instant::now();
@@ -20,5 +40,25 @@ fn main() {
         println!("{what}: all of {} states, {:.1?}", checker.unique_state_count(), begun.elapsed());
         checker.assert_properties();
     }
-    let _ = (all, SHARED);
+    ExitCode::SUCCESS
+}
+
+fn story(seed: u64) -> ExitCode {
+    let outcome = sim::run(seed, Sound, None, true);
+    match outcome.broken {
+        None => ExitCode::SUCCESS,
+        Some(broken) => {
+            println!("seed {seed}: broken: {}: {}", broken.promise, broken.how);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn runs(first: u64, count: u64) -> ExitCode {
+    let begun = Instant::now();
+    let tally = sim::runs(first..first + count, &Sound, None, |seed, broken| {
+        println!("seed {seed}: broken: {}: {}", broken.promise, broken.how);
+    });
+    println!("{tally} in {:.1?}", begun.elapsed());
+    if tally.broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

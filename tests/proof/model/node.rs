@@ -35,6 +35,17 @@ pub enum Flaw {
     RepeatsNumbers,
 }
 
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Flaw; 5] = [
+        Flaw::ExtendsAbove,
+        Flaw::ExtendsEnded,
+        Flaw::RaisesNoCounter,
+        Flaw::ForgetsCounter,
+        Flaw::RepeatsNumbers,
+    ];
+}
+
 impl Place {
     /// A node that has counted so far.
     #[must_use]

@@ -1,0 +1,87 @@
+//! Everything that could be wrong with the rules, one at a time: the model or the simulation must
+//! notice it.
+
+use std::time::Instant;
+
+use dlock_core::quorum::{Rules, Sound};
+use dlock_proof::bent::{Bend, Bent};
+use dlock_proof::model::{EXCLUSIVE, Setting, node};
+use dlock_proof::sim::{self, server};
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
+
+#[test]
+fn every_mutant_is_killed() {
+    let mut survivors = Vec::new();
+    let mut killed = 0;
+    let mut report = |mutant: String, begun: Instant, by: Option<String>| match by {
+        Some(by) => {
+            killed += 1;
+            println!("{mutant}: killed by {by} ({:.1?})", begun.elapsed());
+        }
+        None => {
+            println!("{mutant}: SURVIVES ({:.1?})", begun.elapsed());
+            survivors.push(mutant);
+        }
+    };
+    for bend in Bend::ALL {
+        let begun = Instant::now();
+        let two = Setting::new(Bent(bend), &[EXCLUSIVE, EXCLUSIVE]);
+        let by = search(two).or_else(|| live(Bent(bend), None));
+        report(format!("{bend:?}"), begun, by);
+    }
+    for flaw in node::Flaw::ALL {
+        let begun = Instant::now();
+        let two = Setting { flaw: Some(flaw), ..Setting::new(Sound, &[EXCLUSIVE, EXCLUSIVE]) };
+        let by = match flaw {
+            node::Flaw::ForgetsCounter => search(Setting { crashes: 1, ..two }),
+            node::Flaw::ExtendsAbove => search(Setting { twice: 1, ..two }),
+            _ => search(two),
+        };
+        report(format!("node {flaw:?}"), begun, by);
+    }
+    for flaw in server::Flaw::ALL {
+        let begun = Instant::now();
+        report(format!("server {flaw:?}"), begun, live(Sound, Some(flaw)));
+    }
+    println!("{killed} mutants killed");
+    assert!(survivors.is_empty(), "nothing notices {survivors:?}");
+}
+
+/// What the model finds.
+fn search<R>(setting: Setting<R>) -> Option<String>
+where
+    R: Rules + std::hash::Hash + Eq + Send + Sync + 'static,
+{
+    let checker = setting.checker().threads(2).finish_when(HasDiscoveries::AnyFailures);
+    let checker = checker.spawn_dfs().join();
+    let found = checker.discoveries();
+    let properties = checker.model().properties();
+    let mut violated = properties.into_iter().filter(|property| {
+        property.expectation == Expectation::Always && found.contains_key(property.name)
+    });
+    violated.next().map(|property| format!("the model: {}", property.name))
+}
+
+/// What the simulation finds.
+fn live<R: Rules>(rules: R, flaw: Option<server::Flaw>) -> Option<String> {
+    if flaw == Some(server::Flaw::IgnoresProposals) {
+        return costs(flaw);
+    }
+    (0..SEEDS).find_map(|seed| {
+        let broken = sim::run(seed, rules.clone(), flaw, false).broken?;
+        Some(format!("seed {seed}: {}", broken.promise))
+    })
+}
+
+/// Whether it breaks no promise, but makes claims dearer than they are: by their second rounds.
+fn costs(flaw: Option<server::Flaw>) -> Option<String> {
+    let share = |flaw| {
+        let (claims, raised) = sim::runs(0..200, &Sound, flaw, |_, _| {}).calm_claims;
+        100 * raised / claims
+    };
+    let (sound, flawed) = (share(None), share(flaw));
+    let noticed = flawed > sound + 20;
+    noticed.then(|| format!("{flawed} % of claims take two rounds instead of {sound} %"))
+}
+
+const SEEDS: u64 = 3_000;

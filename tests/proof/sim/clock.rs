@@ -1,0 +1,56 @@
+//! Clocks that do not run alike, and do not agree on the time of day.
+
+use dlock_core::{Instant, Time};
+
+use super::dice::Dice;
+
+/// The two clocks of a machine.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    /// By how much the monotonic one runs fast, in millionths.
+    rate: i64,
+    /// What it says at the beginning.
+    start: u64,
+    /// What the wall clock says at the beginning.
+    wall: u64,
+}
+
+impl Clock {
+    /// Up to half a per cent fast or slow, and some minutes wrong.
+    pub fn new(dice: &mut Dice) -> Clock {
+        let rate = dice.one_of(&[-5000, 5000, 0, -3000, 2500]);
+        let start = dice.between(1_000_000, 9_000_000_000);
+        let mut clock = Clock { rate, start, wall: 0 };
+        clock.step(dice);
+        clock
+    }
+
+    /// Somebody sets the wall clock.
+    pub fn step(&mut self, dice: &mut Dice) {
+        let wrong = dice.one_of(&[0, 0, 1_000_000, 60_000_000, 300_000_000, 1_000_000_000]);
+        self.wall = UNIX - dice.between(0, wrong) + dice.between(0, wrong);
+    }
+
+    /// What time it is here.
+    pub fn time(&self, now: u64) -> Time {
+        let passed = self.passed(now);
+        Time { now: Instant(self.start + passed), unix: self.wall + passed }
+    }
+
+    /// When it will be that time here, at the latest.
+    pub fn when(&self, at: Instant) -> u64 {
+        let mut passed = at.0.saturating_sub(self.start);
+        passed = (i128::from(passed) * 1_000_000 / i128::from(1_000_000 + self.rate)) as u64;
+        while self.passed(passed) + self.start < at.0 {
+            passed += 1;
+        }
+        passed
+    }
+
+    fn passed(&self, now: u64) -> u64 {
+        (i128::from(now) * i128::from(1_000_000 + self.rate) / 1_000_000) as u64
+    }
+}
+
+/// The true time of day at the beginning, in microseconds.
+const UNIX: u64 = 1_790_000_000_000_000;

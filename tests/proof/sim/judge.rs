@@ -1,0 +1,208 @@
+//! What must hold, written down once, and looked at after every event.
+
+use std::collections::BTreeMap;
+
+use dlock_core::{Deadline, Fence, Instant, KeyBuf, Mode};
+
+use super::memory::Told;
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Which.
+    pub promise: &'static str,
+    /// How.
+    pub how: String,
+}
+
+/// Two claims on a key have different fences, unless both are shared.
+pub const DISTINCT: &str = "fences are distinct";
+/// A claim that begins after another has returned has a larger fence.
+pub const ORDERED: &str = "fences are ordered";
+/// At most one guard is valid, or none but shared ones. By true time: each by its own clock.
+pub const EXCLUSIVE: &str = "guards exclude each other";
+/// No node grants beside a lease that it granted and that may still run, crashes or not.
+pub const NO_GRANT_BESIDE: &str = "a node grants nothing beside a lease that may still run";
+/// No node gives a key the fence that it gave before, or a smaller one.
+pub const NODE_COUNTS: &str = "a node's fences grow, crashes or not";
+/// A guard that a majority of the nodes has disowned says that it is lost.
+pub const BELIEVES_NODES: &str = "a guard that a majority has disowned is lost";
+/// A connection that has closed leaves nothing behind at the node.
+pub const CLOSED_LEAVES_NOTHING: &str = "a waiter that has vanished leaves nothing behind";
+/// An attempt that was given up leaves nothing behind, where its messages arrived.
+pub const GIVEN_UP_LEAVES_NOTHING: &str = "an attempt that was given up leaves nothing behind";
+/// When nothing fails any more and a majority is up, everybody who waits is served.
+pub const SERVED: &str = "who waits is served";
+/// And when all is over, nobody holds and nobody waits anywhere.
+pub const EMPTY: &str = "in the end nothing is held";
+
+/// The judge.
+#[derive(Debug, Default)]
+pub struct Judge {
+    /// The first thing that went wrong.
+    pub broken: Option<Broken>,
+    keys: BTreeMap<KeyBuf, Book>,
+    /// What each node has granted, as far as it may still run.
+    leases: BTreeMap<(usize, KeyBuf), Vec<Lease>>,
+    /// The largest fence that each node gave each key.
+    counted: BTreeMap<(usize, KeyBuf), u64>,
+}
+
+/// What happened at a key.
+#[derive(Debug, Default)]
+struct Book {
+    /// Each fence that was claimed, and whether all of its claims are shared.
+    claimed: BTreeMap<Fence, bool>,
+    /// The largest fence by when it was claimed.
+    highest: Vec<(u64, Fence)>,
+    guards: Vec<Guard>,
+    /// When the operator last broke the lock: whoever had begun by then may not know.
+    broken: Option<u64>,
+}
+
+/// A guard that may be valid.
+#[derive(Clone, Copy, Debug)]
+pub struct Guard {
+    /// Whose.
+    pub task: usize,
+    /// How it holds.
+    pub mode: Mode,
+    /// Its fence.
+    pub fence: Fence,
+    /// Its end, by its own clock.
+    pub until: Instant,
+    /// When it began to try.
+    pub begun: u64,
+}
+
+#[derive(Debug)]
+struct Lease {
+    token: Box<[u8]>,
+    mode: Mode,
+    end: Deadline,
+}
+
+impl Judge {
+    /// Something is wrong.
+    pub fn accuse(&mut self, promise: &'static str, how: String) {
+        self.broken.get_or_insert(Broken { promise, how });
+    }
+
+    /// Somebody won at `now`. `clock`: what time it is for whom.
+    pub fn won(&mut self, key: &KeyBuf, guard: Guard, now: u64, clock: impl Fn(usize) -> Instant) {
+        let book = self.keys.entry(key.clone()).or_default();
+        let shared = guard.mode == Mode::Shared;
+        let Guard { task, fence, begun, .. } = guard;
+        let mut wrong = Vec::new();
+        match book.claimed.insert(fence, shared) {
+            Some(before) if !(before && shared) => {
+                wrong.push((DISTINCT, format!("{fence:?} of task {task}")));
+            }
+            _ => {}
+        }
+        let earlier = book.highest.iter().rev().find(|(at, _)| *at < begun);
+        if let Some((_, before)) = earlier.filter(|(_, before)| fence <= *before) {
+            wrong.push((ORDERED, format!("{fence:?} of task {task} after {before:?}")));
+        }
+        let highest = book.highest.last().map_or(fence, |(_, highest)| fence.max(*highest));
+        book.highest.push((now, highest));
+        let excused = |guard: &Guard| book.broken.is_some_and(|at| guard.begun <= at);
+        let valid = |guard: &Guard| !excused(guard) && clock(guard.task) < guard.until;
+        book.guards.retain(valid);
+        let clashes = |other: &&Guard| !shared || other.mode != Mode::Shared;
+        if let Some(other) = book.guards.iter().find(clashes).filter(|_| !excused(&guard)) {
+            let left = other.until.0 - clock(other.task).0;
+            let how = format!("task {task} beside {other:?}, valid for {left} µs more");
+            wrong.push((EXCLUSIVE, how));
+        }
+        book.guards.push(guard);
+        wrong.into_iter().for_each(|(promise, how)| self.accuse(promise, how));
+    }
+
+    /// A guard has another end. `None`: it says that it is lost, or was given back.
+    pub fn holds(&mut self, key: &KeyBuf, task: usize, until: Option<Instant>) {
+        let Some(book) = self.keys.get_mut(key) else { return };
+        match until {
+            Some(until) => {
+                let of = book.guards.iter_mut().filter(|guard| guard.task == task);
+                of.for_each(|guard| guard.until = until);
+            }
+            None => book.guards.retain(|guard| guard.task != task),
+        }
+    }
+
+    /// The operator broke the lock at a node.
+    pub fn excuse(&mut self, key: &KeyBuf, now: u64) {
+        self.keys.entry(key.clone()).or_default().broken = Some(now);
+    }
+
+    /// What a node told. `find`: the end of a token's lease there, and its fence.
+    pub fn hear(
+        &mut self,
+        node: usize,
+        told: Vec<Told>,
+        now: Instant,
+        find: impl Fn(&KeyBuf, &[u8]) -> Option<(Deadline, Fence)>,
+    ) {
+        for told in told {
+            match told {
+                Told::Ended(key, token) => {
+                    self.leases_at(node, &key).retain(|lease| lease.token != token);
+                }
+                Told::AllEnded(key) => self.leases_at(node, &key).clear(),
+                Told::Extended(key, token) => {
+                    let Some((end, fence)) = find(&key, &token) else { continue };
+                    let of = |lease: &&mut Lease| lease.token == token;
+                    let leases = self.leases_at(node, &key).iter_mut();
+                    leases.filter(of).for_each(|lease| lease.end = end);
+                    let counted = self.counted.entry((node, key)).or_default();
+                    *counted = (*counted).max(fence.0);
+                }
+                Told::Holds(key, token, mode, end, is_new) => {
+                    let found = find(&key, &token);
+                    self.granted(node, &key, Lease { token, mode, end }, now);
+                    if let Some((_, fence)) = found.filter(|_| is_new) {
+                        self.counts(node, key, fence);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What came back after a start runs at full length again.
+    pub fn came_back(
+        &mut self,
+        node: usize,
+        key: &KeyBuf,
+        token: &[u8],
+        mode: Mode,
+        end: Deadline,
+    ) {
+        let leases = self.leases_at(node, key);
+        leases.retain(|lease| *lease.token != *token);
+        leases.push(Lease { token: token.into(), mode, end });
+    }
+
+    fn granted(&mut self, node: usize, key: &KeyBuf, lease: Lease, now: Instant) {
+        let leases = self.leases_at(node, key);
+        leases.retain(|old| old.token != lease.token && !old.end.is_over(now));
+        let beside = leases.iter().find(|old| old.mode != lease.mode || old.mode != Mode::Shared);
+        let how = beside.map(|old| format!("node {node}: {lease:?} beside {old:?}"));
+        leases.push(lease);
+        if let Some(how) = how {
+            self.accuse(NO_GRANT_BESIDE, how);
+        }
+    }
+
+    fn counts(&mut self, node: usize, key: KeyBuf, fence: Fence) {
+        let counted = self.counted.entry((node, key)).or_default();
+        let before = std::mem::replace(counted, fence.0);
+        if before >= fence.0 {
+            self.accuse(NODE_COUNTS, format!("node {node}: {fence:?} after {before}"));
+        }
+    }
+
+    fn leases_at(&mut self, node: usize, key: &KeyBuf) -> &mut Vec<Lease> {
+        self.leases.entry((node, key.clone())).or_default()
+    }
+}

@@ -1,0 +1,570 @@
+//! What clients and faults do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dlock_core::quorum::{
+    Acquisition, Answer, Ask, Claim, Failure, Hold, Loss, Plan, Rules, Send, State, Verdict,
+};
+use dlock_core::{Millis, Mode};
+
+use super::judge::{self, Guard};
+use super::server::Request;
+use super::task::{Machine, Means, Task};
+use super::world::{Event, Weather, World};
+
+impl<R: Rules> World<R> {
+    /// The first events.
+    pub(super) fn begin(&mut self) {
+        for server in 0..self.servers.len() {
+            self.start(server);
+            let after = self.dice.between(1, 500_000);
+            self.later(after, Event::Books { server });
+        }
+        for process in 0..self.processes.len() {
+            let after = self.dice.between(1, 50_000);
+            self.later(after, Event::Spawn { process });
+        }
+        self.later(10_000, Event::Fault);
+        let calm = self.dice.one_of(&[3_000_000, 10_000_000, 30_000_000]);
+        self.later(calm, Event::Calm);
+        self.later(calm + 8_000_000, Event::Close);
+    }
+
+    // --- clients ---------------------------------------------------------------------------------
+
+    pub(super) fn spawn(&mut self, process: usize) {
+        if self.closed {
+            return;
+        }
+        let pause = self.dice.one_of(&[5_000, 100_000, 1_000_000]);
+        let after = self.dice.between(1_000, pause);
+        self.later(after, Event::Spawn { process });
+        let of = |task: &&Task<R>| task.process == process && !task.is_over();
+        if self.tasks.iter().filter(of).count() >= 2 {
+            return;
+        }
+        let ttl = Millis(self.dice.one_of(&[200, 1_000, 1_000, 3_000, 10_000]));
+        let timeout = Millis((ttl.0 / 20).clamp(50, 1_000));
+        let key = self.dice.below(self.keys.len());
+        let key = self.keys[key].clone();
+        let mode = if self.dice.chance(200) { Mode::Shared } else { Mode::Exclusive };
+        let wait = self.dice.one_of(&[None, Some(0), Some(0), Some(300), Some(5_000)]);
+        let wait = wait.map(Millis);
+        let plan = Plan {
+            nodes: self.servers.len(),
+            ttl,
+            timeout,
+            wait,
+            patience: Millis(2_000),
+            start_at_gate: self.dice.chance(300),
+            suspects: self.processes[process].suspects.clone(),
+            seen: self.processes[process].seen,
+            seed: self.dice.number(),
+        };
+        let time = self.processes[process].clock.time(self.now);
+        let acquisition = Acquisition::by(self.rules.clone(), plan, time);
+        let means = self.means(ttl);
+        let task = self.tasks.len();
+        self.tasks.push(Task {
+            process,
+            key,
+            mode,
+            wait,
+            timeout,
+            ttl,
+            machine: Machine::Trying(Box::new(acquisition)),
+            begun: self.now,
+            open: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            disowned: BTreeSet::new(),
+            raised: false,
+            attempt: 0,
+            means,
+            alarm: 0,
+        });
+        if self.tells {
+            let Task { key, mode, wait, .. } = &self.tasks[task];
+            let name = String::from_utf8_lossy(&key.name);
+            self.say(format!(
+                "task {task} of process {process} wants {name} {mode}, ttl {ttl:?}, wait {wait:?}"
+            ));
+        }
+        if let Some(patience) = means.patience {
+            self.later(patience, Event::GiveUp { task });
+        }
+        self.pump(task);
+    }
+
+    fn means(&mut self, ttl: Millis) -> Means {
+        let longest = self.dice.one_of(&[1_000, 100_000, 1_000_000, 3 * ttl.0 * 1_000]);
+        let patience = self.dice.one_of(&[3_000, 300_000, 3_000_000]);
+        Means {
+            hold: self.dice.between(100, longest),
+            renews: self.dice.chance(750),
+            lengthen: self.dice.chance(100).then_some(Millis(ttl.0 * 4)),
+            patience: self.dice.chance(150).then(|| self.dice.between(0, patience)),
+        }
+    }
+
+    /// Sends what a machine wants to be sent, and looks at how it stands.
+    fn pump(&mut self, task: usize) {
+        loop {
+            let send = match &mut self.tasks[task].machine {
+                Machine::Trying(acquisition) => acquisition.poll(),
+                Machine::Holding(hold) => hold.poll(),
+                Machine::Over => None,
+            };
+            if let Some(send) = send {
+                self.send(task, send);
+                continue;
+            }
+            if !self.look(task) {
+                break;
+            }
+        }
+        let Some(wake) = self.tasks[task].wake() else { return };
+        self.tasks[task].alarm += 1;
+        let alarm = self.tasks[task].alarm;
+        let at = self.when(task, wake);
+        self.at(at, Event::Wake { task, alarm });
+    }
+
+    /// Whether it stands otherwise now, so that there is something to send.
+    fn look(&mut self, task: usize) -> bool {
+        match &self.tasks[task].machine {
+            Machine::Over => false,
+            Machine::Trying(acquisition) => {
+                let (attempt, verdict) = (acquisition.attempt(), acquisition.verdict());
+                let before = std::mem::replace(&mut self.tasks[task].attempt, attempt);
+                if before != attempt && before > 0 {
+                    self.forget(task, before);
+                }
+                match verdict {
+                    Verdict::Pending => false,
+                    Verdict::Won(claim) => {
+                        self.won(task, claim);
+                        true
+                    }
+                    Verdict::Lost(failure) => {
+                        self.lost(task, failure);
+                        false
+                    }
+                }
+            }
+            Machine::Holding(hold) => {
+                let key = self.tasks[task].key.clone();
+                match hold.state() {
+                    State::Held(claim) => {
+                        self.judge.holds(&key, task, Some(claim.until));
+                        false
+                    }
+                    State::Lost(loss) => {
+                        self.judge.holds(&key, task, None);
+                        self.ended(task, loss)
+                    }
+                }
+            }
+        }
+    }
+
+    fn won(&mut self, task: usize, claim: Claim) {
+        let time = self.clock_of(task);
+        let Task { key, mode, begun, raised, means, .. } = &self.tasks[task];
+        let (key, begun, raised, means) = (key.clone(), *begun, *raised, *means);
+        let Claim { fence, until } = claim;
+        let guard = Guard { task, mode: *mode, fence, until, begun };
+        let (tasks, processes, now) = (&self.tasks, &self.processes, self.now);
+        let clock = |task: usize| processes[tasks[task].process].clock.time(now).now;
+        self.judge.won(&key, guard, now, clock);
+        self.claims = (self.claims.0 + 1, self.claims.1 + u64::from(raised));
+        if self.calm_since.is_some_and(|calm| begun > calm + 3_000_000) {
+            self.calm_claims.0 += 1;
+            self.calm_claims.1 += u64::from(raised);
+        }
+        self.say(format!("task {task} WON {fence:?}"));
+        let machine = std::mem::replace(&mut self.tasks[task].machine, Machine::Over);
+        let Machine::Trying(acquisition) = machine else { return };
+        self.remember(task, &acquisition);
+        let mut hold = acquisition.into_hold(time);
+        if !means.renews {
+            hold.stop_renewing();
+        }
+        self.tasks[task].machine = Machine::Holding(Box::new(hold));
+        self.later(means.hold, Event::GiveBack { task });
+        if means.lengthen.is_some() {
+            let after = self.dice.between(0, means.hold);
+            self.later(after, Event::Lengthen { task });
+        }
+    }
+
+    fn lost(&mut self, task: usize, failure: Failure) {
+        self.say(format!("task {task} lost: {failure:?}"));
+        let machine = std::mem::replace(&mut self.tasks[task].machine, Machine::Over);
+        let Machine::Trying(acquisition) = machine else { return };
+        self.remember(task, &acquisition);
+        let attempt = self.tasks[task].attempt;
+        self.forget(task, attempt);
+        let patient = self.tasks[task].wait == Some(Millis(0)) && failure != Failure::Held;
+        let calm = self.calm_since.is_some_and(|calm| self.now > calm + 5_000_000);
+        if patient && calm && self.nodes_agree() {
+            let how = format!("task {task} is told {failure:?}");
+            self.judge.accuse(judge::SERVED, how);
+        }
+    }
+
+    /// Whether all nodes have counted about as far: a fence too far ahead of what a node has
+    /// counted is refused, so a node that is far ahead is as good as one that is away.
+    fn nodes_agree(&self) -> bool {
+        let up = self.servers.iter().filter(|server| server.is_up);
+        let far = up.map(|server| server.node.fence().0.max(server.time(self.now).unix));
+        let (least, most) =
+            far.fold((u64::MAX, 0), |(least, most), far| (least.min(far), most.max(far)));
+        most - least < dlock_core::limits::MAX_FENCE_AHEAD
+    }
+
+    /// A hold is over: it is given back. Whether there is something to send.
+    fn ended(&mut self, task: usize, loss: Loss) -> bool {
+        let Machine::Holding(hold) = &mut self.tasks[task].machine else { return false };
+        if loss != Loss::Released {
+            hold.release();
+        }
+        while let Some(send) = match &mut self.tasks[task].machine {
+            Machine::Holding(hold) => hold.poll(),
+            _ => None,
+        } {
+            self.send(task, send);
+        }
+        self.say(format!("task {task} holds no more: {loss:?}"));
+        self.tasks[task].machine = Machine::Over;
+        let attempt = self.tasks[task].attempt;
+        self.forget(task, attempt);
+        false
+    }
+
+    fn remember(&mut self, task: usize, acquisition: &Acquisition<R>) {
+        let process = &mut self.processes[self.tasks[task].process];
+        process.suspects = acquisition.suspects().to_vec();
+        process.seen = process.seen.max(acquisition.seen());
+    }
+
+    /// An attempt is over: its waiting connections close. In calm weather nothing of it is left
+    /// soon.
+    fn forget(&mut self, task: usize, attempt: u32) {
+        let waits = std::mem::take(&mut self.tasks[task].waits);
+        for (of, wire) in waits {
+            if of.0 == attempt {
+                self.hang_up(wire);
+            } else {
+                self.tasks[task].waits.insert(of, wire);
+            }
+        }
+        let begun = self.tasks[task].begun;
+        if self.calm_since.is_some_and(|calm| begun > calm + 3_000_000) {
+            for server in 0..self.servers.len() {
+                let (life, key) = (self.servers[server].life, self.tasks[task].key.clone());
+                let token = token(task, attempt);
+                self.later(200_000, Event::CheckGivenUp { server, life, key, token });
+            }
+        }
+    }
+
+    fn send(&mut self, task: usize, send: Send) {
+        let Send { node, attempt, id, ask } = send;
+        let Task { process, ttl, timeout, .. } = self.tasks[task];
+        let ttl = match &self.tasks[task].machine {
+            Machine::Holding(hold) => hold.ttl(),
+            _ => ttl,
+        };
+        self.tasks[task].raised |= matches!(ask, Ask::Extend { fence: Some(_) })
+            && matches!(self.tasks[task].machine, Machine::Trying(_));
+        let Task { key, mode, .. } = &self.tasks[task];
+        let (key, mode, token) = (key.clone(), *mode, token(task, attempt));
+        let request = Request { task, id, ask, token, key, mode, ttl };
+        if ask == Ask::Release {
+            return self.release(task, attempt, node, request);
+        }
+        let waits = matches!(ask, Ask::Acquire { wait: Some(_), .. });
+        let wire = if waits { self.connect(process, node) } else { self.ordinary(process, node) };
+        self.tasks[task].newest.insert(node, id);
+        self.tasks[task].open.insert((node, id), (wire.unwrap_or(0), attempt));
+        let limit = match ask {
+            Ask::Acquire { wait: Some(Millis(0)), .. } => None,
+            Ask::Acquire { wait: Some(wait), .. } => Some(wait.0 + timeout.0),
+            _ => Some(timeout.0),
+        };
+        if let Some(limit) = limit {
+            let at = self.clock_of(task).now.0 + limit * 1000;
+            let at = self.when(task, dlock_core::Instant(at));
+            self.at(at, Event::Timeout { task, node, id });
+        }
+        let Some(wire) = wire else {
+            let after = self.dice.between(100, 5_000);
+            let answer = Answer::Unreachable;
+            return self.later(after, Event::Reply { wire: NOWHERE, task, node, id, answer });
+        };
+        if waits && let Some(old) = self.tasks[task].waits.insert((attempt, node), wire) {
+            self.hang_up(old);
+        }
+        if let Some(at) = self.transmit(wire, true) {
+            self.at(at, Event::Request { wire, request });
+        }
+    }
+
+    /// RELEASE goes over all connections on which something may be on its way, behind it.
+    fn release(&mut self, task: usize, attempt: u32, node: usize, request: Request) {
+        let open = self.tasks[task].open.iter();
+        let mut wires: Vec<u64> = open
+            .filter(|((at, _), (_, of))| *at == node && *of == attempt)
+            .map(|(_, (wire, _))| *wire)
+            .filter(|wire| Some(wire) != self.tasks[task].waits.get(&(attempt, node)))
+            .collect();
+        wires.extend(self.ordinary(self.tasks[task].process, node));
+        wires.sort_unstable();
+        wires.dedup();
+        for wire in wires {
+            if self.wires.get(&wire).is_some_and(|wire| wire.is_open)
+                && let Some(at) = self.transmit(wire, true)
+            {
+                self.at(at, Event::Request { wire, request: request.clone() });
+            }
+        }
+        if let Some(wire) = self.tasks[task].waits.remove(&(attempt, node)) {
+            self.hang_up(wire);
+        }
+    }
+
+    fn ordinary(&mut self, process: usize, node: usize) -> Option<u64> {
+        let wire = self.processes[process].wires[node];
+        let up = &self.servers[node];
+        let fresh = |wire: &u64| self.wires.get(wire).is_some_and(|wire| wire.life == up.life);
+        let wire = wire.filter(fresh).filter(|_| up.is_up);
+        wire.or_else(|| {
+            let wire = self.connect(process, node);
+            self.processes[process].wires[node] = wire;
+            wire
+        })
+    }
+
+    pub(super) fn reply(&mut self, task: usize, node: usize, id: u32, answer: Answer) {
+        let Some((wire, attempt)) = self.tasks[task].open.remove(&(node, id)) else { return };
+        let time = self.clock_of(task);
+        if self.tells && !self.tasks[task].is_over() {
+            self.say(format!(
+                "task {task} hears from node {node} in attempt {attempt}: {answer:?}"
+            ));
+        }
+        self.hear_disowned(task, node, id, answer);
+        // Some clients close a connection that waits as soon as it has waited.
+        let waited = self.tasks[task].waits.get(&(attempt, node)).copied();
+        if let Some(waited) = waited.filter(|waited| *waited == wire && task % 3 == 0) {
+            self.hang_up(waited);
+        }
+        match &mut self.tasks[task].machine {
+            Machine::Trying(acquisition) => acquisition.answer(node, id, answer, time),
+            Machine::Holding(hold) => hold.answer(node, id, answer, time.now),
+            Machine::Over => return,
+        }
+        self.check_disowned(task);
+        self.pump(task);
+    }
+
+    fn hear_disowned(&mut self, task: usize, node: usize, id: u32, answer: Answer) {
+        let task = &mut self.tasks[task];
+        if task.newest.get(&node) != Some(&id) {
+            return;
+        }
+        match answer {
+            Answer::Gone => task.disowned.insert(node),
+            Answer::Granted(_) | Answer::Extended => task.disowned.remove(&node),
+            _ => false,
+        };
+    }
+
+    fn check_disowned(&mut self, task: usize) {
+        let Machine::Holding(hold) = &self.tasks[task].machine else { return };
+        let nodes = self.servers.len();
+        let disowned = self.tasks[task].disowned.len();
+        if matches!(hold.state(), State::Held(_)) && disowned > nodes - (nodes / 2 + 1) {
+            let how = format!("task {task}, disowned by {:?}", self.tasks[task].disowned);
+            self.judge.accuse(judge::BELIEVES_NODES, how);
+        }
+    }
+
+    pub(super) fn time_out(&mut self, task: usize, node: usize, id: u32) {
+        let Some(&open) = self.tasks[task].open.get(&(node, id)) else { return };
+        let time = self.clock_of(task);
+        match &mut self.tasks[task].machine {
+            Machine::Trying(acquisition) => acquisition.answer(node, id, Answer::Silent, time),
+            Machine::Holding(hold) => hold.answer(node, id, Answer::Silent, time.now),
+            Machine::Over => return,
+        }
+        self.say(format!("task {task}: node {node} is silent"));
+        // A client may have had enough of a connection that does not answer.
+        let process = self.tasks[task].process;
+        if self.processes[process].wires[node] == Some(open.0) && self.dice.chance(300) {
+            self.processes[process].wires[node] = None;
+            let old = self.processes[process].retired.insert(node, open.0);
+            old.into_iter().for_each(|old| self.hang_up(old));
+        }
+        self.pump(task);
+    }
+
+    pub(super) fn wake(&mut self, task: usize, alarm: u64) {
+        if self.tasks[task].alarm != alarm {
+            return;
+        }
+        let time = self.clock_of(task);
+        match &mut self.tasks[task].machine {
+            Machine::Trying(acquisition) => acquisition.tick(time),
+            Machine::Holding(hold) => hold.tick(time.now),
+            Machine::Over => return,
+        }
+        self.pump(task);
+    }
+
+    pub(super) fn give_up(&mut self, task: usize) {
+        if let Machine::Trying(acquisition) = &mut self.tasks[task].machine {
+            acquisition.abandon();
+            self.say(format!("task {task} gives up"));
+            self.pump(task);
+        }
+    }
+
+    pub(super) fn give_back(&mut self, task: usize) {
+        if let Machine::Holding(hold) = &mut self.tasks[task].machine {
+            hold.release();
+            self.pump(task);
+        }
+    }
+
+    pub(super) fn lengthen(&mut self, task: usize) {
+        let now = self.clock_of(task).now;
+        let Some(ttl) = self.tasks[task].means.lengthen else { return };
+        if let Machine::Holding(hold) = &mut self.tasks[task].machine {
+            hold.extend(ttl, now);
+            self.say(format!("task {task} makes its lease {ttl:?} long"));
+            self.pump(task);
+        }
+    }
+
+    /// All clients of a process vanish. The nodes learn it from their connections.
+    fn crash_process(&mut self, process: usize) {
+        self.say(format!("process {process} crashes"));
+        for task in 0..self.tasks.len() {
+            if self.tasks[task].process == process && !self.tasks[task].is_over() {
+                self.tasks[task].machine = Machine::Over;
+                let key = self.tasks[task].key.clone();
+                self.judge.holds(&key, task, None);
+            }
+        }
+        let open = self.wires.iter().filter(|(_, w)| w.process == process && w.is_open);
+        let open: Vec<u64> = open.map(|(wire, _)| *wire).collect();
+        open.into_iter().for_each(|wire| self.hang_up(wire));
+    }
+
+    // --- faults ----------------------------------------------------------------------------------
+
+    pub(super) fn fault(&mut self) {
+        if self.calm_since.is_some() {
+            return;
+        }
+        let pause = self.dice.one_of(&[50_000, 500_000, 2_000_000]);
+        let after = self.dice.between(1_000, pause);
+        self.later(after, Event::Fault);
+        let (server, process) =
+            (self.dice.below(self.servers.len()), self.dice.below(self.processes.len()));
+        let length = self.dice.one_of(&[5_000, 100_000, 1_500_000, 5_000_000]);
+        let length = self.dice.between(1, length);
+        match self.dice.below(10) {
+            0 | 1 => self.stop(server, true, length),
+            2 => self.stop(server, false, length),
+            3 => self.servers[server].paused_until = self.now + length,
+            4 | 5 => self.processes[process].cut_until[server] = self.now + length,
+            6 => self.processes[process].paused_until = self.now + length,
+            7 => self.crash_process(process),
+            8 => {
+                let full = &mut self.servers[server].host.disk_is_full;
+                *full = !*full;
+                self.processes[process].clock.step(&mut self.dice);
+            }
+            _ => self.operator(),
+        }
+    }
+
+    fn stop(&mut self, place: usize, crash: bool, length: u64) {
+        let server = &mut self.servers[place];
+        if !server.is_up {
+            return;
+        }
+        if crash {
+            server.crash(&mut self.dice);
+        } else {
+            server.shut_down(self.now, &mut self.dice);
+        }
+        if self.dice.chance(300) {
+            server.clock.step(&mut self.dice);
+        }
+        self.say(format!("node {place} {}", if crash { "crashes" } else { "is shut down" }));
+        let lost = self.wires.iter().filter(|(_, w)| w.server == place && w.is_open);
+        let lost: Vec<u64> = lost.map(|(wire, _)| *wire).collect();
+        for wire in lost {
+            self.hang_up(wire);
+            self.will_learn(wire);
+        }
+        self.later(length, Event::Start { server: place });
+    }
+
+    /// An operator breaks a lock everywhere.
+    fn operator(&mut self) {
+        let key = self.dice.below(self.keys.len());
+        let key = self.keys[key].clone();
+        self.say("an operator breaks a lock".to_owned());
+        self.judge.excuse(&key, self.now);
+        for place in 0..self.servers.len() {
+            let server = &mut self.servers[place];
+            if server.is_up {
+                let time = server.clock.time(self.now);
+                let broken = server.node.break_lock(&mut server.host, key.as_key(), None, time);
+                debug_assert!(broken.is_ok());
+                self.settle(place);
+            }
+        }
+    }
+
+    pub(super) fn calm(&mut self) {
+        self.say("--- nothing fails from now on ---".to_owned());
+        self.calm_since = Some(self.now);
+        self.weather = Weather { slow: 0, slowest: 2_000, breaks: 0 };
+        // A minority may stay away.
+        let mut away = self.dice.below(self.servers.len().div_ceil(2));
+        for place in 0..self.servers.len() {
+            let server = &mut self.servers[place];
+            (server.paused_until, server.host.disk_is_full) = (self.now, false);
+            if !server.is_up && away > 0 {
+                away -= 1;
+                server.stays_away = true;
+            }
+            self.start(place);
+        }
+        for process in &mut self.processes {
+            process.paused_until = self.now;
+            process.cut_until.fill(0);
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.say("--- nobody new comes ---".to_owned());
+        self.closed = true;
+    }
+}
+
+fn token(task: usize, attempt: u32) -> [u8; 8] {
+    let mut token = [0; 8];
+    token[..4].copy_from_slice(&(task as u32).to_be_bytes());
+    token[4..].copy_from_slice(&attempt.to_be_bytes());
+    token
+}
+
+/// The connection that was never made.
+pub(super) const NOWHERE: u64 = 0;

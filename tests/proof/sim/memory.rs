@@ -1,0 +1,206 @@
+//! The server around a node: its keyspace, its state file, and a list of what the node told.
+
+use std::collections::BTreeMap;
+
+use dlock_core::{
+    Answer, Answers, Crowd, Deadline, Effect, Ended, Found, Grant, Held, Holder, Host, Instant,
+    Key, KeyBuf, Lease, Millis, Mode, Promise, Renewal, Serves, WaiterId,
+};
+
+/// A lock in the keyspace.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// Exclusive.
+    One(Holder),
+    /// Shared.
+    Many(Crowd),
+}
+
+/// What a node told.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// A token holds, until then by the node's clock.
+    Holds(KeyBuf, Box<[u8]>, Mode, Deadline, bool),
+    /// It holds no more.
+    Ended(KeyBuf, Box<[u8]>),
+    /// A token's lease has another length.
+    Extended(KeyBuf, Box<[u8]>),
+    /// Nobody holds any more.
+    AllEnded(KeyBuf),
+}
+
+/// The host.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// The keyspace.
+    pub values: BTreeMap<KeyBuf, Value>,
+    /// What the node told since somebody last looked.
+    pub told: Vec<Told>,
+    /// What blocked requests are answered.
+    pub answers: Vec<(WaiterId, Answer)>,
+    /// What the state file says.
+    pub file: Option<Promise>,
+    /// What is being written into it.
+    pub writing: Option<Promise>,
+    /// It cannot be written just now.
+    pub disk_is_full: bool,
+    /// A flaw: the bound is not written.
+    pub forgets_bound: bool,
+}
+
+impl Memory {
+    /// When the last lease ends.
+    pub fn last_end(&self) -> Option<Deadline> {
+        let ends = self.values.values().filter_map(|value| match value {
+            Value::One(holder) => Some(holder.grant().lease.end),
+            Value::Many(crowd) => crowd.last_end(),
+        });
+        ends.max()
+    }
+
+    /// When the first does.
+    pub fn first_of_all(&self) -> Option<Deadline> {
+        self.values.values().filter_map(first_end).min()
+    }
+
+    /// All that is held.
+    pub fn grants(&self) -> Vec<(KeyBuf, Mode, Holder)> {
+        let mut all = Vec::new();
+        for (key, value) in &self.values {
+            match value {
+                Value::One(holder) => all.push((key.clone(), Mode::Exclusive, holder.clone())),
+                Value::Many(crowd) => {
+                    let mode = crowd.mode();
+                    all.extend(crowd.grants().map(|grant| (key.clone(), mode, grant.into())));
+                }
+            }
+        }
+        all
+    }
+
+    /// The leases, as the state file counts them, and the length of the longest.
+    pub fn roll(&self) -> (Ended, Millis) {
+        let (mut ended, mut longest) = (Ended::default(), Millis(0));
+        for (key, mode, holder) in self.grants() {
+            ended.add(key.as_key(), mode, &holder.grant());
+            longest = longest.max(holder.grant().lease.ttl);
+        }
+        (ended, longest)
+    }
+
+    /// A lock comes back with the data set: its lease begins again.
+    pub fn load(&mut self, key: &KeyBuf, mode: Mode, holder: &Holder, now: Instant) {
+        let old = holder.grant();
+        let lease = Lease::begin(now, old.lease.ttl);
+        let client = dlock_core::ClientId::UNKNOWN;
+        let grant = Grant { lease, client, ephemeral: false, ..old };
+        if mode == Mode::Exclusive {
+            self.values.insert(key.clone(), Value::One(grant.into()));
+            return;
+        }
+        let fresh = || Value::Many(Crowd::new(mode));
+        if let Value::Many(crowd) = self.values.entry(key.clone()).or_insert_with(fresh) {
+            crowd.add(grant);
+        }
+    }
+
+    /// The state file is written.
+    pub fn write(&mut self, promise: Promise) {
+        let bound = self.file.map_or(Millis(0), |file| file.bound);
+        let bound = if self.forgets_bound { bound.min(promise.bound) } else { promise.bound };
+        self.file = Some(Promise { bound, ..promise });
+    }
+}
+
+fn first_end(value: &Value) -> Option<Deadline> {
+    match value {
+        Value::One(holder) => Some(holder.grant().lease.end),
+        Value::Many(crowd) => crowd.first_end(),
+    }
+}
+
+impl Answers for Memory {
+    fn answer(&mut self, waiter: WaiterId, answer: Answer) {
+        self.answers.push((waiter, answer));
+    }
+}
+
+impl Host for Memory {
+    fn find(&mut self, key: Key<'_>) -> Found<'_> {
+        match self.values.get_mut(&key.to_owned()) {
+            None => Found::Free,
+            Some(Value::One(holder)) => Found::Held(Held::One(holder.grant())),
+            Some(Value::Many(crowd)) => Found::Held(Held::Many(crowd)),
+        }
+    }
+
+    fn first_end(&mut self, key: Key<'_>) -> Option<Deadline> {
+        self.values.get(&key.to_owned()).and_then(first_end)
+    }
+
+    fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>) {
+        self.values.insert(key.to_owned(), Value::One(grant.into()));
+    }
+
+    fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>) {
+        if let Some(Value::One(holder)) = self.values.get_mut(&key.to_owned()) {
+            let renewed = Holder::from(holder.grant().renewed(&renewal));
+            *holder = renewed;
+        }
+    }
+
+    fn put_many(&mut self, key: Key<'_>, crowd: Crowd) {
+        self.values.insert(key.to_owned(), Value::Many(crowd));
+    }
+
+    fn changed(&mut self, _key: Key<'_>) {}
+
+    fn remove(&mut self, key: Key<'_>) {
+        self.values.remove(&key.to_owned());
+    }
+
+    fn foreign_is(&mut self, _key: Key<'_>, _value: &[u8]) -> bool {
+        false
+    }
+
+    fn remove_foreign(&mut self, _key: Key<'_>) {}
+
+    fn expire_foreign(&mut self, _key: Key<'_>, _ttl: Millis) {}
+
+    fn tell(&mut self, key: Key<'_>, effect: Effect<'_>) {
+        let key = key.to_owned();
+        self.told.push(match effect {
+            Effect::Granted { mode, grant, .. } => {
+                Told::Holds(key, grant.token.into(), mode, grant.lease.end, true)
+            }
+            Effect::Renewed { mode, grant } => {
+                Told::Holds(key, grant.token.into(), mode, grant.lease.end, false)
+            }
+            Effect::Extended { token, .. } => Told::Extended(key, token.into()),
+            Effect::Ended { token, .. } => Told::Ended(key, token.into()),
+            Effect::AllExpired { .. } => Told::AllEnded(key),
+        });
+    }
+
+    fn may_block(&mut self) -> bool {
+        true
+    }
+
+    fn serves(&mut self, _key: Key<'_>) -> Serves {
+        Serves::Yes
+    }
+
+    fn promise(&mut self, promise: Promise) -> bool {
+        if self.disk_is_full {
+            return false;
+        }
+        self.writing = None;
+        self.write(promise);
+        true
+    }
+
+    fn due(&mut self, now: Instant) -> Option<KeyBuf> {
+        let over = |value: &Value| first_end(value).is_some_and(|end| end.is_over(now));
+        self.values.iter().find(|(_, value)| over(value)).map(|(key, _)| key.clone())
+    }
+}

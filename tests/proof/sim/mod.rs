@@ -1,0 +1,112 @@
+//! The simulation: the product's own nodes and machines, in virtual time, and everything that can
+//! go wrong between them; all of it from a seed.
+//!
+//! - [`dice`], [`clock`]: chance, and clocks that do not run alike.
+//! - [`memory`], [`server`]: a node with what is around it, and its ways to die.
+//! - [`task`]: a client. `life`: what clients do, and what fails.
+//! - [`world`]: events, in the order of their time; the network.
+//! - [`judge`]: what must hold, in so many words.
+
+pub mod clock;
+pub mod dice;
+pub mod judge;
+mod life;
+pub mod memory;
+pub mod server;
+pub mod task;
+pub mod world;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dlock_core::quorum::Rules;
+
+use judge::Broken;
+use server::Flaw;
+use world::World;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was violated, if anything.
+    pub broken: Option<Broken>,
+    /// How many claims were made, and how many of them took a second round.
+    pub claims: (u64, u64),
+    /// The same, of those that began when nothing had failed for a while.
+    pub calm_claims: (u64, u64),
+}
+
+/// A run. With `tells` it says what happens.
+pub fn run<R: Rules>(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> Outcome {
+    let mut world = World::new(seed, rules, flaw, tells);
+    world.run();
+    let World { judge, claims, calm_claims, .. } = world;
+    Outcome { broken: judge.broken, claims, calm_claims }
+}
+
+/// What came of many runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// How many there were, and in how many of them something was violated.
+    pub runs: u64,
+    /// Likewise.
+    pub broken: u64,
+    /// As in [`Outcome`].
+    pub claims: (u64, u64),
+    /// Likewise.
+    pub calm_claims: (u64, u64),
+}
+
+/// Many runs, on two threads. `accuse` hears of each that violated something.
+pub fn runs<R: Rules + Sync>(
+    seeds: Range<u64>,
+    rules: &R,
+    flaw: Option<Flaw>,
+    accuse: impl Fn(u64, Broken) + Sync,
+) -> Tally {
+    let next = AtomicU64::new(seeds.start);
+    let tally = Mutex::new(Tally::default());
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            let outcome = run(seed, rules.clone(), flaw, false);
+            let mut tally = tally.lock().expect("no run panics while it counts");
+            tally.runs += 1;
+            tally.broken += u64::from(outcome.broken.is_some());
+            add(&mut tally.claims, outcome.claims);
+            add(&mut tally.calm_claims, outcome.calm_claims);
+            drop(tally);
+            outcome.broken.into_iter().for_each(|broken| accuse(seed, broken));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    tally.into_inner().expect("no run panics while it counts")
+}
+
+fn add(sum: &mut (u64, u64), more: (u64, u64)) {
+    *sum = (sum.0 + more.0, sum.1 + more.1);
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = |(claims, raised): (u64, u64)| 100.0 * raised as f64 / (claims as f64).max(1.0);
+        let Tally { runs, broken, claims, calm_claims } = *self;
+        write!(
+            f,
+            "{runs} lives, {broken} of them with a promise broken; {} claims, {:.1} % in two \
+             rounds; {} of them in calm, {:.1} % in two rounds",
+            claims.0,
+            share(claims),
+            calm_claims.0,
+            share(calm_claims)
+        )
+    }
+}

@@ -1,0 +1,322 @@
+//! A server: a node with its clock, its state file and its connections, and its ways to die.
+
+use std::collections::BTreeMap;
+
+use dlock_core::command::acquire::Acquire;
+use dlock_core::command::extend::Extend;
+use dlock_core::command::{Refusal, Settings};
+use dlock_core::quorum::{Answer, Ask, Why};
+use dlock_core::{
+    Acquired, ClientId, Ended, Fence, KeyBuf, Millis, Mode, Node, Policy, Promise, Record, Start,
+    Time, WaiterId,
+};
+
+use super::clock::Clock;
+use super::dice::Dice;
+use super::memory::Memory;
+
+/// What can be wrong with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// No quarantine after a crash.
+    NoQuarantine,
+    /// A quarantine for half of the bound.
+    ShortQuarantine,
+    /// A longer lease is granted before the state file says so.
+    ForgetsBound,
+    /// After a start it counts from the beginning.
+    ForgetsCounter,
+    /// RELEASE does not compare the token.
+    ReleasesAnybody,
+    /// What waits does not end with its connection.
+    KeepsDeadWaiters,
+    /// FENCE makes no difference to an ACQUIRE.
+    IgnoresProposals,
+    /// EXTEND is accepted when the lease has ended and nobody else has it.
+    ExtendsEnded,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Flaw; 8] = [
+        Flaw::NoQuarantine,
+        Flaw::ShortQuarantine,
+        Flaw::ForgetsBound,
+        Flaw::ForgetsCounter,
+        Flaw::ReleasesAnybody,
+        Flaw::KeepsDeadWaiters,
+        Flaw::IgnoresProposals,
+        Flaw::ExtendsEnded,
+    ];
+}
+
+/// A server.
+#[derive(Debug)]
+pub struct Server {
+    /// The product's node.
+    pub node: Node,
+    /// What is around it.
+    pub host: Memory,
+    /// Its clock.
+    pub clock: Clock,
+    /// Whether it runs.
+    pub is_up: bool,
+    /// How often it has started.
+    pub life: u64,
+    /// It does nothing until then.
+    pub paused_until: u64,
+    /// It does not start again.
+    pub stays_away: bool,
+    /// Whether its log misses nothing.
+    pub log_is_complete: bool,
+    /// Blocked requests, and where the answer goes.
+    pub blocked: BTreeMap<WaiterId, Blocked>,
+    ended: Option<Ended>,
+    flaw: Option<Flaw>,
+}
+
+/// A blocked request.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocked {
+    /// The connection.
+    pub wire: u64,
+    /// Whose request.
+    pub task: usize,
+    /// Which.
+    pub id: u32,
+}
+
+/// A request as it arrives.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Whose.
+    pub task: usize,
+    /// Which.
+    pub id: u32,
+    /// What.
+    pub ask: Ask,
+    /// The attempt's token.
+    pub token: [u8; 8],
+    /// The lock.
+    pub key: KeyBuf,
+    /// How to hold it.
+    pub mode: Mode,
+    /// The lease.
+    pub ttl: Millis,
+}
+
+impl Server {
+    /// A server that has never run.
+    pub fn new(dice: &mut Dice, flaw: Option<Flaw>) -> Server {
+        Server {
+            node: Node::default(),
+            host: Memory { forgets_bound: flaw == Some(Flaw::ForgetsBound), ..Memory::default() },
+            clock: Clock::new(dice),
+            is_up: false,
+            life: 0,
+            paused_until: 0,
+            stays_away: false,
+            log_is_complete: dice.chance(150),
+            blocked: BTreeMap::new(),
+            ended: None,
+            flaw,
+        }
+    }
+
+    /// What time it is here.
+    pub fn time(&self, now: u64) -> Time {
+        self.clock.time(now)
+    }
+
+    /// Starts, with what is left of the data set.
+    pub fn start(&mut self, now: u64) {
+        let time = self.time(now);
+        (self.is_up, self.life) = (true, self.life + 1);
+        self.node = Node::default();
+        self.node.settings = self.settings();
+        let before = self.host.file.map(|file| self.record(file));
+        if let Some(Record { fence, bound, .. }) = before {
+            self.node.resume(Promise { fence, bound });
+        }
+        let back = self.host.grants();
+        self.host.values.clear();
+        for (key, mode, holder) in back {
+            let grant = holder.grant();
+            self.node.heard_of(key.as_key(), grant.fence, grant.lease.ttl);
+            self.host.load(&key, mode, &holder, time.now);
+        }
+        let (back, longest) = self.host.roll();
+        let log_is_complete = self.log_is_complete;
+        let start = Start { before: before.as_ref(), log_is_complete, back, longest };
+        self.node.begin(&start, true, time);
+        self.ended = None;
+        let promise = self.node.next_promise(self.host.last_end(), time);
+        self.host.write(promise);
+        self.node.promised(promise);
+    }
+
+    fn settings(&self) -> Settings {
+        let off = self.flaw == Some(Flaw::NoQuarantine);
+        Settings { quarantine: if off { Policy::Off } else { Policy::Auto }, ..Settings::default() }
+    }
+
+    fn record(&self, file: Promise) -> Record {
+        let Promise { mut fence, mut bound } = file;
+        if self.flaw == Some(Flaw::ForgetsCounter) {
+            fence = Fence(0);
+        }
+        if self.flaw == Some(Flaw::ShortQuarantine) {
+            bound = Millis(bound.0 / 2);
+        }
+        let (ended, log_is_complete) = (self.ended, self.log_is_complete);
+        Record { node_id: 1, boot: self.life, fence, bound, ended, log_is_complete }
+    }
+
+    /// A crash: of the data set a part comes back, which may be nothing; and a write that was on
+    /// its way may have been made.
+    pub fn crash(&mut self, dice: &mut Dice) {
+        self.is_up = false;
+        self.blocked.clear();
+        if let Some(promise) = self.host.writing.take()
+            && dice.chance(500)
+        {
+            self.host.write(promise);
+        }
+        if !self.log_is_complete {
+            let keep = dice.one_of(&[0, 0, 500, 1000]);
+            self.host.values.retain(|_, _| dice.chance(keep));
+        }
+    }
+
+    /// A shutdown: all of the data set comes back, if it was saved.
+    pub fn shut_down(&mut self, now: u64, dice: &mut Dice) {
+        let time = self.time(now);
+        self.is_up = false;
+        self.blocked.clear();
+        self.host.writing = None;
+        if self.node.is_in_quarantine(time.now) {
+            let promise = self.node.next_promise(self.host.last_end(), time);
+            self.host.write(promise);
+        } else {
+            let promise = self.node.last_promise(self.host.last_end(), time.now);
+            self.host.write(promise);
+            self.ended = Some(self.host.roll().0);
+        }
+        if dice.chance(300) && !self.log_is_complete {
+            self.host.values.clear();
+        }
+    }
+
+    /// Ten times a second or so.
+    pub fn keep_books(&mut self, now: u64) {
+        let time = self.time(now);
+        if let Some(promise) = self.host.writing.take() {
+            self.host.write(promise);
+            self.node.promised(promise);
+        } else if self.node.should_promise(time) && !self.host.disk_is_full {
+            self.host.writing = Some(self.node.next_promise(self.host.last_end(), time));
+        }
+    }
+
+    /// Carries a request out. `None`: it waits, or nobody waits for the answer.
+    pub fn carry_out(&mut self, request: &Request, wire: u64, now: u64) -> Option<Answer> {
+        let time = self.time(now);
+        let Request { task, id, ask, ref token, ref key, mode, ttl } = *request;
+        let key = key.as_key();
+        match ask {
+            Ask::Acquire { fence, wait } => {
+                let fence = fence.filter(|_| self.flaw != Some(Flaw::IgnoresProposals));
+                let ephemeral = wait.is_some();
+                let acquire = Acquire { token, ttl, mode, wait, fence, ephemeral, meta: b"" };
+                let client = ClientId(wire);
+                match self.node.acquire(&mut self.host, key, &acquire, client, time) {
+                    Ok(Acquired::Granted(fence)) => Some(Answer::Granted(fence)),
+                    Ok(Acquired::Denied) => Some(Answer::Denied),
+                    Ok(Acquired::Waiting(waiter)) => {
+                        self.blocked.insert(waiter, Blocked { wire, task, id });
+                        None
+                    }
+                    Err(refusal) => Some(refused(&refusal)),
+                }
+            }
+            Ask::Extend { fence } => {
+                let extend = Extend { token, ttl, fence };
+                let free = !self.host.values.contains_key(&request.key);
+                match self.node.extend(&mut self.host, key, &extend, time) {
+                    Ok(true) => Some(Answer::Extended),
+                    Ok(false) if free && self.flaw == Some(Flaw::ExtendsEnded) => {
+                        Some(Answer::Extended)
+                    }
+                    Ok(false) => Some(Answer::Gone),
+                    Err(refusal) => Some(refused(&refusal)),
+                }
+            }
+            Ask::Release => {
+                let mut grants = self.host.grants().into_iter();
+                let holder = grants.find(|(held, ..)| *held == request.key);
+                let token: Box<[u8]> = match holder {
+                    Some((_, _, holder)) if self.flaw == Some(Flaw::ReleasesAnybody) => {
+                        holder.grant().token.into()
+                    }
+                    _ => (*token).into(),
+                };
+                // It cannot be refused: there are no foreign locks here.
+                let _ = self.node.release(&mut self.host, key, &token, time);
+                None
+            }
+            Ask::Ping => Some(Answer::Done),
+        }
+    }
+
+    /// A connection has closed.
+    pub fn closed(&mut self, wire: u64) {
+        if self.flaw == Some(Flaw::KeepsDeadWaiters) {
+            return;
+        }
+        let gone = |(_, blocked): &(&WaiterId, &Blocked)| blocked.wire == wire;
+        let gone: Vec<WaiterId> = self.blocked.iter().filter(gone).map(|(id, _)| *id).collect();
+        for waiter in gone {
+            self.blocked.remove(&waiter);
+            self.node.gone(waiter);
+        }
+        self.node.closed(ClientId(wire));
+    }
+
+    /// Whether a connection still holds something, or waits for it.
+    pub fn knows(&self, wire: u64, keys: &[KeyBuf]) -> bool {
+        let client = ClientId(wire);
+        let holds = self.host.grants().iter().any(|(_, _, holder)| {
+            let grant = holder.grant();
+            grant.client == client && grant.ephemeral
+        });
+        let waits = |key: &KeyBuf| {
+            let queue = self.node.queue(key.as_key());
+            queue.is_some_and(|queue| queue.iter().any(|waiter| waiter.client == client))
+        };
+        holds || keys.iter().any(waits)
+    }
+
+    /// When there is something to do next, by its own clock.
+    pub fn next(&self) -> Option<dlock_core::Instant> {
+        let first = self.host.first_of_all().into_iter().chain(self.node.next_wake()).min();
+        first.map(|end| dlock_core::Instant(end.0.saturating_mul(1000)))
+    }
+}
+
+fn refused(refusal: &Refusal<'_>) -> Answer {
+    match refusal {
+        Refusal::Quarantine { .. } => Answer::Refused(Why::Quarantine),
+        Refusal::TooFar { .. } => Answer::TooFar,
+        Refusal::NotDurable | Refusal::TooManyWaiters(_) => Answer::Refused(Why::Busy),
+        _ => Answer::Refused(Why::Never),
+    }
+}
+
+/// What a blocked request is told.
+pub fn told(answer: dlock_core::Answer) -> Answer {
+    match answer {
+        dlock_core::Answer::Granted(fence) => Answer::Granted(fence),
+        dlock_core::Answer::Denied => Answer::Denied,
+        _ => Answer::Refused(Why::Busy),
+    }
+}

@@ -1,0 +1,83 @@
+//! A client that wants one lock: the product's machines, and what it means to do with the lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dlock_core::quorum::{Acquisition, Hold, Rules};
+use dlock_core::{Instant, KeyBuf, Millis, Mode};
+
+/// A client.
+#[derive(Debug)]
+pub struct Task<R: Rules> {
+    /// The process in which it runs.
+    pub process: usize,
+    /// The lock.
+    pub key: KeyBuf,
+    /// How to hold it.
+    pub mode: Mode,
+    /// How long to wait for it.
+    pub wait: Option<Millis>,
+    /// The lease.
+    pub ttl: Millis,
+    /// How long a node may take.
+    pub timeout: Millis,
+    /// Where it stands.
+    pub machine: Machine<R>,
+    /// When it began.
+    pub begun: u64,
+    /// What is under way: node and request, and over which connection.
+    pub open: BTreeMap<(usize, u32), (u64, u32)>,
+    /// The connections that wait, by attempt and node.
+    pub waits: BTreeMap<(u32, usize), u64>,
+    /// The newest request to each node.
+    pub newest: BTreeMap<usize, u32>,
+    /// The nodes that say that it does not hold.
+    pub disowned: BTreeSet<usize>,
+    /// Whether a node was raised.
+    pub raised: bool,
+    /// The attempt that is going on.
+    pub attempt: u32,
+    /// For how long to hold, and whether to renew, and to what the lease is lengthened.
+    pub means: Means,
+    /// Which of its alarms counts.
+    pub alarm: u64,
+}
+
+/// What to do with a lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Means {
+    /// For so long it is held.
+    pub hold: u64,
+    /// And renewed, if so.
+    pub renews: bool,
+    /// And made so much longer in between.
+    pub lengthen: Option<Millis>,
+    /// And is given up after so long, if it is not held by then.
+    pub patience: Option<u64>,
+}
+
+/// Where a client stands.
+#[derive(Debug)]
+pub enum Machine<R: Rules> {
+    /// It tries.
+    Trying(Box<Acquisition<R>>),
+    /// It holds.
+    Holding(Box<Hold<R>>),
+    /// It does nothing any more.
+    Over,
+}
+
+impl<R: Rules> Task<R> {
+    /// When the machine is to be woken, by its own clock.
+    pub fn wake(&self) -> Option<Instant> {
+        match &self.machine {
+            Machine::Trying(acquisition) => acquisition.wake(),
+            Machine::Holding(hold) => hold.wake(),
+            Machine::Over => None,
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        matches!(self.machine, Machine::Over)
+    }
+}

@@ -1,0 +1,532 @@
+//! Everybody and everything between them, in virtual time: events, in the order of their time.
+
+use std::collections::BTreeMap;
+
+use dlock_core::quorum::{Answer, Rules};
+use dlock_core::{Fence, Instant, KeyBuf};
+
+use super::clock::Clock;
+use super::dice::Dice;
+use super::judge::{self, Judge};
+use super::life::NOWHERE;
+use super::server::{Flaw, Request, Server, told};
+use super::task::{Machine, Task};
+
+/// Everything.
+pub struct World<R: Rules> {
+    /// True time, in microseconds.
+    pub now: u64,
+    /// Chance.
+    pub dice: Dice,
+    /// The rules of the machines.
+    pub rules: R,
+    /// The servers.
+    pub servers: Vec<Server>,
+    /// Where clients run.
+    pub processes: Vec<Process>,
+    /// The clients.
+    pub tasks: Vec<Task<R>>,
+    /// The connections.
+    pub wires: BTreeMap<u64, Wire>,
+    /// What must hold.
+    pub judge: Judge,
+    /// Locks.
+    pub keys: Vec<KeyBuf>,
+    /// Since when nothing fails any more.
+    pub calm_since: Option<u64>,
+    /// Nobody new comes.
+    pub closed: bool,
+    /// How bad the network is.
+    pub weather: Weather,
+    /// Whether to tell what happens.
+    pub tells: bool,
+    /// How many claims were made, and how many of them took a second round.
+    pub claims: (u64, u64),
+    /// The same, of those that began when nothing had failed for a while.
+    pub calm_claims: (u64, u64),
+    queue: BTreeMap<(u64, u64), Event>,
+    next: u64,
+    alarms: Vec<u64>,
+}
+
+/// Where clients run.
+#[derive(Debug)]
+pub struct Process {
+    /// Its clocks.
+    pub clock: Clock,
+    /// It does nothing until then.
+    pub paused_until: u64,
+    /// Its connections to the nodes.
+    pub wires: Vec<Option<u64>>,
+    /// Until when it cannot reach a node.
+    pub cut_until: Vec<u64>,
+    /// Which nodes did not answer lately.
+    pub suspects: Vec<bool>,
+    /// Connections that did not answer, and were replaced. What they still say is heard.
+    pub retired: BTreeMap<usize, u64>,
+    /// The largest fence that it has seen.
+    pub seen: Fence,
+}
+
+/// A connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire {
+    /// From where.
+    pub process: usize,
+    /// To where.
+    pub server: usize,
+    /// To which life of it.
+    pub life: u64,
+    /// Whether the client has it open.
+    pub is_open: bool,
+    /// Whether the server has closed it.
+    pub is_closed: bool,
+    /// When the last message arrives there, and back here: those behind it come later.
+    pub there: u64,
+    /// Likewise.
+    pub back: u64,
+}
+
+/// How bad the network is: so often in a thousand messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    /// A message is slow.
+    pub slow: u64,
+    /// And takes so long at most, in microseconds.
+    pub slowest: u64,
+    /// The connection breaks.
+    pub breaks: u64,
+}
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A request arrives at a server.
+    Request { wire: u64, request: Request },
+    /// An answer arrives at a client.
+    Reply { wire: u64, task: usize, node: usize, id: u32, answer: Answer },
+    /// No answer has come in time.
+    Timeout { task: usize, node: usize, id: u32 },
+    /// A server learns that a connection has closed.
+    Closed { wire: u64 },
+    /// It should have learned that.
+    CheckClosed { wire: u64 },
+    /// A client learns it.
+    Broken { wire: u64 },
+    /// A machine is to be woken.
+    Wake { task: usize, alarm: u64 },
+    /// A client gives up.
+    GiveUp { task: usize },
+    /// A client gives the lock back.
+    GiveBack { task: usize },
+    /// A client makes its lease longer.
+    Lengthen { task: usize },
+    /// An attempt has been given up; by now nothing of it is left.
+    CheckGivenUp { server: usize, life: u64, key: KeyBuf, token: [u8; 8] },
+    /// A node's own work.
+    Sweep { server: usize, alarm: u64 },
+    /// Its state file.
+    Books { server: usize },
+    /// A server starts.
+    Start { server: usize },
+    /// A process has a new client.
+    Spawn { process: usize },
+    /// Something fails.
+    Fault,
+    /// Nothing fails any more.
+    Calm,
+    /// No more clients.
+    Close,
+}
+
+impl<R: Rules> World<R> {
+    /// Nothing has happened yet.
+    pub fn new(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> World<R> {
+        let mut dice = Dice::new(seed);
+        let nodes = dice.one_of(&[1, 3, 3, 3, 5]);
+        let servers: Vec<Server> = (0..nodes).map(|_| Server::new(&mut dice, flaw)).collect();
+        let process = |dice: &mut Dice| Process {
+            clock: Clock::new(dice),
+            paused_until: 0,
+            wires: vec![None; nodes],
+            cut_until: vec![0; nodes],
+            suspects: vec![false; nodes],
+            retired: BTreeMap::new(),
+            seen: Fence(0),
+        };
+        let count = dice.between(2, 4);
+        let processes = (0..count).map(|_| process(&mut dice)).collect();
+        let keys = dice.one_of(&[1, 1, 2, 3]);
+        let key = |n: u8| KeyBuf { db: 0, name: [b'k', b'0' + n].as_slice().into() };
+        World {
+            now: 0,
+            rules,
+            alarms: vec![0; servers.len()],
+            servers,
+            processes,
+            tasks: Vec::new(),
+            wires: BTreeMap::new(),
+            judge: Judge::default(),
+            keys: (0..keys).map(key).collect(),
+            calm_since: None,
+            closed: false,
+            weather: Weather {
+                slow: dice.one_of(&[10, 50, 200]),
+                slowest: dice.one_of(&[20_000, 200_000, 2_000_000]),
+                breaks: dice.one_of(&[0, 5, 20]),
+            },
+            tells,
+            claims: (0, 0),
+            calm_claims: (0, 0),
+            queue: BTreeMap::new(),
+            next: 0,
+            dice,
+        }
+    }
+
+    /// Lets it all happen.
+    pub fn run(&mut self) {
+        self.begin();
+        let mut events = 0;
+        while let Some(((at, _), event)) = self.queue.pop_first() {
+            self.now = self.now.max(at);
+            self.happen(event);
+            events += 1;
+            if self.judge.broken.is_some() {
+                return;
+            }
+            if events > MOST_EVENTS || self.now > LONGEST {
+                let waiting: Vec<_> = self.unserved().collect();
+                self.judge.accuse(judge::SERVED, format!("it does not end: tasks {waiting:?}"));
+                return;
+            }
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let waiting = self.unserved().next();
+        if let Some(task) = waiting {
+            self.judge.accuse(judge::SERVED, format!("task {task} waits for ever"));
+        }
+        for (place, server) in self.servers.iter().enumerate().filter(|(_, s)| s.is_up) {
+            let pending = server.node.has_pending() || server.node.waiters() > 0;
+            if pending || !server.host.values.is_empty() {
+                let how = format!("node {place}: {:?}", server.host.values);
+                self.judge.accuse(judge::EMPTY, how);
+            }
+        }
+    }
+
+    fn unserved(&self) -> impl Iterator<Item = usize> {
+        let trying = |task: &Task<R>| matches!(task.machine, Machine::Trying(_));
+        let tasks = self.tasks.iter().enumerate();
+        tasks.filter(move |(_, task)| trying(task)).map(|(place, _)| place)
+    }
+
+    /// Something will happen.
+    pub fn at(&mut self, at: u64, event: Event) {
+        self.next += 1;
+        self.queue.insert((at.max(self.now), self.next), event);
+    }
+
+    /// Something will happen so much later.
+    pub fn later(&mut self, by: u64, event: Event) {
+        self.at(self.now + by, event);
+    }
+
+    fn happen(&mut self, event: Event) {
+        if let Some(until) = self.is_paused(&event) {
+            return self.at(until, event);
+        }
+        match event {
+            Event::Request { wire, request } => self.arrive(wire, &request),
+            Event::Reply { wire, task, node, id, answer } => {
+                if wire == NOWHERE || self.wires.get(&wire).is_some_and(|wire| wire.is_open) {
+                    self.reply(task, node, id, answer);
+                }
+            }
+            Event::Timeout { task, node, id } => self.time_out(task, node, id),
+            Event::Closed { wire } => self.server_closes(wire),
+            Event::CheckClosed { wire } => self.check_closed(wire),
+            Event::Broken { wire } => self.client_learns(wire),
+            Event::Wake { task, alarm } => self.wake(task, alarm),
+            Event::GiveUp { task } => self.give_up(task),
+            Event::GiveBack { task } => self.give_back(task),
+            Event::Lengthen { task } => self.lengthen(task),
+            Event::CheckGivenUp { server, life, key, token } => {
+                self.check_given_up(server, life, &key, &token);
+            }
+            Event::Sweep { server, alarm } => {
+                if self.alarms[server] == alarm && self.servers[server].is_up {
+                    let Server { node, host, clock, .. } = &mut self.servers[server];
+                    node.sweep(host, clock.time(self.now), 100, true);
+                    self.settle(server);
+                }
+            }
+            Event::Books { server } => self.keep_books(server),
+            Event::Start { server } => self.start(server),
+            Event::Spawn { process } => self.spawn(process),
+            Event::Fault => self.fault(),
+            Event::Calm => self.calm(),
+            Event::Close => self.close(),
+        }
+    }
+
+    fn is_paused(&self, event: &Event) -> Option<u64> {
+        let until = match event {
+            Event::Request { wire, .. } | Event::Closed { wire } | Event::CheckClosed { wire } => {
+                self.servers[self.wires.get(wire)?.server].paused_until
+            }
+            Event::Sweep { server, .. } | Event::Books { server } => {
+                self.servers[*server].paused_until
+            }
+            Event::Broken { wire } => self.processes[self.wires.get(wire)?.process].paused_until,
+            Event::Reply { task, .. }
+            | Event::Timeout { task, .. }
+            | Event::Wake { task, .. }
+            | Event::GiveUp { task }
+            | Event::GiveBack { task }
+            | Event::Lengthen { task } => self.processes[self.tasks[*task].process].paused_until,
+            _ => return None,
+        };
+        (until > self.now).then_some(until)
+    }
+
+    // --- servers ---------------------------------------------------------------------------------
+
+    fn arrive(&mut self, wire: u64, request: &Request) {
+        let Some(&Wire { server, life, is_closed, .. }) = self.wires.get(&wire) else { return };
+        let place = server;
+        let server = &mut self.servers[place];
+        if is_closed || !server.is_up || server.life != life {
+            return;
+        }
+        let answer = server.carry_out(request, wire, self.now);
+        if self.tells {
+            let Request { task, ask, .. } = request;
+            self.say(format!("node {place}: task {task} {ask:?} -> {answer:?}"));
+        }
+        if let Some(answer) = answer {
+            self.answer(wire, request.task, request.id, answer);
+        }
+        self.settle(place);
+    }
+
+    fn answer(&mut self, on: u64, task: usize, id: u32, answer: Answer) {
+        let Some(&Wire { server, .. }) = self.wires.get(&on) else { return };
+        if let Some(at) = self.transmit(on, false) {
+            self.at(at, Event::Reply { wire: on, task, node: server, id, answer });
+        }
+    }
+
+    /// After every event at a server: what it told, whom it answers, and when to look again.
+    pub fn settle(&mut self, place: usize) {
+        let now = self.now;
+        let server = &mut self.servers[place];
+        let answers = std::mem::take(&mut server.host.answers);
+        let told_now = std::mem::take(&mut server.host.told);
+        let time = server.time(now);
+        let host = &server.host;
+        self.judge.hear(place, told_now, time.now, |key, token| {
+            let grants = host.grants().into_iter();
+            let of = |(held, _, holder): &(KeyBuf, _, dlock_core::Holder)| {
+                held == key && holder.grant().token == token
+            };
+            let grant = { grants }.find(of);
+            grant.map(|(_, _, holder)| (holder.grant().lease.end, holder.grant().fence))
+        });
+        for (waiter, answer) in answers {
+            let server = &mut self.servers[place];
+            let Some(blocked) = server.blocked.remove(&waiter) else {
+                server.node.gone(waiter);
+                continue;
+            };
+            server.node.delivered(waiter);
+            if self.tells {
+                self.say(format!("node {place}: task {} waited -> {answer:?}", blocked.task));
+            }
+            self.answer(blocked.wire, blocked.task, blocked.id, told(answer));
+        }
+        let server = &self.servers[place];
+        let at = if server.node.has_pending() {
+            Some(now + 50)
+        } else {
+            server.next().map(|at| server.clock.when(at).max(now + 1))
+        };
+        self.alarms[place] += 1;
+        let alarm = self.alarms[place];
+        if let Some(at) = at {
+            self.at(at, Event::Sweep { server: place, alarm });
+        }
+    }
+
+    fn keep_books(&mut self, server: usize) {
+        if self.servers[server].is_up {
+            self.servers[server].keep_books(self.now);
+            self.settle(server);
+        }
+        let busy = self.calm_since.is_none() || !self.queue.is_empty();
+        let alone = self.queue.values().all(|event| matches!(event, Event::Books { .. }));
+        if busy && !alone {
+            self.later(500_000, Event::Books { server });
+        }
+    }
+
+    /// A server starts, if it does not run.
+    pub fn start(&mut self, place: usize) {
+        let server = &mut self.servers[place];
+        if server.is_up || server.stays_away {
+            return;
+        }
+        server.start(self.now);
+        let grants = server.host.grants();
+        for (key, mode, holder) in grants {
+            let grant = holder.grant();
+            self.judge.came_back(place, &key, grant.token, mode, grant.lease.end);
+        }
+        if self.tells {
+            let quarantine = self.servers[place].node.in_quarantine();
+            self.say(format!("node {place}: starts, {quarantine:?}"));
+        }
+        self.settle(place);
+    }
+
+    fn server_closes(&mut self, wire: u64) {
+        let Some(there) = self.wires.get_mut(&wire) else { return };
+        there.is_closed = true;
+        let Wire { server, life, .. } = *there;
+        if self.servers[server].is_up && self.servers[server].life == life {
+            self.servers[server].closed(wire);
+            self.settle(server);
+            self.later(1_000_000, Event::CheckClosed { wire });
+        }
+    }
+
+    fn check_closed(&mut self, wire: u64) {
+        let Some(&Wire { server, life, .. }) = self.wires.get(&wire) else { return };
+        let there = &self.servers[server];
+        if there.node.has_pending() {
+            return self.later(1_000, Event::CheckClosed { wire });
+        }
+        if there.is_up && there.life == life && there.knows(wire, &self.keys) {
+            let how = format!("node {server}: connection {wire} closed a second ago");
+            self.judge.accuse(judge::CLOSED_LEAVES_NOTHING, how);
+        }
+    }
+
+    fn check_given_up(&mut self, place: usize, life: u64, key: &KeyBuf, token: &[u8]) {
+        let server = &self.servers[place];
+        if !server.is_up || server.life != life || server.paused_until > self.now {
+            return;
+        }
+        let grants = server.host.grants();
+        let holds =
+            grants.iter().any(|(held, _, holder)| held == key && holder.grant().token == token);
+        let queue = server.node.queue(key.as_key());
+        if holds || queue.is_some_and(|queue| queue.get(token).is_some()) {
+            let how = format!("node {place}: {token:?} is still there");
+            self.judge.accuse(judge::GIVEN_UP_LEAVES_NOTHING, how);
+        }
+    }
+
+    // --- the network -----------------------------------------------------------------------------
+
+    /// A connection is made; a server that is down is not reached.
+    pub fn connect(&mut self, process: usize, server: usize) -> Option<u64> {
+        if !self.servers[server].is_up {
+            return None;
+        }
+        let life = self.servers[server].life;
+        self.next += 1;
+        let (there, back) = (self.now, self.now);
+        let wire = Wire { process, server, life, is_open: true, is_closed: false, there, back };
+        self.wires.insert(self.next, wire);
+        Some(self.next)
+    }
+
+    /// When a message arrives; `None`: never. It may be the connection's last.
+    pub fn transmit(&mut self, on: u64, to_server: bool) -> Option<u64> {
+        let &Wire { process, server, is_open, .. } = self.wires.get(&on)?;
+        let slow = self.dice.chance(self.weather.slow);
+        let mut delay = self.dice.between(100, 1500);
+        if slow {
+            delay += self.dice.between(0, self.weather.slowest);
+        }
+        let mut start = self.now.max(self.processes[process].cut_until[server]);
+        let cut = start > self.now;
+        if is_open && (self.dice.chance(self.weather.breaks) || cut && self.dice.chance(300)) {
+            self.break_wire(on);
+            if !to_server || self.dice.chance(500) {
+                return None;
+            }
+            // What is in a broken connection can arrive long after what went over the next.
+            start += self.dice.between(0, self.weather.slowest);
+        }
+        let wire = self.wires.get_mut(&on)?;
+        let last = if to_server { &mut wire.there } else { &mut wire.back };
+        *last = (*last + 1).max(start + delay);
+        Some(*last)
+    }
+
+    /// The network breaks a connection. Both ends learn it, sooner or later.
+    fn break_wire(&mut self, on: u64) {
+        self.hang_up(on);
+        self.will_learn(on);
+    }
+
+    /// A client learns that a connection is broken: at once, or when it has been idle for so long
+    /// that the system asks.
+    pub fn will_learn(&mut self, wire: u64) {
+        let at_once = self.dice.chance(700);
+        let most = if at_once { 20_000 } else { KEEPALIVE };
+        let after = self.dice.between(100, most);
+        self.later(after, Event::Broken { wire });
+    }
+
+    /// A client closes a connection.
+    pub fn hang_up(&mut self, on: u64) {
+        let slowest = self.weather.slowest;
+        let delay = self.dice.between(100, 2_000) + self.dice.one_of(&[0, 0, 0, slowest]);
+        let Some(wire) = self.wires.get_mut(&on).filter(|wire| wire.is_open) else { return };
+        wire.is_open = false;
+        let Wire { process, server, there, .. } = *wire;
+        let ordinary = &mut self.processes[process].wires[server];
+        *ordinary = ordinary.filter(|wire| *wire != on);
+        let at = there.max(self.now) + delay;
+        self.at(at, Event::Closed { wire: on });
+    }
+
+    fn client_learns(&mut self, wire: u64) {
+        for task in 0..self.tasks.len() {
+            let open = self.tasks[task].open.iter().filter(|(_, (on, _))| *on == wire);
+            let open: Vec<(usize, u32)> = open.map(|(request, _)| *request).collect();
+            for (node, id) in open {
+                self.reply(task, node, id, Answer::Unreachable);
+            }
+        }
+    }
+
+    /// What time it is for a client.
+    pub fn clock_of(&self, task: usize) -> dlock_core::Time {
+        self.processes[self.tasks[task].process].clock.time(self.now)
+    }
+
+    /// When it is that time for a client.
+    pub fn when(&self, task: usize, at: Instant) -> u64 {
+        self.processes[self.tasks[task].process].clock.when(at)
+    }
+
+    /// Tells what happens.
+    pub fn say(&self, what: String) {
+        if self.tells {
+            println!("{:>12.3} ms  {what}", self.now as f64 / 1000.0);
+        }
+    }
+}
+
+/// After so long TCP notices that the other end is gone.
+const KEEPALIVE: u64 = 30_000_000;
+/// A run that has not ended by then will not.
+const MOST_EVENTS: u64 = 400_000;
+const LONGEST: u64 = 1_800 * 1_000_000;
