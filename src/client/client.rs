@@ -39,8 +39,15 @@ pub struct ClientBuilder {
 }
 
 impl Client {
-    /// Connects to the nodes of a comma-separated list of URLs: `redis://`, `rediss://` (TLS) or
-    /// `unix://`.
+    /// Connects to the nodes of a comma-separated list of URLs:
+    ///
+    /// - `redis://[user][:password@]host[:port][/db]`;
+    /// - `rediss://…` with TLS; `?ca=FILE` says whom to trust instead of whom the machine trusts,
+    ///   `&cert=FILE&key=FILE` is a certificate of our own, all in PEM form;
+    /// - `unix:///path[?user=…&pass=…&db=…]`.
+    ///
+    /// Special characters in a password are written as in any URL: `%40` for `@`, `%2C` for a
+    /// comma.
     ///
     /// # Errors
     /// As [`ClientBuilder::connect`].

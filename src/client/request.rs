@@ -80,3 +80,56 @@ pub(crate) fn release(key: &str, token: &Token) -> Cmd {
 
 const ARGUMENTS: usize = 12;
 const ROOM: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(wanted: &Wanted, ask: Ask) -> String {
+        let token: Token = "0123456789abcdef0123456789abcdef".parse().unwrap();
+        let packed = wanted.command(ask, &token, Millis(500)).get_packed_command();
+        let text = String::from_utf8(packed).unwrap().replace(token.as_str(), "TOKEN");
+        let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
+        words.collect::<Vec<_>>().join(" ").trim().to_owned()
+    }
+
+    fn wanted() -> Wanted {
+        Wanted {
+            key: "job".to_owned(),
+            ttl: Duration::from_millis(500),
+            mode: Mode::Exclusive,
+            ephemeral: false,
+            meta: String::new(),
+            max_hold: None,
+            token: None,
+        }
+    }
+
+    #[test]
+    fn commands_say_what_is_wanted() {
+        let (fence, wait) = (Some(Fence(9)), Some(Millis(20)));
+        let plain = wanted();
+        assert_eq!(
+            words(&plain, Ask::Acquire { fence, wait: None }),
+            "DLOCK.ACQUIRE job TOKEN 500 FENCE 9"
+        );
+        assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9");
+        assert_eq!(words(&plain, Ask::Release), "DLOCK.RELEASE job TOKEN");
+        assert_eq!(words(&plain, Ask::Ping), "PING");
+        let full = Wanted { mode: Mode::Limit(3), meta: "me".to_owned(), ..wanted() };
+        assert_eq!(
+            words(&full, Ask::Acquire { fence, wait }),
+            "DLOCK.ACQUIRE job TOKEN 500 LIMIT 3 WAIT 20 FENCE 9 EPHEMERAL META me"
+        );
+    }
+
+    #[test]
+    fn whoever_waits_is_ephemeral_and_whoever_holds_only_if_that_is_wanted() {
+        let waiting = Ask::Acquire { fence: None, wait: Some(Millis(0)) };
+        let taking = Ask::Acquire { fence: None, wait: None };
+        let ephemeral = Wanted { ephemeral: true, mode: Mode::Shared, ..wanted() };
+        assert_eq!(words(&ephemeral, taking), "DLOCK.ACQUIRE job TOKEN 500 SHARED EPHEMERAL");
+        assert_eq!(words(&wanted(), taking), "DLOCK.ACQUIRE job TOKEN 500");
+        assert_eq!(words(&wanted(), waiting), "DLOCK.ACQUIRE job TOKEN 500 WAIT 0 EPHEMERAL");
+    }
+}
