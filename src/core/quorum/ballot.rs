@@ -111,6 +111,12 @@ impl<R: Rules> Ballot<R> {
         self.fence
     }
 
+    /// The largest fence that a node has granted: what the others are to grant, too, so that no
+    /// second round is needed.
+    pub fn highest(&self) -> Option<Fence> {
+        self.votes.iter().filter_map(Vote::fence).max()
+    }
+
     /// Asks a node. The request's id.
     pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) -> u32 {
         let id = out.push(node, self.attempt, ask);

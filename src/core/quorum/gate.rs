@@ -42,7 +42,7 @@ impl<R: Rules> Acquisition<R> {
         if !first || self.gate_said() != Some(Said::Yes) {
             return false;
         }
-        let proposal = self.proposal(time);
+        let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
         let waiting: Vec<bool> = self.ballot.said().map(|said| said == Said::No).collect();
         for (node, _) in waiting.iter().enumerate().filter(|(_, denied)| **denied) {
             let ask = Ask::Acquire { fence: Some(proposal), wait: Some(self.plan.timeout) };
@@ -98,7 +98,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// It is this one's turn: confirms the gate's grant, and asks the others.
     pub(super) fn gather(&mut self, gate: usize, time: Time) {
-        let proposal = self.proposal(time);
+        let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
         for node in 0..self.plan.nodes {
             let fence = (node != gate).then_some(proposal);
             self.ballot.ask(&mut self.out, node, Ask::Acquire { fence, wait: None }, time.now);
