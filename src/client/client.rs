@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::timeout;
 use tracing::debug;
 
 use crate::address;
@@ -140,22 +141,41 @@ impl Shared {
         self.node_timeout.unwrap_or((ttl / 20).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT))
     }
 
-    /// Connects to all nodes at once.
+    /// Connects to all nodes at once. Those that are slow do not hold up a majority for long.
     async fn check(&self) -> Result<(), Error> {
-        let outcomes = join_all(self.nodes.iter().map(|node| node.wire())).await;
-        let mut nodes = Vec::new();
-        for (node, outcome) in self.nodes.iter().zip(outcomes) {
-            let first = node.name().to_owned();
-            let state = match outcome {
+        let mut states = vec![NodeState::TimedOut(GRACE); self.nodes.len()];
+        let connect = async |(place, node): (usize, &Arc<Node>)| (place, node.wire().await);
+        let mut coming: FuturesUnordered<_> = self.nodes.iter().enumerate().map(connect).collect();
+        let mut usable = 0;
+        loop {
+            let next = coming.next();
+            let next = match usable < self.majority() {
+                true => next.await,
+                false => timeout(GRACE, next).await.unwrap_or(None),
+            };
+            let Some((place, outcome)) = next else { break };
+            usable += usize::from(outcome.is_ok());
+            states[place] = match outcome {
                 Ok(_) => NodeState::Answers,
                 Err(NodeError::Duplicate { other: second, id }) => {
+                    let first = self.nodes[place].name().to_owned();
                     return Err(Error::Duplicate { first, second, id });
                 }
                 Err(error) => error.into(),
             };
-            nodes.push(Report { node: first, state });
         }
-        let usable = nodes.iter().filter(|report| report.state == NodeState::Answers).count();
+        let nodes: Vec<Report> = self
+            .nodes
+            .iter()
+            .zip(states)
+            .map(|(node, state)| Report { node: node.name().to_owned(), state })
+            .collect();
+        for (node, report) in self.nodes.iter().zip(&nodes) {
+            debug!(%report, "connects");
+            if report.state != NodeState::Answers {
+                node.suspect();
+            }
+        }
         if usable < self.majority() {
             return Err(Error::Connect { needed: self.majority(), nodes });
         }
@@ -172,3 +192,5 @@ impl fmt::Debug for Client {
 /// A node's time-out, if none was chosen, is between these.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// For so long those that connect slowly are waited for when a majority is there.
+const GRACE: Duration = Duration::from_millis(200);

@@ -127,6 +127,11 @@ impl Node {
         self.suspect.store(silent, Ordering::Relaxed);
     }
 
+    /// It does not answer, as far as is known.
+    pub(crate) fn suspect(&self) {
+        self.suspect.store(true, Ordering::Relaxed);
+    }
+
     /// Whether it did not answer the last time.
     pub(crate) fn is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Relaxed)
