@@ -16,7 +16,8 @@ pub struct Ballot<R> {
     attempt: u32,
     ttl: Millis,
     votes: Vec<Vote>,
-    /// Fixed when a majority has granted, and never changed.
+    /// Fixed when a majority has granted. Changed only before there is a claim, to a smaller one,
+    /// when nodes cannot be raised so far.
     fence: Option<Fence>,
 }
 
@@ -30,6 +31,8 @@ struct Vote {
     open: Option<Open>,
     /// An ACQUIRE may have been carried out there, and no RELEASE was sent since.
     touched: bool,
+    /// The claim's fence is too far ahead for the node to be raised to it.
+    behind: bool,
 }
 
 /// What a node said last.
@@ -145,12 +148,22 @@ impl<R: Rules> Ballot<R> {
 
     /// Fixes the fence when a majority has granted, and raises the nodes below it.
     pub fn settle(&mut self, out: &mut Outbox, now: Instant) {
-        if self.fence.is_none() {
-            let held: Vec<Fence> = self.votes.iter().filter_map(|vote| vote.fence()).collect();
-            self.fence = self.rules.claimed(&held, self.majority());
-        }
-        let Some(fence) = self.fence else { return };
-        let lags = |vote: &Vote| vote.open.is_none() && vote.fence().is_some_and(|f| f < fence);
+        let held: Vec<Fence> = self.votes.iter().filter_map(|vote| vote.fence()).collect();
+        let Some(claimed) = self.rules.claimed(&held, self.majority()).or(self.fence) else {
+            return;
+        };
+        let fence = match self.fence {
+            None => claimed,
+            Some(fence) if claimed < fence && self.cannot_raise() => {
+                self.votes.iter_mut().for_each(|vote| vote.behind = false);
+                claimed
+            }
+            Some(fence) => fence,
+        };
+        self.fence = Some(fence);
+        let lags = |vote: &Vote| {
+            vote.open.is_none() && !vote.behind && vote.fence().is_some_and(|held| held < fence)
+        };
         let lagging = self
             .votes
             .iter()
@@ -159,6 +172,15 @@ impl<R: Rules> Ballot<R> {
         for node in lagging.map(|(node, _)| node).collect::<Vec<_>>() {
             self.ask(out, node, Ask::Extend { fence: Some(fence) }, now);
         }
+    }
+
+    /// Whether nodes are too far behind one whose clock is far ahead, say, and none is being
+    /// raised still: then those that are together may make a claim without it.
+    fn cannot_raise(&self) -> bool {
+        let raising = |vote: &Vote| {
+            vote.open.is_some_and(|open| matches!(open.ask, Ask::Extend { fence: Some(_) }))
+        };
+        self.votes.iter().any(|vote| vote.behind) && !self.votes.iter().any(raising)
     }
 
     /// The claim, if it stands.
@@ -311,6 +333,11 @@ impl Vote {
                     self.held = None;
                 }
                 Said::No
+            }
+            // It holds, with the fence that it granted.
+            Answer::TooFar if matches!(ask, Ask::Extend { .. }) => {
+                self.behind = true;
+                Said::Yes
             }
             Answer::TooFar => Said::Refused(Why::Never),
             Answer::Refused(why) => Said::Refused(why),
