@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::acquisition::later;
 use super::rules::Rules;
+use super::vote::{Held, Open, Said, Vote};
 use super::{Answer, Ask, Claim, Send, Why};
 use crate::words::{Fence, Instant, Millis};
 
@@ -15,58 +16,12 @@ pub struct Ballot<R> {
     rules: R,
     attempt: u32,
     ttl: Millis,
+    /// The longest lease ever asked for: clocks can differ by a part of it.
+    longest: Millis,
     votes: Vec<Vote>,
     /// Fixed when a majority has granted. Changed only before there is a claim, to a smaller one,
     /// when nodes cannot be raised so far.
     fence: Option<Fence>,
-}
-
-/// What one node has said.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Vote {
-    said: Said,
-    /// What the node's holder is known to have.
-    held: Option<Held>,
-    /// The newest request, while there is no answer to it.
-    open: Option<Open>,
-    /// An ACQUIRE may have been carried out there, and no RELEASE was sent since.
-    touched: bool,
-    /// The claim's fence is too far ahead for the node to be raised to it.
-    behind: bool,
-}
-
-/// What a node said last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Said {
-    /// Nothing yet.
-    #[default]
-    Nothing,
-    /// That the token holds.
-    Yes,
-    /// That somebody else holds, or waits.
-    No,
-    /// That it does not answer such questions now.
-    Refused(Why),
-    /// Nothing in time, or it cannot be reached.
-    Failed,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Held {
-    fence: Fence,
-    /// When the lease ends, at the earliest.
-    end: Instant,
-    /// The grant did not wait, or was confirmed.
-    confirmed: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Open {
-    id: u32,
-    ask: Ask,
-    sent: Instant,
-    /// For how long it asked. The lease can have become longer since.
-    ttl: Millis,
 }
 
 /// Requests on their way out.
@@ -91,17 +46,11 @@ impl Outbox {
     }
 }
 
-impl Said {
-    /// Neither yes nor no, and not silence either.
-    pub fn is_failure(self) -> bool {
-        matches!(self, Said::Failed | Said::Refused(_))
-    }
-}
-
 impl<R: Rules> Ballot<R> {
     /// Nobody has been asked.
     pub fn new(rules: R, attempt: u32, nodes: usize, ttl: Millis) -> Ballot<R> {
-        Ballot { rules, attempt, ttl, votes: vec![Vote::default(); nodes], fence: None }
+        let votes = vec![Vote::default(); nodes];
+        Ballot { rules, attempt, ttl, longest: ttl, votes, fence: None }
     }
 
     /// Which attempt it belongs to.
@@ -125,6 +74,10 @@ impl<R: Rules> Ballot<R> {
         let id = out.push(node, self.attempt, ask);
         if let Some(vote) = self.votes.get_mut(node) {
             vote.open = Some(Open { id, ask, sent: now, ttl: self.ttl });
+            if let (true, Some(held)) = (ask.extends(), &mut vote.held) {
+                // It can make the lease shorter, answered or not.
+                held.end = held.end.min(later(now, self.ttl));
+            }
             vote.touched |= matches!(ask, Ask::Acquire { .. });
             if vote.said.is_failure() {
                 vote.said = Said::Nothing;
@@ -141,8 +94,7 @@ impl<R: Rules> Ballot<R> {
         if answer != Answer::Silent {
             vote.open = None;
         }
-        let end = later(self.rules.begins(open.sent, now), open.ttl);
-        vote.hear(open.ask, answer, end, &self.rules);
+        vote.hear(open, answer, now, &self.rules);
         Some(open.ask)
     }
 
@@ -187,14 +139,16 @@ impl<R: Rules> Ballot<R> {
     pub fn claim(&self) -> Option<Claim> {
         let fence = self.fence?;
         let ends: Vec<Instant> = self.supporters(fence).map(|held| held.end).collect();
-        let until = self.rules.until(&ends, self.majority(), self.ttl)?;
+        let until = self.rules.until(&ends, self.majority(), self.longest)?;
         Some(Claim { fence, until })
     }
 
     /// Whether the claim can still come to stand, with what is on its way.
     pub fn has_hope(&self) -> bool {
-        let hopeful = self.votes.iter().filter(|vote| vote.has_hope(self.fence));
-        hopeful.count() >= self.majority()
+        // While there are answers to come, the fence may become smaller for those that are behind.
+        let open = self.votes.iter().any(Vote::is_open);
+        let hopeful = |vote: &&Vote| vote.has_hope(self.fence) || (vote.behind && open);
+        self.votes.iter().filter(hopeful).count() >= self.majority()
     }
 
     /// What the nodes said last, in their order.
@@ -259,18 +213,27 @@ impl<R: Rules> Ballot<R> {
         self.ask(out, node, ask, now);
     }
 
-    /// Asks a node again for a grant that waited, if it did.
+    /// Asks a node again for a grant that waited, or for a lease that is shorter than the one that
+    /// is wanted by now.
     pub fn confirm(&mut self, out: &mut Outbox, node: usize, now: Instant) {
-        let waited = self.votes.get(node).is_some_and(|v| v.held.is_some() && !v.is_confirmed());
-        if waited {
+        let held = self.votes.get(node).and_then(|vote| vote.held);
+        if held.is_some_and(|held| !held.confirmed || held.ttl < self.ttl) {
             self.renew_at(out, node, now);
         }
     }
 
-    /// The lease is longer from the next request on. It never becomes shorter: an old request
-    /// that arrives late could shorten it unnoticed.
-    pub fn lengthen(&mut self, ttl: Millis) {
-        self.ttl = self.ttl.max(ttl);
+    /// Whether a majority of the nodes support the claim by a lease of this length, asked for at
+    /// this moment or later.
+    pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
+        let Some(fence) = self.fence else { return false };
+        let renewed = |held: &Held| held.ttl >= ttl && held.sent >= since;
+        self.supporters(fence).filter(renewed).count() >= self.majority()
+    }
+
+    /// The lease has this length from the next request on.
+    pub fn set_ttl(&mut self, ttl: Millis) {
+        self.ttl = ttl;
+        self.longest = self.longest.max(ttl);
     }
 
     /// Gives everything back, also what may have been granted.
@@ -292,67 +255,5 @@ impl<R: Rules> Ballot<R> {
     fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
         let held = self.votes.iter().filter_map(|vote| vote.held);
         held.filter(move |held| held.confirmed && self.rules.supports(held.fence, fence))
-    }
-}
-
-impl Vote {
-    fn fence(&self) -> Option<Fence> {
-        self.held.map(|held| held.fence)
-    }
-
-    fn is_confirmed(&self) -> bool {
-        self.held.is_some_and(|held| held.confirmed)
-    }
-
-    fn hear<R: Rules>(&mut self, ask: Ask, answer: Answer, end: Instant, rules: &R) {
-        let waited = matches!(ask, Ask::Acquire { wait: Some(_), .. });
-        self.said = match answer {
-            Answer::Granted(fence) => {
-                let confirmed = !waited || rules.waited_counts();
-                self.held = Some(Held { fence, end, confirmed });
-                Said::Yes
-            }
-            Answer::Extended => {
-                if let Some(held) = &mut self.held {
-                    held.end = end;
-                    held.confirmed = true;
-                    if let Ask::Extend { fence: Some(fence) } = ask {
-                        held.fence = fence;
-                    }
-                }
-                Said::Yes
-            }
-            Answer::Denied => {
-                self.held = None;
-                // A waiting request leaves nothing when it is denied, nor does one that did not.
-                self.touched = false;
-                Said::No
-            }
-            Answer::Gone => {
-                if rules.believes_gone() {
-                    self.held = None;
-                }
-                Said::No
-            }
-            // It holds, with the fence that it granted.
-            Answer::TooFar if matches!(ask, Ask::Extend { .. }) => {
-                self.behind = true;
-                Said::Yes
-            }
-            Answer::TooFar => Said::Refused(Why::Never),
-            Answer::Refused(why) => Said::Refused(why),
-            Answer::Silent | Answer::Unreachable => Said::Failed,
-            Answer::Done => self.said,
-        };
-    }
-
-    fn has_hope(&self, fence: Option<Fence>) -> bool {
-        let open = self.open.is_some() && self.said != Said::Failed;
-        match (self.held, fence) {
-            (Some(held), Some(fence)) if held.fence == fence => held.confirmed || open,
-            (Some(held), Some(fence)) if held.fence > fence => false,
-            (Some(held), None) if held.confirmed => true,
-            _ => open,
-        }
     }
 }

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use super::acquisition::{Acquisition, Phase, later};
-use super::ballot::Said;
 use super::rules::Rules;
+use super::vote::Said;
 use super::{Answer, Ask, Failure, Why};
 use crate::words::{Instant, Millis, Time};
 

@@ -1,9 +1,8 @@
 //! A lock that is held: renewed, repaired, and lost the moment its validity ends.
 
-use super::acquisition::later;
 use super::ballot::{Ballot, Outbox};
 use super::rules::{Rules, Sound};
-use super::{Answer, Claim, Send};
+use super::{Answer, Claim, Send, Why};
 use crate::words::{Fence, Instant, Millis};
 
 /// A lock that is held.
@@ -12,6 +11,8 @@ pub struct Hold<R = Sound> {
     ballot: Ballot<R>,
     out: Outbox,
     ttl: Millis,
+    /// The lease that the nodes are known to grant.
+    usual: Millis,
     state: State,
     /// When the lease is to be renewed; `None`: never.
     renew_at: Option<Instant>,
@@ -44,8 +45,9 @@ pub enum Loss {
 impl<R: Rules> Hold<R> {
     pub(super) fn new(ballot: Ballot<R>, out: Outbox, ttl: Millis, now: Instant) -> Hold<R> {
         let state = ballot.claim().map_or(State::Lost(Loss::NotRenewed), State::Held);
-        let mut hold = Hold { ballot, out, ttl, state, renew_at: None, limit: None };
-        hold.renew_at = Some(hold.next_renewal(now));
+        let mut hold =
+            Hold { ballot, out, ttl, usual: ttl, state, renew_at: Some(now), limit: None };
+        hold.plan_renewal(now);
         hold
     }
 
@@ -106,24 +108,34 @@ impl<R: Rules> Hold<R> {
         match answer {
             // The lease is gone there, and a majority still has it: takes it again.
             Answer::Gone => self.ballot.renew_at(&mut self.out, node, now),
-            // It came late, and may have waited.
-            Answer::Granted(_) => self.ballot.confirm(&mut self.out, node, now),
-            // A retry well before the end, if this one is needed.
-            Answer::Silent | Answer::Unreachable | Answer::Refused(_) => {
-                let soon = later(now, Millis(self.ttl.0 / RETRIES));
-                self.renew_at = self.renew_at.map(|at| at.min(soon));
+            // It may have waited, or been asked for a shorter lease.
+            Answer::Granted(_) | Answer::Extended => {
+                self.ballot.confirm(&mut self.out, node, now);
+            }
+            // A longer lease than the node grants: goes on with the one that it does.
+            Answer::Refused(Why::Never) if self.ttl > self.usual => {
+                self.ttl = self.usual;
+                self.ballot.set_ttl(self.usual);
+                self.ballot.renew(&mut self.out, now);
             }
             _ => {}
         }
     }
 
-    /// Renews now, with a lease of `ttl` if that is longer. The answers say whether it worked.
+    /// Renews now, with a lease of `ttl` if that is longer. When it has worked,
+    /// [`is_renewed`](Self::is_renewed); if a node refuses it, [`ttl`](Self::ttl) is what it was.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
         self.ttl = self.ttl.max(ttl);
-        self.ballot.lengthen(ttl);
+        self.ballot.set_ttl(self.ttl);
         if self.is_held() {
             self.renew(now);
         }
+    }
+
+    /// Whether a majority has granted a lease of this length, asked for at this moment or later.
+    #[must_use]
+    pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
+        self.ballot.is_renewed(ttl, since)
     }
 
     /// Renews no more by itself.
@@ -150,11 +162,15 @@ impl<R: Rules> Hold<R> {
 
     fn renew(&mut self, now: Instant) {
         self.ballot.renew(&mut self.out, now);
-        self.renew_at = self.renew_at.map(|_| self.next_renewal(now));
+        self.plan_renewal(now);
     }
 
-    fn next_renewal(&self, now: Instant) -> Instant {
-        later(now, Millis(self.ttl.0 / 3))
+    /// The next renewal is due after a third of what is left: if this one fails, there are
+    /// several more tries, and the nearer the end the more.
+    fn plan_renewal(&mut self, now: Instant) {
+        let State::Held(claim) = self.state else { return };
+        let pause = (claim.until.since(now) / 3).max(self.usual.0 * 1000 / MOST_TRIES);
+        self.renew_at = self.renew_at.map(|_| Instant(now.0.saturating_add(pause)));
     }
 
     /// Whether a majority still vouches for it.
@@ -168,8 +184,14 @@ impl<R: Rules> Hold<R> {
             Some(claim) if now >= claim.until => State::Lost(Loss::NotRenewed),
             Some(claim) => State::Held(claim),
         };
+        if matches!(self.state, State::Held(claim) if claim.until > before.until) {
+            if self.ballot.is_renewed(self.ttl, Instant(0)) {
+                self.usual = self.ttl;
+            }
+            self.plan_renewal(now);
+        }
     }
 }
 
-/// A part of the lease after which a failed renewal is tried again.
-const RETRIES: u64 = 12;
+/// A lease is not asked for more often than so, however near its end is.
+const MOST_TRIES: u64 = 24;

@@ -4,7 +4,7 @@
 //! caller sends them, and makes a fresh token for each attempt. In reading order:
 //!
 //! - [`rules`]: what makes a claim stand, and for how long; pure formulas.
-//! - [`ballot`]: what each node has said so far, and what it is asked next.
+//! - `vote`: what one node has said. [`ballot`]: what all have, and what they are asked next.
 //! - [`plan`]: what is wanted, and what comes of it.
 //! - [`acquisition`]: attempts and back-off, until the lock is held or the time is over.
 //! - `gate`: where contenders queue.
@@ -20,6 +20,7 @@ pub mod plan;
 pub mod rules;
 #[cfg(test)]
 mod tests;
+mod vote;
 
 pub use acquisition::Acquisition;
 pub use hold::{Hold, Loss, State};
@@ -66,6 +67,12 @@ pub enum Ask {
     Release,
     /// Whether the node still answers. Not over the connection that waits.
     Ping,
+}
+
+impl Ask {
+    fn extends(self) -> bool {
+        matches!(self, Ask::Extend { .. })
+    }
 }
 
 /// What a node answered, or that it did not.

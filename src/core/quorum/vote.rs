@@ -1,0 +1,144 @@
+//! What one node has said, and what follows for the claim.
+
+use super::acquisition::later;
+use super::rules::Rules;
+use super::{Answer, Ask, Why};
+use crate::words::{Fence, Instant, Millis};
+
+/// What one node has said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Vote {
+    pub(super) said: Said,
+    /// What the node's holder is known to have.
+    pub(super) held: Option<Held>,
+    /// The newest request, while there is no answer to it.
+    pub(super) open: Option<Open>,
+    /// An ACQUIRE may have been carried out there, and no RELEASE was sent since.
+    pub(super) touched: bool,
+    /// The shortest lease of an EXTEND that was never answered. It may arrive at any time, and cut
+    /// a longer lease down to this.
+    pub(super) unheard: Option<Millis>,
+    /// The claim's fence is too far ahead for the node to be raised to it.
+    pub(super) behind: bool,
+}
+
+/// What a node said last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Said {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// That the token holds.
+    Yes,
+    /// That somebody else holds, or waits.
+    No,
+    /// That it does not answer such questions now.
+    Refused(Why),
+    /// Nothing in time, or it cannot be reached.
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Held {
+    pub(super) fence: Fence,
+    /// When the lease ends, at the earliest.
+    pub(super) end: Instant,
+    /// For how long it was asked for, and when.
+    pub(super) ttl: Millis,
+    pub(super) sent: Instant,
+    /// The grant did not wait, or was confirmed.
+    pub(super) confirmed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Open {
+    pub(super) id: u32,
+    pub(super) ask: Ask,
+    pub(super) sent: Instant,
+    /// For how long it asked. The lease can have become longer since.
+    pub(super) ttl: Millis,
+}
+
+impl Said {
+    /// Neither yes nor no, and not silence either.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Said::Failed | Said::Refused(_))
+    }
+}
+
+impl Vote {
+    /// The fence that its holder is known to have.
+    pub(super) fn fence(&self) -> Option<Fence> {
+        self.held.map(|held| held.fence)
+    }
+
+    /// Whether an answer is still to come in time.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some() && self.said != Said::Failed
+    }
+
+    /// Whether it grants, and that counts.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.held.is_some_and(|held| held.confirmed)
+    }
+
+    /// The node has answered the open request, or not in time.
+    pub(super) fn hear<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
+        let Open { ask, sent, ttl, .. } = open;
+        if matches!(answer, Answer::Silent | Answer::Unreachable) && ask.extends() {
+            self.unheard = Some(self.unheard.map_or(ttl, |shortest| shortest.min(ttl)));
+        }
+        let certain = self.unheard.map_or(ttl, |shortest| shortest.min(ttl));
+        let end = later(rules.begins(sent, now), certain);
+        let waited = matches!(ask, Ask::Acquire { wait: Some(_), .. });
+        self.said = match answer {
+            Answer::Granted(fence) => {
+                let confirmed = !waited || rules.waited_counts();
+                self.held = Some(Held { fence, end, ttl, sent, confirmed });
+                Said::Yes
+            }
+            Answer::Extended => {
+                if let Some(held) = &mut self.held {
+                    (held.end, held.ttl, held.sent) = (end, ttl, sent);
+                    held.confirmed = true;
+                    if let Ask::Extend { fence: Some(fence) } = ask {
+                        held.fence = fence;
+                    }
+                }
+                Said::Yes
+            }
+            Answer::Denied => {
+                self.held = None;
+                // A waiting request leaves nothing when it is denied, nor does one that did not.
+                self.touched = false;
+                Said::No
+            }
+            Answer::Gone => {
+                if rules.believes_gone() {
+                    self.held = None;
+                }
+                Said::No
+            }
+            // It holds, with the fence that it granted.
+            Answer::TooFar if matches!(ask, Ask::Extend { .. }) => {
+                self.behind = true;
+                Said::Yes
+            }
+            Answer::TooFar => Said::Refused(Why::Never),
+            Answer::Refused(why) => Said::Refused(why),
+            Answer::Silent | Answer::Unreachable => Said::Failed,
+            Answer::Done => self.said,
+        };
+    }
+
+    /// Whether it supports the claim, or still may.
+    pub(super) fn has_hope(&self, fence: Option<Fence>) -> bool {
+        let open = self.is_open();
+        match (self.held, fence) {
+            (Some(held), Some(fence)) if held.fence == fence => held.confirmed || open,
+            (Some(held), Some(fence)) if held.fence > fence => false,
+            (Some(held), None) if held.confirmed => true,
+            _ => open,
+        }
+    }
+}
