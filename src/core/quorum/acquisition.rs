@@ -25,8 +25,8 @@ pub struct Acquisition<R = Sound> {
     pub(super) phase: Phase,
     /// When the wait is over.
     pub(super) deadline: Option<Instant>,
-    /// Since when no majority answers.
-    missing_since: Option<Instant>,
+    /// Since when it comes to nothing, and whether a majority answers nevertheless.
+    missing_since: Option<(Instant, bool)>,
     contended: bool,
     /// How often it backed off.
     splits: u32,
@@ -275,7 +275,9 @@ impl<R: Rules> Acquisition<R> {
                 _ => self.queue_at(denier, time),
             };
         }
-        let since = *self.missing_since.get_or_insert(time.now);
+        // After a quarantine, say, that lasted long, what comes next has its own time.
+        let before = self.missing_since.filter(|(_, answers)| *answers == answered);
+        let (since, _) = *self.missing_since.insert(before.unwrap_or((time.now, answered)));
         let patient = self.ballot.may_recover() || time.now < later(since, self.plan.patience);
         // Where a majority granted and the fences came to nothing, another try will do.
         if (waits && patient) || (answered && self.splits < SPLITS) {
