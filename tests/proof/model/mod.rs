@@ -37,6 +37,8 @@ pub struct Setting<R> {
     pub attempts: Vec<Plan>,
     /// Up to which number the nodes have counted when it begins: all combinations.
     pub counted: u64,
+    /// A fence that is more than so much ahead of what a node has counted is too far for it.
+    pub reach: u64,
     /// How many requests may arrive twice.
     pub twice: u8,
     /// How many crashes there may be.
@@ -214,7 +216,7 @@ where
             }),
             Property::sometimes(LATE, |_, state: &State<R>| state.late_grant_above()),
         ];
-        if self.twice == 0 {
+        if self.twice == 0 && self.reach == u64::MAX {
             properties.push(Property::always(COMPLETE, |setting: &Self, state: &State<R>| {
                 let quiet = state.requests.is_empty() && state.answers.is_empty();
                 let holds =
@@ -252,6 +254,7 @@ impl<R: Rules> Setting<R> {
             nodes: 3,
             attempts: attempts.to_vec(),
             counted: 1,
+            reach: u64::MAX,
             twice: 0,
             crashes: 0,
             renewals: 0,
@@ -298,7 +301,11 @@ impl<R: Rules> Setting<R> {
             place.crash(self.flaw);
         }
         place.end(ended);
-        let answer = place.carry_out(attempt, self.attempts[attempt].shared, ask, self.flaw);
+        let answer = if place.reaches(ask, self.reach) {
+            place.carry_out(attempt, self.attempts[attempt].shared, ask, self.flaw)
+        } else {
+            Answer::TooFar
+        };
         if state.attempts[attempt].listens() {
             state.answers.push((attempt, node, id, answer));
             state.answers.sort_unstable_by_key(|(attempt, node, id, _)| (*attempt, *node, *id));

@@ -53,6 +53,15 @@ impl Place {
         Place { holders: Vec::new(), counter }
     }
 
+    /// Whether the request is not too far ahead of what it has counted.
+    #[must_use]
+    pub fn reaches(&self, ask: Ask, reach: u64) -> bool {
+        match ask {
+            Ask::Extend { fence: Some(fence) } => fence.0 <= self.counter.saturating_add(reach),
+            _ => true,
+        }
+    }
+
     /// Whether the attempt holds here.
     #[must_use]
     pub fn is_held(&self, attempt: usize) -> bool {

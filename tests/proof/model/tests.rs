@@ -20,6 +20,13 @@ fn two_attempts_at_nodes_that_have_counted_differently() {
 }
 
 #[test]
+fn two_attempts_at_nodes_too_far_apart() {
+    let two = Setting::new(Sound, &[EXCLUSIVE, EXCLUSIVE]);
+    holds("too far apart", Setting { counted: 2, reach: 0, ..two.clone() });
+    holds("far apart", Setting { counted: 2, reach: 1, ..two });
+}
+
+#[test]
 fn two_attempts_and_a_crash() {
     holds("a crash", Setting { crashes: 1, ..Setting::new(Sound, &[EXCLUSIVE, EXCLUSIVE]) });
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dlock_core::limits::MAX_FENCE_AHEAD;
 use dlock_core::quorum::{
     Acquisition, Answer, Ask, Claim, Failure, Hold, Loss, Plan, Rules, Send, State, Verdict,
 };
@@ -213,14 +214,16 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Whether all nodes have counted about as far: a fence too far ahead of what a node has
-    /// counted is refused, so a node that is far ahead is as good as one that is away.
+    /// Whether the majority of the nodes that has counted least has counted about as far: a fence
+    /// too far ahead of what a node has counted is refused. A node that is far ahead of the others
+    /// is as good as one that is away.
     fn nodes_agree(&self) -> bool {
         let up = self.servers.iter().filter(|server| server.is_up);
         let far = up.map(|server| server.node.fence().0.max(server.time(self.now).unix));
-        let (least, most) =
-            far.fold((u64::MAX, 0), |(least, most), far| (least.min(far), most.max(far)));
-        most - least < dlock_core::limits::MAX_FENCE_AHEAD
+        let mut far: Vec<u64> = far.collect();
+        far.sort_unstable();
+        let majority = self.servers.len() / 2 + 1;
+        far.get(majority - 1).is_some_and(|last| last - far[0] < MAX_FENCE_AHEAD)
     }
 
     /// A hold is over: it is given back. Whether there is something to send.
