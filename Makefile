@@ -2,11 +2,12 @@
 
 CARGO ?= cargo
 KILLS ?= 500
+RUNS ?= 10000
 NODES ?= 3
 SERVER ?= redis-8.2
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup build run test soak check bench-node bench-quorum
+.PHONY: help setup build run test soak model sim mutants check bench-node bench-quorum
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -27,6 +28,15 @@ test: build ## run all tests, end to end on every server (ARGS='acquire::' picks
 soak: build ## the tests of crashes at length, for half an hour or so (KILLS=5000 kills each server so often)
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --test node -- \
 		--test-threads=8 crash:: log_cut:: state_file_damage::
+
+model: ## prove the quorum's fences in larger models than the tests do, for some minutes
+	$(CARGO) run -p dlock-proof --bin prove -- model
+
+sim: ## simulate the quorum with its faults (SEED=7 tells that run event by event, RUNS=100000)
+	$(CARGO) run -q -p dlock-proof --bin prove -- sim $(if $(SEED),$(SEED),0 $(RUNS))
+
+mutants: ## bend each rule of the quorum, and see that the proof notices
+	$(CARGO) test -p dlock-proof --test mutants -- --nocapture
 
 check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) fmt --all --check

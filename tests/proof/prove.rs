@@ -28,11 +28,21 @@ fn main() -> ExitCode {
 
 fn model() -> ExitCode {
     let two = Setting::new(Sound, &[EXCLUSIVE, EXCLUSIVE]);
+    let shared = Setting::new(Sound, &[SHARED, EXCLUSIVE]);
+    let three = Setting::new(Sound, &[EXCLUSIVE, EXCLUSIVE, EXCLUSIVE]);
     let settings = [
-        ("a request that arrives twice", Setting { twice: 1, ..two.clone() }),
+        ("nodes that have counted far", Setting { counted: 4, ..two.clone() }),
+        ("nodes far apart", Setting { counted: 4, reach: 2, ..two.clone() }),
         ("two crashes", Setting { crashes: 2, ..two.clone() }),
-        ("nodes that have counted far", Setting { counted: 4, ..two }),
-        ("readers", Setting { counted: 2, ..Setting::new(Sound, &[SHARED, SHARED]) }),
+        ("a request that arrives twice", Setting { twice: 1, ..two.clone() }),
+        ("a request twice and far apart", Setting { twice: 1, reach: 0, ..two.clone() }),
+        (
+            "a request twice and a crash",
+            Setting { twice: 1, crashes: 1, counted: 0, ..two.clone() },
+        ),
+        ("a reader, a writer and a request twice", Setting { twice: 1, counted: 0, ..shared }),
+        ("five nodes", Setting { nodes: 5, counted: 0, ..two }),
+        ("three attempts", Setting { counted: 0, ..three }),
     ];
     for (what, setting) in settings {
         let begun = Instant::now();
