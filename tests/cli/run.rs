@@ -282,7 +282,7 @@ fn others_see_who_holds() {
 fn events_are_told_as_json_on_stderr() {
     let quorum = Quorum::start(3);
     let names = |text: &str| -> Vec<String> {
-        let objects = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line));
+        let objects = text.lines().map(serde_json::from_str::<serde_json::Value>);
         let objects = objects.map(|object| object.unwrap_or_else(|e| panic!("{e}: {text}")));
         objects.map(|object| object["event"].as_str().expect("it has a name").to_owned()).collect()
     };

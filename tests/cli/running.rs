@@ -15,6 +15,10 @@ use nix::sys::signal::Signal;
 /// What a busy machine may add to a time.
 pub const SLACK: Duration = Duration::from_millis(700);
 
+/// How long a node may take here: the usual time is too short for a machine that runs many tests at
+/// once.
+const PATIENT: &str = "400ms";
+
 /// Runs `dlock run` with these nodes to its end.
 #[track_caller]
 pub fn run<A: AsRef<OsStr>>(quorum: &Quorum, arguments: &[A]) -> Said {
@@ -24,7 +28,7 @@ pub fn run<A: AsRef<OsStr>>(quorum: &Quorum, arguments: &[A]) -> Said {
 /// Runs a subcommand with these nodes to its end.
 #[track_caller]
 pub fn dlock<A: AsRef<OsStr>>(quorum: &Quorum, arguments: &[A]) -> Said {
-    program::run(program::command(&quorum.urls()).args(arguments))
+    program::run(program::command(&quorum.urls()).args(["--timeout", PATIENT]).args(arguments))
 }
 
 /// A program that runs.
@@ -39,7 +43,7 @@ impl Running {
     #[track_caller]
     pub fn start<A: AsRef<OsStr>>(quorum: &Quorum, arguments: &[A]) -> Running {
         let mut command = program::command(&quorum.urls());
-        command.arg("run").args(arguments);
+        command.args(["--timeout", PATIENT, "run"]).args(arguments);
         Running::of(command)
     }
 

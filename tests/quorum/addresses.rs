@@ -203,6 +203,24 @@ fn the_time_a_node_may_take_can_be_chosen() {
 }
 
 #[test]
+fn a_node_may_take_a_twentieth_of_the_lease_if_nothing_is_said() {
+    let quorum = Quorum::start(1);
+    run(async {
+        for (ttl, timeout) in [(ms(200), ms(50)), (ms(12_000), ms(600)), (ms(60_000), ms(1_000))] {
+            let client = Client::connect(&quorum.urls()[0]).await.expect("it answers");
+            quorum[0].network().swallow();
+            let (answer, took) = timed(client.lock("job").ttl(ttl).try_acquire()).await;
+            let reports = without_quorum(answer);
+            let state = said(&reports, &quorum[0].url());
+            assert_eq!(state, &NodeState::TimedOut(timeout), "with a lease of {ttl:?}");
+            quorum[0].network().pass();
+            assert!(took >= timeout, "{took:?}");
+            assert_within(took, timeout);
+        }
+    });
+}
+
+#[test]
 fn addresses_that_make_no_sense_are_refused_without_their_secrets() {
     run(async {
         for url in ["", "http://host", "localhost:6379", "redis://:secret@host:x", "unix://"] {

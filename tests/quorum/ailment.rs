@@ -5,6 +5,8 @@ use std::time::Duration;
 use dlock_client::NodeState;
 use harness::quorum::Node;
 
+use crate::coordinator::NODE_TIMEOUT;
+
 /// What is wrong with a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ailment {
@@ -14,7 +16,7 @@ pub enum Ailment {
     Paused,
     /// Nothing that is sent to it arrives.
     BlackHoled,
-    /// Each answer comes 200 ms later.
+    /// Each answer comes later than a node may take.
     Slow,
     /// It has no memory for another lock.
     OutOfMemory,
@@ -29,7 +31,7 @@ impl Ailment {
             Ailment::Dead => node.kill(),
             Ailment::Paused => node.pause(),
             Ailment::BlackHoled => node.network().swallow(),
-            Ailment::Slow => node.network().delay(Duration::from_millis(100)),
+            Ailment::Slow => node.network().delay(NODE_TIMEOUT),
             Ailment::OutOfMemory => {
                 node.run("CONFIG SET maxmemory 1");
             }

@@ -12,6 +12,10 @@ use tokio::time::timeout;
 /// Longer than any test takes: one that hangs fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a node may take to answer here: the usual time is too short for a machine that runs many
+/// tests at once.
+pub const NODE_TIMEOUT: Duration = ms(300);
+
 /// Lets the asynchronous part of a test run. It may call what blocks: the library has threads of its
 /// own.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
@@ -34,7 +38,7 @@ pub async fn healthy_program(quorum: &Quorum) -> Client {
 
 /// A program of its own.
 pub async fn connect(urls: &[String]) -> Client {
-    let connected = Client::connect(&urls.join(",")).await;
+    let connected = Client::builder().nodes(urls).node_timeout(NODE_TIMEOUT).connect().await;
     connected.unwrap_or_else(|error| panic!("not connected: {error}"))
 }
 
@@ -97,11 +101,6 @@ pub async fn timed<T>(what: impl Future<Output = T>) -> (T, Duration) {
 #[track_caller]
 pub fn assert_within(took: Duration, limit: Duration) {
     assert!(took <= limit + SLACK, "took {took:?}, expected {limit:?} at most");
-}
-
-/// How long a node may take to answer when the lease is so long and nothing else is said.
-pub fn node_timeout(ttl: Duration) -> Duration {
-    (ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1))
 }
 
 /// Waits for something that the nodes or the program show.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use harness::{Quorum, Way};
 
 use crate::coordinator::{
-    assert_holds, assert_within, healthy_program, ms, node_timeout, program, run, take, timed,
+    NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
     until, wait_for, without_quorum,
 };
 
@@ -146,7 +146,7 @@ fn a_release_that_is_not_answered_returns_in_time_and_is_done_all_the_same() {
             node.network().keep_back(Way::Down);
         }
         let (_, took) = timed(guard.release()).await;
-        assert_within(took, node_timeout(ms(2_000)));
+        assert_within(took, NODE_TIMEOUT);
         take(&bob, "job", TTL).await.release().await.expect("it is held");
         for node in quorum.iter() {
             node.network().pass();

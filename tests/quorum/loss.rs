@@ -8,7 +8,7 @@ use harness::quorum::SLACK;
 
 use crate::ailment::Ailment;
 use crate::coordinator::{
-    assert_holds, assert_within, healthy_program, ms, node_timeout, program, run, take, timed,
+    NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
     until, wait_for,
 };
 
@@ -100,7 +100,7 @@ fn a_lock_that_is_broken_at_a_majority_is_lost_at_the_next_renewal() {
             assert_eq!(node.run("DLOCK.BREAK job").int(), 1);
         }
         let (loss, took) = timed(guard.lost()).await;
-        assert_within(took, TTL / 3 + node_timeout(TTL));
+        assert_within(took, TTL / 3 + NODE_TIMEOUT);
         assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
         assert_eq!((loss.key.as_str(), loss.fence), ("job", fence));
         until("nothing comes back", || quorum.held("job") == 0).await;

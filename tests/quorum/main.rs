@@ -3,7 +3,8 @@
 //! In reading order: [`coordinator`], what the tests share; [`smoke`]; nodes that fail, [`minority`]
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`shared`] and [`limit`]
 //! for those who contend; [`guard`], [`loss`], [`fences`] and [`connection`] for who holds;
-//! [`cancelled`] for who gives up; [`addresses`], [`rights`] and [`tls`] for how nodes are reached.
+//! [`cancelled`] for who gives up; [`weather`], where everything fails at random; [`addresses`],
+//! [`rights`] and [`tls`] for how nodes are reached.
 
 mod addresses;
 mod ailment;
@@ -23,3 +24,4 @@ mod rights;
 mod shared;
 mod smoke;
 mod tls;
+mod weather;

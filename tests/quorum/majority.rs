@@ -8,7 +8,7 @@ use harness::Quorum;
 
 use crate::ailment::Ailment;
 use crate::coordinator::{
-    assert_holds, assert_within, healthy_program, ms, node_timeout, program, run, said, take,
+    NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, said, take,
     timed, until, without_quorum,
 };
 
@@ -52,7 +52,7 @@ fn a_single_node_that_fails_is_reported() {
             let client = program(&quorum).await;
             ailment.strike(&mut quorum[0]);
             let (answer, took) = timed(client.lock("job").ttl(TTL).try_acquire()).await;
-            assert_within(took, node_timeout(TTL));
+            assert_within(took, NODE_TIMEOUT);
             let reports = without_quorum(answer);
             assert!(ailment.is_said_as(said(&reports, &quorum[0].url())), "{reports:?}");
         });
@@ -92,7 +92,7 @@ fn who_waits_without_limit_is_told_when_no_majority_is_there_for_two_seconds() {
         let (answer, took) = timed(client.lock("job").ttl(TTL).acquire()).await;
         assert_eq!(without_quorum(answer).len(), 3);
         assert!(took > ms(1_500), "{took:?}");
-        assert_within(took, ms(2_000) + node_timeout(TTL));
+        assert_within(took, ms(2_000) + NODE_TIMEOUT);
         until("nothing is left", || quorum[0].traces().leases == 0).await;
     });
 }
@@ -131,7 +131,7 @@ fn a_wait_that_ends_during_a_quarantine_ends_in_time_and_says_so() {
         }
         let (answer, took) = timed(client.lock("job").ttl(TTL).acquire_within(ms(400))).await;
         assert!(took >= ms(390), "{took:?}");
-        assert_within(took, ms(400) + node_timeout(TTL));
+        assert_within(took, ms(400) + NODE_TIMEOUT);
         let reports = without_quorum(answer);
         let quarantine = |url: &str| matches!(said(&reports, url), NodeState::Quarantine(_));
         assert!(quarantine(&quorum[0].url()) && quarantine(&quorum[1].url()), "{reports:?}");
@@ -170,7 +170,7 @@ fn is_reported(ailment: Ailment) {
             ailment.strike(node);
         }
         let (answer, took) = timed(client.lock("job").ttl(TTL).try_acquire()).await;
-        assert_within(took, node_timeout(TTL));
+        assert_within(took, NODE_TIMEOUT);
         let reports = without_quorum(answer);
         assert_eq!(reports.len(), 3, "{reports:?}");
         for node in &quorum[..2] {
@@ -182,7 +182,7 @@ fn is_reported(ailment: Ailment) {
 
         let wait = ms(300);
         let (answer, took) = timed(client.lock("job").ttl(TTL).acquire_within(wait)).await;
-        assert_within(took, wait + node_timeout(TTL));
+        assert_within(took, wait + NODE_TIMEOUT);
         without_quorum(answer);
         until("nothing is left on the healthy node", || {
             let traces = quorum[2].traces();

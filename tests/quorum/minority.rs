@@ -8,7 +8,7 @@ use harness::quorum::Node;
 
 use crate::ailment::Ailment;
 use crate::coordinator::{
-    assert_held, assert_within, connect, ms, node_timeout, program, run, take, timed, until,
+    NODE_TIMEOUT, assert_held, assert_within, connect, ms, program, run, take, timed, until,
 };
 
 const TTL: Duration = ms(2_000);
@@ -151,7 +151,7 @@ fn work_goes_on_with(ailment: Ailment, size: usize) {
         }
         for key in ["first", "second"] {
             let (guard, took) = timed(take(&client, key, TTL)).await;
-            assert_within(took, node_timeout(TTL));
+            assert_within(took, NODE_TIMEOUT);
             assert!(guard.is_valid());
             assert_eq!(holding(&quorum[ill..], &guard), quorum.majority(), "{ailment:?}");
             assert_held(client.lock(key).ttl(TTL).try_acquire().await);
@@ -161,7 +161,7 @@ fn work_goes_on_with(ailment: Ailment, size: usize) {
 
             let (released, took) = timed(guard.release()).await;
             released.unwrap_or_else(|loss| panic!("{ailment:?}: {loss}"));
-            assert_within(took, node_timeout(TTL));
+            assert_within(took, NODE_TIMEOUT);
             until("the healthy nodes are free", || {
                 quorum[ill..].iter().all(|node| node.holders(key).is_empty())
             })

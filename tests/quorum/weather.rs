@@ -1,0 +1,205 @@
+//! Programs that contend for a few locks while their networks and the nodes fail at random. Each
+//! writes down when it was told that it holds, and no two may have been told so at the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use dlock_client::Client;
+use harness::{Grant, History, Promise, Proxy, Quorum, Way, seed, soak};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+use tokio::task::JoinSet;
+
+use crate::coordinator::{ms, run};
+
+const PROGRAMS: usize = 6;
+const KEYS: [&str; 2] = ["a", "b"];
+const TTL: Duration = ms(400);
+
+/// Short, so that much goes wrong.
+const NODE_TIMEOUT: Duration = ms(60);
+
+#[test]
+fn no_two_hold_together_while_networks_fail() {
+    storm(3, Nodes::Run, Wish::Write);
+    storm(5, Nodes::Run, Wish::Write);
+}
+
+#[test]
+fn no_writer_holds_with_anybody_while_networks_fail() {
+    storm(3, Nodes::Run, Wish::ReadOrWrite);
+}
+
+#[test]
+fn no_two_hold_together_while_nodes_are_suspended() {
+    storm(3, Nodes::Pause, Wish::Write);
+}
+
+#[test]
+fn no_two_hold_together_while_nodes_crash() {
+    storm(3, Nodes::Crash, Wish::Write);
+}
+
+#[test]
+fn no_two_hold_together_on_one_node_while_its_network_fails() {
+    storm(1, Nodes::Run, Wish::Write);
+}
+
+/// What nodes do, beside what their networks do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nodes {
+    Run,
+    Pause,
+    Crash,
+}
+
+/// What programs want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Write,
+    ReadOrWrite,
+}
+
+fn storm(size: usize, nodes: Nodes, wish: Wish) {
+    let mut quorum = Quorum::start(size);
+    let mut rng = seed::rng();
+    let history = Arc::new(History::default());
+    run(async {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (mut people, mut networks) = (JoinSet::new(), Vec::new());
+        for _ in 0..PROGRAMS {
+            let own: Vec<Proxy> = quorum.iter().map(|node| Proxy::start(node.port())).collect();
+            let urls = own.iter().map(|proxy| format!("redis://127.0.0.1:{}", proxy.port()));
+            let client = Client::builder().nodes(urls).node_timeout(NODE_TIMEOUT).connect().await;
+            networks.push(own);
+            let contender = Contender {
+                client: client.expect("all is well until now"),
+                history: Arc::clone(&history),
+                ended: Arc::clone(&ended),
+                rng: StdRng::seed_from_u64(rng.random()),
+                wish,
+            };
+            people.spawn(contender.contend());
+        }
+        // Many seconds here would find more, and cost everybody who runs the tests as many.
+        let lasts = if soak::tries_every_case() { ms(30_000) } else { ms(3_000) };
+        let until = Instant::now() + lasts;
+        while Instant::now() < until {
+            change_the_weather(&networks, &mut rng);
+            trouble(&mut quorum, nodes, &mut rng);
+            thread::sleep(ms(rng.random_range(5..60)));
+        }
+        for network in networks.iter().flatten() {
+            network.pass();
+        }
+        ended.store(true, Ordering::Relaxed);
+        people.join_all().await;
+    });
+    let mut violations = history.violations();
+    // Readers that come at the same time may have the same fence.
+    violations.retain(|one| wish == Wish::Write || one.promise != Promise::FenceUsedOnce);
+    assert!(violations.is_empty(), "{size} nodes, {nodes:?}: {violations:#?}");
+    eprintln!("{size} nodes, {nodes:?}, {wish:?}: {} grants", history.len());
+    assert!(history.len() > 10, "only {} grants", history.len());
+    quorum.assert_empty_within(TTL);
+}
+
+/// One network, or all of a program, changes.
+fn change_the_weather(networks: &[Vec<Proxy>], rng: &mut impl Rng) {
+    let program = &networks[rng.random_range(0..networks.len())];
+    let one = rng.random_range(0..program.len());
+    let concerned = if rng.random_range(0..4) == 0 { &program[..] } else { &program[one..=one] };
+    let event = rng.random_range(0..10);
+    for network in concerned {
+        match event {
+            0 => network.cut(),
+            1 => network.swallow(),
+            2 => network.refuse(),
+            3 => network.keep_back(Way::Up),
+            4 => network.keep_back(Way::Down),
+            5 => network.delay(ms(rng.random_range(1..40))),
+            6 => network
+                .cut_after([Way::Up, Way::Down][rng.random_range(0..2)], rng.random_range(0..300)),
+            _ => network.pass(),
+        }
+    }
+}
+
+/// Sometimes a node itself is in trouble, one at a time.
+fn trouble(quorum: &mut Quorum, nodes: Nodes, rng: &mut impl Rng) {
+    if rng.random_range(0..8) > 0 {
+        return;
+    }
+    let place = rng.random_range(0..quorum.len());
+    let node = &mut quorum[place];
+    match nodes {
+        Nodes::Run => {}
+        Nodes::Pause => {
+            node.pause();
+            thread::sleep(ms(rng.random_range(10..600)));
+            node.resume();
+        }
+        Nodes::Crash => {
+            node.kill();
+            node.start_again();
+        }
+    }
+}
+
+/// A program that wants locks all the time.
+struct Contender {
+    client: Client,
+    history: Arc<History>,
+    ended: Arc<AtomicBool>,
+    rng: StdRng,
+    wish: Wish,
+}
+
+impl Contender {
+    async fn contend(mut self) {
+        while !self.ended.load(Ordering::Relaxed) {
+            self.take_and_hold().await;
+        }
+    }
+
+    async fn take_and_hold(&mut self) {
+        let rng = &mut self.rng;
+        let key = KEYS[rng.random_range(0..KEYS.len())];
+        let shared = self.wish == Wish::ReadOrWrite && rng.random();
+        let mut lock = self.client.lock(key).ttl(TTL);
+        if shared {
+            lock = lock.shared();
+        }
+        let asked = Instant::now();
+        let taken = if rng.random_range(0..3) == 0 {
+            lock.try_acquire().await
+        } else {
+            lock.acquire_within(ms(rng.random_range(1..800))).await
+        };
+        let Ok(guard) = taken else { return tokio::time::sleep(ms(5)).await };
+        let (token, fence) = (guard.token().to_string(), guard.fence() as i64);
+        let mut grant = Grant::new(key, &token, fence, asked, Duration::ZERO);
+        if shared {
+            grant = grant.shared();
+        }
+        let until = Instant::now() + ms(rng.random_range(0..100) * rng.random_range(1..8));
+        loop {
+            // What is valid after this moment was so at this moment.
+            let now = Instant::now();
+            if !guard.is_valid() {
+                break;
+            }
+            grant.extended(now, Duration::ZERO);
+            if now > until {
+                break;
+            }
+            tokio::time::sleep(ms(1)).await;
+        }
+        self.history.add(grant);
+        if rng.random() {
+            let _ = guard.release().await;
+        }
+    }
+}
