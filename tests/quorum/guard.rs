@@ -138,7 +138,7 @@ fn a_released_guard_says_so_to_who_waits_for_its_loss() {
         let loss = guard.lost().await;
         assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
         let late = guard.extend(TTL).await.expect_err("it is lost");
-        assert!(matches!(late, Error::Lost(loss) if loss.fence == guard.fence()));
+        assert!(late.to_string().contains(&guard.fence().to_string()), "{late}");
         guard.release().await.expect_err("it is lost");
     });
 }
