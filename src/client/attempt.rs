@@ -147,26 +147,42 @@ impl Lane {
     }
 }
 
+/// What comes of a RELEASE at one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Released {
+    /// The token held there.
+    Held,
+    /// It did not.
+    NotHeld,
+    /// The node has answered, but not the first time that it was asked.
+    Either,
+    /// The node does not answer.
+    No,
+}
+
 /// Releases at one node, over the connections on which requests went before: so it arrives after
 /// them. If it gets no answer there, it is sent again over others until the lease is over.
-/// Whether the node answered.
 pub(crate) async fn release(
     node: Arc<Node>,
     wires: Vec<Wire>,
     command: Cmd,
     within: Duration,
     until: Instant,
-) -> bool {
+) -> Released {
     let answers = join_all(wires.iter().map(|wire| node.send_over(wire, &command, within))).await;
+    if let [Ok(answer)] = answers.as_slice() {
+        let held = *answer == Value::Int(1);
+        return if held { Released::Held } else { Released::NotHeld };
+    }
     if !answers.is_empty() && answers.iter().all(Result::is_ok) {
-        return true;
+        return Released::Either;
     }
     let mut pause = FIRST_PAUSE;
     loop {
         match node.ask(&command, within, |_| Ok(())).await {
-            Ok(_) => return true,
-            Err(NodeError::Refused(_) | NodeError::Duplicate { .. }) => return false,
-            Err(_) if clock::left(until) <= pause => return false,
+            Ok(_) => return Released::Either,
+            Err(NodeError::Refused(_) | NodeError::Duplicate { .. }) => return Released::No,
+            Err(_) if clock::left(until) <= pause => return Released::No,
             Err(_) => sleep(pause).await,
         }
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::background::Busy;
 use crate::client::Shared;
 use crate::clock;
-use crate::error::{Loss, LossReason};
+use crate::error::{Error, Loss, LossReason};
 use crate::token::Token;
 
 /// A lock that is held, and renewed in the background until it is released or dropped.
@@ -44,7 +44,7 @@ pub(crate) struct View {
 /// What a guard tells its keeper.
 pub(crate) enum Order {
     /// Renew now, for at least so long.
-    Extend(Duration, oneshot::Sender<Result<(), Loss>>),
+    Extend(Duration, oneshot::Sender<Result<(), Error>>),
     /// Release, and say so when a majority has answered.
     Release(oneshot::Sender<Result<(), Loss>>, Busy),
     /// The guard is dropped: release.
@@ -134,15 +134,16 @@ impl Guard {
     /// renewals keep to it. Waits until a majority has renewed it.
     ///
     /// # Errors
-    /// When the lock is lost before that.
-    pub async fn extend(&self, ttl: Duration) -> Result<(), Loss> {
+    /// When the lock is lost before that, or a node refuses so long a lease. Then the lock is held
+    /// as it was.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
         let (sender, done) = oneshot::channel();
         if self.orders.send(Order::Extend(ttl, sender)).is_ok()
             && let Ok(outcome) = done.await
         {
             return outcome;
         }
-        Err(self.lost().await)
+        Err(self.lost().await.into())
     }
 
     /// Releases the lock. Waits until a majority of the nodes has answered, or until they had the

@@ -1,18 +1,19 @@
 //! Keeps a lock that is held: a task that renews it, notices its loss, and releases it.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use dlock_core::quorum::{self, Claim, Hold, Rules, Sound, State};
-use dlock_core::words::Instant;
+use dlock_core::quorum::{self, Claim, Hold, State};
+use dlock_core::words::{Instant, Millis};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::background::Busy;
 use crate::clock;
-use crate::error::{Loss, LossReason};
+use crate::error::{Error, Loss, LossReason};
 use crate::guard::{Guard, Order, View};
 use crate::traffic::{Reply, Traffic};
 
@@ -43,11 +44,13 @@ struct Keeper {
     traffic: Traffic,
     view: Arc<View>,
     loss: watch::Sender<Option<Loss>>,
-    /// Who waits for the validity to reach a moment.
-    extensions: Vec<(Instant, oneshot::Sender<Result<(), Loss>>)>,
+    /// Who waits for a lease of some length, asked for at some moment or later.
+    extensions: Vec<(Millis, Instant, Extended)>,
     /// This task did not run while there was something to do, until the validity was over.
     paused: bool,
 }
+
+type Extended = oneshot::Sender<Result<(), Error>>;
 
 /// What wakes the keeper.
 enum Event {
@@ -107,12 +110,25 @@ impl Keeper {
         }
     }
 
-    fn extend(&mut self, ttl: Duration, done: oneshot::Sender<Result<(), Loss>>) {
+    fn extend(&mut self, ttl: Duration, done: Extended) {
         let (now, ttl) = (clock::now(), clock::millis(ttl));
-        let drift = Duration::from_micros(Sound.drift(ttl));
-        let enough = clock::later(now, Duration::from_millis(ttl.0).saturating_sub(drift));
         self.hold.extend(ttl, now);
-        self.extensions.push((enough, done));
+        self.extensions.push((ttl, now, done));
+    }
+
+    /// Tells those who wait for a longer lease that it is granted, or refused.
+    fn tell_extended(&mut self) {
+        let (hold, traffic) = (&self.hold, &self.traffic);
+        for (ttl, since, done) in mem::take(&mut self.extensions) {
+            if hold.is_renewed(ttl, since) {
+                let _ = done.send(Ok(()));
+            } else if hold.ttl() < ttl {
+                let (key, nodes) = (self.view.key.clone(), traffic.reports());
+                let _ = done.send(Err(Error::Refused { key, nodes }));
+            } else {
+                self.extensions.push((ttl, since, done));
+            }
+        }
     }
 
     /// Lets the guard see how it stands. True: the lock is lost.
@@ -121,10 +137,7 @@ impl Keeper {
             State::Held(claim) => {
                 self.view.until.store(claim.until.0, Ordering::Release);
                 self.view.ttl.store(self.hold.ttl().0, Ordering::Relaxed);
-                let reached = |end: &Instant| claim.until >= *end;
-                for (_, done) in self.extensions.extract_if(.., |(end, _)| reached(end)) {
-                    let _ = done.send(Ok(()));
-                }
+                self.tell_extended();
                 false
             }
             State::Lost(why) => {
@@ -145,24 +158,22 @@ impl Keeper {
         let loss = self.view.loss(why);
         debug!(key = loss.key, fence = loss.fence, why = %loss.why, "not held any more");
         self.view.until.store(0, Ordering::Release);
-        for (_, done) in self.extensions.drain(..) {
-            let _ = done.send(Err(loss.clone()));
+        for (_, _, done) in self.extensions.drain(..) {
+            let _ = done.send(Err(loss.clone().into()));
         }
         self.loss.send_replace(Some(loss));
     }
 
-    /// The lock is lost: gives back what is left of it, and tells whoever still asks.
+    /// The lock is lost. What is left of it is kept until the guard goes: whoever comes next
+    /// begins after the work of this one has ended, or after the lease.
     async fn end(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
-        let loss = self.loss.borrow().clone();
-        let lost = || loss.clone().map_or(Ok(()), Err);
-        self.give_back();
-        let Keeper { traffic, .. } = self;
-        traffic.finish();
+        self.traffic.forget_requests();
         while let Some(order) = inbox.recv().await {
             match order {
-                Order::Extend(_, done) => drop(done.send(lost())),
-                Order::Release(done, _) => return drop(done.send(lost())),
-                Order::Drop(_) | Order::Detach(_) => return,
+                Order::Extend(_, done) => drop(done.send(self.outcome().map_err(Error::from))),
+                Order::Release(done, busy) => return self.release(Some(done), busy).await,
+                Order::Drop(busy) => return self.release(None, busy).await,
+                Order::Detach(_) => return,
             }
         }
     }
@@ -170,31 +181,32 @@ impl Keeper {
     async fn release(mut self, done: Option<oneshot::Sender<Result<(), Loss>>>, busy: Busy) {
         // What ended before it was released was lost.
         self.hold.tick(clock::now());
-        let outcome = match self.hold.state() {
-            State::Held(_) => {
-                self.lose(LossReason::Released);
-                Ok(())
-            }
-            State::Lost(_) => {
-                self.publish();
-                self.loss.borrow().clone().map_or(Ok(()), Err)
-            }
-        };
-        self.give_back();
-        let Keeper { mut traffic, .. } = self;
-        if let Some(done) = done {
-            let majority = traffic.shared.majority();
-            let _ = timeout(traffic.timeout, traffic.released(majority)).await;
-            let _ = done.send(outcome);
+        let was_held = matches!(self.hold.state(), State::Held(_));
+        if !was_held && self.outcome().is_ok() {
+            self.publish();
         }
-        traffic.finish();
-        drop(busy);
-    }
-
-    fn give_back(&mut self) {
         self.traffic.forget_requests();
         self.hold.release();
         self.send();
+        if let Some(done) = done {
+            let majority = self.traffic.shared.majority();
+            let released = timeout(self.traffic.timeout, self.traffic.released(majority)).await;
+            if was_held && released == Ok(false) {
+                let nodes = self.traffic.reports();
+                self.lose(LossReason::Ended { nodes });
+            }
+            let _ = done.send(self.outcome());
+        }
+        if self.outcome().is_ok() {
+            self.lose(LossReason::Released);
+        }
+        self.traffic.finish();
+        drop(busy);
+    }
+
+    /// The loss, if there is one.
+    fn outcome(&self) -> Result<(), Loss> {
+        self.loss.borrow().clone().map_or(Ok(()), Err)
     }
 }
 

@@ -248,4 +248,4 @@ impl fmt::Debug for Node {
 /// A connection may take so long to make, at least: longer than an answer, with TLS and DNS.
 const CONNECT: Duration = Duration::from_secs(1);
 /// The most connections for waiting that are kept for later.
-const MAX_IDLE: usize = 8;
+const MAX_IDLE: usize = 64;

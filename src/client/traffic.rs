@@ -12,7 +12,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tracing::trace;
 
 use crate::answer;
-use crate::attempt::{self, Attempt};
+use crate::attempt::{self, Attempt, Released};
 use crate::client::Shared;
 use crate::clock;
 use crate::error::{NodeState, Report};
@@ -27,7 +27,7 @@ pub(crate) struct Traffic {
     pub(crate) timeout: Duration,
     attempt: Arc<Attempt>,
     requests: FuturesUnordered<BoxFuture<'static, Reply>>,
-    releases: FuturesUnordered<BoxFuture<'static, bool>>,
+    releases: FuturesUnordered<BoxFuture<'static, Released>>,
     /// How many nodes have answered a RELEASE.
     released: usize,
     states: Vec<NodeState>,
@@ -100,8 +100,8 @@ impl Traffic {
     pub(crate) async fn next(&mut self) -> Reply {
         let reply = poll_fn(|cx| {
             // First, so that what was given up makes room for what comes.
-            while let Poll::Ready(Some(answered)) = self.releases.poll_next_unpin(cx) {
-                self.released += usize::from(answered);
+            while let Poll::Ready(Some(outcome)) = self.releases.poll_next_unpin(cx) {
+                self.released += usize::from(outcome != Released::No);
             }
             match self.requests.poll_next_unpin(cx) {
                 Poll::Ready(Some(reply)) => Poll::Ready(reply),
@@ -113,16 +113,20 @@ impl Traffic {
         reply
     }
 
-    /// Waits until so many nodes have answered a RELEASE, or none is left that could. False: none
-    /// is left.
-    pub(crate) async fn released(&mut self, enough: usize) -> bool {
-        while self.released < enough {
+    /// Waits until so many nodes have answered a RELEASE, or none is left that could. Whether so
+    /// many may have been held that they are a majority.
+    pub(crate) async fn released(&mut self, majority: usize) -> bool {
+        let mut held = self.shared.nodes.len();
+        while self.released < majority {
             match self.releases.next().await {
-                Some(answered) => self.released += usize::from(answered),
-                None => return false,
+                Some(outcome) => {
+                    held -= usize::from(outcome == Released::NotHeld);
+                    self.released += usize::from(outcome != Released::No);
+                }
+                None => break,
             }
         }
-        true
+        held >= majority
     }
 
     /// Forgets the requests, and goes on with the releases where nobody waits for them.
