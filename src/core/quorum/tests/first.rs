@@ -1,0 +1,184 @@
+//! The first attempt: all nodes are asked at once.
+
+use super::*;
+
+#[test]
+fn equal_fences_need_no_second_round() {
+    let mut trial = asked(None);
+    trial.grants(1, 100);
+    trial.is_pending();
+    trial.grants(0, 100);
+    trial.wins(100);
+    trial.sends("");
+}
+
+#[test]
+fn one_node_is_a_majority_of_one() {
+    let mut trial = trial(plan(1, None));
+    trial.sends("0A100");
+    trial.grants(0, 250);
+    trial.wins(250);
+}
+
+#[test]
+fn nodes_below_the_claim_are_raised_to_it() {
+    let mut trial = asked(None);
+    trial.grants(0, 100);
+    trial.grants(1, 105);
+    trial.is_pending();
+    trial.sends("0E105");
+    trial.hears(0, Answer::Extended);
+    trial.wins(105);
+}
+
+#[test]
+fn a_grant_above_the_claim_does_not_count() {
+    let mut trial = asked(None);
+    trial.grants(0, 100);
+    trial.grants(1, 105);
+    trial.sends("0E105");
+    trial.grants(2, 106);
+    trial.hears(0, Answer::Gone);
+    trial.loses(Failure::Held);
+    trial.sends("0R 1R 2R");
+}
+
+#[test]
+fn a_claim_is_valid_from_the_first_request_on_and_less_than_its_lease() {
+    let mut trial = asked(None);
+    trial.passes(10);
+    trial.grants(0, 100);
+    trial.passes(20);
+    trial.grants(1, 100);
+    trial.holds();
+    assert_eq!(trial.until(), TTL - TTL / 100 - 2);
+}
+
+#[test]
+fn answers_that_come_after_the_lease_make_no_claim() {
+    let mut trial = asked(None);
+    trial.passes(TTL);
+    trial.grants(0, 100);
+    trial.grants(1, 100);
+    trial.is_pending();
+    trial.sends("0R 1R 2R");
+}
+
+#[test]
+fn when_the_gate_says_no_nothing_is_won() {
+    let mut trial = asked(None);
+    trial.hears(0, Answer::Denied);
+    trial.grants(1, 100);
+    trial.loses(Failure::Held);
+    trial.sends("1R 2R");
+}
+
+#[test]
+fn a_gate_that_is_silent_delays_for_the_grace_only() {
+    let mut trial = asked(None);
+    trial.grants(1, 100);
+    trial.grants(2, 100);
+    trial.is_pending();
+    trial.wakes();
+    assert_eq!(trial.now, TIMEOUT.div_ceil(4) * 1000);
+    trial.wins(100);
+}
+
+#[test]
+fn a_gate_that_has_failed_is_none() {
+    let mut trial = asked(None);
+    trial.hears(0, Answer::Unreachable);
+    trial.hears(1, Answer::Denied);
+    trial.grants(2, 100);
+    trial.loses(Failure::Held);
+}
+
+#[test]
+fn silent_nodes_are_released_too() {
+    let mut trial = asked(None);
+    trial.grants(0, 100);
+    let Machine::Trying(acquisition) = &mut trial.machine else { unreachable!() };
+    acquisition.abandon();
+    trial.sends("0R 1R 2R");
+    trial.grants(1, 100);
+    trial.loses(Failure::Held);
+    trial.sends("");
+}
+
+#[test]
+fn a_proposal_that_is_too_far_is_left_out() {
+    let mut trial = asked(None);
+    trial.hears(2, Answer::TooFar);
+    trial.sends("2A");
+    trial.grants(0, 100);
+    trial.grants(2, 100);
+    trial.wins(100);
+}
+
+#[test]
+fn a_node_that_is_far_ahead_is_left_behind() {
+    let mut trial = asked(None);
+    trial.grants(0, 900);
+    trial.grants(1, 100);
+    trial.sends("1E900");
+    trial.hears(1, Answer::TooFar);
+    trial.is_pending();
+    trial.grants(2, 100);
+    trial.wins(100);
+}
+
+#[test]
+fn nobody_there_is_an_error_for_one_who_does_not_wait() {
+    let mut trial = asked(None);
+    trial.hears(0, Answer::Unreachable);
+    trial.is_pending();
+    trial.hears(1, Answer::Silent);
+    trial.wakes();
+    trial.loses(Failure::NoQuorum);
+    trial.sends("0R 1R 2R");
+}
+
+#[test]
+fn a_majority_that_never_will_refuses() {
+    let mut trial = asked(Some(0));
+    trial.hears(0, Answer::Refused(Why::Never));
+    trial.hears(2, Answer::Refused(Why::Never));
+    trial.is_pending();
+    trial.wakes();
+    trial.loses(Failure::Refused);
+}
+
+#[test]
+fn one_who_waits_is_patient_for_a_while() {
+    let mut trial = asked(Some(0));
+    for _ in 0..100 {
+        for node in 0..3 {
+            trial.hears(node, Answer::Unreachable);
+        }
+        if trial.verdict() != Verdict::Pending {
+            break;
+        }
+        trial.sends("0R 1R 2R");
+        trial.wakes();
+        trial.sends("0A100 1A100 2A100");
+    }
+    trial.loses(Failure::NoQuorum);
+    assert!((2_000_000..2_500_000).contains(&trial.now), "{}", trial.now);
+}
+
+#[test]
+fn a_quarantine_is_waited_for() {
+    let mut trial = asked(Some(0));
+    for _ in 0..100 {
+        trial.grants(0, 100);
+        trial.hears(1, Answer::Refused(Why::Quarantine));
+        trial.hears(2, Answer::Refused(Why::Quarantine));
+        trial.is_pending();
+        trial.sends("0R 1R 2R");
+        trial.wakes();
+        trial.sends("0A101 1A101 2A101");
+    }
+    trial.grants(0, 101);
+    trial.grants(1, 101);
+    trial.wins(101);
+}

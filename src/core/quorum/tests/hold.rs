@@ -1,0 +1,125 @@
+//! The hold: renewed, repaired, and lost.
+
+use super::*;
+
+#[test]
+fn a_lease_is_renewed_when_a_third_of_it_is_over() {
+    let mut trial = held();
+    let until = trial.until();
+    trial.wakes();
+    assert_eq!(trial.now, until * 1000 / 3);
+    trial.sends("0E 1E 2E");
+    trial.hears(0, Answer::Extended);
+    assert_eq!(trial.until(), until);
+    trial.hears(1, Answer::Extended);
+    assert_eq!(trial.until(), until + trial.now / 1000);
+}
+
+#[test]
+fn a_node_that_has_lost_the_lease_is_asked_for_it_again() {
+    let mut trial = held();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(2, Answer::Gone);
+    trial.sends("2A100");
+    trial.grants(2, 100);
+    trial.hears(0, Answer::Gone);
+    trial.sends("0A100");
+    trial.until();
+}
+
+#[test]
+fn a_node_that_gave_it_again_with_a_larger_fence_does_not_count() {
+    let mut trial = held();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(2, Answer::Gone);
+    trial.sends("2A100");
+    trial.grants(2, 107);
+    trial.hears(0, Answer::Gone);
+    trial.is_lost(Loss::Ended);
+}
+
+#[test]
+fn it_is_lost_when_a_majority_says_so() {
+    let mut trial = held();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(0, Answer::Gone);
+    trial.until();
+    trial.hears(1, Answer::Gone);
+    trial.is_lost(Loss::Ended);
+}
+
+#[test]
+fn it_is_lost_at_its_end_and_not_when_a_renewal_fails() {
+    let mut trial = held();
+    let until = trial.until();
+    for _ in 0..50 {
+        trial.wakes();
+        if trial.hold().wake().is_none() {
+            break;
+        }
+        trial.sends("0E 1E 2E");
+        (0..3).for_each(|node| trial.hears(node, Answer::Silent));
+    }
+    trial.is_lost(Loss::NotRenewed);
+    assert_eq!(trial.now, until * 1000);
+}
+
+#[test]
+fn what_ended_before_an_answer_came_has_ended() {
+    let mut trial = held();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.now = TTL * 1000;
+    trial.hears(0, Answer::Extended);
+    trial.is_lost(Loss::NotRenewed);
+}
+
+#[test]
+fn it_ends_at_its_limit_and_when_it_is_given_back() {
+    let mut trial = held();
+    trial.hold().limit(Instant(200_000));
+    trial.wakes();
+    trial.is_lost(Loss::Limit);
+    trial.hold().release();
+    trial.sends("0R 1R 2R");
+
+    let mut trial = held();
+    trial.hold().release();
+    trial.is_lost(Loss::Released);
+    trial.sends("0R 1R 2R");
+}
+
+#[test]
+fn a_grant_that_waited_is_asked_for_again_when_it_comes_late() {
+    let mut trial = queued(0);
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.sends("0A 1A120 2A120");
+    trial.hears(2, Answer::Denied);
+    trial.sends("2A120w50");
+    trial.grants(0, 120);
+    trial.grants(1, 120);
+    trial.holds();
+    trial.waited(2, Answer::Granted(Fence(120)));
+    trial.sends("2A");
+}
+
+#[test]
+fn a_longer_lease_counts_from_the_requests_that_asked_for_it() {
+    let mut trial = held();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(2, Answer::Extended);
+    let now = Instant(trial.now);
+    trial.hold().extend(Millis(10 * TTL), now);
+    trial.sends("2E");
+    trial.hears(0, Answer::Extended);
+    trial.hears(1, Answer::Extended);
+    assert!(trial.until() < trial.now / 1000 + TTL);
+    trial.sends("0E 1E");
+    trial.hears(0, Answer::Extended);
+    trial.hears(1, Answer::Extended);
+    assert!(trial.until() > trial.now / 1000 + 9 * TTL);
+}

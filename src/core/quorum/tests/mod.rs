@@ -1,0 +1,215 @@
+//! The machines, event by event: the `first` attempt, the `gate`, the `hold`.
+//!
+//! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
+//! fence, `0A7w50` with WAIT 50; `1E7` is EXTEND FENCE 7, `1E` without; `2R` is RELEASE, `2P` a
+//! ping.
+
+mod first;
+mod gate;
+mod hold;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use std::format;
+
+use crate::quorum::hold::{Hold, Loss, State};
+use crate::quorum::{Acquisition, Answer, Ask, Failure, Plan, Send, Verdict, Why};
+use crate::words::{Fence, Instant, Millis, Time};
+
+/// Somebody who wants the lock, or has it.
+struct Trial {
+    machine: Machine,
+    /// In microseconds.
+    now: u64,
+    /// The newest request to each node, and the newest that waits.
+    newest: BTreeMap<usize, u32>,
+    waiting: BTreeMap<usize, u32>,
+}
+
+enum Machine {
+    Trying(Acquisition),
+    Holding(Hold),
+}
+
+const UNIX: u64 = 100;
+const TTL: u64 = 1_000;
+const TIMEOUT: u64 = 50;
+
+fn plan(nodes: usize, wait: Option<u64>) -> Plan {
+    Plan {
+        nodes,
+        ttl: Millis(TTL),
+        timeout: Millis(TIMEOUT),
+        wait: wait.map(Millis),
+        patience: Millis(2_000),
+        start_at_gate: false,
+        suspects: vec![false; nodes],
+        seen: Fence(0),
+        seed: 7,
+    }
+}
+
+fn trial(plan: Plan) -> Trial {
+    let time = Time { now: Instant(0), unix: UNIX };
+    Trial {
+        machine: Machine::Trying(Acquisition::new(plan, time)),
+        now: 0,
+        newest: BTreeMap::new(),
+        waiting: BTreeMap::new(),
+    }
+}
+
+/// Three nodes; all of them have been asked.
+fn asked(wait: Option<u64>) -> Trial {
+    let mut trial = trial(plan(3, wait));
+    trial.sends("0A100 1A100 2A100");
+    trial
+}
+
+/// Denied at node 0, where it queues now.
+fn queued(wait: u64) -> Trial {
+    let mut trial = asked(Some(wait));
+    trial.hears(0, Answer::Denied);
+    trial.grants(1, 100);
+    trial.sends(&format!("1R 2R 0A101w{wait}"));
+    trial
+}
+
+/// Held by all three nodes.
+fn held() -> Trial {
+    let mut trial = asked(None);
+    (0..2).for_each(|node| trial.grants(node, 100));
+    trial.holds();
+    trial.grants(2, 100);
+    trial
+}
+
+impl Trial {
+    #[track_caller]
+    fn sends(&mut self, expected: &str) {
+        let mut sent = Vec::new();
+        while let Some(send) = match &mut self.machine {
+            Machine::Trying(acquisition) => acquisition.poll(),
+            Machine::Holding(hold) => hold.poll(),
+        } {
+            let waits = matches!(send.ask, Ask::Acquire { wait: Some(_), .. });
+            let newest = if waits { &mut self.waiting } else { &mut self.newest };
+            newest.insert(send.node, send.id);
+            sent.push(written(send));
+        }
+        assert_eq!(sent.join(" "), expected);
+    }
+
+    fn hears(&mut self, node: usize, answer: Answer) {
+        self.hear(node, self.newest[&node], answer);
+    }
+
+    fn grants(&mut self, node: usize, fence: u64) {
+        self.hears(node, Answer::Granted(Fence(fence)));
+    }
+
+    /// The request that waits at the node is answered.
+    fn waited(&mut self, node: usize, answer: Answer) {
+        self.hear(node, self.waiting[&node], answer);
+    }
+
+    fn hear(&mut self, node: usize, id: u32, answer: Answer) {
+        let time = self.time();
+        match &mut self.machine {
+            Machine::Trying(acquisition) => acquisition.answer(node, id, answer, time),
+            Machine::Holding(hold) => hold.answer(node, id, answer, time.now),
+        }
+    }
+
+    /// So many milliseconds pass.
+    fn passes(&mut self, millis: u64) {
+        self.now += millis * 1000;
+        let time = self.time();
+        match &mut self.machine {
+            Machine::Trying(acquisition) => acquisition.tick(time),
+            Machine::Holding(hold) => hold.tick(time.now),
+        }
+    }
+
+    /// Time passes until the machine wants to be woken.
+    fn wakes(&mut self) {
+        let wake = match &self.machine {
+            Machine::Trying(acquisition) => acquisition.wake(),
+            Machine::Holding(hold) => hold.wake(),
+        };
+        let wake = wake.unwrap().0;
+        assert!(wake > self.now, "wakes at once");
+        self.now = wake;
+        self.passes(0);
+    }
+
+    fn time(&self) -> Time {
+        Time { now: Instant(self.now), unix: UNIX }
+    }
+
+    fn verdict(&self) -> Verdict {
+        match &self.machine {
+            Machine::Trying(acquisition) => acquisition.verdict(),
+            Machine::Holding(_) => unreachable!("it holds"),
+        }
+    }
+
+    #[track_caller]
+    fn is_pending(&self) {
+        assert_eq!(self.verdict(), Verdict::Pending);
+    }
+
+    #[track_caller]
+    fn wins(&self, fence: u64) {
+        let Verdict::Won(claim) = self.verdict() else { panic!("{:?}", self.verdict()) };
+        assert_eq!(claim.fence, Fence(fence));
+    }
+
+    #[track_caller]
+    fn loses(&self, failure: Failure) {
+        assert_eq!(self.verdict(), Verdict::Lost(failure));
+    }
+
+    /// What was won is held from now on.
+    #[track_caller]
+    fn holds(&mut self) {
+        let time = self.time();
+        let Machine::Trying(acquisition) = &self.machine else { panic!("it holds") };
+        let hold = acquisition.clone().into_hold(time);
+        assert!(matches!(hold.state(), State::Held(_)));
+        self.machine = Machine::Holding(hold);
+    }
+
+    fn hold(&mut self) -> &mut Hold {
+        match &mut self.machine {
+            Machine::Holding(hold) => hold,
+            Machine::Trying(_) => unreachable!("it tries"),
+        }
+    }
+
+    /// Until when it is held, in milliseconds.
+    #[track_caller]
+    fn until(&mut self) -> u64 {
+        let State::Held(claim) = self.hold().state() else { panic!("{:?}", self.hold().state()) };
+        claim.until.0 / 1000
+    }
+
+    #[track_caller]
+    fn is_lost(&mut self, loss: Loss) {
+        assert_eq!(self.hold().state(), State::Lost(loss));
+    }
+}
+
+fn written(send: Send) -> String {
+    let Send { node, ask, .. } = send;
+    let number = |fence: Option<Fence>| fence.map_or(String::new(), |fence| format!("{}", fence.0));
+    match ask {
+        Ask::Acquire { fence, wait: None } => format!("{node}A{}", number(fence)),
+        Ask::Acquire { fence, wait: Some(wait) } => format!("{node}A{}w{}", number(fence), wait.0),
+        Ask::Extend { fence } => format!("{node}E{}", number(fence)),
+        Ask::Release => format!("{node}R"),
+        Ask::Ping => format!("{node}P"),
+    }
+}
