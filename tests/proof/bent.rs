@@ -56,6 +56,16 @@ impl Bend {
     ];
 }
 
+impl Bend {
+    /// Whether the model, in which time stands still, can notice it. The others are for the
+    /// simulation.
+    #[must_use]
+    pub fn is_about_fences(self) -> bool {
+        use Bend::{ClaimsSmallest, CountsAbove, CountsBelow, HalfIsEnough};
+        matches!(self, HalfIsEnough | ClaimsSmallest | CountsAbove | CountsBelow)
+    }
+}
+
 impl Rules for Bent {
     fn majority(&self, nodes: usize) -> usize {
         if self.0 == Bend::HalfIsEnough { (nodes / 2).max(1) } else { Sound.majority(nodes) }

@@ -1,17 +1,17 @@
-//! What clients and faults do.
+//! What clients do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use dlock_core::limits::MAX_FENCE_AHEAD;
 use dlock_core::quorum::{
-    Acquisition, Answer, Ask, Claim, Failure, Hold, Loss, Plan, Rules, Send, State, Verdict,
+    Acquisition, Answer, Ask, Claim, Failure, Loss, Plan, Rules, Send, State, Verdict,
 };
 use dlock_core::{Millis, Mode};
 
 use super::judge::{self, Guard};
 use super::server::Request;
 use super::task::{Machine, Means, Task};
-use super::world::{Event, Weather, World};
+use super::world::{Event, World};
 
 impl<R: Rules> World<R> {
     /// The first events.
@@ -360,7 +360,7 @@ impl<R: Rules> World<R> {
         self.hear_disowned(task, node, id, answer);
         // Some clients close a connection that waits as soon as it has waited.
         let waited = self.tasks[task].waits.get(&(attempt, node)).copied();
-        if let Some(waited) = waited.filter(|waited| *waited == wire && task % 3 == 0) {
+        if let Some(waited) = waited.filter(|waited| *waited == wire && task.is_multiple_of(3)) {
             self.hang_up(waited);
         }
         match &mut self.tasks[task].machine {
@@ -449,116 +449,6 @@ impl<R: Rules> World<R> {
             self.say(format!("task {task} makes its lease {ttl:?} long"));
             self.pump(task);
         }
-    }
-
-    /// All clients of a process vanish. The nodes learn it from their connections.
-    fn crash_process(&mut self, process: usize) {
-        self.say(format!("process {process} crashes"));
-        for task in 0..self.tasks.len() {
-            if self.tasks[task].process == process && !self.tasks[task].is_over() {
-                self.tasks[task].machine = Machine::Over;
-                let key = self.tasks[task].key.clone();
-                self.judge.holds(&key, task, None);
-            }
-        }
-        let open = self.wires.iter().filter(|(_, w)| w.process == process && w.is_open);
-        let open: Vec<u64> = open.map(|(wire, _)| *wire).collect();
-        open.into_iter().for_each(|wire| self.hang_up(wire));
-    }
-
-    // --- faults ----------------------------------------------------------------------------------
-
-    pub(super) fn fault(&mut self) {
-        if self.calm_since.is_some() {
-            return;
-        }
-        let pause = self.dice.one_of(&[50_000, 500_000, 2_000_000]);
-        let after = self.dice.between(1_000, pause);
-        self.later(after, Event::Fault);
-        let (server, process) =
-            (self.dice.below(self.servers.len()), self.dice.below(self.processes.len()));
-        let length = self.dice.one_of(&[5_000, 100_000, 1_500_000, 5_000_000]);
-        let length = self.dice.between(1, length);
-        match self.dice.below(10) {
-            0 | 1 => self.stop(server, true, length),
-            2 => self.stop(server, false, length),
-            3 => self.servers[server].paused_until = self.now + length,
-            4 | 5 => self.processes[process].cut_until[server] = self.now + length,
-            6 => self.processes[process].paused_until = self.now + length,
-            7 => self.crash_process(process),
-            8 => {
-                let full = &mut self.servers[server].host.disk_is_full;
-                *full = !*full;
-                self.processes[process].clock.step(&mut self.dice);
-            }
-            _ => self.operator(),
-        }
-    }
-
-    fn stop(&mut self, place: usize, crash: bool, length: u64) {
-        let server = &mut self.servers[place];
-        if !server.is_up {
-            return;
-        }
-        if crash {
-            server.crash(&mut self.dice);
-        } else {
-            server.shut_down(self.now, &mut self.dice);
-        }
-        if self.dice.chance(300) {
-            server.clock.step(&mut self.dice);
-        }
-        self.say(format!("node {place} {}", if crash { "crashes" } else { "is shut down" }));
-        let lost = self.wires.iter().filter(|(_, w)| w.server == place && w.is_open);
-        let lost: Vec<u64> = lost.map(|(wire, _)| *wire).collect();
-        for wire in lost {
-            self.hang_up(wire);
-            self.will_learn(wire);
-        }
-        self.later(length, Event::Start { server: place });
-    }
-
-    /// An operator breaks a lock everywhere.
-    fn operator(&mut self) {
-        let key = self.dice.below(self.keys.len());
-        let key = self.keys[key].clone();
-        self.say("an operator breaks a lock".to_owned());
-        self.judge.excuse(&key, self.now);
-        for place in 0..self.servers.len() {
-            let server = &mut self.servers[place];
-            if server.is_up {
-                let time = server.clock.time(self.now);
-                let broken = server.node.break_lock(&mut server.host, key.as_key(), None, time);
-                debug_assert!(broken.is_ok());
-                self.settle(place);
-            }
-        }
-    }
-
-    pub(super) fn calm(&mut self) {
-        self.say("--- nothing fails from now on ---".to_owned());
-        self.calm_since = Some(self.now);
-        self.weather = Weather { slow: 0, slowest: 2_000, breaks: 0 };
-        // A minority may stay away.
-        let mut away = self.dice.below(self.servers.len().div_ceil(2));
-        for place in 0..self.servers.len() {
-            let server = &mut self.servers[place];
-            (server.paused_until, server.host.disk_is_full) = (self.now, false);
-            if !server.is_up && away > 0 {
-                away -= 1;
-                server.stays_away = true;
-            }
-            self.start(place);
-        }
-        for process in &mut self.processes {
-            process.paused_until = self.now;
-            process.cut_until.fill(0);
-        }
-    }
-
-    pub(super) fn close(&mut self) {
-        self.say("--- nobody new comes ---".to_owned());
-        self.closed = true;
     }
 }
 

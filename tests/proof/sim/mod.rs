@@ -1,20 +1,22 @@
 //! The simulation: the product's own nodes and machines, in virtual time, and everything that can
 //! go wrong between them; all of it from a seed.
 //!
-//! - [`dice`], [`clock`]: chance, and clocks that do not run alike.
-//! - [`memory`], [`server`]: a node with what is around it, and its ways to die.
-//! - [`task`]: a client. `life`: what clients do, and what fails.
-//! - [`world`]: events, in the order of their time; the network.
-//! - [`judge`]: what must hold, in so many words.
+//! - `judge`: what must hold, in so many words.
+//! - `world`: events, in the order of their time. `network`: connections, and how they break.
+//! - `server`: a node with what is around it, and its ways to die; its keyspace is in `memory`.
+//! - `task`: a client. `life`: what clients do. `faults`: what fails.
+//! - `dice`, `clock`: chance, and clocks that do not run alike.
 
-pub mod clock;
-pub mod dice;
-pub mod judge;
+mod clock;
+mod dice;
+mod faults;
+mod judge;
 mod life;
-pub mod memory;
-pub mod server;
-pub mod task;
-pub mod world;
+mod memory;
+mod network;
+mod server;
+mod task;
+mod world;
 
 use std::fmt;
 use std::ops::Range;
@@ -23,8 +25,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlock_core::quorum::Rules;
 
-use judge::Broken;
-use server::Flaw;
+pub use judge::Broken;
+pub use server::Flaw;
 use world::World;
 
 /// What came of a run.

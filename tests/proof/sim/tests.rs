@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use dlock_core::quorum::Sound;
-use dlock_proof::sim::{self, judge::Broken};
+use dlock_proof::sim::{self, Broken};
 
 #[test]
 fn thousands_of_lives_keep_every_promise() {

@@ -45,7 +45,8 @@ pub struct World<R: Rules> {
     /// The same, of those that began when nothing had failed for a while.
     pub calm_claims: (u64, u64),
     queue: BTreeMap<(u64, u64), Event>,
-    next: u64,
+    /// Numbers for events and connections.
+    pub next: u64,
     alarms: Vec<u64>,
 }
 
@@ -430,83 +431,6 @@ impl<R: Rules> World<R> {
         }
     }
 
-    // --- the network -----------------------------------------------------------------------------
-
-    /// A connection is made; a server that is down is not reached.
-    pub fn connect(&mut self, process: usize, server: usize) -> Option<u64> {
-        if !self.servers[server].is_up {
-            return None;
-        }
-        let life = self.servers[server].life;
-        self.next += 1;
-        let (there, back) = (self.now, self.now);
-        let wire = Wire { process, server, life, is_open: true, is_closed: false, there, back };
-        self.wires.insert(self.next, wire);
-        Some(self.next)
-    }
-
-    /// When a message arrives; `None`: never. It may be the connection's last.
-    pub fn transmit(&mut self, on: u64, to_server: bool) -> Option<u64> {
-        let &Wire { process, server, is_open, .. } = self.wires.get(&on)?;
-        let slow = self.dice.chance(self.weather.slow);
-        let mut delay = self.dice.between(100, 1500);
-        if slow {
-            delay += self.dice.between(0, self.weather.slowest);
-        }
-        let mut start = self.now.max(self.processes[process].cut_until[server]);
-        let cut = start > self.now;
-        if is_open && (self.dice.chance(self.weather.breaks) || cut && self.dice.chance(300)) {
-            self.break_wire(on);
-            if !to_server || self.dice.chance(500) {
-                return None;
-            }
-            // What is in a broken connection can arrive long after what went over the next.
-            start += self.dice.between(0, self.weather.slowest);
-        }
-        let wire = self.wires.get_mut(&on)?;
-        let last = if to_server { &mut wire.there } else { &mut wire.back };
-        *last = (*last + 1).max(start + delay);
-        Some(*last)
-    }
-
-    /// The network breaks a connection. Both ends learn it, sooner or later.
-    fn break_wire(&mut self, on: u64) {
-        self.hang_up(on);
-        self.will_learn(on);
-    }
-
-    /// A client learns that a connection is broken: at once, or when it has been idle for so long
-    /// that the system asks.
-    pub fn will_learn(&mut self, wire: u64) {
-        let at_once = self.dice.chance(700);
-        let most = if at_once { 20_000 } else { KEEPALIVE };
-        let after = self.dice.between(100, most);
-        self.later(after, Event::Broken { wire });
-    }
-
-    /// A client closes a connection.
-    pub fn hang_up(&mut self, on: u64) {
-        let slowest = self.weather.slowest;
-        let delay = self.dice.between(100, 2_000) + self.dice.one_of(&[0, 0, 0, slowest]);
-        let Some(wire) = self.wires.get_mut(&on).filter(|wire| wire.is_open) else { return };
-        wire.is_open = false;
-        let Wire { process, server, there, .. } = *wire;
-        let ordinary = &mut self.processes[process].wires[server];
-        *ordinary = ordinary.filter(|wire| *wire != on);
-        let at = there.max(self.now) + delay;
-        self.at(at, Event::Closed { wire: on });
-    }
-
-    fn client_learns(&mut self, wire: u64) {
-        for task in 0..self.tasks.len() {
-            let open = self.tasks[task].open.iter().filter(|(_, (on, _))| *on == wire);
-            let open: Vec<(usize, u32)> = open.map(|(request, _)| *request).collect();
-            for (node, id) in open {
-                self.reply(task, node, id, Answer::Unreachable);
-            }
-        }
-    }
-
     /// What time it is for a client.
     pub fn clock_of(&self, task: usize) -> dlock_core::Time {
         self.processes[self.tasks[task].process].clock.time(self.now)
@@ -525,8 +449,6 @@ impl<R: Rules> World<R> {
     }
 }
 
-/// After so long TCP notices that the other end is gone.
-const KEEPALIVE: u64 = 30_000_000;
 /// A run that has not ended by then will not.
 const MOST_EVENTS: u64 = 400_000;
 const LONGEST: u64 = 1_800 * 1_000_000;
