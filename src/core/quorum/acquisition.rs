@@ -167,7 +167,10 @@ impl<R: Rules> Acquisition<R> {
             Phase::Queueing { .. } if self.deadline.is_some_and(over) => self.lose(Failure::Held),
             Phase::Queueing { gate, ping, ping_at, .. } if time.now >= *ping_at => {
                 *ping_at = later(time.now, ping_every(self.plan.timeout));
-                *ping = Some(self.out.push(*gate, self.ballot.attempt(), Ask::Ping));
+                // One at a time: the silence about the last must not be taken for an old one's.
+                if ping.is_none() {
+                    *ping = Some(self.out.push(*gate, self.ballot.attempt(), Ask::Ping));
+                }
             }
             Phase::Asking { grace } if grace.is_some_and(|end| time.now >= end) => {
                 *grace = None;
@@ -182,8 +185,9 @@ impl<R: Rules> Acquisition<R> {
         self.note(node, answer);
         match self.phase {
             Phase::Over(_) => return,
-            Phase::Queueing { gate, id: waiting, ping, .. } => {
-                let concerns = id == waiting || Some(id) == ping;
+            Phase::Queueing { gate, id: waiting, ref mut ping, .. } => {
+                let concerns = id == waiting || Some(id) == *ping;
+                *ping = ping.filter(|ping| *ping != id);
                 if concerns && self.hear_gate(gate, id == waiting, answer, time) {
                     self.ballot.answer(node, id, answer, time.now);
                     self.gather(gate, time);

@@ -4,7 +4,6 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::acquisition::later;
 use super::rules::Rules;
 use super::vote::{Held, Open, Said, Vote};
 use super::{Answer, Ask, Claim, Send, Why};
@@ -16,8 +15,6 @@ pub struct Ballot<R> {
     rules: R,
     attempt: u32,
     ttl: Millis,
-    /// The longest lease ever asked for: clocks can differ by a part of it.
-    longest: Millis,
     votes: Vec<Vote>,
     /// Fixed when a majority has granted. Changed only before there is a claim, to a smaller one,
     /// when nodes cannot be raised so far.
@@ -50,7 +47,7 @@ impl<R: Rules> Ballot<R> {
     /// Nobody has been asked.
     pub fn new(rules: R, attempt: u32, nodes: usize, ttl: Millis) -> Ballot<R> {
         let votes = vec![Vote::default(); nodes];
-        Ballot { rules, attempt, ttl, longest: ttl, votes, fence: None }
+        Ballot { rules, attempt, ttl, votes, fence: None }
     }
 
     /// Which attempt it belongs to.
@@ -76,7 +73,7 @@ impl<R: Rules> Ballot<R> {
             vote.open = Some(Open { id, ask, sent: now, ttl: self.ttl });
             if let (true, Some(held)) = (ask.extends(), &mut vote.held) {
                 // It can make the lease shorter, answered or not.
-                held.end = held.end.min(later(now, self.ttl));
+                held.end = held.end.min(self.rules.ends(now, self.ttl));
             }
             vote.touched |= matches!(ask, Ask::Acquire { .. });
             if vote.said.is_failure() {
@@ -113,8 +110,10 @@ impl<R: Rules> Ballot<R> {
             Some(fence) => fence,
         };
         self.fence = Some(fence);
+        // What waited is confirmed first: else it would end with the connection that waited.
         let lags = |vote: &Vote| {
-            vote.open.is_none() && !vote.behind && vote.fence().is_some_and(|held| held < fence)
+            let idle = vote.open.is_none() && vote.is_confirmed() && !vote.behind;
+            idle && vote.fence().is_some_and(|held| held < fence)
         };
         let lagging = self
             .votes
@@ -139,7 +138,7 @@ impl<R: Rules> Ballot<R> {
     pub fn claim(&self) -> Option<Claim> {
         let fence = self.fence?;
         let ends: Vec<Instant> = self.supporters(fence).map(|held| held.end).collect();
-        let until = self.rules.until(&ends, self.majority(), self.longest)?;
+        let until = self.rules.until(&ends, self.majority())?;
         Some(Claim { fence, until })
     }
 
@@ -213,6 +212,13 @@ impl<R: Rules> Ballot<R> {
         self.ask(out, node, ask, now);
     }
 
+    /// The connection is gone with which the node's grant ends.
+    pub fn cut_off(&mut self, node: usize) {
+        if let Some(vote) = self.votes.get_mut(node) {
+            (vote.held, vote.open, vote.said) = (None, None, Said::Failed);
+        }
+    }
+
     /// Asks a node again for a grant that waited, or for a lease that is shorter than the one that
     /// is wanted by now.
     pub fn confirm(&mut self, out: &mut Outbox, node: usize, now: Instant) {
@@ -233,7 +239,6 @@ impl<R: Rules> Ballot<R> {
     /// The lease has this length from the next request on.
     pub fn set_ttl(&mut self, ttl: Millis) {
         self.ttl = ttl;
-        self.longest = self.longest.max(ttl);
     }
 
     /// Gives everything back, also what may have been granted.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::acquisition::{Acquisition, Phase, later};
 use super::rules::Rules;
 use super::vote::Said;
-use super::{Answer, Ask, Failure, Why};
+use super::{Answer, Ask, Failure};
 use crate::words::{Instant, Millis, Time};
 
 /// What the gate has to say to an attempt.
@@ -81,8 +81,9 @@ impl<R: Rules> Acquisition<R> {
                 }
             }
             Answer::Denied if waiting => self.lose(Failure::Held),
-            Answer::Refused(Why::Never) if waiting => self.lose(Failure::Refused),
-            Answer::Refused(_) if waiting => {
+            // It is one node: without it the others may be a majority. Not at once, as it may answer
+            // whoever does not wait, and be the gate again.
+            Answer::Refused(_) | Answer::Unreachable if waiting => {
                 self.ballot.withdraw(&mut self.out);
                 self.rest(None, time);
             }

@@ -146,6 +146,18 @@ impl<R: Rules> Hold<R> {
     /// Ends the hold at `limit`, renewed or not.
     pub fn limit(&mut self, limit: Instant) {
         self.limit = Some(limit);
+        if let State::Held(claim) = self.state {
+            self.state = State::Held(self.within_limit(claim));
+        }
+    }
+
+    /// The connection is gone with which the node's grant ends: it was EPHEMERAL.
+    pub fn cut_off(&mut self, node: usize, now: Instant) {
+        self.ballot.cut_off(node);
+        self.look(now);
+        if self.is_held() {
+            self.ballot.renew_at(&mut self.out, node, now);
+        }
     }
 
     /// Gives the lock back at all nodes, whether it is held or lost.
@@ -160,6 +172,11 @@ impl<R: Rules> Hold<R> {
         matches!(self.state, State::Held(_))
     }
 
+    fn within_limit(&self, claim: Claim) -> Claim {
+        let until = self.limit.map_or(claim.until, |limit| limit.min(claim.until));
+        Claim { until, ..claim }
+    }
+
     fn renew(&mut self, now: Instant) {
         self.ballot.renew(&mut self.out, now);
         self.plan_renewal(now);
@@ -168,7 +185,7 @@ impl<R: Rules> Hold<R> {
     /// The next renewal is due after a third of what is left: if this one fails, there are
     /// several more tries, and the nearer the end the more.
     fn plan_renewal(&mut self, now: Instant) {
-        let State::Held(claim) = self.state else { return };
+        let Some(claim) = self.ballot.claim() else { return };
         let pause = (claim.until.since(now) / 3).max(self.usual.0 * 1000 / MOST_TRIES);
         self.renew_at = self.renew_at.map(|_| Instant(now.0.saturating_add(pause)));
     }
@@ -182,7 +199,7 @@ impl<R: Rules> Hold<R> {
             _ if now >= before.until => State::Lost(Loss::NotRenewed),
             None => State::Lost(Loss::Ended),
             Some(claim) if now >= claim.until => State::Lost(Loss::NotRenewed),
-            Some(claim) => State::Held(claim),
+            Some(claim) => State::Held(self.within_limit(claim)),
         };
         if matches!(self.state, State::Held(claim) if claim.until > before.until) {
             if self.ballot.is_renewed(self.ttl, Instant(0)) {

@@ -45,12 +45,17 @@ pub trait Rules: Clone + Debug {
         sent
     }
 
+    /// When a lease that began then may be over by the node's clock, at the earliest.
+    fn ends(&self, begun: Instant, ttl: Millis) -> Instant {
+        let length = ttl.0.saturating_mul(1000).saturating_sub(self.drift(ttl));
+        Instant(begun.0.saturating_add(length))
+    }
+
     /// Until when a majority supports the claim, by when each supporter's lease ends.
-    fn until(&self, ends: &[Instant], majority: usize, ttl: Millis) -> Option<Instant> {
+    fn until(&self, ends: &[Instant], majority: usize) -> Option<Instant> {
         let mut ends: Vec<Instant> = ends.into();
         ends.sort_unstable_by(|a, b| b.cmp(a));
-        let end = ends.get(majority.checked_sub(1)?)?;
-        Some(Instant(end.0.saturating_sub(self.drift(ttl))))
+        ends.get(majority.checked_sub(1)?).copied()
     }
 
     /// By how much the nodes' clocks may run ahead of ours during a lease, in microseconds: one

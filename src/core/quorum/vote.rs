@@ -1,6 +1,5 @@
 //! What one node has said, and what follows for the claim.
 
-use super::acquisition::later;
 use super::rules::Rules;
 use super::{Answer, Ask, Why};
 use crate::words::{Fence, Instant, Millis};
@@ -41,7 +40,7 @@ pub enum Said {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
     pub(super) fence: Fence,
-    /// When the lease ends, at the earliest.
+    /// Until when the lease runs, for certain.
     pub(super) end: Instant,
     /// For how long it was asked for, and when.
     pub(super) ttl: Millis,
@@ -89,7 +88,7 @@ impl Vote {
             self.unheard = Some(self.unheard.map_or(ttl, |shortest| shortest.min(ttl)));
         }
         let certain = self.unheard.map_or(ttl, |shortest| shortest.min(ttl));
-        let end = later(rules.begins(sent, now), certain);
+        let end = rules.ends(rules.begins(sent, now), certain);
         let waited = matches!(ask, Ask::Acquire { wait: Some(_), .. });
         self.said = match answer {
             Answer::Granted(fence) => {

@@ -7,6 +7,7 @@
 mod first;
 mod gate;
 mod hold;
+mod longer;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

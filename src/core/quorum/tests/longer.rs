@@ -1,0 +1,144 @@
+//! The machines, event by event.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::*;
+use crate::words::Time;
+
+const SECOND: u64 = 1_000_000;
+const LEASE: Millis = Millis(30_000);
+const HOUR: Millis = Millis(3_600_000);
+
+fn at(now: u64) -> Time {
+    Time { now: Instant(now), unix: 1_000 * SECOND + now }
+}
+
+fn plan(nodes: usize) -> Plan {
+    Plan {
+        nodes,
+        ttl: LEASE,
+        timeout: Millis(1000),
+        wait: Some(Millis(0)),
+        patience: Millis(2000),
+        start_at_gate: false,
+        suspects: vec![false; nodes],
+        seen: Fence(0),
+        seed: 1,
+    }
+}
+
+fn sent(poll: impl FnMut() -> Option<Send>) -> Vec<Send> {
+    core::iter::from_fn(poll).collect()
+}
+
+/// Every node grants what is proposed, at once.
+fn held(nodes: usize) -> Hold {
+    let mut acquisition = Acquisition::new(plan(nodes), at(0));
+    let mut asked = sent(|| acquisition.poll()).into_iter();
+    let granted = |send: &Send| match send.ask {
+        Ask::Acquire { fence: Some(fence), wait: None } => Answer::Granted(fence),
+        _ => panic!("{send:?}"),
+    };
+    for send in asked.by_ref().take(nodes / 2 + 1) {
+        acquisition.answer(send.node, send.id, granted(&send), at(0));
+    }
+    assert!(matches!(acquisition.verdict(), Verdict::Won(_)));
+    let mut hold = acquisition.into_hold(at(0));
+    for send in asked {
+        hold.answer(send.node, send.id, granted(&send), Instant(0));
+    }
+    hold
+}
+
+fn until(hold: &Hold) -> u64 {
+    match hold.state() {
+        State::Held(claim) => claim.until.0,
+        State::Lost(why) => panic!("lost: {why:?}"),
+    }
+}
+
+#[test]
+fn a_lease_that_is_made_much_longer_is_not_lost_between_two_answers() {
+    let mut hold = held(3);
+    let before = until(&hold);
+    hold.extend(HOUR, Instant(SECOND));
+    assert_eq!(until(&hold), before);
+    let asked = sent(|| hold.poll());
+    assert_eq!(asked.len(), 3);
+    hold.answer(0, asked[0].id, Answer::Extended, Instant(SECOND));
+    assert_eq!(until(&hold), before, "a majority has the old lease still");
+    hold.answer(1, asked[1].id, Answer::Extended, Instant(SECOND));
+    let hour = HOUR.0 * 1000;
+    assert_eq!(until(&hold), SECOND + hour - hour / 100 - 2_000);
+}
+
+#[test]
+fn a_lease_that_is_made_longer_during_a_renewal_is_asked_for_again() {
+    let mut hold = held(1);
+    let due = hold.wake().unwrap();
+    hold.tick(due);
+    let renewal = sent(|| hold.poll());
+    hold.extend(HOUR, due);
+    assert_eq!(sent(|| hold.poll()), [], "one request at a time");
+    hold.answer(0, renewal[0].id, Answer::Extended, due);
+    let again = sent(|| hold.poll());
+    assert_eq!(again.len(), 1);
+    hold.answer(0, again[0].id, Answer::Extended, due);
+    assert!(until(&hold) > due.0 + HOUR.0 * 900);
+    assert_eq!(sent(|| hold.poll()), []);
+}
+
+#[test]
+fn a_longer_lease_that_nobody_answers_is_asked_for_again_before_the_old_one_ends() {
+    let mut hold = held(1);
+    let end = until(&hold);
+    hold.extend(HOUR, Instant(SECOND));
+    let asked = sent(|| hold.poll());
+    hold.answer(0, asked[0].id, Answer::Silent, Instant(2 * SECOND));
+    let again = hold.wake().unwrap();
+    assert!(again.0 < end / 2 + SECOND, "{again:?}, and it ends at {end}");
+    hold.tick(again);
+    assert_eq!(sent(|| hold.poll()).len(), 1);
+}
+
+fn queueing(nodes: usize) -> (Acquisition, Send) {
+    let plan = Plan { start_at_gate: true, ..plan(nodes) };
+    let mut acquisition = Acquisition::new(plan, at(0));
+    let asked = sent(|| acquisition.poll());
+    assert!(matches!(asked[..], [Send { node: 0, ask: Ask::Acquire { wait: Some(_), .. }, .. }]));
+    (acquisition, asked[0])
+}
+
+#[test]
+fn a_gate_that_can_never_grant_does_not_speak_for_the_others() {
+    for answer in [Answer::Refused(Why::Never), Answer::Unreachable] {
+        let (mut acquisition, waiting) = queueing(3);
+        acquisition.answer(0, waiting.id, answer, at(SECOND));
+        assert_eq!(acquisition.verdict(), Verdict::Pending);
+        let rest = acquisition.wake().unwrap();
+        assert!(rest.0 > SECOND, "not at once");
+        acquisition.tick(at(rest.0));
+        for send in sent(|| acquisition.poll()).into_iter().filter(|s| s.ask != Ask::Release) {
+            let Ask::Acquire { fence: Some(fence), .. } = send.ask else { panic!("{send:?}") };
+            let granted = Answer::Granted(fence);
+            let answer = if send.node == 0 { answer } else { granted };
+            acquisition.answer(send.node, send.id, answer, at(rest.0));
+        }
+        assert!(matches!(acquisition.verdict(), Verdict::Won(_)));
+    }
+}
+
+#[test]
+fn a_gate_is_left_when_its_silence_is_noticed_after_the_next_question_is_due() {
+    let (mut acquisition, _) = queueing(3);
+    let ask_at = acquisition.wake().unwrap();
+    acquisition.tick(at(ask_at.0));
+    let ping = sent(|| acquisition.poll());
+    assert!(matches!(ping[..], [Send { node: 0, ask: Ask::Ping, .. }]));
+    let due = acquisition.wake().unwrap();
+    acquisition.tick(at(due.0));
+    assert_eq!(sent(|| acquisition.poll()), [], "the last one is not answered yet");
+    acquisition.answer(0, ping[0].id, Answer::Silent, at(due.0 + 1));
+    assert!(!acquisition.is_queued());
+}
