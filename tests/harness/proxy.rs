@@ -51,6 +51,8 @@ impl Proxy {
             network.refuses = false;
             network.delay = Duration::ZERO;
             network.keeps = [Keeps::Nothing; 2];
+            network.looks_for = None;
+            network.found.clear();
         });
     }
 
@@ -69,6 +71,12 @@ impl Proxy {
     /// [`Proxy::pass`]; new connections are not concerned.
     pub fn keep_back(&self, way: Way) {
         self.change(|network| network.keeps[way as usize] = Keeps::Older(network.connections));
+    }
+
+    /// The next message one way that has this text in it, and what comes after it on its connection,
+    /// is kept back until [`Proxy::pass`]. Happens once; other connections are not concerned.
+    pub fn keep_back_from(&self, way: Way, text: &str) {
+        self.change(|network| network.looks_for = Some((way, text.as_bytes().to_vec())));
     }
 
     /// Ends all connections, and resets each new one.
@@ -142,6 +150,9 @@ struct Network {
     refuses: bool,
     delay: Duration,
     keeps: [Keeps; 2],
+    looks_for: Option<(Way, Vec<u8>)>,
+    /// The connections on which that was found.
+    found: Vec<(Way, u64)>,
     cut: Option<(Way, u64)>,
     taken: [u64; 2],
     arrived: [u64; 2],
@@ -160,7 +171,17 @@ enum Keeps {
 }
 
 impl Network {
-    fn keeps(&self, way: Way, number: u64) -> bool {
+    fn keeps(&mut self, way: Way, number: u64, bytes: &[u8]) -> bool {
+        if let Some((_, text)) = self.looks_for.take_if(|(looks, _)| *looks == way) {
+            if bytes.windows(text.len()).any(|part| part == text) {
+                self.found.push((way, number));
+            } else {
+                self.looks_for = Some((way, text));
+            }
+        }
+        if self.found.contains(&(way, number)) {
+            return true;
+        }
         match self.keeps[way as usize] {
             Keeps::Nothing => false,
             Keeps::Older(last) => number <= last,
@@ -296,9 +317,11 @@ impl Shared {
                 return None;
             }
             let mut pieces = line.lock().unwrap_or_else(|e| e.into_inner());
-            let due = pieces.front().map(|piece| piece.came + network.delay);
+            let first = pieces.front();
+            let due = first.map(|piece| piece.came + network.delay);
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) && !network.keeps(way, number) {
+            let kept = first.is_some_and(|piece| network.keeps(way, number, &piece.bytes));
+            if left == Some(Duration::ZERO) && !kept {
                 let mut bytes = pieces.pop_front()?.bytes;
                 if bytes.is_empty() {
                     return None;

@@ -177,3 +177,79 @@ fn late_answers_to_an_earlier_attempt_are_not_taken_for_those_to_the_next() {
         quorum.assert_empty_within(TTL);
     });
 }
+
+#[test]
+fn a_request_to_wait_that_arrives_when_its_sender_holds_takes_nothing_away() {
+    for size in [1, 3] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+            if size == 3 {
+                // The two others are just a majority.
+                quorum[2].network().refuse();
+            }
+            let bobs = take(&bob, "job", ms(20_000)).await;
+            quorum[0].network().keep_back_from(Way::Up, "WAIT");
+            let waiting = tokio::spawn(async move { wait_for(&alice, "job", ms(20_000)).await });
+            until("alice has asked to wait", || quorum[0].network().kept(Way::Up) > 0).await;
+            // She sees the connection end, and asks again on another.
+            quorum[0].network().cut();
+            until("alice waits", || quorum.iter().any(|node| node.node("waiters").int() == 1))
+                .await;
+            bobs.release().await.expect("it is held");
+            let guard = waiting.await.expect("no panic");
+            assert_holds(&quorum, &guard);
+
+            quorum[0].network().pass();
+            until("what was late has arrived", || quorum[0].network().kept(Way::Up) == 0).await;
+            for _ in 0..20 {
+                let second = bob.lock("job").ttl(TTL).try_acquire().await;
+                assert!(second.is_err() || !guard.is_valid(), "two are valid on {size} nodes");
+                tokio::time::sleep(ms(5)).await;
+            }
+            assert_holds(&quorum, &guard);
+            guard.release().await.expect("it is held");
+            quorum.assert_empty_within(TTL);
+        });
+    }
+}
+
+#[test]
+fn a_second_request_that_arrives_when_its_sender_holds_takes_nothing_away() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        let ttl = ms(900);
+        let bobs = take(&bob, "job", ms(20_000)).await;
+        let waiting = tokio::spawn(async move { wait_for(&alice, "job", ttl).await });
+        until("alice waits", || quorum[0].node("waiters").int() == 1).await;
+        // Somebody has the second node for a moment, so that alice asks there again, and waits.
+        let token = bobs.token().to_string();
+        quorum[1].run(&format!("DLOCK.RELEASE job {token}"));
+        assert!(quorum[1].run("DLOCK.ACQUIRE job rival 20000 FENCE 1").is_int());
+        let network = quorum[1].network();
+        network.keep_back_from(Way::Up, "WAIT");
+        // The third answers late, so that the second is needed.
+        quorum[2].network().delay(ms(40));
+        bobs.release().await.expect("a majority is enough");
+        let guard = waiting.await.expect("no panic");
+        until("alice has asked again", || network.kept(Way::Up) > 0).await;
+        quorum[1].run("DLOCK.RELEASE job rival");
+        let holder = guard.token().to_string();
+        until("alice has the second node, too", || quorum[1].holders("job") == [holder.as_str()])
+            .await;
+
+        // She loses the first, and relies on the second.
+        quorum[0].network().swallow();
+        until("her lease at the first is over", || quorum[0].holders("job").is_empty()).await;
+        assert!(guard.is_valid());
+        network.pass();
+        until("what was late has arrived", || network.kept(Way::Up) == 0).await;
+        for _ in 0..20 {
+            let second = bob.lock("job").ttl(TTL).try_acquire().await;
+            assert!(second.is_err() || !guard.is_valid(), "two are valid");
+            tokio::time::sleep(ms(5)).await;
+        }
+        assert_holds(&quorum, &guard);
+    });
+}
