@@ -93,15 +93,14 @@ impl Rules for Bent {
         if self.0 == Bend::BeginsAtAnswer { answered } else { Sound.begins(sent, answered) }
     }
 
-    fn until(&self, ends: &[Instant], majority: usize, ttl: Millis) -> Option<Instant> {
+    fn until(&self, ends: &[Instant], majority: usize) -> Option<Instant> {
         let latest = ends.iter().max().copied();
-        let ends = match latest {
-            Some(latest) if self.0 == Bend::UntilLatest => vec![latest; ends.len()],
-            _ => ends.to_vec(),
-        };
-        let end = Sound.until(&ends, majority, ttl)?;
-        let drift = Sound.drift(ttl) - self.drift(ttl);
-        Some(Instant(end.0 + drift))
+        match latest {
+            Some(latest) if self.0 == Bend::UntilLatest => {
+                Sound.until(&vec![latest; ends.len()], majority)
+            }
+            _ => Sound.until(ends, majority),
+        }
     }
 
     fn drift(&self, ttl: Millis) -> u64 {

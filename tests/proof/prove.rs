@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use dlock_core::quorum::Sound;
-use dlock_proof::model::{EXCLUSIVE, SHARED, Setting};
+use dlock_proof::model::{DISTINCT, EXCLUSIVE, ORDERED, SHARED, Setting};
 use dlock_proof::sim;
 use stateright::{Checker, Model};
 
@@ -41,8 +41,6 @@ fn model() -> ExitCode {
             Setting { twice: 1, crashes: 1, counted: 0, ..two.clone() },
         ),
         ("a reader, a writer and a request twice", Setting { twice: 1, counted: 0, ..shared }),
-        ("five nodes", Setting { nodes: 5, counted: 0, ..two }),
-        ("three attempts", Setting { counted: 0, ..three }),
     ];
     for (what, setting) in settings {
         let begun = Instant::now();
@@ -50,8 +48,23 @@ fn model() -> ExitCode {
         println!("{what}: all of {} states, {:.1?}", checker.unique_state_count(), begun.elapsed());
         checker.assert_properties();
     }
-    ExitCode::SUCCESS
+    let five = Setting { nodes: 5, counted: 0, ..two };
+    let sound =
+        partly("five nodes", five) && partly("three attempts", Setting { counted: 0, ..three });
+    if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
+
+/// What is too large to be searched to its end. Whether it is sound as far as was looked.
+fn partly(what: &str, setting: Setting<Sound>) -> bool {
+    let begun = Instant::now();
+    let checker = setting.checker().threads(2).target_state_count(STATES).spawn_dfs().join();
+    let (states, time) = (checker.unique_state_count(), begun.elapsed());
+    println!("{what}: the first {states} states, {time:.1?}");
+    let found = checker.discoveries();
+    [DISTINCT, ORDERED].iter().all(|property| !found.contains_key(property))
+}
+
+const STATES: usize = 30_000_000;
 
 fn story(seed: u64) -> ExitCode {
     let outcome = sim::run(seed, Sound, None, true);
