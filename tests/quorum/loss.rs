@@ -161,6 +161,30 @@ fn a_lock_that_is_lost_releases_what_is_left_of_it() {
 }
 
 #[test]
+fn a_guard_knows_by_the_clock_alone_that_it_is_over() {
+    let quorum = Quorum::start(3);
+    // One thread for everything: while it is blocked, nothing is renewed and nobody is told.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("it can be made").block_on(async {
+        let client = healthy_program(&quorum).await;
+        let guard = take(&client, "job", ms(1_000)).await;
+        std::thread::sleep(ms(400));
+        let left = guard.valid_for();
+        assert!(guard.is_valid() && left < ms(600), "{left:?}");
+        std::thread::sleep(ms(650));
+        assert!(!guard.is_valid());
+        assert_eq!(guard.valid_for(), ms(0));
+        let (loss, took) = timed(guard.lost()).await;
+        assert_within(took, ms(0));
+        assert!(matches!(loss.why, LossReason::Paused), "{loss}");
+        guard.extend(ms(400)).await.expect_err("a lock that was lost stays lost");
+        let next = wait_for(&client, "job", ms(400)).await;
+        assert!(next.fence() > guard.fence());
+        next.release().await.expect("it is held");
+    });
+}
+
+#[test]
 fn everybody_who_asks_is_told_of_a_loss() {
     let quorum = Quorum::start(1);
     run(async {

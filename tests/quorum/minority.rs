@@ -118,6 +118,28 @@ fn a_program_can_begin_while_a_minority_is_dead_and_uses_it_when_it_is_back() {
 }
 
 #[test]
+fn a_guard_outlives_nodes_that_are_restarted_one_after_another_with_their_data() {
+    let mut quorum = Quorum::with(3, |builder| builder.config("save 3600 1"));
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", ms(1_500)).await;
+        let holder = guard.token().to_string();
+        let all = |quorum: &Quorum| quorum.iter().all(|n| n.holders("job") == [holder.as_str()]);
+        until("all nodes have granted", || all(&quorum)).await;
+        for place in 0..3 {
+            quorum[place].restart();
+            assert_eq!(quorum[place].holders("job"), [holder.as_str()], "it came back");
+            // A renewal reaches it again.
+            let extended = |quorum: &Quorum| quorum[place].info_number("dlock", "dlock_extensions");
+            until("it is renewed there", || extended(&quorum) > 0).await;
+            assert!(guard.is_valid(), "node {place}");
+        }
+        guard.release().await.expect("it is held");
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
 fn a_node_that_restarted_empty_is_given_the_lease_again() {
     let mut quorum = Quorum::start(3);
     run(async {
