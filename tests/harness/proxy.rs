@@ -79,6 +79,11 @@ impl Proxy {
         self.change(|network| network.looks_for = Some((way, text.as_bytes().to_vec())));
     }
 
+    /// Whether that has happened.
+    pub fn has_kept_back(&self) -> bool {
+        !self.shared.lock().found.is_empty()
+    }
+
     /// Ends all connections, and resets each new one.
     pub fn refuse(&self) {
         self.change(|network| network.refuses = true);

@@ -191,7 +191,7 @@ fn a_request_to_wait_that_arrives_when_its_sender_holds_takes_nothing_away() {
             let bobs = take(&bob, "job", ms(20_000)).await;
             quorum[0].network().keep_back_from(Way::Up, "WAIT");
             let waiting = tokio::spawn(async move { wait_for(&alice, "job", ms(20_000)).await });
-            until("alice has asked to wait", || quorum[0].network().kept(Way::Up) > 0).await;
+            until("alice has asked to wait", || quorum[0].network().has_kept_back()).await;
             // She sees the connection end, and asks again on another.
             quorum[0].network().cut();
             until("alice waits", || quorum.iter().any(|node| node.node("waiters").int() == 1))
@@ -233,7 +233,7 @@ fn a_second_request_that_arrives_when_its_sender_holds_takes_nothing_away() {
         quorum[2].network().delay(ms(40));
         bobs.release().await.expect("a majority is enough");
         let guard = waiting.await.expect("no panic");
-        until("alice has asked again", || network.kept(Way::Up) > 0).await;
+        until("alice has asked again", || network.has_kept_back()).await;
         quorum[1].run("DLOCK.RELEASE job rival");
         let holder = guard.token().to_string();
         until("alice has the second node, too", || quorum[1].holders("job") == [holder.as_str()])
