@@ -93,7 +93,8 @@ impl Args {
     async fn run(&self, global: &Global, events: &mut Events) -> Result<Finish, Failure> {
         let command = self.command()?;
         let mut wanted = Wanted::new(&self.keys, &self.lock, std::process::id(), command.first())?;
-        wanted.max_hold = self.max_hold;
+        // Else it is counted here, and the lock kept until the command is gone.
+        wanted.max_hold = self.max_hold.filter(|_| self.on_lost == OnLost::Ignore);
         let client = nodes::connect(global).await?;
         let mut signals = Signals::listen()?;
         let finish = match lock::take(&client, &wanted, &mut signals, events).await {
@@ -131,6 +132,7 @@ impl Args {
     ) -> Result<Finish, Failure> {
         let end = self.supervise(command, &guards, signals, events).await;
         let keys: Vec<String> = guards.iter().map(|guard| guard.key().to_owned()).collect();
+        let were_held = guards.iter().all(Guard::is_valid);
         let losses = lock::release(guards).await;
         let (status, had_terminal) = match end? {
             End::Lost => return Ok(Finish::With(Exit::LOST)),
@@ -140,7 +142,7 @@ impl Args {
         events.released(&keys);
         // Broken a moment before, and found only now.
         let broken = losses.iter().find(|loss| matches!(loss.why, LossReason::Ended { .. }));
-        if let Some(loss) = broken {
+        if let Some(loss) = broken.filter(|_| were_held) {
             events.lost(loss, "the command had just ended");
             if self.on_lost != OnLost::Ignore {
                 return Ok(Finish::With(Exit::LOST));
@@ -184,6 +186,7 @@ impl Args {
             events,
             on_lost: self.on_lost,
             grace: self.grace,
+            max_hold: self.max_hold.filter(|_| self.on_lost != OnLost::Ignore),
         };
         Ok(supervised.run().await)
     }

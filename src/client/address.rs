@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::fs;
+use std::time::Duration;
 
+use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{
     ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
     RedisConnectionInfo, TlsCertificates,
@@ -113,7 +115,10 @@ fn open(
     certificates: TlsCertificates,
 ) -> redis::RedisResult<redis::Client> {
     // Nagle's algorithm would hold back requests while earlier ones are unanswered.
-    let info = info.clone().set_tcp_settings(info.tcp_settings().clone().set_nodelay(true));
+    // And without probes nobody would notice that a connection on which one waits is gone.
+    let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY);
+    let settings = info.tcp_settings().clone().set_nodelay(true).set_keepalive(probes);
+    let info = info.clone().set_tcp_settings(settings);
     if !tls {
         return redis::Client::open(info);
     }
@@ -266,6 +271,10 @@ const DEFAULT_PORT: u16 = 6379;
 const CERTIFICATE: &str = "BEGIN CERTIFICATE";
 const KEY: &str = "PRIVATE KEY";
 const OPTIONS: &str = "user, pass, db, and for rediss:// ca, cert and key";
+
+/// A connection on which nothing happens is probed after this time, and then so often.
+const PROBE_AFTER: Duration = Duration::from_secs(15);
+const PROBE_EVERY: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

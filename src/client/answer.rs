@@ -66,6 +66,7 @@ fn why(text: &str) -> Why {
         "QUARANTINE" => Why::Quarantine,
         "NOTDURABLE" | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "TOOMANYWAITERS"
         | "UNBLOCKED" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS" => Why::Busy,
+        _ if text.starts_with("ERR max number of clients") => Why::Busy,
         _ => Why::Never,
     }
 }

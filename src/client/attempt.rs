@@ -103,6 +103,11 @@ impl Attempt {
         Ok(value)
     }
 
+    /// Over which connection the node was asked last: an EPHEMERAL lock ends with it.
+    pub(crate) fn wire(&self, place: usize) -> Option<Wire> {
+        self.lane(place).wires.last().map(|(wire, _)| wire.clone())
+    }
+
     /// From now on nothing more is acquired here. The connections to send the RELEASE over, and
     /// whether one is needed at all.
     pub(crate) fn give_up(&self, place: usize) -> (Vec<Wire>, bool) {

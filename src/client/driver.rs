@@ -14,7 +14,7 @@ use crate::guard::Guard;
 use crate::holder;
 use crate::keeper;
 use crate::request::Wanted;
-use crate::traffic::Traffic;
+use crate::traffic::{Heard, Traffic};
 
 /// Acquires. `wait`: for how long to wait for others; zero: without limit; none: not at all.
 pub(crate) async fn acquire(
@@ -80,9 +80,12 @@ impl Run {
             }
             tokio::select! {
                 biased;
-                reply = going.traffic.next() => {
-                    going.machine.answer(reply.node, reply.id, reply.answer, clock::time());
-                }
+                heard = going.traffic.next() => match heard {
+                    Heard::Reply(reply) => {
+                        going.machine.answer(reply.node, reply.id, reply.answer, clock::time());
+                    }
+                    Heard::CutOff(node) => going.machine.cut_off(node, clock::time()),
+                },
                 () = clock::sleep_until(going.machine.wake()) => going.machine.tick(clock::time()),
             }
         }

@@ -160,6 +160,13 @@ pub enum NodeState {
     Refused(String),
 }
 
+impl NodeState {
+    /// Whether the node can be expected to answer.
+    pub(crate) fn answers(&self) -> bool {
+        !matches!(self, NodeState::Unreachable(_) | NodeState::TimedOut(_))
+    }
+}
+
 impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

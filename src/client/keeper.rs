@@ -8,14 +8,13 @@ use std::time::Duration;
 use dlock_core::quorum::{self, Claim, Hold, State};
 use dlock_core::words::{Instant, Millis};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::timeout;
 use tracing::debug;
 
 use crate::background::Busy;
 use crate::clock;
 use crate::error::{Error, Loss, LossReason};
 use crate::guard::{Guard, Order, View};
-use crate::traffic::{Reply, Traffic};
+use crate::traffic::{Heard, Traffic};
 
 /// Starts to keep a lock that was won.
 pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
@@ -55,7 +54,7 @@ type Extended = oneshot::Sender<Result<(), Error>>;
 /// What wakes the keeper.
 enum Event {
     Order(Option<Order>),
-    Reply(Reply),
+    Heard(Heard),
     Due,
 }
 
@@ -70,7 +69,7 @@ impl Keeper {
             let event = tokio::select! {
                 biased;
                 order = inbox.recv() => Event::Order(order),
-                reply = self.traffic.next() => Event::Reply(reply),
+                heard = self.traffic.next() => Event::Heard(heard),
                 () = clock::sleep_until(due) => Event::Due,
             };
             let now = clock::now();
@@ -82,11 +81,13 @@ impl Keeper {
                 }
                 Event::Order(Some(Order::Drop(busy))) => return self.release(None, busy).await,
                 Event::Order(Some(Order::Detach(done))) => {
+                    self.traffic.finish();
                     let _ = done.send(());
                     return;
                 }
-                Event::Order(None) => return,
-                Event::Reply(reply) => {
+                Event::Order(None) => return self.traffic.finish(),
+                Event::Heard(Heard::CutOff(node)) => self.hold.cut_off(node, now),
+                Event::Heard(Heard::Reply(reply)) => {
                     self.hold.answer(reply.node, reply.id, reply.answer, now);
                 }
                 Event::Due => self.hold.tick(now),
@@ -168,12 +169,18 @@ impl Keeper {
     /// begins after the work of this one has ended, or after the lease.
     async fn end(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
         self.traffic.forget_requests();
-        while let Some(order) = inbox.recv().await {
+        loop {
+            let order = tokio::select! {
+                order = inbox.recv() => order,
+                // Earlier attempts are still released.
+                _ = self.traffic.next() => continue,
+            };
+            let Some(order) = order else { return self.traffic.finish() };
             match order {
                 Order::Extend(_, done) => drop(done.send(self.outcome().map_err(Error::from))),
                 Order::Release(done, busy) => return self.release(Some(done), busy).await,
                 Order::Drop(busy) => return self.release(None, busy).await,
-                Order::Detach(_) => return,
+                Order::Detach(_) => return self.traffic.finish(),
             }
         }
     }
@@ -189,9 +196,8 @@ impl Keeper {
         self.hold.release();
         self.send();
         if let Some(done) = done {
-            let majority = self.traffic.shared.majority();
-            let released = timeout(self.traffic.timeout, self.traffic.released(majority)).await;
-            if was_held && released == Ok(false) {
+            let released = self.traffic.released().await;
+            if was_held && !released {
                 let nodes = self.traffic.reports();
                 self.lose(LossReason::Ended { nodes });
             }

@@ -11,7 +11,6 @@ use crate::driver;
 use crate::error::{Error, RunError};
 use crate::guard::Guard;
 use crate::request::Wanted;
-use crate::token::Token;
 
 /// A lock that is wanted. Nothing is sent before one of the methods that wait is called.
 #[must_use = "a lock is not held before it is acquired"]
@@ -30,7 +29,6 @@ impl Lock {
             ephemeral: false,
             meta: String::new(),
             max_hold: None,
-            token: None,
         };
         Lock { shared, wanted }
     }
@@ -71,13 +69,6 @@ impl Lock {
     /// The lock is lost after this time, however well it is renewed.
     pub fn max_hold(mut self, max_hold: Duration) -> Lock {
         self.wanted.max_hold = Some(max_hold);
-        self
-    }
-
-    /// Acquires with this token, and not with a fresh one. On a single node only: over several
-    /// nodes, an attempt that failed must not be taken for the next.
-    pub fn token(mut self, token: Token) -> Lock {
-        self.wanted.token = Some(token);
         self
     }
 
@@ -127,7 +118,7 @@ impl Lock {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let Wanted { key, ttl, mode, meta, token, max_hold, .. } = &self.wanted;
+        let Wanted { key, ttl, mode, meta, max_hold, .. } = &self.wanted;
         let several = self.shared.nodes.len() > 1;
         check_key(key)?;
         check_ttl(*ttl)?;
@@ -142,11 +133,6 @@ impl Lock {
             Mode::Limit(_) if several => usage(
                 "a semaphore works on a single node only: over several nodes, permits would not \
                  add up"
-                    .to_owned(),
-            ),
-            _ if token.is_some() && several => usage(
-                "a token of your own works on a single node only: over several nodes, each \
-                 attempt needs a fresh one"
                     .to_owned(),
             ),
             _ => Ok(()),

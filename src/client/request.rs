@@ -17,7 +17,6 @@ pub(crate) struct Wanted {
     pub(crate) ephemeral: bool,
     pub(crate) meta: String,
     pub(crate) max_hold: Option<Duration>,
-    pub(crate) token: Option<Token>,
 }
 
 impl Wanted {
@@ -101,7 +100,6 @@ mod tests {
             ephemeral: false,
             meta: String::new(),
             max_hold: None,
-            token: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What one acquisition, or the lock that came of it, has under way to the nodes.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use dlock_core::quorum::{Answer, Ask, Send};
 use dlock_core::words::Millis;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::sleep;
 use tracing::trace;
 
 use crate::answer;
@@ -18,6 +20,7 @@ use crate::clock;
 use crate::error::{NodeState, Report};
 use crate::request::Wanted;
 use crate::token::Token;
+use crate::wire::Wire;
 
 /// Requests under way, and what the nodes said.
 pub(crate) struct Traffic {
@@ -28,9 +31,19 @@ pub(crate) struct Traffic {
     attempt: Arc<Attempt>,
     requests: FuturesUnordered<BoxFuture<'static, Reply>>,
     releases: FuturesUnordered<BoxFuture<'static, Released>>,
+    /// The ends of connections with which an EPHEMERAL lock ends.
+    ends: FuturesUnordered<BoxFuture<'static, (usize, Wire)>>,
     /// How many nodes have answered a RELEASE.
     released: usize,
     states: Vec<NodeState>,
+}
+
+/// What is heard of the nodes.
+pub(crate) enum Heard {
+    /// An answer to a request.
+    Reply(Reply),
+    /// The connection to this node has ended, and an EPHEMERAL lock with it.
+    CutOff(usize),
 }
 
 /// A node's answer, or that there is none.
@@ -49,6 +62,7 @@ impl Traffic {
             attempt: Arc::new(Attempt::new(0, Token::random(), nodes)),
             requests: FuturesUnordered::new(),
             releases: FuturesUnordered::new(),
+            ends: FuturesUnordered::new(),
             released: 0,
             states: vec![NodeState::NotAsked; nodes],
             shared,
@@ -96,34 +110,63 @@ impl Traffic {
         }));
     }
 
-    /// The next answer. Sends what is to be sent, all of it at once.
-    pub(crate) async fn next(&mut self) -> Reply {
-        let reply = poll_fn(|cx| {
+    /// What happens next. Sends what is to be sent, all of it at once.
+    pub(crate) async fn next(&mut self) -> Heard {
+        let heard = poll_fn(|cx| {
             // First, so that what was given up makes room for what comes.
             while let Poll::Ready(Some(outcome)) = self.releases.poll_next_unpin(cx) {
                 self.released += usize::from(outcome != Released::No);
             }
+            while let Poll::Ready(Some((node, wire))) = self.ends.poll_next_unpin(cx) {
+                if self.attempt.wire(node).is_some_and(|last| last.is(&wire)) {
+                    return Poll::Ready(Heard::CutOff(node));
+                }
+            }
             match self.requests.poll_next_unpin(cx) {
-                Poll::Ready(Some(reply)) => Poll::Ready(reply),
+                Poll::Ready(Some(reply)) => Poll::Ready(Heard::Reply(reply)),
                 _ => Poll::Pending,
             }
         });
-        let reply = reply.await;
-        self.note(&reply);
-        reply
+        let heard = heard.await;
+        if let Heard::Reply(reply) = &heard {
+            self.note(reply);
+            self.watch(reply);
+        }
+        heard
     }
 
-    /// Waits until so many nodes have answered a RELEASE, or none is left that could. Whether so
-    /// many may have been held that they are a majority.
-    pub(crate) async fn released(&mut self, majority: usize) -> bool {
+    /// An EPHEMERAL lock ends with its connection: its holder has to know at once.
+    fn watch(&mut self, reply: &Reply) {
+        let node = reply.node;
+        if self.wanted.ephemeral
+            && matches!(reply.answer, Answer::Granted(_))
+            && let Some(wire) = self.attempt.wire(node)
+        {
+            self.ends.push(Box::pin(async move {
+                wire.closed().await;
+                (node, wire)
+            }));
+        }
+    }
+
+    /// Waits until the nodes that answer have answered a RELEASE, but not long for the last of
+    /// them. Whether so many may have been held that they are a majority.
+    pub(crate) async fn released(&mut self) -> bool {
+        let majority = self.shared.majority();
+        let expected = self.states.iter().filter(|state| state.answers()).count().max(majority);
         let mut held = self.shared.nodes.len();
-        while self.released < majority {
-            match self.releases.next().await {
-                Some(outcome) => {
-                    held -= usize::from(outcome == Released::NotHeld);
-                    self.released += usize::from(outcome != Released::No);
-                }
-                None => break,
+        let mut last = pin!(sleep(self.timeout));
+        while self.released < expected {
+            let outcome = tokio::select! {
+                biased;
+                outcome = self.releases.next() => outcome,
+                () = &mut last => break,
+            };
+            let Some(outcome) = outcome else { break };
+            held -= usize::from(outcome == Released::NotHeld);
+            self.released += usize::from(outcome != Released::No);
+            if self.released == majority {
+                last.set(sleep(self.timeout / 4));
             }
         }
         held >= majority
@@ -152,8 +195,8 @@ impl Traffic {
     }
 
     fn begin(&mut self, number: u32) {
-        let token = self.wanted.token.unwrap_or_else(Token::random);
-        self.attempt = Arc::new(Attempt::new(number, token, self.shared.nodes.len()));
+        self.attempt = Arc::new(Attempt::new(number, Token::random(), self.shared.nodes.len()));
+        self.ends.clear();
     }
 
     fn note(&mut self, reply: &Reply) {

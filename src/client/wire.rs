@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value};
+use tokio::sync::watch;
 
 use crate::answer::{redis_error, server_error};
 use crate::error::NodeError;
@@ -17,6 +18,8 @@ pub(crate) struct Wire(Arc<Inner>);
 
 struct Inner {
     connection: MultiplexedConnection,
+    /// It broke.
+    closed: watch::Receiver<bool>,
     /// Nothing new is sent over it: it broke, or the node did not answer in time.
     retired: Arc<AtomicBool>,
 }
@@ -25,9 +28,11 @@ impl Wire {
     pub(crate) async fn open(client: &redis::Client, within: Duration) -> Result<Wire, NodeError> {
         let retired = Arc::new(AtomicBool::new(false));
         let broken = Arc::clone(&retired);
+        let (closes, closed) = watch::channel(false);
         let notice = move |push: PushInfo| {
             if push.kind == PushKind::Disconnection {
                 broken.store(true, Ordering::Release);
+                closes.send_replace(true);
             }
             Ok::<(), SendError>(())
         };
@@ -37,7 +42,7 @@ impl Wire {
             .set_pipeline_buffer_size(PIPELINE)
             .set_push_sender(notice);
         match client.get_multiplexed_async_connection_with_config(&config).await {
-            Ok(connection) => Ok(Wire(Arc::new(Inner { connection, retired }))),
+            Ok(connection) => Ok(Wire(Arc::new(Inner { connection, closed, retired }))),
             Err(error) if error.is_timeout() => Err(NodeError::TimedOut(within)),
             Err(error) => Err(redis_error(&error)),
         }
@@ -66,6 +71,12 @@ impl Wire {
 
     pub(crate) fn is_retired(&self) -> bool {
         self.0.retired.load(Ordering::Acquire)
+    }
+
+    /// Resolves when the connection has broken.
+    pub(crate) async fn closed(&self) {
+        let mut closed = self.0.closed.clone();
+        let _ = closed.wait_for(|closed| *closed).await;
     }
 
     pub(crate) fn is(&self, other: &Wire) -> bool {

@@ -127,6 +127,9 @@ fn an_ephemeral_guard_moves_to_a_new_connection_when_one_breaks() {
         let lock = client.lock("job").ttl(TTL).ephemeral();
         let guard = lock.try_acquire().await.expect("it is free");
         let holder = guard.token().to_string();
+        // All three have answered by now, and not just two.
+        guard.extend(TTL).await.expect("it is held");
+        tokio::time::sleep(ms(50)).await;
         let before = quorum[1].network().connections();
         quorum[1].network().cut();
         until("it has connected again", || quorum[1].network().connections() > before).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::{Client, Error, LossReason, RunError, Token};
+use dlock_client::{Client, Error, LossReason, RunError};
 use harness::Quorum;
 use harness::quorum::Node;
 
@@ -159,33 +159,6 @@ fn work_under_a_lock_is_stopped_when_the_lock_is_lost() {
         let (stopped, took) = timed(endless).await;
         assert!(matches!(stopped, Err(RunError::Lost(_))), "{stopped:?}");
         assert_within(took, TTL);
-    });
-}
-
-#[test]
-fn a_token_of_ones_own_may_ask_again_on_a_single_node() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let client = healthy_program(&quorum).await;
-        let token = Token::random();
-        let first = client.lock("job").ttl(ms(20_000)).token(token).try_acquire().await;
-        let first = first.expect("it is free").detach().await;
-        assert_eq!(first.token, token);
-        let again = client.lock("job").ttl(ms(20_000)).token(token).try_acquire().await;
-        let again = again.expect("it is its own");
-        assert_eq!(again.fence(), first.fence);
-        again.release().await.expect("it is held");
-        quorum.assert_empty_within(ms(0));
-    });
-}
-
-#[test]
-fn a_token_of_ones_own_is_refused_over_several_nodes() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let client = healthy_program(&quorum).await;
-        let answer = client.lock("job").token(Token::random()).try_acquire().await;
-        assert!(matches!(answer, Err(Error::Usage(_))), "{:?}", answer.err());
     });
 }
 

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use dlock_client::{Guard, Loss};
+use dlock_client::{Guard, Loss, LossReason};
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
@@ -26,6 +26,8 @@ pub struct Supervised<'a> {
     pub events: &'a Events,
     pub on_lost: OnLost,
     pub grace: Duration,
+    /// The command is ended after this time, while the locks are still renewed.
+    pub max_hold: Option<Duration>,
 }
 
 /// How it ended.
@@ -51,7 +53,7 @@ impl Supervised<'_> {
 
     /// The end of the command; none if the lock was lost before, and that counts.
     async fn watch(&mut self) -> Option<ExitStatus> {
-        let mut loss = pin!(lock::first_loss(self.guards));
+        let mut loss = pin!(first_loss(self.guards, self.max_hold));
         let mut lost = false;
         let mut ended = None;
         while ended.is_none() || !(lost || self.all_valid()) {
@@ -174,6 +176,26 @@ impl Supervised<'_> {
 
     fn all_valid(&self) -> bool {
         self.guards.iter().all(Guard::is_valid)
+    }
+}
+
+/// The first lock that is lost, or the end of the time for which they may be held.
+async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
+    let limit = async {
+        match max_hold {
+            Some(longest) => sleep(longest).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        loss = lock::first_loss(guards) => loss,
+        () = limit => {
+            let (key, fence) = guards.first().map_or((String::new(), 0), |guard| {
+                (guard.key().to_owned(), guard.fence())
+            });
+            Loss { key, fence, why: LossReason::MaxHold }
+        }
     }
 }
 

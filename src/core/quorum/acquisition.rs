@@ -203,6 +203,12 @@ impl<R: Rules> Acquisition<R> {
         self.step(time);
     }
 
+    /// The connection is gone with which the node's grant ends: it was EPHEMERAL.
+    pub fn cut_off(&mut self, node: usize, time: Time) {
+        self.ballot.cut_off(node);
+        self.step(time);
+    }
+
     /// Gives up. The requests that undo what was done are ready.
     pub fn abandon(&mut self) {
         if self.verdict() == Verdict::Pending {

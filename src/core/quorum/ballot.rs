@@ -16,6 +16,8 @@ pub struct Ballot<R> {
     attempt: u32,
     ttl: Millis,
     votes: Vec<Vote>,
+    /// The claim has stood: a majority knows its fence.
+    stood: bool,
     /// Fixed when a majority has granted. Changed only before there is a claim, to a smaller one,
     /// when nodes cannot be raised so far.
     fence: Option<Fence>,
@@ -47,7 +49,7 @@ impl<R: Rules> Ballot<R> {
     /// Nobody has been asked.
     pub fn new(rules: R, attempt: u32, nodes: usize, ttl: Millis) -> Ballot<R> {
         let votes = vec![Vote::default(); nodes];
-        Ballot { rules, attempt, ttl, votes, fence: None }
+        Ballot { rules, attempt, ttl, votes, stood: false, fence: None }
     }
 
     /// Which attempt it belongs to.
@@ -103,7 +105,7 @@ impl<R: Rules> Ballot<R> {
         };
         let fence = match self.fence {
             None => claimed,
-            Some(fence) if claimed < fence && self.cannot_raise() => {
+            Some(fence) if !self.stood && claimed < fence && self.cannot_raise() => {
                 self.votes.iter_mut().for_each(|vote| vote.behind = false);
                 claimed
             }
@@ -132,6 +134,11 @@ impl<R: Rules> Ballot<R> {
             vote.open.is_some_and(|open| matches!(open.ask, Ask::Extend { fence: Some(_) }))
         };
         self.votes.iter().any(|vote| vote.behind) && !self.votes.iter().any(raising)
+    }
+
+    /// The claim stands. From now on leases keep it.
+    pub fn stand(&mut self) {
+        self.stood = true;
     }
 
     /// The claim, if it stands.
@@ -200,7 +207,7 @@ impl<R: Rules> Ballot<R> {
     /// Asks one node for the lease anew.
     pub fn renew_at(&mut self, out: &mut Outbox, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
-        if vote.open.is_some() && vote.said != Said::Failed {
+        if vote.waits || (vote.open.is_some() && vote.said != Said::Failed) {
             return;
         }
         let ask = match (vote.fence(), self.fence) {
@@ -259,6 +266,9 @@ impl<R: Rules> Ballot<R> {
 
     fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
         let held = self.votes.iter().filter_map(|vote| vote.held);
-        held.filter(move |held| held.confirmed && self.rules.supports(held.fence, fence))
+        held.filter(move |held| {
+            let supports = self.rules.supports(held.fence, fence);
+            held.confirmed && (supports || (self.stood && self.rules.keeps(held.fence, fence)))
+        })
     }
 }

@@ -43,7 +43,8 @@ pub enum Loss {
 }
 
 impl<R: Rules> Hold<R> {
-    pub(super) fn new(ballot: Ballot<R>, out: Outbox, ttl: Millis, now: Instant) -> Hold<R> {
+    pub(super) fn new(mut ballot: Ballot<R>, out: Outbox, ttl: Millis, now: Instant) -> Hold<R> {
+        ballot.stand();
         let state = ballot.claim().map_or(State::Lost(Loss::NotRenewed), State::Held);
         let mut hold =
             Hold { ballot, out, ttl, usual: ttl, state, renew_at: Some(now), limit: None };

@@ -35,6 +35,13 @@ pub trait Rules: Clone + Debug {
         held == claimed
     }
 
+    /// Whether a node's lease keeps a claim that stands. A majority knows its fence already, so that
+    /// no later claim has a smaller one; from then on it is leases that keep others out, also one
+    /// that a node lost and gave again.
+    fn keeps(&self, held: Fence, claimed: Fence) -> bool {
+        held >= claimed
+    }
+
     /// Whether a grant that waited counts, unconfirmed: nobody knows when its lease began.
     fn waited_counts(&self) -> bool {
         false

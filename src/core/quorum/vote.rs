@@ -17,6 +17,9 @@ pub(super) struct Vote {
     /// The shortest lease of an EXTEND that was never answered. It may arrive at any time, and cut
     /// a longer lease down to this.
     pub(super) unheard: Option<Millis>,
+    /// A request that waits was never answered. It may arrive at any time, and would tie a grant of
+    /// this attempt to its connection, which is closed by then.
+    pub(super) waits: bool,
     /// The claim's fence is too far ahead for the node to be raised to it.
     pub(super) behind: bool,
 }
@@ -90,6 +93,7 @@ impl Vote {
         let certain = self.unheard.map_or(ttl, |shortest| shortest.min(ttl));
         let end = rules.ends(rules.begins(sent, now), certain);
         let waited = matches!(ask, Ask::Acquire { wait: Some(_), .. });
+        self.waits |= waited && matches!(answer, Answer::Silent | Answer::Unreachable);
         self.said = match answer {
             Answer::Granted(fence) => {
                 let confirmed = !waited || rules.waited_counts();

@@ -29,7 +29,7 @@ fn a_node_that_has_lost_the_lease_is_asked_for_it_again() {
 }
 
 #[test]
-fn a_node_that_gave_it_again_with_a_larger_fence_does_not_count() {
+fn a_node_that_gave_it_again_keeps_a_claim_that_stands() {
     let mut trial = held();
     trial.wakes();
     trial.sends("0E 1E 2E");
@@ -37,6 +37,9 @@ fn a_node_that_gave_it_again_with_a_larger_fence_does_not_count() {
     trial.sends("2A100");
     trial.grants(2, 107);
     trial.hears(0, Answer::Gone);
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.hears(1, Answer::Gone);
     trial.is_lost(Loss::Ended);
 }
 
