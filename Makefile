@@ -25,9 +25,9 @@ test: build ## run all tests, end to end on every server (ARGS='acquire::' picks
 	$(CARGO) build --release -p dlock-test-caller
 	$(CARGO) test --workspace --exclude dlock-module --exclude dlock-test-caller -- $(ARGS)
 
-soak: build ## the tests of crashes at length, for half an hour or so (KILLS=5000 kills each server so often)
-	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --test node -- \
-		--test-threads=8 crash:: log_cut:: state_file_damage::
+soak: build ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often)
+	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --test node --test quorum -- \
+		--test-threads=8 crash:: log_cut:: state_file_damage:: weather::
 
 model: ## prove the quorum's fences in larger models than the tests do, for some minutes
 	$(CARGO) run -p dlock-proof --bin prove -- model

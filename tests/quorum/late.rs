@@ -245,8 +245,7 @@ fn a_node_that_was_asked_to_wait_and_never_answered_is_not_relied_on() {
         network.pass();
         until("bob has it", || {
             let second = tokio::task::block_in_place(|| {
-                tokio::runtime::Handle::current()
-                    .block_on(bob.lock("job").ttl(TTL).try_acquire())
+                tokio::runtime::Handle::current().block_on(bob.lock("job").ttl(TTL).try_acquire())
             });
             assert!(second.is_err() || !guard.is_valid(), "two are valid");
             second.is_ok()
