@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dlock_core::quorum::{Acquisition, Claim, Failure, Plan, Verdict};
 use dlock_core::words::Millis;
-use tracing::debug;
+use tracing::{Instrument, debug, debug_span};
 
 use crate::client::Shared;
 use crate::clock;
@@ -22,13 +22,16 @@ pub(crate) async fn acquire(
     wanted: Wanted,
     wait: Option<Duration>,
 ) -> Result<Guard, Error> {
-    let mut run = Run::begin(shared, Arc::new(wanted), wait);
-    let verdict = run.drive().await;
-    match verdict {
-        Verdict::Won(claim) => run.won(claim).ok_or_else(|| Error::Usage(OVER.to_owned())),
-        Verdict::Lost(failure) => Err(run.lost(failure).await),
-        Verdict::Pending => Err(Error::Usage(OVER.to_owned())),
-    }
+    let span = debug_span!("acquire", key = wanted.key, nodes = shared.nodes.len(), ?wait);
+    let acquisition = async move {
+        let mut run = Run::begin(shared, Arc::new(wanted), wait);
+        match run.drive().await {
+            Verdict::Won(claim) => run.won(claim).ok_or_else(|| Error::Usage(OVER.to_owned())),
+            Verdict::Lost(failure) => Err(run.lost(failure).await),
+            Verdict::Pending => Err(Error::Usage(OVER.to_owned())),
+        }
+    };
+    acquisition.instrument(span).await
 }
 
 /// An acquisition that is going on. Dropped at any point, it gives back what it has taken.

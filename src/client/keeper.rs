@@ -8,7 +8,7 @@ use std::time::Duration;
 use dlock_core::quorum::{self, Claim, Hold, State};
 use dlock_core::words::{Instant, Millis};
 use tokio::sync::{mpsc, oneshot, watch};
-use tracing::debug;
+use tracing::{Instrument, debug, debug_span};
 
 use crate::background::Busy;
 use crate::clock;
@@ -34,7 +34,9 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let shared = Arc::clone(&traffic.shared);
     let guard = Guard::new(Arc::clone(&view), orders, heard, shared);
     let keeper = Keeper { hold, traffic, view, loss, extensions: Vec::new(), paused: false };
-    tokio::spawn(keeper.keep(inbox));
+    // The acquisition ends where the hold begins, so this span is not a part of that one.
+    let span = debug_span!(parent: None, "hold", key = keeper.view.key, fence = keeper.view.fence);
+    tokio::spawn(keeper.keep(inbox).instrument(span));
     guard
 }
 

@@ -22,6 +22,9 @@
 //! # async fn work(_: u64) {}
 //! ```
 //!
+//! What happens is told to whoever listens with [`tracing`]: a span `acquire` for each acquisition,
+//! a span `hold` for each guard, and events in them; never a token or a password.
+//!
 //! The rules are in `dlock-core`, in its module `quorum`, without any IO. This crate is what runs
 //! them. In reading order:
 //!
