@@ -103,6 +103,11 @@ impl Attempt {
         Ok(value)
     }
 
+    /// Whether a RELEASE was sent: what fails after that says nothing of the node.
+    pub(crate) fn is_given_up(&self, place: usize) -> bool {
+        self.lane(place).given_up
+    }
+
     /// Over which connection the node was asked last: an EPHEMERAL lock ends with it.
     pub(crate) fn wire(&self, place: usize) -> Option<Wire> {
         self.lane(place).wires.last().map(|(wire, _)| wire.clone())

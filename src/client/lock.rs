@@ -145,11 +145,11 @@ pub(crate) fn check_key(key: &str) -> Result<(), Error> {
 }
 
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
-    let (least, most) = (Duration::from_millis(1), Duration::from_millis(MAX_TTL_CEILING));
-    if (least..=most).contains(&ttl) {
+    let most = Duration::from_millis(MAX_TTL_CEILING);
+    if (SHORTEST_TTL..=most).contains(&ttl) {
         return Ok(());
     }
-    usage(format!("a lease must be from 1 ms to 49 days long, not {ttl:?}"))
+    usage(format!("a lease must be from 10 ms to 49 days long, not {ttl:?}"))
 }
 
 fn usage(text: String) -> Result<(), Error> {
@@ -157,3 +157,5 @@ fn usage(text: String) -> Result<(), Error> {
 }
 
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
+/// Shorter ones are over, or nearly, when the answer comes.
+const SHORTEST_TTL: Duration = Duration::from_millis(10);

@@ -29,7 +29,7 @@ pub(crate) struct Traffic {
     /// How long a node may take to answer.
     pub(crate) timeout: Duration,
     attempt: Arc<Attempt>,
-    requests: FuturesUnordered<BoxFuture<'static, Reply>>,
+    requests: FuturesUnordered<BoxFuture<'static, Option<Reply>>>,
     releases: FuturesUnordered<BoxFuture<'static, Released>>,
     /// The ends of connections with which an EPHEMERAL lock ends.
     ends: FuturesUnordered<BoxFuture<'static, (usize, Wire)>>,
@@ -106,7 +106,9 @@ impl Traffic {
                 _ => node.ask(&command, within, |_| Ok(())).await,
             };
             let (answer, state) = answer::read(&send.ask, reply);
-            Reply { node: place, id: send.id, answer, state }
+            let failed = matches!(answer, Answer::Silent | Answer::Unreachable);
+            let idle = failed && attempt.is_given_up(place);
+            (!idle).then_some(Reply { node: place, id: send.id, answer, state })
         }));
     }
 
@@ -122,10 +124,12 @@ impl Traffic {
                     return Poll::Ready(Heard::CutOff(node));
                 }
             }
-            match self.requests.poll_next_unpin(cx) {
-                Poll::Ready(Some(reply)) => Poll::Ready(Heard::Reply(reply)),
-                _ => Poll::Pending,
+            while let Poll::Ready(Some(reply)) = self.requests.poll_next_unpin(cx) {
+                if let Some(reply) = reply {
+                    return Poll::Ready(Heard::Reply(reply));
+                }
             }
+            Poll::Pending
         });
         let heard = heard.await;
         if let Heard::Reply(reply) = &heard {

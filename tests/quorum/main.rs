@@ -4,7 +4,7 @@
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`shared`] and [`limit`]
 //! for those who contend; [`guard`], [`loss`], [`fences`] and [`connection`] for who holds;
 //! [`cancelled`] for who gives up; [`weather`], where everything fails at random; [`addresses`],
-//! [`rights`] and [`tls`] for how nodes are reached; [`trace`] for who listens.
+//! [`rights`] and [`tls`] for how nodes are reached.
 
 mod addresses;
 mod ailment;
@@ -24,5 +24,4 @@ mod rights;
 mod shared;
 mod smoke;
 mod tls;
-mod trace;
 mod weather;

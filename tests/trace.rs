@@ -1,14 +1,15 @@
-//! What the library tells whoever listens.
+//! What the client library tells whoever listens. By itself in a process: who listens, and to what,
+//! is decided once for all threads.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use dlock_client::Client;
 use harness::Quorum;
 use tokio::runtime::Builder;
 use tracing::Level;
 use tracing_subscriber::fmt::format::FmtSpan;
-
-use crate::coordinator::{ms, program, take};
 
 #[test]
 fn acquisitions_and_holds_are_spans_without_secrets() {
@@ -24,9 +25,9 @@ fn acquisitions_and_holds_are_spans_without_secrets() {
     let runtime = Builder::new_current_thread().enable_all().build().expect("it starts");
     let token = tracing::subscriber::with_default(listener.finish(), || {
         runtime.block_on(async {
-            let client = program(&quorum).await;
-            let guard = take(&client, "job", ms(900)).await;
-            guard.extend(ms(900)).await.expect("it is held");
+            let client = Client::connect(&quorum.urls().join(",")).await.expect("all is well");
+            let guard = client.lock("job").try_acquire().await.expect("it is free");
+            guard.extend(Duration::from_secs(30)).await.expect("it is held");
             let token = guard.token().to_string();
             guard.release().await.expect("it is held");
             client.close().await;
