@@ -22,6 +22,8 @@
 //! # async fn work(_: u64) {}
 //! ```
 //!
+//! A complete program is in `examples/job.rs`.
+//!
 //! What happens is told to whoever listens with [`tracing`]: a span `acquire` for each acquisition,
 //! a span `hold` for each guard, and events in them; never a token or a password.
 //!

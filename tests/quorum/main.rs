@@ -4,7 +4,7 @@
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`shared`] and [`limit`]
 //! for those who contend; [`guard`], [`loss`], [`fences`] and [`connection`] for who holds;
 //! [`cancelled`] for who gives up; [`weather`], where everything fails at random; [`addresses`],
-//! [`rights`] and [`tls`] for how nodes are reached.
+//! [`rights`] and [`tls`] for how nodes are reached; [`example`], the library's own.
 
 mod addresses;
 mod ailment;
@@ -12,6 +12,7 @@ mod cancelled;
 mod connection;
 mod coordinator;
 mod cut;
+mod example;
 mod fences;
 mod gate;
 mod guard;

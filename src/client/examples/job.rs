@@ -1,0 +1,49 @@
+//! A job that must not run twice at a time: `cargo run -p dlock-client --example job`, with nodes in
+//! DLOCK_NODES.
+
+use std::env;
+use std::error::Error;
+use std::time::Duration;
+
+use dlock_client::{Client, Guard};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let nodes = env::var("DLOCK_NODES").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
+    let fences = jobs(&nodes).await?;
+    println!("it ran twice, with the fences {fences:?}");
+    Ok(())
+}
+
+/// Runs the job in both ways in which one can, and returns the fences it ran with.
+pub async fn jobs(nodes: &str) -> Result<[u64; 2], Box<dyn Error>> {
+    let client = Client::connect(nodes).await?;
+
+    // A guard, and an eye on it while the work goes on.
+    let lock = client.lock("example:job").ttl(Duration::from_secs(10)).meta("an example");
+    let guard = lock.acquire_within(Duration::from_secs(5)).await?;
+    let first = guard.fence();
+    tokio::select! {
+        () = work(&guard) => {}
+        loss = guard.lost() => return Err(loss.into()),
+    }
+    guard.release().await?;
+
+    // The same in one: the work is dropped if the lock is lost, and the lock released at the end.
+    let second = client
+        .lock("example:job")
+        .run(async |guard: &Guard| {
+            work(guard).await;
+            guard.fence()
+        })
+        .await?;
+
+    client.close().await;
+    Ok([first, second])
+}
+
+/// Work that passes the fence on to what it writes to.
+async fn work(guard: &Guard) {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    println!("written with fence {}, valid for {:?} more", guard.fence(), guard.valid_for());
+}
