@@ -107,7 +107,7 @@ fn without_a_majority_nothing_is_taken() {
 /// Runs a script with the program as `$DLOCK`.
 pub fn shell(quorum: &Quorum, script: &str) -> Said {
     let nodes = program::command(&quorum.urls());
-    let mut command = Command::new("sh");
+    let mut command = program::with_usual_signals("sh");
     for (name, value) in nodes.get_envs() {
         match value {
             Some(value) => command.env(name, value),

@@ -1,6 +1,6 @@
 //! `dlock run` on a terminal: `script` makes one.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use harness::{Quorum, eventually, program};
@@ -75,7 +75,7 @@ fn a_lost_lock_on_a_terminal_ends_the_command() {
 /// terminal shows, and what is written to it is what somebody types.
 fn on_a_terminal(quorum: &Quorum, script: &str) -> Running {
     let nodes = program::command(&quorum.urls());
-    let mut command = Command::new("script");
+    let mut command = program::with_usual_signals("script");
     command.args(["--quiet", "--return", "--echo", "never", "--command", script]).arg("/dev/null");
     for (name, value) in nodes.get_envs() {
         match value {

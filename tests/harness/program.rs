@@ -1,6 +1,7 @@
 //! The program `dlock`, run as a user would. Like the module, it is never an old one.
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -23,13 +24,21 @@ pub fn path() -> &'static PathBuf {
 /// The program with these nodes, given as host and port, and with nothing of the environment that
 /// would change what it does.
 pub fn command(nodes: &[String]) -> Command {
-    let mut command = Command::new(path());
+    let mut command = with_usual_signals(path());
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("DLOCK_") {
             command.env_remove(name);
         }
     }
     command.env("DLOCK_NODES", nodes.join(",")).stdin(Stdio::null());
+    command
+}
+
+/// A command to which signals do what they usually do. Whoever runs the tests may ignore some, as
+/// nohup and the background of a script do, and what is ignored stays so in all children.
+pub fn with_usual_signals(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal").arg(program);
     command
 }
 
