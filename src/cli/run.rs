@@ -41,7 +41,7 @@ pub struct Args {
     #[command(flatten)]
     lock: LockArgs,
 
-    /// The lock counts as lost after this time, even if the command still runs
+    /// The command is ended after this time, as if the lock were lost
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     max_hold: Option<Duration>,
 

@@ -54,7 +54,8 @@ impl Lock {
     }
 
     /// The lock ends when the connection does: at once when this process vanishes, but also when
-    /// the network hiccups.
+    /// the network hiccups. The guard is lost then as soon as the system knows that the connection
+    /// is; where a network fails in silence, that may be later than the node noticed.
     pub fn ephemeral(mut self) -> Lock {
         self.wanted.ephemeral = true;
         self
@@ -66,7 +67,8 @@ impl Lock {
         self
     }
 
-    /// The lock is lost after this time, however well it is renewed.
+    /// The lock is lost after this time, however well it is renewed. Others get it when the guard is
+    /// dropped or released, or when the last lease has ended.
     pub fn max_hold(mut self, max_hold: Duration) -> Lock {
         self.wanted.max_hold = Some(max_hold);
         self
