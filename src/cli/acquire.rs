@@ -27,16 +27,9 @@ pub struct Args {
     lock: LockArgs,
 }
 
-/// Prints what is needed to extend and release the lock.
-pub async fn main(args: Args, global: &Global) -> Exit {
-    match args.run(global).await {
-        Ok(exit) => exit,
-        Err(failure) => failure.report(),
-    }
-}
-
 impl Args {
-    async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+    /// Prints what is needed to extend and release the lock.
+    pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         // It is the script that holds the lock: this process is gone in a moment.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.clone()];

@@ -33,16 +33,9 @@ pub struct Args {
     fence: Option<u64>,
 }
 
-/// Prints until when the lock is held now.
-pub async fn main(args: Args, global: &Global) -> Exit {
-    match args.run(global).await {
-        Ok(exit) => exit,
-        Err(failure) => failure.report(),
-    }
-}
-
 impl Args {
-    async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+    /// Prints until when the lock is held now.
+    pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = nodes::connect(global).await?;
         let fence = self.fence.or_else(|| self.fence_of(|name| env::var(name).ok()));
         let lease = client.extend(&self.key, &self.token, fence, self.ttl).await;

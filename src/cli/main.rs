@@ -44,7 +44,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::{Cli, Command};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
     exit_on_panic();
@@ -71,9 +71,9 @@ async fn dispatch(cli: Cli) -> Exit {
     let global = &cli.global;
     match cli.command {
         Command::Run(args) => run::main(args, global).await,
-        Command::Acquire(args) => acquire::main(args, global).await,
-        Command::Extend(args) => extend::main(args, global).await,
-        Command::Release(args) => release::main(args, global).await,
+        Command::Acquire(args) => args.run(global).await.unwrap_or_else(Failure::report),
+        Command::Extend(args) => args.run(global).await.unwrap_or_else(Failure::report),
+        Command::Release(args) => args.run(global).await.unwrap_or_else(Failure::report),
         Command::Inspect(args) => inspect::main(args, global).await,
         Command::Ls(args) => ls::main(args, global).await,
         Command::Break(args) => break_::main(args, global).await,

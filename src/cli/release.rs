@@ -20,16 +20,9 @@ pub struct Args {
     token: Token,
 }
 
-/// Says by the exit code whether the token held the lock until now.
-pub async fn main(args: Args, global: &Global) -> Exit {
-    match args.run(global).await {
-        Ok(exit) => exit,
-        Err(failure) => failure.report(),
-    }
-}
-
 impl Args {
-    async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+    /// Says by the exit code whether the token held the lock until now.
+    pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = nodes::connect(global).await?;
         let released = client.release(&self.key, &self.token).await;
         client.close().await;

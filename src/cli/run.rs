@@ -210,23 +210,26 @@ const NO_COMMAND: &str =
 const USAGE: &str = "dlock run [OPTIONS] KEY... -- CMD [ARG...]
        dlock run [OPTIONS] KEY... -c STRING";
 
-const EXAMPLES: &str = "\
+macro_rules! examples {
+    () => {
+        "\
 Examples:
   dlock run nightly -- ./backup.sh --full       wait for the lock, run, release
   dlock run -n nightly -- ./backup.sh           exit with 1 if somebody else holds it
   dlock run -w 10 -E 0 nightly -- ./backup.sh   wait 10 s; if it is not free then, all is well too
   dlock run -s site -c 'tar c /srv | gzip > site.tar.gz'
-  dlock run --max-hold 1h account:7 account:9 -- ./transfer 7 9
+  dlock run --max-hold 1h account:7 account:9 -- ./transfer 7 9"
+    };
+}
 
---help tells more: what the command gets to know, signals, --json, exit codes.";
+const EXAMPLES: &str = concat!(
+    examples!(),
+    "\n\n--help tells more: what the command gets to know, signals, --json, exit codes."
+);
 
-const HELP: &str = "\
-Examples:
-  dlock run nightly -- ./backup.sh --full       wait for the lock, run, release
-  dlock run -n nightly -- ./backup.sh           exit with 1 if somebody else holds it
-  dlock run -w 10 -E 0 nightly -- ./backup.sh   wait 10 s; if it is not free then, all is well too
-  dlock run -s site -c 'tar c /srv | gzip > site.tar.gz'
-  dlock run --max-hold 1h account:7 account:9 -- ./transfer 7 9
+const HELP: &str = concat!(
+    examples!(),
+    "
 
 The command gets, beside dlock's own environment:
   DLOCK_KEY          the keys as given, separated by spaces
@@ -246,7 +249,8 @@ With --json there is one object a line for each event, on stderr: waiting, acqui
 killing, ended, released, error.
 
 Exit codes: the command's own; 128+n if signal n ended it; 1 (-E) the lock was not free; 75 lost;
-69 no majority of the nodes; 64 wrong usage; 126, 127 cannot execute; 70 a bug.";
+69 no majority of the nodes; 64 wrong usage; 126, 127 cannot execute; 70 a bug."
+);
 
 #[cfg(test)]
 mod tests {
