@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dlock_client::LossReason;
+use dlock_client::{Client, LossReason};
 use harness::{Quorum, Way};
 
 use crate::coordinator::{
@@ -45,10 +45,7 @@ fn requests_that_arrive_while_somebody_else_holds_take_nothing_away() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
-        take(&alice, "before", TTL).await.release().await.expect("it is held");
-        for node in quorum.iter() {
-            node.network().keep_back(Way::Up);
-        }
+        keep_back_what_is_sent(&quorum, &alice).await;
         without_quorum(alice.lock("job").ttl(TTL).try_acquire().await);
         let guard = take(&bob, "job", ms(60_000)).await;
         for node in quorum.iter() {
@@ -72,10 +69,7 @@ fn requests_that_arrive_after_their_release_leave_a_lease_that_nobody_believes_i
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
-        take(&alice, "before", TTL).await.release().await.expect("it is held");
-        for node in quorum.iter() {
-            node.network().keep_back(Way::Up);
-        }
+        keep_back_what_is_sent(&quorum, &alice).await;
         let late = alice.clone();
         let asking = tokio::spawn(async move {
             let guard = late.lock("job").ttl(TTL).acquire_within(ms(400)).await?;
@@ -253,4 +247,12 @@ fn a_node_that_was_asked_to_wait_and_never_answered_is_not_relied_on() {
         .await;
         assert!(matches!(guard.lost().await.why, LossReason::NotRenewed { .. }));
     });
+}
+
+/// From now on nothing arrives of what this program, which is connected, sends.
+async fn keep_back_what_is_sent(quorum: &Quorum, program: &Client) {
+    take(program, "before", TTL).await.release().await.expect("it is held");
+    for node in quorum.iter() {
+        node.network().keep_back(Way::Up);
+    }
 }
