@@ -1,0 +1,1 @@
+//! A retry that finds its own lock.

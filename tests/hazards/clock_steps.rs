@@ -1,0 +1,1 @@
+//! A server's wall clock that steps.

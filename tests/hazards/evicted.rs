@@ -1,0 +1,1 @@
+//! A lock that is evicted.

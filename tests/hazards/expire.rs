@@ -1,0 +1,1 @@
+//! SETNX, and EXPIRE after it.

@@ -1,0 +1,1 @@
+//! A primary that dies before it has replicated a lock.

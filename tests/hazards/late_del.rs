@@ -1,0 +1,1 @@
+//! DEL as unlock, delayed in the network.

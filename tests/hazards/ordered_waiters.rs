@@ -1,0 +1,1 @@
+//! Waiters in order, the one in front gone.

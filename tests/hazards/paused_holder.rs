@@ -1,0 +1,1 @@
+//! A holder that is paused before it writes.

@@ -1,0 +1,1 @@
+//! The usual recipes on one server.

@@ -1,0 +1,1 @@
+//! Redlock as it is usually written.

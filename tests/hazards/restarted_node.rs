@@ -1,0 +1,1 @@
+//! A node that comes back empty.

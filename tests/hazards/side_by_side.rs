@@ -1,0 +1,1 @@
+//! Old and new services on the same keys.

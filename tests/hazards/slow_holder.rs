@@ -1,0 +1,1 @@
+//! A holder that is slower than its lease.

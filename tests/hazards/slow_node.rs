@@ -1,0 +1,1 @@
+//! Several nodes asked one after the other.

@@ -1,0 +1,1 @@
+//! Polling for a lock.
