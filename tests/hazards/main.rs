@@ -1,7 +1,8 @@
 //! The known failures of usual lock recipes: each really fails here, on a real server, and dlock in
 //! the same timeline does not. One file for each row of the README's table.
 //!
-//! The recipes that several rows share are in [`recipe`] (one server) and [`redlock`] (several).
+//! What several rows share: recipes on one server are in [`recipe`], on several in [`redlock`], and
+//! programs that use the library in [`library`].
 
 mod asked_again;
 mod clock_steps;
@@ -10,6 +11,7 @@ mod expire;
 mod failover;
 mod getset;
 mod late_del;
+mod library;
 mod ordered_waiters;
 mod paused_holder;
 mod recipe;

@@ -1,1 +1,193 @@
-//! Waiters in order, the one in front gone.
+//! Waiters in order, and the one in front is gone.
+//!
+//! The recipes: each waiter watches the one before it, as with ZooKeeper, or stands in a list in
+//! which everybody has so much time. ZooKeeper ends the session of a client that vanished, and wakes
+//! who watched it; Redis does not. So whoever watched it waits for ever, or all behind it wait for
+//! its time, though the lock is free; and a holder that vanished holds on. In dlock's queue a waiter
+//! is there as long as its connection is, and an EPHEMERAL holder, too.
+
+use std::time::{Duration, Instant};
+
+use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+
+#[apply(on_every_server)]
+fn who_watches_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
+    let server = Server::build(kind).without_module().start();
+    let mut alice = server.client();
+    let alices = take_ticket(&mut alice);
+    assert_eq!(in_front(&mut alice, alices), None, "alice holds");
+    let (bob, bobs) = watch(&server, alices);
+    let (mut carol, carols) = watch(&server, bobs);
+    let (mut dave, daves) = watch(&server, carols);
+
+    bob.close();
+    server.until_blocked(2);
+    leave(&mut alice, alices);
+    // The lock is free; whoever is left waits, and so does everybody who comes.
+    let (mut erin, _) = watch(&server, daves);
+    for waiter in [&mut carol, &mut dave, &mut erin] {
+        assert_eq!(waiter.recv_within(Duration::from_millis(100)), None);
+    }
+    server.until_blocked(3);
+    assert_eq!(server.run("ZRANGE job:queue 0 0").items()[0].text(), bobs.to_string());
+}
+
+#[apply(on_every_server)]
+fn who_stands_behind_waiters_that_vanish_waits_for_the_time_of_them_all(kind: Kind) {
+    let server = Server::build(kind).without_module().start();
+    let [mut alice, mut bob, mut carol, mut dave] = [(); 4].map(|()| server.client());
+    assert!(poll(&mut alice, "alice"), "alice holds");
+    let queued = Instant::now();
+    assert!(!poll(&mut bob, "bob"));
+    assert!(!poll(&mut carol, "carol"));
+    assert!(!poll(&mut dave, "dave"));
+    bob.close();
+    carol.close();
+    alice.run("DEL job");
+
+    assert!(!poll(&mut dave, "dave"), "nobody who lives is before dave");
+    assert_eq!(server.run("EXISTS job").int(), 0, "nor does anybody hold the lock");
+    eventually("bob's and carol's times are over", || poll(&mut dave, "dave"));
+    let waited = queued.elapsed();
+    assert!(waited >= 2 * TIME - Duration::from_millis(5), "{waited:?}");
+}
+
+#[apply(on_every_server)]
+fn a_waiter_that_vanishes_holds_nobody_up(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let [bob, mut carol, mut dave] =
+        ["bob", "carol", "dave"].map(|name| server.waiter(&wait_as(name)));
+    let last = server.run("DLOCK.CHECK job alice").int();
+    bob.close();
+    server.until_blocked(2);
+    assert_eq!(server.waiters("job"), ["carol", "dave"]);
+
+    server.run("DLOCK.RELEASE job alice");
+    // The grant is part of the release: it is there already.
+    assert_eq!(server.holders("job"), ["carol"]);
+    assert!(carol.recv().int() > last);
+    assert!(!dave.has_answer());
+    server.run("DLOCK.RELEASE job carol");
+    assert!(dave.recv().int() > last);
+}
+
+/// Even when nobody knows yet that its connection has ended: the server may read the release before
+/// it reads that.
+#[apply(on_every_server)]
+fn a_waiter_that_vanishes_in_the_moment_of_the_release_holds_nobody_up(kind: Kind) {
+    let server = Server::start(kind);
+    for _ in 0..20 {
+        server.run("DLOCK.ACQUIRE job alice 60000");
+        let [bob, mut carol] = ["bob", "carol"].map(|name| server.waiter(&wait_as(name)));
+        bob.close();
+        server.run("DLOCK.RELEASE job alice");
+        let granted = carol.recv_within(Duration::from_secs(10));
+        assert!(granted.is_some_and(|granted| granted.is_int()));
+        server.run("DLOCK.RELEASE job carol");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_ticket_outlives_a_holder_that_vanishes(kind: Kind) {
+    let server = Server::build(kind).without_module().start();
+    let mut alice = server.client();
+    let alices = take_ticket(&mut alice);
+    let (mut bob, _) = watch(&server, alices);
+    let id = alice.id();
+    vanish(&server, id, alice);
+    assert_eq!(bob.recv_within(Duration::from_millis(300)), None);
+    assert_eq!(server.run("ZRANGE job:queue 0 0").items()[0].text(), alices.to_string());
+    assert_eq!(server.run("TTL job:queue").int(), -1, "this will not end");
+}
+
+#[apply(on_every_server)]
+fn an_ephemeral_holder_that_vanishes_hands_over(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    let fence = alice.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL").int();
+    let [mut bob, carol] = ["bob", "carol"].map(|name| server.waiter(&wait_as(name)));
+    let id = alice.id();
+    vanish(&server, id, alice);
+    assert!(bob.recv().int() > fence, "an hour before the lease would have ended");
+    assert_eq!(server.holders("job"), ["bob"]);
+    assert_eq!(server.waiters("job"), ["carol"]);
+    drop(carol);
+}
+
+fn wait_as(name: &str) -> String {
+    format!("DLOCK.ACQUIRE job {name} 60000 WAIT 0 EPHEMERAL")
+}
+
+fn vanish(server: &Server, id: i64, client: Client) {
+    client.close();
+    server.until_gone(id);
+}
+
+// --- each watches the one before it ------------------------------------------------------------
+
+/// Takes a ticket. Who has the lowest one holds the lock.
+fn take_ticket(client: &mut Client) -> i64 {
+    let ticket = client.run("INCR job:tickets").int();
+    client.run(&format!("ZADD job:queue {ticket} {ticket}"));
+    ticket
+}
+
+/// The ticket before this one: who has it is to be watched.
+fn in_front(client: &mut Client, ticket: i64) -> Option<i64> {
+    let range = format!("ZRANGE job:queue ({ticket} -inf BYSCORE REV LIMIT 0 1");
+    let range = client.run(&range);
+    range.items().first().map(|before| before.text().parse().expect("a ticket is a number"))
+}
+
+/// A new waiter, which is blocked until the one before it says that it leaves.
+fn watch(server: &Server, before: i64) -> (Client, i64) {
+    let mut client = server.client();
+    let ticket = take_ticket(&mut client);
+    assert_eq!(in_front(&mut client, ticket), Some(before));
+    server.block(&mut client, &format!("BLPOP job:gone:{before} 0"));
+    (client, ticket)
+}
+
+/// Gives the ticket back, and wakes the one behind.
+fn leave(client: &mut Client, ticket: i64) {
+    client.run(&format!("ZREM job:queue {ticket}"));
+    client.run(&format!("RPUSH job:gone:{ticket} 1"));
+}
+
+// --- a list in which everybody has so much time ------------------------------------------------
+
+/// How long the others wait for one that is in front and does not come.
+const TIME: Duration = Duration::from_millis(400);
+
+/// Takes the lock if it is free and nobody is in front whose time is not over; else queues. The time
+/// of each begins after that of the one before it. KEYS: the lock, the list, and when each one's
+/// time is over. ARGV: who asks, and the time of each.
+const POLL: &str = "\
+    local clock = redis.call('TIME') \
+    local now = clock[1] * 1000 + math.floor(clock[2] / 1000) \
+    local first = redis.call('LINDEX', KEYS[2], 0) \
+    while first and first ~= ARGV[1] and tonumber(redis.call('ZSCORE', KEYS[3], first)) <= now do \
+        redis.call('LPOP', KEYS[2]) \
+        redis.call('ZREM', KEYS[3], first) \
+        first = redis.call('LINDEX', KEYS[2], 0) \
+    end \
+    if redis.call('EXISTS', KEYS[1]) == 0 and (not first or first == ARGV[1]) then \
+        redis.call('LREM', KEYS[2], 0, ARGV[1]) \
+        redis.call('ZREM', KEYS[3], ARGV[1]) \
+        redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000) \
+        return 1 \
+    end \
+    if not redis.call('ZSCORE', KEYS[3], ARGV[1]) then \
+        local last = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2] or now \
+        redis.call('RPUSH', KEYS[2], ARGV[1]) \
+        redis.call('ZADD', KEYS[3], math.max(tonumber(last), now) + ARGV[2], ARGV[1]) \
+    end \
+    return 0";
+
+/// Asks for the lock, as whoever waits does again and again.
+fn poll(client: &mut Client, name: &str) -> bool {
+    let time = TIME.as_millis().to_string();
+    let polled = ["EVAL", POLL, "3", "job", "job:line", "job:times", name, &time];
+    client.run_args(&polled).int() == 1
+}

@@ -1,1 +1,117 @@
-//! Redlock as it is usually written.
+//! Redlock as it is usually written, over several servers: `SET key value NX PX ttl` on one after
+//! the other, held when a majority said OK, released by the script that compares and deletes.
+
+use std::time::{Duration, Instant};
+
+use harness::client::request;
+use harness::{Client, Quorum, Value};
+
+/// Deletes the key if it still has the caller's value. Every Redlock library has this script.
+pub const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+    return redis.call('DEL', KEYS[1]) else return 0 end";
+
+/// A client of several servers, with a connection to each.
+pub struct Redlock {
+    nodes: Vec<Link>,
+    validity: Validity,
+}
+
+/// From when an implementation counts the lease that it believes to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// From before the first request, as the description of Redlock wants it.
+    FromTheFirstRequest,
+    /// From when a majority was there, as many write it.
+    FromTheLastAnswer,
+}
+
+/// A lock that the client believes to have.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub key: String,
+    /// Random: nobody else has it, and it is neither larger nor smaller than the one before.
+    pub value: String,
+    /// Until then the client does not doubt it.
+    pub until: Instant,
+}
+
+/// A connection to one server, made anew when it failed.
+struct Link {
+    port: u16,
+    timeout: Duration,
+    connection: Option<Client>,
+}
+
+impl Redlock {
+    /// A client whose requests go through the networks in front of the nodes.
+    pub fn through_networks(quorum: &Quorum, timeout: Duration) -> Redlock {
+        Redlock::new(quorum.iter().map(|node| node.network().port()), timeout)
+    }
+
+    /// A client whose networks are all well.
+    pub fn direct(quorum: &Quorum, timeout: Duration) -> Redlock {
+        Redlock::new(quorum.iter().map(|node| node.port()), timeout)
+    }
+
+    fn new(ports: impl Iterator<Item = u16>, timeout: Duration) -> Redlock {
+        let nodes = ports.map(|port| Link { port, timeout, connection: None });
+        Redlock { nodes: nodes.collect(), validity: Validity::FromTheFirstRequest }
+    }
+
+    /// Counts its leases otherwise.
+    pub fn counting(self, validity: Validity) -> Redlock {
+        Redlock { validity, ..self }
+    }
+
+    /// Tries to take a lock, once.
+    pub fn lock(&mut self, key: &str, ttl: Duration) -> Option<Held> {
+        let value = format!("{:032x}", rand::random::<u128>());
+        let begun = Instant::now();
+        let granted = self.nodes.iter_mut().filter_map(|node| node.set(key, &value, ttl)).count();
+        let from = match self.validity {
+            Validity::FromTheFirstRequest => begun,
+            Validity::FromTheLastAnswer => Instant::now(),
+        };
+        let drift = ttl / 100 + Duration::from_millis(2);
+        let held = Held { key: key.to_owned(), value, until: from + ttl - drift };
+        if granted > self.nodes.len() / 2 && held.is_believed() {
+            return Some(held);
+        }
+        self.unlock(&held);
+        None
+    }
+
+    /// Releases it on all nodes, and says on how many it was there.
+    pub fn unlock(&mut self, held: &Held) -> usize {
+        let release = ["EVAL", RELEASE, "1", &held.key, &held.value];
+        let answers = self.nodes.iter_mut().map(|node| node.ask(&release));
+        answers.filter(|answer| *answer == Some(Value::Int(1))).count()
+    }
+}
+
+impl Held {
+    /// Whether the client still relies on it.
+    pub fn is_believed(&self) -> bool {
+        Instant::now() < self.until
+    }
+}
+
+impl Link {
+    fn set(&mut self, key: &str, value: &str, ttl: Duration) -> Option<()> {
+        let ttl = ttl.as_millis().to_string();
+        let answer = self.ask(&["SET", key, value, "NX", "PX", &ttl]);
+        (answer == Some(Value::Simple("OK".to_owned()))).then_some(())
+    }
+
+    /// The answer, if it comes within the time-out. A connection that failed is not used again.
+    fn ask(&mut self, words: &[&str]) -> Option<Value> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Client::connect(self.port).ok()?,
+        };
+        connection.try_send_raw(&request(words)).ok()?;
+        let answer = connection.try_recv_within(self.timeout).ok()??;
+        self.connection = Some(connection);
+        Some(answer)
+    }
+}

@@ -1,1 +1,354 @@
-//! Old and new services on the same keys.
+//! Services that still use `SET NX PX` and the script that compares and deletes, and services that
+//! use dlock already, on the same keys, while a fleet moves over.
+//!
+//! They exclude each other, on one node and on several: dlock takes a string at the key for a lock,
+//! and `SET NX` finds a key where dlock has one. What an old service does with a lock that it does
+//! not have fails with WRONGTYPE and changes nothing. But a plain DEL deletes dlock's lock as it
+//! deletes any: code that unlocks like that has to go first.
+
+use std::thread;
+use std::time::Duration;
+
+use harness::quarantine::CRASHED;
+use harness::{Client, Kind, Quorum, Server, Value, apply, eventually, on_every_server};
+
+use crate::library::{connect, healthy_program, ms, run, take, wait_for};
+use crate::redlock::{RELEASE, Redlock};
+
+/// Renews the lease if the key still has the caller's value.
+const RENEW: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+    return redis.call('PEXPIRE', KEYS[1], 60000) else return 0 end";
+
+#[apply(on_every_server)]
+fn an_old_lock_keeps_dlock_out_until_it_is_released(kind: Kind) {
+    let server = Server::start(kind);
+    let mut old = Old::new(&server, "old");
+    assert!(old.tries());
+    assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_null());
+    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    assert!(server.waiters("job") == ["alice", "bob"]);
+    assert_eq!(server.run("DLOCK.INSPECT job").at("mode").text(), "foreign");
+
+    assert_eq!(old.script(RELEASE).int(), 1);
+    assert!(alice.recv().int() > 0);
+    assert!(!bob.has_answer());
+    assert!(!old.tries(), "nobody slips in between");
+}
+
+#[apply(on_every_server)]
+fn an_old_lock_that_expires_is_handed_over(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job old NX PX 300");
+    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
+    assert!(alice.recv().int() > 0);
+    assert!(server.run("SET job old NX PX 300").is_null());
+}
+
+#[apply(on_every_server)]
+fn a_lock_of_dlock_keeps_old_services_out(kind: Kind) {
+    let server = Server::start(kind);
+    for mode in ["", "SHARED", "LIMIT 2"] {
+        let fence = server.run(&format!("DLOCK.ACQUIRE job alice 60000 {mode}")).int();
+        let mut old = Old::new(&server, "old");
+        assert!(!old.tries());
+        assert_eq!(server.run("SETNX job old").int(), 0);
+        assert_eq!(server.run("EXISTS job").int(), 1, "for those who look first");
+        assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+        server.run("DLOCK.RELEASE job alice");
+        assert!(old.tries());
+        assert_eq!(old.script(RELEASE).int(), 1);
+    }
+}
+
+/// An old service whose lock has expired, and which releases and renews it all the same.
+#[apply(on_every_server)]
+fn what_an_old_service_does_with_a_lock_of_dlock_is_an_error_and_changes_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    let mut old = Old::new(&server, "old");
+    // Not even with the token of the one who holds it.
+    let mut thief = Old::new(&server, "alice");
+    for service in [&mut old, &mut thief] {
+        for script in [RELEASE, RENEW] {
+            assert_wrong_type(&service.script(script));
+        }
+        assert_wrong_type(&service.client.run("GET job"));
+        assert_wrong_type(&service.client.run("GETDEL job"));
+        assert_wrong_type(&service.client.run("SET job mine NX GET PX 60000"));
+        if kind == Kind::Valkey91 {
+            assert_wrong_type(&service.client.run("DELIFEQ job alice"));
+        }
+    }
+    assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+    assert_eq!(server.run("PTTL job").int(), -1);
+    assert!(!bob.has_answer());
+    server.run("DLOCK.RELEASE job alice");
+    assert!(bob.recv().int() > fence);
+}
+
+#[apply(on_every_server)]
+fn a_plain_del_ends_a_lock_of_dlock_and_its_waiters_are_told(kind: Kind) {
+    let server = Server::start(kind);
+    for (unlock, left) in [("DEL job", 0), ("UNLINK job", 0), ("SET job old PX 60000", 1)] {
+        server.run("DLOCK.ACQUIRE job alice 60000");
+        let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+        server.run(unlock);
+        assert_eq!(bob.recv().code(), "UNBLOCKED", "{unlock}");
+        assert!(server.run("DLOCK.CHECK job alice").is_null(), "{unlock}");
+        assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 0, "{unlock}");
+        // Alice may still work, and the next one comes in.
+        assert_eq!(server.run("EXISTS job").int(), left, "{unlock}");
+        server.run("DEL job");
+        assert!(Old::new(&server, "old").tries(), "{unlock}");
+        server.run("DEL job");
+    }
+}
+
+#[apply(on_every_server)]
+fn an_expire_by_old_code_ends_a_lock_of_dlock_too_early(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    assert_eq!(server.run("PEXPIRE job 50").int(), 1);
+    assert_eq!(bob.recv().code(), "UNBLOCKED");
+    assert!(server.run("DLOCK.CHECK job alice").is_null());
+}
+
+#[apply(on_every_server)]
+fn who_polls_gets_what_the_queue_leaves(kind: Kind) {
+    let server = Server::start(kind);
+    let mut old = Old::new(&server, "old");
+    server.run("DLOCK.ACQUIRE job t0 60000");
+    let mut line = server.line(3, |n| format!("DLOCK.ACQUIRE job t{} 60000 WAIT 0", n + 1));
+    for (n, waiter) in line.iter_mut().enumerate() {
+        assert!(!old.tries());
+        server.run(&format!("DLOCK.RELEASE job t{n}"));
+        assert!(!old.tries(), "the next one has it already");
+        assert!(waiter.recv().int() > 0);
+    }
+    server.run("DLOCK.RELEASE job t3");
+    assert!(old.tries());
+}
+
+#[apply(on_every_server)]
+fn old_and_new_services_lose_no_update(kind: Kind) {
+    const SERVICES: usize = 3;
+    const ROUNDS: usize = 40;
+    let server = Server::start(kind);
+    thread::scope(|scope| {
+        for number in 0..SERVICES {
+            let mut old = Old::new(&server, &format!("old{number}"));
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    do_something_else();
+                    eventually("an old service has its turn", || old.tries());
+                    count_up(&mut old.client, "old");
+                    assert_eq!(old.script(RELEASE).int(), 1);
+                }
+            });
+            let mut new = server.client();
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    do_something_else();
+                    let token = format!("new{number}-{round}");
+                    let granted = new.run(&format!("DLOCK.ACQUIRE job {token} 60000 WAIT 0"));
+                    assert!(granted.is_int(), "{granted:?}");
+                    count_up(&mut new, "new");
+                    assert_eq!(new.run(&format!("DLOCK.RELEASE job {token}")).int(), 1);
+                }
+            });
+        }
+    });
+    assert_counted(&server, 2 * SERVICES * ROUNDS);
+    assert_eq!(server.run("EXISTS job").int(), 0);
+}
+
+// --- on several nodes --------------------------------------------------------------------------
+
+#[test]
+fn a_redlock_and_a_guard_keep_each_other_out() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let mut old = Redlock::direct(&quorum, ms(1_000));
+        let new = healthy_program(&quorum).await;
+        let held = old.lock("job", ms(60_000)).expect("it is free");
+        assert!(new.lock("job").try_acquire().await.is_err());
+        assert_eq!(old.unlock(&held), 3, "the attempt took nothing away");
+
+        let guard = take(&new, "job", ms(60_000)).await;
+        // It fails, and releases what it did not get, as such clients do: with WRONGTYPE.
+        assert!(old.lock("job", ms(60_000)).is_none());
+        assert_eq!(old.unlock(&held), 0);
+        assert_eq!(quorum.held_by("job", guard.token().as_str()), 3);
+        guard.extend(ms(90_000)).await.expect("nothing happened to it");
+        guard.release().await.expect("it is held");
+        assert!(old.lock("job", ms(60_000)).is_some());
+    });
+}
+
+#[test]
+fn redlocks_and_guards_lose_no_update() {
+    const SERVICES: usize = 2;
+    const ROUNDS: usize = 10;
+    let quorum = Quorum::start(3);
+    let server = Server::build(Kind::Redis82).without_module().start();
+    thread::scope(|scope| {
+        for _ in 0..SERVICES {
+            scope.spawn(|| {
+                let mut old = Redlock::direct(&quorum, ms(1_000));
+                let mut counter = server.client();
+                for _ in 0..ROUNDS {
+                    let mut held = None;
+                    eventually("an old service has its turn", || {
+                        do_something_else();
+                        held = old.lock("job", ms(60_000));
+                        held.is_some()
+                    });
+                    count_up(&mut counter, "old");
+                    old.unlock(&held.expect("it was its turn"));
+                }
+            });
+            scope.spawn(|| {
+                let mut counter = server.client();
+                run(async {
+                    let new = connect(&quorum.direct_urls(), ms(1_000)).await;
+                    for _ in 0..ROUNDS {
+                        tokio::time::sleep(ms(rand::random_range(0..20))).await;
+                        let guard = wait_for(&new, "job", ms(60_000)).await;
+                        count_up(&mut counter, "new");
+                        guard.release().await.expect("it is held");
+                    }
+                });
+            });
+        }
+    });
+    assert_counted(&server, 2 * SERVICES * ROUNDS);
+}
+
+// --- other kinds of old locks ------------------------------------------------------------------
+
+/// As Redisson keeps its locks: the field is the holder, the value how often it entered.
+const ENTER: &str = "\
+    if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then \
+        return redis.call('PTTL', KEYS[1]) \
+    end \
+    redis.call('HINCRBY', KEYS[1], ARGV[1], 1) \
+    redis.call('PEXPIRE', KEYS[1], 60000) \
+    return false";
+
+#[apply(on_every_server)]
+fn a_lock_kept_in_a_hash_and_one_of_dlock_are_errors_to_each_other(kind: Kind) {
+    let server = Server::start(kind);
+    let mut old = Old::new(&server, "service:thread-1");
+    assert!(old.script(ENTER).is_null(), "it has it");
+    for request in [
+        "DLOCK.ACQUIRE job alice 60000",
+        "DLOCK.ACQUIRE job alice 60000 WAIT 0",
+        "DLOCK.RELEASE job service:thread-1",
+        "DLOCK.INSPECT job",
+    ] {
+        assert_wrong_type(&server.run(request));
+    }
+    assert_eq!(server.run("HGET job service:thread-1").text(), "1");
+    server.run("DEL job");
+
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    assert_wrong_type(&old.script(ENTER));
+    assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+    assert_eq!(server.run("PTTL job").int(), -1);
+}
+
+/// As python-redis-lock does it: GET to see whether it is one's own already, `SET NX`, and BLPOP on a
+/// list to which the holder pushes when it is done.
+#[apply(on_every_server)]
+fn a_waiter_for_a_signal_hears_nothing_of_a_release_by_dlock(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE lock:job alice 60000");
+    assert_wrong_type(&server.run("GET lock:job"));
+    server.run("DLOCK.RELEASE lock:job alice");
+
+    server.run("SET lock:job first NX EX 60");
+    let mut waits = server.client();
+    assert!(waits.run("SET lock:job second NX EX 60").is_null());
+    server.block(&mut waits, "BLPOP lock-signal:job 0");
+    // The first one's lease ends without a signal, and dlock has the lock next.
+    server.run("DLOCK.EXTEND lock:job first 1");
+    eventually("it is free", || server.run("DLOCK.ACQUIRE lock:job alice 60000").is_int());
+    assert_eq!(server.run("DLOCK.RELEASE lock:job alice").int(), 1);
+    assert_eq!(server.run("EXISTS lock:job").int(), 0);
+    assert_eq!(waits.recv_within(ms(200)), None, "it is free, and nobody says so");
+}
+
+/// Nobody knows how long the strings ran that a crash took along. The operator does.
+#[apply(on_every_server)]
+fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind) {
+    let crashes = |server: &mut Server| {
+        assert!(Old::new(server, "old").tries());
+        server.kill();
+        server.start_again();
+    };
+    let mut server = Server::start(kind);
+    crashes(&mut server);
+    assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_int(), "the old one still works");
+
+    let mut server = Server::build(kind).config("dlock.quarantine 60000").start();
+    server.leave_quarantine();
+    server.run("CONFIG SET dlock.quarantine 60000");
+    crashes(&mut server);
+    assert_eq!(server.run("DLOCK.ACQUIRE job alice 60000").code(), "QUARANTINE");
+    assert!(server.assert_in_quarantine(CRASHED) > 30_000);
+}
+
+/// A service with one lock, as on any page about locks in Redis.
+struct Old {
+    client: Client,
+    value: String,
+}
+
+impl Old {
+    fn new(server: &Server, value: &str) -> Old {
+        Old { client: server.client(), value: value.to_owned() }
+    }
+
+    fn tries(&mut self) -> bool {
+        let set = format!("SET job {} NX PX 60000", self.value);
+        self.client.run(&set) == Value::Simple("OK".to_owned())
+    }
+
+    fn script(&mut self, script: &str) -> Value {
+        self.client.run_args(&["EVAL", script, "1", "job", &self.value])
+    }
+}
+
+/// So that there is not always a queue, which would keep those out who poll; and not always one who
+/// polls at the right moment, which would keep the queue waiting on Valkey 8.1, where the module sees
+/// only every 50 ms whether a string was deleted.
+fn do_something_else() {
+    thread::sleep(ms(rand::random_range(0..10)));
+}
+
+/// What may be done by one at a time only: reads, takes a moment, and writes.
+fn count_up(client: &mut Client, who: &str) {
+    let count = match client.run("GET count") {
+        Value::Null => 0,
+        count => count.text().parse::<usize>().expect("a number"),
+    };
+    thread::sleep(Duration::from_micros(300));
+    client.run(&format!("SET count {}", count + 1));
+    client.run(&format!("RPUSH turns {who}"));
+}
+
+/// No update was lost, and the two kinds took turns.
+fn assert_counted(server: &Server, updates: usize) {
+    assert_eq!(server.run("GET count").text(), updates.to_string());
+    let turns = server.run("LRANGE turns 0 -1");
+    let changes = turns.items().windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(changes >= 4, "only {changes} changes in {updates} turns");
+}
+
+/// A script says it in its own words, around the server's.
+fn assert_wrong_type(answer: &Value) {
+    assert!(answer.is_error() && answer.error().contains("WRONGTYPE"), "{answer:?}");
+}
