@@ -5,7 +5,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    acquire, break_, completions, dev, doctor, duration, extend, inspect, ls, man, release, run,
+    acquire, bench, break_, completions, dev, doctor, duration, extend, inspect, ls, man, release,
+    run,
 };
 
 /// Distributed locks on Redis or Valkey nodes that run the dlock module.
@@ -64,6 +65,8 @@ pub enum Command {
     Break(break_::Args),
     /// Look for what makes the nodes unsafe, and say how to mend it
     Doctor(doctor::Args),
+    /// Measure the nodes: cost of a lock, waits, fairness
+    Bench(bench::Args),
     /// Start local servers with the module, to try it out
     Dev(dev::Args),
     /// Print a completion script for a shell

@@ -9,6 +9,7 @@
 //! - [`lock`], [`waiting`], [`meta`]: which lock is wanted, taking it, what there is to wait for,
 //!   and what others see of the holder.
 //! - [`inspect`], [`ls`], [`break_`], [`doctor`]: for whoever operates the nodes.
+//! - [`bench`]: what a lock costs on these nodes, and how long one waits.
 //! - [`dev`], [`completions`], [`man`]: to try it out, and to install it.
 //! - [`ask`], [`inspection`], [`bytes`], [`table`]: nodes asked one by one, and what they say, shown.
 //! - [`nodes`], [`output`], [`exit`], [`duration`]: what all share.
@@ -16,6 +17,7 @@
 mod acquire;
 mod args;
 mod ask;
+mod bench;
 mod break_;
 mod bytes;
 mod child;
@@ -78,6 +80,7 @@ async fn dispatch(cli: Cli) -> Exit {
         Command::Ls(args) => ls::main(args, global).await,
         Command::Break(args) => break_::main(args, global).await,
         Command::Doctor(args) => doctor::main(args, global).await,
+        Command::Bench(args) => args.run(global).await.unwrap_or_else(Failure::report),
         Command::Dev(args) => dev::main(args, global).await,
         Command::Completions(args) => completions::main(args, global).await,
         Command::Man(args) => man::main(args, global).await,

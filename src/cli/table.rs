@@ -1,7 +1,8 @@
 //! Tables for people: aligned columns, no wider than the terminal.
 
 use std::io::{self, IsTerminal, Write};
-use std::process::{Command, Stdio};
+use std::os::fd::AsFd;
+use std::process::Command;
 
 /// A table. Its last column may be cut to fit.
 pub struct Table {
@@ -21,7 +22,7 @@ impl Table {
 
     /// Prints it to stdout, cut at the width if that is a terminal.
     pub fn print(&self) -> io::Result<()> {
-        let width = if io::stdout().is_terminal() { terminal_width() } else { None };
+        let width = if io::stdout().is_terminal() { width(io::stdout()) } else { None };
         let mut stdout = io::stdout().lock();
         stdout.write_all(self.text(width).as_bytes())?;
         stdout.flush()
@@ -68,9 +69,10 @@ fn cut(line: &str, width: Option<usize>) -> String {
     }
 }
 
-/// `stty` asks the terminal that is stderr or stdin; it is there wherever a shell is.
-fn terminal_width() -> Option<usize> {
-    let stty = Command::new("stty").arg("size").stdin(Stdio::inherit()).output().ok()?;
+/// How wide a terminal is. `stty` asks it; that is there wherever a shell is.
+pub fn width(terminal: impl AsFd) -> Option<usize> {
+    let terminal = terminal.as_fd().try_clone_to_owned().ok()?;
+    let stty = Command::new("stty").arg("size").stdin(terminal).output().ok()?;
     let (_, columns) = str::from_utf8(&stty.stdout).ok()?.trim().split_once(' ')?;
     columns.parse().ok().filter(|columns| *columns > 0)
 }

@@ -1,0 +1,55 @@
+//! When a part is over: after its time, or when somebody wants it to end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+/// The course of one part. Clones are of the same.
+#[derive(Clone)]
+pub struct Course {
+    end: Instant,
+    stop: watch::Receiver<bool>,
+    done: Arc<AtomicU64>,
+}
+
+impl Course {
+    /// It begins now.
+    pub fn of(time: Duration, stop: watch::Receiver<bool>, done: Arc<AtomicU64>) -> Course {
+        Course { end: Instant::now() + time, stop, done }
+    }
+
+    /// Whether no new round shall begin.
+    pub fn is_over(&self) -> bool {
+        self.is_stopped() || Instant::now() >= self.end
+    }
+
+    /// Whether somebody wants it to end.
+    pub fn is_stopped(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// Resolves when somebody wants it to end.
+    pub async fn stopped(&self) {
+        stopped(self.stop.clone()).await;
+    }
+
+    /// When its time is over.
+    pub fn end(&self) -> Instant {
+        self.end
+    }
+
+    /// A round is done: whoever waits sees it.
+    pub fn count(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Resolves when somebody wants it to end.
+pub async fn stopped(mut stop: watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        // Nobody can want it any more.
+        std::future::pending().await
+    }
+}

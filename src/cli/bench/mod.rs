@@ -1,0 +1,184 @@
+//! `dlock bench`: measures the nodes that it is pointed at.
+//!
+//! In reading order: [`session`] runs the parts one after the other; the parts are [`cycle`],
+//! [`quorum`] and [`contended`] (with its [`tally`]), each of which makes [`figures`]; [`show`] and
+//! [`plot`] print them. [`course`] says when a part is over, [`progress`] how far it is, [`greet`]
+//! who the nodes are, [`pause`] waits exactly, [`open_files`] and [`picture_file`] make sure
+//! beforehand that nothing is missing in the end.
+
+mod contended;
+mod course;
+mod cycle;
+mod figures;
+mod greet;
+mod open_files;
+mod pause;
+mod picture_file;
+mod plot;
+mod progress;
+mod quorum;
+mod session;
+mod show;
+mod tally;
+
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tokio::sync::watch;
+
+use crate::args::Global;
+use crate::duration;
+use crate::exit::{Exit, Failure};
+use crate::signals::Signals;
+use picture_file::PictureFile;
+use session::Session;
+
+/// Measure the nodes: cost of a lock, waits, fairness
+#[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
+pub struct Args {
+    /// How many clients want the same lock (contended), from 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    clients: u16,
+
+    /// How long each of them holds it: from 0 to 10s
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = hold)]
+    hold: Duration,
+
+    /// How long each part takes: from 100ms to 10m
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
+    time: Duration,
+
+    /// The leases: if this command dies, nothing of it is left after this time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = ttl)]
+    ttl: Duration,
+
+    /// Only these parts
+    #[arg(long, value_name = "PART,…", value_delimiter = ',', default_values_t = Part::ALL)]
+    only: Vec<Part>,
+
+    /// Draw the waits and the grants of each client (contended) into this file, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Each node by itself: what it costs to take a free lock and to give it back
+    Cycle,
+    /// All nodes together: the same, beside a PING to all
+    Quorum,
+    /// Many clients, one lock: how long they wait, and whether all get the same
+    Contended,
+}
+
+impl Part {
+    const ALL: [Part; 3] = [Part::Cycle, Part::Quorum, Part::Contended];
+}
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Part::Cycle => "cycle",
+            Part::Quorum => "quorum",
+            Part::Contended => "contended",
+        })
+    }
+}
+
+impl Args {
+    /// Measures, prints, and leaves nothing on the nodes.
+    pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let picture = self.prepare(global)?;
+        let mut signals = Signals::listen()?;
+        let (stop, stopped) = watch::channel(false);
+        let session = Session::new(self, global, stopped)?;
+        let mut measuring = pin!(session.measure(picture));
+        let signal = tokio::select! {
+            end = &mut measuring => return end,
+            signal = signals.next_that_ends() => signal,
+        };
+        stop.send_replace(true);
+        // Whoever asks twice does not want to wait until everything is given back.
+        tokio::select! {
+            _ = measuring => {}
+            _ = signals.next_that_ends() => {}
+        }
+        Ok(Exit::by(signal))
+    }
+
+    /// What would be a pity to find out after the load.
+    fn prepare(&self, global: &Global) -> Result<Option<PictureFile>, Failure> {
+        if !self.has(Part::Contended) {
+            return match self.plot {
+                Some(_) => {
+                    Err(Failure::usage("--plot draws the part contended, which --only leaves out"))
+                }
+                None => Ok(None),
+            };
+        }
+        open_files::allow(usize::from(self.clients), crate::nodes::urls(global).len())?;
+        self.plot.as_deref().map(PictureFile::prepare).transpose()
+    }
+
+    fn has(&self, part: Part) -> bool {
+        self.only.contains(&part)
+    }
+}
+
+fn hold(text: &str) -> Result<Duration, String> {
+    within(duration::parse(text)?, Duration::ZERO..=Duration::from_secs(10), "0ms to 10s")
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let limits = Duration::from_millis(100)..=Duration::from_secs(600);
+    within(duration::parse(text)?, limits, "100ms to 10m")
+}
+
+fn ttl(text: &str) -> Result<Duration, String> {
+    let limits = Duration::from_millis(100)..=Duration::from_millis(u32::MAX.into());
+    within(duration::parse(text)?, limits, "100ms to 49d")
+}
+
+fn within(
+    given: Duration,
+    limits: std::ops::RangeInclusive<Duration>,
+    said: &str,
+) -> Result<Duration, String> {
+    if limits.contains(&given) { Ok(given) } else { Err(format!("it can be from {said}")) }
+}
+
+const NOTES: &str = "\
+The load is bounded: each client has one request under way, and sends the next when that is
+answered. `cycle` and `quorum` are one client, `contended` is --clients of them, each with
+connections of its own. The keys are dlock-bench:<random>:…, so no lock of anybody else is touched,
+and two runs at once do not meet; a user of the nodes needs a right to such keys. Nothing is left
+behind, also after Ctrl-C.
+
+The parts:
+  cycle      ACQUIRE and RELEASE on each node by itself, in turns with a PING: which node is slow
+  quorum     the same over all nodes, by the library, in turns with a PING to all of them
+  contended  a lock goes round; a wait lasts from the ask to the grant. Ideal is clients x hold
+
+  dlock bench --clients 50 --hold 20ms --time 30s --plot waits.svg
+
+Exit codes: 0 measured; 69 no majority of the nodes; 64 wrong usage; 128+n if signal n ended it.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beyond_the_limits_is_refused_by_their_name() {
+        assert_eq!(hold("0"), Ok(Duration::ZERO));
+        assert_eq!(hold("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(hold("10.1s"), Err("it can be from 0ms to 10s".to_owned()));
+        assert_eq!(time("99ms"), Err("it can be from 100ms to 10m".to_owned()));
+        assert!(time("10m").is_ok() && time("601").is_err());
+        assert!(ttl("100ms").is_ok() && ttl("99ms").is_err() && ttl("50d").is_err());
+    }
+}

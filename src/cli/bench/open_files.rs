@@ -1,0 +1,43 @@
+//! How many connections this process may have: many clients need more than the usual 1024.
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::exit::Failure;
+
+/// Raises the limit as far as is needed, or says why that is not possible.
+pub fn allow(clients: usize, nodes: usize) -> Result<(), Failure> {
+    let refuse = |error| Failure::internal(&format_args!("cannot ask for open files: {error}"));
+    let needed = needed(clients, nodes);
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(refuse)?;
+    if soft >= needed {
+        return Ok(());
+    }
+    if hard < needed {
+        return Err(Failure::usage(format_args!(
+            "--clients {clients}: on {nodes} nodes they need {needed} open files, and this process \
+             may have {hard} (ulimit -Hn)"
+        )));
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, needed, hard).map_err(refuse)
+}
+
+/// A client has a connection to each node, one on which it waits, and maybe another one if a node
+/// fails and it waits elsewhere.
+fn needed(clients: usize, nodes: usize) -> u64 {
+    let needed = clients * (nodes + 2) + BESIDE;
+    u64::try_from(needed).unwrap_or(u64::MAX)
+}
+
+/// What else is open.
+const BESIDE: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_enough_for_the_default() {
+        allow(16, 5).expect("a process may have so many files");
+        assert_eq!(needed(1000, 5), 7100);
+    }
+}

@@ -1,0 +1,158 @@
+//! The picture of the part `contended`: how long one waits, and who got how much.
+
+use std::error::Error;
+
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+use super::contended::Contended;
+use super::show::time;
+
+/// An SVG, as text.
+pub fn picture(found: &Contended) -> Result<String, String> {
+    let mut text = String::new();
+    draw(found, &mut text).map_err(|error| format!("cannot draw: {error}"))?;
+    Ok(text)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn draw(found: &Contended, text: &mut String) -> Outcome {
+    let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let title = ("sans-serif", 20).into_font().color(&INK);
+    area.draw(&Text::new(heading(found), (20, 16), title))?;
+    let (_, charts) = area.split_vertically(44);
+    let (left, right) = charts.split_horizontally(SIZE.0 * 3 / 5);
+    waits(found, &left)?;
+    grants(found, &right)?;
+    area.present()?;
+    Ok(())
+}
+
+fn heading(found: &Contended) -> String {
+    let counted = |number, what| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    format!(
+        "dlock bench: {}, {}, hold {}, {}",
+        counted(found.nodes, "node"),
+        counted(found.clients(), "client"),
+        time(found.hold),
+        time(found.took)
+    )
+}
+
+/// Each further nine takes the same room, so that the tail can be seen.
+fn waits(found: &Contended, area: &Area<'_>) -> Outcome {
+    let millis = |share| found.waits.at(share).as_secs_f64() * 1e3;
+    let ideal = found.ideal().as_secs_f64() * 1e3;
+    let top = millis(1.0).max(ideal) * 1.08;
+    let mut chart = ChartBuilder::on(area)
+        .caption("wait for the lock, ms, by percentile", ("sans-serif", 15, &INK))
+        .margin(12)
+        .margin_right(24)
+        .x_label_area_size(40)
+        .y_label_area_size(64)
+        .build_cartesian_2d(0.0..LAST_NINE, 0.0..top.max(0.001))?;
+    mesh(&mut chart.configure_mesh())
+        .x_labels(5)
+        .x_desc("percentile")
+        .x_label_formatter(&|nines| percentile(*nines))
+        .y_label_formatter(&|millis| number(*millis, top))
+        .draw()?;
+    if ideal > 0.0 {
+        let line = [(0.0, ideal), (LAST_NINE, ideal)];
+        chart.draw_series(DashedLineSeries::new(line, 6, 4, IDEAL.stroke_width(2)))?;
+        let label =
+            format!("ideal: {} x {} = {}", found.clients(), time(found.hold), time(found.ideal()));
+        let style = ("sans-serif", 13).into_font().color(&IDEAL);
+        // Below the line, but for a line that is at the bottom.
+        let place = if ideal > top / 4.0 { ideal - top * 0.015 } else { ideal + top * 0.05 };
+        chart.draw_series([Text::new(label, (LAST_NINE * 0.5, place), style)])?;
+    }
+    let steps = (LAST_NINE / STEP) as u32;
+    let mut curve: Vec<(f64, f64)> = (0..steps)
+        .map(|step| f64::from(step) * STEP)
+        .map(|nines| (nines, millis(1.0 - 10_f64.powf(-nines))))
+        .collect();
+    curve.push((LAST_NINE, millis(1.0)));
+    chart.draw_series(LineSeries::new(curve, WAITS.stroke_width(2)))?;
+    Ok(())
+}
+
+fn grants(found: &Contended, area: &Area<'_>) -> Outcome {
+    let most = found.grants.iter().copied().max().unwrap_or(0).max(1) as f64;
+    let clients = found.clients() as f64;
+    let caption = format!("grants of each client (Jain's index {:.4})", found.jain());
+    let mut chart = ChartBuilder::on(area)
+        .caption(caption, ("sans-serif", 15, &INK))
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(56)
+        .build_cartesian_2d(0.5..clients + 0.5, 0.0..most * 1.08)?;
+    mesh(&mut chart.configure_mesh())
+        .disable_x_mesh()
+        .x_labels(8)
+        .x_desc("client")
+        .x_label_formatter(&|client| whole(*client))
+        .y_label_formatter(&|grants| whole(*grants))
+        .draw()?;
+    // Where there is no room for gaps there are none.
+    let half = if found.clients() > 60 { 0.5 } else { 0.4 };
+    let bars = found.grants.iter().zip(1_u32..).map(|(grants, client)| {
+        let client = f64::from(client);
+        Rectangle::new([(client - half, 0.0), (client + half, *grants as f64)], WAITS.filled())
+    });
+    chart.draw_series(bars)?;
+    Ok(())
+}
+
+type Mesh<'a, 'b, 'c> =
+    plotters::chart::MeshStyle<'a, 'b, RangedCoordf64, RangedCoordf64, SVGBackend<'c>>;
+
+fn mesh<'m, 'a, 'b, 'c>(mesh: &'m mut Mesh<'a, 'b, 'c>) -> &'m mut Mesh<'a, 'b, 'c> {
+    mesh.light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(INK)
+        .label_style(("sans-serif", 12, &INK))
+        .axis_desc_style(("sans-serif", 13, &INK))
+}
+
+/// 0, 90, 99 and so on; the last is all of them.
+fn percentile(nines: f64) -> String {
+    let text = match nines {
+        nines if nines < 0.5 => "0",
+        nines if nines < 1.5 => "90",
+        nines if nines < 2.5 => "99",
+        nines if nines < 3.5 => "99.9",
+        _ => "100",
+    };
+    text.to_owned()
+}
+
+/// There is no half a client.
+fn whole(value: f64) -> String {
+    if (value - value.round()).abs() < 1e-6 { format!("{value:.0}") } else { String::new() }
+}
+
+/// With as many decimals as neighbours on a scale need to differ.
+fn number(value: f64, top: f64) -> String {
+    let decimals = match top {
+        0.0..0.05 => 4,
+        0.05..0.5 => 3,
+        0.5..5.0 => 2,
+        5.0..20.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+const SIZE: (u32, u32) = (1000, 440);
+/// Where 100 % is: the fifth label.
+const LAST_NINE: f64 = 4.0;
+const STEP: f64 = 0.02;
+const INK: RGBColor = RGBColor(40, 40, 40);
+const GRID: RGBColor = RGBColor(220, 220, 220);
+const WAITS: RGBColor = RGBColor(31, 119, 180);
+const IDEAL: RGBColor = RGBColor(200, 80, 20);

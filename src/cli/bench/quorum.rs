@@ -1,0 +1,98 @@
+//! The part `quorum`: one client, all nodes, a lock that nobody else wants.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dlock_client::{Client, Error, Node};
+use futures_util::future::join_all;
+
+use super::course::Course;
+use super::cycle::Subject;
+use super::figures::Times;
+
+/// What all nodes together took for it.
+pub struct Quorum {
+    pub nodes: usize,
+    pub acquire: Times,
+    pub release: Times,
+    /// A PING to all that answer, until the last has answered. Empty, if this user may not.
+    pub ping_all: Times,
+    pub failures: u64,
+}
+
+/// Measures until the time is over, or until nothing is granted any more.
+pub async fn measure(client: &Client, subject: Subject, course: Course) -> Result<Quorum, Error> {
+    let client = client.clone();
+    // Away from the thread that listens to signals and draws.
+    let task = tokio::spawn(async move { rounds(&client, &subject, &course).await });
+    match task.await {
+        Ok(outcome) => outcome,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Quorum, Error> {
+    let mut pinged: Vec<&Arc<Node>> = client.nodes().collect();
+    let mut found = Quorum {
+        nodes: client.size(),
+        acquire: Times::new(),
+        release: Times::new(),
+        ping_all: Times::new(),
+        failures: 0,
+    };
+    let mut granted = Instant::now();
+    for round in 0_u64.. {
+        match cycle(client, subject).await {
+            Ok((acquire, release)) => {
+                granted = Instant::now();
+                let ping = ping_all(&mut pinged).await;
+                // The first ones find everything cold.
+                if round >= WARM_UP {
+                    found.acquire.add(acquire);
+                    found.release.add(release);
+                    ping.into_iter().for_each(|ping| found.ping_all.add(ping));
+                }
+                course.count();
+            }
+            Err(error) => {
+                found.failures += 1;
+                if granted.elapsed() > PATIENCE || course.is_over() && found.acquire.is_empty() {
+                    return Err(error);
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        if course.is_over() && !found.acquire.is_empty() || course.is_stopped() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// How long it took to take the lock, and to give it back.
+async fn cycle(client: &Client, subject: &Subject) -> Result<(Duration, Duration), Error> {
+    let begun = Instant::now();
+    let guard = client.lock(&subject.key).ttl(subject.ttl).try_acquire().await?;
+    let taken = Instant::now();
+    guard.release().await?;
+    Ok((taken - begun, taken.elapsed()))
+}
+
+/// Asks all at once, and waits for the last. A node that does not answer is not asked again: that
+/// would measure its silence.
+async fn ping_all(nodes: &mut Vec<&Arc<Node>>) -> Option<Duration> {
+    let ping = redis::cmd("PING");
+    let begun = Instant::now();
+    let answers = join_all(nodes.iter().map(|node| node.send(&ping))).await;
+    let took = begun.elapsed();
+    let answered = answers.iter().all(Result::is_ok) && !nodes.is_empty();
+    let mut answers = answers.iter();
+    nodes.retain(|_| answers.next().is_some_and(Result::is_ok));
+    answered.then_some(took)
+}
+
+/// For so long nothing may be granted before it is no use to go on.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+/// After a failure.
+pub const PAUSE: Duration = Duration::from_millis(100);
+const WARM_UP: u64 = 3;

@@ -1,0 +1,175 @@
+//! One run: the parts, one after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_client::{Client, Error, Token};
+use tokio::sync::watch;
+
+use super::contended::{Contended, Crowd};
+use super::course::Course;
+use super::cycle::{self, Cycle, Subject};
+use super::greet::{self, Met};
+use super::picture_file::PictureFile;
+use super::progress::{Progress, Stage};
+use super::show::Show;
+use super::{Args, Part, plot, quorum};
+use crate::args::Global;
+use crate::ask::{Answers, Nodes};
+use crate::exit::{Exit, Failure};
+use crate::nodes;
+
+pub struct Session<'a> {
+    args: &'a Args,
+    global: &'a Global,
+    nodes: Nodes,
+    /// What all keys begin with.
+    prefix: String,
+    stop: watch::Receiver<bool>,
+    progress: Progress,
+    show: Show,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(
+        args: &'a Args,
+        global: &'a Global,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Session<'a>, Failure> {
+        let said = |exit| Failure { exit, message: String::new() };
+        Ok(Session {
+            args,
+            global,
+            nodes: Nodes::of(global).map_err(said)?,
+            prefix: format!("dlock-bench:{}", &Token::random().as_str()[..16]),
+            stop,
+            progress: Progress::new(global.verbose),
+            show: Show { json: global.json },
+        })
+    }
+
+    /// All parts. When somebody stops it, it ends without a word.
+    pub async fn measure(&self, picture: Option<PictureFile>) -> Result<Exit, Failure> {
+        let connected = nodes::connect(self.global).await;
+        let client = match connected {
+            Err(failure) if failure.exit == Exit::USAGE => return Err(failure),
+            other => other,
+        };
+        let met = greet::all(&self.nodes).await;
+        self.show.nodes(&met)?;
+        if self.args.has(Part::Cycle) {
+            self.cycles(met).await?;
+        }
+        let client = client?;
+        if self.args.has(Part::Quorum) && !self.is_stopped() {
+            self.quorum(&client).await?;
+        }
+        client.close().await;
+        if self.args.has(Part::Contended) && !self.is_stopped() {
+            let found = self.contended().await?;
+            if let (Some(found), Some(picture)) = (found, picture) {
+                let drawn = plot::picture(&found);
+                picture.write(&drawn.map_err(|error| Failure::internal(&error))?)?;
+            }
+        }
+        Ok(Exit::OK)
+    }
+
+    async fn cycles(&self, met: Answers<Met>) -> Result<(), Failure> {
+        let there = met.iter().filter(|(_, met)| met.is_ok()).count();
+        let time = self.args.time / u32::try_from(there.max(1)).unwrap_or(u32::MAX);
+        let mut rows: Answers<Cycle> = Vec::new();
+        for (name, met) in met {
+            if self.is_stopped() {
+                return Ok(());
+            }
+            let row = match met {
+                Ok(met) => {
+                    let stage = Stage::new(format!("cycle, {name}"), "cycles", Some(time));
+                    let course = self.course(&stage, time);
+                    let work = cycle::measure(&self.nodes, met.node, self.subject("cycle"), course);
+                    self.progress.beside(&stage, work).await
+                }
+                Err(error) => Err(error),
+            };
+            rows.push((name, row));
+        }
+        if self.is_stopped() {
+            return Ok(());
+        }
+        self.show.cycles(&rows)?;
+        let (measured, needed) =
+            (rows.iter().filter(|(_, row)| row.is_ok()).count(), self.nodes.majority());
+        if measured < needed {
+            let all = self.nodes.count();
+            return Err(Failure {
+                exit: Exit::NO_QUORUM,
+                message: format!(
+                    "no majority of the nodes: {needed} of {all} are needed, {measured} could be \
+                     measured"
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    async fn quorum(&self, client: &Client) -> Result<(), Failure> {
+        let stage = Stage::new("quorum", "cycles", Some(self.args.time));
+        let course = self.course(&stage, self.args.time);
+        let work = quorum::measure(client, self.subject("quorum"), course);
+        let found = self.progress.beside(&stage, work).await;
+        if self.is_stopped() {
+            return Ok(());
+        }
+        self.show.quorum(&found.map_err(unavailable)?)
+    }
+
+    async fn contended(&self) -> Result<Option<Contended>, Failure> {
+        let (number, subject) = (self.args.clients, self.subject("contended"));
+        let stage = Stage::new("contended", "clients connected", None);
+        let course = self.course(&stage, WARM_UP);
+        let work = async {
+            let crowd = Crowd::connect(number, self.global, &course).await?;
+            if let Some(crowd) = &crowd {
+                crowd.warm_up(&subject, &self.course(&stage, WARM_UP)).await;
+            }
+            Ok::<_, Failure>(crowd)
+        };
+        let Some(crowd) = self.progress.beside(&stage, work).await? else { return Ok(None) };
+        let stage = Stage::new("contended", "grants", Some(self.args.time));
+        let course = self.course(&stage, self.args.time);
+        let work = crowd.measure(&subject, self.args.hold, course);
+        match self.progress.beside(&stage, work).await {
+            Ok(found) => {
+                self.show.contended(&found)?;
+                Ok(Some(found))
+            }
+            Err(None) => Ok(None),
+            Err(Some(message)) => Err(Failure { exit: Exit::NO_QUORUM, message }),
+        }
+    }
+
+    fn course(&self, stage: &Stage, time: Duration) -> Course {
+        Course::of(time, self.stop.clone(), Arc::clone(&stage.done))
+    }
+
+    fn subject(&self, part: &str) -> Subject {
+        Subject { key: format!("{}:{part}", self.prefix), ttl: self.args.ttl }
+    }
+
+    fn is_stopped(&self) -> bool {
+        *self.stop.borrow()
+    }
+}
+
+/// Whatever it is that keeps a lock from being taken all the time: these nodes do not grant.
+fn unavailable(error: Error) -> Failure {
+    let mut failure = Failure::from(error);
+    if failure.exit != Exit::USAGE {
+        failure.exit = Exit::NO_QUORUM;
+    }
+    failure
+}
+
+/// The longest time for all clients to have had the lock once.
+const WARM_UP: Duration = Duration::from_secs(5);

@@ -1,0 +1,321 @@
+//! What was measured, as tables and as JSON.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::contended::Contended;
+use super::cycle::Cycle;
+use super::figures::{Times, ratio};
+use super::greet::Met;
+use super::quorum::Quorum;
+use crate::ask::Answers;
+use crate::exit::Failure;
+use crate::output;
+use crate::table::Table;
+
+/// In which form.
+pub struct Show {
+    pub json: bool,
+}
+
+impl Show {
+    /// Who is measured. Not in JSON, where each line is a part's.
+    pub fn nodes(&self, met: &Answers<Met>) -> Result<(), Failure> {
+        if self.json {
+            return Ok(());
+        }
+        let (all, there) = (met.len(), met.iter().filter(|(_, met)| met.is_ok()).count());
+        let nodes = if all == 1 { "node" } else { "nodes" };
+        let answer = if there == 1 { "answers" } else { "answer" };
+        let mut table = Table::new(&["NODE", "SERVER", "MODULE"]);
+        for (name, met) in met {
+            let unknown = || "unknown".to_owned();
+            table.row(match met {
+                Ok(Met { server, module: Ok(version), .. }) => {
+                    vec![name.clone(), server.clone().unwrap_or_else(unknown), version.clone()]
+                }
+                Ok(Met { server, module: Err(error), .. }) => {
+                    vec![name.clone(), server.clone().unwrap_or_else(unknown), error.clone()]
+                }
+                Err(error) => vec![name.clone(), error.clone()],
+            });
+        }
+        printed(line(&format!("{all} {nodes}, {there} {answer}")).and_then(|()| table.print()))
+    }
+
+    pub fn cycles(&self, rows: &Answers<Cycle>) -> Result<(), Failure> {
+        if self.json {
+            return printed(
+                rows.iter().try_for_each(|(name, row)| output::json(&cycle(name, row))),
+            );
+        }
+        let mut table = Table::new(&[
+            "NODE",
+            "ACQUIRE p50",
+            "p99",
+            "RELEASE p50",
+            "p99",
+            "PING p50",
+            "CYCLES/S",
+        ]);
+        for (name, row) in rows {
+            let mut cells = vec![name.clone()];
+            match row {
+                Ok(row) => cells.extend([
+                    time(row.acquire.p50()),
+                    time(row.acquire.p99()),
+                    time(row.release.p50()),
+                    time(row.release.p99()),
+                    pinged(&row.ping),
+                    format!("{:.0}", row.per_second()),
+                ]),
+                Err(error) => cells.push(error.clone()),
+            }
+            table.row(cells);
+        }
+        let title = "\ncycle: one client takes and gives back a free lock, on each node by itself";
+        printed(line(title).and_then(|()| table.print()))
+    }
+
+    pub fn quorum(&self, found: &Quorum) -> Result<(), Failure> {
+        if self.json {
+            return printed(output::json(&quorum(found)));
+        }
+        let mut table = Table::new(&[
+            "ACQUIRE p50",
+            "p99",
+            "MAX",
+            "RELEASE p50",
+            "PING ALL p50",
+            "ACQUIRE/PING",
+            "FAILURES",
+        ]);
+        table.row(vec![
+            time(found.acquire.p50()),
+            time(found.acquire.p99()),
+            time(found.acquire.max()),
+            time(found.release.p50()),
+            pinged(&found.ping_all),
+            to_ping(found).map_or(NOTHING.to_owned(), |ratio| format!("{ratio:.2}")),
+            found.failures.to_string(),
+        ]);
+        let title = match found.nodes {
+            1 => "\nquorum: the same by the library, over the one node".to_owned(),
+            nodes => format!("\nquorum: the same by the library, over all {nodes} nodes at once"),
+        };
+        printed(line(&title).and_then(|()| table.print()))
+    }
+
+    pub fn contended(&self, found: &Contended) -> Result<(), Failure> {
+        if self.json {
+            return printed(output::json(&contended(found)));
+        }
+        let (clients, hold, took) = (found.clients(), time(found.hold), time(found.took));
+        let want = if clients == 1 { "client wants" } else { "clients want" };
+        printed(
+            line(&format!("\ncontended: {clients} {want} one lock, for {hold} each; {took}"))
+                .and_then(|()| grants(found).print())
+                .and_then(|()| waits(found).print())
+                .and_then(|()| notes(found).iter().try_for_each(|note| line(note))),
+        )
+    }
+}
+
+fn grants(found: &Contended) -> Table {
+    let mut table =
+        Table::new(&["GRANTS", "PER SECOND", "HELD", "LEAST", "MOST", "FAIRNESS", "FAILURES"]);
+    table.row(vec![
+        found.total().to_string(),
+        format!("{:.1}", found.per_second()),
+        format!("{:.1} %", found.held_share() * 100.0),
+        least(found).to_string(),
+        most(found).to_string(),
+        format!("{:.4}", found.jain()),
+        found.failures.to_string(),
+    ]);
+    table
+}
+
+fn waits(found: &Contended) -> Table {
+    let mut table = Table::new(&["WAIT p50", "p90", "p99", "p99.9", "MAX", "IDEAL", "P99/IDEAL"]);
+    let mut cells: Vec<String> =
+        [0.5, 0.9, 0.99, 0.999, 1.0].map(|share| time(found.waits.at(share))).into();
+    cells.push(time(found.ideal()));
+    cells.push(found.p99_to_ideal().map_or(NOTHING.to_owned(), |ratio| format!("{ratio:.2}")));
+    table.row(cells);
+    table
+}
+
+/// What the tables do not say.
+fn notes(found: &Contended) -> Vec<String> {
+    let mut notes = Vec::new();
+    if found.unserved > 0 {
+        notes.push(format!(
+            "{} waited in vain when the time was over, and are not counted: the true waits are \
+             longer. Measure for longer: --time",
+            found.unserved
+        ));
+    }
+    if let Some(failure) = &found.last_failure {
+        notes.push(format!("the last failure: {failure}"));
+    }
+    notes
+}
+
+fn cycle(node: &str, row: &Result<Cycle, String>) -> Value {
+    match row {
+        Ok(row) => json!({
+            "part": "cycle",
+            "node": node,
+            "acquire_us": { "p50": micros(row.acquire.p50()), "p99": micros(row.acquire.p99()) },
+            "release_us": { "p50": micros(row.release.p50()), "p99": micros(row.release.p99()) },
+            "ping_us": ping(&row.ping),
+            "cycles_per_s": rounded(row.per_second(), 1),
+        }),
+        Err(error) => json!({ "part": "cycle", "node": node, "error": error }),
+    }
+}
+
+fn quorum(found: &Quorum) -> Value {
+    json!({
+        "part": "quorum",
+        "nodes": found.nodes,
+        "acquire_us": {
+            "p50": micros(found.acquire.p50()),
+            "p99": micros(found.acquire.p99()),
+            "max": micros(found.acquire.max()),
+        },
+        "release_us": { "p50": micros(found.release.p50()), "p99": micros(found.release.p99()) },
+        "ping_all_us": ping(&found.ping_all),
+        "to_ping": to_ping(found).map(|ratio| rounded(ratio, 3)),
+        "failures": found.failures,
+    })
+}
+
+fn contended(found: &Contended) -> Value {
+    let wait = |share| millis(found.waits.at(share));
+    json!({
+        "part": "contended",
+        "nodes": found.nodes,
+        "clients": found.clients(),
+        "hold_ms": millis(found.hold),
+        "seconds": rounded(found.took.as_secs_f64(), 3),
+        "grants": found.total(),
+        "per_second": rounded(found.per_second(), 1),
+        "held_share": rounded(found.held_share(), 4),
+        "wait_ms": {
+            "p50": wait(0.5),
+            "p90": wait(0.9),
+            "p99": wait(0.99),
+            "p999": wait(0.999),
+            "max": wait(1.0),
+        },
+        "ideal_ms": millis(found.ideal()),
+        "p99_to_ideal": found.p99_to_ideal().map(|ratio| rounded(ratio, 3)),
+        "jain": rounded(found.jain(), 4),
+        "least": least(found),
+        "most": most(found),
+        "failures": found.failures,
+        "unserved": found.unserved,
+    })
+}
+
+fn least(found: &Contended) -> u64 {
+    found.grants.iter().copied().min().unwrap_or(0)
+}
+
+fn most(found: &Contended) -> u64 {
+    found.grants.iter().copied().max().unwrap_or(0)
+}
+
+fn to_ping(found: &Quorum) -> Option<f64> {
+    ratio(found.acquire.p50(), found.ping_all.p50())
+}
+
+fn ping(times: &Times) -> Value {
+    if times.is_empty() { Value::Null } else { json!({ "p50": micros(times.p50()) }) }
+}
+
+fn pinged(times: &Times) -> String {
+    if times.is_empty() { NOTHING.to_owned() } else { time(times.p50()) }
+}
+
+/// For people: three digits and a unit.
+pub fn time(time: Duration) -> String {
+    let micros = time.as_secs_f64() * 1e6;
+    let (value, unit) = match micros {
+        0.0..1e3 => (micros, "µs"),
+        1e3..1e6 => (micros / 1e3, "ms"),
+        _ => (micros / 1e6, "s"),
+    };
+    // A round number needs no more digits than it has.
+    let decimals = match value {
+        _ if value.fract() == 0.0 => 0,
+        0.0..10.0 => 2,
+        10.0..100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+fn micros(time: Duration) -> Value {
+    rounded(time.as_secs_f64() * 1e6, 1)
+}
+
+fn millis(time: Duration) -> Value {
+    rounded(time.as_secs_f64() * 1e3, 3)
+}
+
+/// A whole number is written as one.
+fn rounded(value: f64, decimals: i32) -> Value {
+    let factor = 10_f64.powi(decimals);
+    let value = (value * factor).round() / factor;
+    if value.fract() == 0.0 && value.abs() < 1e15 { json!(value as i64) } else { json!(value) }
+}
+
+fn line(text: &str) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{text}")
+}
+
+/// That nobody reads any more is no failure.
+fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal(&error)),
+        _ => Ok(()),
+    }
+}
+
+const NOTHING: &str = "-";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_see_three_digits_and_a_unit() {
+        let expected = [
+            (0, "0 µs"),
+            (900, "0.90 µs"),
+            (45_678, "45.7 µs"),
+            (123_456, "123 µs"),
+            (5_000_000, "5 ms"),
+            (5_432_100, "5.43 ms"),
+            (98_765_432, "98.8 ms"),
+            (1_234_567_890, "1.23 s"),
+            (125_000_000_000, "125 s"),
+        ];
+        for (nanos, text) in expected {
+            assert_eq!(time(Duration::from_nanos(nanos)), text);
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_written_as_such() {
+        assert_eq!(millis(Duration::from_millis(5)).to_string(), "5");
+        assert_eq!(millis(Duration::from_micros(500)).to_string(), "0.5");
+        assert_eq!(micros(Duration::from_nanos(45_678)).to_string(), "45.7");
+        assert_eq!(rounded(0.99996, 4).to_string(), "1");
+    }
+}
