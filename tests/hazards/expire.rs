@@ -1,1 +1,153 @@
-//! SETNX, and EXPIRE after it.
+//! SETNX, and then EXPIRE or PEXPIRE: a holder that crashes between the two leaves a lock for ever. Both in one
+//! transaction, and whoever asks in vain makes the dead holder's lock last longer. With dlock the
+//! lease is part of the grant: whatever ends after it, the lock is free when the lease is over, and
+//! one that is EPHEMERAL at once.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use harness::client::request;
+use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_every_server};
+
+const KEY: &str = "import";
+/// How long locks are meant to last.
+const MEANT: Duration = Duration::from_millis(300);
+
+/// A busy machine may be so late.
+const LATE: Duration = Duration::from_secs(2);
+
+/// Two commands, one after the other.
+struct SetThenExpire {
+    client: Client,
+}
+
+impl SetThenExpire {
+    fn lock(&mut self) -> io::Result<bool> {
+        if self.ask(&["SETNX", KEY, "web-1"])? == 0 {
+            return Ok(false);
+        }
+        self.ask(&["PEXPIRE", KEY, &MEANT.as_millis().to_string()])?;
+        Ok(true)
+    }
+
+    fn ask(&mut self, args: &[&str]) -> io::Result<i64> {
+        self.client.try_send_raw(&request(args))?;
+        Ok(self.client.try_recv()?.int())
+    }
+}
+
+/// A client whose connection ends in the moment in which the server has got this request: it has
+/// crashed, or its machine has, or the network.
+fn crashes_after(server: &Server, args: &[&str]) -> (Proxy, Client) {
+    let network = Proxy::start(server.port());
+    let client = Client::connect(network.port()).expect("it listens");
+    network.cut_after(Way::Up, request(args).len() as u64);
+    (network, client)
+}
+
+#[apply(on_every_server)]
+fn a_crash_between_setnx_and_expire_leaves_a_lock_for_ever(kind: Kind) {
+    let server = Server::build(kind).without_module().start();
+    let (network, client) = crashes_after(&server, &["SETNX", KEY, "web-1"]);
+    let asked = Instant::now();
+    SetThenExpire { client }.lock().expect_err("her connection ends half-way");
+    assert!(network.has_cut());
+    eventually("alice has the lock", || server.run(&format!("EXISTS {KEY}")).int() == 1);
+
+    let mut bob = SetThenExpire { client: server.client() };
+    assert!(!bob.lock().expect("he is answered"));
+    eventually("it was meant to be over long ago", || asked.elapsed() > 3 * MEANT);
+    assert!(!bob.lock().expect("he is answered"));
+    assert_eq!(server.run(&format!("TTL {KEY}")).int(), -1, "it lasts for ever");
+}
+
+#[apply(on_every_server)]
+fn a_crash_right_after_an_acquire_leaves_a_lock_for_its_lease(kind: Kind) {
+    let server = Server::start(kind);
+    let words = format!("DLOCK.ACQUIRE {KEY} alice {}", MEANT.as_millis());
+    let args: Vec<&str> = words.split(' ').collect();
+    let (network, mut alice) = crashes_after(&server, &args);
+    let asked = Instant::now();
+    alice.send(&words);
+    eventually("alice has the lock", || server.holders(KEY) == ["alice"]);
+    assert!(network.has_cut());
+
+    let mut bob = server.client();
+    assert!(bob.run(&format!("DLOCK.ACQUIRE {KEY} bob 60000")).is_null());
+    assert!(bob.run(&format!("DLOCK.ACQUIRE {KEY} bob 60000 WAIT 0")).int() > 0);
+    let held = asked.elapsed();
+    assert!(held >= MEANT && held < MEANT + LATE, "free after {held:?}");
+}
+
+#[apply(on_every_server)]
+fn a_crash_right_after_an_ephemeral_acquire_leaves_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    let words = format!("DLOCK.ACQUIRE {KEY} alice 60000 EPHEMERAL");
+    let args: Vec<&str> = words.split(' ').collect();
+    let (network, mut alice) = crashes_after(&server, &args);
+    alice.send(&words);
+    let ended = || server.info_number("dlock", "dlock_ephemeral_ends") == 1;
+    eventually("alice had the lock, and it is over", ended);
+    assert!(network.has_cut());
+    assert!(server.run(&format!("DLOCK.ACQUIRE {KEY} bob 60000")).int() > 0);
+}
+
+// --- both in one transaction -------------------------------------------------------------------------
+
+/// The usual repair: nothing can come between the two. But EXPIRE is run whether or not SETNX did
+/// anything.
+fn lock_in_a_transaction(client: &mut Client) -> bool {
+    let begins = ["MULTI".to_owned(), format!("SETNX {KEY} web-1")];
+    let ends = [format!("PEXPIRE {KEY} {}", 2 * MEANT.as_millis()), "EXEC".to_owned()];
+    let answers = client.pipeline(begins.into_iter().chain(ends));
+    answers[3].items()[0].int() == 1
+}
+
+/// So much has passed of a lock, when bob asks again.
+const BETWEEN: Duration = Duration::from_millis(150);
+/// How often he asks: for longer than the lock was meant to last.
+const ATTEMPTS: u32 = 5;
+
+#[apply(on_every_server)]
+fn whoever_asks_for_it_in_a_transaction_makes_a_dead_holders_lock_last_longer(kind: Kind) {
+    let server = Server::build(kind).without_module().start();
+    let mut alice = server.client();
+    let asked = Instant::now();
+    assert!(lock_in_a_transaction(&mut alice));
+    alice.close();
+    let mut bob = server.client();
+    let left = || Duration::from_millis(server.run(&format!("PTTL {KEY}")).int() as u64);
+    for _ in 0..ATTEMPTS {
+        eventually("some of it passes", || left() < 2 * MEANT - BETWEEN);
+        assert!(!lock_in_a_transaction(&mut bob));
+        assert!(left() > 2 * MEANT - BETWEEN, "it has begun anew");
+    }
+    let held = asked.elapsed();
+    assert!(held > 2 * MEANT, "alice is dead, and has held it for {held:?}");
+}
+
+#[apply(on_every_server)]
+fn whoever_asks_dlock_in_vain_changes_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    let asked = Instant::now();
+    let mut alice = server.client();
+    let ttl = 2 * MEANT.as_millis() as i64;
+    assert!(alice.run(&format!("DLOCK.ACQUIRE {KEY} alice {ttl}")).int() > 0);
+    alice.close();
+    let mut bob = server.client();
+    let mut left = ttl;
+    eventually("bob has it", || {
+        if bob.run(&format!("DLOCK.ACQUIRE {KEY} bob {ttl}")).is_int() {
+            return true;
+        }
+        let lock = server.run(&format!("DLOCK.INSPECT {KEY}"));
+        if !lock.is_null() {
+            let now = lock.at("holders").items()[0].at("ttl-ms").int();
+            assert!(now <= left, "{now} ms are left, {left} ms were left before");
+            left = now;
+        }
+        false
+    });
+    let held = asked.elapsed();
+    assert!(held >= 2 * MEANT && held < 2 * MEANT + LATE, "free after {held:?}");
+}

@@ -1,1 +1,133 @@
-//! A primary that dies before it has replicated a lock.
+//! The primary dies before its replica has heard of a lock, and the replica is promoted: it gives
+//! the lock to a second one while the first one's runs. With dlock the promoted node is in
+//! quarantine for as long as the lost lease can run: the second one is told so, or waits, and holds
+//! only when the first one's lease is over, with a larger fence.
+
+use std::time::{Duration, Instant};
+
+use harness::quarantine::{PROMOTED, Refusal};
+use harness::server::Builder;
+use harness::{Client, Kind, Proxy, Sentinel, Server, Way, apply, eventually, on_every_server};
+
+use crate::recipe::{Dlock, Party, SetNx};
+
+const KEY: &str = "leader";
+
+/// A primary, and a replica behind a network that can be slow.
+struct Pair {
+    primary: Server,
+    replica: Server,
+    network: Proxy,
+}
+
+impl Pair {
+    fn start(builder: Builder) -> Pair {
+        // Without a file in between it would take the replica a second to say that it is ready.
+        let primary = builder.clone().config("repl-diskless-sync no").start();
+        let network = Proxy::start(primary.port());
+        let replica = builder.config(&format!("replicaof 127.0.0.1 {}", network.port())).start();
+        primary.until_streaming_to(&replica);
+        Pair { primary, replica, network }
+    }
+
+    /// With the module, and with a lock that was in use before, for leases of the same length: the
+    /// replica knows how long they are.
+    fn start_with_dlock(kind: Kind, ttl: u64) -> Pair {
+        let pair = Pair::start(Server::build(kind));
+        let mut earlier = Dlock::connect(pair.primary.port());
+        assert!(earlier.try_lock(KEY, ttl) && earlier.unlock(KEY));
+        let bound = || pair.primary.node("lease-bound-ms").int();
+        eventually("the replica knows how long leases are", || {
+            pair.replica.node("lease-bound-ms").int() >= bound()
+        });
+        pair
+    }
+
+    /// Somebody takes the lock, and is told so. The primary dies before its replica has heard of
+    /// it. Gives the holder, and when it asked.
+    fn lose_a_lock<P: Party>(&mut self, ttl: u64) -> (P, Instant) {
+        let mut alice = P::connect(self.primary.port());
+        self.network.keep_back(Way::Down);
+        let asked = Instant::now();
+        assert!(alice.try_lock(KEY, ttl));
+        eventually("it is on its way to the replica", || self.network.kept(Way::Down) > 0);
+        self.primary.kill();
+        self.network.refuse();
+        (alice, asked)
+    }
+}
+
+/// Asserts that a second holder comes while the lock of the first one runs.
+#[track_caller]
+fn assert_two_hold(port: u16, asked: Instant, ttl: u64) {
+    let mut bob = SetNx::connect(port);
+    assert!(bob.try_lock(KEY, ttl), "nobody has it, it seems");
+    assert!(asked.elapsed() < Duration::from_millis(ttl), "alice's lock runs");
+}
+
+/// Asserts that nobody holds before the lease of the first one is over.
+#[track_caller]
+fn assert_one_holds(port: u16, alice: &Dlock, asked: Instant, ttl: u64) {
+    let mut bob = Client::connect(port).expect("the new primary listens");
+    let refused = Refusal::read(&bob.run(&format!("DLOCK.ACQUIRE {KEY} bob {ttl}")));
+    assert_eq!(refused.reason, PROMOTED);
+    let fence = bob.run(&format!("DLOCK.ACQUIRE {KEY} bob {ttl} WAIT 0")).int();
+    let held = asked.elapsed();
+    println!("bob holds {held:?} after alice has asked for {ttl} ms");
+    assert!(held >= Duration::from_millis(ttl), "bob holds {held:?} after alice has asked");
+    assert!(Some(fence) > alice.fence(), "{fence} after {:?}", alice.fence());
+}
+
+// --- an operator promotes ----------------------------------------------------------------------------
+
+/// How long alice's lock is, where it takes no time to promote the replica.
+const SHORT: u64 = 1_000;
+
+fn promote(replica: &Server) -> u16 {
+    assert_eq!(replica.run("REPLICAOF NO ONE").text(), "OK");
+    replica.port()
+}
+
+#[apply(on_every_server)]
+fn a_promoted_replica_gives_a_lock_to_a_second_holder(kind: Kind) {
+    let mut pair = Pair::start(Server::build(kind).without_module());
+    let (_alice, asked) = pair.lose_a_lock::<SetNx>(SHORT);
+    assert_two_hold(promote(&pair.replica), asked, SHORT);
+}
+
+#[apply(on_every_server)]
+fn a_promoted_replica_with_dlock_waits_for_a_lease_that_it_never_heard_of(kind: Kind) {
+    let mut pair = Pair::start_with_dlock(kind, SHORT);
+    let (alice, asked) = pair.lose_a_lock::<Dlock>(SHORT);
+    assert!(pair.replica.holders(KEY).is_empty(), "the replica has not heard of it");
+    assert_one_holds(promote(&pair.replica), &alice, asked, SHORT);
+}
+
+// --- a Sentinel promotes -------------------------------------------------------------------------------
+
+/// How long alice's lock is, where Sentinel takes two or three seconds to promote the replica.
+const LONG: u64 = 6_000;
+
+/// Where clients are told to find the primary, when Sentinel has promoted the replica.
+fn promoted_by(sentinel: &Sentinel, pair: &Pair) -> u16 {
+    let died = Instant::now();
+    eventually("Sentinel has promoted", || sentinel.primary() == pair.replica.port());
+    println!("promoted {:?} after the primary died", died.elapsed());
+    pair.replica.port()
+}
+
+#[test]
+fn a_failover_by_sentinel_gives_a_lock_to_a_second_holder() {
+    let mut pair = Pair::start(Server::build(Kind::Valkey91).without_module());
+    let sentinel = Sentinel::start(&pair.primary, 1);
+    let (_alice, asked) = pair.lose_a_lock::<SetNx>(LONG);
+    assert_two_hold(promoted_by(&sentinel, &pair), asked, LONG);
+}
+
+#[test]
+fn a_failover_by_sentinel_with_dlock_waits_for_a_lease_that_was_lost() {
+    let mut pair = Pair::start_with_dlock(Kind::Valkey91, LONG);
+    let sentinel = Sentinel::start(&pair.primary, 1);
+    let (alice, asked) = pair.lose_a_lock::<Dlock>(LONG);
+    assert_one_holds(promoted_by(&sentinel, &pair), &alice, asked, LONG);
+}

@@ -1,1 +1,91 @@
-//! DEL as unlock, delayed in the network.
+//! DEL as unlock, delayed in the network until the lock's time is over and another has it: it
+//! deletes the other's lock, and a third one comes in. A RELEASE that is as late finds that its
+//! token holds nothing, and the holder keeps the lock.
+
+use std::thread;
+
+use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_every_server};
+
+use crate::recipe::{Dlock, Party, SetNx};
+
+const KEY: &str = "report";
+/// Alice's lock is over while her unlock is on its way.
+const ALICES: u64 = 200;
+/// The others' locks are not over before the test is.
+const OTHERS: u64 = 60_000;
+
+/// `SET key host NX PX ttl`, and `DEL key`: whoever deletes, whatever is there.
+struct SetAndDel {
+    client: Client,
+}
+
+impl Party for SetAndDel {
+    fn connect(port: u16) -> SetAndDel {
+        let client = Client::connect(port).expect("it listens");
+        SetAndDel { client }
+    }
+
+    fn try_lock(&mut self, key: &str, ttl: u64) -> bool {
+        !self.client.run(&format!("SET {key} web-1 NX PX {ttl}")).is_null()
+    }
+
+    fn unlock(&mut self, key: &str) -> bool {
+        self.client.run(&format!("DEL {key}")).int() == 1
+    }
+
+    fn fence(&self) -> Option<i64> {
+        None
+    }
+}
+
+/// What came of a late unlock.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    /// It took a lock away.
+    removed: bool,
+    /// Who is in the critical section when it has arrived.
+    inside: Vec<&'static str>,
+}
+
+/// Alice gives her lock back in time, but that arrives only when bob has it.
+fn a_late_unlock<P: Party>(server: &Server) -> Outcome {
+    let network = Proxy::start(server.port());
+    let mut alice = P::connect(network.port());
+    let (mut bob, mut carol) = (P::connect(server.port()), P::connect(server.port()));
+    assert!(alice.try_lock(KEY, ALICES));
+    network.keep_back(Way::Up);
+    thread::scope(|scope| {
+        let unlocking = scope.spawn(|| alice.unlock(KEY));
+        eventually("alice's unlock is on its way", || network.kept(Way::Up) > 0);
+        eventually("her time is over, and bob has the lock", || bob.try_lock(KEY, OTHERS));
+        let mut inside = vec!["bob"];
+        network.pass();
+        let removed = unlocking.join().expect("it is answered");
+        if carol.try_lock(KEY, OTHERS) {
+            inside.push("carol");
+        }
+        Outcome { removed, inside }
+    })
+}
+
+#[apply(on_every_server)]
+fn a_late_del_takes_the_lock_from_its_next_holder(kind: Kind) {
+    let server = Server::build(kind).without_module().start();
+    let outcome = a_late_unlock::<SetAndDel>(&server);
+    assert_eq!(outcome, Outcome { removed: true, inside: vec!["bob", "carol"] });
+}
+
+/// What the random value of the better recipe is for: the same timeline does it no harm.
+#[apply(on_every_server)]
+fn a_late_compare_and_delete_does_not(kind: Kind) {
+    let server = Server::build(kind).without_module().start();
+    let outcome = a_late_unlock::<SetNx>(&server);
+    assert_eq!(outcome, Outcome { removed: false, inside: vec!["bob"] });
+}
+
+#[apply(on_every_server)]
+fn a_late_release_does_not(kind: Kind) {
+    let server = Server::start(kind);
+    let outcome = a_late_unlock::<Dlock>(&server);
+    assert_eq!(outcome, Outcome { removed: false, inside: vec!["bob"] });
+}

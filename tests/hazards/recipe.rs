@@ -1,1 +1,156 @@
-//! The usual recipes on one server.
+//! The usual recipes on one server, as services write them, and dlock beside them: [`Party`] is what
+//! they have in common, so that one timeline runs with either.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use harness::{Client, Value};
+
+/// A service that takes a lock, with whatever recipe.
+pub trait Party: Send {
+    /// On a connection of its own, through whatever stands at this port.
+    fn connect(port: u16) -> Self;
+
+    /// Takes the lock for so many milliseconds, if nobody has it.
+    fn try_lock(&mut self, key: &str, ttl: u64) -> bool;
+
+    /// Gives the lock back, and says whether anything was taken away by that.
+    fn unlock(&mut self, key: &str) -> bool;
+
+    /// The number of its lock, where the recipe has numbers.
+    fn fence(&self) -> Option<i64>;
+}
+
+/// A service that waits for a lock, with whatever recipe.
+pub trait Waiting: Party {
+    /// Takes the lock when it can be had, or gives up.
+    fn lock_within(&mut self, key: &str, ttl: u64, limit: Duration) -> bool;
+
+    /// The server's number for its connection.
+    fn id(&mut self) -> i64;
+}
+
+/// `SET key value NX PX ttl` with a random value, and a script that deletes the key if it still has
+/// that value. Who waits tries again every 10 ms. Most libraries do just that.
+pub struct SetNx {
+    client: Client,
+    value: String,
+}
+
+/// `DLOCK.ACQUIRE` and `DLOCK.RELEASE`, with a random token.
+pub struct Dlock {
+    client: Client,
+    token: String,
+    fence: Option<i64>,
+}
+
+/// The script of [`SetNx`].
+pub const COMPARE_AND_DELETE: &str = "\
+    if redis.call('get', KEYS[1]) == ARGV[1] then \
+        return redis.call('del', KEYS[1]) \
+    else \
+        return 0 \
+    end";
+
+/// How long who waits with [`SetNx`] sleeps between two attempts.
+pub const RETRY: Duration = Duration::from_millis(10);
+
+impl SetNx {
+    fn set(&mut self, key: &str, ttl: u64) -> bool {
+        let set = self.client.run(&format!("SET {key} {} NX PX {ttl}", self.value));
+        match set {
+            Value::Simple(ok) if ok == "OK" => true,
+            Value::Null => false,
+            other => panic!("SET NX was answered {other:?}"),
+        }
+    }
+}
+
+impl Party for SetNx {
+    fn connect(port: u16) -> SetNx {
+        SetNx { client: connect(port), value: String::new() }
+    }
+
+    fn try_lock(&mut self, key: &str, ttl: u64) -> bool {
+        self.value = random();
+        self.set(key, ttl)
+    }
+
+    fn unlock(&mut self, key: &str) -> bool {
+        self.client.run_args(&["EVAL", COMPARE_AND_DELETE, "1", key, &self.value]).int() == 1
+    }
+
+    fn fence(&self) -> Option<i64> {
+        None
+    }
+}
+
+impl Waiting for SetNx {
+    fn lock_within(&mut self, key: &str, ttl: u64, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        self.value = random();
+        loop {
+            if self.set(key, ttl) {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            thread::sleep(RETRY);
+        }
+    }
+
+    fn id(&mut self) -> i64 {
+        self.client.id()
+    }
+}
+
+impl Dlock {
+    fn acquire(&mut self, key: &str, ttl: u64, options: &str) -> bool {
+        self.token = random();
+        let words = format!("DLOCK.ACQUIRE {key} {} {ttl} {options}", self.token);
+        self.fence = match self.client.run(&words) {
+            Value::Int(fence) => Some(fence),
+            Value::Null => None,
+            other => panic!("DLOCK.ACQUIRE was answered {other:?}"),
+        };
+        self.fence.is_some()
+    }
+}
+
+impl Party for Dlock {
+    fn connect(port: u16) -> Dlock {
+        Dlock { client: connect(port), token: String::new(), fence: None }
+    }
+
+    fn try_lock(&mut self, key: &str, ttl: u64) -> bool {
+        self.acquire(key, ttl, "")
+    }
+
+    fn unlock(&mut self, key: &str) -> bool {
+        self.client.run(&format!("DLOCK.RELEASE {key} {}", self.token)).int() == 1
+    }
+
+    fn fence(&self) -> Option<i64> {
+        self.fence
+    }
+}
+
+impl Waiting for Dlock {
+    fn lock_within(&mut self, key: &str, ttl: u64, limit: Duration) -> bool {
+        self.acquire(key, ttl, &format!("WAIT {}", limit.as_millis()))
+    }
+
+    fn id(&mut self) -> i64 {
+        self.client.id()
+    }
+}
+
+/// A name that nobody else has.
+pub fn random() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+fn connect(port: u16) -> Client {
+    Client::connect(port).unwrap_or_else(|error| panic!("cannot connect to port {port}: {error}"))
+}

@@ -1,1 +1,149 @@
-//! Polling for a lock.
+//! `SET NX PX` in a loop, with 10 ms of sleep and a time-out: who comes first is not who is served
+//! first, for whoever asks in the right moment has the lock, while the others sleep; and a hundred
+//! who wait send ten thousand requests a second. With dlock they wait in a queue in the server, send
+//! nothing, and are served in the order in which they came.
+
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use harness::{Kind, Server, apply, eventually, on_every_server, wait::PATIENCE};
+
+use crate::recipe::{Dlock, Party, SetNx, Waiting};
+
+const KEY: &str = "stock";
+/// Nobody's lock ends by itself here.
+const TTL: u64 = 60_000;
+
+// --- who is served first -------------------------------------------------------------------------------
+
+#[apply(on_every_server)]
+fn a_newcomer_overtakes_one_that_sleeps_between_two_attempts(kind: Kind) {
+    let server = Server::build(kind).without_module().start();
+    let [mut holder, mut early, mut newcomer] = [(); 3].map(|()| SetNx::connect(server.port()));
+    assert!(holder.try_lock(KEY, TTL));
+    assert!(!early.try_lock(KEY, TTL));
+    // It sleeps now.
+    assert!(holder.unlock(KEY));
+    assert!(newcomer.try_lock(KEY, TTL));
+    // It wakes up.
+    assert!(!early.try_lock(KEY, TTL));
+}
+
+#[apply(on_every_server)]
+fn a_newcomer_does_not_overtake_one_that_waits_in_the_queue(kind: Kind) {
+    let server = Server::start(kind);
+    let [mut holder, mut newcomer] = [(); 2].map(|()| Dlock::connect(server.port()));
+    assert!(holder.try_lock(KEY, TTL));
+    let mut early = server.waiter(&format!("DLOCK.ACQUIRE {KEY} early {TTL} WAIT 0"));
+    assert!(holder.unlock(KEY));
+    assert!(!newcomer.try_lock(KEY, TTL));
+    assert!(early.recv().int() > 0);
+}
+
+/// So many come, one after the other, while somebody has the lock.
+const WAITERS: usize = 8;
+/// How far they come apart: those who poll are awake at different times.
+const APART: Duration = Duration::from_millis(3);
+/// How long each of them works.
+const WORK: Duration = Duration::from_millis(5);
+const ROUNDS: usize = 5;
+
+/// The order in which those are served who came in the order of their numbers.
+fn order_of_service<P: Waiting>(server: &Server) -> Vec<usize> {
+    let served = Mutex::new(Vec::new());
+    let mut holder = P::connect(server.port());
+    assert!(holder.try_lock(KEY, TTL));
+    thread::scope(|scope| {
+        for number in 0..WAITERS {
+            let mut waiter = P::connect(server.port());
+            let id = waiter.id();
+            let served = &served;
+            scope.spawn(move || {
+                assert!(waiter.lock_within(KEY, TTL, PATIENCE));
+                served.lock().expect("nobody panicked").push(number);
+                thread::sleep(WORK);
+                assert!(waiter.unlock(KEY));
+            });
+            eventually("it has asked", || has_asked(server, id));
+            thread::sleep(APART);
+        }
+        assert!(holder.unlock(KEY));
+    });
+    served.into_inner().expect("nobody panicked")
+}
+
+/// Whether a client, which has sent nothing but CLIENT ID before, has asked for the lock.
+fn has_asked(server: &Server, id: i64) -> bool {
+    !server.run(&format!("CLIENT LIST ID {id}")).text().contains(" cmd=client")
+}
+
+/// How many pairs were served in the wrong order.
+fn overtakings(order: &[usize]) -> usize {
+    let behind = |place: usize| order[place + 1..].iter().filter(move |&&n| n < order[place]);
+    (0..order.len()).map(|place| behind(place).count()).sum()
+}
+
+#[apply(on_every_server)]
+fn who_polls_is_not_served_in_the_order_of_arrival(kind: Kind) {
+    let server = Server::build(kind).without_module().start();
+    let orders: Vec<Vec<usize>> = (0..ROUNDS).map(|_| order_of_service::<SetNx>(&server)).collect();
+    let wrong: usize = orders.iter().map(|order| overtakings(order)).sum();
+    println!("{wrong} of {} pairs: {orders:?}", ROUNDS * WAITERS * (WAITERS - 1) / 2);
+    assert!(wrong > 0);
+}
+
+#[apply(on_every_server)]
+fn who_waits_in_the_queue_is_served_in_the_order_of_arrival(kind: Kind) {
+    let server = Server::start(kind);
+    for _ in 0..ROUNDS {
+        let order = order_of_service::<Dlock>(&server);
+        assert_eq!(overtakings(&order), 0, "{order:?}");
+    }
+}
+
+// --- how many requests ---------------------------------------------------------------------------------
+
+const CROWD: usize = 100;
+/// After so long they give up.
+const TIME_OUT: Duration = Duration::from_secs(1);
+
+/// How often a command was called, as the server counts.
+fn calls(server: &Server, command: &str) -> i64 {
+    let stats = server.info("commandstats");
+    let stats = stats.get(&format!("cmdstat_{command}"));
+    let calls = stats.and_then(|stats| stats.strip_prefix("calls=")?.split(',').next());
+    calls.expect("it was called").parse().expect("a number")
+}
+
+#[test]
+fn a_crowd_that_polls_sends_thousands_of_requests_a_second() {
+    let server = Server::build(Kind::Redis82).without_module().start();
+    assert!(SetNx::connect(server.port()).try_lock(KEY, TTL));
+    let before = calls(&server, "set");
+    thread::scope(|scope| {
+        for _ in 0..CROWD {
+            let mut waiter = SetNx::connect(server.port());
+            scope.spawn(move || assert!(!waiter.lock_within(KEY, TTL, TIME_OUT)));
+        }
+    });
+    let requests = calls(&server, "set") - before;
+    println!("{requests} requests of {CROWD} clients, each for {TIME_OUT:?}");
+    // Nearly a hundred of each; fewer where a busy machine lets them sleep for longer.
+    assert!(requests > 20 * CROWD as i64, "{requests}");
+}
+
+#[apply(on_every_server)]
+fn a_crowd_that_waits_in_the_queue_sends_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    assert!(Dlock::connect(server.port()).try_lock(KEY, TTL));
+    let words = |n: usize| format!("DLOCK.ACQUIRE {KEY} waiter{n} {TTL} WAIT 0");
+    let mut crowd = server.crowd(CROWD, words);
+    let all = || server.info_number("stats", "total_commands_processed");
+    let asked = all();
+    thread::sleep(TIME_OUT);
+    // This question is the only command since the last one.
+    assert_eq!(all() - asked, 1);
+    assert_eq!(server.waiters(KEY).len(), CROWD);
+    assert!(!crowd.iter_mut().any(harness::Client::has_answer));
+}
