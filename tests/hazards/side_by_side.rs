@@ -6,11 +6,14 @@
 //! not have fails with WRONGTYPE and changes nothing. But a plain DEL deletes dlock's lock as it
 //! deletes any: code that unlocks like that has to go first.
 
+use std::sync::Mutex;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::quarantine::CRASHED;
 use harness::{Client, Kind, Quorum, Server, Value, apply, eventually, on_every_server};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 use crate::library::{connect, healthy_program, ms, run, take, wait_for};
 use crate::redlock::{RELEASE, Redlock};
@@ -134,34 +137,36 @@ fn who_polls_gets_what_the_queue_leaves(kind: Kind) {
 
 #[apply(on_every_server)]
 fn old_and_new_services_lose_no_update(kind: Kind) {
-    const SERVICES: usize = 3;
-    const ROUNDS: usize = 40;
     let server = Server::start(kind);
+    let turns = Turns::new(&server, 30);
     thread::scope(|scope| {
-        for number in 0..SERVICES {
-            let mut old = Old::new(&server, &format!("old{number}"));
-            scope.spawn(move || {
-                for _ in 0..ROUNDS {
-                    do_something_else();
-                    eventually("an old service has its turn", || old.tries());
-                    count_up(&mut old.client, "old");
-                    assert_eq!(old.script(RELEASE).int(), 1);
+        for number in 0..3 {
+            scope.spawn({
+                let (server, turns) = (&server, &turns);
+                move || {
+                    let mut old = Old::new(server, &format!("old{number}"));
+                    turns.go_on("old", |turn| {
+                        eventually("an old service has its turn", || old.tries());
+                        turn();
+                        assert_eq!(old.script(RELEASE).int(), 1);
+                    });
                 }
             });
-            let mut new = server.client();
-            scope.spawn(move || {
-                for round in 0..ROUNDS {
-                    do_something_else();
-                    let token = format!("new{number}-{round}");
-                    let granted = new.run(&format!("DLOCK.ACQUIRE job {token} 60000 WAIT 0"));
-                    assert!(granted.is_int(), "{granted:?}");
-                    count_up(&mut new, "new");
-                    assert_eq!(new.run(&format!("DLOCK.RELEASE job {token}")).int(), 1);
+            scope.spawn({
+                let (server, turns) = (&server, &turns);
+                move || {
+                    let mut new = server.client();
+                    turns.go_on("new", |turn| {
+                        let acquire = format!("DLOCK.ACQUIRE job new{number} 60000 WAIT 0");
+                        assert!(new.run(&acquire).is_int());
+                        turn();
+                        assert_eq!(new.run(&format!("DLOCK.RELEASE job new{number}")).int(), 1);
+                    });
                 }
             });
         }
     });
-    assert_counted(&server, 2 * SERVICES * ROUNDS);
+    turns.assert_none_was_lost(&server);
     assert_eq!(server.run("EXISTS job").int(), 0);
 }
 
@@ -190,41 +195,41 @@ fn a_redlock_and_a_guard_keep_each_other_out() {
 
 #[test]
 fn redlocks_and_guards_lose_no_update() {
-    const SERVICES: usize = 2;
-    const ROUNDS: usize = 10;
     let quorum = Quorum::start(3);
     let server = Server::build(Kind::Redis82).without_module().start();
+    let turns = Turns::new(&server, 20);
     thread::scope(|scope| {
-        for _ in 0..SERVICES {
+        for _ in 0..2 {
             scope.spawn(|| {
                 let mut old = Redlock::direct(&quorum, ms(1_000));
-                let mut counter = server.client();
-                for _ in 0..ROUNDS {
+                turns.go_on("old", |turn| {
                     let mut held = None;
                     eventually("an old service has its turn", || {
-                        do_something_else();
+                        thread::sleep(ms(rand::random_range(0..10)));
                         held = old.lock("job", ms(60_000));
                         held.is_some()
                     });
-                    count_up(&mut counter, "old");
+                    turn();
                     old.unlock(&held.expect("it was its turn"));
-                }
+                });
             });
             scope.spawn(|| {
-                let mut counter = server.client();
                 run(async {
                     let new = connect(&quorum.direct_urls(), ms(1_000)).await;
-                    for _ in 0..ROUNDS {
-                        tokio::time::sleep(ms(rand::random_range(0..20))).await;
-                        let guard = wait_for(&new, "job", ms(60_000)).await;
-                        count_up(&mut counter, "new");
-                        guard.release().await.expect("it is held");
-                    }
+                    let handle = Handle::current();
+                    let acquire = || handle.block_on(wait_for(&new, "job", ms(60_000)));
+                    block_in_place(|| {
+                        turns.go_on("new", |turn| {
+                            let guard = acquire();
+                            turn();
+                            handle.block_on(guard.release()).expect("it is held");
+                        });
+                    });
                 });
             });
         }
     });
-    assert_counted(&server, 2 * SERVICES * ROUNDS);
+    turns.assert_none_was_lost(&server);
 }
 
 // --- other kinds of old locks ------------------------------------------------------------------
@@ -322,30 +327,51 @@ impl Old {
     }
 }
 
-/// So that there is not always a queue, which would keep those out who poll; and not always one who
-/// polls at the right moment, which would keep the queue waiting on Valkey 8.1, where the module sees
-/// only every 50 ms whether a string was deleted.
-fn do_something_else() {
-    thread::sleep(ms(rand::random_range(0..10)));
+/// What services do under the lock, and nobody else may do at the same time: they read a count, take
+/// a moment, and write it.
+struct Turns {
+    port: u16,
+    /// Who had them, in order.
+    who: Mutex<Vec<&'static str>>,
+    /// So often must a turn of one kind of service follow one of the other.
+    changes: usize,
 }
 
-/// What may be done by one at a time only: reads, takes a moment, and writes.
-fn count_up(client: &mut Client, who: &str) {
-    let count = match client.run("GET count") {
-        Value::Null => 0,
-        count => count.text().parse::<usize>().expect("a number"),
-    };
-    thread::sleep(Duration::from_micros(300));
-    client.run(&format!("SET count {}", count + 1));
-    client.run(&format!("RPUSH turns {who}"));
-}
+impl Turns {
+    fn new(server: &Server, changes: usize) -> Turns {
+        server.run("SET count 0");
+        Turns { port: server.port(), who: Mutex::default(), changes }
+    }
 
-/// No update was lost, and the two kinds took turns.
-fn assert_counted(server: &Server, updates: usize) {
-    assert_eq!(server.run("GET count").text(), updates.to_string());
-    let turns = server.run("LRANGE turns 0 -1");
-    let changes = turns.items().windows(2).filter(|pair| pair[0] != pair[1]).count();
-    assert!(changes >= 4, "only {changes} changes in {updates} turns");
+    /// Lets a service have one turn after the other, until there was enough of both kinds. Between
+    /// them it does something else for as long as its last turn took, or longer: else there would
+    /// always be a queue, which keeps those out who poll.
+    fn go_on(&self, who: &'static str, mut under_the_lock: impl FnMut(&mut dyn FnMut())) {
+        let mut client = Client::connect(self.port).expect("it is up");
+        while !self.were_enough() {
+            let begun = Instant::now();
+            under_the_lock(&mut || self.take(who, &mut client));
+            thread::sleep(begun.elapsed().mul_f64(rand::random_range(1.0..4.0)));
+        }
+    }
+
+    fn take(&self, who: &'static str, client: &mut Client) {
+        let count: usize = client.run("GET count").text().parse().expect("a number");
+        thread::sleep(Duration::from_micros(300));
+        client.run(&format!("SET count {}", count + 1));
+        self.who.lock().expect("nobody panicked").push(who);
+    }
+
+    fn were_enough(&self) -> bool {
+        let who = self.who.lock().expect("nobody panicked");
+        let changes = who.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        changes >= self.changes
+    }
+
+    fn assert_none_was_lost(&self, server: &Server) {
+        let turns = self.who.lock().expect("nobody panicked").len();
+        assert_eq!(server.run("GET count").text(), turns.to_string());
+    }
 }
 
 /// A script says it in its own words, around the server's.
