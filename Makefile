@@ -7,7 +7,7 @@ NODES ?= 3
 SERVER ?= redis-8.2
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup build run test soak model sim mutants check bench-node bench-quorum
+.PHONY: help setup build run test soak model sim mutants check bench bench-node bench-quorum bench-peers peers
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,9 +43,18 @@ check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test -q -p dlock-tests --test tidy
 
+bench: build peers ## measure all of this, and write target/bench/results.md, for a quarter of an hour or so (ARGS=--quick)
+	$(CARGO) run --release -p dlock-tests --bin bench -- --page "$(TARGET)/bench" $(ARGS)
+
 bench-node: build ## measure the module against what one would do without it (ARGS=--quick)
 	$(CARGO) run --release -p dlock-tests --bin bench -- \
 		--only cycle,handover,memory,growth,storm,restart $(ARGS)
 
 bench-quorum: build ## measure the client library over one node and over five (ARGS=--quick)
-	$(CARGO) run --release -p dlock-tests --bin bench -- --only quorum --server redis-8.2 $(ARGS)
+	$(CARGO) run --release -p dlock-tests --bin bench -- --only quorum $(ARGS)
+
+bench-peers: build peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
+	$(CARGO) run --release -p dlock-tests --bin bench -- --only contention,uncontended $(ARGS)
+
+peers: ## install those libraries, into .peers/
+	@scripts/peers.sh

@@ -1,5 +1,6 @@
-//! `make bench-node`: the module against what one would do without it, on the same server in the
-//! same run, as ratios beside what they must reach. `make bench-quorum`: the client library.
+//! `make bench`: the module against what one would do without it, on the same server in the same
+//! run, as ratios beside what they must reach; and the client library, beside the lock libraries
+//! that people use today.
 //!
 //! In reading order:
 //! - [`options`]: what the command line asks for;
@@ -12,8 +13,10 @@
 //! - [`storm`]: very many leases end at once;
 //! - [`restart`]: what the state file costs, and a start with very many leases;
 //! - [`quorum`]: the client library over one node and over five;
+//! - [`peers`]: other libraries, as programs; [`contention`] and [`uncontended`]: beside them;
 //! - [`report`]: the table.
 
+mod contention;
 mod crowd;
 mod cycle;
 mod growth;
@@ -22,10 +25,15 @@ mod load;
 mod measure;
 mod memory;
 mod options;
+mod peers;
 mod quorum;
 mod report;
 mod restart;
 mod storm;
+mod uncontended;
+
+use std::env;
+use std::process::ExitCode;
 
 use harness::{Kind, Server};
 
@@ -33,17 +41,42 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use options::Options;
 use report::Report;
 
-fn main() {
-    let options = Options::read();
+fn main() -> ExitCode {
     allow_many_connections();
+    let mut words = env::args().skip(1).peekable();
+    if words.next_if(|word| word == peers::dlock::WORD).is_some() {
+        peers::dlock::run(words);
+    }
+    let options = Options::read();
     let mut report = Report::new(options.json);
-    for kind in &options.kinds {
-        report.server(*kind, &version(*kind));
-        for group in &options.groups {
-            group.run(*kind, &options, &mut report);
+    match measure(&options, &mut report) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(options: &Options, report: &mut Report) -> Result<(), String> {
+    if options.groups.iter().any(|group| group.with_peers) {
+        peers::installed()?;
+    }
+    for kind in Kind::ALL {
+        let groups = options.groups_on(kind);
+        if !groups.is_empty() {
+            report.server(kind, &version(kind));
+        }
+        for group in groups {
+            report.group(kind, group.title);
+            group.run(kind, options, report);
+            if let Some(why) = report.failure() {
+                return Err(why.to_owned());
+            }
         }
     }
     report.end();
+    Ok(())
 }
 
 fn version(kind: Kind) -> String {

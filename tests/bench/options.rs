@@ -1,31 +1,58 @@
 //! What the command line asks for.
 
 use std::env;
+use std::path::PathBuf;
 use std::process;
 
 use harness::Kind;
 
 use crate::report::Report;
-use crate::{cycle, growth, handover, memory, quorum, restart, storm};
+use crate::{contention, cycle, growth, handover, memory, quorum, restart, storm, uncontended};
 
 /// Rows that are measured together.
 pub struct Group {
     name: &'static str,
+    /// What it is about.
+    pub title: &'static str,
+    /// On which servers it runs, unless the command line says so.
+    usual: &'static [Kind],
+    /// Whether it needs the libraries that scripts/peers.sh installs.
+    pub with_peers: bool,
     run: fn(Kind, &Options, &mut Report),
 }
 
 /// The groups, by the names that `--only` takes, in the order in which they are measured.
-const GROUPS: [Group; 7] = [
-    Group { name: "cycle", run: cycle::run },
-    Group { name: "handover", run: handover::run },
-    Group { name: "memory", run: memory::run },
-    Group { name: "growth", run: growth::run },
-    Group { name: "storm", run: storm::run },
-    Group { name: "restart", run: restart::run },
-    Group { name: "quorum", run: quorum::run },
+const GROUPS: [Group; 9] = [
+    Group::of_module("cycle", "A lock is taken and given back", cycle::run),
+    Group::of_module("handover", "A lock goes round among many", handover::run),
+    Group::of_module("memory", "What locks and waiters take", memory::run),
+    Group::of_module("growth", "Much of everything", growth::run),
+    Group::of_module("storm", "Very many leases end at once", storm::run),
+    Group::of_module("restart", "The state file, and a start with very many leases", restart::run),
+    Group::of_library("quorum", "The client library", quorum::run, false),
+    Group::of_library("contention", "One lock that many want", contention::run, true),
+    Group::of_library("uncontended", "A lock that nobody else wants", uncontended::run, true),
 ];
 
 impl Group {
+    const fn of_module(
+        name: &'static str,
+        title: &'static str,
+        run: fn(Kind, &Options, &mut Report),
+    ) -> Group {
+        Group { name, title, usual: &Kind::ALL, with_peers: false, run }
+    }
+
+    /// What a client sees hardly depends on which server it is.
+    const fn of_library(
+        name: &'static str,
+        title: &'static str,
+        run: fn(Kind, &Options, &mut Report),
+        with_peers: bool,
+    ) -> Group {
+        Group { name, title, usual: &[Kind::Redis82], with_peers, run }
+    }
+
     /// Measures on one server.
     pub fn run(&self, kind: Kind, options: &Options, report: &mut Report) {
         (self.run)(kind, options, report);
@@ -34,43 +61,52 @@ impl Group {
 
 const USAGE: &str = "\
 Measures the module against what one would do without it, on the same server in the same run,
-and the client library.
+and the client library beside others.
 
-Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json]
+Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json] [--page FOLDER]
 
-  --server  redis-7.0, redis-8.2, valkey-8.1, valkey-9.1 (all)
-  --only    cycle, handover, memory, growth, storm, restart, quorum (all)
-  --quick   fewer rounds: a minute or two instead of four, and more noise
-  --json    an array of figures instead of tables";
+  --server  redis-7.0, redis-8.2, valkey-8.1, valkey-9.1
+            (all for what the module does, redis-8.2 for the last three groups)
+  --only    cycle, handover, memory, growth, storm, restart, quorum, contention, uncontended (all)
+  --quick   fewer rounds: some minutes instead of twenty, and more noise
+  --json    an array of figures instead of tables
+  --page    writes results.md and its pictures into this folder";
 
 /// What the command line asks for.
 pub struct Options {
-    /// On which servers.
-    pub kinds: Vec<Kind>,
+    /// On which servers, if that was said.
+    kinds: Option<Vec<Kind>>,
     /// Which groups.
     pub groups: Vec<&'static Group>,
     /// Fewer rounds.
     pub quick: bool,
     /// Figures for programs.
     pub json: bool,
+    /// Where a page is written.
+    pub page: Option<PathBuf>,
 }
 
 impl Options {
     /// From the command line; a wrong one ends the program.
     pub fn read() -> Options {
         let mut options = Options {
-            kinds: Kind::ALL.into(),
+            kinds: None,
             groups: GROUPS.iter().collect(),
             quick: false,
             json: false,
+            page: None,
         };
         let mut args = env::args().skip(1);
         while let Some(arg) = args.next() {
             match arg.as_str() {
-                "--server" => options.kinds = list(&arg, args.next(), Kind::ALL, Kind::name),
+                "--server" => options.kinds = Some(list(&arg, args.next(), Kind::ALL, Kind::name)),
                 "--only" => options.groups = list(&arg, args.next(), &GROUPS, |group| group.name),
                 "--quick" => options.quick = true,
                 "--json" => options.json = true,
+                "--page" => match args.next() {
+                    Some(folder) => options.page = Some(folder.into()),
+                    None => refuse("--page needs a folder"),
+                },
                 "--help" | "-h" => {
                     println!("{USAGE}");
                     process::exit(0);
@@ -79,6 +115,12 @@ impl Options {
             }
         }
         options
+    }
+
+    /// The groups that run on this server.
+    pub fn groups_on(&self, kind: Kind) -> Vec<&'static Group> {
+        let runs = |group: &&&Group| self.kinds.as_deref().unwrap_or(group.usual).contains(&kind);
+        self.groups.iter().filter(runs).copied().collect()
     }
 
     /// So many rounds, or fewer if it has to be quick.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use harness::Kind;
 
+use crate::contention::Contest;
 use crate::measure::Compared;
 
 /// The bound that a figure must keep.
@@ -34,6 +35,8 @@ pub struct Row {
     pub ratio: Option<f64>,
     /// What must be reached.
     pub target: Target,
+    /// Whether `ours`, and whether `theirs`, is at least so much, and may be more.
+    pub at_least: [bool; 2],
 }
 
 impl Row {
@@ -45,14 +48,22 @@ impl Row {
         Compared { ours, theirs, ratio }: Compared,
         target: Target,
     ) -> Row {
-        let (what, against) = (what.into(), against.into());
-        Row { what, ours, against, theirs: Some(theirs), unit, ratio: Some(ratio), target }
+        let row = Row::alone(what, unit, ours, target).beside(against, theirs);
+        Row { ratio: Some(ratio), ..row }
     }
 
     /// A figure that is bounded by itself.
     pub fn alone(what: impl Into<String>, unit: &'static str, ours: f64, target: Target) -> Row {
-        let (what, against) = (what.into(), String::new());
-        Row { what, ours, against, theirs: None, unit, ratio: None, target }
+        Row {
+            what: what.into(),
+            ours,
+            against: String::new(),
+            theirs: None,
+            unit,
+            ratio: None,
+            target,
+            at_least: [false; 2],
+        }
     }
 
     /// The same figure, beside one that sets it in relation.
@@ -60,8 +71,34 @@ impl Row {
         Row { against: against.into(), theirs: Some(theirs), ..self }
     }
 
+    /// The same figures, of which one may be more than was measured.
+    pub fn at_least(self, ours: bool, theirs: bool) -> Row {
+        Row { at_least: [ours, theirs], ..self }
+    }
+
+    /// Both figures with their unit; nothing for one that is not there.
+    pub fn figures(&self) -> [String; 2] {
+        let [ours, theirs] = self.at_least.map(|at_least| if at_least { "≥ " } else { "" });
+        let text = |mark, figure| format!("{mark}{} {}", digits(figure), self.unit);
+        [text(ours, self.ours), self.theirs.map(|figure| text(theirs, figure)).unwrap_or_default()]
+    }
+
+    /// What must be reached, in signs.
+    pub fn bound(&self) -> Option<String> {
+        match self.target {
+            Target::AtMost(most) => Some(format!("≤ {most}")),
+            Target::AtLeast(least) => Some(format!("≥ {least}")),
+            Target::None => None,
+        }
+    }
+
+    /// What it is measured against, in a list of names.
+    pub fn beside_whom(&self) -> String {
+        if self.against.is_empty() { String::new() } else { format!(" (to {})", self.against) }
+    }
+
     /// Whether the target is reached, if there is one.
-    fn reached(&self) -> Option<bool> {
+    pub fn reached(&self) -> Option<bool> {
         let figure = self.ratio.unwrap_or(self.ours);
         match self.target {
             Target::AtMost(most) => Some(figure <= most),
@@ -74,13 +111,28 @@ impl Row {
 /// Prints rows as they come, or all of them as JSON.
 pub struct Report {
     as_json: bool,
-    rows: Vec<(Kind, Row)>,
+    /// In the order in which they were measured.
+    pub sections: Vec<Section>,
+    /// What the clients of each library have waited.
+    pub contests: Vec<Contest>,
+    /// Why not everything could be measured.
+    failure: Option<String>,
+}
+
+/// What was measured of one group on one server.
+pub struct Section {
+    /// The server.
+    pub kind: Kind,
+    /// The group's title.
+    pub title: &'static str,
+    /// The figures.
+    pub rows: Vec<Row>,
 }
 
 impl Report {
     /// With the table's head on its way.
     pub fn new(as_json: bool) -> Report {
-        Report { as_json, rows: Vec::new() }
+        Report { as_json, sections: Vec::new(), contests: Vec::new(), failure: None }
     }
 
     /// The rows of another server follow.
@@ -96,55 +148,76 @@ impl Report {
         );
     }
 
+    /// The rows of another group follow.
+    pub fn group(&mut self, kind: Kind, title: &'static str) {
+        self.sections.push(Section { kind, title, rows: Vec::new() });
+    }
+
     /// One more.
     pub fn add(&mut self, kind: Kind, row: Row) {
         if !self.as_json {
             println!("{}", line(&row));
         }
-        self.rows.push((kind, row));
+        let section = self.sections.last_mut().expect("a group has begun");
+        debug_assert_eq!(section.kind, kind);
+        section.rows.push(row);
     }
 
-    /// Nothing more comes. How many targets are missed.
-    pub fn end(self) {
+    /// All waits of one library.
+    pub fn contest(&mut self, contest: Contest) {
+        self.contests.push(contest);
+    }
+
+    /// Something could not be measured: the rest is not worth measuring.
+    pub fn give_up(&mut self, why: String) {
+        self.failure = Some(why);
+    }
+
+    /// Why it was given up, if it was.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// All rows, each with its server.
+    pub fn rows(&self) -> impl Iterator<Item = (Kind, &Row)> {
+        self.sections.iter().flat_map(|section| section.rows.iter().map(|row| (section.kind, row)))
+    }
+
+    /// Nothing more comes: says how many targets are missed.
+    pub fn end(&self) {
         if self.as_json {
-            let rows: Vec<String> = self.rows.iter().map(|(kind, row)| json(*kind, row)).collect();
+            let rows: Vec<String> = self.rows().map(|(kind, row)| json(kind, row)).collect();
             println!("[\n{}\n]", rows.join(",\n"));
             return;
         }
-        let verdicts: Vec<bool> = self.rows.iter().filter_map(|(_, row)| row.reached()).collect();
+        let verdicts: Vec<bool> = self.rows().filter_map(|(_, row)| row.reached()).collect();
         let reached = verdicts.iter().filter(|reached| **reached).count();
         println!("\n{reached} of {} targets reached", verdicts.len());
-        for (kind, row) in &self.rows {
+        for (kind, row) in self.rows() {
             if row.reached() == Some(false) {
-                println!("  missed on {}: {}", kind.name(), row.what);
+                println!("  missed on {}: {}{}", kind.name(), row.what, row.beside_whom());
             }
         }
     }
 }
 
 fn line(row: &Row) -> String {
-    let figure = |number: f64| format!("{} {}", digits(number), row.unit);
-    let theirs = row.theirs.map(figure).unwrap_or_default();
-    let ratio = row.ratio.map(|ratio| format!("{ratio:.3}")).unwrap_or_default();
-    let ratio = if row.unit.is_empty() { String::new() } else { ratio };
+    let [ours, theirs] = row.figures();
     let mut line = format!(
-        "  {:<44} {:>12} {theirs:>12}  {:<22} {ratio:>9}",
+        "  {:<44} {ours:>12} {theirs:>12}  {:<22} {:>9}",
         row.what,
-        figure(row.ours),
-        row.against
+        row.against,
+        row.ratio.map(|ratio| format!("{ratio:.3}")).unwrap_or_default()
     );
-    let bound = match row.target {
-        Target::AtMost(most) => format!("≤ {most}"),
-        Target::AtLeast(least) => format!("≥ {least}"),
-        Target::None => return line.trim_end().to_owned(),
-    };
-    let verdict = if row.reached() == Some(true) { "reached" } else { "MISSED" };
-    let _ = write!(line, "  {bound:<7} {verdict}");
-    line
+    if let Some(bound) = row.bound() {
+        let verdict = if row.reached() == Some(true) { "reached" } else { "MISSED" };
+        let _ = write!(line, "  {bound:<7} {verdict}");
+    }
+    line.trim_end().to_owned()
 }
 
 /// About four digits.
-fn digits(number: f64) -> String {
+pub fn digits(number: f64) -> String {
     let decimals = match number.abs() {
         size if size >= 1000.0 => 0,
         size if size >= 100.0 => 1,
@@ -163,13 +236,14 @@ fn json(kind: Kind, row: &Row) -> String {
     // Names and units are plain words: no quotes, no controls.
     format!(
         "{{\"server\":\"{}\",\"measured\":\"{}\",\"unit\":\"{}\",\"dlock\":{},\"against\":{},\
-         \"other\":{},\"ratio\":{},\"bound\":{bound},\"target\":{target},\"reached\":{}}}",
+         \"other\":{},\"at_least\":{:?},\"ratio\":{},\"bound\":{bound},\"target\":{target},\"reached\":{}}}",
         kind.name(),
         row.what,
         row.unit,
         row.ours,
         if row.against.is_empty() { "null".to_owned() } else { format!("\"{}\"", row.against) },
         or_null(row.theirs),
+        row.at_least,
         or_null(row.ratio),
         or_null(row.reached()),
     )

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Installs into .peers/ the lock libraries that `make bench` measures dlock beside, in the versions
+# that tests/bench/peers/ names. A second run finds everything there and asks no network.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+peers=$PWD/.peers
+wanted=$PWD/tests/bench/peers
+
+main() {
+    install_packages
+    mkdir -p "$peers"
+    python_libraries
+    node_libraries
+    rust_library
+}
+
+# --- packages ---------------------------------------------------------------------------------
+
+install_packages() {
+    local missing=()
+    command -v python3 >/dev/null || missing+=(python3)
+    # Debian splits it off: venv can be imported without it, and makes no environment.
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+    command -v node >/dev/null || missing+=(nodejs)
+    command -v npm >/dev/null || missing+=(npm)
+    command -v cargo >/dev/null || by_hand cargo
+    [ ${#missing[@]} -gt 0 ] || return 0
+
+    command -v apt-get >/dev/null || by_hand "${missing[*]}"
+    local root=()
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || by_hand "${missing[*]}"
+        root=(sudo)
+    fi
+    echo "peers: installing ${missing[*]}"
+    "${root[@]}" apt-get update -qq
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+by_hand() { # what
+    echo "peers: please install by hand, for it is missing: $1" >&2
+    exit 1
+}
+
+# --- libraries --------------------------------------------------------------------------------
+
+# The list of what is wanted is copied last: what was interrupted half-way is done again.
+
+python_libraries() {
+    local list=requirements.txt
+    cmp -s "$wanted/python/$list" "$peers/python/$list" && return
+    echo "peers: fetching redis-py and python-redis-lock"
+    rm -rf "$peers/python"
+    python3 -m venv "$peers/python"
+    "$peers/python/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --requirement "$wanted/python/$list"
+    cp "$wanted/python/$list" "$peers/python/$list"
+}
+
+node_libraries() {
+    local list=package-lock.json
+    cmp -s "$wanted/node/$list" "$peers/node/$list.done" && return
+    echo "peers: fetching node-redlock"
+    rm -rf "$peers/node"
+    mkdir "$peers/node"
+    cp "$wanted/node/package.json" "$wanted/node/$list" "$peers/node"
+    npm ci --silent --no-audit --no-fund --prefix "$peers/node"
+    cp "$wanted/node/$list" "$peers/node/$list.done"
+}
+
+rust_library() {
+    [ -x "$peers/rust/release/rslock-peer" ] || echo "peers: building rslock"
+    CARGO_TARGET_DIR=$peers/rust cargo build --quiet --release --locked \
+        --manifest-path "$wanted/rslock/Cargo.toml"
+}
+
+main
