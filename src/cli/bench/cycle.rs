@@ -7,6 +7,7 @@ use redis::{Cmd, Value, cmd};
 
 use super::course::Course;
 use super::figures::Times;
+use super::greet::without_arguments;
 use crate::ask::{Node, Nodes};
 
 /// What one node took for it.
@@ -87,7 +88,8 @@ async fn rounds(
     let mut may_ping = true;
     for round in 0_u64.. {
         let begun = Instant::now();
-        if node.run(&acquire).await? == Value::Nil {
+        let answer = node.run(&acquire).await.map_err(without_arguments)?;
+        if answer == Value::Nil {
             return Err("the lock that this run made up is held by somebody else".to_owned());
         }
         let taken = Instant::now();

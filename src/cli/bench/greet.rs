@@ -34,17 +34,25 @@ async fn greet(mut node: Node) -> Result<Met, String> {
     let module = match (field(about, "version"), about) {
         (Some(version), _) => Ok(version),
         (None, Value::ServerError(error)) => {
-            Err(format!("{} {}", error.code(), error.details().unwrap_or_default()))
+            let line = format!("{} {}", error.code(), error.details().unwrap_or_default());
+            Err(without_arguments(line))
         }
         (None, _) => Err("unknown".to_owned()),
     };
     Ok(Met { node, server, module })
 }
 
+/// Servers repeat an unknown command with all that came with it; what is missing is the module.
+pub fn without_arguments(error: String) -> String {
+    if error.starts_with("ERR unknown command") { NO_MODULE.to_owned() } else { error }
+}
+
 fn field(answer: &Value, name: &str) -> Option<String> {
     let mut pairs = answer.as_map_iter()?;
     pairs.find(|(key, _)| text(key).as_deref() == Some(name)).and_then(|(_, value)| text(value))
 }
+
+const NO_MODULE: &str = "the dlock module is not loaded";
 
 #[cfg(test)]
 mod tests {

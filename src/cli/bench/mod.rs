@@ -160,7 +160,8 @@ and two runs at once do not meet; a user of the nodes needs a right to such keys
 behind, also after Ctrl-C.
 
 The parts:
-  cycle      ACQUIRE and RELEASE on each node by itself, in turns with a PING: which node is slow
+  cycle      ACQUIRE and RELEASE on each node by itself, in turns with a PING: which node is slow.
+             A PING writes nothing: with an append-only file, the difference is mostly that
   quorum     the same over all nodes, by the library, in turns with a PING to all of them
   contended  a lock goes round; a wait lasts from the ask to the grant. Ideal is clients x hold
 

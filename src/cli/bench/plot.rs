@@ -67,8 +67,9 @@ fn waits(found: &Contended, area: &Area<'_>) -> Outcome {
         let label =
             format!("ideal: {} x {} = {}", found.clients(), time(found.hold), time(found.ideal()));
         let style = ("sans-serif", 13).into_font().color(&IDEAL);
-        // Below the line, but for a line that is at the bottom.
-        let place = if ideal > top / 4.0 { ideal - top * 0.015 } else { ideal + top * 0.05 };
+        // On the other side of the line than the curve.
+        let above = found.waits.p99() < found.ideal() || ideal < top / 8.0;
+        let place = if above { ideal + top * 0.05 } else { ideal - top * 0.015 };
         chart.draw_series([Text::new(label, (LAST_NINE * 0.5, place), style)])?;
     }
     let steps = (LAST_NINE / STEP) as u32;
@@ -156,3 +157,54 @@ const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(220, 220, 220);
 const WAITS: RGBColor = RGBColor(31, 119, 180);
 const IDEAL: RGBColor = RGBColor(200, 80, 20);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::bench::figures::Times;
+
+    fn found(grants: Vec<u64>, hold: Duration) -> Contended {
+        let mut waits = Times::new();
+        (1..=2000).for_each(|wait| waits.add(Duration::from_micros(wait * 50)));
+        Contended {
+            nodes: 3,
+            hold,
+            took: Duration::from_secs(5),
+            waits,
+            held: hold * 100,
+            grants,
+            unserved: 0,
+            failures: 0,
+            last_failure: None,
+        }
+    }
+
+    #[test]
+    fn the_picture_says_what_was_measured_and_has_a_bar_for_each_client() {
+        let text = picture(&found(vec![40, 41, 42], Duration::from_millis(5))).unwrap();
+        for word in ["<svg", "3 nodes, 3 clients, hold 5 ms", "99.9", "ideal: 3 x 5 ms = 15 ms"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        // The background is one, too.
+        assert_eq!(text.matches("<rect").count(), 1 + 3);
+    }
+
+    #[test]
+    fn there_is_no_ideal_where_nobody_holds() {
+        let text = picture(&found(vec![1; 1000], Duration::ZERO)).unwrap();
+        assert!(!text.contains("ideal"), "{text}");
+    }
+
+    #[test]
+    fn labels_are_short_and_differ() {
+        let nines = [0.0, 1.0, 2.0, 3.0, 4.0].map(percentile);
+        assert_eq!(nines, ["0", "90", "99", "99.9", "100"]);
+        assert_eq!([1.0, 1.5].map(whole), ["1", ""]);
+        assert_eq!(
+            (number(0.02, 0.1), number(12.5, 15.0), number(250.0, 500.0)),
+            ("0.020".to_owned(), "12.5".to_owned(), "250".to_owned())
+        );
+    }
+}

@@ -49,26 +49,38 @@ impl Progress {
         Progress { is_shown: io::stderr().is_terminal(), verbose }
     }
 
-    /// Shows it until the work is done. With `--verbose`, says that it begins.
-    pub async fn beside<T>(&self, stage: &Stage, work: impl Future<Output = T>) -> T {
+    /// A part begins.
+    pub fn begin(&self, part: &str) {
         if self.verbose {
-            complain(format_args!("{} begins", stage.what));
+            complain(format_args!("measures: {part}"));
         }
+    }
+
+    /// Shows how far it is until the work is done.
+    pub async fn beside<T>(&self, stage: &Stage, work: impl Future<Output = T>) -> T {
         if !self.is_shown {
             return work.await;
         }
         let width = table::width(io::stderr()).unwrap_or(USUAL_WIDTH);
+        let _gone_in_the_end = Line;
         let begun = Instant::now();
         let mut work = pin!(work);
         let mut tick = tokio::time::interval(REDRAW);
-        let done = loop {
+        loop {
             tokio::select! {
-                done = &mut work => break done,
+                done = &mut work => return done,
                 _ = tick.tick() => write(&cut(&stage.line(begun.elapsed()), width)),
             }
-        };
+        }
+    }
+}
+
+/// The line, also of a work that is given up in the middle.
+struct Line;
+
+impl Drop for Line {
+    fn drop(&mut self) {
         write("");
-        done
     }
 }
 
@@ -77,9 +89,9 @@ fn write(line: &str) {
     let _ = io::stderr().write_all(format!("\r{line}{CLEAR_REST}").as_bytes());
 }
 
-/// A line that fills the last column could push the cursor on.
+/// With room for `^C`: what goes on in the next line cannot be cleared.
 fn cut(line: &str, width: usize) -> String {
-    line.chars().take(width.saturating_sub(1)).collect()
+    line.chars().take(width.saturating_sub(3)).collect()
 }
 
 const CLEAR_REST: &str = "\x1b[K";
@@ -102,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_gets_a_part_of_it() {
-        assert_eq!(cut("contended: 1", 8), "contend");
+        assert_eq!(cut("contended: 1", 10), "contend");
         assert_eq!(cut("contended", 0), "");
     }
 }

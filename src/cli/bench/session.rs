@@ -76,6 +76,7 @@ impl<'a> Session<'a> {
     }
 
     async fn cycles(&self, met: Answers<Met>) -> Result<(), Failure> {
+        self.progress.begin("cycle");
         let there = met.iter().filter(|(_, met)| met.is_ok()).count();
         let time = self.args.time / u32::try_from(there.max(1)).unwrap_or(u32::MAX);
         let mut rows: Answers<Cycle> = Vec::new();
@@ -114,6 +115,7 @@ impl<'a> Session<'a> {
     }
 
     async fn quorum(&self, client: &Client) -> Result<(), Failure> {
+        self.progress.begin("quorum");
         let stage = Stage::new("quorum", "cycles", Some(self.args.time));
         let course = self.course(&stage, self.args.time);
         let work = quorum::measure(client, self.subject("quorum"), course);
@@ -125,6 +127,7 @@ impl<'a> Session<'a> {
     }
 
     async fn contended(&self) -> Result<Option<Contended>, Failure> {
+        self.progress.begin("contended");
         let (number, subject) = (self.args.clients, self.subject("contended"));
         let stage = Stage::new("contended", "clients connected", None);
         let course = self.course(&stage, WARM_UP);

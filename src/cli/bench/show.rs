@@ -26,9 +26,6 @@ impl Show {
         if self.json {
             return Ok(());
         }
-        let (all, there) = (met.len(), met.iter().filter(|(_, met)| met.is_ok()).count());
-        let nodes = if all == 1 { "node" } else { "nodes" };
-        let answer = if there == 1 { "answers" } else { "answer" };
         let mut table = Table::new(&["NODE", "SERVER", "MODULE"]);
         for (name, met) in met {
             let unknown = || "unknown".to_owned();
@@ -42,7 +39,8 @@ impl Show {
                 Err(error) => vec![name.clone(), error.clone()],
             });
         }
-        printed(line(&format!("{all} {nodes}, {there} {answer}")).and_then(|()| table.print()))
+        let there = met.iter().filter(|(_, met)| met.is_ok()).count();
+        printed(line(&headcount(met.len(), there)).and_then(|()| table.print()))
     }
 
     pub fn cycles(&self, rows: &Answers<Cycle>) -> Result<(), Failure> {
@@ -120,6 +118,16 @@ impl Show {
                 .and_then(|()| waits(found).print())
                 .and_then(|()| notes(found).iter().try_for_each(|note| line(note))),
         )
+    }
+}
+
+fn headcount(all: usize, there: usize) -> String {
+    let nodes = if all == 1 { "node" } else { "nodes" };
+    match there {
+        _ if there == all && all > 1 => format!("{all} nodes, all answer"),
+        0 => format!("{all} {nodes}, none answers"),
+        1 => format!("{all} {nodes}, 1 answers"),
+        _ => format!("{all} {nodes}, {there} answer"),
     }
 }
 
@@ -308,6 +316,20 @@ mod tests {
         ];
         for (nanos, text) in expected {
             assert_eq!(time(Duration::from_nanos(nanos)), text);
+        }
+    }
+
+    #[test]
+    fn it_is_said_how_many_answer() {
+        let expected = [
+            (1, 1, "1 node, 1 answers"),
+            (1, 0, "1 node, none answers"),
+            (3, 1, "3 nodes, 1 answers"),
+            (3, 2, "3 nodes, 2 answer"),
+            (3, 3, "3 nodes, all answer"),
+        ];
+        for (all, there, text) in expected {
+            assert_eq!(headcount(all, there), text);
         }
     }
 
