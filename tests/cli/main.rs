@@ -1,6 +1,12 @@
 //! The program, end to end, against real servers. The files are named after its subcommands.
 
 mod acquire;
+mod bench;
+mod bench_failing;
+mod bench_nodes;
+mod bench_options;
+mod bench_picture;
+mod bench_terminal;
 mod break_;
 mod dev;
 mod doctor;
@@ -14,6 +20,7 @@ mod run_lost;
 mod run_signals;
 mod run_terminal;
 mod running;
+mod svg;
 
 use std::ffi::OsStr;
 

@@ -73,7 +73,7 @@ fn a_lost_lock_on_a_terminal_ends_the_command() {
 
 /// A shell on a terminal, with these nodes and the program as `$DLOCK`. What it prints is what the
 /// terminal shows, and what is written to it is what somebody types.
-fn on_a_terminal(quorum: &Quorum, script: &str) -> Running {
+pub fn on_a_terminal(quorum: &Quorum, script: &str) -> Running {
     let nodes = program::command(&quorum.urls());
     let mut command = program::with_usual_signals("script");
     command.args(["--quiet", "--return", "--echo", "never", "--command", script]).arg("/dev/null");

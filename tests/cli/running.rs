@@ -1,4 +1,4 @@
-//! `dlock run` that goes on while the test looks at it.
+//! `dlock run`, or another subcommand, that goes on while the test looks at it.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -84,6 +84,12 @@ impl Running {
     /// Its process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Whether it has ended. After that, no signal may be sent to it.
+    #[track_caller]
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be asked").is_some()
     }
 
     /// Waits until it has ended, and all that has its output too. A signal that ended it is shown as

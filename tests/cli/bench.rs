@@ -1,0 +1,372 @@
+//! `dlock bench` where nothing goes wrong: what it says, and that it leaves nothing behind.
+//!
+//! How fast anything is depends on the machine, so no test here says it. What can be said is what
+//! follows from the rules: a lock that is held cannot be granted, and a slow network is not fast.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use harness::locks::Traces;
+use harness::program::{self, Said};
+use harness::quorum::Node;
+use harness::{Quorum, Server, apply, eventually};
+use serde_json::Value;
+
+use crate::running::{Running, SLACK, dlock};
+use crate::{addresses, on_two_servers, servers};
+
+/// What `--json` says of a run, by part.
+pub struct Report {
+    pub cycles: Vec<Value>,
+    pub quorum: Option<Value>,
+    pub contended: Option<Value>,
+}
+
+impl Report {
+    /// Reads it. A part that was not asked for has said nothing.
+    #[track_caller]
+    pub fn read(said: &Said) -> Report {
+        let mut report = Report { cycles: Vec::new(), quorum: None, contended: None };
+        for line in said.json() {
+            match line["part"].as_str() {
+                Some("cycle") => report.cycles.push(line),
+                Some("quorum") => assert!(report.quorum.replace(line).is_none(), "{said:#?}"),
+                Some("contended") => assert!(report.contended.replace(line).is_none(), "{said:#?}"),
+                _ => panic!("no part: {line}"),
+            }
+        }
+        report
+    }
+
+    /// What it says of the contended lock.
+    #[track_caller]
+    pub fn contended(&self) -> &Value {
+        self.contended.as_ref().expect("the part `contended` has said something")
+    }
+}
+
+/// A number of a line, such as `acquire_us/p50`.
+#[track_caller]
+pub fn number(line: &Value, path: &str) -> f64 {
+    let number = line.pointer(&format!("/{path}")).and_then(Value::as_f64);
+    let number = number.unwrap_or_else(|| panic!("no number {path}: {line}"));
+    assert!(number.is_finite() && number >= 0.0, "{path}: {line}");
+    number
+}
+
+/// Numbers of a line, none of which is smaller than the one before.
+#[track_caller]
+fn assert_in_order(line: &Value, paths: &[&str]) {
+    let numbers: Vec<f64> = paths.iter().map(|path| number(line, path)).collect();
+    assert!(numbers.is_sorted(), "{paths:?} are {numbers:?}: {line}");
+}
+
+/// Asserts that two numbers are the same, but for the digits that are not shown.
+#[track_caller]
+fn assert_about(one: f64, other: f64, line: &Value) {
+    let allowed = 0.02 * other.abs() + 0.1;
+    assert!((one - other).abs() <= allowed, "{one} is not about {other}: {line}");
+}
+
+#[track_caller]
+fn assert_cycle(line: &Value, node: &str) {
+    assert_eq!(line["node"], node, "{line}");
+    assert!(line.get("error").is_none_or(Value::is_null), "{line}");
+    for part in ["acquire_us", "release_us"] {
+        assert_in_order(line, &[&format!("{part}/p50"), &format!("{part}/p99")]);
+        assert!(number(line, &format!("{part}/p50")) > 0.0, "{line}");
+    }
+    assert!(number(line, "ping_us/p50") > 0.0, "{line}");
+    // Half of all acquisitions take the median at least, so the mean is at least half of it.
+    let half = (number(line, "acquire_us/p50") + number(line, "release_us/p50")) / 2.0;
+    let per_second = number(line, "cycles_per_s");
+    assert!(per_second > 0.0 && per_second <= 1.05 * 1e6 / half, "{line}");
+}
+
+#[track_caller]
+fn assert_quorum(line: &Value, nodes: usize) {
+    assert_eq!(line["nodes"], nodes, "{line}");
+    assert_in_order(line, &["acquire_us/p50", "acquire_us/p99", "acquire_us/max"]);
+    assert!(number(line, "acquire_us/p50") > 0.0, "{line}");
+    assert!(number(line, "release_us/p50") > 0.0, "{line}");
+    let ping = number(line, "ping_all_us/p50");
+    assert!(ping > 0.0, "{line}");
+    assert_about(number(line, "to_ping"), number(line, "acquire_us/p50") / ping, line);
+}
+
+#[track_caller]
+pub fn assert_contended(line: &Value, nodes: usize, clients: u32, hold_ms: f64) {
+    let clients = f64::from(clients);
+    assert_eq!((&line["nodes"], number(line, "clients")), (&nodes.into(), clients), "{line}");
+    assert_about(number(line, "hold_ms"), hold_ms, line);
+    assert_about(number(line, "ideal_ms"), clients * hold_ms, line);
+    let grants = line["grants"].as_u64().expect("a whole number") as f64;
+    assert!(line["failures"].is_u64(), "{line}");
+    assert!(grants >= 1.0, "{line}");
+    let (least, most) = (number(line, "least"), number(line, "most"));
+    assert!(least <= most && clients * least <= grants && grants <= clients * most, "{line}");
+
+    let seconds = number(line, "seconds");
+    let per_second = number(line, "per_second");
+    let counted_otherwise = 2.0 / seconds;
+    assert!(
+        (per_second - grants / seconds).abs() <= 0.05 * per_second + counted_otherwise,
+        "{line}"
+    );
+    assert!(number(line, "held_share") <= 1.0, "{line}");
+    // Nobody else has it while it is held. At most one hold began before the end and lasted longer.
+    assert!((grants - 1.0) * hold_ms <= seconds * 1000.0 + clients * hold_ms, "{line}");
+
+    let waits = ["wait_ms/p50", "wait_ms/p90", "wait_ms/p99", "wait_ms/p999", "wait_ms/max"];
+    assert_in_order(line, &waits);
+    if hold_ms > 0.0 {
+        let ideal = number(line, "ideal_ms");
+        assert_about(number(line, "p99_to_ideal"), number(line, "wait_ms/p99") / ideal, line);
+    }
+    // Of all numbers between these two, half and half are the least fair.
+    let jain = number(line, "jain");
+    let least_fair = 4.0 * least * most / (least + most).powi(2);
+    assert!(jain > 0.0 && jain <= 1.0 && jain >= least_fair - 0.01, "{line}");
+    if least == most {
+        assert_about(jain, 1.0, line);
+    }
+}
+
+/// What a bench must leave as it was, of every server.
+pub fn traces<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<Traces> {
+    let but_fences = |server: &Server| Traces { fence: 0, ..server.traces() };
+    servers.into_iter().map(but_fences).collect()
+}
+
+/// Asserts that nothing had to be left to the end of its lease.
+#[track_caller]
+fn assert_all_given_back(server: &Server) {
+    assert_eq!(server.info_number("dlock", "dlock_expiries"), 0);
+    assert_eq!(server.info_number("dlock", "dlock_breaks"), 0);
+}
+
+/// Starts a bench with these nodes.
+pub fn start(quorum: &Quorum, arguments: &[&str]) -> Running {
+    let mut command = program::command(&quorum.urls());
+    command.args(["bench", "--timeout", "400ms"]).args(arguments);
+    Running::of(command)
+}
+
+/// Waits until clients of a contended part wait for their lock, and gives its key.
+#[track_caller]
+pub fn until_contended(node: &Node) -> String {
+    let mut contended = None;
+    eventually("clients of a bench wait", || {
+        let keys = node.run("SCAN 0 COUNT 1000 TYPE dlock-key");
+        let keys = keys.items()[1].items().iter().map(|key| key.text());
+        let mut own =
+            keys.filter(|key| key.strip_prefix(PREFIX).is_some_and(|rest| rest.len() > 4));
+        contended = own.find(|key| !node.waiters(key).is_empty());
+        contended.is_some()
+    });
+    contended.expect("it was just found")
+}
+
+/// With what all keys of a bench begin, before what is random in them.
+pub const PREFIX: &str = "dlock-bench:";
+
+#[apply(on_two_servers)]
+fn every_part_is_measured_and_nothing_is_left(kind: Kind) {
+    let servers = servers(kind, 3);
+    let nodes = addresses(&servers);
+    let before = traces(&servers);
+    let begun = Instant::now();
+    let arguments = ["bench", "--json", "--time", "300ms", "--clients", "4"];
+    let said = crate::dlock(&servers, &arguments).with_code(0);
+    let took = begun.elapsed();
+    assert_eq!(traces(&servers), before);
+    servers.iter().for_each(assert_all_given_back);
+    assert_eq!(said.err, "");
+
+    let parts: Vec<String> = said.json().iter().map(|line| line["part"].to_string()).collect();
+    let expected = ["cycle", "cycle", "cycle", "quorum", "contended"];
+    assert_eq!(parts, expected.map(|part| format!("{part:?}")));
+    let report = Report::read(&said);
+    report.cycles.iter().zip(&nodes).for_each(|(line, node)| assert_cycle(line, node));
+    assert_quorum(report.quorum.as_ref().expect("a line"), 3);
+    assert_contended(report.contended(), 3, 4, 5.0);
+    assert_eq!(report.contended()["failures"], 0, "{said:#?}");
+    assert!(took <= Duration::from_millis(900) + 2 * SLACK, "{took:?}");
+}
+
+#[test]
+fn one_node_is_measured_like_many() {
+    let quorum = Quorum::start(1);
+    let said = dlock(&quorum, &["bench", "--json", "--time", "200ms"]).with_code(0);
+    quorum.assert_empty_within(Duration::ZERO);
+    let report = Report::read(&said);
+    assert_cycle(&report.cycles[0], &quorum.urls()[0].replace("redis://", ""));
+    assert_quorum(report.quorum.as_ref().expect("a line"), 1);
+    assert_contended(report.contended(), 1, 16, 5.0);
+}
+
+#[test]
+fn a_contended_lock_is_held_for_as_long_as_it_was_told_and_by_one() {
+    let quorum = Quorum::start(1);
+    let hold = ["--only", "contended", "--clients", "4", "--hold", "20ms", "--time", "500ms"];
+    let said = dlock(&quorum, &[&["bench", "--json"], &hold[..]].concat()).with_code(0);
+    let report = Report::read(&said);
+    let line = report.contended();
+    assert_contended(line, 1, 4, 20.0);
+    // All ask at the beginning, and the last of them waits for the holds of the others. A client may
+    // be late by one of them.
+    assert!(number(line, "wait_ms/max") >= 40.0, "{line}");
+    let of_server = |field: &str| quorum[0].info("dlock")[field].clone();
+    let held: f64 = of_server("dlock_hold_p50_ms").parse().expect("a number");
+    assert!(held >= 19.9, "the server says that half were held for {held} ms at most");
+    let granted: f64 = of_server("dlock_grants").parse().expect("a number");
+    assert!(granted >= number(line, "grants"), "the server granted {granted}: {line}");
+    assert_eq!(of_server("dlock_expiries"), "0");
+}
+
+#[test]
+fn figures_are_of_the_network_to_the_nodes() {
+    let quorum = Quorum::start(3);
+    quorum[1].network().delay(Duration::from_millis(10));
+    let said = dlock(&quorum, &["bench", "--json", "--time", "600ms", "--only", "cycle,quorum"]);
+    let report = Report::read(&said.with_code(0));
+    let far = &report.cycles[1];
+    for path in ["acquire_us/p50", "release_us/p50", "ping_us/p50"] {
+        assert!(number(far, path) >= 19_900.0, "{path}: {far}");
+    }
+    // The mean is below what all but a hundredth stay below, since there are no hundred.
+    let longest = number(far, "acquire_us/p99") + number(far, "release_us/p99");
+    let per_second = number(far, "cycles_per_s");
+    assert!(per_second >= 0.99 * 1e6 / longest, "a cycle has no PING in it: {far}");
+    assert!(per_second <= 25.1, "{far}");
+    let line = report.quorum.as_ref().expect("a line");
+    assert_quorum(line, 3);
+    assert!(number(line, "ping_all_us/p50") >= 19_900.0, "it waits for all: {line}");
+}
+
+#[test]
+fn a_network_slower_than_a_part_is_not_said_to_be_fast() {
+    let quorum = Quorum::start(1);
+    quorum[0].network().delay(Duration::from_millis(60));
+    let said = dlock(&quorum, &["bench", "--json", "--time", "100ms", "--clients", "2"]);
+    let report = Report::read(&said.with_code(0));
+    let cycle = &report.cycles[0];
+    assert!(number(cycle, "acquire_us/p50") >= 119_000.0, "{cycle}");
+    let line = report.quorum.as_ref().expect("a line");
+    assert!(number(line, "acquire_us/p50") >= 119_000.0, "{line}");
+    let line = report.contended();
+    assert!(number(line, "wait_ms/max") >= 119.0, "{line}");
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[apply(on_two_servers)]
+fn people_see_tables(kind: Kind) {
+    let servers = servers(kind, 3);
+    let said = crate::dlock(&servers, &["bench", "--time", "200ms", "--clients", "3"]);
+    let out = said.clone().with_code(0).out;
+    assert_eq!(said.err, "");
+    for node in addresses(&servers) {
+        assert!(out.contains(&node), "{out}");
+    }
+    let version = servers[0].node("version").text();
+    for word in [&version[..], "p50", "p99", "ms", "3 clients", "5 ms"] {
+        assert!(out.contains(word), "no {word}: {out}");
+    }
+    assert!(out.lines().all(|line| !line.ends_with(' ')), "{out}");
+    for word in ["NaN", "inf", "\r", "\x1b", "{"] {
+        assert!(!out.contains(word), "{word:?}: {out}");
+    }
+}
+
+#[test]
+fn only_the_parts_that_were_asked_for_are_measured() {
+    let quorum = Quorum::start(1);
+    for (only, expected) in [
+        ("cycle", &["cycle"][..]),
+        ("quorum", &["quorum"]),
+        ("contended", &["contended"]),
+        ("contended,cycle", &["contended", "cycle"]),
+    ] {
+        let said = dlock(&quorum, &["bench", "--json", "--time", "100ms", "--only", only]);
+        let lines = said.with_code(0).json();
+        let mut parts: Vec<&str> = lines.iter().filter_map(|line| line["part"].as_str()).collect();
+        parts.sort_by_key(|part| *part == "cycle");
+        assert_eq!(parts, expected, "{only}");
+    }
+}
+
+#[test]
+fn with_verbose_the_parts_are_announced() {
+    let quorum = Quorum::start(1);
+    let said = dlock(&quorum, &["bench", "--verbose", "--json", "--time", "100ms"]).with_code(0);
+    for part in ["cycle", "quorum", "contended"] {
+        assert!(said.err.contains(part), "no {part}: {}", said.err);
+    }
+    assert!(!said.err.contains(['\r', '\x1b']), "it is no terminal: {:?}", said.err);
+    Report::read(&said);
+}
+
+#[test]
+fn a_line_is_printed_when_its_part_is_done() {
+    let quorum = Quorum::start(1);
+    let mut running = start(&quorum, &["--json", "--time", "500ms", "--clients", "2"]);
+    running.until_it_prints("\"quorum\"");
+    assert!(!running.has_ended());
+    assert!(!running.out().contains("\"contended\""));
+    running.ended().with_code(0);
+}
+
+#[test]
+fn locks_that_look_like_the_bench_s_are_left_alone() {
+    let quorum = Quorum::start(1);
+    let node = &quorum[0];
+    node.run("DLOCK.ACQUIRE dlock-bench: alice 60000");
+    node.run("DLOCK.ACQUIRE dlock-bench:me:x alice 60000");
+    node.run("SET dlock-bench:mine a-string");
+    let mut waiter = node.waiter("DLOCK.ACQUIRE dlock-bench: bob 60000 WAIT 0");
+    let running = start(&quorum, &["--time", "200ms", "--json"]);
+    // A neighbour of the bench's own.
+    let neighbour = format!("{}:mine", until_contended(node));
+    node.run(&format!("DLOCK.ACQUIRE {neighbour} alice 60000"));
+    running.ended().with_code(0);
+    for key in ["dlock-bench:", "dlock-bench:me:x", &neighbour] {
+        assert_eq!(node.holders(key), ["alice"], "{key}");
+    }
+    assert_eq!(node.run("GET dlock-bench:mine").text(), "a-string");
+    assert_eq!(node.waiters("dlock-bench:"), ["bob"]);
+    assert!(!waiter.has_answer());
+    assert_eq!(node.run("DBSIZE").int(), 4);
+}
+
+#[test]
+fn two_at_once_do_not_meet() {
+    let quorum = Quorum::start(3);
+    let contended = ["--json", "--only", "contended", "--time", "800ms", "--clients", "3"];
+    let both = [start(&quorum, &contended), start(&quorum, &contended)];
+    eventually("each has a lock of its own", || {
+        let keys = quorum[0].run("SCAN 0 COUNT 1000 TYPE dlock-key");
+        let keys = keys.items()[1].items();
+        keys.len() == 2 && keys.iter().all(|key| key.text().starts_with(PREFIX))
+    });
+    for one in both {
+        let said = one.ended().with_code(0);
+        let report = Report::read(&said);
+        let line = report.contended();
+        assert_contended(line, 3, 3, 5.0);
+        assert_eq!(line["failures"], 0, "{line}");
+        assert!(number(line, "least") >= 1.0, "{line}");
+    }
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn a_reader_of_its_output_that_goes_away_is_no_reason_to_leave_anything() {
+    let quorum = Quorum::start(1);
+    let (reader, writer) = io::pipe().expect("a pipe can be made");
+    drop(reader);
+    let mut command = program::command(&quorum.urls());
+    let said = program::run(command.args(["bench", "--time", "100ms", "--json"]).stdout(writer));
+    assert!(!said.err.contains("panicked"), "{said:#?}");
+    assert!(said.code.is_some(), "{said:#?}");
+    quorum.assert_empty_within(Duration::ZERO);
+}

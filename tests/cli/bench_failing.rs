@@ -1,0 +1,233 @@
+//! `dlock bench` that is interrupted, and nodes that go away in the middle: whatever happens,
+//! nothing is left behind, and it ends.
+
+use std::thread;
+use std::time::Duration;
+
+use harness::program::{self, Said};
+use harness::{Quorum, eventually};
+use nix::sys::signal::Signal;
+
+use crate::bench::{Report, assert_contended, number, start, until_contended};
+use crate::running::Running;
+
+const SOON: Duration = Duration::from_millis(500);
+
+/// Longer than any test waits: who ends before has not waited for the end of a part.
+const LONG: &str = "10m";
+
+/// Waits until a part does what it measures.
+#[track_caller]
+fn until_in(part: &str, quorum: &Quorum) {
+    match part {
+        "contended" => drop(until_contended(&quorum[0])),
+        _ => eventually("the load has begun", || {
+            quorum.iter().any(|node| node.info_number("dlock", "dlock_grants") > 3)
+        }),
+    }
+}
+
+/// Asserts that what it has printed so far are whole lines, none of which is about an unfinished
+/// part.
+#[track_caller]
+fn assert_no_figures_of(part: &str, said: &Said) {
+    let about = |line: &serde_json::Value| line["part"] == part && line.get("error").is_none();
+    assert!(!said.json().iter().any(about), "{said:#?}");
+}
+
+#[test]
+fn a_signal_ends_any_part_and_nothing_is_left() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let quorum = Quorum::start(3);
+        for part in ["cycle", "quorum", "contended"] {
+            quorum.iter().for_each(|node| drop(node.run("CONFIG RESETSTAT")));
+            let running = start(&quorum, &["--json", "--time", LONG, "--only", part]);
+            until_in(part, &quorum);
+            running.signal(signal);
+            let said = running.ended_within(SOON).with_code(code);
+            assert_eq!(said.err, "", "{part}");
+            assert_no_figures_of(part, &said);
+            quorum.assert_empty_within(Duration::ZERO);
+            assert!(quorum.iter().all(|node| node.traces().keys == 0), "{part}");
+        }
+        // Given back, and not left to the end of their leases.
+        let expired = |node: &harness::quorum::Node| node.info_number("dlock", "dlock_expiries");
+        assert!(quorum.iter().all(|node| expired(node) == 0));
+    }
+}
+
+#[test]
+fn a_signal_while_it_still_connects_ends_it() {
+    let quorum = Quorum::start(3);
+    quorum.iter().for_each(|node| node.network().swallow());
+    let mut command = program::command(&quorum.urls());
+    command.args(["bench", "--json", "--timeout", "10s", "--time", LONG]);
+    let running = Running::of(command);
+    eventually("it connects", || quorum[0].network().connections() > 0);
+    running.signal(Signal::SIGINT);
+    let said = running.ended_within(SOON).with_code(130);
+    assert_eq!(said.out, "");
+}
+
+#[test]
+fn a_signal_ends_it_soon_although_nodes_have_gone_deaf() {
+    for part in ["cycle", "quorum", "contended"] {
+        let quorum = Quorum::start(3);
+        let running = start(&quorum, &["--json", "--time", LONG, "--ttl", "1s", "--only", part]);
+        until_in(part, &quorum);
+        quorum.iter().for_each(|node| node.network().swallow());
+        running.signal(Signal::SIGINT);
+        // It waits for answers as long as it has been told to, and gives up.
+        running.ended_within(Duration::from_millis(1500)).with_code(130);
+        quorum.iter().for_each(|node| node.network().pass());
+        quorum.assert_empty_within(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let quorum = Quorum::start(1);
+    let mut command = program::command(&quorum.urls());
+    command.args(["bench", "--timeout", "15s", "--time", LONG, "--only", "contended"]);
+    let mut running = Running::of(command);
+    until_contended(&quorum[0]);
+    quorum[0].network().swallow();
+    // Signals that come together count as one.
+    for _ in 0..20 {
+        if running.has_ended() {
+            break;
+        }
+        running.signal(Signal::SIGINT);
+        thread::sleep(Duration::from_millis(100));
+    }
+    running.ended_within(Duration::ZERO).with_code(130);
+    quorum[0].network().pass();
+}
+
+#[test]
+fn a_node_that_dies_in_the_middle_of_a_part_does_not_end_it() {
+    for part in ["cycle", "quorum", "contended"] {
+        let mut quorum = Quorum::start(3);
+        let options = ["--json", "--time", "1s", "--clients", "4", "--only", part];
+        let running = start(&quorum, &options);
+        until_in(part, &quorum);
+        // The last one: the first is where the others queue, and is tried below.
+        quorum[2].kill();
+        let said = running.ended().with_code(0);
+        let report = Report::read(&said);
+        match part {
+            "cycle" => {
+                let error = report.cycles[2]["error"].as_str();
+                assert!(error.is_some_and(|error| !error.is_empty()), "{said:#?}");
+                assert!(report.cycles[..2].iter().all(|line| line.get("error").is_none()));
+            }
+            "quorum" => assert!(report.quorum.is_some(), "{said:#?}"),
+            _ => assert_contended(report.contended(), 3, 4, 5.0),
+        }
+        for node in &quorum[..2] {
+            assert_nothing_left(node, part);
+        }
+    }
+}
+
+#[track_caller]
+fn assert_nothing_left(node: &harness::Server, what: &str) {
+    let traces = node.traces();
+    assert_eq!((traces.leases, traces.waiters, traces.keys), (0, 0, 0), "{what}");
+}
+
+#[test]
+fn the_node_where_clients_queue_may_die() {
+    let mut quorum = Quorum::start(3);
+    let running = start(
+        &quorum,
+        &["--json", "--time", "1500ms", "--clients", "4", "--only", "contended", "--ttl", "2s"],
+    );
+    until_contended(&quorum[0]);
+    let granted = quorum[1].info_number("dlock", "dlock_grants");
+    quorum[0].kill();
+    eventually("others are served", || {
+        quorum[1].info_number("dlock", "dlock_grants") > granted + 20
+    });
+    let said = running.ended().with_code(0);
+    assert_contended(Report::read(&said).contended(), 3, 4, 5.0);
+    for node in &quorum[1..] {
+        assert_nothing_left(node, "the others");
+    }
+}
+
+#[test]
+fn it_ends_when_no_majority_is_left() {
+    // Each node is measured by itself first, and those that are there to the end.
+    for (part, time) in [("cycle", "500ms"), ("quorum", LONG), ("contended", LONG)] {
+        let mut quorum = Quorum::start(3);
+        let options = ["--json", "--time", time, "--ttl", "1s", "--clients", "4", "--only", part];
+        let running = start(&quorum, &options);
+        until_in(part, &quorum);
+        quorum[0].kill();
+        quorum[2].kill();
+        // Whether it gives up or its time is over, it must not go on for ten minutes.
+        let said = running.ended().with_code(69);
+        assert!(!said.err.is_empty(), "{part}: it says why");
+        assert!(Report::read(&said).contended.is_none_or(|line| number(&line, "failures") > 0.0));
+        eventually("nothing is left", || quorum[1].traces().keys == 0);
+    }
+}
+
+#[test]
+fn a_node_that_goes_deaf_and_comes_back_has_nothing_left() {
+    let quorum = Quorum::start(3);
+    let options = ["--json", "--time", "1s", "--ttl", "1500ms", "--only", "contended"];
+    let running = start(&quorum, &options);
+    until_contended(&quorum[0]);
+    quorum[1].network().swallow();
+    let said = running.ended().with_code(0);
+    assert_contended(Report::read(&said).contended(), 3, 16, 5.0);
+    quorum[1].network().pass();
+    quorum.assert_empty_within(Duration::from_millis(1500));
+}
+
+#[test]
+fn connections_that_are_cut_are_made_again() {
+    let quorum = Quorum::start(3);
+    let options =
+        ["--json", "--time", "1s", "--ttl", "1s", "--clients", "4", "--only", "contended"];
+    let running = start(&quorum, &options);
+    until_contended(&quorum[0]);
+    let granted = quorum[1].info_number("dlock", "dlock_grants");
+    quorum.iter().for_each(|node| node.network().cut());
+    eventually("they are served again", || {
+        quorum[1].info_number("dlock", "dlock_grants") > granted + 20
+    });
+    let said = running.ended().with_code(0);
+    assert_contended(Report::read(&said).contended(), 3, 4, 5.0);
+    quorum.assert_empty_within(Duration::from_secs(1));
+}
+
+#[test]
+fn an_operator_who_breaks_or_deletes_its_lock_does_not_end_it() {
+    let quorum = Quorum::start(1);
+    let options = ["--json", "--time", "800ms", "--clients", "4", "--only", "contended"];
+    let running = start(&quorum, &options);
+    let key = until_contended(&quorum[0]);
+    for command in ["DLOCK.BREAK", "DEL", "DLOCK.BREAK", "DEL"] {
+        let granted = quorum[0].info_number("dlock", "dlock_grants");
+        quorum[0].run(&format!("{command} {key}"));
+        eventually("they are served again", || {
+            quorum[0].info_number("dlock", "dlock_grants") > granted + 5
+        });
+    }
+    let said = running.ended().with_code(0);
+    assert_contended(Report::read(&said).contended(), 1, 4, 5.0);
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn a_node_that_lets_few_wait_is_measured_as_it_is() {
+    let quorum = Quorum::start(1);
+    quorum[0].run("CONFIG SET dlock.max-waiters 2");
+    let options = ["--json", "--time", "300ms", "--clients", "8", "--only", "contended"];
+    let said = start(&quorum, &options).ended().with_code(0);
+    assert_contended(Report::read(&said).contended(), 1, 8, 5.0);
+    quorum.assert_empty_within(Duration::ZERO);
+}

@@ -1,0 +1,150 @@
+//! What `dlock bench` accepts. What it refuses, it refuses before it asks a node for anything.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::process::Command;
+use std::time::Duration;
+
+use harness::{Kind, Quorum, Server, program};
+use tempfile::TempDir;
+
+use crate::address;
+use crate::bench::{Report, assert_contended, number};
+use crate::running::dlock;
+
+/// Asserts that it is wrong usage, that the message has one of these in each place, and that no
+/// server heard of it.
+#[track_caller]
+fn assert_refused(server: &Server, arguments: &[&str], words: &[&[&str]]) {
+    let connections = || server.info_number("stats", "total_connections_received");
+    let before = connections();
+    let said = crate::dlock_at(&[address(server)], &[&["bench"], arguments].concat());
+    assert_eq!(said.code, Some(64), "{arguments:?}: {said:#?}");
+    assert_eq!(said.out, "", "{arguments:?}");
+    for any in words {
+        let has = any.iter().any(|word| said.err.contains(word));
+        assert!(has, "{arguments:?}: none of {any:?} in {}", said.err);
+    }
+    assert_eq!(connections(), before, "{arguments:?}: it connected");
+}
+
+#[test]
+fn what_is_out_of_bounds_is_refused_before_anything_is_sent() {
+    let server = Server::start(Kind::Redis82);
+    let ten_seconds: &[&str] = &["10s", "10 s"];
+    let ten_minutes: &[&str] = &["10m", "10 m"];
+    let tenth: &[&str] = &["100ms", "100 ms"];
+    for (option, value, limit) in [
+        ("--clients", "0", &["1"][..]),
+        ("--clients", "1001", &["1000"]),
+        ("--clients", "99999999999999999999", &["--clients"]),
+        ("--clients", "many", &["many"]),
+        ("--clients", "1.5", &["1.5"]),
+        ("--clients=-1", "", &["--clients"]),
+        ("--hold", "10001ms", ten_seconds),
+        ("--hold", "1h", ten_seconds),
+        ("--hold", "5x", &["5x"]),
+        ("--hold=-1ms", "", &["--hold"]),
+        ("--time", "99ms", tenth),
+        ("--time", "0", tenth),
+        ("--time", "601", ten_minutes),
+        ("--time", "11m", ten_minutes),
+        ("--time", "", &["--time"]),
+        ("--ttl", "99ms", tenth),
+        ("--ttl", "0", tenth),
+        ("--ttl", "soon", &["soon"]),
+        ("--only", "speed", &["speed"]),
+        ("--only", "cycle,speed", &["speed"]),
+        ("--only", "", &["--only"]),
+    ] {
+        let name = option.split('=').next().unwrap_or(option);
+        let arguments = if option.contains('=') { vec![option] } else { vec![option, value] };
+        assert_refused(&server, &arguments, &[&[name], limit]);
+    }
+    assert_refused(&server, &["--only", "speed"], &[&["cycle"], &["quorum"], &["contended"]]);
+    assert_refused(&server, &["job"], &[&["job"]]);
+    assert_refused(&server, &["--nodes", ""], &[&["node"]]);
+    assert_refused(&server, &["--nodes", "http://127.0.0.1:1"], &[&["http"]]);
+}
+
+#[test]
+fn a_picture_that_cannot_be_made_is_refused_before_any_load() {
+    let server = Server::start(Kind::Redis82);
+    let folder = TempDir::new().expect("a folder can be made");
+    let inside = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(inside("file"), "mine").expect("it can be written");
+    fs::create_dir(inside("folder")).expect("it can be made");
+    assert!(Command::new("mkfifo").arg(inside("fifo")).status().is_ok_and(|end| end.success()));
+    let files = ["missing/picture.svg", "file/picture.svg", "folder", "fifo"].map(inside);
+    for file in files.iter().map(String::as_str).chain(["/proc/picture.svg", ""]) {
+        let arguments = ["bench", "--time", "100ms", "--plot", file];
+        let said = crate::dlock_at(&[address(&server)], &arguments);
+        assert!(said.code.is_some_and(|code| code == 64 || code == 70), "{file}: {said:#?}");
+        assert_eq!(said.out, "", "{file}");
+        assert!(said.err.contains(file), "{file}: {}", said.err);
+        assert_eq!(server.info_number("dlock", "dlock_grants"), 0, "{file}: load was sent");
+    }
+    let mut left: Vec<_> = fs::read_dir(folder.path()).expect("it is there").flatten().collect();
+    left.sort_by_key(|file| file.file_name());
+    let names: Vec<_> = left.iter().map(|file| file.file_name()).collect();
+    assert_eq!(names, ["fifo", "file", "folder"]);
+    assert!(left[0].file_type().is_ok_and(|kind| kind.is_fifo()));
+    assert_eq!(fs::read_to_string(inside("file")).expect("it is there"), "mine");
+}
+
+#[test]
+fn a_picture_of_waits_that_are_not_measured_is_refused() {
+    let server = Server::start(Kind::Redis82);
+    let folder = TempDir::new().expect("a folder can be made");
+    let file = folder.path().join("picture.svg").display().to_string();
+    for only in ["cycle", "quorum", "cycle,quorum"] {
+        let arguments = ["--plot", &file, "--only", only];
+        assert_refused(&server, &arguments, &[&["--plot"], &["contended"]]);
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+}
+
+#[test]
+fn the_least_of_everything_is_accepted() {
+    let quorum = Quorum::start(1);
+    let least = ["--clients", "1", "--hold", "0ms", "--time", "100ms", "--ttl", "100ms"];
+    let said = dlock(&quorum, &[&["bench", "--json"], &least[..]].concat()).with_code(0);
+    let report = Report::read(&said);
+    let line = report.contended();
+    assert_contended(line, 1, 1, 0.0);
+    assert_eq!(line["least"], line["most"], "{line}");
+    assert_eq!(line["grants"], line["most"], "{line}");
+    // No wait is any number of times longer than none.
+    assert!(line["p99_to_ideal"].is_null(), "{line}");
+    let said = dlock(&quorum, &[&["bench"], &least[..]].concat()).with_code(0);
+    assert!(!said.out.contains("NaN") && !said.out.contains("inf"), "{}", said.out);
+    quorum.assert_empty_within(Duration::ZERO);
+}
+
+#[test]
+fn locks_held_longer_than_a_part_and_their_leases_do_not_prolong_it() {
+    let quorum = Quorum::start(1);
+    let long = ["--clients", "30", "--hold", "700ms", "--time", "100ms", "--ttl", "300ms"];
+    let mut command = program::command(&quorum.urls());
+    command.args(["bench", "--json", "--only", "contended", "--timeout", "100ms"]).args(long);
+    // All of them, one after the other, would take 21 seconds.
+    let said = crate::running::Running::of(command).ended_within(Duration::from_millis(1500));
+    quorum.assert_empty_within(Duration::ZERO);
+    let report = Report::read(&said.with_code(0));
+    let line = report.contended();
+    assert_contended(line, 1, 30, 700.0);
+    assert!(number(line, "failures") == 0.0, "a lease is renewed: {line}");
+}
+
+#[test]
+fn many_clients_need_no_more_open_files_than_the_system_gives() {
+    let quorum = Quorum::start(3);
+    let mut command = program::with_usual_signals("sh");
+    command.args(["-c", "ulimit -S -n 1024; exec \"$0\" \"$@\""]).arg(program::path());
+    command.env("DLOCK_NODES", quorum.direct_urls().join(","));
+    let many = ["--clients", "400", "--hold", "0ms", "--time", "200ms", "--timeout", "1s"];
+    let said = program::run(command.args(["bench", "--json", "--only", "contended"]).args(many));
+    let report = Report::read(&said.with_code(0));
+    assert_contended(report.contended(), 3, 400, 0.0);
+    quorum.assert_empty_within(Duration::ZERO);
+}
