@@ -211,6 +211,16 @@ impl Server {
         self.builder.config.push(line.to_owned());
     }
 
+    /// Leaves the module out, from the next start on.
+    pub fn leave_module_out(&mut self) {
+        self.builder.with_module = false;
+    }
+
+    /// Loads the module again, from the next start on.
+    pub fn take_module_back(&mut self) {
+        self.builder.with_module = true;
+    }
+
     /// Sets the wall clock of the server to so many seconds from the real one.
     pub fn set_wall_clock(&self, seconds: i64) {
         assert!(self.builder.moves_wall_clock, "with_movable_wall_clock");
