@@ -1,18 +1,20 @@
 //! The known failures of usual lock recipes: each really fails here, on a real server, and dlock in
 //! the same timeline does not. One file for each row of the README's table.
 //!
-//! What several rows share: recipes on one server are in [`recipe`], on several in [`redlock`], and
-//! programs that use the library in [`library`].
+//! What several rows share: recipes on one server are in [`recipe`], on several in [`redlock`],
+//! programs that use the library in [`library`], and services that move over in [`fleet`].
 
 mod asked_again;
 mod clock_steps;
 mod evicted;
 mod expire;
 mod failover;
+mod fleet;
 mod getset;
 mod late_del;
 mod library;
 mod ordered_waiters;
+mod other_kinds;
 mod paused_holder;
 mod recipe;
 mod redlock;

@@ -13,7 +13,7 @@ use harness::{Kind, Quorum, Server};
 use crate::library::{healthy_program, ms, program, run, take, wait_for};
 use crate::redlock::Redlock;
 
-const TTL: Duration = ms(2_000);
+const TTL: Duration = ms(3_000);
 const NODE_TIMEOUT: Duration = ms(1_000);
 
 #[test]

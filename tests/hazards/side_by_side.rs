@@ -6,15 +6,14 @@
 //! not have fails with WRONGTYPE and changes nothing. But a plain DEL deletes dlock's lock as it
 //! deletes any: code that unlocks like that has to go first.
 
-use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use harness::quarantine::CRASHED;
-use harness::{Client, Kind, Quorum, Server, Value, apply, eventually, on_every_server};
+use harness::{Kind, Quorum, Server, apply, eventually, on_every_server};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
+use crate::fleet::{Old, Turns, assert_wrong_type};
 use crate::library::{connect, healthy_program, ms, run, take, wait_for};
 use crate::redlock::{RELEASE, Redlock};
 
@@ -232,59 +231,7 @@ fn redlocks_and_guards_lose_no_update() {
     turns.assert_none_was_lost(&server);
 }
 
-// --- other kinds of old locks ------------------------------------------------------------------
-
-/// As Redisson keeps its locks: the field is the holder, the value how often it entered.
-const ENTER: &str = "\
-    if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then \
-        return redis.call('PTTL', KEYS[1]) \
-    end \
-    redis.call('HINCRBY', KEYS[1], ARGV[1], 1) \
-    redis.call('PEXPIRE', KEYS[1], 60000) \
-    return false";
-
-#[apply(on_every_server)]
-fn a_lock_kept_in_a_hash_and_one_of_dlock_are_errors_to_each_other(kind: Kind) {
-    let server = Server::start(kind);
-    let mut old = Old::new(&server, "service:thread-1");
-    assert!(old.script(ENTER).is_null(), "it has it");
-    for request in [
-        "DLOCK.ACQUIRE job alice 60000",
-        "DLOCK.ACQUIRE job alice 60000 WAIT 0",
-        "DLOCK.RELEASE job service:thread-1",
-        "DLOCK.INSPECT job",
-    ] {
-        assert_wrong_type(&server.run(request));
-    }
-    assert_eq!(server.run("HGET job service:thread-1").text(), "1");
-    server.run("DEL job");
-
-    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
-    assert_wrong_type(&old.script(ENTER));
-    assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
-    assert_eq!(server.run("PTTL job").int(), -1);
-}
-
-/// As python-redis-lock does it: GET to see whether it is one's own already, `SET NX`, and BLPOP on a
-/// list to which the holder pushes when it is done.
-#[apply(on_every_server)]
-fn a_waiter_for_a_signal_hears_nothing_of_a_release_by_dlock(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE lock:job alice 60000");
-    assert_wrong_type(&server.run("GET lock:job"));
-    server.run("DLOCK.RELEASE lock:job alice");
-
-    server.run("SET lock:job first NX EX 60");
-    let mut waits = server.client();
-    assert!(waits.run("SET lock:job second NX EX 60").is_null());
-    server.block(&mut waits, "BLPOP lock-signal:job 0");
-    // The first one's lease ends without a signal, and dlock has the lock next.
-    server.run("DLOCK.EXTEND lock:job first 1");
-    eventually("it is free", || server.run("DLOCK.ACQUIRE lock:job alice 60000").is_int());
-    assert_eq!(server.run("DLOCK.RELEASE lock:job alice").int(), 1);
-    assert_eq!(server.run("EXISTS lock:job").int(), 0);
-    assert_eq!(waits.recv_within(ms(200)), None, "it is free, and nobody says so");
-}
+// --- servers that crash, and the way back ------------------------------------------------------
 
 /// Nobody knows how long the strings ran that a crash took along. The operator does.
 #[apply(on_every_server)]
@@ -306,75 +253,29 @@ fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind
     assert!(server.assert_in_quarantine(CRASHED) > 30_000);
 }
 
-/// A service with one lock, as on any page about locks in Redis.
-struct Old {
-    client: Client,
-    value: String,
-}
+/// As somebody finds out who goes back to the old services, and takes the module away.
+#[apply(on_every_server)]
+fn a_server_starts_without_the_module_when_no_lock_is_left(kind: Kind) {
+    let mut server = Server::build(kind).append_only().start();
+    server.run("SET plain text");
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.leave_module_out();
+    server.stop();
+    let log = server.try_start_again().expect_err("what it kept is not only strings");
+    assert!(log.contains("DLOCK.APPLY"), "{log}");
 
-impl Old {
-    fn new(server: &Server, value: &str) -> Old {
-        Old { client: server.client(), value: value.to_owned() }
-    }
-
-    fn tries(&mut self) -> bool {
-        let set = format!("SET job {} NX PX 60000", self.value);
-        self.client.run(&set) == Value::Simple("OK".to_owned())
-    }
-
-    fn script(&mut self, script: &str) -> Value {
-        self.client.run_args(&["EVAL", script, "1", "job", &self.value])
-    }
-}
-
-/// What services do under the lock, and nobody else may do at the same time: they read a count, take
-/// a moment, and write it.
-struct Turns {
-    port: u16,
-    /// Who had them, in order.
-    who: Mutex<Vec<&'static str>>,
-    /// So often must a turn of one kind of service follow one of the other.
-    changes: usize,
-}
-
-impl Turns {
-    fn new(server: &Server, changes: usize) -> Turns {
-        server.run("SET count 0");
-        Turns { port: server.port(), who: Mutex::default(), changes }
-    }
-
-    /// Lets a service have one turn after the other, until there was enough of both kinds. Between
-    /// them it does something else for as long as its last turn took, or longer: else there would
-    /// always be a queue, which keeps those out who poll.
-    fn go_on(&self, who: &'static str, mut under_the_lock: impl FnMut(&mut dyn FnMut())) {
-        let mut client = Client::connect(self.port).expect("it is up");
-        while !self.were_enough() {
-            let begun = Instant::now();
-            under_the_lock(&mut || self.take(who, &mut client));
-            thread::sleep(begun.elapsed().mul_f64(rand::random_range(1.0..4.0)));
-        }
-    }
-
-    fn take(&self, who: &'static str, client: &mut Client) {
-        let count: usize = client.run("GET count").text().parse().expect("a number");
-        thread::sleep(Duration::from_micros(300));
-        client.run(&format!("SET count {}", count + 1));
-        self.who.lock().expect("nobody panicked").push(who);
-    }
-
-    fn were_enough(&self) -> bool {
-        let who = self.who.lock().expect("nobody panicked");
-        let changes = who.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        changes >= self.changes
-    }
-
-    fn assert_none_was_lost(&self, server: &Server) {
-        let turns = self.who.lock().expect("nobody panicked").len();
-        assert_eq!(server.run("GET count").text(), turns.to_string());
-    }
-}
-
-/// A script says it in its own words, around the server's.
-fn assert_wrong_type(answer: &Value) {
-    assert!(answer.is_error() && answer.error().contains("WRONGTYPE"), "{answer:?}");
+    server.take_module_back();
+    server.start_again();
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+    assert_eq!(server.run("SCAN 0 COUNT 1000 TYPE dlock-key").items()[1].items().len(), 0);
+    // The log still tells how the lock came and went.
+    server.run("BGREWRITEAOF");
+    eventually("the log is written anew", || {
+        let busy = ["aof_rewrite_in_progress", "aof_rewrite_scheduled"];
+        busy.iter().all(|field| server.info_number("persistence", field) == 0)
+    });
+    server.leave_module_out();
+    server.restart();
+    assert_eq!(server.run("GET plain").text(), "text");
+    assert!(Old::new(&server, "old").tries());
 }

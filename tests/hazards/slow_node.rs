@@ -37,7 +37,7 @@ fn a_lease_counted_from_the_first_request_is_never_had_while_a_node_is_slow() {
     assert!(alices.is_none() && bobs.is_believed(), "this is safe");
     // It is also of no use: two of three nodes are well and the lock is free, and yet.
     let mut bob = Redlock::direct(&quorum, LONG);
-    bob.unlock(&bobs);
+    assert_eq!(bob.unlock(&bobs), 3);
     quorum[1].network().delay(TTL / 2);
     let mut alice = Redlock::through_networks(&quorum, LONG);
     for _ in 0..2 {

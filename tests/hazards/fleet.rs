@@ -1,0 +1,80 @@
+//! Services of a fleet that moves over: the old ones, and what they all do under the lock.
+
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use harness::{Client, Server, Value};
+
+/// A service with one lock, as on any page about locks in Redis.
+pub struct Old {
+    pub client: Client,
+    value: String,
+}
+
+impl Old {
+    pub fn new(server: &Server, value: &str) -> Old {
+        Old { client: server.client(), value: value.to_owned() }
+    }
+
+    pub fn tries(&mut self) -> bool {
+        let set = format!("SET job {} NX PX 60000", self.value);
+        self.client.run(&set) == Value::Simple("OK".to_owned())
+    }
+
+    pub fn script(&mut self, script: &str) -> Value {
+        self.client.run_args(&["EVAL", script, "1", "job", &self.value])
+    }
+}
+
+/// What services do under the lock, and nobody else may do at the same time: they read a count, take
+/// a moment, and write it.
+pub struct Turns {
+    port: u16,
+    /// Who had them, in order.
+    who: Mutex<Vec<&'static str>>,
+    /// So often must a turn of one kind of service follow one of the other.
+    changes: usize,
+}
+
+impl Turns {
+    pub fn new(server: &Server, changes: usize) -> Turns {
+        server.run("SET count 0");
+        Turns { port: server.port(), who: Mutex::default(), changes }
+    }
+
+    /// Lets a service have one turn after the other, until there was enough of both kinds. Between
+    /// them it does something else for as long as its last turn took, or longer: else there would
+    /// always be a queue, which keeps those out who poll.
+    pub fn go_on(&self, who: &'static str, mut under_the_lock: impl FnMut(&mut dyn FnMut())) {
+        let mut client = Client::connect(self.port).expect("it is up");
+        while !self.were_enough() {
+            let begun = Instant::now();
+            under_the_lock(&mut || self.take(who, &mut client));
+            thread::sleep(begun.elapsed().mul_f64(rand::random_range(1.0..4.0)));
+        }
+    }
+
+    fn take(&self, who: &'static str, client: &mut Client) {
+        let count: usize = client.run("GET count").text().parse().expect("a number");
+        thread::sleep(Duration::from_micros(300));
+        client.run(&format!("SET count {}", count + 1));
+        self.who.lock().expect("nobody panicked").push(who);
+    }
+
+    fn were_enough(&self) -> bool {
+        let who = self.who.lock().expect("nobody panicked");
+        let changes = who.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        changes >= self.changes
+    }
+
+    pub fn assert_none_was_lost(&self, server: &Server) {
+        let turns = self.who.lock().expect("nobody panicked").len();
+        assert_eq!(server.run("GET count").text(), turns.to_string());
+    }
+}
+
+/// A script says it in its own words, around the server's.
+pub fn assert_wrong_type(answer: &Value) {
+    assert!(answer.is_error() && answer.error().contains("WRONGTYPE"), "{answer:?}");
+}
