@@ -50,6 +50,12 @@ impl Nodes {
         Ok(Nodes { targets, timeout: nodes::timeout(global, USUAL_TTL) })
     }
 
+    /// The same, for leases of this length: it says how long a node may take to answer.
+    pub fn for_leases_of(mut self, ttl: Duration, global: &Global) -> Nodes {
+        self.timeout = nodes::timeout(global, ttl);
+        self
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.targets.len()

@@ -57,15 +57,16 @@ pub async fn measure(
     let (asked, token) = (subject.clone(), Token::random());
     // Away from the thread that listens to signals and draws.
     let task = tokio::spawn(async move {
-        let outcome = rounds(&mut node, &asked, &token, &course).await;
-        if outcome.is_err() {
-            // Behind the request that was not answered, if the connection still stands.
-            let _ = node.run(&asked.release(&token)).await;
-        }
-        outcome
+        let outcome = tokio::select! {
+            outcome = rounds(&mut node, &asked, &token, &course) => outcome,
+            () = course.stopped() => Err("it was stopped".to_owned()),
+        };
+        // Behind the request that was not answered, if the connection still stands.
+        let left = outcome.is_err() && node.run(&asked.release(&token)).await.is_err();
+        (outcome, left)
     });
-    let outcome = task.await.unwrap_or_else(|error| Err(error.to_string()));
-    if outcome.is_err() {
+    let (outcome, left) = task.await.unwrap_or_else(|error| (Err(error.to_string()), true));
+    if left {
         // If it does not, over another one. It means nothing to the other nodes.
         let release = subject.release(&token);
         all.each(move |mut node| {
@@ -107,7 +108,7 @@ async fn rounds(
             }
         }
         course.count();
-        if course.is_over() && !cycle.acquire.is_empty() || course.is_stopped() {
+        if course.is_over() && !cycle.acquire.is_empty() {
             break;
         }
     }

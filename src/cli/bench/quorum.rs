@@ -42,7 +42,12 @@ async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Q
     };
     let mut granted = Instant::now();
     for round in 0_u64.. {
-        match cycle(client, subject).await {
+        let outcome = tokio::select! {
+            outcome = cycle(client, subject) => outcome,
+            // The library gives back what it has taken.
+            () = course.stopped() => break,
+        };
+        match outcome {
             Ok((acquire, release)) => {
                 granted = Instant::now();
                 let ping = ping_all(&mut pinged).await;
@@ -62,7 +67,7 @@ async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Q
                 tokio::time::sleep(PAUSE).await;
             }
         }
-        if course.is_over() && !found.acquire.is_empty() || course.is_stopped() {
+        if course.is_over() && !found.acquire.is_empty() {
             break;
         }
     }

@@ -7,7 +7,7 @@ use dlock_client::{Client, Error, Token};
 use tokio::sync::watch;
 
 use super::contended::{Contended, Crowd};
-use super::course::Course;
+use super::course::{Course, stopped};
 use super::cycle::{self, Cycle, Subject};
 use super::greet::{self, Met};
 use super::picture_file::PictureFile;
@@ -40,7 +40,7 @@ impl<'a> Session<'a> {
         Ok(Session {
             args,
             global,
-            nodes: Nodes::of(global).map_err(said)?,
+            nodes: Nodes::of(global).map_err(said)?.for_leases_of(args.ttl, global),
             prefix: format!("dlock-bench:{}", &Token::random().as_str()[..16]),
             stop,
             progress: Progress::new(global.verbose),
@@ -50,21 +50,27 @@ impl<'a> Session<'a> {
 
     /// All parts. When somebody stops it, it ends without a word.
     pub async fn measure(&self, picture: Option<PictureFile>) -> Result<Exit, Failure> {
-        let connected = nodes::connect(self.global).await;
-        let client = match connected {
-            Err(failure) if failure.exit == Exit::USAGE => return Err(failure),
-            other => other,
+        let greeted = async {
+            match nodes::connect(self.global).await {
+                Err(failure) if failure.exit == Exit::USAGE => Err(failure),
+                connected => Ok((connected, greet::all(&self.nodes).await)),
+            }
         };
-        let met = greet::all(&self.nodes).await;
+        let (connected, met) = tokio::select! {
+            greeted = greeted => greeted?,
+            // Nothing was taken yet.
+            () = stopped(self.stop.clone()) => return Ok(Exit::OK),
+        };
         self.show.nodes(&met)?;
         if self.args.has(Part::Cycle) {
             self.cycles(met).await?;
         }
-        let client = client?;
+        let client = connected?;
         if self.args.has(Part::Quorum) && !self.is_stopped() {
-            self.quorum(&client).await?;
+            let outcome = self.quorum(&client).await;
+            client.close().await;
+            outcome?;
         }
-        client.close().await;
         if self.args.has(Part::Contended) && !self.is_stopped() {
             let found = self.contended().await?;
             if let (Some(found), Some(picture)) = (found, picture) {
