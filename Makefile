@@ -21,6 +21,8 @@ build: setup ## build the module and the program: target/release/libdlock.so and
 run: build ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
 	@exec "$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
 
+# Tests mostly wait: for leases to end, and for servers to start.
+test: export RUST_TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
 test: build ## run all tests, end to end on every server (ARGS='acquire::' picks some)
 	$(CARGO) build --release -p dlock-test-caller
 	$(CARGO) test --workspace --exclude dlock-module --exclude dlock-test-caller -- $(ARGS)
@@ -40,6 +42,7 @@ mutants: ## bend each rule of the quorum, and see that the proof notices
 
 check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --check --manifest-path tests/bench/peers/rslock/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test -q -p dlock-tests --test tidy
 

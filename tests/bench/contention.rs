@@ -30,10 +30,22 @@ pub struct Contest {
 }
 
 impl Contest {
+    /// The setting in a line of its own.
+    pub fn heading(&self) -> String {
+        let nodes = if self.nodes == 1 { "1 node" } else { "5 nodes" };
+        let (clients, hold) = (self.crowd.clients, self.crowd.hold.as_millis());
+        format!("{clients} clients, each holds it for {hold} ms, {nodes}")
+    }
+
     /// The setting in a few words.
     pub fn setting(&self) -> String {
         let nodes = if self.nodes == 1 { "1 node" } else { "5 nodes" };
         format!("{} × {} ms, {nodes}", self.crowd.clients, self.crowd.hold.as_millis())
+    }
+
+    /// Whether two libraries did the same.
+    pub fn same_setting(&self, other: &Contest) -> bool {
+        (self.kind, self.nodes, self.crowd) == (other.kind, other.nodes, other.crowd)
     }
 
     /// What a wait would be if the lock went round without any time in between, in milliseconds.

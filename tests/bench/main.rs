@@ -14,7 +14,7 @@
 //! - [`restart`]: what the state file costs, and a start with very many leases;
 //! - [`quorum`]: the client library over one node and over five;
 //! - [`peers`]: other libraries, as programs; [`contention`] and [`uncontended`]: beside them;
-//! - [`report`]: the table.
+//! - [`report`]: the table; [`page`]: the same as a page, with pictures.
 
 mod contention;
 mod crowd;
@@ -25,6 +25,7 @@ mod load;
 mod measure;
 mod memory;
 mod options;
+mod page;
 mod peers;
 mod quorum;
 mod report;
@@ -62,10 +63,13 @@ fn measure(options: &Options, report: &mut Report) -> Result<(), String> {
     if options.groups.iter().any(|group| group.with_peers) {
         peers::installed()?;
     }
+    let mut servers = Vec::new();
     for kind in Kind::ALL {
         let groups = options.groups_on(kind);
         if !groups.is_empty() {
-            report.server(kind, &version(kind));
+            let version = version(kind);
+            report.server(kind, &version);
+            servers.push((kind, version));
         }
         for group in groups {
             report.group(kind, group.title);
@@ -76,7 +80,10 @@ fn measure(options: &Options, report: &mut Report) -> Result<(), String> {
         }
     }
     report.end();
-    Ok(())
+    match &options.page {
+        Some(folder) => page::write(folder, report, &servers),
+        None => Ok(()),
+    }
 }
 
 fn version(kind: Kind) -> String {

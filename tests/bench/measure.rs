@@ -95,3 +95,21 @@ pub fn fairness(counts: &[u64]) -> f64 {
     let squares: f64 = counts.iter().map(|count| (*count as f64).powi(2)).sum();
     sum * sum / (counts.len() as f64 * squares)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{fairness, percentile};
+
+    #[test]
+    fn fairness_is_one_for_equals_and_a_share_for_a_single_winner() {
+        assert_eq!(fairness(&[7, 7, 7]), 1.0);
+        assert_eq!(fairness(&[9, 0, 0, 0]), 0.25);
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_figures() {
+        let figures = vec![4.0, 1.0, 3.0, 2.0];
+        let shown = [0.0, 0.5, 0.99, 1.0].map(|share| percentile(figures.clone(), share));
+        assert_eq!(shown, [1.0, 3.0, 4.0, 4.0]);
+    }
+}

@@ -151,7 +151,8 @@ fn output(mut command: Command, limit: Duration) -> Result<String, String> {
     let [mut out, mut err] = [scratch()?, scratch()?];
     let shared = |file: &File| file.try_clone().map_err(|error| error.to_string());
     command.stdin(Stdio::null()).stdout(shared(&out)?).stderr(shared(&err)?);
-    let mut child = process::spawn(command).map_err(|error| error.to_string())?;
+    let child = process::spawn(command);
+    let mut child = child.map_err(|error| format!("{error}: run scripts/peers.sh"))?;
     let deadline = Instant::now() + limit;
     let status = loop {
         match child.try_wait().map_err(|error| error.to_string())? {

@@ -11,7 +11,9 @@
 const { Redlock } = require('@sesamecare-oss/redlock');
 const { Redis } = require('ioredis');
 
-const version = require('@sesamecare-oss/redlock/package.json').version;
+const versions = ['@sesamecare-oss/redlock', 'ioredis'].map(
+  (library) => require(`${library}/package.json`).version,
+);
 const [part, ...words] = process.argv.slice(2);
 const given = Object.fromEntries(
   words.flatMap((word, place) => (place % 2 === 0 ? [[word.slice(2), words[place + 1]]] : [])),
@@ -112,7 +114,7 @@ function pause(milliseconds) {
 
 async function main() {
   const parts = { contended, uncontended };
-  const figures = { ...(await parts[part]()), library: `node-redlock ${version}` };
+  const figures = { ...(await parts[part]()), library: `node-redlock ${versions.join(' with ioredis ')}` };
   // Clients that still wait end with the process: their waits are counted.
   process.stdout.write(`${JSON.stringify(figures)}\n`, () => process.exit(0));
 }

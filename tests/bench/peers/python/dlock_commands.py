@@ -26,4 +26,4 @@ class Client:
             raise RuntimeError("the lock was lost")
 
 
-run(f"DLOCK commands, redis-py {redis.__version__}", Client)
+run(f"DLOCK commands by redis-py {redis.__version__}", Client)

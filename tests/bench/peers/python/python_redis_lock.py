@@ -27,4 +27,4 @@ class Client:
         lock.release()
 
 
-run(f"python-redis-lock {version('python-redis-lock')}", Client)
+run(f"python-redis-lock {version('python-redis-lock')} with redis-py {redis.__version__}", Client)

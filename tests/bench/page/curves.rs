@@ -1,0 +1,75 @@
+//! Panels of curves: how long one waits, by percentile, both on logarithmic scales.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::paint::{
+    Area, Drawn, FAINT, GRID, INK, Scale, WIDTH, color, dashes, line, picture, time, write,
+};
+use crate::contention::Contest;
+
+/// Draws a panel for each setting.
+pub fn curves(heading: [&str; 2], settings: &[Vec<&Contest>]) -> Result<String, String> {
+    let draw = |number: usize, area: &Area<'_>| panel(&settings[number], area);
+    let names: Vec<&str> =
+        settings.first().map_or(vec![], |libraries| libraries.iter().map(|one| one.name).collect());
+    picture(heading, settings.len(), HEIGHT as u32, 40, draw, |foot| legend(&names, foot))
+}
+
+const HEIGHT: i32 = 300;
+/// Of a panel: what is less or more is at the edge.
+const WAITS: (f64, f64) = (0.01, 20_000.0);
+/// Three nines.
+const LAST: f64 = 3.0;
+const PERCENTILES: [(f64, &str); 5] =
+    [(0.0, "0"), (0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9 %")];
+
+fn panel(libraries: &[&Contest], area: &Area<'_>) -> Drawn {
+    let width = WIDTH as i32 / 2;
+    let places = (70, width - 30);
+    let across = Scale { figures: (0.0, LAST), places, logarithmic: false };
+    let up = Scale { figures: WAITS, places: (HEIGHT - 34, 42), logarithmic: true };
+    let Some(first) = libraries.first() else { return Ok(()) };
+    write(area, &first.heading(), (20, 18), 15, INK, HPos::Left)?;
+    for wait in up.marks() {
+        let place = up.place(wait);
+        line(area, (across.places.0, place), (across.places.1, place), GRID)?;
+        write(area, &time(wait), (across.places.0 - 8, place), 11, FAINT, HPos::Right)?;
+    }
+    for (share, text) in PERCENTILES {
+        let place = across.place(nines(share));
+        line(area, (place, up.places.0), (place, up.places.1), GRID)?;
+        write(area, text, (place, up.places.0 + 14), 11, FAINT, HPos::Center)?;
+    }
+    let ideal = up.place(first.ideal());
+    dashes(area, (across.places.0, ideal), (across.places.1, ideal))?;
+    // Ours last, on top of the others.
+    for one in libraries.iter().rev() {
+        let steps = (0..=300).map(|step| f64::from(step) / 100.0);
+        let points: Vec<(i32, i32)> = steps
+            .map(|nines| {
+                let wait = one.waits.percentile(1.0 - 10_f64.powf(-nines));
+                (across.place(nines), up.place(wait.ms))
+            })
+            .collect();
+        let width = if one.name == "dlock" { 3 } else { 2 };
+        area.draw(&PathElement::new(points, color(one.name).stroke_width(width)))?;
+    }
+    Ok(())
+}
+
+/// 1 for 90 %, 2 for 99 %, 3 for 99.9 %.
+fn nines(share: f64) -> f64 {
+    -(1.0 - share).log10()
+}
+
+fn legend(names: &[&str], area: &Area<'_>) -> Drawn {
+    let mut left = 40;
+    for name in names {
+        area.draw(&Rectangle::new([(left, 14), (left + 18, 18)], color(name).filled()))?;
+        write(area, name, (left + 24, 16), 12, INK, HPos::Left)?;
+        left += 44 + name.chars().count() as i32 * 7;
+    }
+    dashes(area, (left, 16), (left + 18, 16))?;
+    write(area, "clients × hold", (left + 24, 16), 12, INK, HPos::Left)
+}
