@@ -6,7 +6,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
 
 const KEY: &str = "settle";
 /// How long locks are meant to last.
@@ -90,7 +90,7 @@ fn time(text: &str) -> i64 {
 
 /// A dlock request by a client whose clock is so far ahead. It tells nobody what its clock shows,
 /// but for a fence that it may propose.
-fn acquire(server: &Server, who: &str, ahead: i64) -> harness::Value {
+fn acquire(server: &Server, who: &str, ahead: i64) -> Value {
     let proposal = now(ahead) * 1_000;
     server.run(&format!("DLOCK.ACQUIRE {KEY} {who} {TTL} FENCE {proposal}"))
 }
@@ -179,7 +179,8 @@ fn who_loses_a_race_for_dlock_changes_nothing(kind: Kind) {
 
 // --- a release that looks at the clock ---------------------------------------------------------------
 
-/// How much alice wants to have left when she deletes her lock.
+/// How much alice wants to have left when she deletes her lock. Much, so that she has it no more after
+/// a short time of work; with less it happens to longer work.
 const BUFFER: i64 = TTL - 400;
 
 #[apply(on_every_server)]
