@@ -90,7 +90,8 @@ pub struct Crowd {
 pub fn installed() -> Result<(), String> {
     for peer in &PEERS {
         let (program, file) = peer.program.files();
-        for path in [program, file].into_iter().flatten().filter(|path| !path.exists()) {
+        let missing = [program, file].into_iter().flatten().find(|path| !path.exists());
+        if let Some(path) = missing {
             let (name, path) = (peer.name, path.display());
             return Err(format!(
                 "{name} is not installed, {path} is missing: run scripts/peers.sh"
