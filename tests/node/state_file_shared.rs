@@ -120,6 +120,8 @@ fn saving_child(server: &Server) -> Orphan {
         child = number.and_then(|number| number.trim().parse().ok());
         child.is_some()
     });
+    // It tells its parent at the first key that it saves, and ends if there is none to be told.
+    eventually("the child saves", || server.info_number("persistence", "current_cow_peak") > 0);
     Orphan(Pid::from_raw(child.expect("it is started")))
 }
 
