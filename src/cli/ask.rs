@@ -56,6 +56,11 @@ impl Nodes {
         self
     }
 
+    /// How long one of them may take to answer.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.targets.len()

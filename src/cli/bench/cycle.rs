@@ -54,11 +54,11 @@ pub async fn measure(
     subject: Subject,
     course: Course,
 ) -> Result<Cycle, String> {
-    let (asked, token) = (subject.clone(), Token::random());
+    let (asked, token, silence) = (subject.clone(), Token::random(), all.timeout());
     // Away from the thread that listens to signals and draws.
     let task = tokio::spawn(async move {
         let outcome = tokio::select! {
-            outcome = rounds(&mut node, &asked, &token, &course) => outcome,
+            outcome = rounds(Asked { node: &mut node, silence }, &asked, &token, &course) => outcome,
             () = course.stopped() => Err("it was stopped".to_owned()),
         };
         // Behind the request that was not answered, if the connection still stands.
@@ -78,8 +78,25 @@ pub async fn measure(
     outcome
 }
 
+/// A node that is asked once more where it has not answered in time: what is slow for a moment is
+/// slow, and not gone. All that it is asked here may arrive twice.
+struct Asked<'a> {
+    node: &'a mut Node,
+    silence: Duration,
+}
+
+impl Asked<'_> {
+    async fn run(&mut self, command: &Cmd) -> Result<Value, String> {
+        let begun = Instant::now();
+        match self.node.run(command).await {
+            Err(_) if begun.elapsed() >= self.silence => self.node.run(command).await,
+            answer => answer,
+        }
+    }
+}
+
 async fn rounds(
-    node: &mut Node,
+    mut node: Asked<'_>,
     subject: &Subject,
     token: &Token,
     course: &Course,

@@ -52,7 +52,7 @@ fn field(answer: &Value, name: &str) -> Option<String> {
     pairs.find(|(key, _)| text(key).as_deref() == Some(name)).and_then(|(_, value)| text(value))
 }
 
-const NO_MODULE: &str = "the dlock module is not loaded";
+const NO_MODULE: &str = "unknown command: the dlock module is not loaded";
 
 #[cfg(test)]
 mod tests {

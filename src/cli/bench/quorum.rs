@@ -61,7 +61,8 @@ async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Q
             }
             Err(error) => {
                 found.failures += 1;
-                if granted.elapsed() > PATIENCE || course.is_over() && found.acquire.is_empty() {
+                let never = matches!(error, Error::Refused { .. } | Error::Usage(_));
+                if never || granted.elapsed() > PATIENCE {
                     return Err(error);
                 }
                 tokio::time::sleep(PAUSE).await;
