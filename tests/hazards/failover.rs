@@ -82,7 +82,7 @@ fn assert_one_holds(port: u16, alice: &Dlock, asked: Instant, ttl: u64) {
 // --- an operator promotes ----------------------------------------------------------------------------
 
 /// How long alice's lock is, where it takes no time to promote the replica.
-const SHORT: u64 = 1_000;
+const SHORT: u64 = 2_000;
 
 fn promote(replica: &Server) -> u16 {
     assert_eq!(replica.run("REPLICAOF NO ONE").text(), "OK");
