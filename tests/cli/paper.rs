@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::dlock_at;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "run",
     "acquire",
     "extend",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 11] = [
     "ls",
     "break",
     "doctor",
+    "bench",
     "dev",
     "completions",
     "man",
