@@ -207,21 +207,24 @@ fn one_node_is_measured_like_many() {
 
 #[test]
 fn a_contended_lock_is_held_for_as_long_as_it_was_told_and_by_one() {
-    let quorum = Quorum::start(1);
-    let hold = ["--only", "contended", "--clients", "4", "--hold", "20ms", "--time", "500ms"];
-    let said = dlock(&quorum, &[&["bench", "--json"], &hold[..]].concat()).with_code(0);
-    let report = Report::read(&said);
-    let line = report.contended();
-    assert_contended(line, 1, 4, 20.0);
-    // All ask at the beginning, and the last of them waits for the holds of the others. A client may
-    // be late by one of them.
-    assert!(number(line, "wait_ms/max") >= 40.0, "{line}");
-    let of_server = |field: &str| quorum[0].info("dlock")[field].clone();
-    let held: f64 = of_server("dlock_hold_p50_ms").parse().expect("a number");
-    assert!(held >= 19.9, "the server says that half were held for {held} ms at most");
-    let granted: f64 = of_server("dlock_grants").parse().expect("a number");
-    assert!(granted >= number(line, "grants"), "the server granted {granted}: {line}");
-    assert_eq!(of_server("dlock_expiries"), "0");
+    for (hold, hold_ms) in [("20ms", 20.0), ("0.5ms", 0.5)] {
+        let quorum = Quorum::start(1);
+        let options = ["--only", "contended", "--clients", "4", "--time", "400ms", "--hold", hold];
+        let said = dlock(&quorum, &[&["bench", "--json"], &options[..]].concat()).with_code(0);
+        let report = Report::read(&said);
+        let line = report.contended();
+        assert_contended(line, 1, 4, hold_ms);
+        // All ask at the beginning, and the last of them waits for the holds of the others. A client
+        // may be late by one of them.
+        assert!(number(line, "wait_ms/max") >= 2.0 * hold_ms, "{line}");
+        let of_server = |field: &str| quorum[0].info("dlock")[field].clone();
+        // It has one bucket for all times that differ by less than a hundredth.
+        let held: f64 = of_server("dlock_hold_p50_ms").parse().expect("a number");
+        assert!(held >= 0.99 * hold_ms, "half were held for {held} ms at most: {line}");
+        let granted: f64 = of_server("dlock_grants").parse().expect("a number");
+        assert!(granted >= number(line, "grants"), "the server granted {granted}: {line}");
+        assert_eq!(of_server("dlock_expiries"), "0");
+    }
 }
 
 #[test]
@@ -247,15 +250,12 @@ fn figures_are_of_the_network_to_the_nodes() {
 #[test]
 fn a_network_slower_than_a_part_is_not_said_to_be_fast() {
     let quorum = Quorum::start(1);
-    quorum[0].network().delay(Duration::from_millis(60));
-    let said = dlock(&quorum, &["bench", "--json", "--time", "100ms", "--clients", "2"]);
+    quorum[0].network().delay(Duration::from_millis(40));
+    let said = dlock(&quorum, &["bench", "--json", "--time", "100ms", "--only", "cycle,quorum"]);
     let report = Report::read(&said.with_code(0));
-    let cycle = &report.cycles[0];
-    assert!(number(cycle, "acquire_us/p50") >= 119_000.0, "{cycle}");
-    let line = report.quorum.as_ref().expect("a line");
-    assert!(number(line, "acquire_us/p50") >= 119_000.0, "{line}");
-    let line = report.contended();
-    assert!(number(line, "wait_ms/max") >= 119.0, "{line}");
+    for line in [&report.cycles[0], report.quorum.as_ref().expect("a line")] {
+        assert!(number(line, "acquire_us/p50") >= 79_900.0, "{line}");
+    }
     quorum.assert_empty_within(Duration::ZERO);
 }
 
@@ -296,11 +296,13 @@ fn only_the_parts_that_were_asked_for_are_measured() {
 }
 
 #[test]
-fn with_verbose_the_parts_are_announced() {
+fn with_verbose_each_part_is_announced_once() {
     let quorum = Quorum::start(1);
     let said = dlock(&quorum, &["bench", "--verbose", "--json", "--time", "100ms"]).with_code(0);
-    for part in ["cycle", "quorum", "contended"] {
-        assert!(said.err.contains(part), "no {part}: {}", said.err);
+    let lines: Vec<&str> = said.err.lines().collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for (line, part) in lines.iter().zip(["cycle", "quorum", "contended"]) {
+        assert!(line.starts_with("dlock: ") && line.contains(part), "no {part}: {line}");
     }
     assert!(!said.err.contains(['\r', '\x1b']), "it is no terminal: {:?}", said.err);
     Report::read(&said);

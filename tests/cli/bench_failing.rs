@@ -5,10 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use harness::program::{self, Said};
-use harness::{Quorum, eventually};
+use harness::quorum::Node;
+use harness::{Quorum, Server, eventually};
 use nix::sys::signal::Signal;
 
-use crate::bench::{Report, assert_contended, number, start, until_contended};
+use crate::bench::{Report, assert_contended, start, until_contended};
 use crate::running::Running;
 
 const SOON: Duration = Duration::from_millis(500);
@@ -39,7 +40,7 @@ fn assert_no_figures_of(part: &str, said: &Said) {
 fn a_signal_ends_any_part_and_nothing_is_left() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let quorum = Quorum::start(3);
-        for part in ["cycle", "quorum", "contended"] {
+        for part in PARTS {
             quorum.iter().for_each(|node| drop(node.run("CONFIG RESETSTAT")));
             let running = start(&quorum, &["--json", "--time", LONG, "--only", part]);
             until_in(part, &quorum);
@@ -51,7 +52,7 @@ fn a_signal_ends_any_part_and_nothing_is_left() {
             assert!(quorum.iter().all(|node| node.traces().keys == 0), "{part}");
         }
         // Given back, and not left to the end of their leases.
-        let expired = |node: &harness::quorum::Node| node.info_number("dlock", "dlock_expiries");
+        let expired = |node: &Node| node.info_number("dlock", "dlock_expiries");
         assert!(quorum.iter().all(|node| expired(node) == 0));
     }
 }
@@ -69,19 +70,35 @@ fn a_signal_while_it_still_connects_ends_it() {
     assert_eq!(said.out, "");
 }
 
+/// One run for each part, of which all are at work.
+#[track_caller]
+fn all_parts(quorum: &Quorum, options: &[&str]) -> Vec<(&'static str, Running)> {
+    PARTS
+        .map(|part| {
+            quorum.iter().for_each(|node| drop(node.run("CONFIG RESETSTAT")));
+            let running = start(quorum, &[&["--json", "--only", part], options].concat());
+            until_in(part, quorum);
+            (part, running)
+        })
+        .into()
+}
+
+const PARTS: [&str; 3] = ["cycle", "quorum", "contended"];
+
 #[test]
 fn a_signal_ends_it_soon_although_nodes_have_gone_deaf() {
-    for part in ["cycle", "quorum", "contended"] {
-        let quorum = Quorum::start(3);
-        let running = start(&quorum, &["--json", "--time", LONG, "--ttl", "1s", "--only", part]);
-        until_in(part, &quorum);
-        quorum.iter().for_each(|node| node.network().swallow());
+    let quorum = Quorum::start(3);
+    let all = all_parts(&quorum, &["--time", LONG, "--ttl", "1s"]);
+    quorum.iter().for_each(|node| node.network().swallow());
+    for (_, running) in &all {
         running.signal(Signal::SIGINT);
+    }
+    for (_, running) in all {
         // It waits for answers as long as it has been told to, and gives up.
         running.ended_within(Duration::from_millis(1500)).with_code(130);
-        quorum.iter().for_each(|node| node.network().pass());
-        quorum.assert_empty_within(Duration::from_secs(1));
     }
+    quorum.iter().for_each(|node| node.network().pass());
+    quorum.assert_empty_within(Duration::from_secs(1));
 }
 
 #[test]
@@ -106,13 +123,11 @@ fn a_second_signal_ends_it_at_once() {
 
 #[test]
 fn a_node_that_dies_in_the_middle_of_a_part_does_not_end_it() {
-    for part in ["cycle", "quorum", "contended"] {
-        let mut quorum = Quorum::start(3);
-        let options = ["--json", "--time", "1s", "--clients", "4", "--only", part];
-        let running = start(&quorum, &options);
-        until_in(part, &quorum);
-        // The last one: the first is where the others queue, and is tried below.
-        quorum[2].kill();
+    let mut quorum = Quorum::start(3);
+    let all = all_parts(&quorum, &["--time", "1500ms", "--clients", "4"]);
+    // Not the first, where the others queue: that one dies below.
+    quorum[2].kill();
+    for (part, running) in all {
         let said = running.ended().with_code(0);
         let report = Report::read(&said);
         match part {
@@ -124,16 +139,16 @@ fn a_node_that_dies_in_the_middle_of_a_part_does_not_end_it() {
             "quorum" => assert!(report.quorum.is_some(), "{said:#?}"),
             _ => assert_contended(report.contended(), 3, 4, 5.0),
         }
-        for node in &quorum[..2] {
-            assert_nothing_left(node, part);
-        }
+    }
+    for node in &quorum[..2] {
+        assert_nothing_left(node);
     }
 }
 
 #[track_caller]
-fn assert_nothing_left(node: &harness::Server, what: &str) {
+fn assert_nothing_left(node: &Server) {
     let traces = node.traces();
-    assert_eq!((traces.leases, traces.waiters, traces.keys), (0, 0, 0), "{what}");
+    assert_eq!((traces.leases, traces.waiters, traces.keys), (0, 0, 0));
 }
 
 #[test]
@@ -152,26 +167,37 @@ fn the_node_where_clients_queue_may_die() {
     let said = running.ended().with_code(0);
     assert_contended(Report::read(&said).contended(), 3, 4, 5.0);
     for node in &quorum[1..] {
-        assert_nothing_left(node, "the others");
+        assert_nothing_left(node);
     }
 }
 
 #[test]
 fn it_ends_when_no_majority_is_left() {
-    // Each node is measured by itself first, and those that are there to the end.
-    for (part, time) in [("cycle", "500ms"), ("quorum", LONG), ("contended", LONG)] {
-        let mut quorum = Quorum::start(3);
-        let options = ["--json", "--time", time, "--ttl", "1s", "--clients", "4", "--only", part];
-        let running = start(&quorum, &options);
-        until_in(part, &quorum);
-        quorum[0].kill();
-        quorum[2].kill();
-        // Whether it gives up or its time is over, it must not go on for ten minutes.
+    let mut quorum = Quorum::start(3);
+    let options = ["--time", LONG, "--ttl", "1s", "--clients", "4"];
+    let all = all_parts(&quorum, &options);
+    quorum[0].kill();
+    quorum[2].kill();
+    for (part, running) in all {
+        if part == "cycle" {
+            // Each node is measured by itself, and the one that is left as long as was asked for.
+            running.signal(Signal::SIGINT);
+            running.ended_within(SOON).with_code(130);
+            continue;
+        }
         let said = running.ended().with_code(69);
         assert!(!said.err.is_empty(), "{part}: it says why");
-        assert!(Report::read(&said).contended.is_none_or(|line| number(&line, "failures") > 0.0));
-        eventually("nothing is left", || quorum[1].traces().keys == 0);
+        assert_no_figures_of(part, &said);
     }
+    eventually("nothing is left", || quorum[1].traces().keys == 0);
+    let mut quorum = Quorum::start(3);
+    let running = start(&quorum, &["--json", "--time", "500ms", "--only", "cycle"]);
+    until_in("cycle", &quorum);
+    quorum[0].kill();
+    quorum[2].kill();
+    let said = running.ended().with_code(69);
+    assert_eq!(Report::read(&said).cycles.len(), 3, "{said:#?}");
+    assert_nothing_left(&quorum[1]);
 }
 
 #[test]

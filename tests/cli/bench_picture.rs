@@ -120,28 +120,31 @@ fn an_older_picture_is_there_until_the_new_one_is_finished() {
 
 #[test]
 fn a_run_that_is_interrupted_or_fails_leaves_no_picture_and_no_part_of_one() {
-    for older in [Some("older"), None] {
-        for end in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
-            let mut quorum = Quorum::start(3);
-            let (folder, file) = somewhere();
-            if let Some(older) = older {
-                fs::write(&file, older).expect("it can be written");
-            }
-            let options = ["--time", "10m", "--only", "contended", "--clients", "3"];
-            let running = start(&quorum, &[&options[..], &["--plot", &file]].concat());
-            until_contended(&quorum[0]);
-            if end == Signal::SIGKILL {
-                // Not its own end, but that of a majority.
-                quorum[1].kill();
-                quorum[2].kill();
-                running.ended().with_code(69);
-            } else {
-                running.signal(end);
-                running.ended_within(SOON).with_code(128 + end as i32);
-            }
-            assert_eq!(files(folder.path()), older.map(|_| "picture.svg").as_slice(), "{end}");
-            assert!(older.is_none_or(|older| read(&file) == older), "{end}");
-        }
+    let mut quorum = Quorum::start(3);
+    let start = |quorum: &Quorum, older: Option<&'static str>| {
+        let (folder, file) = somewhere();
+        older.inspect(|older| fs::write(&file, older).expect("it can be written"));
+        let options = ["--time", "10m", "--only", "contended", "--clients", "3", "--plot", &file];
+        let running = start(quorum, &options);
+        until_contended(&quorum[0]);
+        (running, folder, file, older)
+    };
+    let assert_as_before = |folder: TempDir, file: String, older: Option<&str>| {
+        assert_eq!(files(folder.path()), older.map(|_| "picture.svg").as_slice());
+        assert!(older.is_none_or(|older| read(&file) == older));
+    };
+    for (older, signal) in [(Some("older"), Signal::SIGINT), (None, Signal::SIGTERM)] {
+        let (running, folder, file, older) = start(&quorum, older);
+        running.signal(signal);
+        running.ended_within(SOON).with_code(128 + signal as i32);
+        assert_as_before(folder, file, older);
+    }
+    let both = [Some("older"), None].map(|older| start(&quorum, older));
+    quorum[1].kill();
+    quorum[2].kill();
+    for (running, folder, file, older) in both {
+        running.ended().with_code(69);
+        assert_as_before(folder, file, older);
     }
 }
 
