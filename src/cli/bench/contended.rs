@@ -65,6 +65,14 @@ impl Contended {
     }
 }
 
+/// How the part ended.
+pub enum End {
+    Measured(Contended),
+    Stopped,
+    /// Nothing was granted any more; this is what was said last.
+    Unavailable(String),
+}
+
 /// The clients, connected.
 pub struct Crowd(Vec<Client>);
 
@@ -111,14 +119,8 @@ impl Crowd {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Lets them all want the lock until the time is over. None: it was stopped, or nothing was
-    /// granted any more; what the last failure was is said then.
-    pub async fn measure(
-        self,
-        subject: &Subject,
-        hold: Duration,
-        course: Course,
-    ) -> Result<Contended, Option<String>> {
+    /// Lets them all want the lock until the time is over.
+    pub async fn measure(self, subject: &Subject, hold: Duration, course: Course) -> End {
         let begin = Instant::now();
         let clients = self.0;
         let (first, nodes) = (clients[0].clone(), clients[0].size());
@@ -148,18 +150,18 @@ impl Crowd {
         }
         let counts = tally.counts().clone();
         if course.is_stopped() {
-            return Err(None);
+            return End::Stopped;
         }
         if !hopeless && counts.is_doubtful() {
             hopeless = !is_there(&first, subject).await;
         }
         if hopeless || counts.waits.is_empty() {
             let nobody = "nobody got the lock in this time".to_owned();
-            return Err(Some(counts.last_failure.unwrap_or(nobody)));
+            return End::Unavailable(counts.last_failure.unwrap_or(nobody));
         }
         // Where some were served later, it took longer.
         let end = counts.last_end.max(course.end());
-        Ok(counts.contended(nodes, hold, end - begin))
+        End::Measured(counts.contended(nodes, hold, end - begin))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock_client::{Client, Error, Token};
 use tokio::sync::watch;
 
-use super::contended::{Contended, Crowd};
+use super::contended::{Contended, Crowd, End};
 use super::course::{Course, stopped};
 use super::cycle::{self, Cycle, Subject};
 use super::greet::{self, Met};
@@ -149,12 +149,12 @@ impl<'a> Session<'a> {
         let course = self.course(&stage, self.args.time);
         let work = crowd.measure(&subject, self.args.hold, course);
         match self.progress.beside(&stage, work).await {
-            Ok(found) => {
+            End::Measured(found) => {
                 self.show.contended(&found)?;
                 Ok(Some(found))
             }
-            Err(None) => Ok(None),
-            Err(Some(message)) => Err(Failure { exit: Exit::NO_QUORUM, message }),
+            End::Stopped => Ok(None),
+            End::Unavailable(message) => Err(Failure { exit: Exit::NO_QUORUM, message }),
         }
     }
 
