@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
+use tokio::task::block_in_place;
 use tokio::time::sleep_until;
 
 /// A client of a lock library, with connections of its own.
@@ -98,7 +98,7 @@ async fn round<C: Contender>(
         record.asked = None;
         record.waits.push(milliseconds(won - asked));
     });
-    exactly(hold).await;
+    exactly(hold);
     let had = won.elapsed();
     note(&|record| record.holds.push(milliseconds(had)));
     if let Err(error) = client.release(held).await {
@@ -166,8 +166,8 @@ async fn connected<C: Contender>(arguments: &Arguments, own_key: &str, ttl: Dura
 }
 
 /// The runtime's own timer is up to two milliseconds late; a thread's sleep is hardly ever.
-async fn exactly(time: Duration) {
-    spawn_blocking(move || thread::sleep(time)).await.expect("a thread sleeps");
+fn exactly(time: Duration) {
+    block_in_place(|| thread::sleep(time));
 }
 
 fn milliseconds(time: Duration) -> f64 {
