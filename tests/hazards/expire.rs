@@ -1,7 +1,7 @@
-//! SETNX, and then EXPIRE or PEXPIRE: a holder that crashes between the two leaves a lock for ever. Both in one
-//! transaction, and whoever asks in vain makes the dead holder's lock last longer. With dlock the
-//! lease is part of the grant: whatever ends after it, the lock is free when the lease is over, and
-//! one that is EPHEMERAL at once.
+//! SETNX, and then EXPIRE or PEXPIRE: a holder that crashes between the two leaves a lock for ever.
+//! Both in one transaction, and whoever asks in vain makes the dead holder's lock last longer. With
+//! dlock the lease is part of the grant: whatever ends after it, the lock is free when the lease is
+//! over, and one that is EPHEMERAL at once.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,7 +12,6 @@ use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_every_serv
 const KEY: &str = "import";
 /// How long locks are meant to last.
 const MEANT: Duration = Duration::from_millis(300);
-
 /// A busy machine may be so late.
 const LATE: Duration = Duration::from_secs(5);
 
@@ -92,7 +91,7 @@ fn a_crash_right_after_an_ephemeral_acquire_leaves_nothing(kind: Kind) {
     assert!(server.run(&format!("DLOCK.ACQUIRE {KEY} bob 60000")).int() > 0);
 }
 
-// --- both in one transaction -------------------------------------------------------------------------
+// --- both in one transaction ---------------------------------------------------------------------
 
 /// Locks are meant to last so many milliseconds here.
 const TTL: i64 = 5_000;

@@ -79,7 +79,7 @@ fn assert_one_holds(port: u16, alice: &Dlock, asked: Instant, ttl: u64) {
     assert!(Some(fence) > alice.fence(), "{fence} after {:?}", alice.fence());
 }
 
-// --- an operator promotes ----------------------------------------------------------------------------
+// --- an operator promotes ------------------------------------------------------------------------
 
 /// How long alice's lock is, where it takes no time to promote the replica.
 const SHORT: u64 = 2_000;
@@ -103,7 +103,7 @@ fn a_promoted_replica_with_dlock_waits_for_a_lease_that_it_never_heard_of(kind: 
     assert_one_holds(promote(&pair.replica), &alice, asked, SHORT);
 }
 
-// --- a Sentinel promotes -------------------------------------------------------------------------------
+// --- a Sentinel promotes -------------------------------------------------------------------------
 
 /// How long alice's lock is, where Sentinel takes two or three seconds to promote the replica.
 const LONG: u64 = 6_000;

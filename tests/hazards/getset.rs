@@ -46,8 +46,8 @@ impl GetSet {
         (expires < self.now()).then_some(expires)
     }
 
-    /// Puts its own time in the place of one that is over. If another was quicker, it is the other's
-    /// lock.
+    /// Puts its own time in the place of one that is over. If another was quicker, it is the
+    /// other's lock.
     fn swap(&mut self, old: i64, ttl: i64) -> bool {
         self.expires = self.now() + ttl + 1;
         let before = self.client.run(&format!("GETSET {KEY} {}", self.expires));
@@ -95,7 +95,7 @@ fn acquire(server: &Server, who: &str, ahead: i64) -> Value {
     server.run(&format!("DLOCK.ACQUIRE {KEY} {who} {TTL} FENCE {proposal}"))
 }
 
-// --- clocks that differ ------------------------------------------------------------------------------
+// --- clocks that differ --------------------------------------------------------------------------
 
 #[apply(on_every_server)]
 fn a_client_whose_clock_is_ahead_takes_a_lock_that_is_still_good(kind: Kind) {
@@ -119,15 +119,15 @@ fn a_client_whose_clock_is_ahead_takes_nothing_from_a_holder_of_dlock(kind: Kind
     assert!(bobs > fence && acquire(&server, "carol", -SKEW).int() > bobs);
 }
 
-// --- two that find a lock that is over ---------------------------------------------------------------
+// --- two that find a lock that is over -----------------------------------------------------------
 
 /// Somebody took the lock an hour ago, and crashed.
 fn left_behind(server: &Server) {
     assert!(GetSet::new(server, -HOUR).try_lock(TTL));
 }
 
-/// Alice and bob find in the same moment that the lock is over, and alice is quicker. Bob loses, but
-/// the lock has his time from now on.
+/// Alice and bob find in the same moment that the lock is over, and alice is quicker. Bob loses,
+/// but the lock has his time from now on.
 fn a_race(alice: &mut GetSet, bob: &mut GetSet, bobs_ttl: i64) {
     let seen = [alice.sees_one_that_is_over(), bob.sees_one_that_is_over()];
     let [Some(by_alice), Some(by_bob)] = seen else { panic!("it is over: {seen:?}") };
@@ -177,10 +177,10 @@ fn who_loses_a_race_for_dlock_changes_nothing(kind: Kind) {
     assert!(acquire(&server, "carol", 0).int() > alices.int());
 }
 
-// --- a release that looks at the clock ---------------------------------------------------------------
+// --- a release that looks at the clock -----------------------------------------------------------
 
-/// How much alice wants to have left when she deletes her lock. Much, so that she has it no more after
-/// a short time of work; with less it happens to longer work.
+/// How much alice wants to have left when she deletes her lock. Much, so that she has it no more
+/// after a short time of work; with less it happens to longer work.
 const BUFFER: i64 = TTL - 400;
 
 #[apply(on_every_server)]

@@ -1,5 +1,5 @@
-//! The usual recipes on one server, as services write them, and dlock beside them: [`Party`] is what
-//! they have in common, so that one timeline runs with either.
+//! The usual recipes on one server, as services write them, and dlock beside them: [`Party`] is
+//! what they have in common, so that one timeline runs with either.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -22,7 +22,7 @@ struct Account {
 }
 
 /// Refuses whoever comes with a smaller fence than somebody before; else writes, if there is
-/// something to write, and gives the balance. A fence has 53 bits at most: Lua's numbers can hold it.
+/// something to write, and gives the balance. A fence has 53 bits at most: Lua's numbers hold it.
 const IN_ORDER: &str = "\
     local fence, largest = tonumber(ARGV[1]), tonumber(redis.call('get', KEYS[2]) or '0') \
     if fence < largest then return false end \
@@ -66,7 +66,7 @@ impl Account {
     }
 }
 
-// --- without renewal -----------------------------------------------------------------------------------
+// --- without renewal -----------------------------------------------------------------------------
 
 /// When alice writes at last.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,7 +130,7 @@ fn a_holder_slower_than_its_lease_is_refused_by_its_fence(kind: Kind) {
     }
 }
 
-// --- with the library ------------------------------------------------------------------------------------
+// --- with the library ----------------------------------------------------------------------------
 
 /// Here alice's lease is longer, for a busy machine may keep her from renewing it for a while.
 const RENEWED: Duration = Duration::from_millis(1500);

@@ -1,7 +1,7 @@
 //! `SET NX PX` in a loop, with 10 ms of sleep and a time-out: who comes first is not who is served
 //! first, for whoever asks in the right moment has the lock, while the others sleep; and a hundred
-//! who wait send ten thousand requests a second. With dlock they wait in a queue in the server, send
-//! nothing, and are served in the order in which they came.
+//! who wait send nearly ten thousand requests a second. With dlock they wait in a queue in the
+//! server, send nothing, and are served in the order in which they came.
 
 use std::sync::Mutex;
 use std::thread;
@@ -16,7 +16,7 @@ const KEY: &str = "stock";
 /// Nobody's lock ends by itself here.
 const TTL: u64 = 60_000;
 
-// --- who is served first -------------------------------------------------------------------------------
+// --- who is served first -------------------------------------------------------------------------
 
 #[apply(on_every_server)]
 fn a_newcomer_overtakes_one_that_sleeps_between_two_attempts(kind: Kind) {
@@ -103,7 +103,7 @@ fn who_waits_in_the_queue_is_served_in_the_order_of_arrival(kind: Kind) {
     }
 }
 
-// --- how many requests ---------------------------------------------------------------------------------
+// --- how many requests ---------------------------------------------------------------------------
 
 const CROWD: usize = 100;
 /// After so long they give up.
