@@ -46,7 +46,7 @@ check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test -q -p dlock-tests --test tidy
 
-bench: build peers ## measure all of this, and write target/bench/results.md, for a quarter of an hour or so (ARGS=--quick)
+bench: build peers ## measure everything, other libraries too, and write target/bench/results.md (ARGS=--quick)
 	$(CARGO) run --release -p dlock-tests --bin bench -- --page "$(TARGET)/bench" $(ARGS)
 
 bench-node: build ## measure the module against what one would do without it (ARGS=--quick)

@@ -106,16 +106,16 @@ fn contest(libraries: &[&Contest]) -> String {
         crowd.seconds,
         ours.kind.name()
     );
-    let own = ours.waits.percentile(0.99).ms;
+    let own = ours.waits.percentile(0.99);
     for one in libraries {
         let waits = &one.waits;
         let [p50, p99, longest] =
             [waits.percentile(0.5), waits.percentile(0.99), waits.longest()].map(shown);
         let _ = writeln!(
             text,
-            "| {} | {p50} | {p99} | {:.2} | {longest} | {:.3} | {:.0} | {} | {} |",
+            "| {} | {p50} | {p99} | {} | {longest} | {:.3} | {:.0} | {} | {} |",
             one.name,
-            waits.percentile(0.99).ms / own,
+            ratio(waits.percentile(0.99), own),
             waits.fairness(),
             waits.rate(),
             time(waits.hold),
@@ -127,6 +127,17 @@ fn contest(libraries: &[&Contest]) -> String {
 
 fn shown(wait: Wait) -> String {
     format!("{}{}", if wait.cut_off { "≥ " } else { "" }, time(wait.ms))
+}
+
+/// Nothing, if nobody knows.
+fn ratio(theirs: Wait, ours: Wait) -> String {
+    let ratio = theirs.ms / ours.ms;
+    match (theirs.cut_off, ours.cut_off) {
+        (false, false) => format!("{ratio:.2}"),
+        (true, false) => format!("≥ {ratio:.2}"),
+        (false, true) => format!("≤ {ratio:.2}"),
+        (true, true) => String::new(),
+    }
 }
 
 /// A row for each figure, a column for each server.
