@@ -174,10 +174,12 @@ impl Counts {
 
 /// Whether a majority can still be had, be the lock free or not.
 async fn is_there(client: &Client, subject: &Subject) -> bool {
-    match client.lock(&subject.key).ttl(subject.ttl).try_acquire().await {
+    let is_there = match client.lock(&subject.key).ttl(subject.ttl).try_acquire().await {
         Ok(guard) => guard.release().await.is_ok(),
         Err(error) => matches!(error, Error::Held { .. }),
-    }
+    };
+    client.close().await;
+    is_there
 }
 
 /// One of the clients.
