@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use harness::program::{self, Said};
+use harness::quarantine::CRASHED;
 use harness::quorum::Node;
 use harness::{Quorum, Server, eventually};
 use nix::sys::signal::Signal;
@@ -169,6 +170,26 @@ fn the_node_where_clients_queue_may_die() {
     for node in &quorum[1..] {
         assert_nothing_left(node);
     }
+}
+
+#[test]
+fn the_node_where_clients_queue_may_come_back_in_quarantine() {
+    let mut quorum = Quorum::start(3);
+    // It may have forgotten this lease, and grants nothing for as long.
+    quorum[0].run("DLOCK.ACQUIRE long alice 600000");
+    let options = ["--json", "--time", LONG, "--clients", "4", "--only", "contended"];
+    let running = start(&quorum, &options);
+    until_contended(&quorum[0]);
+    quorum[0].kill();
+    quorum[0].start_again();
+    quorum[0].assert_in_quarantine(CRASHED);
+    // Two of three are enough.
+    let granted = quorum[1].info_number("dlock", "dlock_grants");
+    eventually("others are served", || {
+        quorum[1].info_number("dlock", "dlock_grants") > granted + 500
+    });
+    running.signal(Signal::SIGINT);
+    running.ended_within(Duration::from_secs(1)).with_code(130);
 }
 
 #[test]

@@ -76,6 +76,37 @@ fn a_node_that_cannot_be_measured_is_a_row_with_the_reason() {
     assert_eq!(traces(all), before);
 }
 
+/// Asserts that all clients are served although the first node, where they would queue, is of no
+/// use.
+#[track_caller]
+fn assert_all_served_without(first: &Server, good: &[Server]) {
+    let mut nodes = vec![address(first)];
+    nodes.extend(addresses(good));
+    let options = ["bench", "--json", "--only", "contended", "--clients", "4", "--time", "600ms"];
+    let said = dlock_at(&nodes, &options).with_code(0);
+    let report = Report::read(&said);
+    assert_contended(report.contended(), 3, 4, 5.0);
+    assert!(number(report.contended(), "least") >= 1.0, "{said:#?}");
+}
+
+#[test]
+fn all_are_served_although_the_first_node_is_in_quarantine() {
+    assert_all_served_without(&in_quarantine(), &servers(Kind::Valkey91, 2));
+}
+
+#[test]
+fn all_are_served_although_the_first_node_is_of_no_use() {
+    let good = servers(Kind::Valkey91, 2);
+    let bare = Server::build(Kind::Redis82).without_module().start();
+    assert_all_served_without(&bare, &good);
+    let replica = Server::build(Kind::Valkey91).replica_of(&good[0]).start();
+    good[0].until_followed_by(&replica);
+    assert_all_served_without(&replica, &good);
+    let mut down = bare;
+    down.kill();
+    assert_all_served_without(&down, &good);
+}
+
 #[test]
 fn no_majority_is_no_measurement() {
     let mut quorum = Quorum::start(3);
