@@ -22,6 +22,7 @@ use std::path::Path;
 use harness::Kind;
 
 use crate::contention::Contest;
+use crate::measure::median;
 use crate::report::{Report, Row, digits};
 use bars::{Bar, Panel, bars};
 use paint::{OURS, PALE, color, time};
@@ -178,7 +179,10 @@ fn uncontended(rows: &[(Kind, &Row)]) -> Result<String, String> {
         };
         let title = format!("{}, {}", row.what, kind.name());
         if panels.last().is_none_or(|panel| panel.title != title) {
-            panels.push(Panel { title, bars: vec![bar("dlock", row.ours)], ideal: None });
+            // It was measured once with each of the others.
+            let same = rows.iter().filter(|(on, one)| on == kind && one.what == row.what);
+            let ours = median(same.map(|(_, one)| one.ours).collect());
+            panels.push(Panel { title, bars: vec![bar("dlock", ours)], ideal: None });
         }
         let panel = panels.last_mut().expect("one was just pushed");
         panel.bars.push(bar(&row.against, row.theirs.unwrap_or_default()));
