@@ -1,16 +1,18 @@
 //! One node: its connections, and requests that end in time.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dlock_core::words::Instant;
 use redis::{Cmd, Value};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::error::NodeError;
+use crate::clock;
+use crate::error::{NodeError, NodeState};
 use crate::identity::Roster;
 use crate::wire::Wire;
 
@@ -24,6 +26,8 @@ pub struct Node {
     roster: Arc<Roster>,
     /// It did not answer the last time.
     suspect: AtomicBool,
+    /// Until then it is in quarantine, as it said itself, on [`clock::now`]; zero: it is not.
+    quarantined: AtomicU64,
     link: Mutex<Link>,
     /// Connections for waiting that wait for nothing just now.
     idle: Mutex<Vec<Wire>>,
@@ -46,7 +50,8 @@ impl Node {
         roster: Arc<Roster>,
     ) -> Node {
         let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
-        Node { name, place, client, timeout, roster, suspect: false.into(), link, idle }
+        let (suspect, quarantined) = (AtomicBool::default(), AtomicU64::default());
+        Node { name, place, client, timeout, roster, suspect, quarantined, link, idle }
     }
 
     /// Its address, without secrets.
@@ -132,9 +137,20 @@ impl Node {
         self.suspect.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it did not answer the last time.
+    /// Remembers what it said of a lock.
+    pub(crate) fn note(&self, state: &NodeState) {
+        let until = match state {
+            NodeState::Quarantine(left) => clock::later(clock::now(), *left),
+            NodeState::Granted(_) => Instant(0),
+            _ => return,
+        };
+        self.quarantined.store(until.0, Ordering::Relaxed);
+    }
+
+    /// Whether it did not answer the last time, or is in quarantine.
     pub(crate) fn is_suspect(&self) -> bool {
-        self.suspect.load(Ordering::Relaxed)
+        let quarantined = Instant(self.quarantined.load(Ordering::Relaxed));
+        self.suspect.load(Ordering::Relaxed) || !clock::left(quarantined).is_zero()
     }
 
     /// Sends a command that waits at the node, over a connection of its own, which comes back

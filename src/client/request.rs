@@ -26,7 +26,9 @@ impl Wanted {
             Ask::Acquire { fence, wait } => self.acquire(token, ttl, fence, wait),
             Ask::Extend { fence } => extend(&self.key, token, ttl, fence),
             Ask::Release => release(&self.key, token),
-            Ask::Ping => redis::cmd("PING"),
+            // A token that waits holds nothing, so nothing is extended; but a node in quarantine
+            // says that it is.
+            Ask::Ping => extend(&self.key, token, ttl, Some(Fence(1))),
         }
     }
 
@@ -113,7 +115,7 @@ mod tests {
         );
         assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9");
         assert_eq!(words(&plain, Ask::Release), "DLOCK.RELEASE job TOKEN");
-        assert_eq!(words(&plain, Ask::Ping), "PING");
+        assert_eq!(words(&plain, Ask::Ping), "DLOCK.EXTEND job TOKEN 500 FENCE 1");
         let full = Wanted { mode: Mode::Limit(3), meta: "me".to_owned(), ..wanted() };
         assert_eq!(
             words(&full, Ask::Acquire { fence, wait }),

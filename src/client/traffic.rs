@@ -106,6 +106,7 @@ impl Traffic {
                 _ => node.ask(&command, within, |_| Ok(())).await,
             };
             let (answer, state) = answer::read(&send.ask, reply);
+            node.note(&state);
             let failed = matches!(answer, Answer::Silent | Answer::Unreachable);
             let idle = failed && attempt.is_given_up(place);
             (!idle).then_some(Reply { node: place, id: send.id, answer, state })

@@ -196,6 +196,34 @@ fn a_waiter_whose_gate_is_silent_waits_at_the_next() {
 }
 
 #[test]
+fn a_gate_that_comes_back_in_quarantine_keeps_nobody_waiting() {
+    const TURNS: usize = 20;
+    let mut quorum = Quorum::start(3);
+    run(async {
+        // After a crash the node grants nothing until this could have ended.
+        quorum[0].run("DLOCK.ACQUIRE other alice 20000");
+        let register = Arc::new(Register::default());
+        let mut people = JoinSet::new();
+        for number in 0..6 {
+            let (person, register) = (healthy_program(&quorum).await, Arc::clone(&register));
+            people.spawn(async move {
+                for _ in 0..TURNS {
+                    turn(&person, number, &register).await;
+                }
+            });
+        }
+        until("all contend", || register.turns.lock().unwrap().len() > 12).await;
+        quorum[0].kill();
+        quorum[0].start_again();
+        assert_eq!(quorum[0].node("grants").text(), "quarantine");
+        people.join_all().await;
+        let left = quorum[0].node("quarantine-ms").int();
+        assert!(left > 0, "somebody waited for the quarantine's end");
+        assert_eq!(register.turns.lock().unwrap().len(), 6 * TURNS);
+    });
+}
+
+#[test]
 fn who_does_not_wait_never_overtakes_who_does() {
     let quorum = Quorum::start(3);
     run(async {

@@ -11,7 +11,7 @@ use super::ballot::{Ballot, Outbox};
 use super::gate::{Gate, ping_every};
 use super::hold::Hold;
 use super::rules::{Rules, Sound};
-use super::{Answer, Ask, Failure, Plan, Send, Verdict};
+use super::{Answer, Ask, Failure, Plan, Send, Verdict, Why};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Fence, Instant, Millis, Time};
 
@@ -135,7 +135,7 @@ impl<R: Rules> Acquisition<R> {
         matches!(self.phase, Phase::Queueing { .. })
     }
 
-    /// Nodes that do not answer.
+    /// Nodes that do not answer, or are in quarantine.
     #[must_use]
     pub fn suspects(&self) -> &[bool] {
         &self.plan.suspects
@@ -331,7 +331,9 @@ impl<R: Rules> Acquisition<R> {
             self.plan.seen = self.plan.seen.max(fence);
         }
         if let Some(suspect) = self.plan.suspects.get_mut(node) {
-            *suspect = matches!(answer, Answer::Silent | Answer::Unreachable);
+            let quarantine = Answer::Refused(Why::Quarantine);
+            *suspect =
+                matches!(answer, Answer::Silent | Answer::Unreachable) || answer == quarantine;
         }
     }
 

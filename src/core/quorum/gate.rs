@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::acquisition::{Acquisition, Phase, later};
 use super::rules::Rules;
 use super::vote::Said;
-use super::{Answer, Ask, Failure};
+use super::{Answer, Ask, Failure, Why};
 use crate::words::{Instant, Millis, Time};
 
 /// What the gate has to say to an attempt.
@@ -86,6 +86,12 @@ impl<R: Rules> Acquisition<R> {
             Answer::Refused(_) | Answer::Unreachable if waiting => {
                 self.ballot.withdraw(&mut self.out);
                 self.rest(None, time);
+            }
+            // The others may be a majority, and serve those who queue at one of them. Where they
+            // cannot be, its queue is as good as any.
+            Answer::Refused(Why::Quarantine) if self.ballot.majority() < self.plan.nodes => {
+                self.ballot.withdraw(&mut self.out);
+                self.ask_all(time);
             }
             // One that does not answer a ping is as good as gone.
             Answer::Silent | Answer::Unreachable => {

@@ -65,7 +65,8 @@ pub enum Ask {
     },
     /// RELEASE. Nobody waits for its answer.
     Release,
-    /// Whether the node still answers. Not over the connection that waits.
+    /// Whether the node still answers, and is not in quarantine: there a request that waits stays
+    /// unanswered. Not over the connection that waits.
     Ping,
 }
 

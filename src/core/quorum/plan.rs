@@ -20,7 +20,8 @@ pub struct Plan {
     pub patience: Millis,
     /// Whether contenders are expected: queues at the gate at once.
     pub start_at_gate: bool,
-    /// Nodes that did not answer lately: none of them is a gate.
+    /// Nodes that did not answer lately, or are in quarantine: none of them is a gate, if there is
+    /// another.
     pub suspects: Vec<bool>,
     /// The largest fence seen.
     pub seen: Fence,

@@ -264,6 +264,9 @@ impl Server {
                 let _ = self.node.release(&mut self.host, key, &token, time);
                 None
             }
+            Ask::Ping if self.node.is_in_quarantine(time.now) => {
+                Some(Answer::Refused(Why::Quarantine))
+            }
             Ask::Ping => Some(Answer::Done),
         }
     }

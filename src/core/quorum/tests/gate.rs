@@ -91,3 +91,16 @@ fn a_gate_that_does_not_answer_is_left_for_the_next() {
     trial.grants(2, 101);
     trial.sends("0R 2R 1A102w0");
 }
+
+#[test]
+fn a_gate_in_quarantine_is_left_if_the_others_may_be_a_majority() {
+    let mut trial = queued(0);
+    trial.wakes();
+    trial.sends("0P");
+    trial.hears(0, Answer::Refused(Why::Quarantine));
+    trial.sends("0R 0A101 1A101 2A101");
+    trial.hears(0, Answer::Refused(Why::Quarantine));
+    trial.grants(2, 101);
+    trial.hears(1, Answer::Denied);
+    trial.sends("0R 2R 1A102w0");
+}
