@@ -25,7 +25,7 @@ pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) {
         state.store.alarm.install(ctx);
         state.store.probe = probe;
         state.store.hears_of_keys = hears_of_keys;
-        state.node.look_at_foreign_every = (!hears_of_keys).then_some(Millis(50));
+        state.node.is_deaf = !hears_of_keys;
         state.node.follow(&mut state.store.waiters);
         let now = now();
         state.store.alarm.set(now, now);

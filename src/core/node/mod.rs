@@ -42,9 +42,9 @@ use crate::host::Ending;
 pub struct Node {
     /// What CONFIG SET can change.
     pub settings: Settings,
-    /// How often a foreign lock with waiters is looked at, on a server that does not tell when a
-    /// key changes.
-    pub look_at_foreign_every: Option<Millis>,
+    /// The server does not tell when a key changes: foreign locks with waiters are looked at again
+    /// and again.
+    pub is_deaf: bool,
     counter: Counter,
     bound: Bound,
     /// Nothing is granted until it is over.

@@ -137,7 +137,8 @@ impl Node {
 
     /// A foreign lock with waiters: its string has to be looked at again when it expires.
     pub(super) fn watch_foreign(&mut self, key: Key<'_>, left: Option<Millis>, time: Time) {
-        if let Some(next) = left.into_iter().chain(self.look_at_foreign_every).min() {
+        let look = self.is_deaf.then(|| self.watched.pause());
+        if let Some(next) = left.into_iter().chain(look).min() {
             self.watch(key, next, time);
         }
     }

@@ -4,7 +4,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use crate::words::{Deadline, Instant, Key, KeyBuf};
+use crate::words::{Deadline, Instant, Key, KeyBuf, Millis};
 
 #[derive(Debug, Default)]
 pub(super) struct Watched {
@@ -26,6 +26,14 @@ impl Watched {
         };
         self.by_end.insert((end, key.clone()));
         self.by_key.insert(key, end);
+    }
+
+    /// After how long to look at a key that may change at any moment. Often, for whoever polls
+    /// for it might be there first; but many of them less often, so that it stays a small part of
+    /// what the server does.
+    pub fn pause(&self) -> Millis {
+        let many = self.by_key.len() as u64 / LOOKS_PER_MS;
+        Millis(many.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
     }
 
     /// Nobody waits for it any more.
@@ -60,3 +68,8 @@ impl Watched {
         self.by_key.is_empty() && self.by_end.is_empty()
     }
 }
+
+/// Keys are looked at so often in a millisecond, if there are many.
+const LOOKS_PER_MS: u64 = 8;
+const SHORTEST_PAUSE: u64 = 2;
+const LONGEST_PAUSE: u64 = 50;

@@ -63,6 +63,20 @@ fn a_foreign_lock_is_held_until_it_expires() {
 }
 
 #[test]
+fn a_server_that_tells_nothing_is_asked_again_and_again() {
+    let mut bench = Bench::new();
+    bench.node.is_deaf = true;
+    bench.set_text("old", None);
+    bench.wait(2, "b 10 WAIT 0");
+    assert_eq!(bench.node.next_wake().map(|end| end.0), Some(1_002));
+    bench.pass_and_sweep(2_000);
+    assert_eq!(bench.node.next_wake().map(|end| end.0), Some(1_004));
+    bench.host.take(&KEY.to_owned());
+    bench.pass_and_sweep(2_000);
+    assert_eq!((bench.holders(), bench.node.next_wake()), ("b".into(), None));
+}
+
+#[test]
 fn its_value_releases_and_extends_a_foreign_lock() {
     let mut bench = Bench::new();
     bench.set_text("old", Some(10));
