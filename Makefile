@@ -59,5 +59,5 @@ bench-quorum: build ## measure the client library over one node and over five (A
 bench-peers: build peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
 	$(CARGO) run --release -p dlock-tests --bin bench -- --only contention,uncontended $(ARGS)
 
-peers: ## install those libraries, into .peers/
+peers: setup ## install those libraries, into .peers/
 	@scripts/peers.sh

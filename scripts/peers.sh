@@ -8,6 +8,7 @@ wanted=$PWD/tests/bench/peers
 
 main() {
     install_packages
+    new_enough
     mkdir -p "$peers"
     python_libraries
     node_libraries
@@ -37,6 +38,19 @@ install_packages() {
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 }
 
+# What a distribution calls Node or Python may be older than the libraries allow.
+new_enough() {
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+        too_old "redis-py" "Python 3.10" "$(python3 --version)"
+    node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 16 ? 1 : 0)' ||
+        too_old "@sesamecare-oss/redlock" "Node 16" "$(node --version)"
+}
+
+too_old() { # who needs what, and what there is
+    echo "peers: $1 needs $2 or newer, and here is $3" >&2
+    exit 1
+}
+
 by_hand() { # what
     echo "peers: please install by hand, for it is missing: $1" >&2
     exit 1
@@ -53,18 +67,18 @@ python_libraries() {
     rm -rf "$peers/python"
     python3 -m venv "$peers/python"
     "$peers/python/bin/python" -m pip install --quiet --disable-pip-version-check \
-        --requirement "$wanted/python/$list"
+        --require-hashes --only-binary=:all: --requirement "$wanted/python/$list"
     cp "$wanted/python/$list" "$peers/python/$list"
 }
 
 node_libraries() {
     local list=package-lock.json
     cmp -s "$wanted/node/$list" "$peers/node/$list.done" && return
-    echo "peers: fetching node-redlock"
+    echo "peers: fetching @sesamecare-oss/redlock"
     rm -rf "$peers/node"
     mkdir "$peers/node"
     cp "$wanted/node/package.json" "$wanted/node/$list" "$peers/node"
-    npm ci --silent --no-audit --no-fund --prefix "$peers/node"
+    npm ci --loglevel=error --no-audit --no-fund --prefix "$peers/node"
     cp "$wanted/node/$list" "$peers/node/$list.done"
 }
 

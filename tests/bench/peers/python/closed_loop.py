@@ -1,5 +1,6 @@
 """Clients of a lock library, measured from outside, a thread for each: it asks, waits, holds, gives
-back, and asks again at once. It does what closed_loop.rs does, and prints the same.
+back, and asks again at once. It does what closed_loop.rs does, and prints the same. All threads are
+in one process, and one of them runs at a time, as Python does it.
 
 A library is a class: its instance is one client with connections of its own, `acquire(key)` waits
 until it has the lock and gives something for `release` to give back.
@@ -81,10 +82,11 @@ class Record:
         traceback.print_exc(limit=1)
         with self.mutex:
             self.failures += 1
+        # Else a server that is gone would keep the processor busy.
+        time.sleep(0.01)
 
 
 def summary(records, begin):
-    seconds = time.monotonic() - begin
     waits, cut_off, holds, failures = [], [], [], 0
     for record in records:
         with record.mutex:
@@ -93,6 +95,8 @@ def summary(records, begin):
                 cut_off.append((time.monotonic() - record.asked) * 1e3)
             holds.extend(record.holds)
             failures += record.failures
+    # They go on meanwhile: what they have counted fits into this time.
+    seconds = time.monotonic() - begin
     return {
         "waits_ms": waits,
         "cut_off_ms": cut_off,
@@ -105,14 +109,16 @@ def summary(records, begin):
 def uncontended(client_class, given):
     client = connected(client_class, given, given.key)
     acquires = []
-    # The first half is not counted: a program that has just begun is slower than it will be.
-    for number in range(2 * given.rounds):
+    warm = time.perf_counter() + given.warm_up_ms / 1e3
+    number = 0
+    while len(acquires) < given.rounds:
         # A key of its own each time, which is free for certain.
+        number += 1
         begun = time.perf_counter()
         held = client.acquire(f"{given.key}:{number}")
         took = time.perf_counter() - begun
         client.release(held)
-        if number >= given.rounds:
+        if begun >= warm:
             acquires.append(took * 1e6)
     return {"acquire_us": acquires}
 
@@ -132,6 +138,6 @@ def arguments():
     parser.add_argument("--nodes", required=True)
     parser.add_argument("--key", required=True)
     parser.add_argument("--ttl-ms", type=int, required=True)
-    for number in ["--clients", "--hold-us", "--seconds", "--rounds"]:
+    for number in ["--clients", "--hold-us", "--seconds", "--rounds", "--warm-up-ms"]:
         parser.add_argument(number, type=int)
     return parser.parse_args(sys.argv[1:])

@@ -1,7 +1,7 @@
 """redis-py's own lock, redis.lock.Lock: SET NX PX, asked again every 100 ms.
 
 Its defaults are kept: `sleep` 0.1 s, `blocking_timeout` None, so that it never gives up. Each client
-has a Redis object of its own, as if it were a process of its own.
+has a Redis object of its own, with a connection of its own.
 """
 
 import redis

@@ -1,8 +1,8 @@
 //! rslock, a Redlock for Rust with tokio, as its README shows it.
 //!
 //! Its defaults are kept: `acquire` waits without limit, in rounds of three attempts with random
-//! pauses of up to 200 ms between them. A manager for each client, as if each were a process of
-//! its own, on tokio's usual runtime.
+//! pauses of up to 200 ms between them; a new round begins at once. A manager for each client, with
+//! connections of its own, on tokio's usual runtime.
 
 #[path = "../closed_loop.rs"]
 mod closed_loop;
