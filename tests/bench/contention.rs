@@ -7,12 +7,11 @@ use harness::{Kind, Server};
 
 use crate::measure::Compared;
 use crate::options::Options;
-use crate::peers::{COMMANDS, Crowd, DLOCK, PEERS, Peer, Wait, Waits};
+use crate::peers::{self, COMMANDS, Crowd, DLOCK, NODES, PEERS, Peer, Wait, Waits};
 use crate::report::{Report, Row, Target};
 
 /// How many clients there are, and for how many milliseconds each holds the lock.
 const CROWDS: [(u64, u64); 2] = [(16, 5), (100, 1)];
-const NODES: [usize; 2] = [1, 5];
 
 /// One library in one setting.
 #[derive(Clone, Debug)]
@@ -32,15 +31,15 @@ pub struct Contest {
 impl Contest {
     /// The setting in a line of its own.
     pub fn heading(&self) -> String {
-        let nodes = if self.nodes == 1 { "1 node" } else { "5 nodes" };
         let (clients, hold) = (self.crowd.clients, self.crowd.hold.as_millis());
+        let nodes = peers::so_many_nodes(self.nodes);
         format!("{clients} clients, each holds it for {hold} ms, {nodes}")
     }
 
     /// The setting in a few words.
     pub fn setting(&self) -> String {
-        let nodes = if self.nodes == 1 { "1 node" } else { "5 nodes" };
-        format!("{} × {} ms, {nodes}", self.crowd.clients, self.crowd.hold.as_millis())
+        let (clients, hold) = (self.crowd.clients, self.crowd.hold.as_millis());
+        format!("{clients} × {hold} ms, {}", peers::so_many_nodes(self.nodes))
     }
 
     /// Whether two libraries did the same.
@@ -48,7 +47,8 @@ impl Contest {
         (self.kind, self.nodes, self.crowd) == (other.kind, other.nodes, other.crowd)
     }
 
-    /// What a wait would be if the lock went round without any time in between, in milliseconds.
+    /// How long one round is in which each client has the lock once and no time is lost in between,
+    /// in milliseconds.
     pub fn ideal(&self) -> f64 {
         self.crowd.clients as f64 * self.crowd.hold.as_secs_f64() * 1e3
     }
@@ -62,55 +62,78 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
 }
 
 fn measure(kind: Kind, options: &Options, report: &mut Report) -> Result<(), String> {
-    let five: Vec<Server> = (0..5).map(|_| Server::start(kind)).collect();
     let seconds = if options.quick { 3 } else { 10 };
-    for (clients, hold) in CROWDS {
-        let crowd = Crowd { clients, hold: Duration::from_millis(hold), seconds };
-        for nodes in NODES {
-            let contest = |peer: &Peer| -> Result<Contest, String> {
-                let waits = peer.contended(&five[..nodes], crowd)?;
-                Ok(Contest { kind, nodes, crowd, name: peer.name, waits })
-            };
-            let ours = contest(&DLOCK)?;
-            add_ours(kind, &ours, report);
-            report.contest(ours.clone());
-            for peer in
-                PEERS.iter().chain([&COMMANDS]).filter(|one| nodes == 1 || one.several_nodes)
-            {
-                let theirs = contest(peer)?;
-                // Our own commands are there to be seen, and not to be beaten.
-                let ahead = peer.name != COMMANDS.name;
-                add_compared(kind, &ours, &theirs, ahead, report);
-                report.contest(theirs);
-            }
+    let crowds = CROWDS.map(|(clients, hold)| {
+        let hold = Duration::from_millis(hold);
+        Crowd { clients, hold, seconds }
+    });
+    let settings = crowds.into_iter().flat_map(|crowd| NODES.map(|nodes| (crowd, nodes)));
+    for (number, (crowd, nodes)) in settings.enumerate() {
+        let mut libraries: Vec<&Peer> = [&DLOCK].into_iter().chain(&PEERS).collect();
+        libraries.push(&COMMANDS);
+        libraries.retain(|one| nodes == 1 || one.several_nodes);
+        // Another begins each time: the machine may be slower later, or faster.
+        let first = number % libraries.len();
+        let mut contests = Vec::new();
+        for place in (first..libraries.len()).chain(0..first) {
+            contests.push((place, contest(kind, nodes, crowd, libraries[place])?));
         }
+        contests.sort_by_key(|(place, _)| *place);
+        add(kind, contests.into_iter().map(|(_, contest)| contest).collect(), report);
     }
     Ok(())
+}
+
+/// On new servers: nothing is left of the library before.
+fn contest(kind: Kind, nodes: usize, crowd: Crowd, peer: &Peer) -> Result<Contest, String> {
+    let servers: Vec<Server> = (0..nodes).map(|_| Server::start(kind)).collect();
+    let waits = peer.contended(&servers, crowd)?;
+    Ok(Contest { kind, nodes, crowd, name: peer.name, waits })
+}
+
+/// Ours is the first.
+fn add(kind: Kind, contests: Vec<Contest>, report: &mut Report) {
+    let ours = &contests[0];
+    add_ours(kind, ours, report);
+    for theirs in &contests[1..] {
+        add_compared(kind, ours, theirs, report);
+    }
+    for contest in contests {
+        let failures = contest.waits.failures;
+        if failures > 0 {
+            let (name, setting) = (contest.name, contest.setting());
+            let last = &contest.waits.complaint;
+            report.note(format!("{name}, {setting}: {failures} failures, the last is: {last}"));
+        }
+        report.contest(contest);
+    }
 }
 
 fn add_ours(kind: Kind, ours: &Contest, report: &mut Report) {
     let name = |what: &str| format!("{what}, {}", ours.setting());
     let (most, least) = if ours.nodes == 1 { (1.3, 0.99) } else { (1.5, 0.95) };
-    let (p99, ideal) = (ours.waits.percentile(0.99), ours.ideal());
-    let compared = Compared { ours: p99.ms, theirs: ideal, ratio: p99.ms / ideal };
+    let p99 = ours.waits.percentile(0.99);
+    let compared = Compared::once(p99.ms, ours.ideal());
     let row =
         Row::compared(name("p99 wait"), "clients × hold", "ms", compared, Target::AtMost(most));
-    report.add(kind, row.at_least(p99.cut_off, false));
+    report.add(kind, row.at_least(p99.at_least, false));
     let row = |what, figure, target| Row::alone(name(what), "", figure, target);
     report.add(kind, row("Jain's index", ours.waits.fairness(), Target::AtLeast(least)));
+    report.add(kind, row("failures", ours.waits.failures as f64, Target::AtMost(0.0)));
     report.add(kind, row("held share of time", ours.waits.held_share(), Target::None));
 }
 
-fn add_compared(kind: Kind, ours: &Contest, theirs: &Contest, ahead: bool, report: &mut Report) {
+fn add_compared(kind: Kind, ours: &Contest, theirs: &Contest, report: &mut Report) {
+    // Our own commands are there to be seen, and not to be beaten.
+    let ahead = theirs.name != COMMANDS.name;
     let mut add = |what: &str, unit, figure: &dyn Fn(&Waits) -> Wait, target| {
         let [our, their] = [ours, theirs].map(|contest| figure(&contest.waits));
-        let compared = Compared { ours: our.ms, theirs: their.ms, ratio: our.ms / their.ms };
         let name = format!("{what}, {}", ours.setting());
         let target = if ahead { target } else { Target::None };
-        let row = Row::compared(name, theirs.name, unit, compared, target);
-        report.add(kind, row.at_least(our.cut_off, their.cut_off));
+        let row = Row::compared(name, theirs.name, unit, Compared::once(our.ms, their.ms), target);
+        report.add(kind, row.at_least(our.at_least, their.at_least));
     };
-    let exact = |ms: f64| Wait { ms, cut_off: false };
+    let exact = |ms: f64| Wait { ms, at_least: false };
     add("p50 wait", "ms", &|waits| waits.percentile(0.5), Target::None);
     add("p99 wait", "ms", &|waits| waits.percentile(0.99), Target::AtMost(1.0));
     add("longest wait", "ms", &Waits::longest, Target::None);

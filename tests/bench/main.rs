@@ -33,27 +33,28 @@ mod restart;
 mod storm;
 mod uncontended;
 
+use std::collections::VecDeque;
 use std::env;
 use std::process::ExitCode;
 
 use harness::{Kind, Server};
 
-use nix::sys::prctl::set_timerslack;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use options::Options;
 use report::Report;
 
 fn main() -> ExitCode {
     allow_many_connections();
-    end_sleeps_in_time();
     let mut words = env::args().skip(1).peekable();
     if words.next_if(|word| word == peers::dlock::WORD).is_some() {
         peers::dlock::run(words);
+    } else if words.next_if(|word| word == peers::bare_sockets::WORD).is_some() {
+        peers::bare_sockets::run(words);
     }
     let options = Options::read();
-    let mut report = Report::new(options.json);
-    match measure(&options, &mut report) {
-        Ok(()) => ExitCode::SUCCESS,
+    match measure(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(why) => {
             eprintln!("{why}");
             ExitCode::FAILURE
@@ -61,11 +62,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure(options: &Options, report: &mut Report) -> Result<(), String> {
+/// Whether everything could be measured.
+fn measure(options: &Options) -> Result<bool, String> {
     if options.groups.iter().any(|group| group.with_peers) {
         peers::installed()?;
     }
+    // Known before twenty minutes have gone by.
+    if let Some(folder) = &options.page {
+        page::prepare(folder)?;
+    }
+    let mut report = Report::new(options.json);
     let mut servers = Vec::new();
+    let all = Kind::ALL.into_iter().flat_map(|kind| {
+        let groups = options.groups_on(kind).into_iter();
+        groups.map(move |group| (kind, group.title))
+    });
+    let mut to_come: VecDeque<_> = all.collect();
     for kind in Kind::ALL {
         let groups = options.groups_on(kind);
         if !groups.is_empty() {
@@ -74,18 +86,20 @@ fn measure(options: &Options, report: &mut Report) -> Result<(), String> {
             servers.push((kind, version));
         }
         for group in groups {
+            to_come.pop_front();
             report.group(kind, group.title);
-            group.run(kind, options, report);
-            if let Some(why) = report.failure() {
-                return Err(why.to_owned());
+            group.run(kind, options, &mut report);
+            // A row that panics ends the program: what was measured until then is on the page.
+            if let Some(folder) = &options.page {
+                page::write(folder, &report, &servers, to_come.make_contiguous())?;
             }
         }
     }
     report.end();
-    match &options.page {
-        Some(folder) => page::write(folder, report, &servers),
-        None => Ok(()),
+    if let Some(folder) = &options.page {
+        eprintln!("\nwritten: {}", folder.join(page::NAME).display());
     }
+    Ok(report.complete())
 }
 
 fn version(kind: Kind) -> String {
@@ -99,10 +113,4 @@ fn version(kind: Kind) -> String {
 fn allow_many_connections() {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit can be read");
     setrlimit(Resource::RLIMIT_NOFILE, most, most).expect("a soft limit can be raised");
-}
-
-/// The kernel lets a sleep last 50 µs longer, to wake up less often. What is started from here
-/// inherits this: a hold of a millisecond is then a millisecond, for every library.
-fn end_sleeps_in_time() {
-    set_timerslack(1).expect("a thread may wake up in time");
 }

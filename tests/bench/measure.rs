@@ -36,6 +36,23 @@ pub struct Compared {
     pub ratio: f64,
 }
 
+impl Compared {
+    /// From figures of both sides that were taken one after the other.
+    pub fn of_pairs(pairs: &[[f64; 2]]) -> Compared {
+        let all = |pick: fn(&[f64; 2]) -> f64| median(pairs.iter().map(pick).collect());
+        Compared {
+            ours: all(|[ours, _]| *ours),
+            theirs: all(|[_, theirs]| *theirs),
+            ratio: all(|[ours, theirs]| ours / theirs),
+        }
+    }
+
+    /// Two figures that were taken once.
+    pub fn once(ours: f64, theirs: f64) -> Compared {
+        Compared { ours, theirs, ratio: ours / theirs }
+    }
+}
+
 /// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -65,15 +82,8 @@ pub fn in_turns<const N: usize>(
         })
         .collect();
     std::array::from_fn(|figure| {
-        let all = |pick: fn([f64; 2]) -> f64| {
-            let pairs = measured.iter().map(|[ours, theirs]| [ours[figure], theirs[figure]]);
-            median(pairs.map(pick).collect())
-        };
-        Compared {
-            ours: all(|[ours, _]| ours),
-            theirs: all(|[_, theirs]| theirs),
-            ratio: all(|[ours, theirs]| ours / theirs),
-        }
+        let pairs = measured.iter().map(|[ours, theirs]| [ours[figure], theirs[figure]]);
+        Compared::of_pairs(&pairs.collect::<Vec<_>>())
     })
 }
 
@@ -82,15 +92,20 @@ pub fn median(figures: Vec<f64>) -> f64 {
     percentile(figures, 0.5)
 }
 
-/// The figure that this share of all does not exceed.
+/// The least figure that this share of all does not exceed: the nearest rank.
 pub fn percentile(mut figures: Vec<f64>, share: f64) -> f64 {
     figures.sort_by(f64::total_cmp);
-    let place = (figures.len() as f64 * share) as usize;
-    figures[place.min(figures.len() - 1)]
+    // Products of fractions are not exact.
+    let rank = (figures.len() as f64 * share - 1e-9).ceil() as usize;
+    figures[rank.clamp(1, figures.len()) - 1]
 }
 
-/// Jain's index of fairness: 1 if all have the same, 1/n if one of n has everything.
+/// Jain's index of fairness: 1 if all have the same, 1/n if one of n has everything, 0 if nobody
+/// has anything.
 pub fn fairness(counts: &[u64]) -> f64 {
+    if counts.iter().all(|count| *count == 0) {
+        return 0.0;
+    }
     let sum: f64 = counts.iter().map(|count| *count as f64).sum();
     let squares: f64 = counts.iter().map(|count| (*count as f64).powi(2)).sum();
     sum * sum / (counts.len() as f64 * squares)
@@ -104,12 +119,15 @@ mod tests {
     fn fairness_is_one_for_equals_and_a_share_for_a_single_winner() {
         assert_eq!(fairness(&[7, 7, 7]), 1.0);
         assert_eq!(fairness(&[9, 0, 0, 0]), 0.25);
+        assert_eq!(fairness(&[0, 0]), 0.0);
     }
 
     #[test]
     fn a_percentile_is_one_of_the_figures() {
         let figures = vec![4.0, 1.0, 3.0, 2.0];
-        let shown = [0.0, 0.5, 0.99, 1.0].map(|share| percentile(figures.clone(), share));
-        assert_eq!(shown, [1.0, 3.0, 4.0, 4.0]);
+        let shown = [0.0, 0.5, 0.51, 0.99, 1.0].map(|share| percentile(figures.clone(), share));
+        assert_eq!(shown, [1.0, 2.0, 3.0, 4.0, 4.0]);
+        let hundred = (1..=100).map(f64::from).collect();
+        assert_eq!(percentile(hundred, 0.99), 99.0);
     }
 }

@@ -4,25 +4,21 @@
 //! - [`bars`] and [`curves`]: the pictures, drawn with [`paint`];
 //! - [`machine`]: what it was measured on.
 
-#[path = "page/bars.rs"]
 mod bars;
-#[path = "page/curves.rs"]
 mod curves;
-#[path = "page/machine.rs"]
 mod machine;
-#[path = "page/paint.rs"]
 mod paint;
-#[path = "page/tables.rs"]
 mod tables;
 
 use std::env;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use harness::Kind;
 
 use crate::contention::Contest;
-use crate::measure::median;
+use crate::peers::{BARE, COMMANDS, DLOCK, PEERS};
 use crate::report::{Report, Row, digits};
 use bars::{Bar, Panel, bars};
 use paint::{OURS, PALE, color, time};
@@ -30,8 +26,26 @@ use paint::{OURS, PALE, color, time};
 /// A picture: its file's name, what it shows, and itself.
 type Picture = (&'static str, &'static str, String);
 
-/// Writes everything into a folder, which is made if there is none.
-pub fn write(folder: &Path, report: &Report, servers: &[(Kind, String)]) -> Result<(), String> {
+/// The page itself.
+pub const NAME: &str = "results.md";
+/// All pictures that there may be.
+const PICTURES: [&str; 4] = ["contention", "waits", "uncontended", "growth"];
+
+/// Makes the folder if there is none, and finds out whether files can be written into it.
+pub fn prepare(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+    let probe = folder.join(".probe");
+    put(&probe, "")?;
+    fs::remove_file(&probe).map_err(|error| failed(&probe, &error))
+}
+
+/// Writes everything into a folder; what is measured only later is named.
+pub fn write(
+    folder: &Path,
+    report: &Report,
+    servers: &[(Kind, String)],
+    to_come: &[(Kind, &str)],
+) -> Result<(), String> {
     let pictures = pictures(report)?;
     let mut page = tables::head(
         &machine::machine(),
@@ -40,6 +54,7 @@ pub fn write(folder: &Path, report: &Report, servers: &[(Kind, String)]) -> Resu
         servers,
         report,
     );
+    page += &tables::gaps(report, to_come);
     page += &tables::verdicts(report);
     for title in titles(report) {
         page += &format!("\n## {title}\n");
@@ -49,17 +64,29 @@ pub fn write(folder: &Path, report: &Report, servers: &[(Kind, String)]) -> Resu
         }
         page += &tables::section(report, title);
     }
-    let file = |name: String, text: &str| {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    for (name, _, picture) in &pictures {
-        file(format!("{name}.svg"), picture)?;
+    for name in PICTURES {
+        let path = folder.join(format!("{name}.svg"));
+        match pictures.iter().find(|(known, ..)| *known == name) {
+            Some((.., picture)) => put(&path, picture)?,
+            // Of a run before, which measured more.
+            None if path.exists() => {
+                fs::remove_file(&path).map_err(|error| failed(&path, &error))?
+            }
+            None => {}
+        }
     }
-    file("results.md".to_owned(), &page)?;
-    eprintln!("\nwritten: {}", folder.join("results.md").display());
-    Ok(())
+    put(&folder.join(NAME), &page)
+}
+
+/// The whole file, or what was there before.
+fn put(path: &Path, text: &str) -> Result<(), String> {
+    let unfinished = path.with_extension("unfinished");
+    let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path));
+    written.map_err(|error| failed(path, &error))
+}
+
+fn failed(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
 }
 
 /// How it can be had again; where the page goes does not matter.
@@ -148,12 +175,12 @@ fn contention(settings: &[Vec<&Contest>]) -> Result<String, String> {
             Bar {
                 label: one.name.to_owned(),
                 figure: p99.ms,
-                text: format!("{}{}", if p99.cut_off { "≥ " } else { "" }, time(p99.ms)),
+                text: format!("{}{}", if p99.at_least { "≥ " } else { "" }, time(p99.ms)),
                 color: color(one.name),
             }
         };
         let first = libraries[0];
-        let ideal = (first.ideal(), format!("clients × hold: {}", time(first.ideal())));
+        let ideal = (first.ideal(), format!("one round, clients × hold: {}", time(first.ideal())));
         Panel {
             title: first.heading(),
             bars: libraries.iter().map(bar).collect(),
@@ -162,36 +189,41 @@ fn contention(settings: &[Vec<&Contest>]) -> Result<String, String> {
     };
     let panels: Vec<Panel> = settings.iter().map(panel).collect();
     let heading = [
-        "99 % wait less than this for one lock that many want",
-        "p99 of all waits; who gives it back asks again at once; logarithmic scale, shorter is better",
+        "p99 wait for one lock that many want",
+        "who gives it back asks again at once; logarithmic scale, shorter is better",
     ];
     bars(heading, &panels, true, time)
 }
 
 fn uncontended(rows: &[(Kind, &Row)]) -> Result<String, String> {
     let mut panels: Vec<Panel> = Vec::new();
-    for (kind, row) in rows {
+    let micros = |figure: f64| format!("{figure:.0} µs");
+    let known =
+        |row: &Row| PEERS.iter().chain([&BARE, &COMMANDS]).any(|peer| peer.name == row.against);
+    for (kind, row) in rows.iter().filter(|(_, row)| known(row)) {
         let bar = |label: &str, figure: f64| Bar {
             label: label.to_owned(),
             figure,
-            text: format!("{figure:.0} µs"),
+            text: micros(figure),
             color: color(label),
         };
         let title = format!("{}, {}", row.what, kind.name());
         if panels.last().is_none_or(|panel| panel.title != title) {
-            // It was measured once with each of the others.
-            let same = rows.iter().filter(|(on, one)| on == kind && one.what == row.what);
-            let ours = median(same.map(|(_, one)| one.ours).collect());
-            panels.push(Panel { title, bars: vec![bar("dlock", ours)], ideal: None });
+            panels.push(Panel { title, bars: vec![bar(DLOCK.name, row.ours)], ideal: None });
         }
         let panel = panels.last_mut().expect("one was just pushed");
-        panel.bars.push(bar(&row.against, row.theirs.unwrap_or_default()));
+        let theirs = row.theirs.unwrap_or_default();
+        if row.against == BARE.name {
+            panel.ideal = Some((theirs, format!("bare sockets: {}", micros(theirs))));
+        } else {
+            panel.bars.push(bar(&row.against, theirs));
+        }
     }
     let heading = [
         "How long it takes to have a lock that nobody else wants",
         "median, one client, servers on the same machine; shorter is better",
     ];
-    bars(heading, &panels, false, |figure| format!("{figure:.0} µs"))
+    bars(heading, &panels, false, micros)
 }
 
 fn growth(rows: &[(Kind, &Row)]) -> Result<String, String> {
@@ -226,10 +258,10 @@ mod tests {
     use harness::Kind;
     use serde_json::json;
 
-    use super::{command, tables, write};
+    use super::{PICTURES, command, prepare, tables, write};
     use crate::contention::Contest;
     use crate::measure::Compared;
-    use crate::peers::{Crowd, Waits};
+    use crate::peers::{BARE, Crowd, PEERS, Waits};
     use crate::report::{Report, Row, Target};
 
     const KIND: Kind = Kind::Redis82;
@@ -262,16 +294,18 @@ mod tests {
             report.contest(contest("some lock", nodes, 900.0, 2700.0));
         }
         report.group(KIND, tables::UNCONTENDED);
-        report.add(KIND, row("acquire", "some lock", Target::None));
+        report.add(KIND, row("acquire", BARE.name, Target::None));
+        report.add(KIND, row("acquire", PEERS[0].name, Target::None));
         report
     }
 
     #[test]
     fn a_page_shows_every_picture_and_every_figure_once() {
         let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), &report(), &[(KIND, "8.2.3".to_owned())]).unwrap();
+        prepare(folder.path()).unwrap();
+        write(folder.path(), &report(), &[(KIND, "8.2.3".to_owned())], &[]).unwrap();
         let page = fs::read_to_string(folder.path().join("results.md")).unwrap();
-        for name in ["contention", "waits", "uncontended", "growth"] {
+        for name in PICTURES {
             assert!(page.contains(&format!("({name}.svg)")), "{name} is not on the page:\n{page}");
             let picture = fs::read_to_string(folder.path().join(format!("{name}.svg"))).unwrap();
             assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
@@ -279,7 +313,7 @@ mod tests {
         assert!(page.contains("redis-8.2 (8.2.3)"), "{page}");
         assert!(page.contains("dlock 1.0, some lock 1.0"), "{page}");
         // In the table of the libraries, and not among the targets.
-        assert!(page.contains("| some lock | 900 ms | ≥ 2.70 s | ≥ 270.00 |"), "{page}");
+        assert!(page.contains("| some lock | 900 ms | ≥ 2.70 s | ≥ 270.0 |"), "{page}");
         assert!(!page.contains("| grants |"), "{page}");
     }
 
@@ -287,8 +321,33 @@ mod tests {
     fn a_page_names_the_targets_that_are_missed() {
         let text = tables::verdicts(&report());
         let wanted = "\n1 of 2 targets are reached; missed are:\n\n\
-                      - redis-8.2: much of it (to little of it): 2.00, and not ≤ 1.5\n";
+                      - redis-8.2: much of it (to little of it): 2.000, and not ≤ 1.5\n";
         assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn a_page_says_what_was_not_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = report();
+        report.give_up("some lock failed".to_owned());
+        report.note("some lock: 3 failures, the last is: gone".to_owned());
+        write(folder.path(), &report, &[], &[(KIND, tables::GROWTH)]).unwrap();
+        let page = fs::read_to_string(folder.path().join("results.md")).unwrap();
+        let wanted = [
+            "- not measured on redis-8.2: A lock that nobody else wants: some lock failed\n",
+            "- not yet measured on redis-8.2: Much of everything\n",
+            "some lock: 3 failures, the last is: gone\n",
+        ];
+        for text in wanted {
+            assert!(page.contains(text), "{text} is not on the page:\n{page}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_into_is_known_before() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = prepare(&file.path().join("folder")).unwrap_err();
+        assert!(error.contains("folder"), "{error}");
     }
 
     #[test]
@@ -297,11 +356,13 @@ mod tests {
         let mut report = report();
         report.contests.clear();
         report.sections.truncate(1);
-        write(folder.path(), &report, &[]).unwrap();
+        fs::write(folder.path().join("contention.svg"), "of a run before").unwrap();
+        fs::write(folder.path().join("mine.svg"), "somebody's").unwrap();
+        write(folder.path(), &report, &[], &[]).unwrap();
         let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<_> = names.collect();
         names.sort();
-        assert_eq!(names, ["growth.svg", "results.md"]);
+        assert_eq!(names, ["growth.svg", "mine.svg", "results.md"]);
     }
 
     #[test]

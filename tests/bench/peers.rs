@@ -5,34 +5,35 @@
 //! - a process for each library, in it a thread, task or coroutine for each client, and for each
 //!   client an object of the library with connections of its own, opened before the clock runs;
 //! - each library waits as it does by default: its pauses, its polling, its blocking commands. One
-//!   that would give up is set to go on, since else its waits could not be compared. What is set is
-//!   said, with the reason, in the library's file in this folder;
+//!   that gives up is asked again at once, since else its waits could not be compared. What is set
+//!   is said, with the reason, in the library's file in this folder;
 //! - a wait is from asking to having. A hold is as long as the language can make it, and how long
 //!   it was on average is shown. Whoever has given back asks again at once;
-//! - when the time is over, whoever waits still is counted with what he has waited until then: else
-//!   who starves would not be seen. A figure that is such a wait is shown as "at least";
-//! - leases of 10 s for all, far longer than any hold; the same servers, with the module loaded,
-//!   for all.
+//! - a wait that is not over at the end counts with its length so far; otherwise starvation would be
+//!   hidden. A figure that nobody can know for that reason is shown as "at least";
+//! - leases of 10 s for all, far longer than any hold; new servers for each run, with the module
+//!   loaded, for all.
 //!
-//! In reading order: [`closed_loop`], what a program does; [`dlock`], dlock's; [`waits`], what was
-//! measured. The others are in `python`, `node` and `rslock`; scripts/peers.sh installs them.
+//! In reading order: [`closed_loop`], what a program does; [`dlock`], dlock's; [`bare_sockets`], no
+//! library at all; [`waits`], what was measured. The others are in `python`, `node` and `rslock`;
+//! scripts/peers.sh installs them.
 
-#[path = "peers/closed_loop.rs"]
+pub mod bare_sockets;
 mod closed_loop;
-#[path = "peers/dlock.rs"]
 pub mod dlock;
-#[path = "peers/waits.rs"]
 mod waits;
 
 use std::env;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use harness::{Server, process};
+use nix::sys::prctl::set_timerslack;
 use serde_json::Value;
 
 pub use waits::{Wait, Waits};
@@ -47,33 +48,51 @@ pub struct Peer {
 }
 
 enum Program {
-    This,
+    /// Its first word.
+    This(&'static str),
     Rust,
     Node,
     Python(&'static str),
 }
 
 /// Ours.
-pub const DLOCK: Peer = Peer { name: "dlock", program: Program::This, several_nodes: true };
+pub const DLOCK: Peer =
+    Peer { name: "dlock (Rust)", program: Program::This(dlock::WORD), several_nodes: true };
 
 /// Our commands without our library: what is left is the queue in the server.
 pub const COMMANDS: Peer = Peer {
-    name: "DLOCK by redis-py",
+    name: "DLOCK by redis-py (Python)",
     program: Program::Python("dlock_commands.py"),
     several_nodes: false,
 };
 
-/// Theirs.
+/// Our commands without any library.
+pub const BARE: Peer =
+    Peer { name: "bare sockets", program: Program::This(bare_sockets::WORD), several_nodes: true };
+
+/// Theirs, first the one in our language.
 pub const PEERS: [Peer; 4] = [
-    Peer { name: "rslock", program: Program::Rust, several_nodes: true },
-    Peer { name: "node-redlock", program: Program::Node, several_nodes: true },
-    Peer { name: "redis-py", program: Program::Python("redis_py.py"), several_nodes: false },
+    Peer { name: "rslock (Rust)", program: Program::Rust, several_nodes: true },
+    Peer { name: "@sesamecare-oss/redlock (Node)", program: Program::Node, several_nodes: true },
     Peer {
-        name: "python-redis-lock",
+        name: "redis-py (Python)",
+        program: Program::Python("redis_py.py"),
+        several_nodes: false,
+    },
+    Peer {
+        name: "python-redis-lock (Python)",
         program: Program::Python("python_redis_lock.py"),
         several_nodes: false,
     },
 ];
+
+/// Over how many nodes they are compared; the second number only where a library can.
+pub const NODES: [usize; 2] = [1, 5];
+
+/// In words.
+pub fn so_many_nodes(nodes: usize) -> String {
+    format!("{nodes} node{}", if nodes == 1 { "" } else { "s" })
+}
 
 /// What many clients of one library do.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,7 +107,7 @@ pub struct Crowd {
 
 /// Says what is missing, if anything is.
 pub fn installed() -> Result<(), String> {
-    for peer in &PEERS {
+    for peer in PEERS.iter().chain([&COMMANDS]) {
         let (program, file) = peer.program.files();
         let missing = [program, file].into_iter().flatten().find(|path| !path.exists());
         if let Some(path) = missing {
@@ -109,49 +128,59 @@ impl Peer {
             ("--hold-us", crowd.hold.as_micros().to_string()),
             ("--seconds", crowd.seconds.to_string()),
         ];
-        let figures = self.run("contended", servers, &words, crowd.seconds)?;
-        Waits::read(&figures).map_err(|why| format!("{} printed nonsense: {why}", self.name))
+        let key = format!("{}x{}ms", crowd.clients, crowd.hold.as_millis());
+        let (figures, said) = self.run("contended", servers, &key, &words, crowd.seconds)?;
+        let mut waits = Waits::read(&figures).map_err(|why| format!("{}: {why}", self.name))?;
+        let complaint = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        waits.complaint = complaint.trim().to_owned();
+        Ok(waits)
     }
 
-    /// How long one client takes for each of so many locks that nobody else wants, in microseconds.
+    /// How long one client takes for each of so many locks that nobody else wants, in microseconds,
+    /// after it has done nothing else for a second: what compiles while it runs is then compiled.
     pub fn uncontended(&self, servers: &[Server], rounds: usize) -> Result<Vec<f64>, String> {
-        let words = [("--rounds", rounds.to_string())];
-        let figures = self.run("uncontended", servers, &words, 0)?;
+        let words = [("--rounds", rounds.to_string()), ("--warm-up-ms", "1000".to_owned())];
+        let (figures, _) = self.run("uncontended", servers, "free", &words, 1)?;
         let list = waits::numbers(&figures["acquire_us"]).filter(|list| list.len() == rounds);
         list.ok_or_else(|| format!("{} printed nonsense: {figures}", self.name))
     }
 
+    /// What it prints, and what it says besides.
     fn run(
         &self,
         part: &str,
         servers: &[Server],
+        key: &str,
         words: &[(&str, String)],
         seconds: u64,
-    ) -> Result<Value, String> {
+    ) -> Result<(Value, String), String> {
         let nodes: Vec<String> =
             servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
-        let key = format!("bench:{}:{}:{}", self.name, part, nodes.len()).replace(' ', "-");
+        let key = format!("bench:{}:{key}:{}", self.name, nodes.len()).replace(' ', "-");
         let mut command = self.program.command();
         command.args([part, "--nodes", &nodes.join(","), "--key", &key, "--ttl-ms", "10000"]);
         for (name, value) in words {
             command.args([name, value.as_str()]);
         }
         let limit = Duration::from_secs(seconds) + PATIENCE;
-        let said = output(command, limit).map_err(|why| format!("{} failed: {why}", self.name))?;
-        let figures = serde_json::from_str(&said);
-        figures.map_err(|error| format!("{} printed nonsense, {error}: {said:.200}", self.name))
+        let output = output(command, limit);
+        let (printed, said) = output.map_err(|why| format!("{} failed: {why}", self.name))?;
+        let nonsense = |error| format!("{} printed nonsense, {error}: {printed:.200}", self.name);
+        Ok((serde_json::from_str(&printed).map_err(nonsense)?, said))
     }
 }
 
 /// What a peer may take to start, to connect and to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a program prints until it ends, with success and in time.
-fn output(mut command: Command, limit: Duration) -> Result<String, String> {
+/// What a program prints until it ends, with success and in time, and the end of what it says on its
+/// standard error.
+fn output(mut command: Command, limit: Duration) -> Result<(String, String), String> {
     let scratch = || tempfile::tempfile().map_err(|error| error.to_string());
     let [mut out, mut err] = [scratch()?, scratch()?];
     let shared = |file: &File| file.try_clone().map_err(|error| error.to_string());
     command.stdin(Stdio::null()).stdout(shared(&out)?).stderr(shared(&err)?);
+    end_sleeps_in_time(&mut command);
     let child = process::spawn(command);
     let mut child = child.map_err(|error| format!("{error}: run scripts/peers.sh"))?;
     let deadline = Instant::now() + limit;
@@ -161,12 +190,13 @@ fn output(mut command: Command, limit: Duration) -> Result<String, String> {
             None if Instant::now() > deadline => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("no answer in {limit:?}\n{}", text(&mut err)));
+                return Err(format!("no answer in {limit:?}\n{}", end(&text(&mut err))));
             }
             None => thread::sleep(Duration::from_millis(5)),
         }
     };
-    if status.success() { Ok(text(&mut out)) } else { Err(format!("{status}\n{}", text(&mut err))) }
+    let said = end(&text(&mut err));
+    if status.success() { Ok((text(&mut out), said)) } else { Err(format!("{status}\n{said}")) }
 }
 
 fn text(file: &mut File) -> String {
@@ -175,13 +205,27 @@ fn text(file: &mut File) -> String {
     read.map_or_else(|error| error.to_string(), |_| String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// The last two kilobytes: a hundred clients may complain without end.
+fn end(text: &str) -> String {
+    let start = (text.len().saturating_sub(2048)..).find(|place| text.is_char_boundary(*place));
+    text[start.unwrap_or(0)..].to_owned()
+}
+
+/// The kernel lets a sleep last 50 µs longer, to wake up less often. Not in these programs: a hold
+/// of a millisecond is then a millisecond, for every library. The servers are left as they are.
+fn end_sleeps_in_time(command: &mut Command) {
+    let in_time = || set_timerslack(1).map_err(io::Error::from);
+    // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
+    unsafe { command.pre_exec(in_time) };
+}
+
 impl Program {
     /// What is run, and the file that it is given to run, if they are installed by us.
     fn files(&self) -> (Option<PathBuf>, Option<PathBuf>) {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/peers");
         let there = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.peers");
         match self {
-            Program::This => (env::current_exe().ok(), None),
+            Program::This(_) => (env::current_exe().ok(), None),
             Program::Rust => (Some(there.join("rust/release/rslock-peer")), None),
             Program::Node => {
                 (Some(there.join("node/node_modules")), Some(here.join("node/redlock.js")))
@@ -204,7 +248,7 @@ impl Program {
             _ => Command::new(program),
         };
         match self {
-            Program::This => command.arg(dlock::WORD),
+            Program::This(word) => command.arg(word),
             // It would leave compiled files beside the sources.
             Program::Python(_) => command.env("PYTHONDONTWRITEBYTECODE", "1"),
             _ => &mut command,

@@ -29,12 +29,11 @@ async fn measure(kind: Kind, five: &[Server], options: &Options, report: &mut Re
     let on_one = acquire_beside_ping(&client(&five[..1]).await, rounds).await;
     let row = |what, figures: [f64; 2]| {
         let [ours, theirs] = figures;
-        let compared = Compared { ours, theirs, ratio: ours / theirs };
-        Row::compared(what, "PING to all", "µs", compared, Target::AtMost(1.5))
+        Row::compared(what, "PING to all", "µs", Compared::once(ours, theirs), Target::AtMost(1.5))
     };
     report.add(kind, row("acquire on 1 node, p50", on_one));
     report.add(kind, row("acquire on 5 nodes, p50", on_five));
-    let grows = Compared { ours: on_five[0], theirs: on_one[0], ratio: on_five[0] / on_one[0] };
+    let grows = Compared::once(on_five[0], on_one[0]);
     let row = Row::compared("acquire on 5 nodes, p50", "on 1 node", "µs", grows, Target::None);
     report.add(kind, row);
     let share = second_rounds(five, options.rounds(2_000)).await;

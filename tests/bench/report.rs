@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use harness::Kind;
+use serde_json::{Value, json};
 
 use crate::contention::Contest;
 use crate::measure::Compared;
@@ -16,6 +17,17 @@ pub enum Target {
     AtLeast(f64),
     /// None: it is there for comparison.
     None,
+}
+
+/// Whether a target is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is.
+    Reached,
+    /// It is not.
+    Missed,
+    /// The figure is only known to be at least or at most so much, which says neither.
+    Unproved,
 }
 
 /// One figure.
@@ -97,13 +109,69 @@ impl Row {
         if self.against.is_empty() { String::new() } else { format!(" (to {})", self.against) }
     }
 
-    /// Whether the target is reached, if there is one.
-    pub fn reached(&self) -> Option<bool> {
-        let figure = self.ratio.unwrap_or(self.ours);
-        match self.target {
-            Target::AtMost(most) => Some(figure <= most),
-            Target::AtLeast(least) => Some(figure >= least),
+    /// What the target is about.
+    fn figure(&self) -> f64 {
+        self.ratio.unwrap_or(self.ours)
+    }
+
+    /// Between what the figure is: more than was measured if `ours` may be more, less if it is a
+    /// ratio and `theirs` may be more.
+    fn span(&self) -> [f64; 2] {
+        let [ours, theirs] = self.at_least;
+        let low = if theirs && self.ratio.is_some() { 0.0 } else { self.figure() };
+        [low, if ours { f64::INFINITY } else { self.figure() }]
+    }
+
+    /// What the target is about, in digits; nothing if nothing is known of it. As many digits as
+    /// tell it from the bound.
+    pub fn figure_text(&self) -> String {
+        let [low, high] = self.span();
+        let mark = match (low == self.figure(), high == self.figure()) {
+            (true, false) => "≥ ",
+            (false, true) => "≤ ",
+            (false, false) => return "?".to_owned(),
+            _ => "",
+        };
+        let mut text = digits(self.figure());
+        let bound = match self.target {
+            Target::AtMost(bound) | Target::AtLeast(bound) => Some(bound),
             Target::None => None,
+        };
+        let same = |text: &str| text.parse().ok() == bound;
+        for decimals in 3..10 {
+            if Some(self.figure()) == bound || !same(&text) {
+                break;
+            }
+            text = format!("{:.decimals$}", self.figure());
+        }
+        format!("{mark}{text}")
+    }
+
+    /// Whether the target is reached, if there is one.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let [low, high] = self.span();
+        let (reached, missed) = match self.target {
+            Target::AtMost(most) => (high <= most, low > most),
+            Target::AtLeast(least) => (low >= least, high < least),
+            Target::None => return None,
+        };
+        Some(match (reached, missed) {
+            (true, _) => Verdict::Reached,
+            (_, true) => Verdict::Missed,
+            // Not a number: nothing can be said for it.
+            _ if self.figure().is_nan() => Verdict::Missed,
+            _ => Verdict::Unproved,
+        })
+    }
+}
+
+impl Verdict {
+    /// In tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Reached => "reached",
+            Verdict::Missed => "MISSED",
+            Verdict::Unproved => "NOT PROVED",
         }
     }
 }
@@ -115,8 +183,6 @@ pub struct Report {
     pub sections: Vec<Section>,
     /// What the clients of each library have waited.
     pub contests: Vec<Contest>,
-    /// Why not everything could be measured.
-    failure: Option<String>,
 }
 
 /// What was measured of one group on one server.
@@ -127,12 +193,16 @@ pub struct Section {
     pub title: &'static str,
     /// The figures.
     pub rows: Vec<Row>,
+    /// What else is to be said.
+    pub notes: Vec<String>,
+    /// Why not all of it could be measured.
+    pub failure: Option<String>,
 }
 
 impl Report {
     /// With the table's head on its way.
     pub fn new(as_json: bool) -> Report {
-        Report { as_json, sections: Vec::new(), contests: Vec::new(), failure: None }
+        Report { as_json, sections: Vec::new(), contests: Vec::new() }
     }
 
     /// The rows of another server follow.
@@ -143,14 +213,15 @@ impl Report {
         println!("\n{} ({version})", kind.name());
         let (what, against) = ("measured", "against");
         println!(
-            "  {what:<44} {:>12} {:>12}  {against:<22} {:>9}  target",
+            "  {what:<44} {:>12} {:>12}  {against:<29} {:>9}  target",
             "dlock", "other", "ratio"
         );
     }
 
     /// The rows of another group follow.
     pub fn group(&mut self, kind: Kind, title: &'static str) {
-        self.sections.push(Section { kind, title, rows: Vec::new() });
+        let (rows, notes) = (Vec::new(), Vec::new());
+        self.sections.push(Section { kind, title, rows, notes, failure: None });
     }
 
     /// One more.
@@ -168,14 +239,32 @@ impl Report {
         self.contests.push(contest);
     }
 
-    /// Something could not be measured: the rest is not worth measuring.
-    pub fn give_up(&mut self, why: String) {
-        self.failure = Some(why);
+    /// What is to be said besides figures.
+    pub fn note(&mut self, text: String) {
+        if !self.as_json {
+            println!("  {text}");
+        }
+        self.sections.last_mut().expect("a group has begun").notes.push(text);
     }
 
-    /// Why it was given up, if it was.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+    /// The rest of this group could not be measured.
+    pub fn give_up(&mut self, why: String) {
+        eprintln!("  not measured: {why}");
+        self.sections.last_mut().expect("a group has begun").failure = Some(why);
+    }
+
+    /// Whether everything could be measured.
+    pub fn complete(&self) -> bool {
+        self.sections.iter().all(|section| section.failure.is_none())
+    }
+
+    /// How many targets are reached, of how many, and the others.
+    pub fn verdicts(&self) -> (usize, usize, Vec<(Kind, &Row)>) {
+        let judged: Vec<_> = self.rows().filter(|(_, row)| row.verdict().is_some()).collect();
+        let all = judged.len();
+        let reached = |(_, row): &(Kind, &Row)| row.verdict() == Some(Verdict::Reached);
+        let others: Vec<_> = judged.into_iter().filter(|one| !reached(one)).collect();
+        (all - others.len(), all, others)
     }
 
     /// All rows, each with its server.
@@ -186,17 +275,15 @@ impl Report {
     /// Nothing more comes: says how many targets are missed.
     pub fn end(&self) {
         if self.as_json {
-            let rows: Vec<String> = self.rows().map(|(kind, row)| json(kind, row)).collect();
-            println!("[\n{}\n]", rows.join(",\n"));
+            let figures = Value::Array(self.sections.iter().flat_map(json).collect());
+            println!("{figures:#}");
             return;
         }
-        let verdicts: Vec<bool> = self.rows().filter_map(|(_, row)| row.reached()).collect();
-        let reached = verdicts.iter().filter(|reached| **reached).count();
-        println!("\n{reached} of {} targets reached", verdicts.len());
-        for (kind, row) in self.rows() {
-            if row.reached() == Some(false) {
-                println!("  missed on {}: {}{}", kind.name(), row.what, row.beside_whom());
-            }
+        let (reached, all, others) = self.verdicts();
+        println!("\n{reached} of {all} targets reached");
+        for (kind, row) in others {
+            let (word, server) = (row.verdict().map_or("", Verdict::word), kind.name());
+            println!("  {word} on {server}: {}{}", row.what, row.beside_whom());
         }
     }
 }
@@ -204,14 +291,13 @@ impl Report {
 fn line(row: &Row) -> String {
     let [ours, theirs] = row.figures();
     let mut line = format!(
-        "  {:<44} {ours:>12} {theirs:>12}  {:<22} {:>9}",
+        "  {:<44} {ours:>12} {theirs:>12}  {:<29} {:>9}",
         row.what,
         row.against,
-        row.ratio.map(|ratio| format!("{ratio:.3}")).unwrap_or_default()
+        row.ratio.map(|_| row.figure_text()).unwrap_or_default()
     );
-    if let Some(bound) = row.bound() {
-        let verdict = if row.reached() == Some(true) { "reached" } else { "MISSED" };
-        let _ = write!(line, "  {bound:<7} {verdict}");
+    if let (Some(bound), Some(verdict)) = (row.bound(), row.verdict()) {
+        let _ = write!(line, "  {bound:<7} {}", verdict.word());
     }
     line.trim_end().to_owned()
 }
@@ -227,28 +313,75 @@ pub fn digits(number: f64) -> String {
     format!("{number:.decimals$}")
 }
 
-fn json(kind: Kind, row: &Row) -> String {
-    let (bound, target) = match row.target {
-        Target::AtMost(most) => ("\"at most\"", most.to_string()),
-        Target::AtLeast(least) => ("\"at least\"", least.to_string()),
-        Target::None => ("null", "null".to_owned()),
+fn json(section: &Section) -> Vec<Value> {
+    let server = section.kind.name();
+    let row = |row: &Row| {
+        let (bound, target) = match row.target {
+            Target::AtMost(most) => (Some("at most"), Some(most)),
+            Target::AtLeast(least) => (Some("at least"), Some(least)),
+            Target::None => (None, None),
+        };
+        json!({
+            "server": server,
+            "group": section.title,
+            "measured": row.what,
+            "unit": row.unit,
+            "dlock": row.ours,
+            "against": (!row.against.is_empty()).then_some(&row.against),
+            "other": row.theirs,
+            "ratio": row.ratio,
+            // Of `dlock` and of `other`: it may be more. A ratio is then at least or at most so much.
+            "at_least": row.at_least,
+            "bound": bound,
+            "target": target,
+            "verdict": row.verdict().map(|verdict| verdict.word().to_lowercase()),
+        })
     };
-    // Names and units are plain words: no quotes, no controls.
-    format!(
-        "{{\"server\":\"{}\",\"measured\":\"{}\",\"unit\":\"{}\",\"dlock\":{},\"against\":{},\
-         \"other\":{},\"at_least\":{:?},\"ratio\":{},\"bound\":{bound},\"target\":{target},\"reached\":{}}}",
-        kind.name(),
-        row.what,
-        row.unit,
-        row.ours,
-        if row.against.is_empty() { "null".to_owned() } else { format!("\"{}\"", row.against) },
-        or_null(row.theirs),
-        row.at_least,
-        or_null(row.ratio),
-        or_null(row.reached()),
-    )
+    let said =
+        |what: &str, text: &String| json!({ "server": server, "group": section.title, what: text });
+    let mut values: Vec<Value> = section.rows.iter().map(row).collect();
+    values.extend(section.notes.iter().map(|text| said("note", text)));
+    values.extend(section.failure.iter().map(|why| said("not_measured", why)));
+    values
 }
 
-fn or_null(value: Option<impl ToString>) -> String {
-    value.map_or("null".to_owned(), |value| value.to_string())
+#[cfg(test)]
+mod tests {
+    use super::{Row, Target, Verdict};
+    use crate::measure::Compared;
+
+    fn row(ours: f64, theirs: f64, target: Target) -> Row {
+        Row::compared("it", "that", "ms", Compared::once(ours, theirs), target)
+    }
+
+    #[test]
+    fn a_figure_that_may_be_more_reaches_no_upper_bound() {
+        let target = Target::AtMost(1.5);
+        let verdict = |ours, more, theirs_more| {
+            let row = row(ours, 1.0, target).at_least(more, theirs_more);
+            (row.figure_text(), row.verdict().unwrap())
+        };
+        assert_eq!(verdict(1.25, false, false), ("1.250".to_owned(), Verdict::Reached));
+        assert_eq!(verdict(1.25, true, false), ("≥ 1.250".to_owned(), Verdict::Unproved));
+        assert_eq!(verdict(1.75, true, false), ("≥ 1.750".to_owned(), Verdict::Missed));
+        assert_eq!(verdict(1.25, false, true), ("≤ 1.250".to_owned(), Verdict::Reached));
+        assert_eq!(verdict(1.75, false, true), ("≤ 1.750".to_owned(), Verdict::Unproved));
+        assert_eq!(verdict(1.75, true, true), ("?".to_owned(), Verdict::Unproved));
+    }
+
+    #[test]
+    fn a_lower_bound_is_reached_by_what_may_be_more() {
+        let verdict =
+            |ours| Row::alone("it", "", ours, Target::AtLeast(0.99)).at_least(true, false);
+        assert_eq!(verdict(1.0).verdict(), Some(Verdict::Reached));
+        assert_eq!(verdict(0.9).verdict(), Some(Verdict::Unproved));
+        assert_eq!(verdict(f64::NAN).at_least(false, false).verdict(), Some(Verdict::Missed));
+    }
+
+    #[test]
+    fn a_figure_just_beyond_its_bound_does_not_read_as_the_bound() {
+        assert_eq!(row(1.50004, 1.0, Target::AtMost(1.5)).figure_text(), "1.50004");
+        assert_eq!(row(0.98999, 1.0, Target::AtLeast(0.99)).figure_text(), "0.98999");
+        assert_eq!(row(1.5, 1.0, Target::AtMost(1.5)).figure_text(), "1.500");
+    }
 }

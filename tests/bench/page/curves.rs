@@ -7,6 +7,7 @@ use super::paint::{
     Area, Drawn, FAINT, GRID, INK, Scale, WIDTH, color, dashes, line, picture, time, write,
 };
 use crate::contention::Contest;
+use crate::peers::DLOCK;
 
 /// Draws a panel for each setting.
 pub fn curves(heading: [&str; 2], settings: &[Vec<&Contest>]) -> Result<String, String> {
@@ -46,15 +47,33 @@ fn panel(libraries: &[&Contest], area: &Area<'_>) -> Drawn {
     // Ours last, on top of the others.
     for one in libraries.iter().rev() {
         let steps = (0..=300).map(|step| f64::from(step) / 100.0);
-        let points: Vec<(i32, i32)> = steps
-            .map(|nines| {
-                let wait = one.waits.percentile(1.0 - 10_f64.powf(-nines));
-                (across.place(nines), up.place(wait.ms))
-            })
-            .collect();
-        let width = if one.name == "dlock" { 3 } else { 2 };
+        let waits = steps.map(|nines| {
+            let wait = one.waits.percentile(1.0 - 10_f64.powf(-nines));
+            ((across.place(nines), up.place(wait.ms)), wait.at_least)
+        });
+        let mut points: Vec<(i32, i32)> = Vec::new();
+        let mut known = true;
+        for (place, at_least) in waits {
+            if at_least {
+                known = false;
+                break;
+            }
+            points.push(place);
+        }
+        let end = points.last().copied();
+        let width = if one.name == DLOCK.name { 3 } else { 2 };
         area.draw(&PathElement::new(points, color(one.name).stroke_width(width)))?;
+        if let (false, Some(place)) = (known, end) {
+            open_end(area, place, color(one.name))?;
+        }
     }
+    Ok(())
+}
+
+/// Beyond this nobody knows: too many still wait.
+fn open_end(area: &Area<'_>, place: (i32, i32), color: RGBColor) -> Drawn {
+    area.draw(&Circle::new(place, 4, WHITE.filled()))?;
+    area.draw(&Circle::new(place, 4, color.stroke_width(2)))?;
     Ok(())
 }
 
@@ -71,5 +90,7 @@ fn legend(names: &[&str], area: &Area<'_>) -> Drawn {
         left += 44 + name.chars().count() as i32 * 7;
     }
     dashes(area, (left, 16), (left + 18, 16))?;
-    write(area, "clients × hold", (left + 24, 16), 12, INK, HPos::Left)
+    write(area, "clients × hold", (left + 24, 16), 12, INK, HPos::Left)?;
+    open_end(area, (left + 139, 16), FAINT)?;
+    write(area, "not known beyond", (left + 150, 16), 12, INK, HPos::Left)
 }

@@ -25,11 +25,11 @@ pub const PALE: RGBColor = RGBColor(173, 196, 206);
 /// The same library has the same colour everywhere.
 pub fn color(library: &str) -> RGBColor {
     match library {
-        "dlock" => OURS,
-        "DLOCK by redis-py" => RGBColor(104, 181, 214),
-        "rslock" => RGBColor(209, 73, 91),
-        "node-redlock" => RGBColor(230, 159, 50),
-        "redis-py" => RGBColor(92, 158, 112),
+        "dlock (Rust)" => OURS,
+        "DLOCK by redis-py (Python)" => RGBColor(104, 181, 214),
+        "rslock (Rust)" => RGBColor(209, 73, 91),
+        "@sesamecare-oss/redlock (Node)" => RGBColor(230, 159, 50),
+        "redis-py (Python)" => RGBColor(92, 158, 112),
         _ => RGBColor(137, 103, 164),
     }
 }

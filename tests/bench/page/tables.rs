@@ -8,7 +8,7 @@ use super::paint::time;
 use super::settings;
 use crate::contention::Contest;
 use crate::peers::Wait;
-use crate::report::{Report, Row};
+use crate::report::{Report, Row, Verdict, digits};
 
 /// Titles of groups that have pictures.
 pub const CONTENTION: &str = "One lock that many want";
@@ -46,21 +46,40 @@ pub fn head(
     head
 }
 
+/// What is missing, if anything is.
+pub fn gaps(report: &Report, to_come: &[(Kind, &str)]) -> String {
+    let mut text = String::new();
+    for section in &report.sections {
+        if let Some(why) = &section.failure {
+            let (server, title) = (section.kind.name(), section.title);
+            let why = why.trim().replace('\n', "\n  ");
+            let _ = writeln!(text, "- not measured on {server}: {title}: {why}");
+        }
+    }
+    for (kind, title) in to_come {
+        let _ = writeln!(text, "- not yet measured on {}: {title}", kind.name());
+    }
+    if text.is_empty() { text } else { format!("\n**Not all was measured:**\n\n{text}") }
+}
+
 /// How many targets are reached, and which are not.
 pub fn verdicts(report: &Report) -> String {
-    let verdicts: Vec<bool> = report.rows().filter_map(|(_, row)| row.reached()).collect();
-    let reached = verdicts.iter().filter(|reached| **reached).count();
-    let mut text = format!("\n{reached} of {} targets are reached", verdicts.len());
-    if reached == verdicts.len() {
+    let (reached, all, others) = report.verdicts();
+    let mut text = format!("\n{reached} of {all} targets are reached");
+    if others.is_empty() {
         return text + ".\n";
     }
     text += "; missed are:\n\n";
-    for (kind, row) in report.rows().filter(|(_, row)| row.reached() == Some(false)) {
-        let bound = row.bound().unwrap_or_default();
-        let [figure, _] = row.figures();
-        let figure = row.ratio.map_or(figure, |ratio| format!("{ratio:.2}"));
+    for (kind, row) in others {
+        let (bound, figure) = (row.bound().unwrap_or_default(), row.figure_text());
+        let unit = if row.ratio.is_none() { row.unit } else { "" };
+        let figure = format!("{figure} {unit}").trim().to_owned();
+        let not = match row.verdict() {
+            Some(Verdict::Unproved) => "which does not prove",
+            _ => "and not",
+        };
         let (server, what, whom) = (kind.name(), &row.what, row.beside_whom());
-        let _ = writeln!(text, "- {server}: {what}{whom}: {figure}, and not {bound}");
+        let _ = writeln!(text, "- {server}: {what}{whom}: {figure}, {not} {bound}");
     }
     text
 }
@@ -71,27 +90,61 @@ pub fn section(report: &Report, title: &str) -> String {
     for section in report.sections.iter().filter(|section| section.title == title) {
         rows.extend(section.rows.iter().map(|row| (section.kind, row)));
     }
-    if title != CONTENTION {
-        return by_server(&rows);
+    let mut text = match title {
+        CONTENTION => format!("{RULES}{SETTINGS}"),
+        UNCONTENDED => format!("{FREE}{SETTINGS}"),
+        _ => String::new(),
+    };
+    if title == CONTENTION {
+        // The libraries have tables of their own.
+        let library = |row: &Row| report.contests.iter().any(|one| one.name == row.against);
+        rows.retain(|(_, row)| !library(row));
+        for libraries in settings(&report.contests) {
+            text += &contest(&libraries);
+        }
     }
-    // The libraries have tables of their own.
-    let library = |row: &Row| report.contests.iter().any(|one| one.name == row.against);
-    rows.retain(|(_, row)| !library(row));
-    let mut text = RULES.to_owned();
-    for libraries in settings(&report.contests) {
-        text += &contest(&libraries);
+    if !rows.is_empty() {
+        text += &by_server(&rows);
     }
-    text + &by_server(&rows)
+    for section in report.sections.iter().filter(|section| section.title == title) {
+        for note in &section.notes {
+            let _ = writeln!(text, "\n{note}");
+        }
+    }
+    text
 }
 
 const RULES: &str = "
 A client asks, waits, holds the lock for a while, gives it back, and asks again at once. For all the
 same: a process for each library, a thread, task or coroutine for each client, with connections of
-its own; the same servers, with the module loaded; leases of 10 s. Each library waits as it does by
-default, and none gives up: node-redlock would after ten attempts, and is set to go on. A wait that
-is not over at the end counts with what it was until then; where it is the figure that is asked for,
-there is a ≥. Holds are as long as the language can make them. Where clients poll, whoever gives the
-lock back is the first to ask again: most waits are then over at once, and a few are very long.
+its own; new servers for each run, with the module loaded; leases of 10 s. Each library waits as it
+does by default. One that gives up is asked again at once: @sesamecare-oss/redlock, after ten
+retries. rslock, too, begins again at once after three attempts, without a pause between.
+
+A loop without a pause is the worst case for libraries that poll: whoever gives the lock back is the
+first to ask again, most waits are over at once, and a few are very long. In a service whose clients
+pause between two locks the difference is smaller.
+
+A wait that is not over at the end counts with its length so far, as Kaplan and Meier do it;
+otherwise starvation would be hidden. What nobody can know for that reason has a ≥. *Clients × hold*
+is the length of one round in which each client has the lock once and no time is lost in between.
+Jain's index is 1 if all have the lock as often. Holds are as long as the language can make them.
+";
+
+const FREE: &str = "
+One client takes a lock that is free and gives it back, again and again; measured is how long taking
+it lasts. All libraries in turns, another first each time, each in a new process that works for a
+second before it is measured; the middle of all rounds. *Bare sockets* are the same two commands
+over blocking sockets, without any library: one write for each node, then one read for each node.
+That is what this machine can do at best.
+";
+
+const SETTINGS: &str = "
+Settings: redis-py has its parser in C (hiredis). Its `socket_timeout` is None for python-redis-lock
+and for DLOCK.ACQUIRE, since both wait in the server for longer than its 5 s. Python's clients are
+threads with connections of their own, in one process in which one thread runs at a time; Node's
+share one event loop. In the processes of all libraries the kernel ends sleeps in time (timer slack
+of 1 ns instead of 50 µs); the servers are left as they are.
 ";
 
 /// A row for each library in one setting.
@@ -99,8 +152,8 @@ fn contest(libraries: &[&Contest]) -> String {
     let (ours, ideal) = (libraries[0], time(libraries[0].ideal()));
     let crowd = ours.crowd;
     let mut text = format!(
-        "\n### {}\n\nFor {} s, on {}; clients × hold is {ideal}.\n\n\
-         | | p50 wait | p99 wait | to dlock's | longest wait | Jain's index | grants a second | \
+        "\n### {}\n\nOne run of {} s each, on {}; one round, clients × hold, is {ideal}.\n\n\
+         | | p50 wait | p99 wait | to dlock's | longest seen | Jain's index | grants a second | \
          hold | failures |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
         ours.heading(),
         crowd.seconds,
@@ -113,7 +166,7 @@ fn contest(libraries: &[&Contest]) -> String {
             [waits.percentile(0.5), waits.percentile(0.99), waits.longest()].map(shown);
         let _ = writeln!(
             text,
-            "| {} | {p50} | {p99} | {} | {longest} | {:.3} | {:.0} | {} | {} |",
+            "| {} | {p50} | {p99} | {} | {longest} | {:.4} | {:.0} | {} | {} |",
             one.name,
             ratio(waits.percentile(0.99), own),
             waits.fairness(),
@@ -126,16 +179,16 @@ fn contest(libraries: &[&Contest]) -> String {
 }
 
 fn shown(wait: Wait) -> String {
-    format!("{}{}", if wait.cut_off { "≥ " } else { "" }, time(wait.ms))
+    format!("{}{}", if wait.at_least { "≥ " } else { "" }, time(wait.ms))
 }
 
 /// Nothing, if nobody knows.
 fn ratio(theirs: Wait, ours: Wait) -> String {
-    let ratio = theirs.ms / ours.ms;
-    match (theirs.cut_off, ours.cut_off) {
-        (false, false) => format!("{ratio:.2}"),
-        (true, false) => format!("≥ {ratio:.2}"),
-        (false, true) => format!("≤ {ratio:.2}"),
+    let ratio = digits(theirs.ms / ours.ms);
+    match (theirs.at_least, ours.at_least) {
+        (false, false) => ratio,
+        (true, false) => format!("≥ {ratio}"),
+        (false, true) => format!("≤ {ratio}"),
         (true, true) => String::new(),
     }
 }
@@ -172,9 +225,13 @@ fn by_server(rows: &[(Kind, &Row)]) -> String {
 
 fn cell(row: &Row) -> String {
     let [ours, theirs] = row.figures().map(|text| text.trim().to_owned());
-    let mark = if row.reached() == Some(false) { " missed" } else { "" };
+    let mark = match row.verdict() {
+        Some(Verdict::Missed) => " missed",
+        Some(Verdict::Unproved) => " not proved",
+        _ => "",
+    };
     match (row.ratio, theirs.is_empty()) {
-        (Some(ratio), _) => format!("**{ratio:.2}** ({ours} / {theirs}){mark}"),
+        (Some(_), _) => format!("**{}** ({ours} / {theirs}){mark}", row.figure_text()),
         (None, true) => format!("**{ours}**{mark}"),
         (None, false) => format!("**{ours}** / {theirs}{mark}"),
     }

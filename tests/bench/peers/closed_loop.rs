@@ -90,6 +90,8 @@ async fn round<C: Contender>(
             Err(error) => {
                 eprintln!("acquire: {error}");
                 note(&|record| record.failures += 1);
+                // Else a server that is gone would keep the processor busy.
+                tokio::time::sleep(PAUSE).await;
             }
         }
     };
@@ -104,8 +106,12 @@ async fn round<C: Contender>(
     if let Err(error) = client.release(held).await {
         eprintln!("release: {error}");
         note(&|record| record.failures += 1);
+        tokio::time::sleep(PAUSE).await;
     }
 }
+
+/// After a failure.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What one client has seen so far.
 #[derive(Default)]
@@ -119,7 +125,6 @@ struct Record {
 
 fn summary(records: &[Arc<Mutex<Record>>], begin: Instant) -> Value {
     let (mut waits, mut cut_off, mut holds, mut failures) = (vec![], vec![], vec![], 0);
-    let seconds = begin.elapsed().as_secs_f64();
     for record in records {
         let record = record.lock().expect("no panic in it");
         waits.push(record.waits.clone());
@@ -127,6 +132,8 @@ fn summary(records: &[Arc<Mutex<Record>>], begin: Instant) -> Value {
         holds.extend(&record.holds);
         failures += record.failures;
     }
+    // They go on meanwhile: what they have counted fits into this time.
+    let seconds = begin.elapsed().as_secs_f64();
     let hold = holds.iter().sum::<f64>() / holds.len().max(1) as f64;
     json!({
         "waits_ms": waits,
@@ -140,17 +147,19 @@ fn summary(records: &[Arc<Mutex<Record>>], begin: Instant) -> Value {
 async fn uncontended<C: Contender>(arguments: &Arguments) -> Value {
     let (key, ttl) = (arguments.text("--key"), arguments.milliseconds("--ttl-ms"));
     let client = connected::<C>(arguments, &key, ttl).await;
-    let rounds = arguments.number("--rounds");
+    let rounds = arguments.number("--rounds") as usize;
     let mut acquires = Vec::new();
-    // The first half is not counted: a program that has just begun is slower than it will be.
-    for number in 0..2 * rounds {
+    let warm = Instant::now() + arguments.milliseconds("--warm-up-ms");
+    let mut number = 0;
+    while acquires.len() < rounds {
         // A key of its own each time, which is free for certain.
         let key = format!("{key}:{number}");
+        number += 1;
         let begun = Instant::now();
         let held = client.acquire(&key, ttl).await.unwrap_or_else(|error| refuse(&error));
         let took = begun.elapsed();
         client.release(held).await.unwrap_or_else(|error| refuse(&error));
-        if number >= rounds {
+        if begun >= warm {
             acquires.push(took.as_secs_f64() * 1e6);
         }
     }

@@ -4,6 +4,7 @@ Its defaults are kept: `sleep` 0.1 s, `blocking_timeout` None, so that it never 
 has a Redis object of its own, with a connection of its own.
 """
 
+import hiredis
 import redis
 
 from closed_loop import run
@@ -24,4 +25,4 @@ class Client:
         lock.release()
 
 
-run(f"redis-py {redis.__version__}", Client)
+run(f"redis-py {redis.__version__} with hiredis {hiredis.__version__}", Client)
