@@ -34,8 +34,8 @@
 //! - [`Lock`]: what is wanted, and how long to wait for it.
 //! - `driver`: runs an acquisition, and gives everything back if it is dropped half-way.
 //! - [`Guard`]: a lock that is held. `keeper`: the task that renews it.
-//! - `traffic`: the requests that both have under way; `attempt`: in which order, and over which
-//!   connections, they go.
+//! - `traffic`: the requests that both have under way (`under_way`: futures, a few at once);
+//!   `attempt`: in which order, and over which connections, they go.
 //! - [`Node`] and `wire`: connections. `identity`: which node is at the other end.
 //! - `address`, `request`, `answer`, `inspect`: URLs, commands, and what replies mean.
 //! - `lease`, `holder`: locks of others; `background`, `memory`, `clock`: as they say.
@@ -63,6 +63,7 @@ mod node;
 mod request;
 mod token;
 mod traffic;
+mod under_way;
 mod wire;
 
 pub use address::Address;

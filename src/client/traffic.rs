@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Send};
 use dlock_core::words::Millis;
-use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::sleep;
 use tracing::trace;
 
@@ -20,6 +18,7 @@ use crate::clock;
 use crate::error::{NodeState, Report};
 use crate::request::Wanted;
 use crate::token::Token;
+use crate::under_way::UnderWay;
 use crate::wire::Wire;
 
 /// Requests under way, and what the nodes said.
@@ -29,10 +28,10 @@ pub(crate) struct Traffic {
     /// How long a node may take to answer.
     pub(crate) timeout: Duration,
     attempt: Arc<Attempt>,
-    requests: FuturesUnordered<BoxFuture<'static, Option<Reply>>>,
-    releases: FuturesUnordered<BoxFuture<'static, Released>>,
+    requests: UnderWay<Option<Reply>>,
+    releases: UnderWay<Released>,
     /// The ends of connections with which an EPHEMERAL lock ends.
-    ends: FuturesUnordered<BoxFuture<'static, (usize, Wire)>>,
+    ends: UnderWay<(usize, Wire)>,
     /// How many nodes have answered a RELEASE.
     released: usize,
     states: Vec<NodeState>,
@@ -60,9 +59,9 @@ impl Traffic {
         Traffic {
             timeout: shared.timeout(wanted.ttl),
             attempt: Arc::new(Attempt::new(0, Token::random(), nodes)),
-            requests: FuturesUnordered::new(),
-            releases: FuturesUnordered::new(),
-            ends: FuturesUnordered::new(),
+            requests: UnderWay::new(),
+            releases: UnderWay::new(),
+            ends: UnderWay::new(),
             released: 0,
             states: vec![NodeState::NotAsked; nodes],
             shared,
@@ -89,14 +88,13 @@ impl Traffic {
             let (wires, needed) = attempt.give_up(send.node);
             if needed {
                 let until = clock::later(clock::now(), Duration::from_millis(ttl.0));
-                let release = attempt::release(node, wires, command, within, until);
-                self.releases.push(Box::pin(release));
+                self.releases.push(attempt::release(node, wires, command, within, until));
             } else {
                 self.released += 1;
             }
             return;
         }
-        self.requests.push(Box::pin(async move {
+        self.requests.push(async move {
             let place = send.node;
             let reply = match send.ask {
                 Ask::Acquire { wait: Some(wait), .. } => {
@@ -110,22 +108,22 @@ impl Traffic {
             let failed = matches!(answer, Answer::Silent | Answer::Unreachable);
             let idle = failed && attempt.is_given_up(place);
             (!idle).then_some(Reply { node: place, id: send.id, answer, state })
-        }));
+        });
     }
 
     /// What happens next. Sends what is to be sent, all of it at once.
     pub(crate) async fn next(&mut self) -> Heard {
         let heard = poll_fn(|cx| {
             // First, so that what was given up makes room for what comes.
-            while let Poll::Ready(Some(outcome)) = self.releases.poll_next_unpin(cx) {
+            while let Poll::Ready(outcome) = self.releases.poll(cx) {
                 self.released += usize::from(outcome != Released::No);
             }
-            while let Poll::Ready(Some((node, wire))) = self.ends.poll_next_unpin(cx) {
+            while let Poll::Ready((node, wire)) = self.ends.poll(cx) {
                 if self.attempt.wire(node).is_some_and(|last| last.is(&wire)) {
                     return Poll::Ready(Heard::CutOff(node));
                 }
             }
-            while let Poll::Ready(Some(reply)) = self.requests.poll_next_unpin(cx) {
+            while let Poll::Ready(reply) = self.requests.poll(cx) {
                 if let Some(reply) = reply {
                     return Poll::Ready(Heard::Reply(reply));
                 }
@@ -147,10 +145,10 @@ impl Traffic {
             && matches!(reply.answer, Answer::Granted(_))
             && let Some(wire) = self.attempt.wire(node)
         {
-            self.ends.push(Box::pin(async move {
+            self.ends.push(async move {
                 wire.closed().await;
                 (node, wire)
-            }));
+            });
         }
     }
 
