@@ -16,22 +16,30 @@ impl Server {
         assert_eq!(self.run("CONFIG SET maxmemory 0").text(), "OK");
     }
 
-    /// Gives the server a little more memory than it uses, and writes keys until a lock is no key
-    /// any more, though it is held.
+    /// Writes keys until a lock is no key any more, though it is held.
     #[track_caller]
     pub fn write_until_evicted(&self, key: &str, policy: &str) {
-        self.run(&format!("CONFIG SET maxmemory-policy {policy}"));
         self.run("CONFIG SET maxmemory-samples 10");
+        self.cache_until("the lock is evicted", policy, || {
+            self.run(&format!("EXISTS {key}")).int() == 0
+        });
+    }
+
+    /// Lets the server work as a cache, with pages that have a TTL, in little more memory than it
+    /// uses, and gives it room again when this has happened.
+    #[track_caller]
+    pub fn cache_until(&self, description: &str, policy: &str, mut happened: impl FnMut() -> bool) {
+        self.run(&format!("CONFIG SET maxmemory-policy {policy}"));
         let most = self.info_number("memory", "used_memory") + 400_000;
         self.run(&format!("CONFIG SET maxmemory {most}"));
         let mut client = self.client();
-        let value = "x".repeat(10_000);
+        let page = "x".repeat(10_000);
         let mut number = 0;
-        eventually("the lock is evicted", || {
-            let batch = (number..number + 20).map(|n| format!("SET fill{n} {value}"));
+        eventually(description, || {
+            let batch = (number..number + 20).map(|n| format!("SET page:{n} {page} EX 600"));
             number += 20;
             client.pipeline(batch);
-            client.run(&format!("EXISTS {key}")).int() == 0
+            happened()
         });
         self.run("CONFIG SET maxmemory 0");
     }

@@ -73,6 +73,11 @@ impl Proxy {
         self.change(|network| network.keeps[way as usize] = Keeps::Older(network.connections));
     }
 
+    /// What goes one way is kept back until [`Proxy::pass`], on new connections as well.
+    pub fn keep_back_all(&self, way: Way) {
+        self.change(|network| network.keeps[way as usize] = Keeps::All);
+    }
+
     /// The next message one way that has this text in it, and what comes after it on its connection,
     /// is kept back until [`Proxy::pass`]. Happens once; other connections are not concerned.
     pub fn keep_back_from(&self, way: Way, text: &str) {
