@@ -76,7 +76,7 @@ fn add(kind: Kind, all: &[Series], report: &mut Report) {
     let [one, several] = NODES;
     for (peer, target) in [(&DLOCK, Target::AtMost(1.5)), (&PEERS[0], Target::None)] {
         let what = format!("{}: {ACQUIRE}, {}", peer.name, so_many_nodes(several));
-        let against = format!("on {}", so_many_nodes(one));
+        let against = so_many_nodes(one);
         add(what, find(peer, several), &against, find(peer, one), target);
     }
 }

@@ -51,7 +51,7 @@ pub fn bars(
     picture(heading, panels.len(), height as u32, 0, draw, |_| Ok(()))
 }
 
-const TOP: i32 = 46;
+const TOP: i32 = 52;
 const STEP: i32 = 24;
 
 fn panel(panel: &Panel, scale: Scale, mark: &dyn Fn(f64) -> String, area: &Area<'_>) -> Drawn {

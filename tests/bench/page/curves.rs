@@ -14,7 +14,7 @@ pub fn curves(heading: [&str; 2], settings: &[Vec<&Contest>]) -> Result<String, 
     let draw = |number: usize, area: &Area<'_>| panel(&settings[number], area);
     let names: Vec<&str> =
         settings.first().map_or(vec![], |libraries| libraries.iter().map(|one| one.name).collect());
-    picture(heading, settings.len(), HEIGHT as u32, 40, draw, |foot| legend(&names, foot))
+    picture(heading, settings.len(), HEIGHT as u32, 64, draw, |foot| legend(&names, foot))
 }
 
 const HEIGHT: i32 = 300;
@@ -83,14 +83,31 @@ fn nines(share: f64) -> f64 {
 }
 
 fn legend(names: &[&str], area: &Area<'_>) -> Drawn {
-    let mut left = 40;
+    let (mut left, mut top) = (40, 16);
+    // Where the next one begins, a line below if it is too long for this one.
+    let mut place = |name: &str| {
+        let length = 46 + name.chars().count() as i32 * 6;
+        if left + length > WIDTH as i32 {
+            (left, top) = (40, top + 24);
+        }
+        left += length;
+        (left - length, top)
+    };
+    let beside = |name: &str, (left, top): (i32, i32)| {
+        write(area, name, (left + 24, top), 12, INK, HPos::Left)
+    };
     for name in names {
-        area.draw(&Rectangle::new([(left, 14), (left + 18, 18)], color(name).filled()))?;
-        write(area, name, (left + 24, 16), 12, INK, HPos::Left)?;
-        left += 44 + name.chars().count() as i32 * 7;
+        let (left, top) = place(name);
+        area.draw(&Rectangle::new([(left, top - 2), (left + 18, top + 2)], color(name).filled()))?;
+        beside(name, (left, top))?;
     }
-    dashes(area, (left, 16), (left + 18, 16))?;
-    write(area, "clients × hold", (left + 24, 16), 12, INK, HPos::Left)?;
-    open_end(area, (left + 139, 16), FAINT)?;
-    write(area, "not known beyond", (left + 150, 16), 12, INK, HPos::Left)
+    let (left, top) = place(IDEAL);
+    dashes(area, (left, top), (left + 18, top))?;
+    beside(IDEAL, (left, top))?;
+    let (left, top) = place(UNKNOWN);
+    open_end(area, (left + 9, top), FAINT)?;
+    beside(UNKNOWN, (left, top))
 }
+
+const IDEAL: &str = "one round, clients × hold";
+const UNKNOWN: &str = "not known beyond";
