@@ -7,15 +7,17 @@ use dlock_client::{Client, Error};
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Interval, interval};
 
-use super::course::{Course, stopped};
+use super::course::Course;
 use super::cycle::Subject;
-use super::figures::{Times, jain, ratio};
+use super::figures::{Percentile, jain, ratio};
 use super::pause;
 use super::quorum::{PATIENCE, PAUSE};
+use super::round::Round;
 use super::tally::{Counts, Tally};
 use crate::args::Global;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::nodes;
 
 /// What came of it.
@@ -24,50 +26,48 @@ pub struct Contended {
     pub nodes: usize,
     pub hold: Duration,
     pub took: Duration,
-    pub waits: Times,
-    pub held: Duration,
-    /// By client.
-    pub grants: Vec<u64>,
-    pub unserved: u64,
-    pub failures: u64,
-    pub last_failure: Option<String>,
+    pub counts: Counts,
 }
 
 impl Contended {
     pub fn clients(&self) -> usize {
-        self.grants.len()
-    }
-
-    pub fn total(&self) -> u64 {
-        self.grants.iter().sum()
+        self.counts.grants.len()
     }
 
     pub fn per_second(&self) -> f64 {
-        self.total() as f64 / self.took.as_secs_f64()
+        self.counts.total() as f64 / self.took.as_secs_f64()
     }
 
     /// The part of the time for which somebody held the lock.
     pub fn held_share(&self) -> f64 {
-        self.held.as_secs_f64() / self.took.as_secs_f64()
+        self.counts.held.as_secs_f64() / self.took.as_secs_f64()
     }
 
-    /// What a wait would be if handing over cost nothing.
-    pub fn ideal(&self) -> Duration {
+    /// What the lock takes to go round if handing over costs nothing. A wait is the holds of the
+    /// others: one less.
+    pub fn one_round(&self) -> Duration {
         self.hold * u32::try_from(self.clients()).unwrap_or(u32::MAX)
     }
 
-    pub fn p99_to_ideal(&self) -> Option<f64> {
-        ratio(self.waits.p99(), self.ideal())
+    /// Nothing, where the one is not known, or the other means nothing: one client waits for nobody.
+    pub fn p99_to_round(&self) -> Option<f64> {
+        let p99 = self.counts.waits.at(0.99).and_then(Percentile::exactly)?;
+        if self.clients() == 1 { None } else { ratio(p99, self.one_round()) }
     }
 
-    pub fn jain(&self) -> f64 {
-        jain(&self.grants)
+    /// Nothing, where nobody got anything.
+    pub fn jain(&self) -> Option<f64> {
+        (self.counts.total() > 0).then(|| jain(&self.counts.grants))
+    }
+
+    pub fn never_served(&self) -> usize {
+        self.counts.grants.iter().filter(|grants| **grants == 0).count()
     }
 }
 
 /// How the part ended.
 pub enum End {
-    Measured(Contended),
+    Measured(Box<Contended>),
     Stopped,
     /// Nothing was granted any more; this is what was said last.
     Unavailable(String),
@@ -83,8 +83,12 @@ impl Crowd {
         global: &Global,
         course: &Course,
     ) -> Result<Option<Crowd>, Failure> {
-        let mut coming =
-            stream::iter((0..number).map(|_| nodes::connect(global))).buffer_unordered(AT_ONCE);
+        let one = async |_| match nodes::connect(global).await {
+            // Among so many, one may have bad luck.
+            Err(failure) if failure.exit != Exit::USAGE => nodes::connect(global).await,
+            connected => connected,
+        };
+        let mut coming = stream::iter((0..number).map(one)).buffer_unordered(AT_ONCE);
         let mut clients = Vec::new();
         loop {
             let next = tokio::select! {
@@ -92,94 +96,142 @@ impl Crowd {
                 () = course.stopped() => return Ok(None),
             };
             let Some(client) = next else { return Ok(Some(Crowd(clients))) };
-            clients.push(client?);
+            clients.push(client.map_err(|Failure { exit, message }| {
+                let connected = clients.len();
+                let message = format!("{connected} of {number} clients connected: {message}");
+                Failure { exit, message }
+            })?);
             course.count();
         }
     }
 
-    /// Lets each of them take the lock once, and not hold it: then all are connected where they
-    /// will wait.
+    /// Lets each of them take the lock once, and not hold it, a few at a time: then most are
+    /// connected where they will wait.
     pub async fn warm_up(&self, subject: &Subject, course: &Course) {
-        let mut tasks = JoinSet::new();
-        for client in &self.0 {
+        let one = async |client: &Client| {
             let lock = client.lock(&subject.key).ttl(subject.ttl);
-            let course = course.clone();
-            tasks.spawn(async move {
-                let over = tokio::time::sleep_until(course.end().into());
-                tokio::select! {
-                    () = course.stopped() => {}
-                    () = over => {}
-                    // If it fails now, it will be seen later, too.
-                    guard = lock.acquire() => if let Ok(guard) = guard {
-                        let _ = guard.release().await;
-                    },
-                }
-            });
-        }
-        while tasks.join_next().await.is_some() {}
+            tokio::select! {
+                biased;
+                () = course.stopped() => {}
+                () = tokio::time::sleep_until(course.end().into()) => {}
+                // If it fails now, it will be seen later, too.
+                guard = lock.acquire() => if let Ok(guard) = guard {
+                    let _ = guard.release().await;
+                },
+            }
+        };
+        stream::iter(&self.0).for_each_concurrent(AT_ONCE, one).await;
     }
 
-    /// Lets them all want the lock until the time is over.
-    pub async fn measure(self, subject: &Subject, hold: Duration, course: Course) -> End {
-        let begin = Instant::now();
+    /// Lets them all want the lock.
+    pub fn begin(self, subject: &Subject, round: &Round) -> Contest {
+        let hold = round.hold;
         let clients = self.0;
-        let (first, nodes) = (clients[0].clone(), clients[0].size());
-        let tally = Arc::new(Tally::new(clients.len(), begin));
-        let (give_up, given_up) = watch::channel(false);
+        let tally = Arc::new(Tally::new(clients.len(), Instant::now()));
+        let (phase, seen) = watch::channel(Phase::Open);
+        let (first, last) = (clients[0].clone(), round.last());
         let mut tasks = JoinSet::new();
         for (place, client) in clients.into_iter().enumerate() {
-            let (subject, course) = (subject.clone(), course.clone());
-            let (tally, given_up) = (Arc::clone(&tally), given_up.clone());
-            let one = One { place, client, subject, hold, course, tally, given_up };
-            tasks.spawn(one.go_round());
+            let (subject, tally, phase) = (subject.clone(), Arc::clone(&tally), seen.clone());
+            tasks.spawn(One { place, client, subject, hold, phase, tally }.go_round());
         }
-        let last_call = course.end() + DRAIN;
-        let mut look = tokio::time::interval(LOOK);
-        let mut hopeless = false;
+        let (subject, look) = (subject.clone(), interval(LOOK));
+        Contest { subject, hold, last, first, tasks, tally, phase, look, is_hopeless: false }
+    }
+}
+
+/// The clients, all of which want the lock.
+pub struct Contest {
+    subject: Subject,
+    hold: Duration,
+    /// For so long those that wait are still served when the time is over.
+    last: Duration,
+    /// One of the clients.
+    first: Client,
+    tasks: JoinSet<()>,
+    tally: Arc<Tally>,
+    phase: watch::Sender<Phase>,
+    look: Interval,
+    is_hopeless: bool,
+}
+
+/// What the clients shall do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Open,
+    /// Who waits goes on; who has had it does not ask again.
+    LastCall,
+    GiveUp,
+}
+
+impl Contest {
+    /// Until each of them has had the lock: the queue is as long as it will be from then on, and
+    /// nobody waits the first time, for few before them.
+    pub async fn first_round(&mut self, course: &Course) {
+        while !course.is_over() && !self.is_hopeless {
+            self.look.tick().await;
+            let served = self.look();
+            course.counted(served as u64);
+            if served == self.tasks.len() {
+                break;
+            }
+        }
+    }
+
+    /// Begins the clock, and lets them go on until the time is over.
+    pub async fn measure(mut self, course: Course) -> End {
+        let begin = Instant::now();
+        self.tally.begin(begin);
+        let last_call = course.end() + self.last;
         loop {
             tokio::select! {
-                one = tasks.join_next() => if one.is_none() { break },
-                () = course.stopped(), if !*give_up.borrow() => drop(give_up.send_replace(true)),
-                _ = look.tick() => {
-                    hopeless |= tally.counts().is_hopeless(PATIENCE + hold, Instant::now());
-                    if hopeless || Instant::now() >= last_call {
-                        give_up.send_replace(true);
-                    }
+                one = self.tasks.join_next() => if one.is_none() { break },
+                _ = self.look.tick() => {
+                    self.look();
+                    course.counted(self.tally.counts().total());
+                    self.phase.send_replace(match Instant::now() {
+                        _ if self.is_hopeless || course.is_stopped() => Phase::GiveUp,
+                        now if now >= last_call => Phase::GiveUp,
+                        now if now >= course.end() => Phase::LastCall,
+                        _ => Phase::Open,
+                    });
                 }
             }
         }
-        let counts = tally.counts().clone();
         if course.is_stopped() {
             return End::Stopped;
         }
-        if !hopeless && counts.is_doubtful() {
-            hopeless = !is_there(&first, subject).await;
+        let counts = self.tally.counts().clone();
+        if !self.is_hopeless && counts.is_doubtful() {
+            self.is_hopeless = !self.is_there().await;
         }
-        if hopeless || counts.waits.is_empty() {
+        if self.is_hopeless || counts.served() == 0 {
             let nobody = "nobody got the lock in this time".to_owned();
             return End::Unavailable(counts.last_failure.unwrap_or(nobody));
         }
         // Where some were served later, it took longer.
-        let end = counts.last_end.max(course.end());
-        End::Measured(counts.contended(nodes, hold, end - begin))
+        let took = counts.last_end.max(course.end()) - begin;
+        let nodes = self.first.size();
+        End::Measured(Box::new(Contended { nodes, hold: self.hold, took, counts }))
     }
-}
 
-impl Counts {
-    fn contended(self, nodes: usize, hold: Duration, took: Duration) -> Contended {
-        let Counts { waits, held, grants, unserved, failures, last_failure, .. } = self;
-        Contended { nodes, hold, took, waits, held, grants, unserved, failures, last_failure }
+    /// How many have had the lock; and whether there is any hope.
+    fn look(&mut self) -> usize {
+        let counts = self.tally.counts();
+        self.is_hopeless |= counts.is_hopeless(PATIENCE + self.hold, Instant::now());
+        counts.served()
     }
-}
 
-/// Whether a majority can still be had, be the lock free or not.
-async fn is_there(client: &Client, subject: &Subject) -> bool {
-    let is_there = match client.lock(&subject.key).ttl(subject.ttl).try_acquire().await {
-        Ok(guard) => guard.release().await.is_ok(),
-        Err(error) => matches!(error, Error::Held { .. }),
-    };
-    client.close().await;
-    is_there
+    /// Whether a majority can still be had, be the lock free or not.
+    async fn is_there(&self) -> bool {
+        let lock = self.first.lock(&self.subject.key).ttl(self.subject.ttl);
+        let is_there = match lock.try_acquire().await {
+            Ok(guard) => guard.release().await.is_ok(),
+            Err(error) => matches!(error, Error::Held { .. }),
+        };
+        self.first.close().await;
+        is_there
+    }
 }
 
 /// One of the clients.
@@ -188,58 +240,65 @@ struct One {
     client: Client,
     subject: Subject,
     hold: Duration,
-    course: Course,
+    phase: watch::Receiver<Phase>,
     tally: Arc<Tally>,
-    given_up: watch::Receiver<bool>,
 }
 
 impl One {
     async fn go_round(self) {
-        while !self.course.is_over() {
-            let asked = Instant::now();
+        // Through all failures: what it waits for is the lock, not an answer.
+        let mut asked = None;
+        while *self.phase.borrow() < Phase::LastCall {
+            let since = *asked.get_or_insert_with(Instant::now);
             let lock = self.client.lock(&self.subject.key).ttl(self.subject.ttl);
             let outcome = tokio::select! {
                 biased;
-                () = stopped(self.given_up.clone()) => {
-                    self.tally.unserved();
-                    break;
-                }
+                () = self.given_up() => break,
                 outcome = lock.acquire() => outcome,
             };
-            let held = match outcome {
+            match outcome {
                 Ok(guard) => {
                     let won = Instant::now();
-                    self.tally.granted(self.place, won - asked, won);
-                    self.course.count();
+                    self.tally.granted(self.place, since, won);
+                    asked = None;
                     tokio::select! {
                         biased;
-                        () = stopped(self.given_up.clone()) => {}
+                        () = self.given_up() => {}
                         () = pause::until(won + self.hold) => {}
                         // Its release says why.
                         _ = guard.lost() => {}
                     }
-                    let now = Instant::now();
-                    self.tally.held(now - won, now);
-                    guard.release().await.map_err(Error::from)
+                    self.tally.held(won, Instant::now());
+                    if let Err(loss) = guard.release().await {
+                        self.tally.failed(self.place, loss.to_string());
+                    }
                 }
-                Err(error) => Err(error),
-            };
-            if let Err(error) = held {
-                self.tally.failed(self.place, error.to_string());
-                tokio::select! {
-                    () = tokio::time::sleep(PAUSE) => {}
-                    () = stopped(self.given_up.clone()) => {}
+                Err(error) => {
+                    self.tally.failed(self.place, error.to_string());
+                    tokio::select! {
+                        () = tokio::time::sleep(PAUSE) => {}
+                        () = self.given_up() => {}
+                    }
                 }
             }
         }
+        if let Some(asked) = asked {
+            self.tally.cut_off(asked, Instant::now());
+        }
         // Until what it gave back is given back.
         self.client.close().await;
+    }
+
+    async fn given_up(&self) {
+        let mut phase = self.phase.clone();
+        if phase.wait_for(|phase| *phase == Phase::GiveUp).await.is_err() {
+            // Nobody can want it any more.
+            std::future::pending().await
+        }
     }
 }
 
 /// So many clients connect at the same time.
 const AT_ONCE: usize = 16;
-/// How often it is looked whether there is any hope.
-const LOOK: Duration = Duration::from_millis(100);
-/// For so long those that wait are still served when the time is over.
-const DRAIN: Duration = Duration::from_secs(1);
+/// How often it is looked how far they are, and whether there is any hope.
+const LOOK: Duration = Duration::from_millis(20);

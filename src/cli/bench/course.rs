@@ -44,6 +44,11 @@ impl Course {
     pub fn count(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
+
+    /// So many are done.
+    pub fn counted(&self, done: u64) {
+        self.done.store(done, Ordering::Relaxed);
+    }
 }
 
 /// Resolves when somebody wants it to end.

@@ -87,10 +87,24 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     async fn run(&mut self, command: &Cmd) -> Result<Value, String> {
+        self.run_saying_whether_again(command).await.map(|(answer, _)| answer)
+    }
+
+    async fn run_saying_whether_again(&mut self, command: &Cmd) -> Result<(Value, bool), String> {
         let begun = Instant::now();
         match self.node.run(command).await {
-            Err(_) if begun.elapsed() >= self.silence => self.node.run(command).await,
-            answer => answer,
+            Err(_) if begun.elapsed() >= self.silence => {
+                self.node.run(command).await.map(|answer| (answer, true))
+            }
+            answer => answer.map(|answer| (answer, false)),
+        }
+    }
+
+    async fn release(&mut self, release: &Cmd) -> Result<(), String> {
+        match self.run_saying_whether_again(release).await? {
+            // Of two, the first may have been the one.
+            (Value::Int(0), false) => Err(format!("its lease was lost: {ENDED}")),
+            _ => Ok(()),
         }
     }
 }
@@ -105,23 +119,25 @@ async fn rounds(
     let mut cycle = Cycle { acquire: Times::new(), release: Times::new(), ping: Times::new() };
     let mut may_ping = true;
     for round in 0_u64.. {
+        let failed = |error| why(error, round);
         let begun = Instant::now();
-        let answer = node.run(&acquire).await.map_err(without_arguments)?;
+        let answer = node.run(&acquire).await.map_err(failed)?;
         if answer == Value::Nil {
             return Err("the lock that this run made up is held by somebody else".to_owned());
         }
         let taken = Instant::now();
-        node.run(&release).await?;
+        node.release(&release).await.map_err(failed)?;
         let given_back = Instant::now();
         if may_ping {
             may_ping = node.run(&ping).await.is_ok();
         }
+        let pinged = Instant::now();
         // The first ones find everything cold.
         if round >= WARM_UP {
             cycle.acquire.add(taken - begun);
             cycle.release.add(given_back - taken);
             if may_ping {
-                cycle.ping.add(given_back.elapsed());
+                cycle.ping.add(pinged - given_back);
             }
         }
         course.count();
@@ -132,4 +148,33 @@ async fn rounds(
     Ok(cycle)
 }
 
+/// Two words of a broken connection do not say that it had been there.
+fn why(error: String, cycles: u64) -> String {
+    let code = error.split(' ').next().unwrap_or_default();
+    let is_server_s = !code.is_empty() && code.chars().all(|letter| letter.is_ascii_uppercase());
+    match cycles {
+        0 if is_server_s => without_arguments(error),
+        0 => format!("it answered at first, and then: {error}"),
+        _ => format!("failed after {cycles} cycles: {error}"),
+    }
+}
+
+/// What a release that finds nothing means: nobody else knows the lock and the token.
+const ENDED: &str = "an operator has ended it, or the node was away for longer than --ttl";
 const WARM_UP: u64 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_refuses_is_said_in_its_own_words_and_a_connection_that_breaks_in_more() {
+        for (error, cycles, said) in [
+            ("NOPERM no", 0, "NOPERM no"),
+            ("broken pipe", 0, "it answered at first, and then: broken pipe"),
+            ("broken pipe", 7, "failed after 7 cycles: broken pipe"),
+        ] {
+            assert_eq!(why(error.to_owned(), cycles), said);
+        }
+    }
+}

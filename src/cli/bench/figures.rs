@@ -47,6 +47,56 @@ impl Times {
     }
 }
 
+/// Waits, of which some were cut off before their end.
+#[derive(Clone, Debug)]
+pub struct Waits {
+    /// With the cut-off ones, as far as they went.
+    all: Times,
+    shortest_cut: Option<Duration>,
+}
+
+/// What is known of a percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Percentile {
+    Exactly(Duration),
+    /// A wait that was cut off is at or below its rank: nobody knows how long that would have been.
+    AtLeast(Duration),
+}
+
+impl Waits {
+    pub fn new() -> Waits {
+        Waits { all: Times::new(), shortest_cut: None }
+    }
+
+    /// One that has ended.
+    pub fn add(&mut self, wait: Duration) {
+        self.all.add(wait);
+    }
+
+    /// One that would have gone on after this time.
+    pub fn cut_off(&mut self, after: Duration) {
+        self.all.add(after);
+        self.shortest_cut = Some(self.shortest_cut.map_or(after, |cut| cut.min(after)));
+    }
+
+    /// Nothing, if nobody has waited.
+    pub fn at(&self, share: f64) -> Option<Percentile> {
+        let time = self.all.at(share);
+        let is_known = self.shortest_cut.is_none_or(|cut| cut > time);
+        let found = if is_known { Percentile::Exactly(time) } else { Percentile::AtLeast(time) };
+        (!self.all.is_empty()).then_some(found)
+    }
+}
+
+impl Percentile {
+    pub fn exactly(self) -> Option<Duration> {
+        match self {
+            Percentile::Exactly(time) => Some(time),
+            Percentile::AtLeast(_) => None,
+        }
+    }
+}
+
 /// How many times something goes into something else; nothing where that makes no sense.
 pub fn ratio(of: Duration, to: Duration) -> Option<f64> {
     (!to.is_zero()).then(|| of.as_secs_f64() / to.as_secs_f64())
@@ -83,6 +133,34 @@ mod tests {
         ] {
             assert!((millis(found) / expected - 1.0).abs() < 0.002, "{found:?}, not {expected}");
         }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_nearest_rank() {
+        let mut times = Times::new();
+        for count in 1..=1000_u64 {
+            // So few that each has a bucket of its own.
+            times.add(Duration::from_nanos(count));
+            for (share, of_thousand) in [(0.5, 500), (0.9, 900), (0.99, 990), (0.999, 999)] {
+                let rank = (count * of_thousand).div_ceil(1000);
+                assert_eq!(times.at(share), Duration::from_nanos(rank), "{share} of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_percentile_at_or_above_a_wait_that_was_cut_off_is_a_lower_bound() {
+        let millis = Duration::from_millis;
+        let mut waits = Waits::new();
+        assert_eq!(waits.at(0.5), None);
+        (1..=97).for_each(|wait| waits.add(millis(wait)));
+        assert_eq!(waits.at(1.0).and_then(Percentile::exactly), Some(waits.all.max()));
+        // Of a hundred, these are the ranks 91 and two at the end.
+        [90, 500, 600].into_iter().for_each(|cut| waits.cut_off(millis(cut)));
+        assert!(matches!(waits.at(0.89), Some(Percentile::Exactly(_))));
+        assert!(matches!(waits.at(0.91), Some(Percentile::AtLeast(_))));
+        let Some(Percentile::AtLeast(least)) = waits.at(1.0) else { panic!("it is not known") };
+        assert!(least >= millis(599) && least <= millis(601), "{least:?}");
     }
 
     #[test]

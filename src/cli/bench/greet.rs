@@ -22,7 +22,7 @@ pub async fn all(nodes: &Nodes) -> Answers<Met> {
 
 async fn greet(mut node: Node) -> Result<Met, String> {
     let mut questions = pipe();
-    // Every user may say HELLO, which INFO cannot be said of.
+    // Every user may say HELLO, and not every user may say INFO.
     questions.add_command(cmd("HELLO"));
     questions.add_command(cmd("DLOCK.NODE"));
     let answers = node.run_all(questions).await?;

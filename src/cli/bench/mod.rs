@@ -1,8 +1,8 @@
 //! `dlock bench`: measures the nodes that it is pointed at.
 //!
 //! In reading order: [`session`] runs the parts one after the other; the parts are [`cycle`],
-//! [`quorum`] and [`contended`] (with its [`tally`]), each of which makes [`figures`]; [`show`] and
-//! [`plot`] print them. [`course`] says when a part is over, [`progress`] how far it is, [`greet`]
+//! [`quorum`] and [`contended`] (with its [`round`] and its [`tally`]), each of which makes
+//! [`figures`]; [`show`], [`json`] and [`plot`] print them. [`course`] says when a part is over, [`progress`] how far it is, [`greet`]
 //! who the nodes are, [`pause`] waits exactly, [`open_files`] and [`picture_file`] make sure
 //! beforehand that nothing is missing in the end.
 
@@ -11,12 +11,14 @@ mod course;
 mod cycle;
 mod figures;
 mod greet;
+mod json;
 mod open_files;
 mod pause;
 mod picture_file;
 mod plot;
 mod progress;
 mod quorum;
+mod round;
 mod session;
 mod show;
 mod tally;
@@ -31,8 +33,10 @@ use tokio::sync::watch;
 use crate::args::Global;
 use crate::duration;
 use crate::exit::{Exit, Failure};
+use crate::output::complain;
 use crate::signals::Signals;
 use picture_file::PictureFile;
+use round::Round;
 use session::Session;
 
 /// Measure the nodes: cost of a lock, waits, fairness
@@ -48,11 +52,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = hold)]
     hold: Duration,
 
-    /// How long each part takes: from 100ms to 10m
+    /// How long each part is measured: from 100ms to 10m (contended warms up before that)
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
     time: Duration,
 
-    /// The leases: if this command dies, nothing of it is left after this time
+    /// The leases, from 100ms to 10m: if this command is killed, nothing of it is left after so long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = ttl)]
     ttl: Duration,
 
@@ -111,7 +115,7 @@ impl Args {
         Ok(Exit::by(signal))
     }
 
-    /// What would be a pity to find out after the load.
+    /// Whatever can be refused is refused before the load.
     fn prepare(&self, global: &Global) -> Result<Option<PictureFile>, Failure> {
         if !self.has(Part::Contended) {
             return match self.plot {
@@ -122,7 +126,15 @@ impl Args {
             };
         }
         open_files::allow(usize::from(self.clients), crate::nodes::urls(global).len())?;
-        self.plot.as_deref().map(PictureFile::prepare).transpose()
+        let picture = self.plot.as_deref().map(PictureFile::prepare).transpose()?;
+        if let Some(warning) = self.round().warning() {
+            complain(warning);
+        }
+        Ok(picture)
+    }
+
+    fn round(&self) -> Round {
+        Round { clients: self.clients, hold: self.hold, time: self.time }
     }
 
     fn has(&self, part: Part) -> bool {
@@ -140,8 +152,8 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 fn ttl(text: &str) -> Result<Duration, String> {
-    let limits = Duration::from_millis(100)..=Duration::from_millis(u32::MAX.into());
-    within(duration::parse(text)?, limits, "100ms to 49d")
+    let limits = Duration::from_millis(100)..=Duration::from_secs(600);
+    within(duration::parse(text)?, limits, "100ms to 10m")
 }
 
 fn within(
@@ -154,16 +166,31 @@ fn within(
 
 const NOTES: &str = "\
 The load is bounded: each client has one request under way, and sends the next when that is
-answered. `cycle` and `quorum` are one client, `contended` is --clients of them, each with
-connections of its own. The keys are dlock-bench:<random>:…, so no lock of anybody else is touched,
-and two runs at once do not meet; a user of the nodes needs a right to such keys. Nothing is left
-behind, also after Ctrl-C.
+answered. `cycle` and `quorum` are one client; still, on a fast network one client keeps a node's
+processor busy (cycle). `contended` is --clients of them, each with up to two connections to a
+node. To begin gently, where others use the nodes:
+
+  dlock bench --only cycle --time 500ms
+
+The keys are dlock-bench:<random>:…, so no lock of anybody else is touched, and two runs at once do
+not meet; a user of the nodes needs a right to such keys. Nothing is left behind, also after Ctrl-C.
 
 The parts:
   cycle      ACQUIRE and RELEASE on each node by itself, in turns with a PING: which node is slow.
-             A PING writes nothing: with an append-only file, the difference is mostly that
-  quorum     the same over all nodes, by the library, in turns with a PING to all of them
-  contended  a lock goes round; a wait lasts from the ask to the grant. Ideal is clients x hold
+             A PING writes nothing, so with an append-only file most of the difference is the file
+  quorum     the same over all nodes, by the library, in turns with a PING to all of them.
+             Acquisitions that failed are counted (FAILURES), and are in no percentile
+  contended  a lock goes round. On top of --time come a warm-up, in which each client has the lock
+             once, and a last round for those that still wait at the end: clients x hold each, if
+             --time is longer than that
+
+What `contended` shows:
+  HELD       for which share of the time somebody held the lock
+  JAIN       Jain's index of fairness: 1 if all clients got the same, 1/n if one of n got all
+  WAIT       from the ask to the grant, failures on the way included. ≥: at least, because waits at
+             or below this rank were cut off at the end (in JSON wait_at_least_ms)
+  ONE ROUND  clients x hold (in JSON ideal_ms): what the lock takes to go round, if handing over
+             costs nothing. A wait is one hold less: those of the others
 
   dlock bench --clients 50 --hold 20ms --time 30s --plot waits.svg
 
@@ -180,6 +207,11 @@ mod tests {
         assert_eq!(hold("10.1s"), Err("it can be from 0ms to 10s".to_owned()));
         assert_eq!(time("99ms"), Err("it can be from 100ms to 10m".to_owned()));
         assert!(time("10m").is_ok() && time("601").is_err());
-        assert!(ttl("100ms").is_ok() && ttl("99ms").is_err() && ttl("50d").is_err());
+        assert!(
+            ttl("100ms").is_ok()
+                && ttl("99ms").is_err()
+                && ttl("10m").is_ok()
+                && ttl("601").is_err()
+        );
     }
 }

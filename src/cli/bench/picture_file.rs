@@ -28,7 +28,8 @@ impl PictureFile {
             Ok(real) => real,
             Err(_) => path.to_owned(),
         };
-        if let Ok(found) = fs::metadata(&path) {
+        let older = fs::metadata(&path).ok();
+        if let Some(found) = &older {
             if !found.is_file() {
                 return Err(refuse(&"it is there, and is no file"));
             }
@@ -39,7 +40,13 @@ impl PictureFile {
         draft.push(format!(".{}.part", &Token::random().as_str()[..8]));
         let draft = path.with_file_name(draft);
         File::create_new(&draft).map_err(|error| refuse(&error))?;
-        Ok(PictureFile { path, draft })
+        let file = PictureFile { path, draft };
+        // Who may read it does not change by a new picture.
+        if let Some(older) = older {
+            fs::set_permissions(&file.draft, older.permissions())
+                .map_err(|error| refuse(&error))?;
+        }
+        Ok(file)
     }
 
     /// Writes all of it, in place of what was there.
@@ -63,6 +70,9 @@ impl Drop for PictureFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// A folder that is gone in the end.
@@ -93,10 +103,12 @@ mod tests {
         drop(PictureFile::prepare(&path).unwrap());
         assert_eq!(folder.count(), 0);
         fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let file = PictureFile::prepare(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         file.write("new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         assert_eq!(folder.count(), 1);
     }
 

@@ -1,6 +1,7 @@
 //! The picture of the part `contended`: how long one waits, and who got how much.
 
 use std::error::Error;
+use std::time::Duration;
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -45,9 +46,12 @@ fn heading(found: &Contended) -> String {
 
 /// Each further nine takes the same room, so that the tail can be seen.
 fn waits(found: &Contended, area: &Area<'_>) -> Outcome {
-    let millis = |share| found.waits.at(share).as_secs_f64() * 1e3;
-    let ideal = found.ideal().as_secs_f64() * 1e3;
-    let top = millis(1.0).max(ideal) * 1.08;
+    let curve = known(found);
+    let is_whole = curve.last().is_some_and(|(nines, _)| *nines == LAST_NINE);
+    let longest = curve.last().map_or(0.0, |(_, wait)| *wait);
+    // One client waits for nobody.
+    let round = if found.clients() == 1 { 0.0 } else { millis(found.one_round()) };
+    let top = longest.max(round) * 1.08;
     let mut chart = ChartBuilder::on(area)
         .caption("wait for the lock, ms, by percentile", ("sans-serif", 15, &INK))
         .margin(12)
@@ -57,51 +61,72 @@ fn waits(found: &Contended, area: &Area<'_>) -> Outcome {
         .build_cartesian_2d(0.0..LAST_NINE, 0.0..top.max(0.001))?;
     mesh(&mut chart.configure_mesh())
         .x_labels(5)
-        .x_desc("percentile")
+        .x_desc(if is_whole { "percentile" } else { UNKNOWN })
         .x_label_formatter(&|nines| percentile(*nines))
         .y_label_formatter(&|millis| number(*millis, top))
         .draw()?;
-    if ideal > 0.0 {
-        let line = [(0.0, ideal), (LAST_NINE, ideal)];
-        chart.draw_series(DashedLineSeries::new(line, 6, 4, IDEAL.stroke_width(2)))?;
-        let label =
-            format!("ideal: {} x {} = {}", found.clients(), time(found.hold), time(found.ideal()));
-        let style = ("sans-serif", 13).into_font().color(&IDEAL);
-        // On the other side of the line than the curve.
-        let above = found.waits.p99() < found.ideal() || ideal < top / 8.0;
-        let place = if above { ideal + top * 0.05 } else { ideal - top * 0.015 };
+    if round > 0.0 {
+        let line = [(0.0, round), (LAST_NINE, round)];
+        chart.draw_series(DashedLineSeries::new(line, 6, 4, ROUND.stroke_width(2)))?;
+        let (clients, hold, length) = (found.clients(), time(found.hold), time(found.one_round()));
+        let label = format!("one round: {clients} x {hold} = {length}");
+        let style = ("sans-serif", 13).into_font().color(&ROUND);
+        // On the other side of the line than the curve, if there is room.
+        let p99 = curve.iter().rfind(|(nines, _)| *nines <= 2.0).map_or(0.0, |(_, wait)| *wait);
+        let above = (p99 < round && round < top * 0.9) || round < top / 8.0;
+        let place = if above { round + top * 0.05 } else { round - top * 0.015 };
         chart.draw_series([Text::new(label, (LAST_NINE * 0.5, place), style)])?;
     }
-    let steps = (LAST_NINE / STEP) as u32;
-    let mut curve: Vec<(f64, f64)> = (0..steps)
-        .map(|step| f64::from(step) * STEP)
-        .map(|nines| (nines, millis(1.0 - 10_f64.powf(-nines))))
-        .collect();
-    curve.push((LAST_NINE, millis(1.0)));
     chart.draw_series(LineSeries::new(curve, WAITS.stroke_width(2)))?;
     Ok(())
 }
 
+/// The curve, as far as it is known.
+fn known(found: &Contended) -> Vec<(f64, f64)> {
+    let steps = (LAST_NINE / STEP) as u32;
+    let shares = (0..steps)
+        .map(|step| f64::from(step) * STEP)
+        .map(|nines| (nines, 1.0 - 10_f64.powf(-nines)))
+        .chain([(LAST_NINE, 1.0)]);
+    shares
+        .map_while(|(nines, share)| {
+            let wait = found.counts.waits.at(share)?.exactly()?;
+            Some((nines, millis(wait)))
+        })
+        .collect()
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
 fn grants(found: &Contended, area: &Area<'_>) -> Outcome {
-    let most = found.grants.iter().copied().max().unwrap_or(0).max(1) as f64;
+    let most = found.counts.most().max(1);
     let clients = found.clients() as f64;
-    let caption = format!("grants of each client (Jain's index {:.4})", found.jain());
+    let index = found.jain().map(|jain| format!(" (Jain's index {jain:.4})"));
+    let caption = format!("grants of each client{}", index.unwrap_or_default());
+    let client = match found.never_served() {
+        0 => "client".to_owned(),
+        never => format!("client ({never} of {clients} were never served)"),
+    };
     let mut chart = ChartBuilder::on(area)
         .caption(caption, ("sans-serif", 15, &INK))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(56)
-        .build_cartesian_2d(0.5..clients + 0.5, 0.0..most * 1.08)?;
+        .build_cartesian_2d(0.5..clients + 0.5, 0.0..most as f64 * 1.08)?;
     mesh(&mut chart.configure_mesh())
         .disable_x_mesh()
         .x_labels(8)
-        .x_desc("client")
+        .x_desc(client)
         .x_label_formatter(&|client| whole(*client))
+        // There is no half a grant.
+        .y_labels(usize::try_from(most + 1).unwrap_or(MOST_LABELS).min(MOST_LABELS))
         .y_label_formatter(&|grants| whole(*grants))
         .draw()?;
     // Where there is no room for gaps there are none.
     let half = if found.clients() > 60 { 0.5 } else { 0.4 };
-    let bars = found.grants.iter().zip(1_u32..).map(|(grants, client)| {
+    let bars = found.counts.grants.iter().zip(1_u32..).map(|(grants, client)| {
         let client = f64::from(client);
         Rectangle::new([(client - half, 0.0), (client + half, *grants as f64)], WAITS.filled())
     });
@@ -156,35 +181,29 @@ const STEP: f64 = 0.02;
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(220, 220, 220);
 const WAITS: RGBColor = RGBColor(31, 119, 180);
-const IDEAL: RGBColor = RGBColor(200, 80, 20);
+const ROUND: RGBColor = RGBColor(200, 80, 20);
+const MOST_LABELS: usize = 11;
+const UNKNOWN: &str = "percentile (beyond the curve not known: waits were cut off at the end)";
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::Instant;
 
     use super::*;
-    use crate::bench::figures::Times;
+    use crate::bench::tally::Counts;
 
     fn found(grants: Vec<u64>, hold: Duration) -> Contended {
-        let mut waits = Times::new();
-        (1..=2000).for_each(|wait| waits.add(Duration::from_micros(wait * 50)));
-        Contended {
-            nodes: 3,
-            hold,
-            took: Duration::from_secs(5),
-            waits,
-            held: hold * 100,
-            grants,
-            unserved: 0,
-            failures: 0,
-            last_failure: None,
-        }
+        let mut counts = Counts::new(grants.len(), Instant::now());
+        (1..=2000).for_each(|wait| counts.waits.add(Duration::from_micros(wait * 50)));
+        counts.grants = grants;
+        Contended { nodes: 3, hold, took: Duration::from_secs(5), counts }
     }
 
     #[test]
     fn the_picture_says_what_was_measured_and_has_a_bar_for_each_client() {
         let text = picture(&found(vec![40, 41, 42], Duration::from_millis(5))).unwrap();
-        for word in ["<svg", "3 nodes, 3 clients, hold 5 ms", "99.9", "ideal: 3 x 5 ms = 15 ms"] {
+        for word in ["<svg", "3 nodes, 3 clients, hold 5 ms", "99.9", "one round: 3 x 5 ms = 15 ms"]
+        {
             assert!(text.contains(word), "{word}: {text}");
         }
         // The background is one, too.
@@ -192,9 +211,25 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_ideal_where_nobody_holds() {
-        let text = picture(&found(vec![1; 1000], Duration::ZERO)).unwrap();
-        assert!(!text.contains("ideal"), "{text}");
+    fn there_is_no_round_where_nobody_holds_or_waits() {
+        for (clients, hold) in [(1000, Duration::ZERO), (1, Duration::from_millis(5))] {
+            let text = picture(&found(vec![1; clients], hold)).unwrap();
+            assert!(!text.contains("one round"), "{text}");
+        }
+    }
+
+    #[test]
+    fn it_is_said_who_got_nothing_and_what_is_not_known() {
+        let mut found = found(vec![1, 0, 1, 0], Duration::from_millis(5));
+        assert!(known(&found).last().is_some_and(|(nines, _)| *nines == LAST_NINE));
+        found.counts.waits.cut_off(Duration::from_millis(60));
+        let curve = known(&found);
+        // Of 100 ms, 60 are the share at which it ends.
+        assert!(curve.iter().all(|(_, wait)| *wait < 60.0) && curve.len() > 10, "{curve:?}");
+        let text = picture(&found).unwrap();
+        assert!(text.contains("2 of 4 were never served") && text.contains(UNKNOWN), "{text}");
+        let labels = text.lines().filter(|line| ["0", "1"].contains(&line.trim())).count();
+        assert!(labels >= 2, "{text}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 
 use super::course::Course;
 use super::cycle::Subject;
-use super::figures::Times;
+use super::figures::{Times, ratio};
 
 /// What all nodes together took for it.
 pub struct Quorum {
@@ -17,7 +17,16 @@ pub struct Quorum {
     pub release: Times,
     /// A PING to all that answer, until the last has answered. Empty, if this user may not.
     pub ping_all: Times,
+    /// They are in no percentile.
     pub failures: u64,
+    pub last_failure: Option<String>,
+}
+
+impl Quorum {
+    /// How many times as long as a PING to all an acquisition takes.
+    pub fn to_ping(&self) -> Option<f64> {
+        ratio(self.acquire.p50(), self.ping_all.p50())
+    }
 }
 
 /// Measures until the time is over, or until nothing is granted any more.
@@ -39,6 +48,7 @@ async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Q
         release: Times::new(),
         ping_all: Times::new(),
         failures: 0,
+        last_failure: None,
     };
     let mut granted = Instant::now();
     for round in 0_u64.. {
@@ -61,6 +71,7 @@ async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Q
             }
             Err(error) => {
                 found.failures += 1;
+                found.last_failure = Some(error.to_string());
                 let never = matches!(error, Error::Refused { .. } | Error::Usage(_));
                 if never || granted.elapsed() > PATIENCE {
                     return Err(error);

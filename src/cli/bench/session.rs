@@ -62,11 +62,19 @@ impl<'a> Session<'a> {
             () = stopped(self.stop.clone()) => return Ok(Exit::OK),
         };
         self.show.nodes(&met)?;
+        // No load without a majority, and none on one node that has two names.
+        let mut client = Some(connected?);
+        if !self.args.has(Part::Quorum)
+            && let Some(client) = client.take()
+        {
+            client.close().await;
+        }
         if self.args.has(Part::Cycle) {
             self.cycles(met).await?;
         }
-        let client = connected?;
-        if self.args.has(Part::Quorum) && !self.is_stopped() {
+        if let Some(client) = client
+            && !self.is_stopped()
+        {
             let outcome = self.quorum(&client).await;
             client.close().await;
             outcome?;
@@ -134,24 +142,28 @@ impl<'a> Session<'a> {
 
     async fn contended(&self) -> Result<Option<Contended>, Failure> {
         self.progress.begin("contended");
-        let (number, subject) = (self.args.clients, self.subject("contended"));
+        let (round, subject) = (self.args.round(), self.subject("contended"));
         let stage = Stage::new("contended", "clients connected", None);
-        let course = self.course(&stage, WARM_UP);
         let work = async {
-            let crowd = Crowd::connect(number, self.global, &course).await?;
+            let course = self.course(&stage, Duration::ZERO);
+            let crowd = Crowd::connect(round.clients, self.global, &course).await?;
             if let Some(crowd) = &crowd {
-                crowd.warm_up(&subject, &self.course(&stage, WARM_UP)).await;
+                crowd.warm_up(&subject, &self.course(&stage, round.warm_up())).await;
             }
             Ok::<_, Failure>(crowd)
         };
         let Some(crowd) = self.progress.beside(&stage, work).await? else { return Ok(None) };
+        let mut contest = crowd.begin(&subject, &round);
+        let stage = Stage::new("contended, first round", "clients served", None);
+        let course = self.course(&stage, round.first());
+        self.progress.beside(&stage, contest.first_round(&course)).await;
         let stage = Stage::new("contended", "grants", Some(self.args.time));
         let course = self.course(&stage, self.args.time);
-        let work = crowd.measure(&subject, self.args.hold, course);
+        let work = contest.measure(course);
         match self.progress.beside(&stage, work).await {
             End::Measured(found) => {
                 self.show.contended(&found)?;
-                Ok(Some(found))
+                Ok(Some(*found))
             }
             End::Stopped => Ok(None),
             End::Unavailable(message) => Err(Failure { exit: Exit::NO_QUORUM, message }),
@@ -179,6 +191,3 @@ fn unavailable(error: Error) -> Failure {
     }
     failure
 }
-
-/// The longest time for all clients to have had the lock once.
-const WARM_UP: Duration = Duration::from_secs(5);

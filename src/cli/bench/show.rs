@@ -1,14 +1,13 @@
-//! What was measured, as tables and as JSON.
+//! What was measured, in the form that was asked for; as tables, if none was.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::contended::Contended;
 use super::cycle::Cycle;
-use super::figures::{Times, ratio};
+use super::figures::{Percentile, Times};
 use super::greet::Met;
+use super::json;
 use super::quorum::Quorum;
 use crate::ask::Answers;
 use crate::exit::Failure;
@@ -46,7 +45,7 @@ impl Show {
     pub fn cycles(&self, rows: &Answers<Cycle>) -> Result<(), Failure> {
         if self.json {
             return printed(
-                rows.iter().try_for_each(|(name, row)| output::json(&cycle(name, row))),
+                rows.iter().try_for_each(|(name, row)| output::json(&json::cycle(name, row))),
             );
         }
         let mut table = Table::new(&[
@@ -79,7 +78,7 @@ impl Show {
 
     pub fn quorum(&self, found: &Quorum) -> Result<(), Failure> {
         if self.json {
-            return printed(output::json(&quorum(found)));
+            return printed(output::json(&json::quorum(found)));
         }
         let mut table = Table::new(&[
             "ACQUIRE p50",
@@ -96,19 +95,26 @@ impl Show {
             time(found.acquire.max()),
             time(found.release.p50()),
             pinged(&found.ping_all),
-            to_ping(found).map_or(NOTHING.to_owned(), |ratio| format!("{ratio:.2}")),
+            found.to_ping().map_or(NOTHING.to_owned(), |ratio| format!("{ratio:.2}")),
             found.failures.to_string(),
         ]);
         let title = match found.nodes {
             1 => "\nquorum: the same by the library, over the one node".to_owned(),
             nodes => format!("\nquorum: the same by the library, over all {nodes} nodes at once"),
         };
-        printed(line(&title).and_then(|()| table.print()))
+        let failed = found.last_failure.as_ref().map(|failure| {
+            format!("{} failed, and are in no percentile; the last: {failure}", found.failures)
+        });
+        printed(
+            line(&title)
+                .and_then(|()| table.print())
+                .and_then(|()| failed.iter().try_for_each(|note| line(note))),
+        )
     }
 
     pub fn contended(&self, found: &Contended) -> Result<(), Failure> {
         if self.json {
-            return printed(output::json(&contended(found)));
+            return printed(output::json(&json::contended(found)));
         }
         let (clients, hold, took) = (found.clients(), time(found.hold), time(found.took));
         let want = if clients == 1 { "client wants" } else { "clients want" };
@@ -132,118 +138,63 @@ fn headcount(all: usize, there: usize) -> String {
 }
 
 fn grants(found: &Contended) -> Table {
+    let counts = &found.counts;
     let mut table =
-        Table::new(&["GRANTS", "PER SECOND", "HELD", "LEAST", "MOST", "FAIRNESS", "FAILURES"]);
+        Table::new(&["GRANTS", "PER SECOND", "HELD", "LEAST", "MOST", "JAIN", "FAILURES"]);
     table.row(vec![
-        found.total().to_string(),
+        counts.total().to_string(),
         format!("{:.1}", found.per_second()),
         format!("{:.1} %", found.held_share() * 100.0),
-        least(found).to_string(),
-        most(found).to_string(),
-        format!("{:.4}", found.jain()),
-        found.failures.to_string(),
+        counts.least().to_string(),
+        counts.most().to_string(),
+        found.jain().map_or(NOTHING.to_owned(), |jain| format!("{jain:.4}")),
+        counts.failures.to_string(),
     ]);
     table
 }
 
 fn waits(found: &Contended) -> Table {
-    let mut table = Table::new(&["WAIT p50", "p90", "p99", "p99.9", "MAX", "IDEAL", "P99/IDEAL"]);
+    let mut table =
+        Table::new(&["WAIT p50", "p90", "p99", "p99.9", "MAX", "ONE ROUND", "P99/ROUND"]);
     let mut cells: Vec<String> =
-        [0.5, 0.9, 0.99, 0.999, 1.0].map(|share| time(found.waits.at(share))).into();
-    cells.push(time(found.ideal()));
-    cells.push(found.p99_to_ideal().map_or(NOTHING.to_owned(), |ratio| format!("{ratio:.2}")));
+        [0.5, 0.9, 0.99, 0.999, 1.0].map(|share| wait(found.counts.waits.at(share))).into();
+    cells.push(time(found.one_round()));
+    cells.push(found.p99_to_round().map_or(NOTHING.to_owned(), |ratio| format!("{ratio:.2}")));
     table.row(cells);
     table
 }
 
+fn wait(percentile: Option<Percentile>) -> String {
+    match percentile {
+        Some(Percentile::Exactly(wait)) => time(wait),
+        Some(Percentile::AtLeast(wait)) => format!("≥ {}", time(wait)),
+        None => NOTHING.to_owned(),
+    }
+}
+
 /// What the tables do not say.
 fn notes(found: &Contended) -> Vec<String> {
+    let (counts, clients) = (&found.counts, found.clients());
     let mut notes = Vec::new();
-    if found.unserved > 0 {
+    if counts.cold > 0 {
         notes.push(format!(
-            "{} waited in vain when the time was over, and are not counted: the true waits are \
-             longer. Measure for longer: --time",
-            found.unserved
+            "not warm: {} of {clients} clients had not had the lock once when the clock began",
+            counts.cold
         ));
     }
-    if let Some(failure) = &found.last_failure {
+    if counts.unserved > 0 {
+        notes.push(format!(
+            "{} of {clients} clients were still waiting at the end: for how long they would have \
+             waited is not known (≥). Measure for longer: --time",
+            counts.unserved
+        ));
+    }
+    if let Some(failure) = &counts.last_failure
+        && counts.failures > 0
+    {
         notes.push(format!("the last failure: {failure}"));
     }
     notes
-}
-
-fn cycle(node: &str, row: &Result<Cycle, String>) -> Value {
-    match row {
-        Ok(row) => json!({
-            "part": "cycle",
-            "node": node,
-            "acquire_us": { "p50": micros(row.acquire.p50()), "p99": micros(row.acquire.p99()) },
-            "release_us": { "p50": micros(row.release.p50()), "p99": micros(row.release.p99()) },
-            "ping_us": ping(&row.ping),
-            "cycles_per_s": rounded(row.per_second(), 1),
-        }),
-        Err(error) => json!({ "part": "cycle", "node": node, "error": error }),
-    }
-}
-
-fn quorum(found: &Quorum) -> Value {
-    json!({
-        "part": "quorum",
-        "nodes": found.nodes,
-        "acquire_us": {
-            "p50": micros(found.acquire.p50()),
-            "p99": micros(found.acquire.p99()),
-            "max": micros(found.acquire.max()),
-        },
-        "release_us": { "p50": micros(found.release.p50()), "p99": micros(found.release.p99()) },
-        "ping_all_us": ping(&found.ping_all),
-        "to_ping": to_ping(found).map(|ratio| rounded(ratio, 3)),
-        "failures": found.failures,
-    })
-}
-
-fn contended(found: &Contended) -> Value {
-    let wait = |share| millis(found.waits.at(share));
-    json!({
-        "part": "contended",
-        "nodes": found.nodes,
-        "clients": found.clients(),
-        "hold_ms": millis(found.hold),
-        "seconds": rounded(found.took.as_secs_f64(), 3),
-        "grants": found.total(),
-        "per_second": rounded(found.per_second(), 1),
-        "held_share": rounded(found.held_share(), 4),
-        "wait_ms": {
-            "p50": wait(0.5),
-            "p90": wait(0.9),
-            "p99": wait(0.99),
-            "p999": wait(0.999),
-            "max": wait(1.0),
-        },
-        "ideal_ms": millis(found.ideal()),
-        "p99_to_ideal": found.p99_to_ideal().map(|ratio| rounded(ratio, 3)),
-        "jain": rounded(found.jain(), 4),
-        "least": least(found),
-        "most": most(found),
-        "failures": found.failures,
-        "unserved": found.unserved,
-    })
-}
-
-fn least(found: &Contended) -> u64 {
-    found.grants.iter().copied().min().unwrap_or(0)
-}
-
-fn most(found: &Contended) -> u64 {
-    found.grants.iter().copied().max().unwrap_or(0)
-}
-
-fn to_ping(found: &Quorum) -> Option<f64> {
-    ratio(found.acquire.p50(), found.ping_all.p50())
-}
-
-fn ping(times: &Times) -> Value {
-    if times.is_empty() { Value::Null } else { json!({ "p50": micros(times.p50()) }) }
 }
 
 fn pinged(times: &Times) -> String {
@@ -266,21 +217,6 @@ pub fn time(time: Duration) -> String {
         _ => 0,
     };
     format!("{value:.decimals$} {unit}")
-}
-
-fn micros(time: Duration) -> Value {
-    rounded(time.as_secs_f64() * 1e6, 1)
-}
-
-fn millis(time: Duration) -> Value {
-    rounded(time.as_secs_f64() * 1e3, 3)
-}
-
-/// A whole number is written as one.
-fn rounded(value: f64, decimals: i32) -> Value {
-    let factor = 10_f64.powi(decimals);
-    let value = (value * factor).round() / factor;
-    if value.fract() == 0.0 && value.abs() < 1e15 { json!(value as i64) } else { json!(value) }
 }
 
 fn line(text: &str) -> io::Result<()> {
@@ -331,13 +267,5 @@ mod tests {
         for (all, there, text) in expected {
             assert_eq!(headcount(all, there), text);
         }
-    }
-
-    #[test]
-    fn whole_numbers_are_written_as_such() {
-        assert_eq!(millis(Duration::from_millis(5)).to_string(), "5");
-        assert_eq!(millis(Duration::from_micros(500)).to_string(), "0.5");
-        assert_eq!(micros(Duration::from_nanos(45_678)).to_string(), "45.7");
-        assert_eq!(rounded(0.99996, 4).to_string(), "1");
     }
 }

@@ -3,69 +3,79 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::figures::Times;
+use super::figures::Waits;
 
 /// Shared by all of them.
 pub struct Tally(Mutex<Counts>);
 
-/// So far.
+/// Since the clock began. Before, it is only seen who has had the lock, and who fails.
 #[derive(Clone)]
 pub struct Counts {
-    pub waits: Times,
+    pub waits: Waits,
     /// For so long somebody held the lock, in all.
     pub held: Duration,
     /// By client.
     pub grants: Vec<u64>,
-    /// Clients that still waited when the time was over, and were not waited for.
+    /// Clients that had not had the lock once when the clock began.
+    pub cold: usize,
+    /// Clients that still waited at the end.
     pub unserved: u64,
     pub failures: u64,
     /// What the last of them said.
     pub last_failure: Option<String>,
+    /// When the lock was last given back.
+    pub last_end: Instant,
+    begin: Option<Instant>,
+    /// By client: whether it has ever had the lock.
+    served: Vec<bool>,
     /// By client: whether the last thing that came to it was a failure.
     failing: Vec<bool>,
     last_grant: Instant,
-    /// When the lock was last given back.
-    pub last_end: Instant,
 }
 
 impl Tally {
-    pub fn new(clients: usize, begin: Instant) -> Tally {
-        Tally(Mutex::new(Counts {
-            waits: Times::new(),
-            held: Duration::ZERO,
-            grants: vec![0; clients],
-            unserved: 0,
-            failures: 0,
-            last_failure: None,
-            failing: vec![false; clients],
-            last_grant: begin,
-            last_end: begin,
-        }))
+    pub fn new(clients: usize, now: Instant) -> Tally {
+        Tally(Mutex::new(Counts::new(clients, now)))
     }
 
-    pub fn granted(&self, client: usize, after: Duration, now: Instant) {
+    /// From now on it counts. Waits that are under way count from where they began.
+    pub fn begin(&self, now: Instant) {
         let mut counts = self.counts();
-        counts.waits.add(after);
-        counts.grants[client] += 1;
+        counts.begin = Some(now);
+        counts.cold = counts.served.len() - counts.served();
+    }
+
+    pub fn granted(&self, client: usize, asked: Instant, now: Instant) {
+        let mut counts = self.counts();
         counts.failing[client] = false;
+        counts.served[client] = true;
         counts.last_grant = now;
+        if counts.begin.is_some_and(|begin| begin <= now) {
+            counts.waits.add(now - asked);
+            counts.grants[client] += 1;
+        }
     }
 
-    pub fn held(&self, time: Duration, now: Instant) {
+    pub fn held(&self, since: Instant, now: Instant) {
         let mut counts = self.counts();
-        counts.held += time;
-        counts.last_end = counts.last_end.max(now);
+        if let Some(begin) = counts.begin {
+            counts.held += now.saturating_duration_since(since.max(begin));
+            counts.last_end = counts.last_end.max(now);
+        }
     }
 
     pub fn failed(&self, client: usize, error: String) {
         let mut counts = self.counts();
-        counts.failures += 1;
+        counts.failures += u64::from(counts.begin.is_some());
         counts.last_failure = Some(error);
         counts.failing[client] = true;
     }
 
-    pub fn unserved(&self) {
-        self.counts().unserved += 1;
+    /// A client waits no longer, and has got nothing.
+    pub fn cut_off(&self, asked: Instant, now: Instant) {
+        let mut counts = self.counts();
+        counts.waits.cut_off(now - asked);
+        counts.unserved += 1;
     }
 
     pub fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -74,6 +84,42 @@ impl Tally {
 }
 
 impl Counts {
+    pub fn new(clients: usize, now: Instant) -> Counts {
+        Counts {
+            waits: Waits::new(),
+            held: Duration::ZERO,
+            grants: vec![0; clients],
+            cold: 0,
+            unserved: 0,
+            failures: 0,
+            last_failure: None,
+            last_end: now,
+            begin: None,
+            served: vec![false; clients],
+            failing: vec![false; clients],
+            last_grant: now,
+        }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.grants.iter().sum()
+    }
+
+    /// The grants of the client that got the fewest.
+    pub fn least(&self) -> u64 {
+        self.grants.iter().copied().min().unwrap_or(0)
+    }
+
+    /// And of the one that got the most.
+    pub fn most(&self) -> u64 {
+        self.grants.iter().copied().max().unwrap_or(0)
+    }
+
+    /// How many have ever had the lock.
+    pub fn served(&self) -> usize {
+        self.served.iter().filter(|served| **served).count()
+    }
+
     /// Nobody has got the lock for so long, and whoever asked was told that it cannot be had.
     pub fn is_hopeless(&self, patience: Duration, now: Instant) -> bool {
         now.saturating_duration_since(self.last_grant) > patience
@@ -89,23 +135,50 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::figures::Percentile;
 
     #[test]
     fn there_is_hope_as_long_as_one_client_has_not_failed() {
         let (begin, patience) = (Instant::now(), Duration::from_secs(3));
         let late = begin + Duration::from_secs(4);
         let tally = Tally::new(2, begin);
+        tally.begin(begin);
         tally.failed(0, "one".to_owned());
         assert!(!tally.counts().is_hopeless(patience, late));
         tally.failed(1, "two".to_owned());
         assert!(tally.counts().is_hopeless(patience, late));
         assert!(!tally.counts().is_hopeless(patience, begin));
         assert_eq!(tally.counts().last_failure.as_deref(), Some("two"));
-        tally.granted(1, patience, late);
+        tally.granted(1, begin, late);
         assert!(!tally.counts().is_hopeless(patience, late + patience * 2));
         assert!(tally.counts().is_doubtful());
-        tally.granted(0, patience, late);
+        tally.granted(0, begin, late);
         assert!(!tally.counts().is_doubtful());
         assert_eq!(tally.counts().grants, [1, 1]);
+    }
+
+    #[test]
+    fn what_is_over_before_the_clock_begins_is_not_counted() {
+        let at = |millis| Duration::from_millis(millis);
+        let first = Instant::now();
+        let tally = Tally::new(3, first);
+        tally.granted(0, first, first);
+        tally.failed(1, "away".to_owned());
+        tally.held(first, first + at(5));
+        tally.granted(1, first, first + at(5));
+        tally.begin(first + at(8));
+        tally.held(first + at(5), first + at(10));
+        {
+            let counts = tally.counts();
+            assert_eq!((counts.total(), counts.failures, counts.cold), (0, 0, 1));
+            assert_eq!((counts.held, counts.waits.at(1.0)), (at(2), None));
+        }
+        tally.granted(2, first, first + at(10));
+        let counts = tally.counts();
+        assert_eq!((counts.grants.as_slice(), counts.served()), (&[0, 0, 1][..], 3));
+        let Some(Percentile::Exactly(wait)) = counts.waits.at(1.0) else {
+            panic!("one has waited")
+        };
+        assert!(wait >= at(10) && wait < at(11), "{wait:?}");
     }
 }
