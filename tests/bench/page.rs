@@ -329,7 +329,7 @@ mod tests {
     fn a_page_says_what_was_not_measured() {
         let folder = tempfile::tempdir().unwrap();
         let mut report = report();
-        report.give_up("some lock failed".to_owned());
+        report.not_measured("some lock failed".to_owned());
         report.note("some lock: 3 failures, the last is: gone".to_owned());
         write(folder.path(), &report, &[], &[(KIND, tables::GROWTH)]).unwrap();
         let page = fs::read_to_string(folder.path().join("results.md")).unwrap();

@@ -196,7 +196,7 @@ pub struct Section {
     /// What else is to be said.
     pub notes: Vec<String>,
     /// Why not all of it could be measured.
-    pub failure: Option<String>,
+    pub failures: Vec<String>,
 }
 
 impl Report {
@@ -220,8 +220,8 @@ impl Report {
 
     /// The rows of another group follow.
     pub fn group(&mut self, kind: Kind, title: &'static str) {
-        let (rows, notes) = (Vec::new(), Vec::new());
-        self.sections.push(Section { kind, title, rows, notes, failure: None });
+        let (rows, notes, failures) = (Vec::new(), Vec::new(), Vec::new());
+        self.sections.push(Section { kind, title, rows, notes, failures });
     }
 
     /// One more.
@@ -247,15 +247,15 @@ impl Report {
         self.sections.last_mut().expect("a group has begun").notes.push(text);
     }
 
-    /// The rest of this group could not be measured.
-    pub fn give_up(&mut self, why: String) {
+    /// Something of this group could not be measured.
+    pub fn not_measured(&mut self, why: String) {
         eprintln!("  not measured: {why}");
-        self.sections.last_mut().expect("a group has begun").failure = Some(why);
+        self.sections.last_mut().expect("a group has begun").failures.push(why);
     }
 
     /// Whether everything could be measured.
     pub fn complete(&self) -> bool {
-        self.sections.iter().all(|section| section.failure.is_none())
+        self.sections.iter().all(|section| section.failures.is_empty())
     }
 
     /// How many targets are reached, of how many, and the others.
@@ -341,7 +341,7 @@ fn json(section: &Section) -> Vec<Value> {
         |what: &str, text: &String| json!({ "server": server, "group": section.title, what: text });
     let mut values: Vec<Value> = section.rows.iter().map(row).collect();
     values.extend(section.notes.iter().map(|text| said("note", text)));
-    values.extend(section.failure.iter().map(|why| said("not_measured", why)));
+    values.extend(section.failures.iter().map(|why| said("not_measured", why)));
     values
 }
 

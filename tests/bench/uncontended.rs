@@ -13,6 +13,8 @@ const ACQUISITIONS: usize = 1000;
 
 /// One library on so many nodes, and its figure of each round, in microseconds.
 struct Series {
+    /// In tables.
+    place: usize,
     peer: &'static Peer,
     nodes: usize,
     medians: Vec<f64>,
@@ -20,42 +22,44 @@ struct Series {
 
 /// Adds the figures.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
-    match measure(kind, options.rounds(10)) {
-        Ok(all) => add(kind, &all, report),
-        Err(why) => report.give_up(why),
-    }
-}
-
-fn measure(kind: Kind, rounds: usize) -> Result<Vec<Series>, String> {
     let servers: Vec<Server> = (0..NODES[1]).map(|_| Server::start(kind)).collect();
     let mut all = Vec::new();
     for nodes in NODES {
         for peer in [&DLOCK, &BARE].into_iter().chain(&PEERS).chain([&COMMANDS]) {
             if nodes == 1 || peer.several_nodes {
-                all.push(Series { peer, nodes, medians: Vec::new() });
+                all.push(Series { place: all.len(), peer, nodes, medians: Vec::new() });
             }
         }
     }
     // Not counted: the first time is never like the others.
-    for one in &mut all {
-        one.peer.uncontended(&servers[..one.nodes], 1)?;
+    go_round(&mut all, &servers, 1, report);
+    all.iter_mut().for_each(|one| one.medians.clear());
+    for _ in 0..options.rounds(10) {
+        go_round(&mut all, &servers, ACQUISITIONS, report);
+        // Another begins the next time.
+        all.rotate_left(1);
     }
-    for round in 0..rounds {
-        // Another begins each time.
-        let first = round % all.len();
-        let (before, after) = all.split_at_mut(first);
-        for one in after.iter_mut().chain(before) {
-            let took = one.peer.uncontended(&servers[..one.nodes], ACQUISITIONS)?;
+    all.sort_by_key(|one| one.place);
+    add(kind, &all, report);
+}
+
+/// One figure more of each; what fails is measured no longer.
+fn go_round(all: &mut Vec<Series>, servers: &[Server], count: usize, report: &mut Report) {
+    all.retain_mut(|one| match one.peer.uncontended(&servers[..one.nodes], count) {
+        Ok(took) => {
             one.medians.push(median(took));
+            true
         }
-    }
-    Ok(all)
+        Err(why) => {
+            report.not_measured(why);
+            false
+        }
+    });
 }
 
 fn add(kind: Kind, all: &[Series], report: &mut Report) {
     let find = |peer: &Peer, nodes| {
-        let found = all.iter().find(|one| one.peer.name == peer.name && one.nodes == nodes);
-        found.expect("it was measured")
+        all.iter().find(|one| one.peer.name == peer.name && one.nodes == nodes)
     };
     let mut add = |what: String, ours: &Series, against: &str, theirs: &Series, target| {
         let pairs = ours.medians.iter().zip(&theirs.medians).map(|(our, their)| [*our, *their]);
@@ -63,7 +67,7 @@ fn add(kind: Kind, all: &[Series], report: &mut Report) {
         report.add(kind, Row::compared(what, against, "µs", compared, target));
     };
     for nodes in NODES {
-        let ours = find(&DLOCK, nodes);
+        let Some(ours) = find(&DLOCK, nodes) else { continue };
         for theirs in all.iter().filter(|one| one.nodes == nodes && one.peer.name != DLOCK.name) {
             let what = format!("{ACQUIRE}, {}", so_many_nodes(nodes));
             // Redlock in the same language: at least as fast.
@@ -77,7 +81,9 @@ fn add(kind: Kind, all: &[Series], report: &mut Report) {
     for (peer, target) in [(&DLOCK, Target::AtMost(1.5)), (&PEERS[0], Target::None)] {
         let what = format!("{}: {ACQUIRE}, {}", peer.name, so_many_nodes(several));
         let against = so_many_nodes(one);
-        add(what, find(peer, several), &against, find(peer, one), target);
+        if let (Some(ours), Some(theirs)) = (find(peer, several), find(peer, one)) {
+            add(what, ours, &against, theirs, target);
+        }
     }
 }
 

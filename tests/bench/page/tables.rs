@@ -50,7 +50,7 @@ pub fn head(
 pub fn gaps(report: &Report, to_come: &[(Kind, &str)]) -> String {
     let mut text = String::new();
     for section in &report.sections {
-        if let Some(why) = &section.failure {
+        for why in &section.failures {
             let (server, title) = (section.kind.name(), section.title);
             let why = why.trim().replace('\n', "\n  ");
             let _ = writeln!(text, "- not measured on {server}: {title}: {why}");
