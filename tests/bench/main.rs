@@ -71,7 +71,7 @@ fn measure(options: &Options) -> Result<bool, String> {
     if let Some(folder) = &options.page {
         page::prepare(folder)?;
     }
-    let mut report = Report::new(options.json);
+    let (mut report, mut written) = (Report::new(options.json), true);
     let mut servers = Vec::new();
     let all = Kind::ALL.into_iter().flat_map(|kind| {
         let groups = options.groups_on(kind).into_iter();
@@ -91,15 +91,19 @@ fn measure(options: &Options) -> Result<bool, String> {
             group.run(kind, options, &mut report);
             // A row that panics ends the program: what was measured until then is on the page.
             if let Some(folder) = &options.page {
-                page::write(folder, &report, &servers, to_come.make_contiguous())?;
+                let page = page::write(folder, &report, &servers, to_come.make_contiguous());
+                if let Err(why) = &page {
+                    eprintln!("{why}");
+                }
+                written = page.is_ok();
             }
         }
     }
     report.end();
-    if let Some(folder) = &options.page {
+    if let (Some(folder), true) = (&options.page, written) {
         eprintln!("\nwritten: {}", folder.join(page::NAME).display());
     }
-    Ok(report.complete())
+    Ok(report.complete() && written)
 }
 
 fn version(kind: Kind) -> String {
