@@ -1,8 +1,9 @@
 //! A retry that finds its own lock.
 //!
 //! The recipe: `SET NX PX`, and a retry when the answer does not come in time. The request had
-//! arrived; only its answer got lost. So the retry is told that the lock is taken: by itself. Nobody
-//! works until the TTL is over. With dlock, asking again with the same token gives the same grant.
+//! arrived; only its answer got lost. So the retry is told that the lock is taken: by itself.
+//! Nobody works until the TTL is over. With dlock, asking again with the same token gives the same
+//! grant.
 
 use std::time::Duration;
 

@@ -1,17 +1,17 @@
 //! The server runs out of memory and evicts a lock.
 //!
-//! The recipe: `SET NX PX` on a server that is also a cache. Its lock has a TTL and nobody reads it,
-//! so `volatile-lru` and `allkeys-lru` evict it as they do an old page, while it is held, and the
-//! next one takes it: two holders. dlock's locks have no TTL, so `volatile-*` does not touch them;
-//! one that `allkeys-*` evicts is a key no more, but is held until its lease ends.
+//! The recipe: `SET NX PX` on a server that is also a cache. Its lock has a TTL and nobody reads
+//! it, so `volatile-lru` and `allkeys-lru` evict it as they do an old page, while it is held, and
+//! the next one takes it: two holders. dlock's locks have no TTL, so `volatile-*` does not touch
+//! them; one that `allkeys-*` evicts is a key no more, but is held until its lease ends.
 
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, on_every_server};
 
 #[apply(on_every_server)]
 fn volatile_lru_evicts_a_lock_that_is_held_but_none_of_dlock(kind: Kind) {
     let server = Server::start(kind);
     let fence = alice_takes_both(&server);
-    cache_pages(&server, "volatile-lru", || !exists(&server, "old"));
+    server.cache_until("the lock is evicted", "volatile-lru", || !exists(&server, "old"));
     assert_eq!(server.run("SET old bob NX PX 60000").text(), "OK", "alice still works");
     assert!(exists(&server, "new"));
     assert!(server.run("DLOCK.ACQUIRE new bob 60000").is_null());
@@ -22,7 +22,9 @@ fn volatile_lru_evicts_a_lock_that_is_held_but_none_of_dlock(kind: Kind) {
 fn a_lock_of_dlock_that_allkeys_lru_evicts_is_held_all_the_same(kind: Kind) {
     let server = Server::start(kind);
     let fence = alice_takes_both(&server);
-    cache_pages(&server, "allkeys-lru", || !exists(&server, "old") && !exists(&server, "new"));
+    server.cache_until("both locks are evicted", "allkeys-lru", || {
+        !exists(&server, "old") && !exists(&server, "new")
+    });
     assert_eq!(server.run("SET old bob NX PX 60000").text(), "OK", "alice still works");
     assert!(server.run("DLOCK.ACQUIRE new bob 60000").is_null());
     assert_eq!(server.run("DLOCK.CHECK new alice").int(), fence);
@@ -37,23 +39,6 @@ fn alice_takes_both(server: &Server) -> i64 {
     assert_eq!(server.run("SET old alice NX PX 60000").text(), "OK");
     assert!(server.run("SET old bob NX PX 60000").is_null());
     server.run("DLOCK.ACQUIRE new alice 60000").int()
-}
-
-/// Works as a cache, with pages that have a TTL, in little more memory than is in use.
-fn cache_pages(server: &Server, policy: &str, done: impl Fn() -> bool) {
-    server.run(&format!("CONFIG SET maxmemory-policy {policy}"));
-    let most = server.info_number("memory", "used_memory") + 400_000;
-    server.run(&format!("CONFIG SET maxmemory {most}"));
-    let mut client = server.client();
-    let page = "x".repeat(10_000);
-    let mut number = 0;
-    eventually("the oldest keys are evicted", || {
-        let batch = (number..number + 20).map(|n| format!("SET page:{n} {page} EX 600"));
-        number += 20;
-        client.pipeline(batch);
-        done()
-    });
-    server.run("CONFIG SET maxmemory 0");
 }
 
 fn exists(server: &Server, key: &str) -> bool {

@@ -1,17 +1,22 @@
 //! The primary dies before its replica has heard of a lock, and the replica is promoted: it gives
 //! the lock to a second one while the first one's runs. With dlock the promoted node is in
-//! quarantine for as long as the lost lease can run: the second one is told so, or waits, and holds
-//! only when the first one's lease is over, with a larger fence.
+//! quarantine for as long as leases are, by what the primary last told it: the second one is told
+//! so, or waits, and holds only when the first one's lease is over, with a larger fence. A lease
+//! that is longer than all before it is not covered, if its primary dies with it;
+//! `dlock.quarantine` is for that.
 
 use std::time::{Duration, Instant};
 
 use harness::quarantine::{PROMOTED, Refusal};
 use harness::server::Builder;
+use harness::wait::PATIENCE;
 use harness::{Client, Kind, Proxy, Sentinel, Server, Way, apply, eventually, on_every_server};
 
-use crate::recipe::{Dlock, Party, SetNx};
+use crate::recipe::{Dlock, Party, SetNx, Waiting};
 
 const KEY: &str = "leader";
+/// How long a lock is that runs when the test ends.
+const LONG: u64 = 60_000;
 
 /// A primary, and a replica behind a network that can be slow.
 struct Pair {
@@ -59,9 +64,9 @@ impl Pair {
 
 /// Asserts that a second holder comes while the lock of the first one runs.
 #[track_caller]
-fn assert_two_hold(port: u16, asked: Instant, ttl: u64) {
-    let mut bob = SetNx::connect(port);
-    assert!(bob.try_lock(KEY, ttl), "nobody has it, it seems");
+fn assert_two_hold<P: Waiting>(port: u16, asked: Instant, ttl: u64) {
+    let mut bob = P::connect(port);
+    assert!(bob.lock_within(KEY, ttl, PATIENCE), "nobody has it, it seems");
     assert!(asked.elapsed() < Duration::from_millis(ttl), "alice's lock runs");
 }
 
@@ -74,15 +79,15 @@ fn assert_one_holds(port: u16, alice: &Dlock, asked: Instant, ttl: u64) {
     assert_eq!(refused.reason, PROMOTED);
     let fence = bob.run(&format!("DLOCK.ACQUIRE {KEY} bob {ttl} WAIT 0")).int();
     let held = asked.elapsed();
-    println!("bob holds {held:?} after alice has asked for {ttl} ms");
     assert!(held >= Duration::from_millis(ttl), "bob holds {held:?} after alice has asked");
     assert!(Some(fence) > alice.fence(), "{fence} after {:?}", alice.fence());
 }
 
 // --- an operator promotes ------------------------------------------------------------------------
 
-/// How long alice's lock is, where it takes no time to promote the replica.
-const SHORT: u64 = 2_000;
+/// How long alice's lease is, where bob waits for its end and it takes no time to promote the
+/// replica.
+const SHORT: u64 = 1_500;
 
 fn promote(replica: &Server) -> u16 {
     assert_eq!(replica.run("REPLICAOF NO ONE").text(), "OK");
@@ -92,8 +97,8 @@ fn promote(replica: &Server) -> u16 {
 #[apply(on_every_server)]
 fn a_promoted_replica_gives_a_lock_to_a_second_holder(kind: Kind) {
     let mut pair = Pair::start(Server::build(kind).without_module());
-    let (_alice, asked) = pair.lose_a_lock::<SetNx>(SHORT);
-    assert_two_hold(promote(&pair.replica), asked, SHORT);
+    let (_alice, asked) = pair.lose_a_lock::<SetNx>(LONG);
+    assert_two_hold::<SetNx>(promote(&pair.replica), asked, LONG);
 }
 
 #[apply(on_every_server)]
@@ -103,16 +108,38 @@ fn a_promoted_replica_with_dlock_waits_for_a_lease_that_it_never_heard_of(kind: 
     assert_one_holds(promote(&pair.replica), &alice, asked, SHORT);
 }
 
+// --- a lease longer than all before it -----------------------------------------------------------
+
+/// How long leases are before.
+const USUAL: u64 = 300;
+
+/// The limit. The replica waits for leases of the usual length, for it has heard of no others.
+#[test]
+fn a_promoted_replica_does_not_wait_for_a_lease_longer_than_all_before_it() {
+    let mut pair = Pair::start_with_dlock(Kind::Redis82, USUAL);
+    let (_alice, asked) = pair.lose_a_lock::<Dlock>(LONG);
+    let port = promote(&pair.replica);
+    assert!(pair.replica.assert_in_quarantine(PROMOTED) < SHORT as i64);
+    assert_two_hold::<Dlock>(port, asked, LONG);
+}
+
+#[test]
+fn a_quarantine_set_to_the_longest_lease_covers_one_longer_than_all_before_it() {
+    let mut pair = Pair::start_with_dlock(Kind::Redis82, USUAL);
+    pair.replica.run(&format!("CONFIG SET dlock.quarantine {SHORT}"));
+    let (alice, asked) = pair.lose_a_lock::<Dlock>(SHORT);
+    assert_one_holds(promote(&pair.replica), &alice, asked, SHORT);
+}
+
 // --- a Sentinel promotes -------------------------------------------------------------------------
 
-/// How long alice's lock is, where Sentinel takes two or three seconds to promote the replica.
-const LONG: u64 = 6_000;
+/// How long alice's lease is, where bob waits for its end and Sentinel takes two or three seconds
+/// to promote the replica.
+const MIDDLING: u64 = 5_000;
 
 /// Where clients are told to find the primary, when Sentinel has promoted the replica.
 fn promoted_by(sentinel: &Sentinel, pair: &Pair) -> u16 {
-    let died = Instant::now();
     eventually("Sentinel has promoted", || sentinel.primary() == pair.replica.port());
-    println!("promoted {:?} after the primary died", died.elapsed());
     pair.replica.port()
 }
 
@@ -121,13 +148,13 @@ fn a_failover_by_sentinel_gives_a_lock_to_a_second_holder() {
     let mut pair = Pair::start(Server::build(Kind::Valkey91).without_module());
     let sentinel = Sentinel::start(&pair.primary, 1);
     let (_alice, asked) = pair.lose_a_lock::<SetNx>(LONG);
-    assert_two_hold(promoted_by(&sentinel, &pair), asked, LONG);
+    assert_two_hold::<SetNx>(promoted_by(&sentinel, &pair), asked, LONG);
 }
 
 #[test]
 fn a_failover_by_sentinel_with_dlock_waits_for_a_lease_that_was_lost() {
-    let mut pair = Pair::start_with_dlock(Kind::Valkey91, LONG);
+    let mut pair = Pair::start_with_dlock(Kind::Valkey91, MIDDLING);
     let sentinel = Sentinel::start(&pair.primary, 1);
-    let (alice, asked) = pair.lose_a_lock::<Dlock>(LONG);
-    assert_one_holds(promoted_by(&sentinel, &pair), &alice, asked, LONG);
+    let (alice, asked) = pair.lose_a_lock::<Dlock>(MIDDLING);
+    assert_one_holds(promoted_by(&sentinel, &pair), &alice, asked, MIDDLING);
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard};
+use dlock_client::{Client, Error, Guard, NodeState};
 use harness::Quorum;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a node may take to answer: enough on a busy machine.
-pub const NODE_TIMEOUT: Duration = ms(300);
+pub const NODE_TIMEOUT: Duration = ms(1_000);
 
-/// Lets the asynchronous part of a test run. It may call what blocks: the library has threads of its
-/// own.
+/// Lets the asynchronous part of a test run. It may call what blocks: the library has threads of
+/// its own.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("threads can be made");
@@ -44,6 +44,23 @@ pub async fn connect(urls: &[String], node_timeout: Duration) -> Client {
 pub async fn take(client: &Client, key: &str, ttl: Duration) -> Guard {
     let taken = client.lock(key).ttl(ttl).try_acquire().await;
     taken.unwrap_or_else(|error| panic!("not taken: {error}"))
+}
+
+/// Asserts that it was not taken because somebody else holds it.
+#[track_caller]
+pub fn assert_held(attempt: Result<Guard, Error>) {
+    assert!(matches!(attempt, Err(Error::Held { .. })), "{attempt:?}");
+}
+
+/// What the nodes said to an attempt that was in vain, in their order.
+#[track_caller]
+pub fn states(attempt: Result<Guard, Error>) -> Vec<NodeState> {
+    match attempt {
+        Err(Error::Held { nodes, .. } | Error::NoQuorum { nodes, .. }) => {
+            nodes.into_iter().map(|report| report.state).collect()
+        }
+        other => panic!("it was not simply in vain: {other:?}"),
+    }
 }
 
 /// Waits for a lock as long as it takes.

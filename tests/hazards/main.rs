@@ -1,5 +1,7 @@
 //! The known failures of usual lock recipes: each really fails here, on a real server, and dlock in
-//! the same timeline does not. One file for each row of the README's table.
+//! the same timeline does not. One file for each row of the README's table; [`side_by_side`] and
+//! [`other_kinds`] show what happens while services move over. Where dlock has a limit, a test
+//! shows it, too.
 //!
 //! What several rows share: recipes on one server are in [`recipe`], on several in [`redlock`],
 //! programs that use the library in [`library`], and services that move over in [`fleet`].

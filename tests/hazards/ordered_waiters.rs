@@ -1,14 +1,21 @@
 //! Waiters in order, and the one in front is gone.
 //!
-//! The recipes: each waiter watches the one before it, as with ZooKeeper, or stands in a list in
-//! which everybody has so much time. ZooKeeper ends the session of a client that vanished, and wakes
-//! who watched it; Redis does not. So whoever watched it waits for ever, or all behind it wait for
-//! its time, though the lock is free; and a holder that vanished holds on. In dlock's queue a waiter
-//! is there as long as its connection is, and an EPHEMERAL holder, too.
+//! The recipes: tickets, where each waiter blocks until the one before it leaves, as people build
+//! ZooKeeper's in Redis; and a list in which everybody has so much time, as Redisson's fair lock
+//! keeps it. ZooKeeper ends the session of a client that vanished, and wakes who watched it; Redis
+//! does not. So whoever watched it waits for ever, or all behind it wait for its time, though the
+//! lock is free; and a holder that vanished holds on. In dlock's queue a waiter is there as long as
+//! its connection is, and so is an EPHEMERAL holder: EPHEMERAL also decides when a waiter vanishes
+//! in the moment in which it is given the lock. Without it the lock is then held until the lease is
+//! over.
+//!
+//! Vanished means that the server was told that the connection has ended, as it is when a process
+//! dies. Where a network fails in silence it hears of that when TCP's keep-alive does, and only the
+//! end of the lease is sure.
 
 use std::time::{Duration, Instant};
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_every_server};
 
 #[apply(on_every_server)]
 fn who_watches_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
@@ -32,9 +39,9 @@ fn who_watches_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
     assert_eq!(server.run("ZRANGE job:queue 0 0").items()[0].text(), bobs.to_string());
 }
 
-#[apply(on_every_server)]
-fn who_stands_behind_waiters_that_vanish_waits_for_the_time_of_them_all(kind: Kind) {
-    let server = Server::build(kind).without_module().start();
+#[test]
+fn who_stands_behind_waiters_that_vanish_waits_for_the_time_of_them_all() {
+    let server = Server::build(Kind::Redis82).without_module().start();
     let [mut alice, mut bob, mut carol, mut dave] = [(); 4].map(|()| server.client());
     assert!(poll(&mut alice, "alice"), "alice holds");
     let queued = Instant::now();
@@ -49,6 +56,7 @@ fn who_stands_behind_waiters_that_vanish_waits_for_the_time_of_them_all(kind: Ki
     assert_eq!(server.run("EXISTS job").int(), 0, "nor does anybody hold the lock");
     eventually("bob's and carol's times are over", || poll(&mut dave, "dave"));
     let waited = queued.elapsed();
+    // The server's time is in whole milliseconds.
     assert!(waited >= 2 * TIME - Duration::from_millis(5), "{waited:?}");
 }
 
@@ -72,20 +80,43 @@ fn a_waiter_that_vanishes_holds_nobody_up(kind: Kind) {
     assert!(dave.recv().int() > last);
 }
 
-/// Even when nobody knows yet that its connection has ended: the server may read the release before
-/// it reads that.
+/// The server reads the release before it reads that the waiter's connection has ended.
 #[apply(on_every_server)]
-fn a_waiter_that_vanishes_in_the_moment_of_the_release_holds_nobody_up(kind: Kind) {
+fn an_ephemeral_waiter_that_vanishes_in_the_moment_of_the_release_holds_nobody_up(kind: Kind) {
     let server = Server::start(kind);
-    for _ in 0..20 {
-        server.run("DLOCK.ACQUIRE job alice 60000");
-        let [bob, mut carol] = ["bob", "carol"].map(|name| server.waiter(&wait_as(name)));
-        bob.close();
-        server.run("DLOCK.RELEASE job alice");
-        let granted = carol.recv_within(Duration::from_secs(10));
-        assert!(granted.is_some_and(|granted| granted.is_int()));
-        server.run("DLOCK.RELEASE job carol");
-    }
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let (network, bob) = waiter_through_a_network(&server, "bob 60000 WAIT 0 EPHEMERAL");
+    let mut carol = server.waiter(&wait_as("carol"));
+    network.keep_back(Way::Up);
+    bob.close();
+    server.run("DLOCK.RELEASE job alice");
+    assert_eq!(server.holders("job"), ["bob"]);
+    network.pass();
+    assert!(carol.recv().int() > 0);
+    assert_eq!(server.holders("job"), ["carol"]);
+}
+
+/// The limit: the same without EPHEMERAL.
+#[test]
+fn a_waiter_that_vanishes_in_the_moment_of_the_release_holds_for_its_lease() {
+    let server = Server::start(Kind::Valkey91);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let (network, bob) = waiter_through_a_network(&server, "bob 1000 WAIT 0");
+    let mut carol = server.waiter(&wait_as("carol"));
+    network.keep_back(Way::Up);
+    bob.close();
+    let released = Instant::now();
+    server.run("DLOCK.RELEASE job alice");
+    network.pass();
+    assert!(carol.recv().int() > 0);
+    assert!(released.elapsed() >= Duration::from_millis(1000), "{:?}", released.elapsed());
+}
+
+fn waiter_through_a_network(server: &Server, words: &str) -> (Proxy, Client) {
+    let network = Proxy::start(server.port());
+    let mut client = Client::connect(network.port()).expect("it listens");
+    server.block(&mut client, &format!("DLOCK.ACQUIRE job {words}"));
+    (network, client)
 }
 
 #[apply(on_every_server)]
@@ -106,17 +137,17 @@ fn an_ephemeral_holder_that_vanishes_hands_over(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
     let fence = alice.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL").int();
-    let [mut bob, carol] = ["bob", "carol"].map(|name| server.waiter(&wait_as(name)));
+    let [mut bob, mut carol] = ["bob", "carol"].map(|name| server.waiter(&wait_as(name)));
     let id = alice.id();
     vanish(&server, id, alice);
     assert!(bob.recv().int() > fence, "an hour before the lease would have ended");
     assert_eq!(server.holders("job"), ["bob"]);
     assert_eq!(server.waiters("job"), ["carol"]);
-    drop(carol);
+    assert!(!carol.has_answer());
 }
 
 fn wait_as(name: &str) -> String {
-    format!("DLOCK.ACQUIRE job {name} 60000 WAIT 0 EPHEMERAL")
+    format!("DLOCK.ACQUIRE job {name} 60000 WAIT 0")
 }
 
 fn vanish(server: &Server, id: i64, client: Client) {
@@ -124,7 +155,7 @@ fn vanish(server: &Server, id: i64, client: Client) {
     server.until_gone(id);
 }
 
-// --- each watches the one before it ------------------------------------------------------------
+// --- each watches the one before it, as people build ZooKeeper's recipe -----------------------
 
 /// Takes a ticket. Who has the lowest one holds the lock.
 fn take_ticket(client: &mut Client) -> i64 {
@@ -155,14 +186,14 @@ fn leave(client: &mut Client, ticket: i64) {
     client.run(&format!("RPUSH job:gone:{ticket} 1"));
 }
 
-// --- a list in which everybody has so much time ------------------------------------------------
+// --- a list in which everybody has so much time, as in Redisson's fair lock -------------------
 
 /// How long the others wait for one that is in front and does not come.
-const TIME: Duration = Duration::from_millis(400);
+const TIME: Duration = Duration::from_secs(2);
 
-/// Takes the lock if it is free and nobody is in front whose time is not over; else queues. The time
-/// of each begins after that of the one before it. KEYS: the lock, the list, and when each one's
-/// time is over. ARGV: who asks, and the time of each.
+/// Takes the lock if it is free and nobody is in front whose time is not over; else queues. The
+/// time of each begins after that of the one before it. KEYS: the lock, the list, and when each
+/// one's time is over. ARGV: who asks, and the time of each.
 const POLL: &str = "\
     local clock = redis.call('TIME') \
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000) \

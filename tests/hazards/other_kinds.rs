@@ -2,9 +2,9 @@
 //!
 //! A lock in a hash (Redisson) and one of dlock at the same key are errors to each other: never are
 //! there two holders, but nobody waits for the other either. Who waits for a signal
-//! (python-redis-lock) does not get one from dlock. There the fleet moves in two steps: first all
-//! services take both locks, the old one and then one of dlock at another key; then they leave out
-//! the old one.
+//! (python-redis-lock) does not get one from dlock, and waits out its expiry. There the fleet moves
+//! in two steps: first all services take both locks, the old one and then one of dlock at another
+//! key; then they leave out the old one.
 
 use std::thread;
 
@@ -44,8 +44,8 @@ fn a_lock_kept_in_a_hash_and_one_of_dlock_are_errors_to_each_other(kind: Kind) {
     assert_eq!(server.run("PTTL job").int(), -1);
 }
 
-/// As python-redis-lock does it: GET to see whether it is one's own already, `SET NX`, and BLPOP on a
-/// list to which the holder pushes when it is done.
+/// As python-redis-lock does it: GET to see whether it is one's own already, `SET NX`, and BLPOP on
+/// a list to which the holder pushes when it is done, for as long as locks last.
 #[apply(on_every_server)]
 fn a_waiter_for_a_signal_hears_nothing_of_a_release_by_dlock(kind: Kind) {
     let server = Server::start(kind);
@@ -56,13 +56,13 @@ fn a_waiter_for_a_signal_hears_nothing_of_a_release_by_dlock(kind: Kind) {
     server.run("SET lock:job first NX EX 60");
     let mut waits = server.client();
     assert!(waits.run("SET lock:job second NX EX 60").is_null());
-    server.block(&mut waits, "BLPOP lock-signal:job 0");
-    // The first one's lease ends without a signal, and dlock has the lock next.
-    server.run("DLOCK.EXTEND lock:job first 1");
+    server.block(&mut waits, "BLPOP lock-signal:job 60");
+    // The first one is gone: its lock ends without a signal, and dlock has it next.
+    server.run("PEXPIRE lock:job 1");
     eventually("it is free", || server.run("DLOCK.ACQUIRE lock:job alice 60000").is_int());
     assert_eq!(server.run("DLOCK.RELEASE lock:job alice").int(), 1);
     assert_eq!(server.run("EXISTS lock:job").int(), 0);
-    assert_eq!(waits.recv_within(ms(200)), None, "it is free, and nobody says so");
+    assert_eq!(waits.recv_within(ms(200)), None, "it is free, and nobody says so for a minute");
 }
 
 #[apply(on_every_server)]

@@ -17,6 +17,9 @@ pub trait Party: Send {
     /// Gives the lock back, and says whether anything was taken away by that.
     fn unlock(&mut self, key: &str) -> bool;
 
+    /// Whether the server says that this one has the lock.
+    fn holds(&mut self, key: &str) -> bool;
+
     /// The number of its lock, where the recipe has numbers.
     fn fence(&self) -> Option<i64>;
 }
@@ -31,10 +34,11 @@ pub trait Waiting: Party {
 }
 
 /// `SET key value NX PX ttl` with a random value, and a script that deletes the key if it still has
-/// that value. Who waits tries again every 10 ms. Most libraries do just that.
+/// that value. Who waits tries again and again.
 pub struct SetNx {
     client: Client,
     value: String,
+    pause: Duration,
 }
 
 /// `DLOCK.ACQUIRE` and `DLOCK.RELEASE`, with a random token.
@@ -44,7 +48,7 @@ pub struct Dlock {
     fence: Option<i64>,
 }
 
-/// The script of [`SetNx`].
+/// Deletes the key if it still has the caller's value.
 pub const COMPARE_AND_DELETE: &str = "\
     if redis.call('get', KEYS[1]) == ARGV[1] then \
         return redis.call('del', KEYS[1]) \
@@ -52,32 +56,49 @@ pub const COMPARE_AND_DELETE: &str = "\
         return 0 \
     end";
 
-/// How long who waits with [`SetNx`] sleeps between two attempts.
-pub const RETRY: Duration = Duration::from_millis(10);
+/// How long those who are in a hurry sleep between two attempts.
+pub const HURRY: Duration = Duration::from_millis(10);
+
+/// How long redis-py's `Lock` sleeps, unless it is told otherwise.
+pub const USUAL: Duration = Duration::from_millis(100);
+
+/// Takes a lock with this value, if there is no such key.
+pub fn set_nx(client: &mut Client, key: &str, value: &str, ttl: u64) -> bool {
+    match client.run(&format!("SET {key} {value} NX PX {ttl}")) {
+        Value::Simple(ok) if ok == "OK" => true,
+        Value::Null => false,
+        other => panic!("SET NX was answered {other:?}"),
+    }
+}
+
+/// Whether a lock has this value.
+pub fn has_value(client: &mut Client, key: &str, value: &str) -> bool {
+    client.run(&format!("GET {key}")) == Value::Bulk(value.into())
+}
 
 impl SetNx {
-    fn set(&mut self, key: &str, ttl: u64) -> bool {
-        let set = self.client.run(&format!("SET {key} {} NX PX {ttl}", self.value));
-        match set {
-            Value::Simple(ok) if ok == "OK" => true,
-            Value::Null => false,
-            other => panic!("SET NX was answered {other:?}"),
-        }
+    /// Sleeps so long between two attempts; else as one who is in a hurry.
+    pub fn pausing(self, pause: Duration) -> SetNx {
+        SetNx { pause, ..self }
     }
 }
 
 impl Party for SetNx {
     fn connect(port: u16) -> SetNx {
-        SetNx { client: connect(port), value: String::new() }
+        SetNx { client: connect(port), value: String::new(), pause: HURRY }
     }
 
     fn try_lock(&mut self, key: &str, ttl: u64) -> bool {
         self.value = random();
-        self.set(key, ttl)
+        set_nx(&mut self.client, key, &self.value, ttl)
     }
 
     fn unlock(&mut self, key: &str) -> bool {
         self.client.run_args(&["EVAL", COMPARE_AND_DELETE, "1", key, &self.value]).int() == 1
+    }
+
+    fn holds(&mut self, key: &str) -> bool {
+        has_value(&mut self.client, key, &self.value)
     }
 
     fn fence(&self) -> Option<i64> {
@@ -90,13 +111,13 @@ impl Waiting for SetNx {
         let deadline = Instant::now() + limit;
         self.value = random();
         loop {
-            if self.set(key, ttl) {
+            if set_nx(&mut self.client, key, &self.value, ttl) {
                 return true;
             }
             if Instant::now() >= deadline {
                 return false;
             }
-            thread::sleep(RETRY);
+            thread::sleep(self.pause);
         }
     }
 
@@ -129,6 +150,10 @@ impl Party for Dlock {
 
     fn unlock(&mut self, key: &str) -> bool {
         self.client.run(&format!("DLOCK.RELEASE {key} {}", self.token)).int() == 1
+    }
+
+    fn holds(&mut self, key: &str) -> bool {
+        self.client.run(&format!("DLOCK.CHECK {key} {}", self.token)).is_int()
     }
 
     fn fence(&self) -> Option<i64> {

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use harness::client::request;
 use harness::{Client, Quorum, Value};
 
-/// Deletes the key if it still has the caller's value. Every Redlock library has this script.
-pub const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
-    return redis.call('DEL', KEYS[1]) else return 0 end";
+use crate::recipe::{COMPARE_AND_DELETE, random};
 
 /// A client of several servers, with a connection to each.
 pub struct Redlock {
@@ -21,7 +19,7 @@ pub struct Redlock {
 pub enum Validity {
     /// From before the first request, as the description of Redlock wants it.
     FromTheFirstRequest,
-    /// From when a majority was there, as many write it.
+    /// From when a majority was there, as hand-written ones do.
     FromTheLastAnswer,
 }
 
@@ -58,14 +56,14 @@ impl Redlock {
         Redlock { nodes: nodes.collect(), validity: Validity::FromTheFirstRequest }
     }
 
-    /// Counts its leases otherwise.
+    /// Counts its leases from elsewhere.
     pub fn counting(self, validity: Validity) -> Redlock {
         Redlock { validity, ..self }
     }
 
     /// Tries to take a lock, once.
     pub fn lock(&mut self, key: &str, ttl: Duration) -> Option<Held> {
-        let value = format!("{:032x}", rand::random::<u128>());
+        let value = random();
         let begun = Instant::now();
         let granted = self.nodes.iter_mut().filter_map(|node| node.set(key, &value, ttl)).count();
         let from = match self.validity {
@@ -83,7 +81,7 @@ impl Redlock {
 
     /// Releases it on all nodes, and says on how many it was there.
     pub fn unlock(&mut self, held: &Held) -> usize {
-        let release = ["EVAL", RELEASE, "1", &held.key, &held.value];
+        let release = ["EVAL", COMPARE_AND_DELETE, "1", &held.key, &held.value];
         let answers = self.nodes.iter_mut().map(|node| node.ask(&release));
         answers.filter(|answer| *answer == Some(Value::Int(1))).count()
     }

@@ -2,23 +2,27 @@
 //!
 //! The recipe: alice has the lock on the nodes 1 and 2 (her request to 3 got lost); node 2 keeps
 //! nothing on disk, crashes and starts again; bob gets the lock on 2 and 3. Both hold. With dlock
-//! node 2 grants nothing until every lease that it may have forgotten has ended, so bob waits until
-//! alice's guard is over.
+//! node 2 keeps a state file, which is not the lock, but says how long it has to be quiet: it
+//! grants nothing until every lease that it may have forgotten has ended, and bob gets no majority
+//! until alice's guard is over. If the state file is lost as well, `dlock.quarantine` has to say
+//! how long.
 
-use std::time::{Duration, Instant};
+use std::fs;
+use std::time::Duration;
 
-use harness::quarantine::CRASHED;
-use harness::{Kind, Quorum, Server};
+use dlock_client::{Client, Guard, NodeState};
+use harness::quarantine::{CRASHED, NO_FILE};
+use harness::{Proxy, Quorum};
+use tokio::time::sleep;
 
-use crate::library::{healthy_program, ms, program, run, take, wait_for};
+use crate::library::{NODE_TIMEOUT, assert_held, connect, ms, program, run, states, take};
 use crate::redlock::Redlock;
 
 const TTL: Duration = ms(3_000);
-const NODE_TIMEOUT: Duration = ms(1_000);
 
 #[test]
 fn a_redlock_is_held_twice_when_a_node_restarts_empty() {
-    let mut quorum = three(|server| server.without_module());
+    let mut quorum = Quorum::with(3, |server| server.without_module());
     quorum[2].network().refuse();
     let mut alice = Redlock::through_networks(&quorum, NODE_TIMEOUT);
     let alices = alice.lock("job", ms(60_000)).expect("two of three are enough");
@@ -37,36 +41,95 @@ fn a_redlock_is_held_twice_when_a_node_restarts_empty() {
 
 #[test]
 fn a_guard_is_not_held_twice_when_a_node_restarts_empty() {
-    let mut quorum = three(|server| server);
+    let mut quorum = Quorum::start(3);
     run(async {
-        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
-        quorum[2].network().refuse();
-        let alices = take(&alice, "job", TTL).await;
-        assert!(bob.lock("job").try_acquire().await.is_err());
-        assert_eq!(quorum.held_by("job", alices.token().as_str()), 2);
-
+        let people = People::meet(&quorum).await;
+        let promised = quorum[1].node("fence-reserved").int();
         quorum[1].kill();
         quorum[1].start_again();
         assert!(quorum[1].holders("job").is_empty(), "it has forgotten");
         quorum[1].assert_in_quarantine(CRASHED);
-        assert!(bob.lock("job").ttl(TTL).try_acquire().await.is_err());
-        assert!(alices.is_valid());
-
-        let bobs = tokio::spawn(async move {
-            let guard = wait_for(&bob, "job", TTL).await;
-            (guard, Instant::now())
-        });
-        let loss = alices.lost().await;
-        let lost = Instant::now();
-        let (bobs, had) = bobs.await.expect("no panic");
-        assert!(lost < had, "both had it for {:?}", lost - had);
-        assert!(bobs.fence() > loss.fence);
-        bobs.release().await.expect("it is held");
+        people.assert_bob_comes_after(&quorum).await;
+        quorum[1].until_it_grants();
+        let fence = quorum[1].next_fence();
+        assert!(fence > promised, "{fence}, after {promised} in the file");
     });
 }
 
-/// Of one kind, for the test is about the nodes' memory.
-fn three(describe: impl Fn(harness::Builder) -> harness::Builder) -> Quorum {
-    let kinds = [Kind::Redis82, Kind::Valkey91, Kind::Redis82];
-    Quorum::of(kinds.map(|kind| describe(Server::build(kind))).into())
+// --- the state file is lost as well ------------------------------------------------------------
+
+/// The limit: nobody knows of alice's lease.
+#[test]
+fn a_guard_is_held_twice_when_a_node_has_lost_its_state_file_too() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let people = People::meet(&quorum).await;
+        lose_everything(&mut quorum, "dlock.quarantine auto");
+        quorum[1].assert_grants();
+        let bobs = take(&people.bob, "job", TTL).await;
+        assert!(people.alices.is_valid() && bobs.is_valid(), "both are in the critical section");
+    });
+}
+
+#[test]
+fn a_guard_is_not_held_twice_where_the_quarantine_is_set_to_the_longest_lease() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let people = People::meet(&quorum).await;
+        lose_everything(&mut quorum, &format!("dlock.quarantine {}", TTL.as_millis()));
+        quorum[1].assert_in_quarantine(NO_FILE);
+        people.assert_bob_comes_after(&quorum).await;
+    });
+}
+
+/// Node 2 crashes, and starts on an empty disk with this setting.
+fn lose_everything(quorum: &mut Quorum, setting: &str) {
+    quorum[1].kill();
+    fs::remove_file(quorum[1].state_file()).expect("it was there");
+    quorum[1].add_config(setting);
+    quorum[1].start_again();
+    assert!(quorum[1].holders("job").is_empty(), "it has forgotten");
+}
+
+/// Alice has the lock on the nodes 1 and 2, and does not reach 3. Bob wants it, and reaches all but
+/// node 1, which would tell him at once who has it.
+struct People {
+    alices: Guard,
+    bob: Client,
+    _network: Proxy,
+}
+
+impl People {
+    async fn meet(quorum: &Quorum) -> People {
+        let network = Proxy::start(quorum[0].port());
+        let mut urls = quorum.direct_urls();
+        urls[0] = format!("redis://127.0.0.1:{}", network.port());
+        let (alice, bob) = (program(quorum).await, connect(&urls, NODE_TIMEOUT).await);
+        quorum[2].network().refuse();
+        let alices = take(&alice, "job", TTL).await;
+        assert_eq!(quorum.held_by("job", alices.token().as_str()), 2);
+        network.refuse();
+        assert_held(bob.lock("job").ttl(TTL).try_acquire().await);
+        People { alices, bob, _network: network }
+    }
+
+    /// Asserts that bob, who asks again and again, has the lock when alice has it no more. Node 3
+    /// grants it to him at any time: only node 2 can keep him out.
+    async fn assert_bob_comes_after(&self, quorum: &Quorum) {
+        let attempt = async || self.bob.lock("job").ttl(TTL).try_acquire().await;
+        let said = states(attempt().await);
+        assert!(matches!(said[1], NodeState::Quarantine(_)), "{said:?}");
+        assert!(self.alices.is_valid());
+        let bobs = loop {
+            match attempt().await {
+                Ok(guard) => break guard,
+                refused => drop(states(refused)),
+            }
+            sleep(ms(10)).await;
+        };
+        assert!(!self.alices.is_valid());
+        assert!(quorum.held_by("job", self.alices.token().as_str()) < quorum.majority());
+        assert!(bobs.fence() > self.alices.fence());
+        bobs.release().await.expect("it is held");
+    }
 }

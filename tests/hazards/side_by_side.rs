@@ -14,8 +14,9 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 use crate::fleet::{Old, Turns, assert_wrong_type};
-use crate::library::{connect, healthy_program, ms, run, take, wait_for};
-use crate::redlock::{RELEASE, Redlock};
+use crate::library::{NODE_TIMEOUT, assert_held, healthy_program, ms, run, take, wait_for};
+use crate::recipe::COMPARE_AND_DELETE;
+use crate::redlock::Redlock;
 
 /// Renews the lease if the key still has the caller's value.
 const RENEW: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
@@ -29,22 +30,23 @@ fn an_old_lock_keeps_dlock_out_until_it_is_released(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_null());
     let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
     let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert!(server.waiters("job") == ["alice", "bob"]);
+    assert_eq!(server.waiters("job"), ["alice", "bob"]);
     assert_eq!(server.run("DLOCK.INSPECT job").at("mode").text(), "foreign");
 
-    assert_eq!(old.script(RELEASE).int(), 1);
+    assert_eq!(old.script(COMPARE_AND_DELETE).int(), 1);
     assert!(alice.recv().int() > 0);
     assert!(!bob.has_answer());
-    assert!(!old.tries(), "nobody slips in between");
+    assert!(!old.tries(), "alice has it");
 }
 
 #[apply(on_every_server)]
 fn an_old_lock_that_expires_is_handed_over(kind: Kind) {
     let server = Server::start(kind);
-    server.run("SET job old NX PX 300");
+    server.run("SET job old NX PX 1000");
+    assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_null());
     let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
     assert!(alice.recv().int() > 0);
-    assert!(server.run("SET job old NX PX 300").is_null());
+    assert!(server.run("SET job old NX PX 1000").is_null());
 }
 
 #[apply(on_every_server)]
@@ -59,7 +61,7 @@ fn a_lock_of_dlock_keeps_old_services_out(kind: Kind) {
         assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
         server.run("DLOCK.RELEASE job alice");
         assert!(old.tries());
-        assert_eq!(old.script(RELEASE).int(), 1);
+        assert_eq!(old.script(COMPARE_AND_DELETE).int(), 1);
     }
 }
 
@@ -73,7 +75,7 @@ fn what_an_old_service_does_with_a_lock_of_dlock_is_an_error_and_changes_nothing
     // Not even with the token of the one who holds it.
     let mut thief = Old::new(&server, "alice");
     for service in [&mut old, &mut thief] {
-        for script in [RELEASE, RENEW] {
+        for script in [COMPARE_AND_DELETE, RENEW] {
             assert_wrong_type(&service.script(script));
         }
         assert_wrong_type(&service.client.run("GET job"));
@@ -147,7 +149,7 @@ fn old_and_new_services_lose_no_update(kind: Kind) {
                     turns.go_on("old", |turn| {
                         eventually("an old service has its turn", || old.tries());
                         turn();
-                        assert_eq!(old.script(RELEASE).int(), 1);
+                        assert_eq!(old.script(COMPARE_AND_DELETE).int(), 1);
                     });
                 }
             });
@@ -169,16 +171,30 @@ fn old_and_new_services_lose_no_update(kind: Kind) {
     assert_eq!(server.run("EXISTS job").int(), 0);
 }
 
+/// The same turns with no lock at all: it is the locks that keep these services apart above.
+#[test]
+fn without_a_lock_updates_are_lost() {
+    let server = Server::build(Kind::Redis82).without_module().start();
+    let turns = Turns::new(&server, 30);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| turns.go_on("old", |turn| turn()));
+            scope.spawn(|| turns.go_on("new", |turn| turn()));
+        }
+    });
+    turns.assert_some_were_lost(&server);
+}
+
 // --- on several nodes --------------------------------------------------------------------------
 
 #[test]
 fn a_redlock_and_a_guard_keep_each_other_out() {
     let quorum = Quorum::start(3);
     run(async {
-        let mut old = Redlock::direct(&quorum, ms(1_000));
+        let mut old = Redlock::direct(&quorum, NODE_TIMEOUT);
         let new = healthy_program(&quorum).await;
         let held = old.lock("job", ms(60_000)).expect("it is free");
-        assert!(new.lock("job").try_acquire().await.is_err());
+        assert_held(new.lock("job").try_acquire().await);
         assert_eq!(old.unlock(&held), 3, "the attempt took nothing away");
 
         let guard = take(&new, "job", ms(60_000)).await;
@@ -200,7 +216,7 @@ fn redlocks_and_guards_lose_no_update() {
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut old = Redlock::direct(&quorum, ms(1_000));
+                let mut old = Redlock::direct(&quorum, NODE_TIMEOUT);
                 turns.go_on("old", |turn| {
                     let mut held = None;
                     eventually("an old service has its turn", || {
@@ -214,7 +230,7 @@ fn redlocks_and_guards_lose_no_update() {
             });
             scope.spawn(|| {
                 run(async {
-                    let new = connect(&quorum.direct_urls(), ms(1_000)).await;
+                    let new = healthy_program(&quorum).await;
                     let handle = Handle::current();
                     let acquire = || handle.block_on(wait_for(&new, "job", ms(60_000)));
                     block_in_place(|| {
