@@ -11,7 +11,7 @@
 // what closed_loop.rs does, and prints the same.
 'use strict';
 
-const { ExecutionError, Redlock } = require('@sesamecare-oss/redlock');
+const { ExecutionError, Redlock, ResourceLockedError } = require('@sesamecare-oss/redlock');
 const { Redis } = require('ioredis');
 
 const versions = ['@sesamecare-oss/redlock', 'ioredis'].map(
@@ -59,10 +59,16 @@ async function untilItHas(record) {
     try {
       return await record.client.acquire([given.key], ttl);
     } catch (error) {
-      // It gave up after its ten retries.
-      if (!(error instanceof ExecutionError)) await failed(record, error);
+      if (!(await gaveUp(error))) await failed(record, error);
     }
   }
+}
+
+// Whether it was only that somebody else had the lock, ten times and once more.
+async function gaveUp(error) {
+  if (!(error instanceof ExecutionError)) return false;
+  const last = await error.attempts[error.attempts.length - 1];
+  return [...last.votesAgainst.values()].every((reason) => reason instanceof ResourceLockedError);
 }
 
 async function failed(record, error) {
