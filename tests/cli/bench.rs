@@ -94,6 +94,15 @@ fn assert_quorum(line: &Value, nodes: usize) {
     assert_about(number(line, "to_ping"), number(line, "acquire_us/p50") / ping, line);
 }
 
+/// A percentile of the waits, or what it is at least.
+#[track_caller]
+fn wait(line: &Value, percentile: &str) -> f64 {
+    let known = !line["wait_ms"][percentile].is_null();
+    let at_least = &line["wait_at_least_ms"][percentile];
+    assert!(known == at_least.is_null(), "it is known, or what it is at least: {line}");
+    number(line, &format!("{}/{percentile}", if known { "wait_ms" } else { "wait_at_least_ms" }))
+}
+
 #[track_caller]
 pub fn assert_contended(line: &Value, nodes: usize, clients: u32, hold_ms: f64) {
     let clients = f64::from(clients);
@@ -117,11 +126,17 @@ pub fn assert_contended(line: &Value, nodes: usize, clients: u32, hold_ms: f64) 
     // Nobody else has it while it is held. At most one hold began before the end and lasted longer.
     assert!((grants - 1.0) * hold_ms <= seconds * 1000.0 + clients * hold_ms, "{line}");
 
-    let waits = ["wait_ms/p50", "wait_ms/p90", "wait_ms/p99", "wait_ms/p999", "wait_ms/max"];
-    assert_in_order(line, &waits);
-    if hold_ms > 0.0 {
+    let waits = ["p50", "p90", "p99", "p999", "max"].map(|percentile| wait(line, percentile));
+    assert!(waits.is_sorted(), "{line}");
+    // From one that is not known on, none is.
+    let unknown = |percentile: &str| line["wait_ms"][percentile].is_null();
+    assert!(["p50", "p90", "p99", "p999", "max"].map(unknown).is_sorted(), "{line}");
+    assert_eq!(unknown("max"), number(line, "unserved") > 0.0, "{line}");
+    if hold_ms > 0.0 && clients > 1.0 && !unknown("p99") {
         let ideal = number(line, "ideal_ms");
-        assert_about(number(line, "p99_to_ideal"), number(line, "wait_ms/p99") / ideal, line);
+        assert_about(number(line, "p99_to_ideal"), wait(line, "p99") / ideal, line);
+    } else {
+        assert!(line["p99_to_ideal"].is_null(), "{line}");
     }
     // Of all numbers between these two, half and half are the least fair.
     let jain = number(line, "jain");
@@ -166,6 +181,9 @@ pub fn until_contended(node: &Node) -> String {
     });
     contended.expect("it was just found")
 }
+
+/// What can be measured.
+pub const PARTS: [&str; 3] = ["cycle", "quorum", "contended"];
 
 /// With what all keys of a bench begin, before what is random in them.
 pub const PREFIX: &str = "dlock-bench:";
@@ -225,6 +243,19 @@ fn a_contended_lock_is_held_for_as_long_as_it_was_told_and_by_one() {
         assert!(granted >= number(line, "grants"), "the server granted {granted}: {line}");
         assert_eq!(of_server("dlock_expiries"), "0");
     }
+}
+
+#[test]
+fn clients_that_have_not_waited_for_all_others_are_not_measured_yet() {
+    let quorum = Quorum::start(1);
+    // At the beginning there is nobody before the first, one before the second, and so on.
+    let options = ["--only", "contended", "--clients", "8", "--time", "100ms", "--hold", "30ms"];
+    let said = dlock(&quorum, &[&["bench", "--json"], &options[..]].concat()).with_code(0);
+    let report = Report::read(&said);
+    let line = report.contended();
+    assert_contended(line, 1, 8, 30.0);
+    assert_eq!((&line["cold"], &line["unserved"]), (&0.into(), &0.into()), "{line}");
+    assert!(number(line, "wait_ms/p50") >= 0.99 * 7.0 * 30.0, "{line}");
 }
 
 #[test]
@@ -298,7 +329,7 @@ fn only_the_parts_that_were_asked_for_are_measured() {
 #[test]
 fn with_verbose_each_part_is_announced_once() {
     let quorum = Quorum::start(1);
-    let said = dlock(&quorum, &["bench", "--verbose", "--json", "--time", "100ms"]).with_code(0);
+    let said = dlock(&quorum, &["bench", "--verbose", "--json", "--time", "300ms"]).with_code(0);
     let lines: Vec<&str> = said.err.lines().collect();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, part) in lines.iter().zip(["cycle", "quorum", "contended"]) {

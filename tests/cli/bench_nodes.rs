@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness::{Kind, Quorum, Server, program};
 use serde_json::Value;
 
-use crate::bench::{Report, assert_contended, number, start, traces};
+use crate::bench::{PARTS, Report, assert_contended, number, start, traces};
 use crate::running::dlock;
 use crate::{address, addresses, dlock_at, servers};
 
@@ -50,7 +50,7 @@ fn a_node_that_cannot_be_measured_is_a_row_with_the_reason() {
         ([nodes[5].clone(), nodes[6].clone()], ["unknown command", "replica"]),
     ] {
         let set = [&nodes[..3], &others].concat();
-        let said = dlock_at(&set, &["bench", "--json", "--time", "200ms"]).with_code(0);
+        let said = dlock_at(&set, &["bench", "--json", "--time", "300ms"]).with_code(0);
         assert_eq!(said.err, "");
         let report = Report::read(&said);
         let of: Vec<&str> = report.cycles.iter().filter_map(|line| line["node"].as_str()).collect();
@@ -130,6 +130,40 @@ fn no_majority_is_no_measurement() {
     dlock_at(&nowhere, &["bench", "--time", "100ms"]).with_code(69);
 }
 
+#[test]
+fn without_a_majority_no_load_is_sent_to_the_others() {
+    let mut quorum = Quorum::start(3);
+    quorum[0].kill();
+    quorum[2].kill();
+    for only in PARTS {
+        dlock(&quorum, &["bench", "--time", "100ms", "--only", only]).with_code(69);
+    }
+    assert_eq!(quorum[1].info_number("dlock", "dlock_grants"), 0);
+}
+
+#[test]
+fn one_node_with_two_names_is_refused_before_any_load() {
+    let quorum = Quorum::start(1);
+    let nodes = [quorum.urls(), quorum.direct_urls()].concat();
+    for only in PARTS {
+        let said = dlock_at(&nodes, &["bench", "--time", "100ms", "--only", only]).with_code(64);
+        assert!(said.err.contains("the same node"), "{}", said.err);
+    }
+    assert_eq!(quorum[0].info_number("dlock", "dlock_grants"), 0);
+}
+
+#[test]
+fn a_node_that_takes_no_more_clients_is_said_with_how_many_it_took() {
+    let server = Server::start(Kind::Redis82);
+    server.run("CONFIG SET maxclients 30");
+    let options = ["bench", "--only", "contended", "--clients", "100", "--time", "2s"];
+    let said = dlock_at(&[address(&server)], &options).with_code(69);
+    let (connected, _) = said.err.split_once(" of 100 clients connected").expect(&said.err);
+    let connected: u32 = connected.rsplit(' ').next().unwrap_or_default().parse().expect(connected);
+    assert!((1..30).contains(&connected), "{}", said.err);
+    assert_eq!(server.info_number("dlock", "dlock_grants"), 0);
+}
+
 fn addresses_of(quorum: &Quorum) -> Vec<String> {
     quorum.urls().iter().map(|url| url.replace("redis://", "")).collect()
 }
@@ -164,7 +198,7 @@ fn with_rights(servers: &[Server], rights: &str) -> Vec<String> {
 fn an_ordinary_user_with_five_commands_and_its_keys_may_measure() {
     let servers = servers(Kind::Redis82, 3);
     let urls = with_rights(&servers, ENOUGH);
-    let said = dlock_at(&urls, &["bench", "--json", "--time", "200ms"]).with_code(0);
+    let said = dlock_at(&urls, &["bench", "--json", "--time", "300ms"]).with_code(0);
     assert_eq!(said.err, "");
     let report = Report::read(&said);
     assert!(report.cycles.iter().all(|line| number(line, "ping_us/p50") > 0.0), "{said:#?}");
@@ -193,7 +227,7 @@ fn a_user_who_may_not_ping_sees_no_ping() {
         assert!(number(line, "acquire_us/p50") > 0.0, "{line}");
     }
     assert_contended(report.contended(), 3, 16, 5.0);
-    let said = dlock_at(&urls, &["bench", "--time", "100ms"]).with_code(0);
+    let said = dlock_at(&urls, &["bench", "--time", "300ms"]).with_code(0);
     assert_eq!(said.err, "");
     assert!(!said.out.contains("NaN"), "{}", said.out);
 }

@@ -9,7 +9,7 @@ use harness::{Kind, Quorum, Server, program};
 use tempfile::TempDir;
 
 use crate::address;
-use crate::bench::{Report, assert_contended, number};
+use crate::bench::{Report, assert_contended, number, start, until_contended};
 use crate::running::dlock;
 
 /// Asserts that it is wrong usage, that the message has one of these in each place, and that no
@@ -53,6 +53,8 @@ fn what_is_out_of_bounds_is_refused_before_anything_is_sent() {
         ("--ttl", "99ms", tenth),
         ("--ttl", "0", tenth),
         ("--ttl", "soon", &["soon"]),
+        ("--ttl", "601", ten_minutes),
+        ("--ttl", "1d", ten_minutes),
         ("--only", "speed", &["speed"]),
         ("--only", "cycle,speed", &["speed"]),
         ("--only", "", &["--only"]),
@@ -136,6 +138,48 @@ fn locks_held_longer_than_a_part_and_their_leases_do_not_prolong_it() {
     assert_contended(line, 1, 30, 1000.0);
     assert_eq!(line["failures"], 0, "a lease is renewed: {line}");
     assert!(number(line, "unserved") > 0.0, "who waits in vain is not kept quiet: {line}");
+    assert!(number(line, "cold") > 0.0, "who has never had it is not kept quiet: {line}");
+    // Of those that were cut off, most had waited for longer than those that were served.
+    assert!(line["wait_ms"]["p50"].is_null() && line["p99_to_ideal"].is_null(), "{line}");
+    assert!(number(line, "wait_at_least_ms/p50") > 1000.0, "{line}");
+}
+
+#[test]
+fn a_time_that_is_short_for_the_waits_is_said_before_the_load_and_the_figures_say_at_least() {
+    let quorum = Quorum::start(1);
+    let long = ["--clients", "30", "--hold", "1s", "--time", "100ms", "--ttl", "800ms"];
+    let mut running = start(&quorum, &[&["--only", "contended"], &long[..]].concat());
+    until_contended(&quorum[0]);
+    assert!(!running.has_ended());
+    let said = running.ended().with_code(0);
+    for word in ["--time 100 ms", "30 clients", "30 s", "--time 90s"] {
+        assert!(said.err.contains(word), "no {word}: {}", said.err);
+    }
+    for word in ["≥", "not warm", "still waiting at the end", "ONE ROUND", "JAIN"] {
+        assert!(said.out.contains(word), "no {word}: {}", said.out);
+    }
+    // It is only about the part that waits.
+    let options = ["bench", "--only", "cycle,quorum", "--time", "100ms"];
+    assert_eq!(dlock(&quorum, &options).with_code(0).err, "");
+}
+
+#[test]
+fn one_client_waits_for_nobody() {
+    let quorum = Quorum::start(1);
+    let options = ["--clients", "1", "--time", "200ms", "--only", "contended"];
+    let said = dlock(&quorum, &[&["bench", "--json"], &options[..]].concat()).with_code(0);
+    let report = Report::read(&said);
+    assert_contended(report.contended(), 1, 1, 5.0);
+    assert!(report.contended()["p99_to_ideal"].is_null(), "{said:#?}");
+    // It holds it all the time: nothing is granted, and nobody waits.
+    let options = ["--clients", "1", "--time", "100ms", "--hold", "10s", "--only", "contended"];
+    let said = dlock(&quorum, &[&["bench", "--json"], &options[..]].concat()).with_code(0);
+    let report = Report::read(&said);
+    let line = report.contended();
+    assert_eq!((&line["grants"], &line["unserved"]), (&0.into(), &0.into()), "{line}");
+    assert!(line["wait_ms"]["max"].is_null() && line["jain"].is_null(), "{line}");
+    assert!(number(line, "held_share") > 0.9, "{line}");
+    quorum.assert_empty_within(Duration::ZERO);
 }
 
 #[test]

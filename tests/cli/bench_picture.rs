@@ -69,7 +69,12 @@ fn a_picture_has_room_for_many_clients_and_for_some_who_get_nothing() {
     let many = ["--time", "100ms", "--clients", "300", "--hold", "50ms", "--timeout", "1s"];
     let only = ["--only", "contended", "--plot", &file];
     dlock_at(&[address(&server)], &[&["bench"], &many[..], &only[..]].concat()).with_code(0);
-    Picture::read(&read(&file)).assert_inside();
+    let picture = Picture::read(&read(&file));
+    picture.assert_inside();
+    let words = picture.texts.join("\n");
+    for word in ["of 300 were never served", "not known"] {
+        assert!(words.contains(word), "no {word:?}: {words}");
+    }
 }
 
 #[test]

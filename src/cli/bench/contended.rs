@@ -123,12 +123,15 @@ impl Crowd {
         stream::iter(&self.0).for_each_concurrent(AT_ONCE, one).await;
     }
 
-    /// Lets them all want the lock.
-    pub fn begin(self, subject: &Subject, round: &Round) -> Contest {
+    /// Lets them all want the lock; if it was stopped, they only give back what they have.
+    pub fn begin(self, subject: &Subject, round: &Round, course: &Course) -> Contest {
         let hold = round.hold;
         let clients = self.0;
         let tally = Arc::new(Tally::new(clients.len(), Instant::now()));
-        let (phase, seen) = watch::channel(Phase::Open);
+        let (phase, seen) = watch::channel(match course.is_stopped() {
+            true => Phase::GiveUp,
+            false => Phase::Open,
+        });
         let (first, last) = (clients[0].clone(), round.last());
         let mut tasks = JoinSet::new();
         for (place, client) in clients.into_iter().enumerate() {
@@ -189,7 +192,7 @@ impl Contest {
                 _ = self.look.tick() => {
                     self.look();
                     course.counted(self.tally.counts().total());
-                    self.phase.send_replace(match Instant::now() {
+                    self.enter(match Instant::now() {
                         _ if self.is_hopeless || course.is_stopped() => Phase::GiveUp,
                         now if now >= last_call => Phase::GiveUp,
                         now if now >= course.end() => Phase::LastCall,
@@ -213,6 +216,11 @@ impl Contest {
         let took = counts.last_end.max(course.end()) - begin;
         let nodes = self.first.size();
         End::Measured(Box::new(Contended { nodes, hold: self.hold, took, counts }))
+    }
+
+    /// Wakes them only if there is news.
+    fn enter(&self, phase: Phase) {
+        self.phase.send_if_modified(|was| std::mem::replace(was, phase) != phase);
     }
 
     /// How many have had the lock; and whether there is any hope.

@@ -167,8 +167,8 @@ fn within(
 const NOTES: &str = "\
 The load is bounded: each client has one request under way, and sends the next when that is
 answered. `cycle` and `quorum` are one client; still, on a fast network one client keeps a node's
-processor busy (cycle). `contended` is --clients of them, each with up to two connections to a
-node. To begin gently, where others use the nodes:
+processor busy (cycle). `contended` is --clients of them, each with connections of its own: up to
+2 x --clients to a node. To begin gently, where others use the nodes:
 
   dlock bench --only cycle --time 500ms
 
@@ -180,9 +180,9 @@ The parts:
              A PING writes nothing, so with an append-only file most of the difference is the file
   quorum     the same over all nodes, by the library, in turns with a PING to all of them.
              Acquisitions that failed are counted (FAILURES), and are in no percentile
-  contended  a lock goes round. On top of --time come a warm-up, in which each client has the lock
-             once, and a last round for those that still wait at the end: clients x hold each, if
-             --time is longer than that
+  contended  a lock goes round. On top of --time come a warm-up, in which all connect and each has
+             the lock once (who did not is counted: in JSON cold), and a last round for those that
+             still wait when the time is over. Where --time is short, both are cut short as well
 
 What `contended` shows:
   HELD       for which share of the time somebody held the lock

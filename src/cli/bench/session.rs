@@ -153,9 +153,9 @@ impl<'a> Session<'a> {
             Ok::<_, Failure>(crowd)
         };
         let Some(crowd) = self.progress.beside(&stage, work).await? else { return Ok(None) };
-        let mut contest = crowd.begin(&subject, &round);
         let stage = Stage::new("contended, first round", "clients served", None);
         let course = self.course(&stage, round.first());
+        let mut contest = crowd.begin(&subject, &round, &course);
         self.progress.beside(&stage, contest.first_round(&course)).await;
         let stage = Stage::new("contended", "grants", Some(self.args.time));
         let course = self.course(&stage, self.args.time);
