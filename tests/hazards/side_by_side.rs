@@ -3,8 +3,9 @@
 //!
 //! They exclude each other, on one node and on several: dlock takes a string at the key for a lock,
 //! and `SET NX` finds a key where dlock has one. What an old service does with a lock that it does
-//! not have fails with WRONGTYPE and changes nothing. But a plain DEL deletes dlock's lock as it
-//! deletes any: code that unlocks like that has to go first.
+//! not have fails with WRONGTYPE and changes nothing. The limits: a plain DEL deletes dlock's lock as
+//! it deletes any, and an EXPIRE ends it early, so code that does such things has to go first; and a
+//! crash takes the strings along, so `dlock.quarantine` has to be as long as they last.
 
 use std::thread;
 
