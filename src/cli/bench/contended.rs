@@ -168,8 +168,8 @@ enum Phase {
 }
 
 impl Contest {
-    /// Until each of them has had the lock: the queue is as long as it will be from then on, and
-    /// nobody waits the first time, for few before them.
+    /// Until each of them has had the lock. At first, one waits for nobody, the next for one, and so
+    /// on; from then on each waits for all others.
     pub async fn first_round(&mut self, course: &Course) {
         while !course.is_over() && !self.is_hopeless {
             self.look.tick().await;
