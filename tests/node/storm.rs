@@ -14,7 +14,9 @@ use harness::{Kind, Server, apply, eventually, on_every_server};
 const LEASES: u64 = 200_000;
 /// All leases end so long after they were set, at the least.
 const END: Duration = Duration::from_secs(2);
-const WORST: Duration = Duration::from_millis(10);
+/// In one piece it would be a second. How short it really is shows the benchmark, on a machine that does
+/// nothing else.
+const WORST: Duration = Duration::from_millis(100);
 /// All of them are gone so soon after their end, if the server has a processor all the time.
 const GONE: Duration = Duration::from_secs(5);
 
