@@ -157,8 +157,11 @@ impl Shared {
             usable += usize::from(outcome.is_ok());
             states[place] = match outcome {
                 Ok(_) => NodeState::Answers,
-                Err(NodeError::Duplicate { other: second, id }) => {
-                    let first = self.nodes[place].name().to_owned();
+                Err(NodeError::Duplicate { other, id }) => {
+                    // Which of the two was late is chance. They are named in the order given.
+                    let late = self.nodes[place].name().to_owned();
+                    let is_second = self.nodes[..place].iter().any(|node| node.name() == other);
+                    let (first, second) = if is_second { (other, late) } else { (late, other) };
                     return Err(Error::Duplicate { first, second, id });
                 }
                 Err(error) => error.into(),

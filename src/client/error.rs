@@ -44,9 +44,9 @@ pub enum Error {
     /// Two of the addresses lead to the same node: a majority of them would mean nothing.
     #[error("{first} and {second} are the same node, {id}; each address must be a node of its own")]
     Duplicate {
-        /// One address.
+        /// The address that was given first.
         first: String,
-        /// The other.
+        /// The one that was given later.
         second: String,
         /// The node's own name.
         id: String,

@@ -129,12 +129,16 @@ fn a_replica_is_no_node() {
 #[test]
 fn two_addresses_of_one_node_are_refused() {
     let quorum = Quorum::start(2);
-    let mut urls = quorum.urls();
-    urls.push(quorum.direct_urls()[1].clone());
+    let (urls, direct) = (quorum.urls(), quorum.direct_urls());
+    // The direct one always answers first.
+    quorum[1].network().delay(Duration::from_millis(20));
     run(async {
-        let error = not_connected(&urls).await;
-        let Error::Duplicate { first, second, .. } = &error else { panic!("{error}") };
-        assert_eq!((first, second), (&urls[1], &urls[2]));
+        for pair in [[&urls[1], &direct[1]], [&direct[1], &urls[1]]] {
+            let given = [&urls[0], pair[0], pair[1]].map(String::clone);
+            let error = not_connected(&given).await;
+            let Error::Duplicate { first, second, .. } = &error else { panic!("{error}") };
+            assert_eq!([first, second], pair);
+        }
         let same = [urls[0].clone(), urls[0].clone()];
         let error = not_connected(&same).await;
         assert!(error.to_string().contains(&urls[0]), "{error}");
