@@ -3,6 +3,7 @@
 # that tests/bench/peers/ names. A second run finds everything there and asks no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/packages.sh
 peers=$PWD/.peers
 wanted=$PWD/tests/bench/peers
 
@@ -24,18 +25,8 @@ install_packages() {
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     command -v node >/dev/null || missing+=(nodejs)
     command -v npm >/dev/null || missing+=(npm)
-    command -v cargo >/dev/null || by_hand cargo
-    [ ${#missing[@]} -gt 0 ] || return 0
-
-    command -v apt-get >/dev/null || by_hand "${missing[*]}"
-    local root=()
-    if [ "$(id -u)" != 0 ]; then
-        command -v sudo >/dev/null || by_hand "${missing[*]}"
-        root=(sudo)
-    fi
-    echo "peers: installing ${missing[*]}"
-    "${root[@]}" apt-get update -qq
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    command -v cargo >/dev/null || by_hand "cargo is missing"
+    apt_install "${missing[@]}"
 }
 
 # What a distribution calls Node or Python may be older than the libraries allow.
@@ -51,8 +42,8 @@ too_old() { # who needs what, and what there is
     exit 1
 }
 
-by_hand() { # what
-    echo "peers: please install by hand, for it is missing: $1" >&2
+by_hand() { # why
+    echo "peers: $1. Please install by hand what is missing." >&2
     exit 1
 }
 

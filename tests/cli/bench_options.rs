@@ -9,7 +9,8 @@ use harness::{Kind, Quorum, Server, program};
 use tempfile::TempDir;
 
 use crate::address;
-use crate::bench::{Report, assert_contended, number, start, until_contended};
+use crate::bench::{start, until_contended};
+use crate::bench_report::{Report, assert_contended, number};
 use crate::running::dlock;
 
 /// Asserts that it is wrong usage, that the message has one of these in each place, and that no

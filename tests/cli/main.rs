@@ -6,6 +6,7 @@ mod bench_failing;
 mod bench_nodes;
 mod bench_options;
 mod bench_picture;
+mod bench_report;
 mod bench_terminal;
 mod break_;
 mod dev;

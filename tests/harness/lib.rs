@@ -49,6 +49,7 @@ pub mod disk;
 pub mod eviction;
 pub mod history;
 pub mod kind;
+pub mod library;
 pub mod locks;
 pub mod many;
 pub mod memory;

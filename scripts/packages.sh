@@ -1,0 +1,15 @@
+# Sourced by the scripts that set something up; they say in `by_hand` what to do where this cannot.
+
+# Installs packages of the distribution, as root or by sudo.
+apt_install() { # packages
+    [ $# -gt 0 ] || return 0
+    command -v apt-get >/dev/null || by_hand "these packages are missing, and there is no apt-get: $*"
+    local root=()
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || by_hand "these packages are missing, and there is neither root nor sudo: $*"
+        root=(sudo)
+    fi
+    echo "$(basename "$0" .sh): installing $*"
+    "${root[@]}" apt-get update -qq
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+}

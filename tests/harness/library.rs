@@ -1,0 +1,54 @@
+//! Programs that take locks with the library, in the process of the test.
+
+use std::future::Future;
+use std::time::Duration;
+
+use dlock_client::{Client, Error, Guard};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+/// Longer than any test takes: one that hangs fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lets the asynchronous part of a test run. It may call what blocks: the library has threads of its
+/// own.
+pub fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("threads can be made");
+    let ended = runtime.block_on(async { timeout(PATIENCE, test).await });
+    runtime.shutdown_background();
+    ended.expect("the test ends")
+}
+
+/// A program of its own, which gives each node so long to answer.
+pub async fn connect(urls: &[String], node_timeout: Duration) -> Client {
+    let connected = Client::builder().nodes(urls).node_timeout(node_timeout).connect().await;
+    connected.unwrap_or_else(|error| panic!("not connected: {error}"))
+}
+
+/// Takes a lock that must be free.
+pub async fn take(client: &Client, key: &str, ttl: Duration) -> Guard {
+    let taken = client.lock(key).ttl(ttl).try_acquire().await;
+    taken.unwrap_or_else(|error| panic!("not taken: {error}"))
+}
+
+/// Waits for a lock as long as it takes.
+pub async fn wait_for(client: &Client, key: &str, ttl: Duration) -> Guard {
+    let taken = client.lock(key).ttl(ttl).acquire().await;
+    taken.unwrap_or_else(|error| panic!("not taken: {error}"))
+}
+
+/// Asserts that a lock is not to be had, because somebody holds it.
+#[track_caller]
+pub fn assert_held<T>(answer: Result<T, Error>) {
+    match answer {
+        Err(Error::Held { .. }) => {}
+        Err(other) => panic!("expected that it is held, got: {other}"),
+        Ok(_) => panic!("expected that it is held, and it was granted"),
+    }
+}
+
+/// Milliseconds.
+pub const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
