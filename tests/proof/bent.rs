@@ -36,13 +36,15 @@ pub enum Bend {
     NoDrift,
     /// A node that says that the lease is gone still counts.
     DoubtsGone,
+    /// A node that gave a lost lease again counts at once.
+    CountsMended,
     /// Only nodes that have answered are told that an attempt was given up.
     ReleasesAnswered,
 }
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 10] = [
+    pub const ALL: [Bend; 11] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
@@ -52,6 +54,7 @@ impl Bend {
         Bend::UntilLatest,
         Bend::NoDrift,
         Bend::DoubtsGone,
+        Bend::CountsMended,
         Bend::ReleasesAnswered,
     ];
 }
@@ -83,6 +86,10 @@ impl Rules for Bent {
             Bend::CountsBelow => held <= claimed,
             _ => Sound.supports(held, claimed),
         }
+    }
+
+    fn is_steady(&self, since: Instant, known: Instant) -> bool {
+        self.0 == Bend::CountsMended || Sound.is_steady(since, known)
     }
 
     fn waited_counts(&self) -> bool {

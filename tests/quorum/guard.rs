@@ -143,6 +143,26 @@ fn a_released_guard_says_so_to_who_waits_for_its_loss() {
     });
 }
 
+/// Between the answers there is time enough to take the lock again where it is known to be gone.
+#[test]
+fn a_lock_that_was_broken_is_lost_though_nodes_tell_it_one_after_the_other() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (client, operator) = (program(&quorum).await, healthy_program(&quorum).await);
+        let guard = take(&client, "job", TTL).await;
+        until("all have granted it", || quorum.held("job") == 3).await;
+        quorum[1].network().delay(ms(15));
+        quorum[2].network().delay(ms(60));
+        let broken = operator.break_lock("job", None).await;
+        assert!(broken.iter().all(|(_, leases)| *leases == Ok(1)), "{broken:?}");
+        let (loss, took) = timed(guard.lost()).await;
+        assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
+        assert_within(took, TTL);
+        drop(guard);
+        quorum.until_empty();
+    });
+}
+
 #[test]
 fn work_under_a_lock_is_stopped_when_the_lock_is_lost() {
     let quorum = Quorum::start(3);

@@ -205,7 +205,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// The connection is gone with which the node's grant ends: it was EPHEMERAL.
     pub fn cut_off(&mut self, node: usize, time: Time) {
-        self.ballot.cut_off(node);
+        self.ballot.cut_off(node, time.now);
         self.step(time);
     }
 

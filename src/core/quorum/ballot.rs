@@ -18,6 +18,8 @@ pub struct Ballot<R> {
     votes: Vec<Vote>,
     /// The claim has stood: a majority knows its fence.
     stood: bool,
+    /// There may have been a moment at which no majority had the lease.
+    torn: bool,
     /// Fixed when a majority has granted. Changed only before there is a claim, to a smaller one,
     /// when nodes cannot be raised so far.
     fence: Option<Fence>,
@@ -49,7 +51,7 @@ impl<R: Rules> Ballot<R> {
     /// Nobody has been asked.
     pub fn new(rules: R, attempt: u32, nodes: usize, ttl: Millis) -> Ballot<R> {
         let votes = vec![Vote::default(); nodes];
-        Ballot { rules, attempt, ttl, votes, stood: false, fence: None }
+        Ballot { rules, attempt, ttl, votes, stood: false, torn: false, fence: None }
     }
 
     /// Which attempt it belongs to.
@@ -93,7 +95,12 @@ impl<R: Rules> Ballot<R> {
         if answer != Answer::Silent {
             vote.open = None;
         }
+        let before = vote.held;
         vote.hear(open, answer, now, &self.rules);
+        let goes_on = vote.held.map(|held| held.since) == before.map(|held| held.since);
+        if let (false, Some(before)) = (goes_on, before) {
+            self.ended(before, now);
+        }
         Some(open.ask)
     }
 
@@ -139,11 +146,26 @@ impl<R: Rules> Ballot<R> {
     /// The claim stands. From now on leases keep it.
     pub fn stand(&mut self) {
         self.stood = true;
+        let held = self.votes.iter_mut().filter_map(|vote| vote.held.as_mut());
+        held.for_each(|held| held.since = Instant(0));
+    }
+
+    /// A node's lease has ended. Before its time it ends only by somebody else's doing: who did it
+    /// there may have done it at other nodes in the same moment, and others may have held the lock
+    /// since then. So the nodes where it was mended meanwhile do not vouch for that moment.
+    fn ended(&mut self, lease: Held, now: Instant) {
+        let Some(fence) = self.fence.filter(|_| self.stood) else { return };
+        if !lease.confirmed || now >= lease.end {
+            return;
+        }
+        let steady = |held: &Held| self.rules.is_steady(held.since, lease.sent);
+        let steady = self.supporters(fence).filter(steady).count();
+        self.torn |= steady < self.majority();
     }
 
     /// The claim, if it stands.
     pub fn claim(&self) -> Option<Claim> {
-        let fence = self.fence?;
+        let fence = self.fence.filter(|_| !self.torn)?;
         let ends: Vec<Instant> = self.supporters(fence).map(|held| held.end).collect();
         let until = self.rules.until(&ends, self.majority())?;
         Some(Claim { fence, until })
@@ -220,9 +242,12 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// The connection is gone with which the node's grant ends.
-    pub fn cut_off(&mut self, node: usize) {
-        if let Some(vote) = self.votes.get_mut(node) {
-            (vote.held, vote.open, vote.said) = (None, None, Said::Failed);
+    pub fn cut_off(&mut self, node: usize, now: Instant) {
+        let Some(vote) = self.votes.get_mut(node) else { return };
+        let before = vote.held;
+        (vote.held, vote.open, vote.said) = (None, None, Said::Failed);
+        if let Some(before) = before {
+            self.ended(before, now);
         }
     }
 

@@ -154,7 +154,7 @@ impl<R: Rules> Hold<R> {
 
     /// The connection is gone with which the node's grant ends: it was EPHEMERAL.
     pub fn cut_off(&mut self, node: usize, now: Instant) {
-        self.ballot.cut_off(node);
+        self.ballot.cut_off(node, now);
         self.look(now);
         if self.is_held() {
             self.ballot.renew_at(&mut self.out, node, now);

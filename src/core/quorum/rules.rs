@@ -42,6 +42,13 @@ pub trait Rules: Clone + Debug {
         held >= claimed
     }
 
+    /// Whether a lease that is known to have held without a gap since then vouches for the time at
+    /// which another one ended too early: it held last at `known`, for certain. One that was mended
+    /// later may have had its gap at the same time.
+    fn is_steady(&self, since: Instant, known: Instant) -> bool {
+        since <= known
+    }
+
     /// Whether a grant that waited counts, unconfirmed: nobody knows when its lease began.
     fn waited_counts(&self) -> bool {
         false

@@ -50,6 +50,8 @@ pub(super) struct Held {
     pub(super) sent: Instant,
     /// The grant did not wait, or was confirmed.
     pub(super) confirmed: bool,
+    /// From here on it is known to have held without a gap; zero: for as long as the claim stands.
+    pub(super) since: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,7 +99,9 @@ impl Vote {
         self.said = match answer {
             Answer::Granted(fence) => {
                 let confirmed = !waited || rules.waited_counts();
-                self.held = Some(Held { fence, end, ttl, sent, confirmed });
+                let goes_on = self.held.filter(|held| held.confirmed && held.fence == fence);
+                let since = goes_on.map_or(now, |held| held.since);
+                self.held = Some(Held { fence, end, ttl, sent, confirmed, since });
                 Said::Yes
             }
             Answer::Extended => {

@@ -27,6 +27,9 @@ pub const NO_GRANT_BESIDE: &str = "a node grants nothing beside a lease that may
 pub const NODE_COUNTS: &str = "a node's fences grow, crashes or not";
 /// A guard that a majority of the nodes has disowned says that it is lost.
 pub const BELIEVES_NODES: &str = "a guard that a majority has disowned is lost";
+/// A guard whose lock was ended from outside at a majority of the nodes, all at the same moment, is
+/// lost when its lease is over, if not before.
+pub const ENDED_IS_LOST: &str = "a guard whose lock was ended everywhere is lost";
 /// A connection that has closed leaves nothing behind at the node.
 pub const CLOSED_LEAVES_NOTHING: &str = "a waiter that has vanished leaves nothing behind";
 /// An attempt that was given up leaves nothing behind, where its messages arrived.

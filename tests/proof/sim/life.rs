@@ -79,6 +79,7 @@ impl<R: Rules> World<R> {
             waits: BTreeMap::new(),
             newest: BTreeMap::new(),
             disowned: BTreeSet::new(),
+            ended: None,
             raised: false,
             attempt: 0,
             means,
@@ -369,6 +370,7 @@ impl<R: Rules> World<R> {
             Machine::Over => return,
         }
         self.check_disowned(task);
+        self.check_ended(task);
         self.pump(task);
     }
 
@@ -391,6 +393,14 @@ impl<R: Rules> World<R> {
         if matches!(hold.state(), State::Held(_)) && disowned > nodes - (nodes / 2 + 1) {
             let how = format!("task {task}, disowned by {:?}", self.tasks[task].disowned);
             self.judge.accuse(judge::BELIEVES_NODES, how);
+        }
+    }
+
+    fn check_ended(&mut self, task: usize) {
+        let Machine::Holding(hold) = &self.tasks[task].machine else { return };
+        let overdue = self.tasks[task].ended.is_some_and(|by| self.now > by);
+        if overdue && matches!(hold.state(), State::Held(_)) {
+            self.judge.accuse(judge::ENDED_IS_LOST, format!("task {task} goes on"));
         }
     }
 
@@ -423,6 +433,7 @@ impl<R: Rules> World<R> {
             Machine::Holding(hold) => hold.tick(time.now),
             Machine::Over => return,
         }
+        self.check_ended(task);
         self.pump(task);
     }
 

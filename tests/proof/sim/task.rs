@@ -32,6 +32,8 @@ pub struct Task<R: Rules> {
     pub newest: BTreeMap<usize, u32>,
     /// The nodes that say that it does not hold.
     pub disowned: BTreeSet<usize>,
+    /// An operator has ended its lock: by then it must know, if it held.
+    pub ended: Option<u64>,
     /// Whether a node was raised.
     pub raised: bool,
     /// The attempt that is going on.

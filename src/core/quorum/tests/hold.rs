@@ -23,23 +23,114 @@ fn a_node_that_has_lost_the_lease_is_asked_for_it_again() {
     trial.hears(2, Answer::Gone);
     trial.sends("2A100");
     trial.grants(2, 100);
-    trial.hears(0, Answer::Gone);
-    trial.sends("0A100");
     trial.until();
 }
 
-#[test]
-fn a_node_that_gave_it_again_keeps_a_claim_that_stands() {
+/// Held, since node 2 gave it again with a larger fence: all nodes have confirmed it after that.
+fn mended() -> Trial {
     let mut trial = held();
     trial.wakes();
     trial.sends("0E 1E 2E");
     trial.hears(2, Answer::Gone);
     trial.sends("2A100");
     trial.grants(2, 107);
+    (0..2).for_each(|node| trial.hears(node, Answer::Extended));
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    (0..3).for_each(|node| trial.hears(node, Answer::Extended));
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial
+}
+
+#[test]
+fn a_node_that_gave_it_again_keeps_a_claim_that_stands() {
+    let mut trial = mended();
     trial.hears(0, Answer::Gone);
     trial.sends("0A100");
+    trial.until();
     trial.hears(0, Answer::Denied);
     trial.hears(1, Answer::Gone);
+    trial.is_lost(Loss::Ended);
+}
+
+#[test]
+fn what_was_ended_everywhere_is_lost_though_a_node_gave_it_again_on_the_way() {
+    let mut trial = held();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(0, Answer::Gone);
+    trial.sends("0A100");
+    trial.grants(0, 101);
+    trial.until();
+    // It may have been gone at both at once.
+    trial.hears(1, Answer::Gone);
+    trial.is_lost(Loss::Ended);
+
+    let mut trial = mended();
+    trial.hears(2, Answer::Gone);
+    trial.sends("2A100");
+    trial.grants(2, 108);
+    trial.hears(1, Answer::Gone);
+    trial.is_lost(Loss::Ended);
+}
+
+#[test]
+fn a_node_that_confirms_it_after_another_gave_it_again_vouches_for_it() {
+    let mut trial = held();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(0, Answer::Gone);
+    trial.sends("0A100");
+    trial.grants(0, 101);
+    trial.hears(2, Answer::Extended);
+    trial.wakes();
+    trial.sends("0E 2E");
+    trial.hears(0, Answer::Extended);
+    trial.hears(2, Answer::Extended);
+    // It still was at node 2 when node 0 had given it again; of node 1 nobody knows that.
+    trial.wakes();
+    trial.sends("0E 2E");
+    trial.hears(2, Answer::Gone);
+    trial.sends("2A100");
+    trial.grants(2, 102);
+    trial.until();
+    trial.hears(1, Answer::Gone);
+    trial.is_lost(Loss::Ended);
+}
+
+#[test]
+fn a_lease_that_was_over_anyway_says_nothing_of_the_others() {
+    let mut trial = held();
+    let until = trial.until();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(1, Answer::Gone);
+    trial.sends("1A100");
+    trial.grants(1, 101);
+    trial.hears(0, Answer::Extended);
+    trial.hears(2, Answer::Silent);
+    while trial.now < until * 1000 {
+        trial.wakes();
+        trial.sends("0E 1E 2E");
+        (0..2).for_each(|node| trial.hears(node, Answer::Extended));
+        trial.hears(2, Answer::Silent);
+    }
+    trial.hears(2, Answer::Gone);
+    trial.sends("2A100");
+    assert!(trial.until() > until);
+}
+
+#[test]
+fn connections_that_end_one_after_the_other_may_have_ended_together() {
+    let mut trial = held();
+    let now = Instant(trial.now + 1_000);
+    trial.now = now.0;
+    trial.hold().cut_off(0, now);
+    trial.sends("0A100");
+    trial.grants(0, 101);
+    trial.until();
+    trial.hold().cut_off(1, now);
     trial.is_lost(Loss::Ended);
 }
 
