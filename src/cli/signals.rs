@@ -6,11 +6,23 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, getsid};
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::exit::Failure;
+
+/// From now on this thread hears no signals, nor does what it starts. Each thread but the first does
+/// so from its beginning, and leaves them to that one.
+pub fn hold_off() {
+    // It cannot fail: there are such signals.
+    let _ = SigSet::from_iter(HEARD).thread_block();
+}
+
+/// Lets this thread hear them, and what it starts.
+pub fn hear() {
+    let _ = SigSet::from_iter(HEARD).thread_unblock();
+}
 
 /// From the moment it is made, these signals end nothing by themselves.
 pub struct Signals {
@@ -20,6 +32,8 @@ pub struct Signals {
 impl Signals {
     /// What was ignored when dlock started (`nohup`, a job in the background) stays ignored, here
     /// and in the command.
+    ///
+    /// To be called by the first thread.
     pub fn listen() -> Result<Signals, Failure> {
         let ignored = ignored();
         let heard = HEARD.into_iter().filter(|&signal| !ignored.contains(signal));
@@ -27,7 +41,11 @@ impl Signals {
             let stream = unix::signal(SignalKind::from_raw(signal as i32))?;
             Ok((signal, stream))
         });
-        let streams = streams.collect::<io::Result<_>>().map_err(|error| {
+        // One that came between its handler and its listener would be heard by nobody: it waits.
+        hold_off();
+        let streams = streams.collect::<io::Result<_>>();
+        hear();
+        let streams = streams.map_err(|error| {
             Failure::internal(&format_args!("cannot listen to signals: {error}"))
         })?;
         Ok(Signals { streams })

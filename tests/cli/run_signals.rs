@@ -1,8 +1,10 @@
 //! Signals, while `dlock run` waits and while its command runs.
 
+use std::fs;
+use std::process::Stdio;
 use std::time::Duration;
 
-use harness::{Quorum, eventually};
+use harness::{Quorum, eventually, program};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -22,6 +24,35 @@ fn a_wait_ends_by_a_signal_and_leaves_no_waiter() {
         let said = waiting.ended_within(SOON).with_code(code);
         assert_eq!(said.out, "");
         eventually("nobody waits", || quorum.iter().all(|node| node.node("waiters").int() == 0));
+    }
+}
+
+/// After each handler that it installs, dlock is held up: for a tenth of a second there is a handler,
+/// and maybe nobody who listens.
+#[test]
+fn a_signal_is_heard_from_the_moment_at_which_it_is_caught() {
+    let quorum = Quorum::start(1);
+    let _holder = hold(&quorum, "job", 60_000);
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let mut command = program::with_usual_signals("strace");
+        command
+            .args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=rt_sigaction"])
+            .args(["-e", "inject=rt_sigaction:delay_exit=100000"])
+            .arg(program::path())
+            .args(["run", "job", "--", "true"])
+            .env("DLOCK_NODES", quorum.urls().join(","))
+            .stdin(Stdio::null());
+        let waiting = Running::of(command);
+        eventually("it catches the signal", || {
+            let status = fs::read_to_string(format!("/proc/{}/status", waiting.id()));
+            let status = status.expect("it runs");
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let caught = u64::from_str_radix(caught.expect("a mask").trim(), 16);
+            caught.expect("a number") & (1 << (signal as i32 - 1)) != 0
+        });
+        waiting.signal(signal);
+        waiting.ended().with_code(code);
+        eventually("nobody waits", || quorum[0].node("waiters").int() == 0);
     }
 }
 

@@ -10,11 +10,16 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
 use crate::output::complain;
+use crate::signals;
 
 /// Shows it, or says what went wrong.
 pub async fn show(urls: &[String]) -> Result<(), ()> {
     let nodes = urls.join(",");
-    let shown = spawn_blocking(move || Demo::of(nodes).and_then(|demo| demo.show())).await;
+    let shown = spawn_blocking(move || {
+        signals::hear();
+        Demo::of(nodes).and_then(|demo| demo.show())
+    });
+    let shown = shown.await;
     let failure = match shown {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => error.to_string(),

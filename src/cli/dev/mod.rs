@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 
 use crate::args::Global;
 use crate::exit::Exit;
 use crate::output::{self, complain};
+use crate::signals::Signals;
 use server::{Ended, Home, Plan, Server};
 
 /// Start local servers with the module, to try it out
@@ -52,10 +52,7 @@ pub async fn main(args: Args, global: &Global) -> Exit {
     // From here on a signal is not the end, but the beginning of it.
     let signals = match Signals::listen() {
         Ok(signals) => signals,
-        Err(error) => {
-            complain(format_args!("cannot listen for signals: {error}"));
-            return Exit::INTERNAL;
-        }
+        Err(failure) => return failure.report(),
     };
     let plan = find::module(args.module.as_deref())
         .and_then(|module| Ok(Plan { module, program: find::server(args.server.as_deref())? }));
@@ -86,7 +83,7 @@ async fn run(args: &Args, plan: Plan, mut signals: Signals, as_json: bool) -> Ex
                 Exit::INTERNAL
             }
         },
-        () = signals.any() => Exit::by_signal(signals.number),
+        signal = signals.next_that_ends() => Exit::by(signal),
     };
     if exit != Exit::OK {
         nodes.end().await;
@@ -108,7 +105,7 @@ async fn run(args: &Args, plan: Plan, mut signals: Signals, as_json: bool) -> Ex
     };
     let exit = tokio::select! {
         exit = stay => exit,
-        () = signals.any() => Exit::OK,
+        _ = signals.next_that_ends() => Exit::OK,
     };
     nodes.end().await;
     exit
@@ -173,35 +170,6 @@ impl Nodes {
         // A failure would be a panic in there.
         let _ = last.await;
         home.remove_all();
-    }
-}
-
-/// The signals that mean the end.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-    /// Which one it was.
-    number: i32,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Signals> {
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-            number: 0,
-        })
-    }
-
-    async fn any(&mut self) {
-        let kind = tokio::select! {
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.hang_up.recv() => SignalKind::hangup(),
-        };
-        self.number = kind.as_raw_value();
     }
 }
 

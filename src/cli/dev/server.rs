@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use redis::{AsyncConnectionConfig, Client, Value, cmd};
 
 use crate::inspection::text;
+use crate::signals;
 
 /// What is started.
 pub struct Plan {
@@ -174,6 +175,7 @@ exit "$status"
 
 fn report_end(mut child: Child, port: u16, folder: PathBuf, report: Sender<Ended>) {
     thread::spawn(move || {
+        signals::hold_off();
         if let Ok(status) = child.wait() {
             // Nobody listens any more when this program ends.
             let _ = report.send(Ended { port, status, log: tail(&folder) });

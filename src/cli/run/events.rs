@@ -20,7 +20,7 @@ use crate::duration::shown;
 use crate::lock::Watch;
 use crate::output::prefixed;
 use crate::waiting::{self, Obstacle, millis};
-use crate::{bytes, child};
+use crate::{bytes, child, signals};
 
 /// Says what happens.
 pub struct Events {
@@ -39,7 +39,10 @@ enum Message {
 impl Events {
     pub fn new(global: &Global) -> Events {
         let (writer, messages) = mpsc::channel();
-        thread::spawn(move || write_all(&messages));
+        thread::spawn(move || {
+            signals::hold_off();
+            write_all(&messages);
+        });
         let watched = io::stderr().is_terminal();
         Events { writer, json: global.json, verbose: global.verbose, watched }
     }
