@@ -10,7 +10,7 @@ use harness::quorum::Node;
 use harness::{Quorum, Server, eventually};
 use nix::sys::signal::Signal;
 
-use crate::bench::{PARTS, start, until_contended};
+use crate::bench::{PARTS, PREFIX, start, until_contended};
 use crate::bench_report::{Report, assert_contended, number};
 use crate::running::Running;
 
@@ -25,7 +25,9 @@ fn until_in(part: &str, quorum: &Quorum) {
     match part {
         "contended" => drop(until_contended(&quorum[0])),
         _ => eventually("the load has begun", || {
-            quorum.iter().any(|node| node.info_number("dlock", "dlock_grants") > 3)
+            let keys = quorum[0].run("SCAN 0 COUNT 1000 TYPE dlock-key");
+            let mut keys = keys.items()[1].items().iter().map(|key| key.text());
+            keys.any(|key| key.starts_with(PREFIX) && key.ends_with(&format!(":{part}")))
         }),
     }
 }
@@ -43,7 +45,6 @@ fn a_signal_ends_any_part_and_nothing_is_left() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let quorum = Quorum::start(3);
         for part in PARTS {
-            quorum.iter().for_each(|node| drop(node.run("CONFIG RESETSTAT")));
             let running = start(&quorum, &["--json", "--time", LONG, "--only", part]);
             until_in(part, &quorum);
             running.signal(signal);
@@ -77,7 +78,6 @@ fn a_signal_while_it_still_connects_ends_it() {
 fn all_parts(quorum: &Quorum, options: &[&str]) -> Vec<(&'static str, Running)> {
     PARTS
         .map(|part| {
-            quorum.iter().for_each(|node| drop(node.run("CONFIG RESETSTAT")));
             let running = start(quorum, &[&["--json", "--only", part], options].concat());
             until_in(part, quorum);
             (part, running)
