@@ -73,3 +73,24 @@ impl Watched {
 const LOOKS_PER_MS: u64 = 8;
 const SHORTEST_PAUSE: u64 = 2;
 const LONGEST_PAUSE: u64 = 50;
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn many_keys_are_looked_at_less_often() {
+        let mut watched = Watched::default();
+        let mut pauses = Vec::new();
+        for number in 0..1_000_u32 {
+            watched.add(Deadline(1), KeyBuf { db: number, name: Box::default() });
+            if [1, 24, 80, 1_000].contains(&(number + 1)) {
+                pauses.push(watched.pause().0);
+            }
+        }
+        assert_eq!(pauses, [2, 3, 10, 50]);
+    }
+}
