@@ -80,11 +80,13 @@ impl<'s, 'c> Here<'s, 'c> {
         }
     }
 
-    /// The evicted lock that is here gets its key back.
-    fn put_back(&mut self, block: Block) {
-        self.open.put_back(block);
+    /// The evicted crowd that is here gets its key back.
+    fn put_back(&mut self, evicted: Block) -> Option<Block> {
+        self.store.index.remove(evicted);
+        let block = self.open.put_back(evicted);
         self.store.evicted.forget(self.open.key());
         self.put_back = true;
+        block
     }
 
     /// A dead lock may be in the way of a new one.
@@ -178,12 +180,12 @@ impl Host for Here<'_, '_> {
     }
 
     fn changed(&mut self, key: Key<'_>) {
-        if let Some(block) = self.at(key).block() {
-            if self.open.is_evicted() {
-                self.put_back(block);
-            }
-            self.store.index.refresh(block);
+        let Some(mut block) = self.at(key).block() else { return };
+        if self.open.is_evicted() {
+            let Some(back) = self.put_back(block) else { return };
+            block = back;
         }
+        self.store.index.refresh(block);
     }
 
     fn remove(&mut self, key: Key<'_>) {

@@ -209,7 +209,7 @@ fn a_transaction_and_a_script_find_it_held(kind: Kind) {
     assert_eq!(answers, [fence, 0, 1]);
 }
 
-/// Freed at once, or by another thread.
+/// Freed at once, or by another thread, which may be late.
 #[apply(on_every_server)]
 fn it_does_not_matter_how_the_server_frees_what_it_evicts(kind: Kind) {
     for lazy in ["yes", "no"] {
@@ -219,14 +219,14 @@ fn it_does_not_matter_how_the_server_frees_what_it_evicts(kind: Kind) {
             server.run(&format!("DLOCK.ACQUIRE book t{n} 60000 SHARED META {n}"));
         }
         let before = server.pictures();
-        for n in 0..10 {
+        for n in 0..100 {
             server.evict_all();
             assert_eq!(server.node("leases").int(), 200 + n, "{lazy}");
             let granted = server.run(&format!("DLOCK.ACQUIRE book new{n} 60000 SHARED"));
             assert!(granted.int() > 0);
         }
         let after = server.pictures();
-        assert_eq!(after["0/book"].holders.len(), 210);
+        assert_eq!(after["0/book"].holders.len(), 300);
         let old = &before["0/book"].holders;
         assert!(old.iter().all(|(token, holder)| after["0/book"].holders[token] == *holder));
     }

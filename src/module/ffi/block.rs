@@ -6,7 +6,8 @@
 //! for a moment, and what it evicted for as long as the lease runs. Each lets go by itself, the
 //! last one frees. So the index can never point to freed memory, whatever way a server finds to
 //! free a value, and `free` may run in a background thread: it touches the flags, which are
-//! atomic, and then nothing or a block that nobody else knows.
+//! atomic, and then nothing or a block that nobody else knows. It may run late; so a block is in the
+//! keyspace only once, and what comes back to a key comes back in another one.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -226,11 +227,6 @@ impl Block {
     /// The index lets go.
     pub fn leave_index(self) {
         self.let_go(IN_INDEX);
-    }
-
-    /// The keyspace takes a share again.
-    pub fn enter_keyspace(self) {
-        self.head().flags.fetch_or(IN_KEYSPACE, Ordering::Relaxed);
     }
 
     /// Whether the module keeps it, though no key may have it.

@@ -84,10 +84,13 @@ impl<'c> Open<'c> {
         self.evicted
     }
 
-    /// The key gets the evicted lock back.
-    pub fn put_back(&mut self, block: Block) {
-        block.enter_keyspace();
-        self.set(block);
+    /// The key gets the evicted crowd back, in a block of its own: another thread of the server may
+    /// still be about to let the old one go.
+    pub fn put_back(&mut self, evicted: Block) -> Option<Block> {
+        // SAFETY: the module keeps the block; no other reference into it is in use.
+        let gathering = unsafe { evicted.gathering() }?;
+        let nobody = Crowd::new(gathering.crowd.mode());
+        Some(self.put_many(std::mem::replace(&mut gathering.crowd, nobody)))
     }
 
     /// When the first lease ends.
