@@ -58,11 +58,9 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error).into(),
     };
     // More threads than one, so that leases are renewed even while something here blocks.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .on_thread_start(signals::hold_off)
-        .enable_all()
-        .build();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).on_thread_start(signals::hold_off).enable_all();
+    let runtime = signals::held_off(|| runtime.build());
     match runtime {
         Ok(runtime) => runtime.block_on(dispatch(cli)).into(),
         Err(error) => {

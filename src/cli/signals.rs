@@ -6,16 +6,26 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, getsid};
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::exit::Failure;
 
-/// From now on this thread hears no signals, nor does what it starts. Each thread but the first does
-/// so from its beginning, and leaves them to that one.
-pub fn hold_off() {
+/// While `work` is done, this thread hears no signals, nor do threads and programs that it starts:
+/// those that come wait.
+pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
     // It cannot fail: there are such signals.
+    let before = SigSet::from_iter(HEARD).thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let done = work();
+    if let Ok(before) = before {
+        let _ = before.thread_set_mask();
+    }
+    done
+}
+
+/// From now on this thread hears none. Each but the first does so, and leaves them to that one.
+pub fn hold_off() {
     let _ = SigSet::from_iter(HEARD).thread_block();
 }
 
@@ -42,9 +52,7 @@ impl Signals {
             Ok((signal, stream))
         });
         // One that came between its handler and its listener would be heard by nobody: it waits.
-        hold_off();
-        let streams = streams.collect::<io::Result<_>>();
-        hear();
+        let streams = held_off(|| streams.collect::<io::Result<_>>());
         let streams = streams.map_err(|error| {
             Failure::internal(&format_args!("cannot listen to signals: {error}"))
         })?;

@@ -73,8 +73,8 @@ impl Client {
         self.named(read)
     }
 
-    /// Ends a lock on all nodes, or this token's part in it. How many leases each node ended. Its
-    /// holder learns of it at its next renewal, after a third of its lease.
+    /// Ends a lock on all nodes, or this token's part in it. How many leases each node ended. A guard
+    /// learns of it at its next renewal, after a third of its lease at the latest.
     pub async fn break_lock(
         &self,
         key: &str,

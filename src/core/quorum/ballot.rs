@@ -99,7 +99,7 @@ impl<R: Rules> Ballot<R> {
         vote.hear(open, answer, now, &self.rules);
         let goes_on = vote.held.map(|held| held.since) == before.map(|held| held.since);
         if let (false, Some(before)) = (goes_on, before) {
-            self.ended(before, now);
+            self.ended(node, before, now);
         }
         Some(open.ask)
     }
@@ -150,15 +150,19 @@ impl<R: Rules> Ballot<R> {
         held.for_each(|held| held.since = Instant(0));
     }
 
-    /// A node's lease has ended. Before its time it ends only by somebody else's doing: who did it
-    /// there may have done it at other nodes in the same moment, and others may have held the lock
-    /// since then. So the nodes where it was mended meanwhile do not vouch for that moment.
-    fn ended(&mut self, lease: Held, now: Instant) {
+    /// A node's lease has ended before its time: by somebody's doing, or with a connection or the
+    /// node's memory. The same may have happened at other nodes in the same moment, and others may
+    /// have held the lock since then. So leases that were given again after this one was last heard
+    /// of do not vouch for that moment.
+    fn ended(&mut self, node: usize, lease: Held, now: Instant) {
+        if let Some(vote) = self.votes.get_mut(node) {
+            vote.mended = true;
+        }
         let Some(fence) = self.fence.filter(|_| self.stood) else { return };
         if !lease.confirmed || now >= lease.end {
             return;
         }
-        let steady = |held: &Held| self.rules.is_steady(held.since, lease.sent);
+        let steady = |held: &Held| now < held.end && self.rules.is_steady(held.since, lease.sent);
         let steady = self.supporters(fence).filter(steady).count();
         self.torn |= steady < self.majority();
     }
@@ -241,13 +245,24 @@ impl<R: Rules> Ballot<R> {
         self.ask(out, node, ask, now);
     }
 
+    /// If the node has given again what had ended there, asks the others whether they have it still:
+    /// then they vouch for it should the next one lose it.
+    pub fn ask_others(&mut self, out: &mut Outbox, node: usize, now: Instant) {
+        let again = |vote: &Vote| vote.mended && vote.held.is_some_and(|held| held.since == now);
+        if self.votes.get(node).is_some_and(again) {
+            for other in (0..self.votes.len()).filter(|other| *other != node) {
+                self.renew_at(out, other, now);
+            }
+        }
+    }
+
     /// The connection is gone with which the node's grant ends.
     pub fn cut_off(&mut self, node: usize, now: Instant) {
         let Some(vote) = self.votes.get_mut(node) else { return };
         let before = vote.held;
         (vote.held, vote.open, vote.said) = (None, None, Said::Failed);
         if let Some(before) = before {
-            self.ended(before, now);
+            self.ended(node, before, now);
         }
     }
 

@@ -34,7 +34,7 @@ pub enum State {
 pub enum Loss {
     /// Its time ran out, and no majority had renewed it.
     NotRenewed,
-    /// Nodes say that the lease is gone, and no majority is left.
+    /// Nodes say that the lease is gone, and no majority is left, or may not have been at some moment.
     Ended,
     /// It was held for as long as it may be.
     Limit,
@@ -112,6 +112,7 @@ impl<R: Rules> Hold<R> {
             // It may have waited, or been asked for a shorter lease.
             Answer::Granted(_) | Answer::Extended => {
                 self.ballot.confirm(&mut self.out, node, now);
+                self.ballot.ask_others(&mut self.out, node, now);
             }
             // A longer lease than the node grants: goes on with the one that it does.
             Answer::Refused(Why::Never) if self.ttl > self.usual => {

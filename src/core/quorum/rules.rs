@@ -43,8 +43,8 @@ pub trait Rules: Clone + Debug {
     }
 
     /// Whether a lease that is known to have held without a gap since then vouches for the time at
-    /// which another one ended too early: it held last at `known`, for certain. One that was mended
-    /// later may have had its gap at the same time.
+    /// which another one ended too early: that one was asked for last at `known`, and was there. One
+    /// that was given again later may have had its gap at the same time.
     fn is_steady(&self, since: Instant, known: Instant) -> bool {
         since <= known
     }

@@ -22,6 +22,8 @@ pub(super) struct Vote {
     pub(super) waits: bool,
     /// The claim's fence is too far ahead for the node to be raised to it.
     pub(super) behind: bool,
+    /// A lease has ended here before its time: what comes now is another one.
+    pub(super) mended: bool,
 }
 
 /// What a node said last.
@@ -50,7 +52,8 @@ pub(super) struct Held {
     pub(super) sent: Instant,
     /// The grant did not wait, or was confirmed.
     pub(super) confirmed: bool,
-    /// From here on it is known to have held without a gap; zero: for as long as the claim stands.
+    /// It is known to have held without a gap from here on, or from when the node heard the first
+    /// request, sent then; zero: for as long as the claim stands.
     pub(super) since: Instant,
 }
 
@@ -99,8 +102,12 @@ impl Vote {
         self.said = match answer {
             Answer::Granted(fence) => {
                 let confirmed = !waited || rules.waited_counts();
-                let goes_on = self.held.filter(|held| held.confirmed && held.fence == fence);
-                let since = goes_on.map_or(now, |held| held.since);
+                let since = match self.held {
+                    Some(held) if held.fence == fence => held.since,
+                    // There was nothing before that could have ended.
+                    None if !self.mended => sent,
+                    _ => now,
+                };
                 self.held = Some(Held { fence, end, ttl, sent, confirmed, since });
                 Said::Yes
             }

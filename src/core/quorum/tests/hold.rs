@@ -122,6 +122,50 @@ fn a_lease_that_was_over_anyway_says_nothing_of_the_others() {
 }
 
 #[test]
+fn a_lease_that_was_over_long_ago_does_not_vouch() {
+    let mut trial = trial(plan(5, None));
+    trial.sends("0A100 1A100 2A100 3A100 4A100");
+    (0..3).for_each(|node| trial.grants(node, 100));
+    trial.holds();
+    (3..5).for_each(|node| trial.grants(node, 100));
+    while trial.now < 2 * TTL * 1000 {
+        trial.wakes();
+        trial.sends("0E 1E 2E 3E 4E");
+        trial.hears(0, Answer::Silent);
+        (1..5).for_each(|node| trial.hears(node, Answer::Extended));
+    }
+    trial.wakes();
+    trial.sends("0E 1E 2E 3E 4E");
+    trial.now += 1_000;
+    trial.hears(1, Answer::Gone);
+    trial.sends("1A100");
+    trial.grants(1, 101);
+    trial.until();
+    trial.hears(2, Answer::Gone);
+    trial.is_lost(Loss::Ended);
+}
+
+#[test]
+fn one_connection_after_the_other_may_end_as_long_as_the_others_still_have_it() {
+    // Node 2 was the last to grant, when the claim stood already.
+    let mut trial = held();
+    for node in [0, 1, 2, 0] {
+        trial.passes(1);
+        let now = Instant(trial.now);
+        trial.hold().cut_off(node, now);
+        trial.sends(&format!("{node}A100"));
+        trial.until();
+        trial.passes(1);
+        trial.grants(node, 101);
+        let others = [0, 1, 2].into_iter().filter(|other| *other != node);
+        let asked: Vec<_> = others.clone().map(|other| format!("{other}E")).collect();
+        trial.sends(&asked.join(" "));
+        others.for_each(|other| trial.hears(other, Answer::Extended));
+    }
+    trial.until();
+}
+
+#[test]
 fn connections_that_end_one_after_the_other_may_have_ended_together() {
     let mut trial = held();
     let now = Instant(trial.now + 1_000);

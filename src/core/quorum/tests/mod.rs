@@ -83,6 +83,7 @@ fn held() -> Trial {
     let mut trial = asked(None);
     (0..2).for_each(|node| trial.grants(node, 100));
     trial.holds();
+    trial.now += 300;
     trial.grants(2, 100);
     trial
 }
