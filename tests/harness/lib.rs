@@ -26,6 +26,7 @@
 //! - [`quarantine`]: why a node grants nothing, and for how long;
 //! - [`proxy`]: a network that the test makes slow, deaf or gone;
 //! - [`quorum`]: several nodes that know nothing of each other, each behind such a network;
+//! - [`library`]: programs that take locks with the library, in the process of the test;
 //! - [`seed`]: random numbers that can be had again;
 //! - [`soak`]: how long a test goes on;
 //! - [`wait`]: waiting for something observable.
