@@ -1,0 +1,41 @@
+//! Examples of the library: what the pages show is what is compiled here.
+
+use std::error::Error;
+use std::time::Duration;
+
+use dlock_client::Client;
+
+use crate::page;
+
+/// Never run: it has to compile.
+#[allow(dead_code, reason = "the compiler is the test")]
+async fn example() -> Result<(), Box<dyn Error>> {
+    let client = Client::connect("redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3").await?;
+
+    let guard = client.lock("job:42").acquire_within(Duration::from_secs(10)).await?;
+    tokio::select! {
+        done = work(guard.fence()) => done,
+        loss = guard.lost() => return Err(loss.into()),
+    }
+    guard.release().await?;
+    Ok(())
+}
+
+#[allow(dead_code, reason = "as above")]
+async fn work(_: u64) {}
+
+#[test]
+fn examples_of_the_library_compile() {
+    let compiled = include_str!("library.rs");
+    let mut tried = 0;
+    for page in page::all() {
+        for example in page.examples().iter().filter(|example| example.language == "rust") {
+            let place = example.place(&page);
+            for line in &example.lines {
+                assert!(compiled.contains(line.trim()), "{place}: not compiled: {line}");
+            }
+            tried += 1;
+        }
+    }
+    assert!(tried >= 2, "only {tried} examples were found");
+}

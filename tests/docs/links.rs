@@ -1,0 +1,101 @@
+//! Where links lead.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::page::{self, Page};
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages = page::all();
+    let mut broken = Vec::new();
+    for page in &pages {
+        for (line, target) in links(page) {
+            if let Err(why) = follow(page, &target) {
+                broken.push(format!("{}:{line}: {target}: {why}", page.path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}
+
+#[test]
+fn every_page_can_be_reached_from_the_readme() {
+    let readme = page::read("README.md");
+    let known: Vec<PathBuf> =
+        links(&readme).into_iter().map(|(_, target)| path_of(&readme, &target)).collect();
+    for page in page::all().iter().filter(|page| page.path != readme.path) {
+        assert!(known.contains(&page.path), "README.md does not name {}", page.path.display());
+    }
+}
+
+#[test]
+fn the_readme_can_be_read_in_one_sitting() {
+    let lines = page::read("README.md").text.lines().count();
+    assert!(lines <= 250, "{lines} lines");
+}
+
+/// The targets of its links and pictures, outside of examples.
+fn links(page: &Page) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut in_example = false;
+    for (index, line) in page.text.lines().enumerate() {
+        in_example ^= line.trim_start().starts_with("```");
+        if in_example {
+            continue;
+        }
+        for part in line.split("](").skip(1) {
+            let target = part.split(')').next().unwrap_or_default();
+            found.push((index + 1, target.to_owned()));
+        }
+    }
+    found
+}
+
+fn follow(page: &Page, target: &str) -> Result<(), String> {
+    if target.starts_with("https://") {
+        return Ok(());
+    }
+    let path = path_of(page, target);
+    if !page::top().join(&path).exists() {
+        return Err("there is no such file".into());
+    }
+    match target.split_once('#') {
+        Some((_, anchor)) if !anchors(&page::read(path)).contains(&anchor.to_owned()) => {
+            Err("there is no such heading".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The file that a link of the page leads to, from the top of the tree.
+fn path_of(page: &Page, target: &str) -> PathBuf {
+    let file = target.split('#').next().unwrap_or_default();
+    if file.is_empty() {
+        return page.path.clone();
+    }
+    let joined = page.path.parent().unwrap_or(Path::new("")).join(file);
+    let mut path = PathBuf::new();
+    for part in joined.components() {
+        match part {
+            Component::ParentDir => assert!(path.pop(), "{target} leads out of the tree"),
+            part => path.push(part),
+        }
+    }
+    path
+}
+
+/// What a link can name in a page: its headings, as they are spelled in addresses, and its anchors.
+fn anchors(page: &Page) -> Vec<String> {
+    let lines = page.text.lines();
+    lines
+        .filter_map(|line| match line.split_once("<a name=\"") {
+            Some((_, rest)) => rest.split('"').next().map(str::to_owned),
+            None => line.starts_with('#').then(|| slug(line.trim_start_matches('#').trim())),
+        })
+        .collect()
+}
+
+fn slug(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}

@@ -1,0 +1,103 @@
+//! Examples of a shell: lines that begin with `$`, with what they print, and whole scripts.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use harness::{Kind, Server, program};
+use tempfile::TempDir;
+
+use crate::alike::assert_alike;
+use crate::page::{self, Example, Page};
+
+#[test]
+fn examples_of_a_shell_give_what_they_show() {
+    let mut tried = 0;
+    for page in page::all() {
+        let examples: Vec<Example> = page.examples().into_iter().filter(is_ours).collect();
+        if !examples.is_empty() {
+            let place = Place::make();
+            for example in &examples {
+                tried += place.try_out(&page, example);
+            }
+        }
+    }
+    assert!(tried >= 10, "only {tried} commands were found");
+}
+
+#[test]
+fn targets_that_the_pages_name_are_in_the_makefile() {
+    let makefile = page::read("Makefile").text;
+    let mut seen = 0;
+    for page in page::all() {
+        for word in page.text.split('`').filter(|text| text.starts_with("make ")) {
+            let target = word.split_whitespace().nth(1).unwrap_or_default();
+            let is_there = makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
+            assert!(is_there, "{}: `{word}`", page.path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 5, "only {seen} were found");
+}
+
+/// Commands of a shell that can be run anywhere; `make` builds the tree itself.
+fn is_ours(example: &Example) -> bool {
+    let text = example.lines.join("\n");
+    let is_shell = ["", "sh"].contains(&example.language.as_str());
+    is_shell && text.contains("dlock ") && !text.contains("127.0.0.1:6379>") && !text.contains('[')
+}
+
+/// Three nodes, and a folder with what the examples call.
+struct Place {
+    nodes: Vec<Server>,
+    folder: TempDir,
+}
+
+impl Place {
+    fn make() -> Place {
+        let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+        for name in ["backup.sh", "transfer", "deploy.sh"] {
+            let path = folder.path().join(name);
+            fs::write(&path, "#!/bin/sh\n").expect("it can be written");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        }
+        Place { nodes: (0..3).map(|_| Server::start(Kind::Redis82)).collect(), folder }
+    }
+
+    /// How many commands it had.
+    fn try_out(&self, page: &Page, example: &Example) -> usize {
+        let place = example.place(page);
+        let code = example.notes("exits").next().map_or(0, |code| code.parse().expect("a number"));
+        let text = format!("\n{}", example.lines.join("\n"));
+        let (script, commands) = text.split_once("\n$ ").map_or((text.as_str(), ""), |parts| parts);
+        if !script.trim().is_empty() {
+            self.run(&place, script, code);
+        }
+        for exchange in commands.split("\n$ ").filter(|exchange| !exchange.is_empty()) {
+            let (command, shown) = exchange.split_once('\n').unwrap_or((exchange, ""));
+            let printed = self.run(&place, command, code);
+            if !shown.is_empty() {
+                assert_alike(&format!("{place} ({command})"), shown, &printed);
+            }
+        }
+        example.lines.len()
+    }
+
+    fn run(&self, place: &str, script: &str, code: i32) -> String {
+        let mut nodes = Vec::new();
+        let mut script = script.replace("/srv", ".");
+        for (index, node) in self.nodes.iter().enumerate() {
+            nodes.push(format!("127.0.0.1:{}", node.port()));
+            script = script.replace(&format!("10.0.0.{}", index + 1), &nodes[index]);
+        }
+        let bin = program::path().parent().map(Path::to_path_buf).expect("it is in a folder");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &script]).current_dir(self.folder.path()).stdin(Stdio::null());
+        bash.env("PATH", format!("{}:{path}", bin.display())).env("DLOCK_NODES", nodes.join(","));
+        let said = program::run(&mut bash);
+        assert_eq!(said.code, Some(code), "{place}: {script}\n{said:#?}");
+        said.out + &said.err
+    }
+}
