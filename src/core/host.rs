@@ -28,6 +28,10 @@ pub trait Host: Answers {
     fn put_many(&mut self, key: Key<'_>, crowd: Crowd);
     /// The crowd that [`Host::find`] lent has been changed: its first end may be another.
     fn changed(&mut self, key: Key<'_>);
+    /// A holder of the lock that is there has a lease from now on, or a longer one: an expiry that
+    /// somebody else has given the key does not end it. Most keys have none, and then this must
+    /// cost next to nothing.
+    fn forget_expiry(&mut self, key: Key<'_>);
     /// Removes whatever is there.
     fn remove(&mut self, key: Key<'_>);
     /// Whether the foreign lock that is there has this value.

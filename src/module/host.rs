@@ -7,7 +7,7 @@ use dlock_core::{
 };
 
 use crate::ffi::block::Block;
-use crate::ffi::context::{Ctx, Name, unix_micros};
+use crate::ffi::context::{Class, Ctx, Name, unix_micros};
 use crate::ffi::key::Open;
 use crate::ffi::server::Probe;
 use crate::state::{self, Note, Store};
@@ -188,6 +188,13 @@ impl Host for Here<'_, '_> {
         self.store.index.refresh(block);
     }
 
+    /// Replicas and the log do the same where they carry the grant or the extension out.
+    fn forget_expiry(&mut self, key: Key<'_>) {
+        if self.at(key).forget_expiry() {
+            self.ctx.notify(Class::Generic, c"persist", self.open.name());
+        }
+    }
+
     fn remove(&mut self, key: Key<'_>) {
         self.clear(key);
         if self.open.is_evicted() {
@@ -204,6 +211,7 @@ impl Host for Here<'_, '_> {
         self.at(key).remove();
         self.ctx.replicate_del(self.open.name());
         self.ctx.signal_modified(self.open.name());
+        self.ctx.notify(Class::Generic, c"del", self.open.name());
     }
 
     fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis) {
@@ -211,6 +219,7 @@ impl Host for Here<'_, '_> {
         let at = (unix_micros() / 1000).saturating_add(ttl.0);
         self.ctx.replicate_expiry(self.open.name(), at);
         self.ctx.signal_modified(self.open.name());
+        self.ctx.notify(Class::Generic, c"expire", self.open.name());
     }
 
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>) {
@@ -235,7 +244,7 @@ impl Host for Here<'_, '_> {
         };
         self.ctx.signal_modified(self.open.name());
         if let Some(event) = event {
-            self.ctx.notify(event, self.open.name());
+            self.ctx.notify(Class::Own, event, self.open.name());
         }
     }
 

@@ -205,3 +205,31 @@ fn commands_of_other_types_refuse_a_lock(kind: Kind) {
     }
     assert_eq!(server.holders("job"), ["alice"]);
 }
+
+#[apply(on_every_server)]
+fn its_end_and_its_expiry_are_told_as_the_servers_own_commands_would(kind: Kind) {
+    let server = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    let listeners = [&server, &replica].map(|server| {
+        server.run("CONFIG SET notify-keyspace-events KEA");
+        let mut client = server.client();
+        client.run("PSUBSCRIBE __keyspace@0__:job");
+        client
+    });
+    for request in ["SET job old-client", "DLOCK.EXTEND job old-client 60000"] {
+        server.run(request);
+    }
+    // What changes nothing is not told.
+    assert_eq!(server.run("DLOCK.EXTEND job other 60000").int(), 0);
+    assert_eq!(server.run("DLOCK.RELEASE job other").int(), 0);
+    assert_eq!(server.run("DLOCK.RELEASE job old-client").int(), 1);
+    server.run("SET job last");
+    for mut listener in listeners {
+        let told: Vec<String> = std::iter::repeat_with(|| listener.recv().items()[3].text())
+            .filter(|event| event != "new")
+            .take(4)
+            .collect();
+        assert_eq!(told, ["set", "expire", "del", "set"]);
+    }
+}

@@ -23,6 +23,7 @@ mod eviction_load;
 mod eviction_memory;
 mod eviction_outside;
 mod eviction_waiting;
+mod expiry;
 mod extend;
 mod failover;
 mod fences;

@@ -218,6 +218,7 @@ pub(super) fn store<H: Host>(host: &mut H, key: Key<'_>, mode: Mode, grant: Gran
     } else if let Found::Held(Held::Many(crowd)) = host.find(key) {
         crowd.add(grant);
         host.changed(key);
+        host.forget_expiry(key);
     } else {
         let mut crowd = Crowd::new(mode);
         crowd.add(grant);
@@ -239,4 +240,5 @@ pub(super) fn renew<H: Host>(
         crowd.renew(token, &renewal);
         host.changed(key);
     }
+    host.forget_expiry(key);
 }

@@ -63,6 +63,15 @@ pub fn unix_micros() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// Which listeners a keyspace event is for.
+#[derive(Clone, Copy)]
+pub enum Class {
+    /// `d`: what only a module has.
+    Own,
+    /// `g`: what any key can have.
+    Generic,
+}
+
 /// What a context can be asked for.
 #[derive(Clone, Copy)]
 pub struct Flags(c_int);
@@ -241,17 +250,14 @@ impl Ctx<'_> {
         };
     }
 
-    /// A keyspace event of class `d`.
-    pub fn notify(self, event: &CStr, key: &Name) {
-        // SAFETY: see above.
-        unsafe {
-            api!(RedisModule_NotifyKeyspaceEvent(
-                self.raw,
-                raw::REDISMODULE_NOTIFY_MODULE as c_int,
-                event.as_ptr(),
-                key.raw
-            ))
+    /// A keyspace event.
+    pub fn notify(self, class: Class, event: &CStr, key: &Name) {
+        let class = match class {
+            Class::Own => raw::REDISMODULE_NOTIFY_MODULE as c_int,
+            Class::Generic => raw::REDISMODULE_NOTIFY_GENERIC as c_int,
         };
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.raw, class, event.as_ptr(), key.raw)) };
     }
 
     /// WATCH and client tracking learn that the key has changed.

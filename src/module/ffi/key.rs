@@ -197,6 +197,15 @@ impl<'c> Open<'c> {
         unsafe { api!(RedisModule_SetExpire(self.raw, ttl)) };
     }
 
+    /// Lets what is there stay. False: it had no expiry.
+    pub fn forget_expiry(&mut self) -> bool {
+        // SAFETY: the key is open for writing.
+        unsafe {
+            api!(RedisModule_GetExpire(self.raw)) != NO_EXPIRE
+                && api!(RedisModule_SetExpire(self.raw, NO_EXPIRE)) == OK
+        }
+    }
+
     fn set(&mut self, block: Block) {
         data_type::ours(|| {
             // SAFETY: the key is open for writing; the server owns the value from now on, and
@@ -246,5 +255,6 @@ impl Drop for Open<'_> {
     }
 }
 
+const NO_EXPIRE: raw::mstime_t = raw::REDISMODULE_NO_EXPIRE as raw::mstime_t;
 const EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
 const STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;

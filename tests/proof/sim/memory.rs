@@ -155,6 +155,8 @@ impl Host for Memory {
 
     fn changed(&mut self, _key: Key<'_>) {}
 
+    fn forget_expiry(&mut self, _key: Key<'_>) {}
+
     fn remove(&mut self, key: Key<'_>) {
         self.values.remove(&key.to_owned());
     }

@@ -40,6 +40,8 @@ pub struct Memory {
     pub blocks: bool,
     /// Keys that another server serves by now.
     pub moved: BTreeSet<KeyBuf>,
+    /// Locks that somebody else lets expire.
+    pub expiring: BTreeSet<KeyBuf>,
     /// The server refuses writes just now.
     pub refuses: bool,
     /// The state file cannot be written.
@@ -58,6 +60,7 @@ impl Memory {
             now: Instant(0),
             blocks: true,
             moved: BTreeSet::new(),
+            expiring: BTreeSet::new(),
             refuses: false,
             disk_is_full: false,
             promises: Vec::new(),
@@ -168,6 +171,10 @@ impl Host for Memory {
         let value = self.values.get(&key).expect("changed where nothing is");
         let end = first_end(value).expect("an empty crowd is no lock");
         self.index.insert((end, key));
+    }
+
+    fn forget_expiry(&mut self, key: Key<'_>) {
+        self.expiring.remove(&key.to_owned());
     }
 
     fn remove(&mut self, key: Key<'_>) {

@@ -35,6 +35,28 @@ fn a_flush_tells_the_waiters_of_its_database() {
 }
 
 #[test]
+fn a_lease_that_is_given_or_lengthened_does_not_end_by_somebody_elses_expiry() {
+    for (held, asks) in [
+        ("a 10", "a 10"),
+        ("a 10 SHARED", "a 10 SHARED"),
+        ("a 10 SHARED", "b 10 SHARED"),
+        ("a 10 LIMIT 2", "b 10 LIMIT 2"),
+    ] {
+        let mut bench = Bench::new();
+        bench.hold(1, held);
+        bench.host.expiring.insert(KEY.to_owned());
+        bench.hold(2, asks);
+        assert!(bench.host.expiring.is_empty(), "{held}, {asks}");
+        bench.host.expiring.insert(KEY.to_owned());
+        assert_eq!(bench.extend("a 10"), Ok(true));
+        assert!(bench.host.expiring.is_empty(), "{held}");
+        bench.host.expiring.insert(KEY.to_owned());
+        assert_eq!(bench.extend("z 10"), Ok(false));
+        assert!(!bench.host.expiring.is_empty(), "nobody holds longer: {held}");
+    }
+}
+
+#[test]
 fn a_foreign_lock_is_held_until_it_is_deleted() {
     let mut bench = Bench::new();
     bench.set_text("old", None);

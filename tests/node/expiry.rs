@@ -1,0 +1,127 @@
+//! An expiry that somebody else gives the key of a lock: it ends the lease, unless the holder asks
+//! for more before that, who gets what the answer says.
+
+use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+
+/// How a lock is held at `job`.
+const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
+
+fn pttl(server: &Server) -> i64 {
+    server.run("PTTL job").int()
+}
+
+/// Alice holds, and somebody else says that the key ends in an hour.
+fn held_and_expiring(server: &Server, alice: &mut Client, options: &str) {
+    server.run("DEL job");
+    assert!(alice.run(&format!("DLOCK.ACQUIRE job alice 60000 {options}")).int() > 0);
+    assert_eq!(server.run("PEXPIRE job 3600000").int(), 1);
+    assert!(pttl(server) > 0);
+}
+
+#[apply(on_every_server)]
+fn a_holder_who_extends_or_asks_again_takes_it_away(kind: Kind) {
+    let server = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    let mut alice = server.client();
+    let by_script = "return redis.call('DLOCK.EXTEND', KEYS[1], 'alice', 60000)";
+    for options in HOLDERS {
+        let again = format!("DLOCK.ACQUIRE job alice 60000 {options}");
+        let extensions = ["DLOCK.EXTEND job alice 60000", "DLOCK.EXTEND job alice 30000"];
+        let requests = extensions.into_iter().chain([again.as_str()]).map(str::split_whitespace);
+        let script = vec!["EVAL", by_script, "1", "job"];
+        for request in requests.map(Iterator::collect).chain([script]) {
+            held_and_expiring(&server, &mut alice, options);
+            assert!(alice.run_args(&request).int() > 0, "{request:?}");
+            assert_eq!(pttl(&server), -1, "{request:?}");
+            server.assert_agrees_with(&replica);
+            assert_eq!(pttl(&replica), -1, "{request:?}");
+        }
+    }
+}
+
+#[apply(on_every_server)]
+fn the_log_takes_it_away_as_well(kind: Kind) {
+    let mut server = Server::build(kind).append_only().start();
+    let mut alice = server.client();
+    let keys: Vec<String> = (0..HOLDERS.len()).map(|n| format!("job{n}")).collect();
+    for (key, options) in keys.iter().zip(HOLDERS) {
+        for request in [
+            format!("DLOCK.ACQUIRE {key} alice 60000 {options}"),
+            format!("PEXPIRE {key} 3600000"),
+            format!("DLOCK.EXTEND {key} alice 60000"),
+            format!("DLOCK.ACQUIRE {key}-again alice 60000 {options}"),
+            format!("PEXPIRE {key}-again 3600000"),
+            format!("DLOCK.ACQUIRE {key}-again alice 60000 {options}"),
+        ] {
+            assert!(alice.run(&request).int() > 0, "{request}");
+        }
+    }
+    server.restart();
+    for key in keys.iter().flat_map(|key| [key.clone(), format!("{key}-again")]) {
+        assert_eq!(server.run(&format!("PTTL {key}")).int(), -1, "{key}");
+        assert_eq!(server.holders(&key), ["alice"]);
+    }
+}
+
+#[apply(on_every_server)]
+fn who_joins_other_holders_takes_it_away(kind: Kind) {
+    let server = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    let mut alice = server.client();
+    for options in ["SHARED", "LIMIT 3"] {
+        held_and_expiring(&server, &mut alice, options);
+        assert!(server.run(&format!("DLOCK.ACQUIRE job bob 60000 {options}")).int() > 0);
+        assert_eq!(pttl(&server), -1, "{options}");
+        server.assert_agrees_with(&replica);
+        assert_eq!(pttl(&replica), -1, "{options}");
+    }
+}
+
+#[apply(on_every_server)]
+fn who_does_not_hold_leaves_it_there(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    for options in HOLDERS {
+        held_and_expiring(&server, &mut alice, options);
+        assert_eq!(server.run("DLOCK.EXTEND job bob 60000").int(), 0);
+        assert_eq!(server.run("DLOCK.EXTEND job alice 60000 FENCE 1").int(), 0);
+        assert!(server.run("DLOCK.ACQUIRE job bob 60000").is_null());
+        assert!(server.run("DLOCK.CHECK job alice").int() > 0);
+        assert!(pttl(&server) > 0, "{options}");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_lease_that_was_extended_outlives_it(kind: Kind) {
+    let server = Server::start(kind);
+    for options in HOLDERS {
+        let mut alice = server.client();
+        held_and_expiring(&server, &mut alice, options);
+        server.run("PEXPIRE job 400");
+        if alice.run("DLOCK.EXTEND job alice 60000").int() == 0 {
+            // The machine was busy for so long that it was over by then.
+            assert_eq!(server.run("EXISTS job").int(), 0);
+            continue;
+        }
+        server.run("SET clock any PX 600");
+        eventually("its time has passed", || server.run("EXISTS clock").int() == 0);
+        assert_eq!(server.holders("job"), ["alice"], "{options}");
+    }
+}
+
+#[apply(on_every_server)]
+fn listeners_are_told_when_it_is_taken_away_and_only_then(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    held_and_expiring(&server, &mut alice, "");
+    server.run("CONFIG SET notify-keyspace-events Eg");
+    let mut events = server.client();
+    events.run("SUBSCRIBE __keyevent@0__:persist");
+    for _ in 0..3 {
+        assert_eq!(server.run("DLOCK.EXTEND job alice 60000").int(), 1);
+    }
+    assert_eq!(events.recv().items()[2].text(), "job");
+    assert!(!events.has_answer());
+}
