@@ -47,17 +47,17 @@ check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) test -q -p dlock-tests --test tidy
 
 bench: build peers ## measure everything, other libraries too, and write target/bench/results.md (ARGS=--quick)
-	$(CARGO) run --release -p dlock-tests --bin bench -- --page "$(TARGET)/bench" $(ARGS)
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --page "$(TARGET)/bench" $(ARGS)
 
 bench-node: build ## measure the module against what one would do without it (ARGS=--quick)
-	$(CARGO) run --release -p dlock-tests --bin bench -- \
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- \
 		--only cycle,handover,memory,growth,storm,restart $(ARGS)
 
 bench-quorum: build ## measure the client library over one node and over five (ARGS=--quick)
-	$(CARGO) run --release -p dlock-tests --bin bench -- --only quorum $(ARGS)
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum $(ARGS)
 
 bench-peers: build peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
-	$(CARGO) run --release -p dlock-tests --bin bench -- --only contention,uncontended $(ARGS)
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,uncontended $(ARGS)
 
 peers: setup ## install those libraries, into .peers/
 	@scripts/peers.sh

@@ -38,8 +38,7 @@ impl Contest {
 
     /// The setting in a few words.
     pub fn setting(&self) -> String {
-        let (clients, hold) = (self.crowd.clients, self.crowd.hold.as_millis());
-        format!("{clients} × {hold} ms, {}", peers::so_many_nodes(self.nodes))
+        setting(self.crowd, self.nodes)
     }
 
     /// Whether two libraries did the same.
@@ -52,6 +51,10 @@ impl Contest {
     pub fn ideal(&self) -> f64 {
         self.crowd.clients as f64 * self.crowd.hold.as_secs_f64() * 1e3
     }
+}
+
+fn setting(crowd: Crowd, nodes: usize) -> String {
+    format!("{} × {} ms, {}", crowd.clients, crowd.hold.as_millis(), peers::so_many_nodes(nodes))
 }
 
 /// Adds the figures.
@@ -70,10 +73,12 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
         let first = number % libraries.len();
         let mut contests = Vec::new();
         for place in (first..libraries.len()).chain(0..first) {
-            match contest(kind, nodes, crowd, libraries[place]) {
+            let peer = libraries[place];
+            let what = format!("{}, {}", peer.name, setting(crowd, nodes));
+            report.attempt(&what, |report| match contest(kind, nodes, crowd, peer) {
                 Ok(contest) => contests.push((place, contest)),
-                Err(why) => report.not_measured(why),
-            }
+                Err(why) => report.not_measured(&what, why),
+            });
         }
         contests.sort_by_key(|(place, _)| *place);
         let contests: Vec<Contest> = contests.into_iter().map(|(_, contest)| contest).collect();

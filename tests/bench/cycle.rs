@@ -69,40 +69,51 @@ impl Recipe {
 
 /// Both commands, with and without an append-only file, in a pipeline and without.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
+    let recipes: [fn(&Server) -> Option<Recipe>; 2] =
+        [|server| Some(Recipe::script(server)), Recipe::del_if_eq];
     for with_file in [false, true] {
-        let mut server = Server::build(kind);
-        if with_file {
-            server = server
-                .config("appendonly yes")
-                .config("appendfsync everysec")
-                .config("auto-aof-rewrite-percentage 0");
-        }
-        let server = server.start();
         let file = if with_file { ", AOF everysec" } else { "" };
-
-        let script = Recipe::script(&server);
-        let others = [Some(script), Recipe::del_if_eq(&server)];
-        for other in others.iter().flatten() {
-            let [mut ours, mut theirs] =
-                [&Recipe::Module, other].map(|recipe| Pipelined::new(&server, recipe));
-            let [figures] = in_turns(options.rounds(48), |side| match side {
-                Side::Ours => [ours.cpu(&server, 80)],
-                Side::Theirs => [theirs.cpu(&server, 80)],
-            });
+        for recipe in recipes {
             let what = format!("cycle{file}");
-            report.add(kind, Row::compared(what, other.name(), "µs", figures, target(kind, other)));
-        }
-        for other in others.iter().flatten() {
-            let [mut ours, mut theirs] =
-                [&Recipe::Module, other].map(|recipe| OneByOne::new(&server, recipe));
-            let [figures] = in_turns(options.rounds(16), |side| match side {
-                Side::Ours => [ours.cpu(&server, 30)],
-                Side::Theirs => [theirs.cpu(&server, 30)],
+            report.attempt(&what, |report| {
+                let server = start(kind, with_file);
+                let Some(other) = recipe(&server) else { return };
+                let [mut ours, mut theirs] =
+                    [&Recipe::Module, &other].map(|recipe| Pipelined::new(&server, recipe));
+                let [figures] = in_turns(options.rounds(48), |side| match side {
+                    Side::Ours => [ours.cpu(&server, 80)],
+                    Side::Theirs => [theirs.cpu(&server, 80)],
+                });
+                let target = target(kind, &other);
+                report.add(kind, Row::compared(&what, other.name(), "µs", figures, target));
             });
+        }
+        for recipe in recipes {
             let what = format!("cycle{file}, no pipeline, {CLIENTS} clients");
-            report.add(kind, Row::compared(what, other.name(), "µs", figures, Target::None));
+            report.attempt(&what, |report| {
+                let server = start(kind, with_file);
+                let Some(other) = recipe(&server) else { return };
+                let [mut ours, mut theirs] =
+                    [&Recipe::Module, &other].map(|recipe| OneByOne::new(&server, recipe));
+                let [figures] = in_turns(options.rounds(16), |side| match side {
+                    Side::Ours => [ours.cpu(&server, 30)],
+                    Side::Theirs => [theirs.cpu(&server, 30)],
+                });
+                report.add(kind, Row::compared(&what, other.name(), "µs", figures, Target::None));
+            });
         }
     }
+}
+
+fn start(kind: Kind, with_file: bool) -> Server {
+    let mut server = Server::build(kind);
+    if with_file {
+        server = server
+            .config("appendonly yes")
+            .config("appendfsync everysec")
+            .config("auto-aof-rewrite-percentage 0");
+    }
+    server.start()
 }
 
 fn target(kind: Kind, other: &Recipe) -> Target {

@@ -35,6 +35,7 @@ mod uncontended;
 
 use std::collections::VecDeque;
 use std::env;
+use std::panic;
 use std::process::ExitCode;
 
 use harness::{Kind, Server};
@@ -88,8 +89,9 @@ fn measure(options: &Options) -> Result<bool, String> {
         for group in groups {
             to_come.pop_front();
             report.group(kind, group.title);
-            group.run(kind, options, &mut report);
-            // A row that panics ends the program: what was measured until then is on the page.
+            let rest = format!("the rest of: {}", group.title);
+            report.attempt(rest, |report| group.run(kind, options, report));
+            // Whoever ends the program finds on the page what was measured until then.
             if let Some(folder) = &options.page {
                 let page = page::write(folder, &report, &servers, to_come.make_contiguous());
                 if let Err(why) = &page {
@@ -106,7 +108,12 @@ fn measure(options: &Options) -> Result<bool, String> {
     Ok(report.complete() && written)
 }
 
+/// Of the server; of one that does not start each row says so.
 fn version(kind: Kind) -> String {
+    panic::catch_unwind(|| version_of(kind)).unwrap_or_else(|_| "it does not start".to_owned())
+}
+
+fn version_of(kind: Kind) -> String {
     let server = Server::build(kind).without_module().start();
     let info = server.info("server");
     let field = if kind.is_valkey() { "valkey_version" } else { "redis_version" };

@@ -13,16 +13,22 @@ const WAITERS: usize = 1000;
 
 /// Bytes a lock, and bytes a waiter with its connection.
 pub fn run(kind: Kind, _: &Options, report: &mut Report) {
-    let figures = compared(per_lock(kind, &Recipe::Module), per_lock(kind, &Recipe::DelIfEq));
-    let most = Target::AtMost(1.4);
-    report.add(kind, Row::compared("memory of a held lock", "SET NX PX", "B", figures, most));
+    let what = "memory of a held lock";
+    report.attempt(what, |report| {
+        let figures = compared(per_lock(kind, &Recipe::Module), per_lock(kind, &Recipe::DelIfEq));
+        let most = Target::AtMost(1.4);
+        report.add(kind, Row::compared(what, "SET NX PX", "B", figures, most));
+    });
 
-    let mut random = Random::new(4);
-    let wait = || request(&["DLOCK.ACQUIRE", "bench:lock", &random.token(), TTL, "WAIT", "0"]);
-    let ours = per_waiter(kind, "DLOCK.ACQUIRE bench:lock holder 60000", wait);
-    let theirs = per_waiter(kind, "PING", || request(&["BLPOP", "bench:list", "0"]));
     let what = "memory of a waiter and its connection";
-    report.add(kind, Row::compared(what, "BLPOP", "B", compared(ours, theirs), Target::None));
+    report.attempt(what, |report| {
+        let mut random = Random::new(4);
+        let wait = || request(&["DLOCK.ACQUIRE", "bench:lock", &random.token(), TTL, "WAIT", "0"]);
+        let ours = per_waiter(kind, "DLOCK.ACQUIRE bench:lock holder 60000", wait);
+        let theirs = per_waiter(kind, "PING", || request(&["BLPOP", "bench:list", "0"]));
+        let figures = compared(ours, theirs);
+        report.add(kind, Row::compared(what, "BLPOP", "B", figures, Target::None));
+    });
 }
 
 fn compared(ours: f64, theirs: f64) -> Compared {

@@ -329,12 +329,13 @@ mod tests {
     fn a_page_says_what_was_not_measured() {
         let folder = tempfile::tempdir().unwrap();
         let mut report = report();
-        report.not_measured("some lock failed".to_owned());
+        report.not_measured("acquire, some lock", "it failed".to_owned());
         report.note("some lock: 3 failures, the last is: gone".to_owned());
         write(folder.path(), &report, &[], &[(KIND, tables::GROWTH)]).unwrap();
         let page = fs::read_to_string(folder.path().join("results.md")).unwrap();
         let wanted = [
-            "- not measured on redis-8.2: A lock that nobody else wants: some lock failed\n",
+            "- not measured on redis-8.2: acquire, some lock: it failed\n",
+            "| acquire, some lock |  | not measured |  |\n",
             "- not yet measured on redis-8.2: Much of everything\n",
             "some lock: 3 failures, the last is: gone\n",
         ];
@@ -348,6 +349,22 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = prepare(&file.path().join("folder")).unwrap_err();
         assert!(error.contains("folder"), "{error}");
+    }
+
+    #[test]
+    fn what_one_server_did_not_measure_stands_beside_the_figures_of_the_others() {
+        let mut report = Report::new(true);
+        for (kind, measured) in [(Kind::Redis70, false), (Kind::Redis82, true)] {
+            report.group(kind, tables::GROWTH);
+            report.attempt("it", |report| {
+                assert!(measured, "too slow");
+                report.add(kind, Row::alone("it", "ms", 1.0, Target::None));
+            });
+        }
+        let table = tables::section(&report, tables::GROWTH);
+        let wanted = "\n| | to | redis-7.0 | redis-8.2 | target |\n|---|---|--:|--:|--:|\n\
+                      | it |  | not measured | **1.000 ms** |  |\n";
+        assert_eq!(table, wanted);
     }
 
     #[test]

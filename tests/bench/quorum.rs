@@ -11,6 +11,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::measure::{Compared, median};
 use crate::options::Options;
+use crate::peers::so_many_nodes;
 use crate::report::{Report, Row, Target};
 
 const CLIENTS: u64 = 8;
@@ -20,25 +21,28 @@ const KEYS: usize = 50;
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
     let five: Vec<Server> = (0..5).map(|_| Server::start(kind)).collect();
-    runtime.block_on(measure(kind, &five, options, report));
-}
-
-async fn measure(kind: Kind, five: &[Server], options: &Options, report: &mut Report) {
     let rounds = options.rounds(5_000);
-    let on_five = acquire_beside_ping(&client(five).await, rounds).await;
-    let on_one = acquire_beside_ping(&client(&five[..1]).await, rounds).await;
-    let row = |what, figures: [f64; 2]| {
-        let [ours, theirs] = figures;
-        Row::compared(what, "PING to all", "µs", Compared::once(ours, theirs), Target::AtMost(1.5))
-    };
-    report.add(kind, row("acquire on 1 node, p50", on_one));
-    report.add(kind, row("acquire on 5 nodes, p50", on_five));
-    let grows = Compared::once(on_five[0], on_one[0]);
-    let row = Row::compared("acquire on 5 nodes, p50", "on 1 node", "µs", grows, Target::None);
-    report.add(kind, row);
-    let share = second_rounds(five, options.rounds(2_000)).await;
+    let mut on_one = None;
+    for nodes in [1, 5] {
+        let what = format!("acquire on {}, p50", so_many_nodes(nodes));
+        report.attempt(&what, |report| {
+            let measured =
+                async { acquire_beside_ping(&client(&five[..nodes]).await, rounds).await };
+            let [ours, ping] = runtime.block_on(measured);
+            let compared = Compared::once(ours, ping);
+            let target = Target::AtMost(1.5);
+            report.add(kind, Row::compared(&what, "PING to all", "µs", compared, target));
+            if let Some(on_one) = on_one.replace(ours) {
+                let grows = Compared::once(ours, on_one);
+                report.add(kind, Row::compared(&what, "on 1 node", "µs", grows, Target::None));
+            }
+        });
+    }
     let what = format!("second rounds, {CLIENTS} clients, {KEYS} keys");
-    report.add(kind, Row::alone(what, "%", share * 100.0, Target::AtMost(1.0)));
+    report.attempt(&what, |report| {
+        let share = runtime.block_on(second_rounds(&five, options.rounds(2_000)));
+        report.add(kind, Row::alone(&what, "%", share * 100.0, Target::AtMost(1.0)));
+    });
 }
 
 /// The medians of an acquisition and of a PING to all nodes, taken in turns.

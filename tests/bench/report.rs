@@ -1,180 +1,16 @@
-//! What is printed: one row a figure, with what it is measured against and what it must reach.
+//! What is printed: a [`row`] for each figure, and a word for each that could not be measured.
 
+mod row;
+
+use std::any::Any;
 use std::fmt::Write;
+use std::panic::{self, AssertUnwindSafe};
 
 use harness::Kind;
 use serde_json::{Value, json};
 
 use crate::contention::Contest;
-use crate::measure::Compared;
-
-/// The bound that a figure must keep.
-#[derive(Clone, Copy, Debug)]
-pub enum Target {
-    /// At most so much.
-    AtMost(f64),
-    /// At least so much.
-    AtLeast(f64),
-    /// None: it is there for comparison.
-    None,
-}
-
-/// Whether a target is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is.
-    Reached,
-    /// It is not.
-    Missed,
-    /// The figure is only known to be at least or at most so much, which says neither.
-    Unproved,
-}
-
-/// One figure.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// What was done.
-    pub what: String,
-    /// What the module took, in `unit`.
-    pub ours: f64,
-    /// What it is measured against.
-    pub against: String,
-    /// What that took, in `unit`.
-    pub theirs: Option<f64>,
-    /// Of `ours` and `theirs`.
-    pub unit: &'static str,
-    /// What the target is about: the ratio, if there is one, else `ours`.
-    pub ratio: Option<f64>,
-    /// What must be reached.
-    pub target: Target,
-    /// Whether `ours`, and whether `theirs`, is at least so much, and may be more.
-    pub at_least: [bool; 2],
-}
-
-impl Row {
-    /// Two sides, and the ratio between them.
-    pub fn compared(
-        what: impl Into<String>,
-        against: impl Into<String>,
-        unit: &'static str,
-        Compared { ours, theirs, ratio }: Compared,
-        target: Target,
-    ) -> Row {
-        let row = Row::alone(what, unit, ours, target).beside(against, theirs);
-        Row { ratio: Some(ratio), ..row }
-    }
-
-    /// A figure that is bounded by itself.
-    pub fn alone(what: impl Into<String>, unit: &'static str, ours: f64, target: Target) -> Row {
-        Row {
-            what: what.into(),
-            ours,
-            against: String::new(),
-            theirs: None,
-            unit,
-            ratio: None,
-            target,
-            at_least: [false; 2],
-        }
-    }
-
-    /// The same figure, beside one that sets it in relation.
-    pub fn beside(self, against: impl Into<String>, theirs: f64) -> Row {
-        Row { against: against.into(), theirs: Some(theirs), ..self }
-    }
-
-    /// The same figures, of which one may be more than was measured.
-    pub fn at_least(self, ours: bool, theirs: bool) -> Row {
-        Row { at_least: [ours, theirs], ..self }
-    }
-
-    /// Both figures with their unit; nothing for one that is not there.
-    pub fn figures(&self) -> [String; 2] {
-        let [ours, theirs] = self.at_least.map(|at_least| if at_least { "≥ " } else { "" });
-        let text = |mark, figure| format!("{mark}{} {}", digits(figure), self.unit);
-        [text(ours, self.ours), self.theirs.map(|figure| text(theirs, figure)).unwrap_or_default()]
-    }
-
-    /// What must be reached, in signs.
-    pub fn bound(&self) -> Option<String> {
-        match self.target {
-            Target::AtMost(most) => Some(format!("≤ {most}")),
-            Target::AtLeast(least) => Some(format!("≥ {least}")),
-            Target::None => None,
-        }
-    }
-
-    /// What it is measured against, in a list of names.
-    pub fn beside_whom(&self) -> String {
-        if self.against.is_empty() { String::new() } else { format!(" (to {})", self.against) }
-    }
-
-    /// What the target is about.
-    fn figure(&self) -> f64 {
-        self.ratio.unwrap_or(self.ours)
-    }
-
-    /// Between what the figure is: more than was measured if `ours` may be more, less if it is a
-    /// ratio and `theirs` may be more.
-    fn span(&self) -> [f64; 2] {
-        let [ours, theirs] = self.at_least;
-        let low = if theirs && self.ratio.is_some() { 0.0 } else { self.figure() };
-        [low, if ours { f64::INFINITY } else { self.figure() }]
-    }
-
-    /// What the target is about, in digits; nothing if nothing is known of it. As many digits as
-    /// tell it from the bound.
-    pub fn figure_text(&self) -> String {
-        let [low, high] = self.span();
-        let mark = match (low == self.figure(), high == self.figure()) {
-            (true, false) => "≥ ",
-            (false, true) => "≤ ",
-            (false, false) => return "?".to_owned(),
-            _ => "",
-        };
-        let mut text = digits(self.figure());
-        let bound = match self.target {
-            Target::AtMost(bound) | Target::AtLeast(bound) => Some(bound),
-            Target::None => None,
-        };
-        let same = |text: &str| text.parse().ok() == bound;
-        for decimals in 3..10 {
-            if Some(self.figure()) == bound || !same(&text) {
-                break;
-            }
-            text = format!("{:.decimals$}", self.figure());
-        }
-        format!("{mark}{text}")
-    }
-
-    /// Whether the target is reached, if there is one.
-    pub fn verdict(&self) -> Option<Verdict> {
-        let [low, high] = self.span();
-        let (reached, missed) = match self.target {
-            Target::AtMost(most) => (high <= most, low > most),
-            Target::AtLeast(least) => (low >= least, high < least),
-            Target::None => return None,
-        };
-        Some(match (reached, missed) {
-            (true, _) => Verdict::Reached,
-            (_, true) => Verdict::Missed,
-            // Not a number: nothing can be said for it.
-            _ if self.figure().is_nan() => Verdict::Missed,
-            _ => Verdict::Unproved,
-        })
-    }
-}
-
-impl Verdict {
-    /// In tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Reached => "reached",
-            Verdict::Missed => "MISSED",
-            Verdict::Unproved => "NOT PROVED",
-        }
-    }
-}
+pub use row::{Row, Target, Verdict, digits};
 
 /// Prints rows as they come, or all of them as JSON.
 pub struct Report {
@@ -195,8 +31,17 @@ pub struct Section {
     pub rows: Vec<Row>,
     /// What else is to be said.
     pub notes: Vec<String>,
-    /// Why not all of it could be measured.
-    pub failures: Vec<String>,
+    /// What could not be measured.
+    pub gaps: Vec<Gap>,
+}
+
+/// A figure that could not be measured, or several.
+#[derive(Clone, Debug)]
+pub struct Gap {
+    /// What was to be measured.
+    pub what: String,
+    /// Why that could not be done.
+    pub why: String,
 }
 
 impl Report {
@@ -220,8 +65,18 @@ impl Report {
 
     /// The rows of another group follow.
     pub fn group(&mut self, kind: Kind, title: &'static str) {
-        let (rows, notes, failures) = (Vec::new(), Vec::new(), Vec::new());
-        self.sections.push(Section { kind, title, rows, notes, failures });
+        let (rows, notes, gaps) = (Vec::new(), Vec::new(), Vec::new());
+        self.sections.push(Section { kind, title, rows, notes, gaps });
+    }
+
+    /// Measures something and adds its rows. Whatever it is made of panics where it cannot go on:
+    /// the table then says that this was not measured, and the rows after it are.
+    pub fn attempt(&mut self, what: impl Into<String>, measure: impl FnOnce(&mut Report)) {
+        // A report that lacks a row is whole: rows are added one at a time.
+        let measured = panic::catch_unwind(AssertUnwindSafe(|| measure(self)));
+        if let Err(panicked) = measured {
+            self.not_measured(what, said(&*panicked));
+        }
     }
 
     /// One more.
@@ -248,14 +103,18 @@ impl Report {
     }
 
     /// Something of this group could not be measured.
-    pub fn not_measured(&mut self, why: String) {
-        eprintln!("  not measured: {why}");
-        self.sections.last_mut().expect("a group has begun").failures.push(why);
+    pub fn not_measured(&mut self, what: impl Into<String>, why: String) {
+        let gap = Gap { what: what.into(), why };
+        if !self.as_json {
+            let why = gap.why.lines().next().unwrap_or_default();
+            println!("  {:<44} {NOT_MEASURED}: {why}", gap.what);
+        }
+        self.sections.last_mut().expect("a group has begun").gaps.push(gap);
     }
 
     /// Whether everything could be measured.
     pub fn complete(&self) -> bool {
-        self.sections.iter().all(|section| section.failures.is_empty())
+        self.sections.iter().all(|section| section.gaps.is_empty())
     }
 
     /// How many targets are reached, of how many, and the others.
@@ -272,7 +131,12 @@ impl Report {
         self.sections.iter().flat_map(|section| section.rows.iter().map(|row| (section.kind, row)))
     }
 
-    /// Nothing more comes: says how many targets are missed.
+    /// All gaps, each with its server.
+    pub fn gaps(&self) -> impl Iterator<Item = (Kind, &Gap)> {
+        self.sections.iter().flat_map(|section| section.gaps.iter().map(|gap| (section.kind, gap)))
+    }
+
+    /// Nothing more comes: says how many targets are missed, and what could not be measured.
     pub fn end(&self) {
         if self.as_json {
             let figures = Value::Array(self.sections.iter().flat_map(json).collect());
@@ -285,7 +149,20 @@ impl Report {
             let (word, server) = (row.verdict().map_or("", Verdict::word), kind.name());
             println!("  {word} on {server}: {}{}", row.what, row.beside_whom());
         }
+        for (kind, gap) in self.gaps() {
+            println!("  {NOT_MEASURED} on {}: {}", kind.name(), gap.what);
+        }
     }
+}
+
+/// In tables, where a figure should be.
+pub const NOT_MEASURED: &str = "not measured";
+
+/// What a panic said.
+fn said(panicked: &(dyn Any + Send)) -> String {
+    let text = panicked.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panicked.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "it panicked".to_owned())
 }
 
 fn line(row: &Row) -> String {
@@ -300,17 +177,6 @@ fn line(row: &Row) -> String {
         let _ = write!(line, "  {bound:<7} {}", verdict.word());
     }
     line.trim_end().to_owned()
-}
-
-/// About four digits.
-pub fn digits(number: f64) -> String {
-    let decimals = match number.abs() {
-        size if size >= 1000.0 => 0,
-        size if size >= 100.0 => 1,
-        size if size >= 10.0 => 2,
-        _ => 3,
-    };
-    format!("{number:.decimals$}")
 }
 
 fn json(section: &Section) -> Vec<Value> {
@@ -337,51 +203,36 @@ fn json(section: &Section) -> Vec<Value> {
             "verdict": row.verdict().map(|verdict| verdict.word().to_lowercase()),
         })
     };
-    let said =
-        |what: &str, text: &String| json!({ "server": server, "group": section.title, what: text });
+    let note = |text| json!({ "server": server, "group": section.title, "note": text });
     let mut values: Vec<Value> = section.rows.iter().map(row).collect();
-    values.extend(section.notes.iter().map(|text| said("note", text)));
-    values.extend(section.failures.iter().map(|why| said("not_measured", why)));
+    values.extend(section.notes.iter().map(note));
+    values.extend(section.gaps.iter().map(|Gap { what, why }| {
+        json!({ "server": server, "group": section.title, "measured": what, "not_measured": why })
+    }));
     values
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, Target, Verdict};
-    use crate::measure::Compared;
+    use harness::Kind;
 
-    fn row(ours: f64, theirs: f64, target: Target) -> Row {
-        Row::compared("it", "that", "ms", Compared::once(ours, theirs), target)
-    }
+    use super::{Report, Row, Target};
 
     #[test]
-    fn a_figure_that_may_be_more_reaches_no_upper_bound() {
-        let target = Target::AtMost(1.5);
-        let verdict = |ours, more, theirs_more| {
-            let row = row(ours, 1.0, target).at_least(more, theirs_more);
-            (row.figure_text(), row.verdict().unwrap())
-        };
-        assert_eq!(verdict(1.25, false, false), ("1.250".to_owned(), Verdict::Reached));
-        assert_eq!(verdict(1.25, true, false), ("≥ 1.250".to_owned(), Verdict::Unproved));
-        assert_eq!(verdict(1.75, true, false), ("≥ 1.750".to_owned(), Verdict::Missed));
-        assert_eq!(verdict(1.25, false, true), ("≤ 1.250".to_owned(), Verdict::Reached));
-        assert_eq!(verdict(1.75, false, true), ("≤ 1.750".to_owned(), Verdict::Unproved));
-        assert_eq!(verdict(1.75, true, true), ("?".to_owned(), Verdict::Unproved));
-    }
-
-    #[test]
-    fn a_lower_bound_is_reached_by_what_may_be_more() {
-        let verdict =
-            |ours| Row::alone("it", "", ours, Target::AtLeast(0.99)).at_least(true, false);
-        assert_eq!(verdict(1.0).verdict(), Some(Verdict::Reached));
-        assert_eq!(verdict(0.9).verdict(), Some(Verdict::Unproved));
-        assert_eq!(verdict(f64::NAN).at_least(false, false).verdict(), Some(Verdict::Missed));
-    }
-
-    #[test]
-    fn a_figure_just_beyond_its_bound_does_not_read_as_the_bound() {
-        assert_eq!(row(1.50004, 1.0, Target::AtMost(1.5)).figure_text(), "1.50004");
-        assert_eq!(row(0.98999, 1.0, Target::AtLeast(0.99)).figure_text(), "0.98999");
-        assert_eq!(row(1.5, 1.0, Target::AtMost(1.5)).figure_text(), "1.500");
+    fn a_row_that_panics_is_a_gap_and_the_others_go_on() {
+        let mut report = Report::new(true);
+        report.group(Kind::Redis82, "Rows");
+        let figure = |what: &str| Row::alone(what, "ms", 1.0, Target::None);
+        report.attempt("the first", |report| report.add(Kind::Redis82, figure("the first")));
+        report.attempt("the second", |report| {
+            report.add(Kind::Redis82, figure("a half of the second"));
+            panic!("the machine is too slow: {}", 7);
+        });
+        report.attempt("the third", |report| report.add(Kind::Redis82, figure("the third")));
+        let rows: Vec<&str> = report.rows().map(|(_, row)| row.what.as_str()).collect();
+        assert_eq!(rows, ["the first", "a half of the second", "the third"]);
+        let gaps: Vec<_> = report.gaps().map(|(_, gap)| (&gap.what[..], &gap.why[..])).collect();
+        assert_eq!(gaps, [("the second", "the machine is too slow: 7")]);
+        assert!(!report.complete());
     }
 }

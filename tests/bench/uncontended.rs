@@ -51,7 +51,8 @@ fn go_round(all: &mut Vec<Series>, servers: &[Server], count: usize, report: &mu
             true
         }
         Err(why) => {
-            report.not_measured(why);
+            let what = format!("{ACQUIRE}, {}, {}", so_many_nodes(one.nodes), one.peer.name);
+            report.not_measured(what, why);
             false
         }
     });

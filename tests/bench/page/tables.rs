@@ -8,7 +8,7 @@ use super::paint::time;
 use super::settings;
 use crate::contention::Contest;
 use crate::peers::Wait;
-use crate::report::{Report, Row, Verdict, digits};
+use crate::report::{Gap, NOT_MEASURED, Report, Row, Verdict, digits};
 
 /// Titles of groups that have pictures.
 pub const CONTENTION: &str = "One lock that many want";
@@ -49,12 +49,9 @@ pub fn head(
 /// What is missing, if anything is.
 pub fn gaps(report: &Report, to_come: &[(Kind, &str)]) -> String {
     let mut text = String::new();
-    for section in &report.sections {
-        for why in &section.failures {
-            let (server, title) = (section.kind.name(), section.title);
-            let why = why.trim().replace('\n', "\n  ");
-            let _ = writeln!(text, "- not measured on {server}: {title}: {why}");
-        }
+    for (kind, Gap { what, why }) in report.gaps() {
+        let why = why.trim().replace('\n', "\n  ");
+        let _ = writeln!(text, "- {NOT_MEASURED} on {}: {what}: {why}", kind.name());
     }
     for (kind, title) in to_come {
         let _ = writeln!(text, "- not yet measured on {}: {title}", kind.name());
@@ -103,8 +100,14 @@ pub fn section(report: &Report, title: &str) -> String {
             text += &contest(&libraries);
         }
     }
-    if !rows.is_empty() {
-        text += &by_server(&rows);
+    let gaps: Vec<(Kind, &str)> = report
+        .sections
+        .iter()
+        .filter(|section| section.title == title)
+        .flat_map(|section| section.gaps.iter().map(|gap| (section.kind, gap.what.as_str())))
+        .collect();
+    if !rows.is_empty() || !gaps.is_empty() {
+        text += &by_server(&rows, &gaps);
     }
     for section in report.sections.iter().filter(|section| section.title == title) {
         for note in &section.notes {
@@ -193,16 +196,22 @@ fn ratio(theirs: Wait, ours: Wait) -> String {
     }
 }
 
-/// A row for each figure, a column for each server.
-fn by_server(rows: &[(Kind, &Row)]) -> String {
-    let mut kinds: Vec<Kind> = Vec::new();
+/// A row for each figure, a column for each server. What could not be measured on one server has
+/// the row that it has on the others, or one of its own.
+fn by_server(rows: &[(Kind, &Row)], gaps: &[(Kind, &str)]) -> String {
+    let there = |kind: &Kind| {
+        rows.iter().any(|(on, _)| on == kind) || gaps.iter().any(|(on, _)| on == kind)
+    };
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(there).collect();
     let mut names: Vec<(&str, &str)> = Vec::new();
-    for (kind, row) in rows {
-        if !kinds.contains(kind) {
-            kinds.push(*kind);
-        }
+    for (_, row) in rows {
         if !names.contains(&(&row.what, &row.against)) {
             names.push((&row.what, &row.against));
+        }
+    }
+    for (_, what) in gaps {
+        if !names.iter().any(|(named, _)| named == what) {
+            names.push((what, ""));
         }
     }
     let heads: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
@@ -213,7 +222,9 @@ fn by_server(rows: &[(Kind, &Row)]) -> String {
         let same = |row: &Row| row.what == what && row.against == against;
         let cell = |kind: &Kind| {
             let found = rows.iter().find(|(on, row)| on == kind && same(row));
-            found.map(|(_, row)| cell(row)).unwrap_or_default()
+            let missing = || gaps.iter().any(|gap| gap == &(*kind, what));
+            let unknown = || if missing() { NOT_MEASURED.to_owned() } else { String::new() };
+            found.map_or_else(unknown, |(_, row)| cell(row))
         };
         let cells: Vec<String> = kinds.iter().map(cell).collect();
         let bound = rows.iter().filter(|(_, row)| same(row)).find_map(|(_, row)| row.bound());
