@@ -111,7 +111,7 @@ fn break_lock(call: &Call<'_>) {
 fn apply_effect(call: &Call<'_>) {
     on_key(call, Open::write, |node, here, key, time| {
         if !call.ctx.flags().is_replay() {
-            return Err(Refusal::Internal);
+            return Err(Refusal::Internal(apply::DOC.name));
         }
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
@@ -125,7 +125,7 @@ fn apply_effect(call: &Call<'_>) {
 fn hear_promise(call: &Call<'_>) {
     let heard = state::with(|state| {
         if !call.ctx.flags().is_replay() {
-            return Err(Refusal::Internal);
+            return Err(Refusal::Internal(promise::DOC.name));
         }
         let mut room = Room::default();
         let args = call.rest(1, &mut room).ok_or(Refusal::Arity)?;

@@ -329,7 +329,7 @@ fn hostile_bytes_in_an_error_do_not_break_the_protocol(kind: Kind) {
         }
         refused(&server, &bytes!["DLOCK.EXTEND", "held", "alice", bytes], &["ttl"]);
         refused(&server, &bytes!["DLOCK.EXTEND", "held", "alice", "9", bytes, "9"], &[]);
-        refused(&server, &bytes!["DLOCK.APPLY", "held", bytes], &[]);
+        refused(&server, &bytes!["DLOCK.APPLY", "held", bytes], &["replication"]);
     }
 }
 

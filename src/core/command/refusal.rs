@@ -88,8 +88,8 @@ pub enum Refusal<'a> {
     NotDurable,
     /// No larger fence exists.
     Exhausted,
-    /// APPLY from an ordinary client.
-    Internal,
+    /// From an ordinary client, a command that only servers send to each other.
+    Internal(&'static str),
     /// APPLY with arguments that it never has.
     Malformed,
 }
@@ -142,7 +142,7 @@ impl fmt::Display for Refusal<'_> {
                  DLOCK.NODE says why"
             ),
             R::Exhausted => write!(f, "ERR this node has handed out the largest fence there is"),
-            R::Internal => write!(f, "ERR DLOCK.APPLY is for replication and the AOF alone"),
+            R::Internal(name) => write!(f, "ERR {name} is for replication and the AOF alone"),
             R::Malformed => write!(f, "ERR malformed DLOCK.APPLY"),
         }
     }
