@@ -1,14 +1,17 @@
 //! `dlock acquire`: takes a lock and leaves it to a script.
 
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, Token};
+use dlock_client::{Client, Guard, Key, Token};
 use nix::unistd::getppid;
 use serde_json::json;
 
 use crate::args::Global;
+use crate::bytes;
 use crate::exit::{Exit, Failure};
+use crate::key::{KeyArg, Named};
 use crate::lock::{self, LockArgs, Taken, Wanted, Watch};
 use crate::nodes;
 use crate::output::{self, complain, quoted};
@@ -19,9 +22,8 @@ use crate::waiting::{self, Obstacle};
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// The lock
-    #[arg(value_name = "KEY")]
-    key: String,
+    #[command(flatten)]
+    key: KeyArg,
 
     #[command(flatten)]
     lock: LockArgs,
@@ -32,13 +34,13 @@ impl Args {
     pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         // It is the script that holds the lock: this process is gone in a moment.
         let script = getppid().as_raw().cast_unsigned();
-        let keys = [self.key.clone()];
+        let keys = [self.key.named()?];
         let wanted = Wanted::new(&keys, &self.lock, script, None)?;
         let client = nodes::connect(global).await?;
         let mut signals = Signals::listen()?;
         let mut told = Told { verbose: global.verbose };
         let end = match lock::take(&client, &wanted, &mut signals, &mut told).await {
-            Taken::All(guards) => hand_over(guards, global.json).await,
+            Taken::All(guards) => hand_over(&keys[0], guards, global.json).await,
             Taken::Failed(error) => Err(self.lock.failure(&error)),
             Taken::Lost(loss) => Err(Failure { exit: Exit::LOST, message: loss.to_string() }),
             Taken::Interrupted(signal) => Ok(Exit::by(signal)),
@@ -49,10 +51,10 @@ impl Args {
 }
 
 /// A lock whose token nobody gets to know would be held by nobody.
-async fn hand_over(guards: Vec<Guard>, json: bool) -> Result<Exit, Failure> {
+async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit, Failure> {
     for guard in &guards {
         let lease = Shown {
-            key: guard.key(),
+            name,
             token: guard.token(),
             fence: Some(guard.fence()),
             left: guard.valid_for(),
@@ -70,7 +72,7 @@ async fn hand_over(guards: Vec<Guard>, json: bool) -> Result<Exit, Failure> {
 
 /// What a script gets to know of a lease.
 pub struct Shown<'a> {
-    pub key: &'a str,
+    pub name: &'a Named,
     pub token: &'a Token,
     pub fence: Option<u64>,
     pub left: Duration,
@@ -81,19 +83,21 @@ impl Shown<'_> {
     pub fn print(&self, json: bool) -> io::Result<()> {
         let deadline = lock::deadline(self.left);
         if json {
-            return output::json(&json!({
-                "key": self.key,
+            let others = json!({
                 "token": self.token.to_string(),
                 "fence": self.fence,
                 "deadline_ms": u64::try_from(deadline).unwrap_or(u64::MAX),
-            }));
+            });
+            return output::json(&bytes::about(&self.name.key, others));
         }
-        let mut text = format!("DLOCK_KEY={}\nDLOCK_TOKEN={}\n", quoted(self.key), self.token);
+        let mut text = format!("\nDLOCK_TOKEN={}\n", self.token);
         if let Some(fence) = self.fence {
             text.push_str(&format!("DLOCK_FENCE={fence}\n"));
         }
         text.push_str(&format!("DLOCK_DEADLINE_MS={deadline}\n"));
         let mut stdout = io::stdout().lock();
+        stdout.write_all(b"DLOCK_KEY=")?;
+        stdout.write_all(quoted(&self.name.typed).as_bytes())?;
         stdout.write_all(text.as_bytes())?;
         stdout.flush()
     }
@@ -105,7 +109,7 @@ struct Told {
 }
 
 impl Watch for Told {
-    async fn wait(&mut self, client: &Client, key: &str) {
+    async fn wait(&mut self, client: &Client, key: &Key) {
         if self.verbose {
             tokio::time::sleep(waiting::SOON).await;
             complain(Obstacle::of(client, key).await.text(key));

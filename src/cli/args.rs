@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
@@ -73,6 +74,21 @@ pub enum Command {
     Completions(completions::Args),
     /// Print the manual page
     Man(man::Args),
+}
+
+/// A key that begins with a dash looks like an option. With `run` what follows `--` is the command,
+/// so there the parser's own advice would be wrong.
+pub fn explained(mut error: clap::Error) -> clap::Error {
+    let text = |kind| error.get(kind).map(ToString::to_string);
+    let is_run = text(ContextKind::Usage).is_some_and(|usage| usage.contains("dlock run"));
+    if is_run && error.get(ContextKind::Suggested).is_some() {
+        let letter = text(ContextKind::InvalidArg).unwrap_or_default();
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let key = words.skip(1).find(|word| word.starts_with(&letter)).unwrap_or(letter);
+        let advice = format!("to lock '{key}', write '--key={key}'");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
+    }
+    error
 }
 
 const FIRST_MINUTE: &str = "\

@@ -3,27 +3,25 @@
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use dlock_client::Key;
 use redis::cmd;
 use serde_json::json;
 
 use crate::args::Global;
 use crate::ask::{Answers, Nodes};
 use crate::exit::Exit;
+use crate::key::KeyArg;
 use crate::{bytes, inspection, output};
 
 /// End a lock that somebody else holds
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
-    /// The lock
-    key: OsString,
+    #[command(flatten)]
+    key: KeyArg,
 
     /// Only this holder, as `dlock inspect --tokens` shows it
     token: Option<OsString>,
-
-    /// KEY and TOKEN are written as `dlock ls` shows them, as in \x00
-    #[arg(long)]
-    escaped: bool,
 
     /// Do not ask
     #[arg(short, long)]
@@ -31,14 +29,10 @@ pub struct Args {
 }
 
 pub async fn main(args: Args, global: &Global) -> Exit {
-    let key = bytes::typed(args.key, args.escaped);
-    let token = args.token.map(|token| bytes::typed(token, args.escaped)).transpose();
-    let (key, token) = match key.and_then(|key| token.map(|token| (key, token))) {
+    let token = args.token.map(|token| args.key.escaped().bytes(&token)).transpose();
+    let (key, token) = match args.key.named().and_then(|named| Ok((named.key, token?))) {
         Ok(both) => both,
-        Err(error) => {
-            output::complain(error);
-            return Exit::USAGE;
-        }
+        Err(failure) => return failure.report(),
     };
     let nodes = match Nodes::of(global) {
         Ok(nodes) => nodes,
@@ -55,7 +49,7 @@ pub async fn main(args: Args, global: &Global) -> Exit {
         }
     }
     let mut question = cmd("DLOCK.BREAK");
-    question.arg(&key);
+    question.arg(key.as_bytes());
     if let Some(token) = &token {
         question.arg(token);
     }
@@ -72,22 +66,19 @@ pub async fn main(args: Args, global: &Global) -> Exit {
 }
 
 /// `None`: there is no terminal.
-fn confirmed(key: &[u8], nodes: usize) -> Option<bool> {
+fn confirmed(key: &Key, nodes: usize) -> Option<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return None;
     }
     let nodes = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
-    eprint!(
-        "End the lock {} on {nodes}? Whoever holds it may still be at work. [y/N] ",
-        bytes::shown(key)
-    );
+    eprint!("End the lock {key} on {nodes}? Whoever holds it may still be at work. [y/N] ");
     let _ = io::stderr().flush();
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
     Some(read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-fn report(key: &[u8], answers: &Answers<i64>, majority: usize, as_json: bool) -> Exit {
+fn report(key: &Key, answers: &Answers<i64>, majority: usize, as_json: bool) -> Exit {
     let mut ended = 0;
     let mut answered = 0;
     for (name, answer) in answers {
@@ -96,8 +87,8 @@ fn report(key: &[u8], answers: &Answers<i64>, majority: usize, as_json: bool) ->
             answered += 1;
         }
         let line = match answer {
-            Ok(leases) => json!({"node": name, "key": bytes::shown(key), "ended": leases}),
-            Err(error) => json!({"node": name, "key": bytes::shown(key), "error": error}),
+            Ok(leases) => bytes::about(key, json!({"node": name, "ended": leases})),
+            Err(error) => bytes::about(key, json!({"node": name, "error": error})),
         };
         let printed = match answer {
             _ if as_json => output::json(&line),

@@ -1,60 +1,54 @@
 //! Keys, tokens and texts of any bytes: shown to people and in JSON, and typed in.
 
-use std::ffi::OsString;
-use std::fmt::Write;
-use std::os::unix::ffi::OsStringExt;
-
+use dlock_client::{Key, Printable};
 use serde_json::{Map, Value};
 
 /// As people see it: what cannot be printed is escaped as in `\x00`, and so is the backslash.
 pub fn shown(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in bytes.utf8_chunks() {
-        for letter in chunk.valid().chars() {
-            match letter {
-                '\\' => text.push_str("\\\\"),
-                letter if is_invisible(letter) => {
-                    for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
-                        escape(&mut text, byte);
-                    }
-                }
-                letter => text.push(letter),
-            }
-        }
-        chunk.invalid().iter().for_each(|byte| escape(&mut text, *byte));
-    }
-    text
+    Printable(bytes).to_string()
 }
 
 /// A key as it was typed, or as [`shown`] wrote it.
-pub fn typed(word: OsString, is_escaped: bool) -> Result<Vec<u8>, String> {
-    let bytes = word.into_vec();
-    if is_escaped { unescape(&bytes) } else { Ok(bytes) }
+pub fn typed(word: &[u8], is_escaped: bool) -> Result<Vec<u8>, String> {
+    if is_escaped { unescape(word) } else { Ok(word.to_vec()) }
 }
 
-/// Adds a field to a JSON object: as it is if it is text, else as [`shown`], with a field `…-hex`
-/// beside it.
+/// Adds a field to a JSON object, as [`text`]; with a field `…-hex` beside it if it is none.
 pub fn insert(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
-    match str::from_utf8(bytes) {
-        Ok(text) => object.insert(name.to_owned(), text.into()),
-        Err(_) => {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            object.insert(format!("{name}-hex"), hex.into());
-            object.insert(name.to_owned(), shown(bytes).into())
-        }
-    };
+    if str::from_utf8(bytes).is_err() {
+        object.insert(format!("{name}-hex"), hex(bytes).into());
+    }
+    object.insert(name.to_owned(), text(bytes).into());
 }
 
-/// Control characters, and those that turn the direction of writing: they could show a key as
-/// another one.
-fn is_invisible(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+/// As programs see it: as it is if it is text, else as [`shown`].
+pub fn text(bytes: &[u8]) -> String {
+    str::from_utf8(bytes).map_or_else(|_| shown(bytes), str::to_owned)
 }
 
-fn escape(text: &mut String, byte: u8) {
-    // Writing to a string cannot fail.
-    let _ = write!(text, "\\x{byte:02x}");
+/// Two digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An object about a lock: a field with its key, and others after it.
+pub fn about(key: &Key, others: Value) -> Value {
+    let mut object = Map::new();
+    insert(&mut object, "key", key.as_bytes());
+    if let Value::Object(others) = others {
+        object.extend(others);
+    }
+    object.into()
+}
+
+/// An event that is about a lock.
+pub fn event(name: &str, key: &Key, others: Value) -> Value {
+    let mut object = Map::new();
+    object.insert("event".to_owned(), name.into());
+    if let Value::Object(others) = about(key, others) {
+        object.extend(others);
+    }
+    object.into()
 }
 
 fn unescape(bytes: &[u8]) -> Result<Vec<u8>, String> {
@@ -91,22 +85,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_printed_is_escaped() {
-        assert_eq!(shown("job:42 süß".as_bytes()), "job:42 süß");
-        assert_eq!(shown(b"a\0\xff\n\x1b[2J"), "a\\x00\\xff\\x0a\\x1b[2J");
-        assert_eq!(shown(b"C:\\x41"), "C:\\\\x41");
-        assert_eq!(shown("\u{202e}gnp".as_bytes()), "\\xe2\\x80\\xaegnp");
-    }
-
-    #[test]
     fn what_was_shown_can_be_typed() {
         let all: Vec<u8> = (0..=255).collect();
         for bytes in [&all[..], b"", b"plain", b"\\", "süß\u{feff}".as_bytes()] {
-            assert_eq!(typed(shown(bytes).into(), true).as_deref(), Ok(bytes));
+            assert_eq!(typed(shown(bytes).as_bytes(), true).as_deref(), Ok(bytes));
         }
-        assert_eq!(typed("\\x00".into(), false).as_deref(), Ok(&b"\\x00"[..]));
+        assert_eq!(typed(b"\\x00", false).as_deref(), Ok(&b"\\x00"[..]));
         for nonsense in ["\\", "\\x", "\\x4", "\\xg0", "\\x+1", "\\n"] {
-            assert!(typed(nonsense.into(), true).is_err(), "{nonsense}");
+            assert!(typed(nonsense.as_bytes(), true).is_err(), "{nonsense}");
         }
     }
 
@@ -117,5 +103,8 @@ mod tests {
         insert(&mut object, "meta", b"\xff");
         let expected = serde_json::json!({"key": "job", "meta": "\\xff", "meta-hex": "ff"});
         assert_eq!(Value::Object(object), expected);
+        let event = event("lost", &Key::from(&b"\xfe"[..]), serde_json::json!({"fence": 7}));
+        let text = r#"{"event":"lost","key-hex":"fe","key":"\\xfe","fence":7}"#;
+        assert_eq!(event.to_string(), text);
     }
 }

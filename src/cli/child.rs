@@ -25,7 +25,7 @@ pub struct Start {
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// What it gets beside dlock's own environment.
-    pub environment: Vec<(&'static str, String)>,
+    pub environment: Vec<(&'static str, OsString)>,
     /// Whether the terminal is dlock's to hand over.
     pub takes_terminal: bool,
     /// What the command gets if dlock dies.

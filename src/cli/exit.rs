@@ -84,6 +84,7 @@ impl From<Exit> for ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dlock_client::Key;
 
     #[test]
     fn a_signal_counts_from_128() {
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_held_lock_is_told_from_nodes_that_are_not_there() {
-        let (key, nodes) = ("k".to_owned(), vec![]);
+        let (key, nodes) = (Key::from("k"), vec![]);
         let held = Error::Held { key: key.clone(), holder: None, nodes: vec![] };
         assert_eq!(Failure::from(held).exit, Exit::CONFLICT);
         let no_quorum = Error::NoQuorum { key, needed: 2, nodes };

@@ -1,6 +1,7 @@
 //! `dlock extend`: prolongs what `dlock acquire` took.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use dlock_client::{Error, Token};
@@ -8,6 +9,7 @@ use dlock_client::{Error, Token};
 use crate::acquire::Shown;
 use crate::args::Global;
 use crate::exit::{Exit, Failure};
+use crate::key::KeyArg;
 use crate::release::NOT_HELD;
 use crate::{duration, nodes};
 
@@ -15,9 +17,8 @@ use crate::{duration, nodes};
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// The lock
-    #[arg(value_name = "KEY")]
-    key: String,
+    #[command(flatten)]
+    key: KeyArg,
 
     /// The token that `acquire` printed
     #[arg(value_name = "TOKEN", env = "DLOCK_TOKEN", hide_env_values = true)]
@@ -36,16 +37,18 @@ pub struct Args {
 impl Args {
     /// Prints until when the lock is held now.
     pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let name = self.key.named()?;
         let client = nodes::connect(global).await?;
-        let fence = self.fence.or_else(|| self.fence_of(|name| env::var(name).ok()));
-        let lease = client.extend(&self.key, &self.token, fence, self.ttl).await;
+        let known = || fence_of(&name.typed, &self.token, |name| env::var_os(name));
+        let fence = self.fence.or_else(known);
+        let lease = client.extend(&name.key, &self.token, fence, self.ttl).await;
         client.close().await;
         let lease = lease.map_err(|error| match error {
             Error::Lost(_) => Failure { exit: Exit::LOST, message: NOT_HELD.to_owned() },
             error => Failure::from(error),
         })?;
         let shown = Shown {
-            key: &self.key,
+            name: &name,
             token: &self.token,
             fence: fence.or(Some(lease.fence)),
             left: lease.valid_for,
@@ -53,14 +56,17 @@ impl Args {
         shown.print(global.json).map_err(|error| Failure::internal(&error))?;
         Ok(Exit::OK)
     }
+}
 
-    /// The fence in the environment, if what is there is about this lock and this token: a script
-    /// may hold another lock as well.
-    fn fence_of(&self, variable: impl Fn(&str) -> Option<String>) -> Option<u64> {
-        let token = variable("DLOCK_TOKEN")?.parse().ok();
-        let same = variable("DLOCK_KEY")? == self.key && token == Some(self.token);
-        variable("DLOCK_FENCE")?.parse().ok().filter(|_| same)
-    }
+/// The fence in the environment, if what is there is about this lock and this token: a script may
+/// hold another lock as well.
+fn fence_of(
+    key: &OsStr,
+    token: &Token,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Option<u64> {
+    let same = variable("DLOCK_KEY")? == key && variable("DLOCK_TOKEN")? == token.as_str();
+    variable("DLOCK_FENCE")?.to_str()?.parse().ok().filter(|_| same)
 }
 
 const HELP: &str = "\
@@ -75,21 +81,17 @@ mod tests {
 
     #[test]
     fn the_fence_of_another_lock_is_not_taken() {
-        let args = Args {
-            key: "a".to_owned(),
-            token: "00112233445566778899aabbccddeeff".parse().unwrap(),
-            ttl: Duration::from_secs(1),
-            fence: None,
-        };
+        let token = "00112233445566778899aabbccddeeff";
         let environment = |key: &'static str| {
             move |name: &str| match name {
-                "DLOCK_KEY" => Some(key.to_owned()),
-                "DLOCK_TOKEN" => Some("00112233445566778899aabbccddeeff".to_owned()),
-                _ => Some("7".to_owned()),
+                "DLOCK_KEY" => Some(key.into()),
+                "DLOCK_TOKEN" => Some(token.into()),
+                _ => Some("7".into()),
             }
         };
-        assert_eq!(args.fence_of(environment("a")), Some(7));
-        assert_eq!(args.fence_of(environment("b")), None);
-        assert_eq!(args.fence_of(|_| None), None);
+        let (key, token) = (OsStr::new("a"), token.parse().unwrap());
+        assert_eq!(fence_of(key, &token, environment("a")), Some(7));
+        assert_eq!(fence_of(key, &token, environment("b")), None);
+        assert_eq!(fence_of(key, &token, |_| None), None);
     }
 }

@@ -1,10 +1,10 @@
 //! `dlock inspect`: who holds a lock and who waits for it, on every node.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
+use dlock_client::Key;
 use redis::cmd;
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,7 @@ use crate::args::Global;
 use crate::ask::{Answers, Nodes};
 use crate::exit::Exit;
 use crate::inspection::{Holder, Inspection, Waiter};
+use crate::key::KeyArg;
 use crate::table::Table;
 use crate::{bytes, duration, output};
 
@@ -19,12 +20,8 @@ use crate::{bytes, duration, output};
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
-    /// The lock
-    key: OsString,
-
-    /// KEY is written as `dlock ls` shows it, as in \x00
-    #[arg(long)]
-    escaped: bool,
+    #[command(flatten)]
+    key: KeyArg,
 
     /// Show tokens too: whoever knows one can release the lock
     #[arg(long)]
@@ -32,12 +29,9 @@ pub struct Args {
 }
 
 pub async fn main(args: Args, global: &Global) -> Exit {
-    let key = match bytes::typed(args.key, args.escaped) {
-        Ok(key) => key,
-        Err(error) => {
-            output::complain(error);
-            return Exit::USAGE;
-        }
+    let key = match args.key.named() {
+        Ok(named) => named.key,
+        Err(failure) => return failure.report(),
     };
     let nodes = match Nodes::of(global) {
         Ok(nodes) => nodes,
@@ -48,7 +42,7 @@ pub async fn main(args: Args, global: &Global) -> Exit {
         .each(move |mut node| {
             let key = question.clone();
             async move {
-                let answer = node.run(cmd("DLOCK.INSPECT").arg(key)).await?;
+                let answer = node.run(cmd("DLOCK.INSPECT").arg(key.as_bytes())).await?;
                 Inspection::read(&answer)
             }
         })
@@ -153,7 +147,7 @@ impl Verdict {
     }
 }
 
-fn print(key: &[u8], answers: &Inspections, verdict: &Verdict, tokens: bool) -> io::Result<()> {
+fn print(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> io::Result<()> {
     let mut headings = vec!["NODE", "WHAT", "MODE", "FENCE", "FOR", "LEFT", "CLIENT", "META"];
     if tokens {
         headings.insert(7, "TOKEN");
@@ -177,7 +171,7 @@ fn print(key: &[u8], answers: &Inspections, verdict: &Verdict, tokens: bool) -> 
     }
     let of_several = answers.len() > 1;
     if of_several {
-        println_checked(&format!("{}: {}\n", bytes::shown(key), verdict.sentence(answers.len())))?;
+        println_checked(&format!("{key}: {}\n", verdict.sentence(answers.len())))?;
     }
     table.print()
 }
@@ -240,15 +234,10 @@ fn span(ms: i64) -> String {
     duration::shown(Duration::from_millis(ms.max(0).unsigned_abs()))
 }
 
-fn print_json(
-    key: &[u8],
-    answers: &Inspections,
-    verdict: &Verdict,
-    tokens: bool,
-) -> io::Result<()> {
+fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> io::Result<()> {
     for (name, answer) in answers {
         let mut object = Map::new();
-        bytes::insert(&mut object, "key", key);
+        bytes::insert(&mut object, "key", key.as_bytes());
         object.insert("node".to_owned(), name.as_str().into());
         match answer {
             Err(error) => drop(object.insert("error".to_owned(), error.as_str().into())),
@@ -258,7 +247,7 @@ fn print_json(
         output::json(&object.into())?;
     }
     let mut object = Map::new();
-    bytes::insert(&mut object, "key", key);
+    bytes::insert(&mut object, "key", key.as_bytes());
     object.insert("state".to_owned(), verdict.name().into());
     if let Verdict::Held { fence, .. } = verdict {
         object.insert("fence".to_owned(), json!(fence));

@@ -1,15 +1,16 @@
 //! Which lock is wanted and how, for `run` and `acquire`; and taking it, or several.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dlock_client::{Client, Error, Guard, Loss};
+use dlock_client::{Client, Error, Guard, Key, Loss};
 use nix::sys::signal::Signal;
 
 use crate::duration;
 use crate::exit::{Exit, Failure};
+use crate::key::Named;
 use crate::meta::{self, Meta};
 use crate::signals::Signals;
 
@@ -60,7 +61,7 @@ pub struct LockArgs {
 pub struct Wanted<'a> {
     pub options: &'a LockArgs,
     /// As the user named them.
-    pub keys: &'a [String],
+    pub keys: &'a [Named],
     pub meta: String,
     pub max_hold: Option<Duration>,
 }
@@ -79,7 +80,7 @@ impl LockArgs {
 impl<'a> Wanted<'a> {
     /// For a process, and the program that it runs.
     pub fn new(
-        keys: &'a [String],
+        keys: &'a [Named],
         options: &'a LockArgs,
         pid: u32,
         program: Option<&OsString>,
@@ -108,7 +109,7 @@ pub enum Taken {
 /// What happens while locks are taken.
 pub trait Watch {
     /// Tells about a wait for this key, if it lasts; never ends.
-    async fn wait(&mut self, client: &Client, key: &str);
+    async fn wait(&mut self, client: &Client, key: &Key);
     fn taken(&mut self, guard: &Guard, after: Duration);
 }
 
@@ -146,7 +147,7 @@ pub async fn take(
 
 async fn acquire(
     client: &Client,
-    key: &str,
+    key: &Key,
     wanted: &Wanted<'_>,
     started: Instant,
 ) -> Result<Guard, Error> {
@@ -192,21 +193,23 @@ pub async fn release(guards: Vec<Guard>) -> Vec<Loss> {
 }
 
 /// What a command gets to know of its locks: the keys as they were given, and the rest likewise.
-pub fn environment(keys: &[String], guards: &[Guard]) -> Vec<(&'static str, String)> {
-    let mut named: Vec<&Guard> = Vec::new();
+pub fn environment(keys: &[Named], guards: &[Guard]) -> Vec<(&'static str, OsString)> {
+    let mut named: Vec<(&OsStr, &Guard)> = Vec::new();
     for key in keys {
-        let guard = guards.iter().find(|guard| guard.key() == key);
-        named.extend(guard.filter(|guard| named.iter().all(|other| other.key() != guard.key())));
+        let guard = guards.iter().find(|guard| *guard.key() == key.key);
+        let is_new = named.iter().all(|(_, other)| *other.key() != key.key);
+        named.extend(guard.filter(|_| is_new).map(|guard| (key.typed.as_os_str(), guard)));
     }
-    let joined = |word: fn(&Guard) -> String| {
-        named.iter().map(|guard| word(guard)).collect::<Vec<_>>().join(" ")
+    let joined = |word: fn(&OsStr, &Guard) -> OsString| {
+        let words: Vec<OsString> = named.iter().map(|(typed, guard)| word(typed, guard)).collect();
+        words.join(OsStr::new(" "))
     };
     let left = guards.iter().map(Guard::valid_for).min().unwrap_or_default();
     vec![
-        ("DLOCK_KEY", joined(|guard| guard.key().to_owned())),
-        ("DLOCK_TOKEN", joined(|guard| guard.token().to_string())),
-        ("DLOCK_FENCE", joined(|guard| guard.fence().to_string())),
-        ("DLOCK_DEADLINE_MS", deadline(left).to_string()),
+        ("DLOCK_KEY", joined(|typed, _| typed.to_owned())),
+        ("DLOCK_TOKEN", joined(|_, guard| guard.token().as_str().into())),
+        ("DLOCK_FENCE", joined(|_, guard| guard.fence().to_string().into())),
+        ("DLOCK_DEADLINE_MS", deadline(left).to_string().into()),
     ]
 }
 
@@ -215,8 +218,8 @@ pub fn deadline(left: Duration) -> u128 {
     (SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + left).as_millis()
 }
 
-fn in_order(keys: &[String]) -> Vec<String> {
-    let mut keys = keys.to_vec();
+fn in_order(keys: &[Named]) -> Vec<Key> {
+    let mut keys: Vec<Key> = keys.iter().map(|named| named.key.clone()).collect();
     keys.sort();
     keys.dedup();
     keys
@@ -231,7 +234,8 @@ mod tests {
 
     #[test]
     fn everybody_takes_keys_in_the_same_order_and_once() {
-        let keys = ["b", "a", "b", "c"].map(str::to_owned);
+        let named = |word: &str| Named { key: word.into(), typed: word.into() };
+        let keys = ["b", "a", "b", "c"].map(named);
         assert_eq!(in_order(&keys), ["a", "b", "c"]);
     }
 }

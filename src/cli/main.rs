@@ -6,8 +6,8 @@
 //!   own arguments in its file.
 //! - [`run`]: a command under a lock; [`child`] starts it, [`signals`] passes signals on.
 //! - [`acquire`], [`extend`], [`release`]: the same by hand, for scripts.
-//! - [`lock`], [`waiting`], [`meta`]: which lock is wanted, taking it, what there is to wait for,
-//!   and what others see of the holder.
+//! - [`key`], [`lock`], [`waiting`], [`meta`]: which lock is wanted, taking it, what there is to wait
+//!   for, and what others see of the holder.
 //! - [`inspect`], [`ls`], [`break_`], [`doctor`]: for whoever operates the nodes.
 //! - [`bench`]: what a lock costs on these nodes, and how long one waits.
 //! - [`dev`], [`completions`], [`man`]: to try it out, and to install it.
@@ -29,6 +29,7 @@ mod exit;
 mod extend;
 mod inspect;
 mod inspection;
+mod key;
 mod lock;
 mod ls;
 mod man;
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error).into(),
+        Err(error) => return usage(args::explained(error)).into(),
     };
     // More threads than one, so that leases are renewed even while something here blocks.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -98,7 +99,7 @@ fn exit_on_panic() {
 }
 
 /// `--help` and `--version` arrive here too: they are no mistakes.
-fn usage(error: &clap::Error) -> Exit {
+fn usage(error: clap::Error) -> Exit {
     // A closed pipe is no reason to fail differently.
     let _ = error.print();
     if error.use_stderr() { Exit::USAGE } else { Exit::OK }

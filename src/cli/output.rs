@@ -1,7 +1,9 @@
 //! What is printed: complaints on stderr, JSON on stdout.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde_json::Value;
 
@@ -25,12 +27,15 @@ pub fn prefixed(message: &str) -> String {
 }
 
 /// A word for a POSIX shell: what is between single quotes is taken as it is.
-pub fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@%+=,".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
+pub fn quoted(word: impl AsRef<OsStr>) -> OsString {
+    let bytes = word.as_ref().as_bytes();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:@%+=,".contains(byte);
+    if !bytes.is_empty() && bytes.iter().all(plain) {
+        return word.as_ref().to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    let parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'\'').collect();
+    let quoted = [&b"'"[..], &parts.join(&br"'\''"[..]), b"'"].concat();
+    OsString::from_vec(quoted)
 }
 
 #[cfg(test)]
@@ -51,5 +56,6 @@ mod tests {
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted("two\nlines"), "'two\nlines'");
         assert_eq!(quoted("~"), "'~'");
+        assert_eq!(quoted(OsStr::from_bytes(b"\xff")), OsStr::from_bytes(b"'\xff'"));
     }
 }

@@ -5,15 +5,15 @@ use serde_json::json;
 
 use crate::args::Global;
 use crate::exit::{Exit, Failure};
-use crate::{nodes, output};
+use crate::key::KeyArg;
+use crate::{bytes, nodes, output};
 
 /// The arguments of `dlock release`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// The lock
-    #[arg(value_name = "KEY")]
-    key: String,
+    #[command(flatten)]
+    key: KeyArg,
 
     /// The token that `acquire` printed
     #[arg(value_name = "TOKEN", env = "DLOCK_TOKEN", hide_env_values = true)]
@@ -23,12 +23,13 @@ pub struct Args {
 impl Args {
     /// Says by the exit code whether the token held the lock until now.
     pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let key = self.key.named()?.key;
         let client = nodes::connect(global).await?;
-        let released = client.release(&self.key, &self.token).await;
+        let released = client.release(&key, &self.token).await;
         client.close().await;
         let released = released?;
         if global.json {
-            let line = json!({"key": self.key, "released": released});
+            let line = bytes::about(&key, json!({"released": released}));
             output::json(&line).map_err(|error| Failure::internal(&error))?;
         }
         match released {

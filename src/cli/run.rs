@@ -9,12 +9,13 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use dlock_client::{Guard, LossReason};
+use dlock_client::{Guard, Key, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::args::Global;
 use crate::child::{self, Start};
 use crate::exit::{Exit, Failure};
+use crate::key::{Escaped, Named};
 use crate::lock::{self, LockArgs, Taken, Wanted};
 use crate::signals::{self, Signals};
 use crate::{duration, nodes};
@@ -27,8 +28,15 @@ use terminal::Terminal;
 #[command(after_help = EXAMPLES, after_long_help = HELP, override_usage = USAGE)]
 pub struct Args {
     /// The locks; several are taken all or none, and cannot deadlock
-    #[arg(value_name = "KEY", required = true)]
-    keys: Vec<String>,
+    #[arg(value_name = "KEY", required_unless_present = "more_keys")]
+    keys: Vec<OsString>,
+
+    /// One more lock, whatever it begins with: --key=-nightly; may be repeated
+    #[arg(long = "key", value_name = "KEY", allow_hyphen_values = true)]
+    more_keys: Vec<OsString>,
+
+    #[command(flatten)]
+    escaped: Escaped,
 
     /// The command, and its arguments: no shell reads them
     #[arg(value_name = "CMD", last = true)]
@@ -82,6 +90,9 @@ pub async fn main(args: Args, global: &Global) -> Exit {
     }
 }
 
+/// A command, and what it gets to know.
+type Prepared = (Vec<OsString>, Vec<(&'static str, OsString)>);
+
 /// What is left to do when all is released.
 enum Finish {
     With(Exit),
@@ -92,13 +103,17 @@ enum Finish {
 impl Args {
     async fn run(&self, global: &Global, events: &mut Events) -> Result<Finish, Failure> {
         let command = self.command()?;
-        let mut wanted = Wanted::new(&self.keys, &self.lock, std::process::id(), command.first())?;
+        let keys = self.keys()?;
+        let mut wanted = Wanted::new(&keys, &self.lock, std::process::id(), command.first())?;
         // Else it is counted here, and the lock kept until the command is gone.
         wanted.max_hold = self.max_hold.filter(|_| self.on_lost == OnLost::Ignore);
         let client = nodes::connect(global).await?;
         let mut signals = Signals::listen()?;
         let finish = match lock::take(&client, &wanted, &mut signals, events).await {
-            Taken::All(guards) => self.hold(command, guards, &mut signals, events).await,
+            Taken::All(guards) => {
+                let environment = lock::environment(&keys, &guards);
+                self.hold((command, environment), guards, &mut signals, events).await
+            }
             Taken::Failed(error) => Err(self.lock.failure(&error)),
             Taken::Lost(loss) => {
                 events.lost(&loss, NOT_STARTED);
@@ -114,6 +129,10 @@ impl Args {
         finish
     }
 
+    fn keys(&self) -> Result<Vec<Named>, Failure> {
+        self.keys.iter().chain(&self.more_keys).map(|key| self.escaped.read(key)).collect()
+    }
+
     fn command(&self) -> Result<Vec<OsString>, Failure> {
         match &self.shell {
             Some(line) => Ok(vec!["sh".into(), "-c".into(), line.clone()]),
@@ -125,13 +144,13 @@ impl Args {
     /// Whatever happens, the locks are released in the end.
     async fn hold(
         &self,
-        command: Vec<OsString>,
+        command: Prepared,
         guards: Vec<Guard>,
         signals: &mut Signals,
         events: &Events,
     ) -> Result<Finish, Failure> {
         let end = self.supervise(command, &guards, signals, events).await;
-        let keys: Vec<String> = guards.iter().map(|guard| guard.key().to_owned()).collect();
+        let keys: Vec<Key> = guards.iter().map(|guard| guard.key().clone()).collect();
         let were_held = guards.iter().all(Guard::is_valid);
         let losses = lock::release(guards).await;
         let (status, had_terminal) = match end? {
@@ -157,7 +176,7 @@ impl Args {
 
     async fn supervise(
         &self,
-        command: Vec<OsString>,
+        (command, environment): Prepared,
         guards: &[Guard],
         signals: &mut Signals,
         events: &Events,
@@ -169,7 +188,7 @@ impl Args {
         let terminal = Terminal::open();
         let start = Start {
             command,
-            environment: lock::environment(&self.keys, guards),
+            environment,
             takes_terminal: terminal.as_ref().is_some_and(Terminal::is_to_hand_over),
             if_dlock_dies: self.on_lost.signal(),
         };

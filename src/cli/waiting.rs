@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, HolderInfo, Node};
+use dlock_client::{Client, Guard, HolderInfo, Key, Node};
 use redis::{Value, from_redis_value};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// Asks the nodes.
-    pub async fn of(client: &Client, key: &str) -> Obstacle {
+    pub async fn of(client: &Client, key: &Key) -> Obstacle {
         let answers = client.inspect(key).await;
         let known = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());
         for inspection in known {
@@ -47,8 +47,7 @@ impl Obstacle {
     }
 
     /// For people.
-    pub fn text(&self, key: &str) -> String {
-        let key = bytes::shown(key.as_bytes());
+    pub fn text(&self, key: &Key) -> String {
         match self {
             Obstacle::Held(holder) => {
                 format!("waiting for '{key}', held{} for {} so far", by(holder), shown(holder.held))
@@ -65,7 +64,7 @@ impl Obstacle {
     }
 
     /// For programs.
-    pub fn json(&self, key: &str) -> serde_json::Value {
+    pub fn json(&self, key: &Key) -> serde_json::Value {
         let (why, holder, left) = match self {
             Obstacle::Held(holder) => ("held", Some(holder), None),
             Obstacle::Foreign => ("foreign", None, None),
@@ -74,13 +73,14 @@ impl Obstacle {
         };
         let holder =
             holder.map(|holder| json!({"meta": holder.meta, "held_ms": millis(holder.held)}));
-        json!({"event": "waiting", "key": key, "why": why, "holder": holder, "left_ms": left})
+        let others = json!({"why": why, "holder": holder, "left_ms": left});
+        bytes::event("waiting", key, others)
     }
 }
 
 /// What those who waited are told.
 pub fn over(guard: &Guard, after: Duration) -> String {
-    let (key, fence) = (bytes::shown(guard.key().as_bytes()), guard.fence());
+    let (key, fence) = (guard.key(), guard.fence());
     format!("holding '{key}' after {} (fence {fence})", shown(after))
 }
 
@@ -136,9 +136,9 @@ mod tests {
     fn a_stranger_cannot_forge_a_line() {
         let holder = HolderInfo::default();
         assert_eq!(
-            Obstacle::Held(Box::new(holder)).text("a\nb"),
+            Obstacle::Held(Box::new(holder)).text(&"a\nb".into()),
             r"waiting for 'a\x0ab', held for 0 ms so far"
         );
-        assert_eq!(Obstacle::Unknown.text("a"), "waiting for 'a'");
+        assert_eq!(Obstacle::Unknown.text(&"a".into()), "waiting for 'a'");
     }
 }

@@ -12,6 +12,7 @@ use crate::address;
 use crate::background::Background;
 use crate::error::{Error, NodeError, NodeState, Report};
 use crate::identity::Roster;
+use crate::key::Key;
 use crate::lock::Lock;
 use crate::memory::Memory;
 use crate::node::Node;
@@ -73,7 +74,7 @@ impl Client {
     }
 
     /// A lock, to be acquired. By itself this does nothing.
-    pub fn lock(&self, key: impl Into<String>) -> Lock {
+    pub fn lock(&self, key: impl Into<Key>) -> Lock {
         Lock::new(Arc::clone(&self.shared), key.into())
     }
 

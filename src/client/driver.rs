@@ -22,7 +22,7 @@ pub(crate) async fn acquire(
     wanted: Wanted,
     wait: Option<Duration>,
 ) -> Result<Guard, Error> {
-    let span = debug_span!("acquire", key = wanted.key, nodes = shared.nodes.len(), ?wait);
+    let span = debug_span!("acquire", key = %wanted.key, nodes = shared.nodes.len(), ?wait);
     let acquisition = async move {
         let mut run = Run::begin(shared, Arc::new(wanted), wait);
         match run.drive().await {
@@ -79,7 +79,7 @@ impl Run {
             }
             if queued != going.machine.is_queued() {
                 queued = !queued;
-                debug!(key = going.traffic.wanted.key, queued, "waits for its turn");
+                debug!(key = %going.traffic.wanted.key, queued, "waits for its turn");
             }
             tokio::select! {
                 biased;
@@ -99,7 +99,7 @@ impl Run {
         going.learn();
         let Going { machine, traffic } = going;
         let key = &traffic.wanted.key;
-        debug!(key, fence = claim.fence.0, attempt = machine.attempt(), "acquired");
+        debug!(%key, fence = claim.fence.0, attempt = machine.attempt(), "acquired");
         Some(keeper::start(machine.into_hold(clock::time()), traffic, claim))
     }
 
@@ -110,7 +110,7 @@ impl Run {
         let traffic = going.traffic;
         let (key, nodes) = (traffic.wanted.key.clone(), traffic.reports());
         let (shared, timeout) = (Arc::clone(&traffic.shared), traffic.timeout);
-        debug!(key, ?failure, "not acquired");
+        debug!(%key, ?failure, "not acquired");
         traffic.finish();
         match failure {
             Failure::Held => {
@@ -126,7 +126,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         let Some(mut going) = self.going.take() else { return };
-        debug!(key = going.traffic.wanted.key, "given up");
+        debug!(key = %going.traffic.wanted.key, "given up");
         going.learn();
         going.traffic.forget_requests();
         going.machine.abandon();

@@ -1,9 +1,11 @@
 //! What can go wrong, in words that help whoever has to mend it.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::time::Duration;
 
 use crate::inspect::HolderInfo;
+use crate::key::Key;
+use crate::text::Printable;
 
 /// Why a lock was not acquired, or a client not connected.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -13,7 +15,7 @@ pub enum Error {
     #[error("{} is held by {}{}", Name(.key), By(.holder.as_deref()), Lines(.nodes))]
     Held {
         /// The lock.
-        key: String,
+        key: Key,
         /// Who holds it, if a node could say so in time.
         holder: Option<Box<HolderInfo>>,
         /// What each node said.
@@ -24,7 +26,7 @@ pub enum Error {
         Name(.key), .nodes.len(), Lines(.nodes))]
     NoQuorum {
         /// The lock.
-        key: String,
+        key: Key,
         /// How many nodes are a majority.
         needed: usize,
         /// What each node said.
@@ -34,7 +36,7 @@ pub enum Error {
     #[error("{} is refused{}", Name(.key), Lines(.nodes))]
     Refused {
         /// The lock.
-        key: String,
+        key: Key,
         /// What each node said.
         nodes: Vec<Report>,
     },
@@ -82,7 +84,7 @@ pub enum RunError {
 #[error("{} (fence {fence}) is not held any more: {why}", Name(.key))]
 pub struct Loss {
     /// The lock.
-    pub key: String,
+    pub key: Key,
     /// The fence it was held with.
     pub fence: u64,
     /// What happened.
@@ -227,23 +229,13 @@ impl fmt::Display for Lines<'_> {
     }
 }
 
-/// A lock's name, on one line whatever is in it.
-struct Name<'a>(&'a str);
+/// A lock's name.
+struct Name<'a>(&'a Key);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("lock '")?;
-        printable(f, self.0)?;
-        f.write_char('\'')
+        write!(f, "lock {:?}", self.0)
     }
-}
-
-/// Text from elsewhere, without line breaks and other control characters.
-fn printable(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    for c in text.chars() {
-        if c.is_control() { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
-    }
-    Ok(())
 }
 
 /// A holder, as far as it is known.
@@ -258,9 +250,7 @@ impl fmt::Display for By<'_> {
             (None, None) => f.write_str("a client that is not connected now")?,
         }
         if !holder.meta.is_empty() {
-            f.write_str(" (")?;
-            printable(f, &holder.meta)?;
-            f.write_char(')')?;
+            write!(f, " ({})", Printable(holder.meta.as_bytes()))?;
         }
         let (held, left) = (Length(holder.held), Length(holder.ttl));
         write!(f, " for {held} now; its lease ends in {left} unless it is renewed")
@@ -293,7 +283,7 @@ mod tests {
     #[test]
     fn every_node_has_a_line_of_its_own() {
         let error = Error::NoQuorum {
-            key: "job:42".to_owned(),
+            key: "job:42".into(),
             needed: 2,
             nodes: vec![
                 report("redis://a:1", NodeState::Granted(7)),
@@ -320,17 +310,17 @@ mod tests {
             ..HolderInfo::default()
         };
         let error =
-            Error::Held { key: "a\nb".to_owned(), holder: Some(Box::new(holder)), nodes: vec![] };
+            Error::Held { key: "a\nb".into(), holder: Some(Box::new(holder)), nodes: vec![] };
         assert_eq!(
             error.to_string(),
-            "lock 'a\\nb' is held by the client at 10.0.0.7:5000 (host=web-2\\nfree) \
+            "lock 'a\\x0ab' is held by the client at 10.0.0.7:5000 (host=web-2\\x0afree) \
              for 1 min 40 s now; its lease ends in 900 ms unless it is renewed"
         );
     }
 
     #[test]
     fn a_loss_says_what_happened() {
-        let loss = Loss { key: "k".to_owned(), fence: 9, why: LossReason::Paused };
+        let loss = Loss { key: "k".into(), fence: 9, why: LossReason::Paused };
         assert_eq!(
             loss.to_string(),
             "lock 'k' (fence 9) is not held any more: \

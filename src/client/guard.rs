@@ -13,6 +13,7 @@ use crate::background::Busy;
 use crate::client::Shared;
 use crate::clock;
 use crate::error::{Error, Loss, LossReason};
+use crate::key::Key;
 use crate::token::Token;
 
 /// A lock that is held, and renewed in the background until it is released or dropped.
@@ -32,7 +33,7 @@ pub struct Guard {
 
 /// What the guard sees of the lock that its keeper keeps.
 pub(crate) struct View {
-    pub(crate) key: String,
+    pub(crate) key: Key,
     pub(crate) token: Token,
     pub(crate) fence: u64,
     /// The end of the validity, as a moment of the clock; 0 once it is over for good.
@@ -57,7 +58,7 @@ pub(crate) enum Order {
 #[derive(Clone, Debug)]
 pub struct Lease {
     /// The lock.
-    pub key: String,
+    pub key: Key,
     /// What to extend and to release it with.
     pub token: Token,
     /// Its fence.
@@ -78,7 +79,7 @@ impl Guard {
 
     /// The lock.
     #[must_use]
-    pub fn key(&self) -> &str {
+    pub fn key(&self) -> &Key {
         &self.view.key
     }
 

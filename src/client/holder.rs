@@ -10,13 +10,14 @@ use tokio::time::timeout;
 use crate::client::Shared;
 use crate::error::{NodeState, Report};
 use crate::inspect::{self, HolderInfo, Inspection};
+use crate::key::Key;
 use crate::node::Node;
 
 /// Asks the nodes that said that the lock is held. The holder that most of them name; none if
 /// nobody answers in time.
 pub(crate) async fn find(
     shared: &Shared,
-    key: &str,
+    key: &Key,
     nodes: &[Report],
     within: Duration,
 ) -> Option<HolderInfo> {
@@ -43,8 +44,8 @@ pub(crate) async fn find(
     timeout(within, search).await.ok().flatten()
 }
 
-async fn ask(node: &Arc<Node>, key: &str, within: Duration) -> Option<Inspection> {
-    let reply = node.ask(redis::cmd("DLOCK.INSPECT").arg(key), within, |_| Ok(())).await;
+async fn ask(node: &Arc<Node>, key: &Key, within: Duration) -> Option<Inspection> {
+    let reply = node.ask(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within, |_| Ok(())).await;
     inspect::read(&reply.ok()?)
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let guard = Guard::new(Arc::clone(&view), orders, heard, shared);
     let keeper = Keeper { hold, traffic, view, loss, extensions: Vec::new(), paused: false };
     // The acquisition ends where the hold begins, so this span is not a part of that one.
-    let span = debug_span!(parent: None, "hold", key = keeper.view.key, fence = keeper.view.fence);
+    let span = debug_span!(parent: None, "hold", key = %keeper.view.key, fence = keeper.view.fence);
     tokio::spawn(keeper.keep(inbox).instrument(span));
     guard
 }
@@ -108,7 +108,7 @@ impl Keeper {
     fn send(&mut self) {
         let ttl = self.hold.ttl();
         while let Some(send) = self.hold.poll() {
-            debug!(key = self.view.key, node = send.node, ask = ?send.ask, "keeps");
+            debug!(key = %self.view.key, node = send.node, ask = ?send.ask, "keeps");
             self.traffic.send(send, ttl);
         }
     }
@@ -159,7 +159,7 @@ impl Keeper {
 
     fn lose(&mut self, why: LossReason) {
         let loss = self.view.loss(why);
-        debug!(key = loss.key, fence = loss.fence, why = %loss.why, "not held any more");
+        debug!(key = %loss.key, fence = loss.fence, why = %loss.why, "not held any more");
         self.view.until.store(0, Ordering::Release);
         for (_, _, done) in self.extensions.drain(..) {
             let _ = done.send(Err(loss.clone().into()));

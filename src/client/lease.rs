@@ -13,6 +13,7 @@ use crate::clock;
 use crate::error::{Error, Loss, LossReason, NodeError, NodeState, Report};
 use crate::guard::Lease;
 use crate::inspect::{self, Inspection};
+use crate::key::Key;
 use crate::lock::{check_key, check_ttl};
 use crate::request;
 use crate::token::Token;
@@ -25,11 +26,12 @@ impl Client {
     /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes.
     pub async fn extend(
         &self,
-        key: &str,
+        key: impl Into<Key>,
         token: &Token,
         fence: Option<u64>,
         ttl: Duration,
     ) -> Result<Lease, Error> {
+        let key = &key.into();
         check_key(key)?;
         check_ttl(ttl)?;
         let within = self.shared.timeout(ttl);
@@ -45,14 +47,15 @@ impl Client {
         self.need_majority(key, fence, &nodes, extended)?;
         let drift = Duration::from_micros(Sound.drift(millis));
         let valid_for = clock::left(clock::later(sent, ttl.saturating_sub(drift)));
-        Ok(Lease { key: key.to_owned(), token: *token, fence, valid_for })
+        Ok(Lease { key: key.clone(), token: *token, fence, valid_for })
     }
 
     /// Releases a lock by its token. Whether the token held it at any node.
     ///
     /// # Errors
     /// [`Error::NoQuorum`] when no majority of the nodes answers.
-    pub async fn release(&self, key: &str, token: &Token) -> Result<bool, Error> {
+    pub async fn release(&self, key: impl Into<Key>, token: &Token) -> Result<bool, Error> {
+        let key = &key.into();
         check_key(key)?;
         let within = self.shared.timeout(Duration::MAX);
         let replies = self.send_all(&request::release(key, token), within).await;
@@ -66,9 +69,13 @@ impl Client {
     }
 
     /// What each node knows about a lock; nothing, where it is free.
-    pub async fn inspect(&self, key: &str) -> Vec<(String, Result<Option<Inspection>, NodeError>)> {
+    pub async fn inspect(
+        &self,
+        key: impl Into<Key>,
+    ) -> Vec<(String, Result<Option<Inspection>, NodeError>)> {
         let within = self.shared.timeout(Duration::MAX);
-        let replies = self.send_all(redis::cmd("DLOCK.INSPECT").arg(key), within).await;
+        let replies =
+            self.send_all(redis::cmd("DLOCK.INSPECT").arg(key.into().as_bytes()), within).await;
         let read = replies.into_iter().map(|reply| reply.map(|value| inspect::read(&value)));
         self.named(read)
     }
@@ -77,11 +84,11 @@ impl Client {
     /// learns of it at its next renewal, after a third of its lease at the latest.
     pub async fn break_lock(
         &self,
-        key: &str,
+        key: impl Into<Key>,
         token: Option<&Token>,
     ) -> Vec<(String, Result<u64, NodeError>)> {
         let mut command = redis::cmd("DLOCK.BREAK");
-        command.arg(key);
+        command.arg(key.into().as_bytes());
         if let Some(token) = token {
             command.arg(token.as_str());
         }
@@ -94,9 +101,9 @@ impl Client {
     }
 
     /// The lock's fence: what a majority of the nodes says of this token.
-    async fn fence(&self, key: &str, token: &Token, within: Duration) -> Result<u64, Error> {
+    async fn fence(&self, key: &Key, token: &Token, within: Duration) -> Result<u64, Error> {
         let mut command = redis::cmd("DLOCK.CHECK");
-        command.arg(key).arg(token.as_str());
+        command.arg(key.as_bytes()).arg(token.as_str());
         // It is answered as an ACQUIRE is: with a fence, or not.
         let ask = Ask::Acquire { fence: None, wait: None };
         let mut nodes = self.ask_all(&ask, &command, within).await;
@@ -117,7 +124,7 @@ impl Client {
     /// Whether so many nodes are enough; else, whether the lock is lost or the nodes are.
     fn need_majority(
         &self,
-        key: &str,
+        key: &Key,
         fence: u64,
         nodes: &[(Answer, NodeState)],
         agree: usize,
@@ -130,14 +137,14 @@ impl Client {
         let against = nodes.iter().filter(|(answer, _)| gone(answer)).count();
         if against > self.size() - majority {
             let why = LossReason::Ended { nodes: self.reports(nodes) };
-            return Err(Loss { key: key.to_owned(), fence, why }.into());
+            return Err(Loss { key: key.clone(), fence, why }.into());
         }
         Err(self.no_quorum(key, nodes))
     }
 
-    fn no_quorum(&self, key: &str, nodes: &[(Answer, NodeState)]) -> Error {
+    fn no_quorum(&self, key: &Key, nodes: &[(Answer, NodeState)]) -> Error {
         let (needed, nodes) = (self.shared.majority(), self.reports(nodes));
-        Error::NoQuorum { key: key.to_owned(), needed, nodes }
+        Error::NoQuorum { key: key.clone(), needed, nodes }
     }
 
     fn reports(&self, nodes: &[(Answer, NodeState)]) -> Vec<Report> {

@@ -39,6 +39,7 @@
 //! - [`Node`] and `wire`: connections. `identity`: which node is at the other end.
 //! - `address`, `request`, `answer`, `inspect`: URLs, commands, and what replies mean.
 //! - `lease`, `holder`: locks of others; `background`, `memory`, `clock`: as they say.
+//! - [`Key`], [`Printable`]: the name of a lock, and how it is shown.
 //! - [`Error`], [`Loss`]: what went wrong, node by node.
 
 #![forbid(unsafe_code)]
@@ -56,11 +57,13 @@ mod holder;
 mod identity;
 mod inspect;
 mod keeper;
+mod key;
 mod lease;
 mod lock;
 mod memory;
 mod node;
 mod request;
+mod text;
 mod token;
 mod traffic;
 mod under_way;
@@ -71,6 +74,8 @@ pub use client::{Client, ClientBuilder};
 pub use error::{Error, Loss, LossReason, NodeError, NodeState, Report, RunError};
 pub use guard::{Guard, Lease};
 pub use inspect::{HolderInfo, Inspection, WaiterInfo};
+pub use key::Key;
 pub use lock::Lock;
 pub use node::Node;
+pub use text::Printable;
 pub use token::{InvalidToken, Token};

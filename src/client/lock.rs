@@ -10,6 +10,7 @@ use crate::client::Shared;
 use crate::driver;
 use crate::error::{Error, RunError};
 use crate::guard::Guard;
+use crate::key::Key;
 use crate::request::Wanted;
 
 /// A lock that is wanted. Nothing is sent before one of the methods that wait is called.
@@ -21,7 +22,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub(crate) fn new(shared: Arc<Shared>, key: String) -> Lock {
+    pub(crate) fn new(shared: Arc<Shared>, key: Key) -> Lock {
         let wanted = Wanted {
             key,
             ttl: DEFAULT_TTL,
@@ -142,8 +143,12 @@ impl Lock {
     }
 }
 
-pub(crate) fn check_key(key: &str) -> Result<(), Error> {
-    if key.is_empty() { usage("a lock needs a name; the key is empty".to_owned()) } else { Ok(()) }
+pub(crate) fn check_key(key: &Key) -> Result<(), Error> {
+    if key.as_bytes().is_empty() {
+        usage("a lock needs a name; the key is empty".to_owned())
+    } else {
+        Ok(())
+    }
 }
 
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dlock_core::words::{Fence, Instant};
 
 use crate::clock;
+use crate::key::Key;
 
 /// What was learned lately.
 #[derive(Debug, Default)]
@@ -14,7 +15,7 @@ pub(crate) struct Memory {
     /// The largest fence seen.
     seen: AtomicU64,
     /// Keys for which somebody else stood in the way, and when.
-    contended: Mutex<HashMap<String, Instant>>,
+    contended: Mutex<HashMap<Key, Instant>>,
 }
 
 impl Memory {
@@ -27,22 +28,22 @@ impl Memory {
     }
 
     /// Whether others wanted this lock in the last moments.
-    pub(crate) fn is_contended(&self, key: &str) -> bool {
+    pub(crate) fn is_contended(&self, key: &Key) -> bool {
         let keys = self.keys();
         keys.get(key).is_some_and(|since| clock::now().since(*since) < CONTENDED_FOR)
     }
 
-    pub(crate) fn contended(&self, key: &str) {
+    pub(crate) fn contended(&self, key: &Key) {
         let (now, mut keys) = (clock::now(), self.keys());
         if keys.len() >= MAX_KEYS {
             keys.retain(|_, since| now.since(*since) < CONTENDED_FOR);
         }
         if keys.len() < MAX_KEYS {
-            keys.insert(key.to_owned(), now);
+            keys.insert(key.clone(), now);
         }
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+    fn keys(&self) -> MutexGuard<'_, HashMap<Key, Instant>> {
         self.contended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,11 +60,11 @@ mod tests {
     #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
         let memory = Memory::default();
-        assert!(!memory.is_contended("0"));
+        assert!(!memory.is_contended(&"0".into()));
         for key in 0..=MAX_KEYS {
-            memory.contended(&key.to_string());
+            memory.contended(&key.to_string().into());
         }
-        assert!(memory.is_contended("0"));
+        assert!(memory.is_contended(&"0".into()));
         assert_eq!(memory.keys().len(), MAX_KEYS);
     }
 }

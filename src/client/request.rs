@@ -6,12 +6,13 @@ use dlock_core::quorum::Ask;
 use dlock_core::words::{Fence, Millis, Mode};
 use redis::Cmd;
 
+use crate::key::Key;
 use crate::token::Token;
 
 /// What a lock is asked for with.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    pub(crate) key: String,
+    pub(crate) key: Key,
     pub(crate) ttl: Duration,
     pub(crate) mode: Mode,
     pub(crate) ephemeral: bool,
@@ -39,9 +40,9 @@ impl Wanted {
         fence: Option<Fence>,
         wait: Option<Millis>,
     ) -> Cmd {
-        let room = ROOM + self.key.len() + self.meta.len();
+        let room = ROOM + self.key.as_bytes().len() + self.meta.len();
         let mut command = Cmd::with_capacity(ARGUMENTS, room);
-        command.arg("DLOCK.ACQUIRE").arg(&self.key).arg(token.as_str()).arg(ttl.0);
+        command.arg("DLOCK.ACQUIRE").arg(self.key.as_bytes()).arg(token.as_str()).arg(ttl.0);
         match self.mode {
             Mode::Exclusive => {}
             Mode::Shared => _ = command.arg("SHARED"),
@@ -64,18 +65,18 @@ impl Wanted {
     }
 }
 
-pub(crate) fn extend(key: &str, token: &Token, ttl: Millis, fence: Option<Fence>) -> Cmd {
+pub(crate) fn extend(key: &Key, token: &Token, ttl: Millis, fence: Option<Fence>) -> Cmd {
     let mut command = redis::cmd("DLOCK.EXTEND");
-    command.arg(key).arg(token.as_str()).arg(ttl.0);
+    command.arg(key.as_bytes()).arg(token.as_str()).arg(ttl.0);
     if let Some(fence) = fence {
         command.arg("FENCE").arg(fence.0);
     }
     command
 }
 
-pub(crate) fn release(key: &str, token: &Token) -> Cmd {
+pub(crate) fn release(key: &Key, token: &Token) -> Cmd {
     let mut command = redis::cmd("DLOCK.RELEASE");
-    command.arg(key).arg(token.as_str());
+    command.arg(key.as_bytes()).arg(token.as_str());
     command
 }
 
@@ -96,7 +97,7 @@ mod tests {
 
     fn wanted() -> Wanted {
         Wanted {
-            key: "job".to_owned(),
+            key: "job".into(),
             ttl: Duration::from_millis(500),
             mode: Mode::Exclusive,
             ephemeral: false,

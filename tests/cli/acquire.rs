@@ -106,7 +106,12 @@ fn without_a_majority_nothing_is_taken() {
 
 /// Runs a script with the program as `$DLOCK`.
 pub fn shell(quorum: &Quorum, script: &str) -> Said {
-    let nodes = program::command(&quorum.urls());
+    shell_at(&quorum.urls(), script)
+}
+
+/// The same, with these addresses as its nodes.
+pub fn shell_at(nodes: &[String], script: &str) -> Said {
+    let nodes = program::command(nodes);
     let mut command = program::with_usual_signals("sh");
     for (name, value) in nodes.get_envs() {
         match value {

@@ -13,6 +13,7 @@ mod dev;
 mod doctor;
 mod extend;
 mod inspect;
+mod keys;
 mod ls;
 mod paper;
 mod release;

@@ -1,6 +1,7 @@
 //! What tests ask a server about its locks, through the commands that anybody has.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use crate::client::Client;
 use crate::server::Server;
@@ -41,7 +42,7 @@ impl Server {
 
     /// The tokens that hold a lock, in the order in which INSPECT lists them.
     #[track_caller]
-    pub fn holders(&self, key: &str) -> Vec<String> {
+    pub fn holders(&self, key: impl Display) -> Vec<String> {
         self.tokens(key, "holders")
     }
 
@@ -53,7 +54,7 @@ impl Server {
 
     /// What INSPECT says about the only holder of a lock.
     #[track_caller]
-    pub fn holder(&self, key: &str) -> BTreeMap<String, Value> {
+    pub fn holder(&self, key: impl Display) -> BTreeMap<String, Value> {
         let lock = self.run(&format!("DLOCK.INSPECT {key}"));
         let holders = lock.at("holders");
         assert_eq!(holders.items().len(), 1, "{lock:?}");
@@ -86,7 +87,7 @@ impl Server {
     }
 
     #[track_caller]
-    fn tokens(&self, key: &str, list: &str) -> Vec<String> {
+    fn tokens(&self, key: impl Display, list: &str) -> Vec<String> {
         let lock = self.run(&format!("DLOCK.INSPECT {key}"));
         if lock.is_null() {
             return Vec::new();

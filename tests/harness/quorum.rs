@@ -3,6 +3,7 @@
 //! Kinds are mixed unless a test says otherwise, as they are while somebody moves from one server
 //! to the other.
 
+use std::fmt::Display;
 use std::ops::{Deref, DerefMut};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -75,8 +76,8 @@ impl Quorum {
 
     /// The nodes on which a token holds a lock.
     #[track_caller]
-    pub fn held_by(&self, key: &str, token: &str) -> usize {
-        let holds = |node: &&Node| node.holders(key).iter().any(|holder| holder == token);
+    pub fn held_by(&self, key: impl Display, token: &str) -> usize {
+        let holds = |node: &&Node| node.holders(&key).iter().any(|holder| holder == token);
         self.nodes.iter().filter(holds).count()
     }
 

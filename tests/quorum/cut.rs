@@ -118,7 +118,7 @@ async fn cut_one(world: &World, (way, bytes): (Way, u64)) {
 
 /// A guard that was given out is really held until it says something else.
 async fn use_it(world: &World, rival: &Client, guard: Guard, is_minority: bool) -> u64 {
-    let (key, fence) = (guard.key().to_owned(), guard.fence());
+    let (key, fence) = (guard.key().clone(), guard.fence());
     assert_is_true(world, rival, &guard).await;
     let extended = guard.extend(TTL).await;
     assert!(extended.is_ok() || !is_minority, "{key}: {extended:?}");

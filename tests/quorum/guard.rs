@@ -210,7 +210,7 @@ fn who_waits_in_vain_is_told_by_whom_it_is_held() {
             let Error::Held { key, holder: Some(holder), nodes } = &error else {
                 panic!("{error}");
             };
-            assert_eq!((key.as_str(), nodes.len()), ("job", size));
+            assert_eq!((key.to_str(), nodes.len()), (Some("job"), size));
             assert_eq!(holder.meta, "host=web-2 why=nightly");
             assert!(holder.client.is_some() || holder.address.is_some(), "{holder:?}");
             let token = guard.token().to_string();

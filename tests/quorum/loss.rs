@@ -102,7 +102,7 @@ fn a_lock_that_is_broken_at_a_majority_is_lost_at_the_next_renewal() {
         let (loss, took) = timed(guard.lost()).await;
         assert_within(took, TTL / 3 + NODE_TIMEOUT);
         assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
-        assert_eq!((loss.key.as_str(), loss.fence), ("job", fence));
+        assert_eq!((loss.key.to_str(), loss.fence), (Some("job"), fence));
         until("nothing comes back", || quorum.held("job") == 0).await;
     });
 }

@@ -35,7 +35,7 @@ fn works(quorum: &Quorum) {
 
         let guard = take(&alice, "job", ms(60_000)).await;
         assert_holds(quorum, &guard);
-        assert_eq!(guard.key(), "job");
+        assert_eq!(*guard.key(), "job");
         assert!(guard.valid_for() > ms(58_000) && guard.valid_for() < ms(60_000));
         assert_held(bob.lock("job").try_acquire().await);
         assert_eq!(quorum.held("job"), quorum.len(), "bob's attempt took nothing away");

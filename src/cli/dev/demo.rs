@@ -78,8 +78,10 @@ impl Demo {
     }
 
     fn start(&self, arguments: &[&str]) -> io::Result<(String, Child)> {
-        let quoted: Vec<String> =
-            arguments.iter().map(|argument| crate::output::quoted(argument)).collect();
+        let quoted: Vec<String> = arguments
+            .iter()
+            .map(|argument| crate::output::quoted(argument).display().to_string())
+            .collect();
         let child = Command::new(&self.program)
             .args(arguments)
             .env("DLOCK_NODES", &self.nodes)

@@ -53,7 +53,7 @@ fn path_line() -> String {
     let is_this = found.and_then(|at| at.canonicalize().ok()).is_some_and(|at| at == program);
     match program.parent() {
         Some(folder) if !is_this => {
-            format!("  export PATH={}:$PATH\n", quoted(&folder.display().to_string()))
+            format!("  export PATH={}:$PATH\n", quoted(folder).display())
         }
         _ => String::new(),
     }

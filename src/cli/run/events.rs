@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, Loss};
+use dlock_client::{Client, Guard, Key, Loss};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -64,10 +64,9 @@ impl Events {
         let (key, fence, why) = (&loss.key, loss.fence, loss.why.to_string());
         let (first, nodes) =
             why.split_once('\n').map_or((&*why, ""), |(first, rest)| (first, rest));
-        let key_shown = bytes::shown(key.as_bytes());
         self.say(
-            json!({"event": "lost", "key": key, "fence": fence, "why": why}),
-            &format!("lost the lock on '{key_shown}' (fence {fence}): {first}; {action}\n{nodes}"),
+            bytes::event("lost", key, json!({"fence": fence, "why": why})),
+            &format!("lost the lock on '{key}' (fence {fence}): {first}; {action}\n{nodes}"),
         );
     }
 
@@ -86,10 +85,14 @@ impl Events {
         });
     }
 
-    pub fn released(&self, keys: &[String]) {
-        self.tell(json!({"event": "released", "keys": keys}), || {
-            let keys: Vec<String> =
-                keys.iter().map(|key| format!("'{}'", bytes::shown(key.as_bytes()))).collect();
+    pub fn released(&self, keys: &[Key]) {
+        let names: Vec<String> = keys.iter().map(|key| bytes::text(key.as_bytes())).collect();
+        let mut event = json!({"event": "released", "keys": names});
+        if keys.iter().any(|key| key.to_str().is_none()) {
+            event["keys-hex"] = keys.iter().map(|key| bytes::hex(key.as_bytes())).collect();
+        }
+        self.tell(event, || {
+            let keys: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
             format!("released {}", keys.join(", "))
         });
     }
@@ -118,7 +121,7 @@ impl Events {
 
 impl Watch for Events {
     /// A wait that is over soon is not worth a line, and a question to the nodes.
-    async fn wait(&mut self, client: &Client, key: &str) {
+    async fn wait(&mut self, client: &Client, key: &Key) {
         let patience = match (self.verbose || self.json, self.watched) {
             (true, _) => waiting::SOON,
             (false, true) => LONG,
@@ -133,7 +136,7 @@ impl Watch for Events {
     fn taken(&mut self, guard: &Guard, after: Duration) {
         let (key, fence) = (guard.key(), guard.fence());
         let event =
-            json!({"event": "acquired", "key": key, "fence": fence, "waited_ms": millis(after)});
+            bytes::event("acquired", key, json!({"fence": fence, "waited_ms": millis(after)}));
         self.tell(event, || waiting::over(guard, after));
     }
 }

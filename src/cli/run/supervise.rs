@@ -191,8 +191,8 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
         biased;
         loss = lock::first_loss(guards) => loss,
         () = limit => {
-            let (key, fence) = guards.first().map_or((String::new(), 0), |guard| {
-                (guard.key().to_owned(), guard.fence())
+            let (key, fence) = guards.first().map_or(("".into(), 0), |guard| {
+                (guard.key().clone(), guard.fence())
             });
             Loss { key, fence, why: LossReason::MaxHold }
         }

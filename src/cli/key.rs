@@ -1,0 +1,59 @@
+//! The lock that a subcommand is about: any bytes, typed as they are, or escaped.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use dlock_client::Key;
+
+use crate::bytes;
+use crate::exit::Failure;
+
+/// The lock, as an argument.
+#[derive(Debug, clap::Args)]
+pub struct KeyArg {
+    /// The lock; after -- if it begins with -, as in `-- -key`
+    #[arg(value_name = "KEY")]
+    key: OsString,
+
+    #[command(flatten)]
+    escaped: Escaped,
+}
+
+/// How keys are written.
+#[derive(Debug, clap::Args)]
+pub struct Escaped {
+    /// Keys are written as `dlock ls` shows them, as in \x00
+    #[arg(long)]
+    escaped: bool,
+}
+
+/// A lock, and the word for it on the command line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Named {
+    pub key: Key,
+    pub typed: OsString,
+}
+
+impl KeyArg {
+    /// What was typed.
+    pub fn named(&self) -> Result<Named, Failure> {
+        self.escaped.read(&self.key)
+    }
+
+    /// Whether other words are written as the key is.
+    pub fn escaped(&self) -> &Escaped {
+        &self.escaped
+    }
+}
+
+impl Escaped {
+    /// A key that was typed like this.
+    pub fn read(&self, typed: &OsStr) -> Result<Named, Failure> {
+        Ok(Named { key: self.bytes(typed)?.into(), typed: typed.to_owned() })
+    }
+
+    /// The bytes of a word that was typed like this.
+    pub fn bytes(&self, typed: &OsStr) -> Result<Vec<u8>, Failure> {
+        bytes::typed(typed.as_bytes(), self.escaped).map_err(Failure::usage)
+    }
+}

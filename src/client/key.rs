@@ -1,0 +1,99 @@
+//! The name of a lock.
+
+use std::fmt;
+
+use crate::text::Printable;
+
+/// The name of a lock: any bytes, and mostly text.
+///
+/// It is shown as [`Printable`] shows it. [`as_bytes`](Key::as_bytes) are what the nodes know.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Box<[u8]>);
+
+impl Key {
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// As text, if it is UTF-8.
+    #[must_use]
+    pub fn to_str(&self) -> Option<&str> {
+        str::from_utf8(&self.0).ok()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printable(&self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{self}'")
+    }
+}
+
+impl From<Vec<u8>> for Key {
+    fn from(bytes: Vec<u8>) -> Key {
+        Key(bytes.into())
+    }
+}
+
+impl From<&[u8]> for Key {
+    fn from(bytes: &[u8]) -> Key {
+        Key(bytes.into())
+    }
+}
+
+impl From<String> for Key {
+    fn from(text: String) -> Key {
+        text.into_bytes().into()
+    }
+}
+
+impl From<&String> for Key {
+    fn from(text: &String) -> Key {
+        text.as_bytes().into()
+    }
+}
+
+impl From<&str> for Key {
+    fn from(text: &str) -> Key {
+        text.as_bytes().into()
+    }
+}
+
+impl From<&Key> for Key {
+    fn from(key: &Key) -> Key {
+        key.clone()
+    }
+}
+
+impl PartialEq<str> for Key {
+    fn eq(&self, text: &str) -> bool {
+        *self.0 == *text.as_bytes()
+    }
+}
+
+impl PartialEq<&str> for Key {
+    fn eq(&self, text: &&str) -> bool {
+        self == *text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_any_bytes_and_is_shown_on_one_line() {
+        let key = Key::from(&b"job\xff\n"[..]);
+        assert_eq!((key.as_bytes(), key.to_str()), (&b"job\xff\n"[..], None));
+        assert_eq!(format!("{key} {key:?}"), r"job\xff\x0a 'job\xff\x0a'");
+        assert_eq!(Key::from("süß"), "süß");
+        assert_eq!(Key::from("süß".to_owned()).to_str(), Some("süß"));
+    }
+}

@@ -1,0 +1,51 @@
+//! Bytes from elsewhere, as people may see them.
+
+use std::fmt::{self, Write};
+
+/// Any bytes on one line. What cannot be printed is escaped as in `\x00`, and so is the backslash,
+/// so that nobody can forge a line, and nothing looks like something else.
+#[derive(Clone, Copy, Debug)]
+pub struct Printable<'a>(pub &'a [u8]);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for letter in chunk.valid().chars() {
+                match letter {
+                    '\\' => f.write_str("\\\\")?,
+                    letter if is_invisible(letter) => {
+                        escape(f, letter.encode_utf8(&mut [0; 4]).as_bytes())?;
+                    }
+                    letter => f.write_char(letter)?,
+                }
+            }
+            escape(f, chunk.invalid())?;
+        }
+        Ok(())
+    }
+}
+
+/// Control characters, and those that turn the direction of writing: they could show a key as
+/// another one.
+fn is_invisible(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+fn escape(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_printed_is_escaped() {
+        let shown = |bytes| Printable(bytes).to_string();
+        assert_eq!(shown("job:42 süß".as_bytes()), "job:42 süß");
+        assert_eq!(shown(b"a\0\xff\n\x1b[2J"), "a\\x00\\xff\\x0a\\x1b[2J");
+        assert_eq!(shown(b"C:\\x41"), "C:\\\\x41");
+        assert_eq!(shown("\u{202e}gnp".as_bytes()), "\\xe2\\x80\\xaegnp");
+    }
+}
