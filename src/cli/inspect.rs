@@ -23,7 +23,7 @@ pub struct Args {
     #[command(flatten)]
     key: KeyArg,
 
-    /// Show tokens too: whoever knows one can release the lock
+    /// Show tokens too: whoever knows one can release the lock. Needs the right to DLOCK.TOKENS
     #[arg(long)]
     tokens: bool,
 }
@@ -37,19 +37,17 @@ pub async fn main(args: Args, global: &Global) -> Exit {
         Ok(nodes) => nodes,
         Err(exit) => return exit,
     };
-    let question = key.clone();
+    let mut question = cmd(if args.tokens { "DLOCK.TOKENS" } else { "DLOCK.INSPECT" });
+    question.arg(key.as_bytes());
     let answers = nodes
         .each(move |mut node| {
-            let key = question.clone();
-            async move {
-                let answer = node.run(cmd("DLOCK.INSPECT").arg(key.as_bytes())).await?;
-                Inspection::read(&answer)
-            }
+            let question = question.clone();
+            async move { Inspection::read(&node.run(&question).await?) }
         })
         .await;
     let verdict = Verdict::of(&answers, nodes.majority());
     let shown = if global.json {
-        print_json(&key, &answers, &verdict, args.tokens)
+        print_json(&key, &answers, &verdict)
     } else {
         print(&key, &answers, &verdict, args.tokens)
     };
@@ -85,9 +83,9 @@ impl Verdict {
             answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref()).collect();
         let silent = answers.iter().filter(|(_, answer)| answer.is_err()).count();
         let foreign = found.iter().filter(|inspection| inspection.is_foreign()).count();
-        let mut fences: BTreeMap<&[u8], Vec<i64>> = BTreeMap::new();
+        let mut fences: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
         for holder in found.iter().flat_map(|inspection| &inspection.holders) {
-            fences.entry(&holder.token).or_default().push(holder.fence);
+            fences.entry(&holder.id).or_default().push(holder.fence);
         }
         let widest =
             fences.into_values().max_by_key(|fences| (fences.len(), fences.iter().max().copied()));
@@ -162,10 +160,6 @@ fn print(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> i
                 for row in rows(found, tokens) {
                     table.row([vec![name.clone()], row].concat());
                 }
-                let unlisted = found.waiting - found.waiters.len() as i64;
-                if unlisted > 0 {
-                    table.row(line(format!("and {unlisted} more wait")));
-                }
             }
         }
     }
@@ -197,8 +191,14 @@ fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
         }
         rows.push(row);
     }
+    let more = |all: i64, listed: usize, what| {
+        let unlisted = all - listed as i64;
+        (unlisted > 0).then(|| vec![format!("and {unlisted} more {what}")])
+    };
     rows.extend(found.holders.iter().map(|holder| holder_row(holder, &mode, tokens)));
+    rows.extend(more(found.holding, found.holders.len(), "hold"));
     rows.extend(found.waiters.iter().map(|waiter| waiter_row(waiter, tokens)));
+    rows.extend(more(found.waiting, found.waiters.len(), "wait"));
     rows
 }
 
@@ -208,7 +208,7 @@ fn holder_row(holder: &Holder, mode: &str, tokens: bool) -> Vec<String> {
     let mut row = vec![what.to_owned(), mode.to_owned(), holder.fence.to_string(), held, left];
     row.push(client(holder.client));
     if tokens {
-        row.push(bytes::shown(&holder.token));
+        row.push(shown_token(holder.token.as_deref()));
     }
     row.push(bytes::shown(&holder.meta));
     row
@@ -220,10 +220,14 @@ fn waiter_row(waiter: &Waiter, tokens: bool) -> Vec<String> {
         vec!["waits".to_owned(), waiter.mode.clone(), String::new(), span(waiter.waited_ms), left];
     row.push(client(waiter.client));
     if tokens {
-        row.push(bytes::shown(&waiter.token));
+        row.push(shown_token(waiter.token.as_deref()));
     }
     row.push(bytes::shown(&waiter.meta));
     row
+}
+
+fn shown_token(token: Option<&[u8]>) -> String {
+    token.map_or(String::new(), bytes::shown)
 }
 
 fn client(client: Option<i64>) -> String {
@@ -234,7 +238,7 @@ fn span(ms: i64) -> String {
     duration::shown(Duration::from_millis(ms.max(0).unsigned_abs()))
 }
 
-fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> io::Result<()> {
+fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> io::Result<()> {
     for (name, answer) in answers {
         let mut object = Map::new();
         bytes::insert(&mut object, "key", key.as_bytes());
@@ -242,7 +246,7 @@ fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool)
         match answer {
             Err(error) => drop(object.insert("error".to_owned(), error.as_str().into())),
             Ok(None) => drop(object.insert("mode".to_owned(), Value::Null)),
-            Ok(Some(found)) => insert_found(&mut object, found, tokens),
+            Ok(Some(found)) => insert_found(&mut object, found),
         }
         output::json(&object.into())?;
     }
@@ -258,28 +262,31 @@ fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool)
     output::json(&object.into())
 }
 
-fn insert_found(object: &mut Map<String, Value>, found: &Inspection, tokens: bool) {
+fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
     let holders = found.holders.iter().map(|holder| {
         let mut one = Map::new();
+        one.insert("id".to_owned(), holder.id.as_str().into());
         one.insert("fence".to_owned(), holder.fence.into());
         one.insert("ttl-ms".to_owned(), holder.ttl_ms.into());
         one.insert("held-ms".to_owned(), holder.held_ms.into());
         one.insert("client".to_owned(), json!(holder.client));
         one.insert("ephemeral".to_owned(), holder.ephemeral.into());
-        insert_words(&mut one, &holder.meta, tokens.then_some(&holder.token));
+        insert_words(&mut one, &holder.meta, holder.token.as_deref());
         Value::Object(one)
     });
     let waiters = found.waiters.iter().map(|waiter| {
         let mut one = Map::new();
+        one.insert("id".to_owned(), waiter.id.as_str().into());
         one.insert("mode".to_owned(), waiter.mode.as_str().into());
         one.insert("waited-ms".to_owned(), waiter.waited_ms.into());
         one.insert("left-ms".to_owned(), json!(waiter.left_ms));
         one.insert("client".to_owned(), json!(waiter.client));
-        insert_words(&mut one, &waiter.meta, tokens.then_some(&waiter.token));
+        insert_words(&mut one, &waiter.meta, waiter.token.as_deref());
         Value::Object(one)
     });
     object.insert("mode".to_owned(), found.mode.as_str().into());
     object.insert("limit".to_owned(), found.limit.into());
+    object.insert("holding".to_owned(), found.holding.into());
     object.insert("holders".to_owned(), holders.collect());
     object.insert("waiting".to_owned(), found.waiting.into());
     object.insert("waiters".to_owned(), waiters.collect());
@@ -288,7 +295,7 @@ fn insert_found(object: &mut Map<String, Value>, found: &Inspection, tokens: boo
     }
 }
 
-fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&Vec<u8>>) {
+fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&[u8]>) {
     bytes::insert(object, "meta", meta);
     if let Some(token) = token {
         bytes::insert(object, "token", token);
@@ -305,7 +312,8 @@ mod tests {
 
     fn held(holders: &[(&str, i64)]) -> Result<Option<Inspection>, String> {
         let holder = |(token, fence): &(&str, i64)| Holder {
-            token: token.as_bytes().to_vec(),
+            id: (*token).to_owned(),
+            token: None,
             fence: *fence,
             ttl_ms: 1,
             held_ms: 1,
@@ -317,6 +325,7 @@ mod tests {
             mode: "exclusive".into(),
             limit: 0,
             ttl_ms: None,
+            holding: holders.len() as i64,
             holders: holders.iter().map(holder).collect(),
             waiting: 0,
             waiters: Vec::new(),

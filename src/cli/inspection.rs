@@ -1,4 +1,4 @@
-//! What DLOCK.INSPECT says of a key on one node.
+//! What DLOCK.INSPECT, or DLOCK.TOKENS, says of a key on one node.
 
 use redis::Value;
 
@@ -11,6 +11,8 @@ pub struct Inspection {
     pub limit: i64,
     /// When a plain string expires, if it does.
     pub ttl_ms: Option<i64>,
+    /// How many hold it; not all of them need be listed.
+    pub holding: i64,
     pub holders: Vec<Holder>,
     /// How many wait; not all of them need be listed.
     pub waiting: i64,
@@ -20,7 +22,10 @@ pub struct Inspection {
 /// One who holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    pub token: Vec<u8>,
+    /// A name for its token that tells nothing of it; the same on every node.
+    pub id: String,
+    /// Only if it was asked for.
+    pub token: Option<Vec<u8>>,
     pub fence: i64,
     pub ttl_ms: i64,
     pub held_ms: i64,
@@ -32,7 +37,10 @@ pub struct Holder {
 /// One who waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    pub token: Vec<u8>,
+    /// As a holder's.
+    pub id: String,
+    /// As a holder's.
+    pub token: Option<Vec<u8>>,
     pub mode: String,
     pub waited_ms: i64,
     /// `None`: without limit.
@@ -73,6 +81,7 @@ impl Inspection {
             mode: text(at(answer, "mode")?)?,
             limit: number(at(answer, "limit")?)?,
             ttl_ms: at(answer, "ttl-ms").and_then(number),
+            holding: number(at(answer, "holding")?)?,
             holders: list(at(answer, "holders")?)?.map(Holder::of).collect::<Option<_>>()?,
             waiting: number(at(answer, "waiting")?)?,
             waiters: list(at(answer, "waiters")?)?.map(Waiter::of).collect::<Option<_>>()?,
@@ -83,7 +92,8 @@ impl Inspection {
 impl Holder {
     fn of(answer: &Value) -> Option<Holder> {
         Some(Holder {
-            token: bytes(at(answer, "token")?)?,
+            id: text(at(answer, "id")?)?,
+            token: at(answer, "token").and_then(bytes),
             fence: number(at(answer, "fence")?)?,
             ttl_ms: number(at(answer, "ttl-ms")?)?,
             held_ms: number(at(answer, "held-ms")?)?,
@@ -97,7 +107,8 @@ impl Holder {
 impl Waiter {
     fn of(answer: &Value) -> Option<Waiter> {
         Some(Waiter {
-            token: bytes(at(answer, "token")?)?,
+            id: text(at(answer, "id")?)?,
+            token: at(answer, "token").and_then(bytes),
             mode: text(at(answer, "mode")?)?,
             waited_ms: number(at(answer, "waited-ms")?)?,
             left_ms: number(at(answer, "left-ms")?),

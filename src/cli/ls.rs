@@ -102,10 +102,20 @@ fn page(answer: &Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
 struct Lock {
     /// More than one, if the nodes do not agree.
     modes: BTreeSet<String>,
-    holders: BTreeSet<Vec<u8>>,
+    /// As far as the nodes list them.
+    holders: BTreeSet<String>,
+    /// How many one node counts, at most.
+    holding: i64,
     nodes: usize,
     least_ttl: Option<i64>,
     waiters: i64,
+}
+
+impl Lock {
+    /// Those of several nodes may be the same or not: no fewer than these.
+    fn holders(&self) -> i64 {
+        self.holding.max(self.holders.len() as i64)
+    }
 }
 
 fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
@@ -117,12 +127,13 @@ fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
             continue;
         }
         lock.nodes += 1;
+        lock.holding = lock.holding.max(found.holding);
         lock.least_ttl = lock.least_ttl.into_iter().chain(found.least_ttl()).min();
         lock.modes.insert(match found.limit {
             0 => found.mode,
             limit => format!("{} {limit}", found.mode),
         });
-        lock.holders.extend(found.holders.into_iter().map(|holder| holder.token));
+        lock.holders.extend(found.holders.into_iter().map(|holder| holder.id));
     }
     locks.retain(|_, lock| lock.nodes > 0 || lock.waiters > 0);
     locks
@@ -137,7 +148,7 @@ fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize) -> io::Result<()> {
     for (key, lock) in locks {
         let left = lock.least_ttl.map_or("-".to_owned(), span);
         let mode = Vec::from_iter(lock.modes.iter().cloned()).join("/");
-        let mut row = vec![bytes::shown(key), mode, lock.holders.len().to_string()];
+        let mut row = vec![bytes::shown(key), mode, lock.holders().to_string()];
         if nodes > 1 {
             row.push(format!("{} of {nodes}", lock.nodes));
         }
@@ -157,7 +168,7 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> io::Result<()> {
         bytes::insert(&mut object, "key", key);
         object
             .insert("mode".to_owned(), Vec::from_iter(lock.modes.iter().cloned()).join("/").into());
-        object.insert("holders".to_owned(), lock.holders.len().into());
+        object.insert("holders".to_owned(), lock.holders().into());
         object.insert("nodes".to_owned(), lock.nodes.into());
         object.insert("ttl-ms".to_owned(), json!(lock.least_ttl));
         object.insert("waiters".to_owned(), lock.waiters.into());

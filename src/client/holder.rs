@@ -39,7 +39,7 @@ pub(crate) async fn find(
             Some(client) => address(node, client, within).await,
             None => None,
         };
-        Some(HolderInfo { address, token: None, ..holder.clone() })
+        Some(HolderInfo { address, ..holder.clone() })
     };
     timeout(within, search).await.ok().flatten()
 }

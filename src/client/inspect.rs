@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::token::Token;
-
 /// What one node knows about a lock that is not free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,7 +12,9 @@ pub struct Inspection {
     pub mode: String,
     /// The permits of a semaphore; 0 in the other modes.
     pub limit: u64,
-    /// Who holds it, oldest first. Nobody is known for a foreign lock.
+    /// How many hold it. Nobody is known for a foreign lock.
+    pub holding: u64,
+    /// The first of them, oldest first.
     pub holders: Vec<HolderInfo>,
     /// When a foreign lock expires, if it does.
     pub expires: Option<Duration>,
@@ -28,8 +28,8 @@ pub struct Inspection {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// Its token, if it is one of this library's.
-    pub token: Option<Token>,
+    /// A name for its token that tells nothing of it; the same on every node.
+    pub id: String,
     /// Its fence.
     pub fence: u64,
     /// How long its lease still runs.
@@ -50,8 +50,8 @@ pub struct HolderInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaiterInfo {
-    /// Its token, if it is one of this library's.
-    pub token: Option<Token>,
+    /// A name for its token that tells nothing of it; the same on every node.
+    pub id: String,
     /// How it wants to hold.
     pub mode: String,
     /// How long it has waited.
@@ -70,6 +70,7 @@ pub(crate) fn read(reply: &Value) -> Option<Inspection> {
     Some(Inspection {
         mode: fields.text("mode"),
         limit: fields.number("limit").unwrap_or(0),
+        holding: fields.number("holding").unwrap_or(0),
         holders: fields.list("holders").filter_map(holder).collect(),
         expires: fields.millis("ttl-ms"),
         waiting: fields.number("waiting").unwrap_or(0),
@@ -80,7 +81,7 @@ pub(crate) fn read(reply: &Value) -> Option<Inspection> {
 fn holder(value: &Value) -> Option<HolderInfo> {
     let fields = Fields::of(value)?;
     Some(HolderInfo {
-        token: fields.text("token").parse().ok(),
+        id: fields.text("id"),
         fence: fields.number("fence")?,
         ttl: fields.millis("ttl-ms")?,
         held: fields.millis("held-ms")?,
@@ -94,7 +95,7 @@ fn holder(value: &Value) -> Option<HolderInfo> {
 fn waiter(value: &Value) -> Option<WaiterInfo> {
     let fields = Fields::of(value)?;
     Some(WaiterInfo {
-        token: fields.text("token").parse().ok(),
+        id: fields.text("id"),
         mode: fields.text("mode"),
         waited: fields.millis("waited-ms")?,
         left: fields.millis("left-ms"),
@@ -163,9 +164,8 @@ mod tests {
 
     #[test]
     fn a_held_lock_is_read_from_either_protocol() {
-        let token = "0123456789abcdef0123456789abcdef";
         let holder = [
-            ("token", bulk(token)),
+            ("id", bulk("4da10dd6")),
             ("fence", Value::Int(7)),
             ("ttl-ms", Value::Int(900)),
             ("held-ms", Value::Int(100)),
@@ -176,6 +176,7 @@ mod tests {
         let lock = [
             ("mode", bulk("exclusive")),
             ("limit", Value::Int(0)),
+            ("holding", Value::Int(2)),
             ("holders", Value::Array(vec![flat(&holder)])),
             ("waiting", Value::Int(3)),
             ("waiters", Value::Array(vec![])),
@@ -184,7 +185,7 @@ mod tests {
         let found = read(&flat(&lock)).unwrap();
         assert_eq!(read(&map).as_ref(), Some(&found));
         assert_eq!((found.mode.as_str(), found.waiting), ("exclusive", 3));
-        assert_eq!(found.holders[0].token, token.parse().ok());
+        assert_eq!((found.holding, found.holders[0].id.as_str()), (2, "4da10dd6"));
         assert_eq!(found.holders[0].ttl, Duration::from_millis(900));
         assert!(found.holders[0].ephemeral && found.holders[0].client.is_none());
     }

@@ -24,5 +24,5 @@ pub const DEFAULT_MAX_TTL: u64 = 86_400_000;
 pub const MAX_WAITERS_CEILING: u64 = 1_000_000;
 /// The default of `dlock.max-waiters`. A blocked client costs the server about 35 KB.
 pub const DEFAULT_MAX_WAITERS: u64 = 10_000;
-/// How many waiters INSPECT lists.
-pub const INSPECT_WAITERS: usize = 100;
+/// How many holders INSPECT lists, and how many waiters.
+pub const INSPECT_LISTED: usize = 100;

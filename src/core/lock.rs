@@ -206,6 +206,13 @@ impl Crowd {
         self.top
     }
 
+    /// How many of them hold by leases that are not over.
+    #[must_use]
+    pub fn holding(&self, now: Instant) -> usize {
+        let over = ..=(Deadline(now.0 / 1000), u64::MAX);
+        self.len() - self.by_end.range(over).count()
+    }
+
     /// The holders, oldest first.
     pub fn grants(&self) -> impl ExactSizeIterator<Item = Grant<'_>> {
         self.holders.values().map(Holder::grant)
@@ -338,6 +345,9 @@ mod tests {
         assert_eq!(crowd.first_end(), Some(Deadline(3)));
         assert!(crowd.first_over(Instant(2_999)).is_none());
         assert_eq!(crowd.first_over(Instant(3_000)).map(|h| h.grant().token), Some(&b"early"[..]));
+        for (now, holding) in [(2_999, 2), (3_000, 1), (8_999, 1), (9_000, 0)] {
+            assert_eq!(crowd.holding(Instant(now)), holding, "{now}");
+        }
         assert!(crowd.remove(b"early").is_some());
         assert_eq!(crowd.first_end(), Some(Deadline(9)));
         assert!(crowd.holder(b"early").is_none());

@@ -2,7 +2,7 @@
 
 use dlock_core::command::{
     Refusal, Settings, acquire, apply, r#break, check, extend, help, inspect, node, promise,
-    release,
+    release, tokens,
 };
 use dlock_core::{Acquired, Answer, Key, Node, Time, WaiterId};
 
@@ -11,6 +11,7 @@ use crate::ffi::context::{Ctx, Name};
 use crate::ffi::key::Open;
 use crate::ffi::waiter::Blocked;
 use crate::host::Here;
+use crate::inspection::{self, Named};
 use crate::reply;
 use crate::state::{self, State};
 
@@ -21,6 +22,7 @@ pub const TABLE: &[Entry] = table![
     extend::DOC => extend_lock,
     check::DOC => check_lock,
     inspect::DOC => inspect_lock,
+    tokens::DOC => show_tokens,
     r#break::DOC => break_lock,
     node::DOC => reply::node,
     help::DOC => reply::help,
@@ -91,11 +93,19 @@ fn check_lock(call: &Call<'_>) {
 }
 
 fn inspect_lock(call: &Call<'_>) {
+    show_lock(call, Named::ById);
+}
+
+fn show_tokens(call: &Call<'_>) {
+    show_lock(call, Named::ByToken);
+}
+
+fn show_lock(call: &Call<'_>, named: Named) {
     on_key(call, Open::read, |node, here, key, time| {
         if call.len() > 2 {
             return Err(Refusal::Arity);
         }
-        reply::inspect(call.ctx, node, here, key, time).map(|()| Outcome::Done)
+        inspection::reply(call.ctx, node, here, key, time, named).map(|()| Outcome::Done)
     });
 }
 

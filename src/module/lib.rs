@@ -10,7 +10,7 @@
 //! - [`evicted`]: locks whose keys the server has evicted.
 //! - [`books`], [`ledger`], [`state_file`]: what is promised, and the file that says so.
 //! - [`audience`]: whether anybody listens to what is replicated.
-//! - [`reply`]: answers with more than one line.
+//! - [`reply`], [`inspection`]: answers with more than one line.
 //! - [`info`], [`stats`], [`settings`]: for whoever operates it.
 //! - [`ffi`]: the server's interface. All that is `unsafe` is there.
 
@@ -24,6 +24,7 @@ mod evicted;
 mod ffi;
 mod host;
 mod info;
+mod inspection;
 mod ledger;
 mod outside;
 mod reply;

@@ -1,15 +1,11 @@
-//! Answers with more to say than a number.
+//! Answers with more to say than a number, and what they are made of.
 
 use dlock_core::command::{self, Refusal};
-use dlock_core::limits::INSPECT_WAITERS;
-use dlock_core::lock::Held;
-use dlock_core::queue::{Queue, Waiter};
-use dlock_core::{Answer, ClientId, Found, Grant, Host, Key, Mode, Node, Time};
+use dlock_core::{Answer, ClientId};
 
 use crate::ffi::command::Call;
 use crate::ffi::context::{Ctx, Name};
 use crate::ffi::server::Probe;
-use crate::host::Here;
 use crate::state::{self, State};
 
 /// What a request that waited is told.
@@ -34,83 +30,6 @@ pub fn answer(ctx: Ctx<'_>, answer: Answer, key: &[u8]) {
         }
         Answer::Exhausted => ctx.reply_error(&Refusal::Exhausted.to_string()),
     }
-}
-
-/// DLOCK.INSPECT.
-pub fn inspect<'c>(
-    ctx: Ctx<'_>,
-    node: &Node,
-    here: &mut Here<'_, '_>,
-    key: Key<'_>,
-    time: Time,
-) -> Result<(), Refusal<'c>> {
-    let empty = Queue::default();
-    let queue = node.queue(key).unwrap_or(&empty);
-    let found = here.find(key);
-    let (mode, grants): (Mode, Vec<Grant<'_>>) = match &found {
-        Found::WrongType => return Err(Refusal::WrongType),
-        Found::Foreign { left } => {
-            ctx.reply_map(6);
-            text(ctx, "mode", "foreign");
-            ctx.reply_text("ttl-ms");
-            optional(ctx, left.map(|left| left.0));
-            number(ctx, "limit", 0);
-            ctx.reply_text("holders");
-            ctx.reply_array(0);
-            waiters(ctx, queue, time);
-            return Ok(());
-        }
-        Found::Free => (Mode::Exclusive, Vec::new()),
-        Found::Held(Held::One(grant)) => (Mode::Exclusive, vec![*grant]),
-        Found::Held(Held::Many(crowd)) => (crowd.mode(), crowd.grants().collect()),
-    };
-    let holds = |grant: &&Grant<'_>| !grant.lease.end.is_over(time.now);
-    let holders: Vec<&Grant<'_>> = grants.iter().filter(holds).collect();
-    if holders.is_empty() && queue.is_empty() {
-        ctx.reply_null();
-        return Ok(());
-    }
-    ctx.reply_map(5);
-    text(ctx, "mode", mode.name());
-    number(ctx, "limit", u64::from(mode.permits()));
-    ctx.reply_text("holders");
-    ctx.reply_array(holders.len());
-    for grant in holders {
-        holder(ctx, grant, time);
-    }
-    waiters(ctx, queue, time);
-    Ok(())
-}
-
-fn holder(ctx: Ctx<'_>, grant: &Grant<'_>, time: Time) {
-    ctx.reply_map(7);
-    text(ctx, "token", grant.token);
-    number(ctx, "fence", grant.fence.0);
-    number(ctx, "ttl-ms", grant.lease.end.left(time.now).0);
-    number(ctx, "held-ms", time.now.since(grant.lease.since) / 1000);
-    client(ctx, grant.client);
-    text(ctx, "meta", grant.meta);
-    number(ctx, "ephemeral", u64::from(grant.ephemeral));
-}
-
-fn waiters(ctx: Ctx<'_>, queue: &Queue, time: Time) {
-    number(ctx, "waiting", queue.len() as u64);
-    ctx.reply_text("waiters");
-    ctx.reply_array(queue.len().min(INSPECT_WAITERS));
-    for waiter in queue.iter().take(INSPECT_WAITERS) {
-        self::waiter(ctx, waiter, time);
-    }
-}
-
-fn waiter(ctx: Ctx<'_>, waiter: &Waiter, time: Time) {
-    ctx.reply_map(6);
-    text(ctx, "token", &waiter.token);
-    text(ctx, "mode", waiter.mode.name());
-    number(ctx, "waited-ms", time.now.since(waiter.since) / 1000);
-    ctx.reply_text("left-ms");
-    optional(ctx, waiter.until.map(|end| end.left(time.now).0));
-    client(ctx, waiter.client);
-    text(ctx, "meta", &waiter.meta);
 }
 
 /// DLOCK.NODE.
@@ -208,25 +127,28 @@ pub fn help(call: &Call<'_>) {
     }
 }
 
-fn text(ctx: Ctx<'_>, name: &str, value: impl AsRef<[u8]>) {
+/// A field of a map: text.
+pub fn text(ctx: Ctx<'_>, name: &str, value: impl AsRef<[u8]>) {
     ctx.reply_text(name);
     ctx.reply_text(value);
 }
 
-fn number(ctx: Ctx<'_>, name: &str, value: u64) {
+/// A field of a map: a number.
+pub fn number(ctx: Ctx<'_>, name: &str, value: u64) {
     ctx.reply_text(name);
     ctx.reply_int(value);
 }
 
-fn optional(ctx: Ctx<'_>, value: Option<u64>) {
+/// A number, or null.
+pub fn optional(ctx: Ctx<'_>, value: Option<u64>) {
     match value {
         Some(value) => ctx.reply_int(value),
         None => ctx.reply_null(),
     }
 }
 
-/// The connection's id, as CLIENT LIST and CLIENT KILL know it; null once it is closed.
-fn client(ctx: Ctx<'_>, client: ClientId) {
+/// A field of a map: the connection's id, as CLIENT LIST and CLIENT KILL know it; null once it is closed.
+pub fn client(ctx: Ctx<'_>, client: ClientId) {
     ctx.reply_text("client");
     optional(ctx, ctx.is_connected(client).then_some(client.0));
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use harness::apply;
 
-use crate::{dlock, dlock_at, on_two_servers, servers, take};
+use crate::{address, dlock, dlock_at, on_two_servers, servers, take};
 
 #[apply(on_two_servers)]
 fn one_node_shows_holders_and_waiters(kind: Kind) {
@@ -33,6 +33,40 @@ fn one_node_shows_holders_and_waiters(kind: Kind) {
 
     let said = dlock(&servers, &["inspect", "--tokens", "job"]).with_code(0);
     assert!(said.out.contains("secret") && said.out.contains("hidden"), "{}", said.out);
+}
+
+#[apply(on_two_servers)]
+fn who_may_only_read_sees_who_holds_and_no_tokens(kind: Kind) {
+    let servers = servers(kind, 3);
+    take(&servers, b"job", "secret", "META who=alice FENCE 1790000000000000");
+    for server in &servers {
+        server.run("ACL SETUSER viewer reset on >hunter2 ~* -@all +dlock.inspect");
+    }
+    let nodes: Vec<String> = servers
+        .iter()
+        .map(|server| format!("redis://viewer:hunter2@{}", address(server)))
+        .collect();
+    let said = dlock_at(&nodes, &["inspect", "--json", "job"]).with_code(0).json();
+    assert_eq!(said[3]["state"], "held", "{said:?}");
+    let id = &said[0]["holders"][0]["id"];
+    assert!(id.as_str().is_some_and(|id| id.len() == 8) && *id == said[2]["holders"][0]["id"]);
+    assert!(said[0]["holders"][0].get("token").is_none(), "{said:?}");
+    let said = dlock_at(&nodes, &["inspect", "--tokens", "job"]).with_code(69);
+    assert!(said.out.contains("NOPERM") && !said.out.contains("secret"), "{said:?}");
+}
+
+#[apply(on_two_servers)]
+fn of_very_many_the_first_are_shown_and_the_others_counted(kind: Kind) {
+    let servers = servers(kind, 1);
+    let mut client = servers[0].client();
+    client.pipeline((0..130).map(|n| format!("DLOCK.ACQUIRE job t{n} 60000 SHARED")));
+    let said = dlock(&servers, &["inspect", "job"]).with_code(0);
+    assert_eq!(said.out.lines().count(), 102, "{}", said.out);
+    assert!(said.out.contains("and 30 more hold"), "{}", said.out);
+    let said = dlock(&servers, &["inspect", "--json", "job"]).with_code(0).json();
+    assert_eq!(said[0]["holding"], 130);
+    let said = dlock(&servers, &["ls", "--json"]).with_code(0).json();
+    assert_eq!(said[0]["holders"], 130);
 }
 
 fn waiter_id(server: &harness::Server) -> String {

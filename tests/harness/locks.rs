@@ -40,7 +40,7 @@ impl Server {
         }
     }
 
-    /// The tokens that hold a lock, in the order in which INSPECT lists them.
+    /// The tokens that hold a lock, in the order in which TOKENS lists the first of them.
     #[track_caller]
     pub fn holders(&self, key: impl Display) -> Vec<String> {
         self.tokens(key, "holders")
@@ -52,10 +52,10 @@ impl Server {
         self.tokens(key, "waiters")
     }
 
-    /// What INSPECT says about the only holder of a lock.
+    /// What TOKENS says about the only holder of a lock.
     #[track_caller]
     pub fn holder(&self, key: impl Display) -> BTreeMap<String, Value> {
-        let lock = self.run(&format!("DLOCK.INSPECT {key}"));
+        let lock = self.run(&format!("DLOCK.TOKENS {key}"));
         let holders = lock.at("holders");
         assert_eq!(holders.items().len(), 1, "{lock:?}");
         holders.items()[0].map()
@@ -88,7 +88,7 @@ impl Server {
 
     #[track_caller]
     fn tokens(&self, key: impl Display, list: &str) -> Vec<String> {
-        let lock = self.run(&format!("DLOCK.INSPECT {key}"));
+        let lock = self.run(&format!("DLOCK.TOKENS {key}"));
         if lock.is_null() {
             return Vec::new();
         }

@@ -1,4 +1,4 @@
-//! What is stored of a lock: all of INSPECT but what passes with time or belongs to connections.
+//! What is stored of a lock: all of TOKENS but what passes with time or belongs to connections.
 
 use std::collections::BTreeMap;
 
@@ -29,13 +29,13 @@ pub struct Holder {
 }
 
 impl Picture {
-    /// What INSPECT says on this connection; `None` for a free lock.
+    /// What TOKENS says on this connection; `None` for a free lock.
     #[track_caller]
     pub fn of(client: &mut Client, key: &str) -> Option<Picture> {
-        Picture::read(&client.run(&format!("DLOCK.INSPECT {key}")))
+        Picture::read(&client.run(&format!("DLOCK.TOKENS {key}")))
     }
 
-    /// Reads an answer to INSPECT; `None` for a free lock.
+    /// Reads an answer to TOKENS; `None` for a free lock.
     #[track_caller]
     pub fn read(lock: &Value) -> Option<Picture> {
         if lock.is_null() {

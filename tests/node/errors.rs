@@ -56,6 +56,8 @@ fn a_wrong_number_of_arguments_is_refused(kind: Kind) {
         "DLOCK.CHECK held alice more",
         "DLOCK.INSPECT",
         "DLOCK.INSPECT held more",
+        "DLOCK.TOKENS",
+        "DLOCK.TOKENS held more",
         "DLOCK.BREAK",
         "DLOCK.BREAK held alice more",
         "DLOCK.NODE more",
@@ -275,7 +277,7 @@ fn arguments_of_any_bytes_come_back_as_they_were(kind: Kind) {
         waiter.send_args(&waiting);
         server.until_blocked(1);
 
-        let lock = client.run_args(&bytes!["DLOCK.INSPECT", bytes]);
+        let lock = client.run_args(&bytes!["DLOCK.TOKENS", bytes]);
         let holder = lock.at("holders").items()[0].clone();
         assert_eq!(holder.at("token").bytes(), bytes);
         assert_eq!(holder.at("meta").bytes(), bytes);

@@ -50,10 +50,10 @@ fn an_evicted_lock_is_shown_as_it_is(kind: Kind) {
     server.run("DLOCK.ACQUIRE pool bob 70000 LIMIT 3 META second");
     server.run("DLOCK.ACQUIRE book alice 60000 SHARED EPHEMERAL");
     let keys = ["job", "pool", "book"];
-    let before = keys.map(|key| server.run(&format!("DLOCK.INSPECT {key}")));
+    let before = keys.map(|key| server.run(&format!("DLOCK.TOKENS {key}")));
     server.evict_all();
     for (key, before) in keys.into_iter().zip(before) {
-        let after = server.run(&format!("DLOCK.INSPECT {key}"));
+        let after = server.run(&format!("DLOCK.TOKENS {key}"));
         let pictures = [&before, &after].map(harness::Picture::read);
         assert_eq!(pictures[0], pictures[1]);
         for (one, other) in before.at("holders").items().iter().zip(after.at("holders").items()) {
@@ -215,18 +215,18 @@ fn it_does_not_matter_how_the_server_frees_what_it_evicts(kind: Kind) {
     for lazy in ["yes", "no"] {
         let server = Server::build(kind).config(&format!("lazyfree-lazy-eviction {lazy}")).start();
         // Values that are worth another thread.
-        for n in 0..200 {
+        for n in 0..70 {
             server.run(&format!("DLOCK.ACQUIRE book t{n} 60000 SHARED META {n}"));
         }
         let before = server.pictures();
-        for n in 0..100 {
+        for n in 0..30 {
             server.evict_all();
-            assert_eq!(server.node("leases").int(), 200 + n, "{lazy}");
+            assert_eq!(server.node("leases").int(), 70 + n, "{lazy}");
             let granted = server.run(&format!("DLOCK.ACQUIRE book new{n} 60000 SHARED"));
             assert!(granted.int() > 0);
         }
         let after = server.pictures();
-        assert_eq!(after["0/book"].holders.len(), 300);
+        assert_eq!(after["0/book"].holders.len(), 100);
         let old = &before["0/book"].holders;
         assert!(old.iter().all(|(token, holder)| after["0/book"].holders[token] == *holder));
     }

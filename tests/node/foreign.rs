@@ -187,6 +187,7 @@ fn a_key_of_another_type_is_refused(kind: Kind) {
             "DLOCK.EXTEND {} alice 60000 FENCE 5",
             "DLOCK.CHECK {} alice",
             "DLOCK.INSPECT {}",
+            "DLOCK.TOKENS {}",
             "DLOCK.BREAK {}",
         ] {
             let request = request.replace("{}", key);

@@ -24,18 +24,19 @@ fn a_held_lock_shows_its_holder(kind: Kind) {
     let fence = alice.run("DLOCK.ACQUIRE job alice 60000 META host=a").int();
 
     let lock = server.run("DLOCK.INSPECT job");
-    let names = ["holders", "limit", "mode", "waiters", "waiting"];
+    let names = ["holders", "holding", "limit", "mode", "waiters", "waiting"];
     assert_eq!(fields(&lock), names);
     assert_eq!(lock.at("mode").text(), "exclusive");
     assert_eq!(lock.at("limit").int(), 0);
+    assert_eq!(lock.at("holding").int(), 1);
     assert_eq!(lock.at("waiting").int(), 0);
     assert!(lock.at("waiters").items().is_empty());
 
     assert_eq!(lock.at("holders").items().len(), 1);
     let holder = lock.at("holders").items()[0].clone();
-    let names = ["client", "ephemeral", "fence", "held-ms", "meta", "token", "ttl-ms"];
+    let names = ["client", "ephemeral", "fence", "held-ms", "id", "meta", "ttl-ms"];
     assert_eq!(fields(&holder), names);
-    assert_eq!(holder.at("token").text(), "alice");
+    assert_eq!(holder.at("id").text(), "4da10dd6");
     assert_eq!(holder.at("fence").int(), fence);
     assert_eq!(holder.at("client").int(), alice.id());
     assert_eq!(holder.at("meta").text(), "host=a");
@@ -91,11 +92,11 @@ fn waiters_are_shown_in_their_order(kind: Kind) {
     let _carol = server.waiter("DLOCK.ACQUIRE job carol 1000 SHARED WAIT 90000");
     let _dave = server.waiter("DLOCK.ACQUIRE job dave 1000 LIMIT 4 WAIT 0");
 
-    let lock = server.run("DLOCK.INSPECT job");
+    let lock = server.run("DLOCK.TOKENS job");
     assert_eq!(lock.at("waiting").int(), 3);
     let waiters = lock.at("waiters").items().to_vec();
     let [bob, carol, dave] = &waiters[..] else { panic!("{waiters:?}") };
-    let names = ["client", "left-ms", "meta", "mode", "token", "waited-ms"];
+    let names = ["client", "id", "left-ms", "meta", "mode", "token", "waited-ms"];
     assert_eq!(fields(bob), names);
     assert_eq!(bob.at("token").text(), "bob");
     assert_eq!(bob.at("mode").text(), "exclusive");
@@ -139,6 +140,48 @@ fn the_first_hundred_waiters_are_listed_and_all_are_counted(kind: Kind) {
     assert_eq!(lock.at("waiting").int(), 101);
     let expected: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
     assert_eq!(server.waiters("job"), expected);
+}
+
+#[apply(on_every_server)]
+fn the_first_hundred_holders_are_listed_and_all_are_counted(kind: Kind) {
+    let server = Server::start(kind);
+    for (key, mode) in [("book", "SHARED"), ("pool", "LIMIT 500")] {
+        let take = |n| format!("DLOCK.ACQUIRE {key} t{n} 60000 {mode}");
+        server.client().pipeline((0..300).map(take));
+        let expected: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
+        assert_eq!(server.holders(key), expected);
+        // Who leaves makes room on the page.
+        server.run(&format!("DLOCK.RELEASE {key} t3"));
+        assert_eq!(server.holders(key).last(), Some(&"t100".to_owned()));
+        for request in ["DLOCK.INSPECT", "DLOCK.TOKENS"] {
+            let lock = server.run(&format!("{request} {key}"));
+            assert_eq!(lock.at("holding").int(), 299);
+            assert_eq!(lock.at("holders").items().len(), 100);
+        }
+    }
+}
+
+/// Nothing ends at a replica before its primary says so.
+#[apply(on_every_server)]
+fn leases_that_are_over_are_neither_listed_nor_counted(kind: Kind) {
+    let server = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&server).start();
+    server.until_streaming_to(&replica);
+    let ttl = |n| if n % 2 == 0 { 60_000 } else { 300 };
+    let take = |n| format!("DLOCK.ACQUIRE book t{n} {} SHARED", ttl(n));
+    server.client().pipeline((0..240).map(take));
+    server.run("DLOCK.ACQUIRE job alice 300");
+    server.until_followed_by(&replica);
+    server.pause();
+    eventually("half of them are over", || {
+        replica.run("DLOCK.INSPECT book").at("holding").int() == 120
+    });
+    let lock = replica.run("DLOCK.INSPECT book");
+    assert_eq!(lock.at("holders").items().len(), 100);
+    let long = |one: &Value| one.at("ttl-ms").int() > 1000;
+    assert!(lock.at("holders").items().iter().all(long));
+    eventually("so is the other lock", || replica.run("DLOCK.INSPECT job").is_null());
+    server.resume();
 }
 
 #[apply(on_every_server)]

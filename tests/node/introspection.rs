@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use harness::{Kind, Server, Value, apply, on_every_server};
 
-const WITH_KEY: [&str; 6] = [
+const WITH_KEY: [&str; 7] = [
     "DLOCK.ACQUIRE job alice 1000 WAIT 5",
     "DLOCK.RELEASE job alice",
     "DLOCK.EXTEND job alice 1000 FENCE 5",
     "DLOCK.CHECK job alice",
     "DLOCK.INSPECT job",
     "DLOCK.BREAK job alice",
+    "DLOCK.TOKENS job",
 ];
 
 fn flags(server: &Server, command: &str) -> BTreeSet<String> {
@@ -25,8 +26,8 @@ fn every_command_is_listed(kind: Kind) {
     let list = server.run("COMMAND LIST FILTERBY MODULE dlock");
     let names: BTreeSet<String> = list.items().iter().map(|n| n.text().to_lowercase()).collect();
     let expected = [
-        "acquire", "release", "extend", "check", "inspect", "break", "node", "help", "apply",
-        "promise",
+        "acquire", "release", "extend", "check", "inspect", "tokens", "break", "node", "help",
+        "apply", "promise",
     ];
     let expected: BTreeSet<String> = expected.iter().map(|n| format!("dlock.{n}")).collect();
     assert_eq!(names, expected);
@@ -51,6 +52,7 @@ fn key_accesses_are_declared(kind: Kind) {
         (WITH_KEY[3], "RO"),
         (WITH_KEY[4], "RO"),
         (WITH_KEY[5], "RW"),
+        (WITH_KEY[6], "RO"),
     ] {
         let keys = server.run(&format!("COMMAND GETKEYSANDFLAGS {request}"));
         let key = &keys.items()[0];
@@ -69,6 +71,7 @@ fn flags_are_as_documented(kind: Kind) {
         ("EXTEND", &["write", "fast"]),
         ("CHECK", &["readonly", "fast"]),
         ("INSPECT", &["readonly", "fast"]),
+        ("TOKENS", &["readonly", "admin"]),
         ("BREAK", &["write", "admin"]),
         ("APPLY", &["write", "admin"]),
     ] {
@@ -90,6 +93,7 @@ fn arities_are_declared(kind: Kind) {
         ("EXTEND", -4),
         ("CHECK", 3),
         ("INSPECT", 2),
+        ("TOKENS", 2),
         ("BREAK", -2),
         ("NODE", 1),
         ("HELP", 1),
@@ -108,6 +112,7 @@ fn command_docs_describe_every_command(kind: Kind) {
         ("EXTEND", &["key", "token", "ttl-ms"]),
         ("CHECK", &["key", "token"]),
         ("INSPECT", &["key"]),
+        ("TOKENS", &["key"]),
         ("BREAK", &["key", "token"]),
         ("NODE", &[]),
         ("HELP", &[]),
@@ -183,7 +188,8 @@ fn commands_are_in_acl_categories_where_the_server_has_them(kind: Kind) {
         ("read", &["check", "inspect"]),
         ("fast", &["acquire", "release", "extend", "check", "inspect"]),
         ("blocking", &["acquire"]),
-        ("admin", &["break", "apply"]),
+        ("admin", &["break", "apply", "tokens"]),
+        ("dangerous", &["break", "apply", "tokens"]),
     ] {
         let listed = server.run(&format!("ACL CAT {category}"));
         let listed: BTreeSet<String> = listed.items().iter().map(Value::text).collect();

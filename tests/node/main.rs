@@ -72,6 +72,7 @@ mod state_file_load;
 mod state_file_shared;
 mod storm;
 mod time;
+mod tokens;
 mod waiting;
 mod watch;
 mod workload;

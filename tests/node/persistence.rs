@@ -95,7 +95,7 @@ fn assert_at_full_length(server: &Server, started: Instant) {
         ("handed", "bob", 60_000),
         ("long", "alice", 86_400_000),
     ] {
-        let lock = server.run(&format!("DLOCK.INSPECT {key}"));
+        let lock = server.run(&format!("DLOCK.TOKENS {key}"));
         let holders = lock.at("holders");
         let mut holders = holders.items().iter();
         let holder = holders.find(|one| one.at("token").text() == token).expect("it holds");

@@ -56,7 +56,8 @@ fn maps_are_maps_in_resp3_and_flat_arrays_in_resp2(kind: Kind) {
     server.run("SET foreign text");
     let (mut two, mut three) = (server.client(), server.client().resp3());
 
-    for request in ["DLOCK.NODE", "DLOCK.INSPECT job", "DLOCK.INSPECT foreign"] {
+    for request in ["DLOCK.NODE", "DLOCK.INSPECT job", "DLOCK.INSPECT foreign", "DLOCK.TOKENS job"]
+    {
         let (flat, map) = (two.run(request), three.run(request));
         assert!(matches!(flat, Value::Array(_)), "{flat:?}");
         assert!(matches!(map, Value::Map(_)), "{map:?}");
@@ -81,7 +82,7 @@ fn maps_open_with_what_matters_most(kind: Kind) {
     let lock = server.client().resp3().run("DLOCK.INSPECT job");
     let Value::Map(pairs) = &lock else { panic!("{lock:?}") };
     let names: Vec<String> = pairs.iter().map(|(name, _)| name.text()).collect();
-    assert_eq!(names, ["mode", "limit", "holders", "waiting", "waiters"]);
+    assert_eq!(names, ["mode", "limit", "holding", "holders", "waiting", "waiters"]);
 }
 
 #[apply(on_every_server)]

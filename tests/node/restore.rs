@@ -28,7 +28,7 @@ fn stored(kind: Kind) -> (Server, Client, Vec<(String, Payload, Picture)>) {
         for step in &acquired {
             client.run(step);
         }
-        client.run(&format!("DLOCK.INSPECT {key}"));
+        client.run(&format!("DLOCK.TOKENS {key}"));
         client.run(&format!("DUMP {key}"));
         let answers = client.run("EXEC");
         let [.., inspect, dump] = answers.items() else { panic!("{answers:?}") };
@@ -56,7 +56,7 @@ fn a_dumped_lock_is_restored_to_any_name_with_its_leases_at_full_length(kind: Ki
                 continue;
             }
             assert_eq!(Picture::of(&mut client, name).as_ref(), Some(&picture));
-            let lock = client.run(&format!("DLOCK.INSPECT {name}"));
+            let lock = client.run(&format!("DLOCK.TOKENS {name}"));
             let left = lock.at("holders").items()[0].at("ttl-ms").int();
             let passed = restored.elapsed().as_millis() as i64 + 1;
             assert!((60_000 - passed..=60_000).contains(&left), "{left} after {passed}");
@@ -133,7 +133,7 @@ fn try_payload(server: &Server, client: &mut Client, payload: &Payload) {
         assert_eq!(client.run("EXISTS job").int(), 0, "{payload:?}");
         return;
     }
-    let lock = client.run("DLOCK.INSPECT job");
+    let lock = client.run("DLOCK.TOKENS job");
     if let Some(picture) = Picture::read(&lock) {
         let room = match picture.mode.as_str() {
             "exclusive" => 1,

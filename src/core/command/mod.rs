@@ -15,6 +15,7 @@ pub mod promise;
 pub mod read;
 pub mod refusal;
 pub mod release;
+pub mod tokens;
 
 pub use doc::{Arg, Doc, Kind, Touch};
 pub use refusal::Refusal;
@@ -22,12 +23,13 @@ pub use refusal::Refusal;
 use crate::quarantine::Policy;
 
 /// Every command, in the order in which HELP lists them.
-pub const TABLE: [&Doc; 10] = [
+pub const TABLE: [&Doc; 11] = [
     &acquire::DOC,
     &release::DOC,
     &extend::DOC,
     &check::DOC,
     &inspect::DOC,
+    &tokens::DOC,
     &r#break::DOC,
     &node::DOC,
     &help::DOC,

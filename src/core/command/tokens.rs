@@ -1,0 +1,16 @@
+//! `DLOCK.TOKENS key`
+
+use super::{Arg, Doc, Touch};
+
+/// How the command is documented. Not in the category `read`: whoever knows a token can release
+/// its lock.
+pub const DOC: Doc = Doc {
+    name: "DLOCK.TOKENS",
+    summary: "Shows what DLOCK.INSPECT shows, and the tokens; who knows one can release the lock",
+    complexity: "O(N) where N is the number of holders and waiters listed, at most 200",
+    arity: 2,
+    flags: "readonly admin",
+    acl: "admin dangerous",
+    key: Some(Touch::Reads),
+    args: &[Arg::KEY],
+};

@@ -1,0 +1,121 @@
+//! DLOCK.INSPECT and DLOCK.TOKENS: who holds a lock, and who waits for it.
+//!
+//! Of very many the first are listed, and all are counted: no reply is large.
+
+use dlock_core::command::Refusal;
+use dlock_core::command::inspect::id;
+use dlock_core::limits::INSPECT_LISTED;
+use dlock_core::lock::Held;
+use dlock_core::queue::{Queue, Waiter};
+use dlock_core::{Found, Grant, Host, Key, Mode, Node, Time};
+
+use crate::ffi::context::Ctx;
+use crate::host::Here;
+use crate::reply::{client, number, optional, text};
+
+/// How somebody is named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// By an id that says nothing of the token: whoever knows that can release the lock.
+    ById,
+    /// By the token as well.
+    ByToken,
+}
+
+/// The reply.
+pub fn reply<'c>(
+    ctx: Ctx<'_>,
+    node: &Node,
+    here: &mut Here<'_, '_>,
+    key: Key<'_>,
+    time: Time,
+    named: Named,
+) -> Result<(), Refusal<'c>> {
+    let empty = Queue::default();
+    let page = Page { ctx, time, named, queue: node.queue(key).unwrap_or(&empty) };
+    match here.find(key) {
+        Found::WrongType => return Err(Refusal::WrongType),
+        Found::Foreign { left } => {
+            ctx.reply_map(7);
+            text(ctx, "mode", "foreign");
+            ctx.reply_text("ttl-ms");
+            optional(ctx, left.map(|left| left.0));
+            page.people(0, 0, [].into_iter());
+        }
+        Found::Free => page.lock(Mode::Exclusive, 0, [].into_iter()),
+        Found::Held(Held::One(grant)) => {
+            let holding = usize::from(!grant.lease.end.is_over(time.now));
+            page.lock(Mode::Exclusive, holding, [grant].into_iter());
+        }
+        Found::Held(Held::Many(crowd)) => {
+            page.lock(crowd.mode(), crowd.holding(time.now), crowd.grants());
+        }
+    }
+    Ok(())
+}
+
+struct Page<'p> {
+    ctx: Ctx<'p>,
+    time: Time,
+    named: Named,
+    queue: &'p Queue,
+}
+
+impl Page<'_> {
+    fn lock<'g>(&self, mode: Mode, holding: usize, grants: impl Iterator<Item = Grant<'g>>) {
+        if holding == 0 && self.queue.is_empty() {
+            return self.ctx.reply_null();
+        }
+        self.ctx.reply_map(6);
+        text(self.ctx, "mode", mode.name());
+        self.people(u64::from(mode.permits()), holding, grants);
+    }
+
+    /// `holding` of the grants hold by leases that are not over.
+    fn people<'g>(&self, limit: u64, holding: usize, grants: impl Iterator<Item = Grant<'g>>) {
+        let Page { ctx, time, queue, .. } = *self;
+        number(ctx, "limit", limit);
+        number(ctx, "holding", holding as u64);
+        ctx.reply_text("holders");
+        let listed = holding.min(INSPECT_LISTED);
+        ctx.reply_array(listed);
+        let holds = |grant: &Grant<'_>| !grant.lease.end.is_over(time.now);
+        grants.filter(holds).take(listed).for_each(|grant| self.holder(&grant));
+        number(ctx, "waiting", queue.len() as u64);
+        ctx.reply_text("waiters");
+        ctx.reply_array(queue.len().min(INSPECT_LISTED));
+        queue.iter().take(INSPECT_LISTED).for_each(|waiter| self.waiter(waiter));
+    }
+
+    fn holder(&self, grant: &Grant<'_>) {
+        let Page { ctx, time, .. } = *self;
+        self.begin(6, grant.token);
+        number(ctx, "fence", grant.fence.0);
+        number(ctx, "ttl-ms", grant.lease.end.left(time.now).0);
+        number(ctx, "held-ms", time.now.since(grant.lease.since) / 1000);
+        client(ctx, grant.client);
+        text(ctx, "meta", grant.meta);
+        number(ctx, "ephemeral", u64::from(grant.ephemeral));
+    }
+
+    fn waiter(&self, waiter: &Waiter) {
+        let Page { ctx, time, .. } = *self;
+        self.begin(5, &waiter.token);
+        text(ctx, "mode", waiter.mode.name());
+        number(ctx, "waited-ms", time.now.since(waiter.since) / 1000);
+        ctx.reply_text("left-ms");
+        optional(ctx, waiter.until.map(|end| end.left(time.now).0));
+        client(ctx, waiter.client);
+        text(ctx, "meta", &waiter.meta);
+    }
+
+    /// Somebody's name, before so many other fields.
+    fn begin(&self, fields: usize, token: &[u8]) {
+        let with_token = self.named == Named::ByToken;
+        self.ctx.reply_map(fields + 1 + usize::from(with_token));
+        text(self.ctx, "id", id(token));
+        if with_token {
+            text(self.ctx, "token", token);
+        }
+    }
+}

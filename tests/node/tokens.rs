@@ -1,0 +1,110 @@
+//! Tokens are secrets: who knows one can release the lock. Who may only read does not get to know
+//! them; DLOCK.TOKENS, which tells them, is a right of its own.
+
+use harness::{Client, Kind, Server, Value, apply, on_every_server};
+
+const SECRETS: [&str; 2] = ["secret-of-the-holder", "secret-of-the-waiter"];
+
+fn login(server: &Server, rights: &str) -> Client {
+    let made = server.run(&format!("ACL SETUSER app reset on >secret ~* &* {rights}"));
+    assert_eq!(made.text(), "OK");
+    let mut client = server.client();
+    assert_eq!(client.run("AUTH app secret").text(), "OK");
+    client
+}
+
+/// A lock of each kind that is held and waited for.
+fn with_locks(kind: Kind) -> (Server, Vec<Client>) {
+    let server = Server::start(kind);
+    let mut waiters = Vec::new();
+    for (key, mode) in [("job", ""), ("book", "SHARED"), ("pool", "LIMIT 1")] {
+        server.run(&format!("DLOCK.ACQUIRE {key} {} 60000 {mode}", SECRETS[0]));
+        let wait = format!("DLOCK.ACQUIRE {key} {} 60000 WAIT 0", SECRETS[1]);
+        waiters.push(server.waiter(&wait));
+    }
+    (server, waiters)
+}
+
+fn tells_a_secret(reply: &Value) -> bool {
+    match reply {
+        Value::Array(items) => items.iter().any(tells_a_secret),
+        Value::Map(pairs) => pairs.iter().any(|(k, v)| tells_a_secret(k) || tells_a_secret(v)),
+        Value::Bulk(bytes) => {
+            let text = String::from_utf8_lossy(bytes);
+            SECRETS.iter().any(|secret| text.contains(secret))
+        }
+        _ => false,
+    }
+}
+
+#[apply(on_every_server)]
+fn who_may_read_everything_learns_no_token_and_no_path(kind: Kind) {
+    let (server, _waiters) = with_locks(kind);
+    // Redis 7.0 has no categories for the commands of a module: there they are named.
+    let rights = if kind == Kind::Redis70 { "+@read +dlock.inspect" } else { "+@read" };
+    let mut reader = login(&server, rights);
+    for key in ["job", "book", "pool"] {
+        let lock = reader.run(&format!("DLOCK.INSPECT {key}"));
+        assert_eq!((lock.at("holding").int(), lock.at("waiting").int()), (1, 1), "{key}");
+        assert!(!tells_a_secret(&lock), "{lock:?}");
+        assert_eq!(reader.run(&format!("DLOCK.TOKENS {key}")).code(), "NOPERM");
+    }
+    assert_eq!(reader.run("DLOCK.NODE").code(), "NOPERM");
+    assert_eq!(reader.run("DLOCK.BREAK job").code(), "NOPERM");
+}
+
+#[apply(on_every_server)]
+fn tokens_and_the_node_are_rights_of_their_own(kind: Kind) {
+    let (server, _waiters) = with_locks(kind);
+    let mut operator = login(&server, "-@all +dlock.tokens");
+    for key in ["job", "book", "pool"] {
+        let lock = operator.run(&format!("DLOCK.TOKENS {key}"));
+        for (list, secret) in [("holders", SECRETS[0]), ("waiters", SECRETS[1])] {
+            assert_eq!(lock.at(list).items()[0].at("token").text(), secret);
+        }
+    }
+    assert_eq!(operator.run("DLOCK.INSPECT job").code(), "NOPERM");
+    let mut node = login(&server, "-@all +dlock.node");
+    assert!(!node.run("DLOCK.NODE").at("node-id").text().is_empty());
+    let mut all_but_dangerous = login(&server, "+@all -@dangerous");
+    assert!(!all_but_dangerous.run("DLOCK.NODE").is_error());
+    if kind != Kind::Redis70 {
+        assert_eq!(all_but_dangerous.run("DLOCK.TOKENS job").code(), "NOPERM");
+    }
+}
+
+#[apply(on_every_server)]
+fn the_name_in_place_of_a_token_is_the_same_everywhere_and_differs_between_tokens(kind: Kind) {
+    let servers = [Server::start(kind), Server::start(kind)];
+    let ids = servers.each_ref().map(|server| {
+        for token in ["one", "two"] {
+            server.run(&format!("DLOCK.ACQUIRE book {token} 60000 SHARED"));
+        }
+        let lock = server.run("DLOCK.INSPECT book");
+        let holders = lock.at("holders");
+        let ids = holders.items().iter().map(|one| one.at("id").text());
+        ids.collect::<Vec<_>>()
+    });
+    assert_eq!(ids[0], ids[1]);
+    assert_ne!(ids[0][0], ids[0][1]);
+    assert!(ids[0].iter().all(|id| id.len() == 8));
+}
+
+#[apply(on_every_server)]
+fn tokens_shows_what_inspect_shows_and_the_tokens(kind: Kind) {
+    let (server, _waiters) = with_locks(kind);
+    for key in ["job", "book", "pool"] {
+        let [shown, told] =
+            ["INSPECT", "TOKENS"].map(|word| server.run(&format!("DLOCK.{word} {key}")));
+        assert_eq!(Vec::from_iter(shown.map().keys()), Vec::from_iter(told.map().keys()));
+        for list in ["holders", "waiters"] {
+            let [mut shown, told] = [&shown, &told].map(|lock| lock.at(list).items()[0].map());
+            assert_eq!(shown["id"], told["id"]);
+            shown.insert("token".to_owned(), told["token"].clone());
+            assert_eq!(Vec::from_iter(shown.keys()), Vec::from_iter(told.keys()));
+        }
+    }
+    server.run("SET text any");
+    assert_eq!(server.run("DLOCK.TOKENS text").at("mode").text(), "foreign");
+    assert!(server.run("DLOCK.TOKENS free").is_null());
+}
