@@ -173,16 +173,51 @@ mod tests {
         assert_eq!(decode(&stored(Mode::Exclusive, &grants(2))), Err(Unreadable::Damaged));
     }
 
+    /// What was read is written again, byte for byte: there is one way to write a lock.
+    fn assert_canonical(bytes: &[u8]) {
+        let Ok((mode, holders)) = decode(bytes) else { return };
+        let lease = |ttl| Lease::begin(Instant(5), ttl);
+        let grants: Vec<Grant<'_>> = holders.iter().map(|one| one.grant(lease(one.ttl))).collect();
+        assert_eq!(encode(mode, grants.into_iter()), bytes);
+    }
+
+    #[test]
+    fn a_number_in_more_bytes_than_it_needs_is_damaged() {
+        let good = stored(Mode::Exclusive, &grants(1));
+        // The number of permits, and the number of holders.
+        for at in [2, 3] {
+            let padded = [&good[..at], &[good[at] | 0x80, 0], &good[at + 1..]].concat();
+            assert_eq!(decode(&padded), Err(Unreadable::Damaged), "{at}");
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_stored_lock_means_something() {
+        for (mode, n) in [(Mode::Exclusive, 1), (Mode::Shared, 3), (Mode::Limit(4), 4)] {
+            let good = stored(mode, &grants(n));
+            let read = decode(&good).unwrap();
+            assert_canonical(&good);
+            for at in 0..good.len() * 8 {
+                let mut flipped = good.clone();
+                flipped[at / 8] ^= 1 << (at % 8);
+                assert_ne!(decode(&flipped).as_ref(), Ok(&read), "bit {at}");
+                assert_canonical(&flipped);
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn garbage_never_panics_and_what_is_read_is_written_again(
-            bytes: Vec<u8>, at: usize, bit in 0_u8..8,
+            bytes: Vec<u8>, kind in 0_u8..3, at: usize, new: u8,
         ) {
-            let _ = decode(&bytes);
-            let mut flipped = stored(Mode::Limit(4), &grants(4));
-            let at = at % flipped.len();
-            flipped[at] ^= 1 << bit;
-            let _ = decode(&flipped);
+            assert_canonical(&bytes);
+            // A good beginning takes it further.
+            assert_canonical(&[&[VERSION, kind][..], &bytes].concat());
+            let mut other = stored(Mode::Limit(4), &grants(4));
+            let at = at % other.len();
+            other[at] = new;
+            assert_canonical(&other);
         }
     }
 }

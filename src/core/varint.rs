@@ -26,12 +26,13 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
+    /// `None` also for a number in more bytes than it needs: [`put`] does not write that.
     pub fn number(&mut self) -> Option<u64> {
         let mut n = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
+            if (shift == 63 && bits > 1) || (shift > 0 && byte == 0) {
                 return None;
             }
             n |= bits << shift;

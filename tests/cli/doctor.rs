@@ -262,7 +262,7 @@ fn a_disk_that_forgets_or_fails(kind: Kind) {
     assert_silent(&nodes);
     server.fill_disk();
     // A longer lease than any before has to be written down first.
-    assert!(server.run("DLOCK.ACQUIRE job alice 600000").is_error());
+    assert_eq!(server.run("DLOCK.ACQUIRE job alice 600000").code(), "NOTDURABLE");
     let found = findings_of(&nodes, "state-file");
     assert!(found.contains("No space left on device"), "{found}");
 }

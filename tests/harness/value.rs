@@ -93,6 +93,13 @@ impl Value {
         words.split_once(' ').map_or(words, |(code, _)| code)
     }
 
+    /// Asserts that this is an error: with this code, and these words somewhere in it.
+    #[track_caller]
+    pub fn assert_error(&self, code: &str, words: &str) {
+        assert_eq!(self.code(), code, "{self:?}");
+        assert!(self.error().contains(words), "{words:?} is not in {self:?}");
+    }
+
     /// The elements of an array, a set or a push.
     #[track_caller]
     pub fn items(&self) -> &[Value] {

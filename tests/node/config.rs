@@ -27,7 +27,7 @@ fn the_configuration_file_sets_values(kind: Kind) {
     assert_eq!(get(&server, "dlock.max-waiters"), "7");
     assert_eq!(get(&server, "dlock.quarantine"), "off");
     assert_eq!(get(&server, "dlock.state-file"), "my.state");
-    assert!(server.run("DLOCK.ACQUIRE job alice 5001").is_error());
+    server.run("DLOCK.ACQUIRE job alice 5001").assert_error("ERR", "1 to 5000");
 }
 
 #[apply(on_every_server)]
@@ -70,11 +70,11 @@ fn bad_values_are_refused_and_change_nothing(kind: Kind) {
     for (name, default) in [("dlock.max-ttl", "86400000"), ("dlock.max-waiters", "10000")] {
         for value in ["-1", "abc", "99999999999999999999", "1.5"] {
             let set = format!("CONFIG SET {name} {value}");
-            assert!(server.run(&set).is_error(), "{set}");
+            server.run(&set).assert_error("ERR", name);
             assert_eq!(get(&server, name), default);
         }
     }
-    assert!(server.run("CONFIG SET dlock.max-ttl 0").is_error());
+    server.run("CONFIG SET dlock.max-ttl 0").assert_error("ERR", "between 1 and");
     assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
 }
 

@@ -167,7 +167,7 @@ fn an_acl_pattern_guards_locks_as_any_key(kind: Kind) {
     let mut viewer = server.client();
     viewer.run("AUTH viewer secret");
     assert!(viewer.run("DLOCK.CHECK app:1 alice").int() > 0);
-    assert!(!viewer.run("DLOCK.INSPECT app:1").is_error());
+    assert_eq!(viewer.run("DLOCK.INSPECT app:1").at("mode").text(), "exclusive");
     let write = viewer.run("DLOCK.ACQUIRE app:2 bob 60000");
     assert_eq!(write.code(), "NOPERM");
     let write = viewer.run("DLOCK.RELEASE app:1 alice");

@@ -170,7 +170,7 @@ fn a_refused_command_that_would_have_switched_it_makes_a_log_incomplete(kind: Ki
     let other = Server::start(kind);
     server.until_its_log_is_complete();
     let refused = server.run(&format!("CONFIG SET appendonly no port {}", other.port()));
-    assert!(refused.is_error(), "{refused:?}");
+    refused.assert_error("ERR", "'port'");
     assert_eq!(server.run("CONFIG GET appendonly").at("appendonly").text(), "yes");
     let since = Instant::now();
     crash_with_a_lease(&mut server);

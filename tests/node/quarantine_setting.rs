@@ -139,7 +139,7 @@ fn off_in_a_command_that_is_refused_ends_nothing(kind: Kind) {
     let server = crashed(kind, &["job alice 60000"]);
     let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 1000 WAIT 0");
     let refused = server.run(&format!("CONFIG SET {NAME} off maxmemory nonsense"));
-    assert!(refused.is_error(), "{refused:?}");
+    refused.assert_error("ERR", "'maxmemory'");
     assert_eq!(setting(&server), "auto");
     server.assert_in_quarantine(CRASHED);
     assert!(!waiter.has_answer());

@@ -230,7 +230,7 @@ fn a_shutdown_that_failed_is_no_clean_end(kind: Kind) {
     server.run("DLOCK.ACQUIRE early alice 60000");
     // A folder is where the dump should be.
     fs::create_dir(server.folder().join("dump.rdb")).expect("the folder can be written");
-    assert!(server.run("SHUTDOWN SAVE").is_error());
+    server.run("SHUTDOWN SAVE").assert_error("ERR", "SHUTDOWN");
     server.run("DLOCK.ACQUIRE late alice 60000");
     fs::remove_dir(server.folder().join("dump.rdb")).expect("it is empty");
     server.kill();
@@ -250,7 +250,7 @@ fn a_shutdown_that_was_called_off_is_no_clean_end(kind: Kind) {
     asking.send("SHUTDOWN");
     eventually("the shutdown waits", || server.log().contains("aiting for replicas"));
     assert_eq!(server.run("SHUTDOWN ABORT").text(), "OK");
-    assert!(asking.recv().is_error());
+    asking.recv().assert_error("ERR", "SHUTDOWN");
     server.run("DLOCK.ACQUIRE job alice 60000");
     server.kill();
     replica.resume();

@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Client, Kind, Payload, Picture, Server, apply, eventually, on_every_server, seed};
+use harness::{
+    Client, Kind, Payload, Picture, Server, Value, apply, eventually, on_every_server, seed,
+};
 use rand::RngExt;
 
 /// Locks worth storing, by their keys.
@@ -106,7 +108,8 @@ fn a_lock_under_a_restored_one_is_over(kind: Kind) {
     for holder in ["dan 60000", "dan 60000 EPHEMERAL", "dan 60000 SHARED"] {
         client.run(&format!("DLOCK.ACQUIRE job {holder}"));
         let mut waiter = server.waiter("DLOCK.ACQUIRE job eve 60000 WAIT 0");
-        assert!(client.run_args(&[b"RESTORE", &b"job"[..], b"0", &payload.bytes()]).is_error());
+        let busy = client.run_args(&[b"RESTORE", &b"job"[..], b"0", &payload.bytes()]);
+        assert_eq!(busy.code(), "BUSYKEY");
         assert_eq!(server.holders("job"), ["dan"]);
         assert_eq!(restore(&mut client, "job", payload).text(), "OK");
         assert_eq!(waiter.recv().code(), "UNBLOCKED");
@@ -125,11 +128,18 @@ fn a_lock_may_be_restored_with_a_date(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE job eve 60000").int() > 0);
 }
 
+#[track_caller]
+fn assert_damaged(restored: Value, what: &str) {
+    let refused = "ERR Bad data format";
+    assert_eq!(restored, Value::Error(refused.to_owned()), "{what}");
+}
+
 /// Whatever the payload, the server lives; what it accepted is a lock by all rules.
 #[track_caller]
 fn try_payload(server: &Server, client: &mut Client, payload: &Payload) {
     let restored = restore(client, "job", payload);
     if restored.is_error() {
+        restored.assert_error("ERR", "Bad data format");
         assert_eq!(client.run("EXISTS job").int(), 0, "{payload:?}");
         return;
     }
@@ -199,13 +209,13 @@ fn a_payload_that_is_cut_or_too_long_leaves_the_server_sound(kind: Kind) {
         }
         for at in 0..content.len() {
             let cut = payload.with_content(1, &content[..at]);
-            assert!(restore(&mut client, "job", &cut).is_error(), "cut at {at}");
+            assert_damaged(restore(&mut client, "job", &cut), &format!("cut at {at}"));
             let longer = [&content[..at], b"\x00", &content[at..]].concat();
             try_payload(&server, &mut client, &payload.with_content(1, &longer));
         }
         let longer = [content, b"\x00"].concat();
         let longer = payload.with_content(1, &longer);
-        assert!(restore(&mut client, "job", &longer).is_error());
+        assert_damaged(restore(&mut client, "job", &longer), "longer");
     }
     assert_sound(&server);
 }
@@ -242,15 +252,15 @@ fn a_payload_of_a_later_version_is_refused_and_the_log_says_so(kind: Kind) {
     };
     let mut content = payload.content().to_vec();
     content[0] = 7;
-    assert!(restore(&mut client, "job", &payload.with_content(1, &content)).is_error());
+    assert_damaged(restore(&mut client, "job", &payload.with_content(1, &content)), "version 7");
     eventually("the log tells of the content's version", || said(7));
 
     // The type's own version, with whatever that later dlock writes.
     for content in [payload.content(), b"\x09anything"] {
-        assert!(restore(&mut client, "job", &payload.with_content(9, content)).is_error());
+        assert_damaged(restore(&mut client, "job", &payload.with_content(9, content)), "9");
     }
     let unknown = [&payload.with_content(8, b"").body[..10], b"\x02\x07\x00"].concat();
-    assert!(restore(&mut client, "job", &payload.with_body(unknown)).is_error());
+    assert_damaged(restore(&mut client, "job", &payload.with_body(unknown)), "8");
     eventually("the log tells of the type's versions", || said(9) && said(8));
     assert_eq!(server.run("EXISTS job").int(), 0);
     assert_sound(&server);

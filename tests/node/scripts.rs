@@ -128,7 +128,8 @@ fn an_ephemeral_lock_is_refused_in_a_script(kind: Kind) {
     // Not even where it would not be granted.
     server.run("DLOCK.ACQUIRE held alice 60000");
     let held = "DLOCK.ACQUIRE held bob 60000 EPHEMERAL";
-    assert!(eval(&mut client, CALL, &["held"], held).is_error());
+    let refused = eval(&mut client, CALL, &["held"], held);
+    refused.assert_error("ERR", "EPHEMERAL ends with a connection");
     server.run("DLOCK.RELEASE held alice");
     let after = server.traces();
     assert_eq!((after.keys, after.leases), (before.keys, before.leases));
@@ -200,9 +201,11 @@ fn a_read_only_script_may_check_and_not_acquire(kind: Kind) {
         client.run_args(&request)
     };
     assert_eq!(run("DLOCK.CHECK job alice").int(), fence);
-    assert!(!run("DLOCK.INSPECT job").is_error());
-    assert!(run("DLOCK.ACQUIRE job2 alice 60000").is_error());
-    assert!(run("DLOCK.RELEASE job alice").is_error());
+    assert_eq!(run("DLOCK.INSPECT job").at("mode").text(), "exclusive");
+    for words in ["DLOCK.ACQUIRE job2 alice 60000", "DLOCK.RELEASE job alice"] {
+        run(words).assert_error("ERR", "read-only scripts");
+    }
+    assert_eq!(server.run("EXISTS job2").int(), 0);
     assert_eq!(server.holders("job"), ["alice"]);
 }
 
@@ -219,7 +222,7 @@ redis.register_function('call', function(keys, args) return redis.call(unpack(ar
     let granted = client.run("FCALL call 1 free DLOCK.ACQUIRE free bob 60000 WAIT 0");
     assert!(granted.int() > 0);
     let refused = client.run("FCALL call 1 e DLOCK.ACQUIRE e bob 60000 EPHEMERAL");
-    assert!(refused.is_error());
+    refused.assert_error("ERR", "EPHEMERAL ends with a connection");
     let released = client.run("FCALL call 1 job DLOCK.RELEASE job alice");
     assert_eq!(released.int(), 1);
     assert_eq!(server.run("EXISTS e").int(), 0);

@@ -195,7 +195,7 @@ fn the_configuration_shows_it_and_keeps_it(kind: Kind) {
         assert!(refused.error().contains("immutable"), "{refused:?}");
     }
     let mut client = server.client();
-    assert!(client.run_args(&["CONFIG", "SET", "dlock.state-file", ""]).is_error());
+    client.run_args(&["CONFIG", "SET", "dlock.state-file", ""]).assert_error("ERR", "immutable");
     assert_eq!(get(&server), format!("dlock-{}.state", server.port()));
 
     for (line, value) in [("mine.state", "mine.state"), ("\"\"", "")] {

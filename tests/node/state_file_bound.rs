@@ -91,7 +91,7 @@ fn a_longer_lease_that_cannot_be_written_does_not_arrive_and_leaves_no_trace(kin
     fs::create_dir(&in_the_way).unwrap();
     let before = server.traces();
     let restored = server.client().run_args(&[&b"RESTORE"[..], b"job", b"0", &payload]);
-    assert!(restored.is_error(), "{restored:?}");
+    restored.assert_error("ERR", "Bad data format");
     assert_eq!(server.traces(), before);
     assert!(server.run("DLOCK.ACQUIRE free bob 1000").int() > 0);
     fs::remove_dir(&in_the_way).unwrap();

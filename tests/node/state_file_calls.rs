@@ -129,7 +129,7 @@ fn assert_survives(server: &Server, calls: &str, fault: &str, files: &[PathBuf])
     let fault = Fault::inject(server, calls, fault, &files);
     let ahead = server.fences().1 + MINUTE;
     let refused = server.run(&format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}"));
-    assert!(refused.is_error() && refused.code() == "NOTDURABLE", "{calls}: {refused:?}");
+    assert_eq!(refused.code(), "NOTDURABLE", "{calls}: {refused:?}");
     eventually("it says so", || server.node("durable").text() == "failing");
     assert_ne!(server.node("state-file-error").text(), "");
     assert!(server.next_fence() > last, "{calls}: that was promised");
@@ -151,7 +151,7 @@ fn a_crash_after_a_call_that_failed_loses_no_fence(kind: Kind) {
         let fault = Fault::inject(&server, calls, fault, &files);
         let ahead = server.fences().1 + MINUTE;
         let refused = server.run(&format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}"));
-        assert!(refused.is_error() && refused.code() == "NOTDURABLE", "{calls}: {refused:?}");
+        assert_eq!(refused.code(), "NOTDURABLE", "{calls}: {refused:?}");
         let last = server.next_fence();
         server.kill();
         fault.end();
@@ -197,7 +197,7 @@ fn a_disk_that_hangs_refuses_what_it_would_have_to_write(kind: Kind) {
         let before = server.traces();
         let asked = Instant::now();
         let refused = server.run(&words);
-        assert!(refused.is_error() && refused.code() == "NOTDURABLE", "{words}: {refused:?}");
+        assert_eq!(refused.code(), "NOTDURABLE", "{words}: {refused:?}");
         let waited = asked.elapsed();
         assert!(waited < Duration::from_secs(2), "{words}: it took {waited:?}");
         assert_eq!(server.traces(), before);

@@ -55,9 +55,9 @@ fn a_damaged_one_refuses_the_module_and_the_server_goes_on(kind: Kind) {
     server.start_again();
     fs::write(&file, &good[..good.len() - 1]).unwrap();
     let before = server.log().len();
-    assert!(server.run(&load()).is_error());
+    server.run(&load()).assert_error("ERR", "Error loading the extension");
     line_about(&server.log()[before..], &file.display().to_string());
-    assert!(server.run("DLOCK.NODE").is_error());
+    server.run("DLOCK.NODE").assert_error("ERR", "unknown command");
     assert_eq!(server.run("SET key value").text(), "OK");
     assert_eq!(fs::read(&file).unwrap(), good[..good.len() - 1]);
 
@@ -72,8 +72,8 @@ fn a_module_that_is_loaded_twice_keeps_its_file(kind: Kind) {
     let (server, file) = bare(kind);
     server.run(&load());
     let fence = server.next_fence();
-    assert!(server.run(&load()).is_error());
-    assert!(server.run("MODULE UNLOAD dlock").is_error());
+    server.run(&load()).assert_error("ERR", "Error loading the extension");
+    server.run("MODULE UNLOAD dlock").assert_error("ERR", "module-side data types");
     assert!(server.next_fence() > fence);
 
     let config = format!("dlock.state-file {}", file.display());
