@@ -25,6 +25,32 @@ fn assert_sent_away(waiter: &mut Client) {
     }
 }
 
+/// Three servers change their roles in turn; nobody writes meanwhile, so without the module each
+/// goes on from where it is.
+#[apply(on_every_server)]
+fn a_planned_change_of_roles_needs_no_full_resynchronisation(kind: Kind) {
+    let servers: Vec<Server> = (0..3)
+        .map(|_| Server::build(kind).config("repl-ping-replica-period 3600").start())
+        .collect();
+    let follow = |leader: usize| {
+        for replica in (0..3).filter(|one| *one != leader) {
+            let port = servers[leader].port();
+            servers[replica].run(&format!("REPLICAOF 127.0.0.1 {port}"));
+        }
+        for replica in (0..3).filter(|one| *one != leader) {
+            servers[leader].until_streaming_to(&servers[replica]);
+        }
+    };
+    let full = || -> i64 { servers.iter().map(|one| one.info_number("stats", "sync_full")).sum() };
+    follow(0);
+    let before = full();
+    for leader in [1, 2, 0] {
+        assert_eq!(servers[leader].run("REPLICAOF NO ONE").text(), "OK");
+        follow(leader);
+        assert_eq!(full(), before, "server {leader} leads now");
+    }
+}
+
 #[apply(on_every_server)]
 fn who_waits_at_a_server_that_becomes_a_replica_is_sent_away(kind: Kind) {
     let next = Server::start(kind);

@@ -22,7 +22,7 @@ pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
         (raw::REDISMODULE_EVENT_CLIENT_CHANGE, on_client),
         (raw::REDISMODULE_EVENT_CRON_LOOP, on_cron),
         (raw::REDISMODULE_EVENT_FORK_CHILD, on_audience),
-        (raw::REDISMODULE_EVENT_REPLICA_CHANGE, on_audience),
+        (raw::REDISMODULE_EVENT_REPLICA_CHANGE, on_replica),
         (raw::REDISMODULE_EVENT_CONFIG, on_config),
         (raw::REDISMODULE_EVENT_SHUTDOWN, on_shutdown),
     ];
@@ -171,6 +171,19 @@ unsafe extern "C" fn on_audience(
     _data: *mut c_void,
 ) {
     outside::audience();
+}
+
+/// Nothing is replicated because a replica has left: it may be about to lead, and what its primary
+/// writes after that costs every other replica a full resynchronisation.
+unsafe extern "C" fn on_replica(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    step: u64,
+    _data: *mut c_void,
+) {
+    if step == raw::REDISMODULE_SUBEVENT_REPLICA_CHANGE_ONLINE {
+        outside::audience();
+    }
 }
 
 unsafe extern "C" fn on_config(
