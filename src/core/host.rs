@@ -34,13 +34,17 @@ pub trait Host: Answers {
     fn forget_expiry(&mut self, key: Key<'_>);
     /// Removes whatever is there.
     fn remove(&mut self, key: Key<'_>);
+    /// Removes what may be left at a free key: a lock whose lease a RENAME has ended, say.
+    fn remove_rest(&mut self, key: Key<'_>);
     /// Whether the foreign lock that is there has this value.
     fn foreign_is(&mut self, key: Key<'_>, value: &[u8]) -> bool;
-    /// Removes the foreign lock that is there, and lets the replicas know: no effect of ours
-    /// speaks of plain strings.
+    /// Removes the foreign lock that is there, and lets the replicas know: no effect
+    /// that is told speaks of plain strings.
     fn remove_foreign(&mut self, key: Key<'_>);
     /// Lets the foreign lock that is there expire in `ttl`, likewise.
     fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis);
+    /// Lets it expire at this Unix time in milliseconds, as was decided elsewhere.
+    fn expire_foreign_at(&mut self, key: Key<'_>, unix_ms: u64);
     /// Something has happened that replicas, listeners and statistics must learn. Called after
     /// the change is stored, in the order in which things happen.
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>);

@@ -1,7 +1,7 @@
 //! What a client can send, and what becomes of it.
 
 use dlock_core::command::{
-    Refusal, Settings, acquire, apply, r#break, check, extend, help, inspect, node, promise,
+    Refusal, Settings, acquire, apply, r#break, check, extend, help, inspect, node, probe, promise,
     release, tokens,
 };
 use dlock_core::{Acquired, Answer, Key, Node, Time, WaiterId};
@@ -28,6 +28,7 @@ pub const TABLE: &[Entry] = table![
     help::DOC => reply::help,
     apply::DOC => apply_effect,
     promise::DOC => hear_promise,
+    probe::DOC => be_probed,
 ];
 
 /// What a command comes to.
@@ -149,6 +150,11 @@ fn hear_promise(call: &Call<'_>) {
     }
 }
 
+/// Getting here is what it is about.
+fn be_probed(call: &Call<'_>) {
+    if call.len() == 2 { call.ctx.reply_int(1) } else { call.ctx.reply_wrong_arity() }
+}
+
 /// Carries a command out on its key, and replies.
 fn on_key<'c>(
     call: &Call<'c>,
@@ -161,9 +167,10 @@ fn on_key<'c>(
     };
     let key = Key { db: ctx.db(), name: bytes };
     // Opened first: if its expiry has passed, the server removes it now, and says so.
-    let open = open(ctx, key.db, name);
+    let mut open = open(ctx, key.db, name);
     let done = state::with(|state| {
         if state.store.is_unsettled() {
+            open.close();
             state.finish_taken();
             state.begin_if_loaded(ctx);
         }

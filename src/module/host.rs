@@ -1,6 +1,8 @@
 //! The server's keyspace as the rules see it.
 
-use dlock_core::command::apply::{write_end, write_grant};
+use std::ffi::CStr;
+
+use dlock_core::command::apply::{write_end, write_expiry, write_grant, write_removal};
 use dlock_core::{
     Answer, Answers, Crowd, Deadline, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
     Millis, Promise, Renewal, Serves, WaiterId,
@@ -9,7 +11,6 @@ use dlock_core::{
 use crate::ffi::block::Block;
 use crate::ffi::context::{Class, Ctx, Name, unix_micros};
 use crate::ffi::key::Open;
-use crate::ffi::server::Probe;
 use crate::state::{self, Note, Store};
 
 /// The keyspace during one command, or one turn.
@@ -30,7 +31,9 @@ impl<'s, 'c> Here<'s, 'c> {
     /// For a command on a key, which is open already.
     pub fn command(ctx: Ctx<'c>, store: &'s mut Store, open: Open<'c>, silent: bool) -> Self {
         let mut here = Here { ctx, store, open, silent, command: true, put_back: false };
-        here.recall();
+        if here.open.is_open() {
+            here.recall();
+        }
         here
     }
 
@@ -47,17 +50,19 @@ impl<'s, 'c> Here<'s, 'c> {
             return true;
         }
         if may_write {
-            self.remove(key);
-            self.ctx.replicate_del(self.open.name());
-            self.ctx.signal_modified(self.open.name());
+            self.remove_rest(key);
         }
         may_write
     }
 
     fn at(&mut self, key: Key<'_>) -> &mut Open<'c> {
         if !self.open.is(key) {
+            self.open.close();
             self.ctx.select(key.db);
             self.open = Open::write(self.ctx, key.db, Name::new(key.name));
+            self.recall();
+        } else if !self.open.is_open() {
+            self.open.reopen(self.ctx);
             self.recall();
         }
         &mut self.open
@@ -116,12 +121,36 @@ impl<'s, 'c> Here<'s, 'c> {
                 write_end(token, written);
                 ctx.replicate_apply(name, written, b"");
             }
-            Effect::AllExpired { .. } => ctx.replicate_del(name),
+            Effect::AllExpired { .. } => {
+                write_removal(written);
+                ctx.replicate_apply(name, written, b"");
+            }
+        }
+    }
+
+    /// Watchers learn that the key has changed, and listeners what has happened. Those may be other
+    /// modules, which do what they like, with this key as well: it is not open meanwhile.
+    fn announce(&mut self, event: Option<(Class, &CStr)>) {
+        self.open.close();
+        self.ctx.signal_modified(self.open.name());
+        if let Some((class, event)) = event {
+            self.ctx.notify(class, event, self.open.name());
         }
     }
 }
 
 impl Here<'_, '_> {
+    /// An effect that is written in this way, at the key that is here.
+    fn replicate_written(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.silent {
+            return;
+        }
+        let written = &mut self.store.scratch;
+        written.clear();
+        write(written);
+        self.ctx.replicate_apply(self.open.name(), written, b"");
+    }
+
     /// Everything that is held here.
     fn replicate_all(&mut self) {
         let (ctx, written) = (self.ctx, &mut self.store.scratch);
@@ -191,7 +220,7 @@ impl Host for Here<'_, '_> {
     /// Replicas and the log do the same where they carry the grant or the extension out.
     fn forget_expiry(&mut self, key: Key<'_>) {
         if self.at(key).forget_expiry() {
-            self.ctx.notify(Class::Generic, c"persist", self.open.name());
+            self.announce(Some((Class::Generic, c"persist")));
         }
     }
 
@@ -203,23 +232,32 @@ impl Host for Here<'_, '_> {
         self.open.remove();
     }
 
+    fn remove_rest(&mut self, key: Key<'_>) {
+        if self.at(key).block().is_some() {
+            self.remove(key);
+            self.replicate_written(write_removal);
+            self.announce(None);
+        }
+    }
+
     fn foreign_is(&mut self, key: Key<'_>, value: &[u8]) -> bool {
         self.at(key).string_is(value)
     }
 
     fn remove_foreign(&mut self, key: Key<'_>) {
         self.at(key).remove();
-        self.ctx.replicate_del(self.open.name());
-        self.ctx.signal_modified(self.open.name());
-        self.ctx.notify(Class::Generic, c"del", self.open.name());
+        self.replicate_written(write_removal);
+        self.announce(Some((Class::Generic, c"del")));
     }
 
     fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis) {
-        self.at(key).expire(ttl);
-        let at = (unix_micros() / 1000).saturating_add(ttl.0);
-        self.ctx.replicate_expiry(self.open.name(), at);
-        self.ctx.signal_modified(self.open.name());
-        self.ctx.notify(Class::Generic, c"expire", self.open.name());
+        self.expire_foreign_at(key, (unix_micros() / 1000).saturating_add(ttl.0));
+    }
+
+    fn expire_foreign_at(&mut self, key: Key<'_>, unix_ms: u64) {
+        self.at(key).expire_at(unix_ms);
+        self.replicate_written(|out| write_expiry(unix_ms, out));
+        self.announce(Some((Class::Generic, c"expire")));
     }
 
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>) {
@@ -242,10 +280,7 @@ impl Host for Here<'_, '_> {
             Effect::Ended { .. } => Some(c"dlock.release"),
             Effect::Renewed { .. } | Effect::Extended { .. } => None,
         };
-        self.ctx.signal_modified(self.open.name());
-        if let Some(event) = event {
-            self.ctx.notify(Class::Own, event, self.open.name());
-        }
+        self.announce(event.map(|event| (Class::Own, event)));
     }
 
     fn may_block(&mut self) -> bool {
@@ -253,14 +288,9 @@ impl Host for Here<'_, '_> {
     }
 
     fn serves(&mut self, key: Key<'_>) -> Serves {
-        self.at(key);
-        if self.ctx.would_write(self.open.name(), self.store.probe) {
-            Serves::Yes
-        } else if self.store.probe == Probe::Plain {
-            Serves::Moved
-        } else {
-            Serves::Later
-        }
+        self.open.close();
+        self.ctx.select(key.db);
+        self.ctx.serves(&Name::new(key.name))
     }
 
     fn promise(&mut self, promise: Promise) -> bool {

@@ -20,10 +20,8 @@ pub fn starting(ctx: Ctx<'_>) -> Result<(), String> {
 
 /// The module has been loaded. The data set has not, so nothing is decided yet.
 pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) {
-    let probe = ctx.probe();
     state::with(|state| {
         state.store.alarm.install(ctx);
-        state.store.probe = probe;
         state.store.hears_of_keys = hears_of_keys;
         state.node.is_deaf = !hears_of_keys;
         state.node.follow(&mut state.store.waiters);

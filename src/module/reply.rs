@@ -1,11 +1,10 @@
 //! Answers with more to say than a number, and what they are made of.
 
 use dlock_core::command::{self, Refusal};
-use dlock_core::{Answer, ClientId};
+use dlock_core::{Answer, ClientId, Serves};
 
 use crate::ffi::command::Call;
 use crate::ffi::context::{Ctx, Name};
-use crate::ffi::server::Probe;
 use crate::state::{self, State};
 
 /// What a request that waited is told.
@@ -16,7 +15,7 @@ pub fn answer(ctx: Ctx<'_>, answer: Answer, key: &[u8]) {
         Answer::Removed => {
             // In a cluster the key may be on its way to another node: this word makes cluster
             // clients ask again, and they are redirected then.
-            if ctx.flags().is_cluster() && !ctx.would_write(&Name::new(key), Probe::Plain) {
+            if ctx.flags().is_cluster() && ctx.serves(&Name::new(key)) == Serves::Moved {
                 ctx.reply_error("TRYAGAIN this node does not serve the key any more; ask again");
             } else {
                 ctx.reply_error("UNBLOCKED the key was removed while the request waited for it");

@@ -13,7 +13,6 @@ use crate::ffi::block::Block;
 use crate::ffi::context::{log, now, unix_micros};
 use crate::ffi::index::Index;
 use crate::ffi::scan::Scan;
-use crate::ffi::server::Probe;
 use crate::ffi::waiter::{Blocked, Handle};
 use crate::ledger::Ledger;
 use crate::stats::Stats;
@@ -64,8 +63,6 @@ pub struct Store {
     pub evicted: Evicted,
     /// What was taken from its key last.
     pub last_taken: Option<Taken>,
-    /// How to ask this server whether it would let a client write.
-    pub probe: Probe,
     /// The wall clock, as it stood against the monotonic one when it was last looked at.
     pub wall: Wall,
     /// Whether anybody may listen to what is replicated.
@@ -179,7 +176,6 @@ lazy_static! {
             refusing: None,
             evicted: Evicted::default(),
             last_taken: None,
-            probe: Probe::Plain,
             wall: Wall::default(),
             audience: Audience::default(),
             scratch: Vec::new(),

@@ -27,7 +27,7 @@ fn every_command_is_listed(kind: Kind) {
     let names: BTreeSet<String> = list.items().iter().map(|n| n.text().to_lowercase()).collect();
     let expected = [
         "acquire", "release", "extend", "check", "inspect", "tokens", "break", "node", "help",
-        "apply", "promise",
+        "apply", "promise", "probe",
     ];
     let expected: BTreeSet<String> = expected.iter().map(|n| format!("dlock.{n}")).collect();
     assert_eq!(names, expected);
@@ -74,6 +74,8 @@ fn flags_are_as_documented(kind: Kind) {
         ("TOKENS", &["readonly", "admin"]),
         ("BREAK", &["write", "admin"]),
         ("APPLY", &["write", "admin"]),
+        ("PROMISE", &["write", "admin"]),
+        ("PROBE", &["write", "admin", "fast"]),
     ] {
         let mut flags = flags(&server, &format!("DLOCK.{command}"));
         for other in ["module", "movablekeys"] {

@@ -155,6 +155,26 @@ fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kin
     assert!(fence.int() > 0);
 }
 
+/// What was open when the event was told of may be gone when the listener is done.
+#[apply(on_every_server)]
+fn what_a_listener_puts_at_the_key_of_a_lock_that_ends_is_not_overwritten(kind: Kind) {
+    let server = start(kind);
+    let mut client = server.client();
+    let ends = [("release", "DLOCK.RELEASE job alice"), ("break", "DLOCK.BREAK job")];
+    for (event, end) in ends {
+        client.run("DLOCK.ACQUIRE job alice 60000");
+        let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+        client.run(&format!("CALLER.ON dlock.{event} SET job text"));
+        assert_eq!(client.run(end).int(), 1);
+        assert_eq!(client.run("GET job").text(), "text", "{event}");
+        assert!(!bob.has_answer());
+        client.run("CALLER.OFF");
+        client.run("DEL job");
+        assert!(bob.recv().int() > 0);
+        client.run("DLOCK.RELEASE job bob");
+    }
+}
+
 /// Locks are granted, released, broken and handed over, and a lease ends.
 fn cause_every_event(server: &Server, client: &mut Client) {
     client.run("DLOCK.ACQUIRE ends alice 1");

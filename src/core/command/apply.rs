@@ -9,7 +9,12 @@
 //! +30000 1790000000000000 3 token     with one of three permits
 //! +30000 1790000000000000 xe token    until its connection closes, where it was made
 //! -token                              the token holds no more
+//! !                                   whatever is there is removed: a lock, or a plain string
+//! @1790000000000                      the plain string there expires at that Unix time in ms
 //! ```
+//!
+//! The last is the one date, because the server keeps the expiry of a string by the wall clock.
+//! DEL and PEXPIREAT would say the same of a string; but they can be renamed.
 
 use alloc::vec::Vec;
 
@@ -42,6 +47,10 @@ pub enum Apply<'a> {
     Grant(Granted<'a>),
     /// The token holds no more.
     End(&'a [u8]),
+    /// Nothing is there any more.
+    Remove,
+    /// The plain string there expires at this Unix time in milliseconds.
+    Expire(u64),
 }
 
 /// A grant, as it travels.
@@ -82,6 +91,8 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
     match effect.split_first() {
         Some((b'-', token)) => Ok(Apply::End(read::token(token)?)),
         Some((b'+', grant)) => parse_grant(grant, meta),
+        Some((b'!', [])) => Ok(Apply::Remove),
+        Some((b'@', at)) => Ok(Apply::Expire(read::number("unix-ms", at, 0, MAX_UNIX_MS)?)),
         _ => Err(Refusal::Malformed),
     }
 }
@@ -112,6 +123,17 @@ pub fn write_end(token: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(token);
 }
 
+/// Writes that nothing is there any more.
+pub fn write_removal(out: &mut Vec<u8>) {
+    out.push(b'!');
+}
+
+/// Writes when a plain string expires.
+pub fn write_expiry(unix_ms: u64, out: &mut Vec<u8>) {
+    out.push(b'@');
+    out.extend_from_slice(itoa::Buffer::new().format(unix_ms.min(MAX_UNIX_MS)).as_bytes());
+}
+
 fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'a>> {
     // The token is the rest, spaces and all.
     let mut words = grant.splitn(4, |byte| *byte == b' ');
@@ -127,6 +149,9 @@ fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal
     let token = read::token(word()?)?;
     Ok(Apply::Grant(Granted { token, ttl, fence, mode, ephemeral, meta }))
 }
+
+/// What every server can keep as a date: beyond the year 280000.
+const MAX_UNIX_MS: u64 = 1 << 53;
 
 fn parse_mode(word: &[u8]) -> Result<Mode, Refusal<'_>> {
     match word {
@@ -165,9 +190,23 @@ mod tests {
     }
 
     #[test]
+    fn removals_and_expiries_travel() {
+        let mut written = Vec::new();
+        write_removal(&mut written);
+        assert_eq!(parse(&[&written]), Ok(Apply::Remove));
+        for (at, arrives) in
+            [(0, 0), (1_790_000_000_000, 1_790_000_000_000), (u64::MAX, MAX_UNIX_MS)]
+        {
+            written.clear();
+            write_expiry(at, &mut written);
+            assert_eq!(parse(&[&written]), Ok(Apply::Expire(arrives)));
+        }
+    }
+
+    #[test]
     fn a_malformed_effect_is_refused() {
         assert!(matches!(parse(&[b"+10 7 x t"]), Ok(Apply::Grant(_))));
-        let bad: [&[u8]; 11] = [
+        let bad: [&[u8]; 14] = [
             b"",
             b"t",
             b"-",
@@ -179,6 +218,9 @@ mod tests {
             b"+10 7 y t",
             b"+10 7 e t",
             b"+0 7 x t",
+            b"!t",
+            b"@",
+            b"@-1",
         ];
         for effect in bad {
             assert!(parse(&[effect]).is_err(), "{}", effect.escape_ascii());

@@ -11,6 +11,7 @@ pub mod extend;
 pub mod help;
 pub mod inspect;
 pub mod node;
+pub mod probe;
 pub mod promise;
 pub mod read;
 pub mod refusal;
@@ -23,7 +24,7 @@ pub use refusal::Refusal;
 use crate::quarantine::Policy;
 
 /// Every command, in the order in which HELP lists them.
-pub const TABLE: [&Doc; 11] = [
+pub const TABLE: [&Doc; 12] = [
     &acquire::DOC,
     &release::DOC,
     &extend::DOC,
@@ -35,6 +36,7 @@ pub const TABLE: [&Doc; 11] = [
     &help::DOC,
     &apply::DOC,
     &promise::DOC,
+    &probe::DOC,
 ];
 
 /// What a node is told about how far requests may go. Changed with CONFIG SET.

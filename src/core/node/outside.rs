@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::acquire::store;
 use super::{Inherited, Node};
 use crate::command::apply::Apply;
+use crate::fence::Slot;
 use crate::host::{Answer, Answers, Effect, Ending, Host};
 use crate::lock::{Found, Held};
 use crate::words::{ClientId, Key, KeyBuf, Lease, Time};
@@ -115,6 +116,27 @@ impl Node {
                 store(host, key, mode, grant);
                 host.tell(key, Effect::Granted { mode, grant, waited: None });
             }
+            Apply::Remove => self.apply_removal(host, key),
+            Apply::Expire(unix_ms) => {
+                if matches!(host.find(key), Found::Foreign { .. }) {
+                    host.expire_foreign_at(key, unix_ms);
+                }
+            }
         }
+    }
+
+    fn apply_removal<H: Host>(&mut self, host: &mut H, key: Key<'_>) {
+        let found = host.find(key);
+        let top = found.top();
+        let holders = match found {
+            Found::Held(Held::One(_)) => 1,
+            Found::Held(Held::Many(crowd)) => crowd.len(),
+            Found::Foreign { .. } => return host.remove_foreign(key),
+            Found::Free => return host.remove_rest(key),
+            Found::WrongType => return host.remove(key),
+        };
+        self.counter.raise(Slot::of(key.name), top);
+        host.remove(key);
+        host.tell(key, Effect::AllExpired { holders });
     }
 }

@@ -234,22 +234,6 @@ impl Ctx<'_> {
         }
     }
 
-    pub fn replicate_del(self, key: &Name) {
-        let replicate = variadic!(RedisModule_Replicate);
-        // SAFETY: as in `replicate_apply`.
-        unsafe { replicate(self.raw, c"DEL".as_ptr(), c"s".as_ptr(), key.raw) };
-    }
-
-    /// The expiry of a plain string: the one thing here that goes by the wall clock, because the
-    /// server does.
-    pub fn replicate_expiry(self, key: &Name, at_unix_ms: u64) {
-        let replicate = variadic!(RedisModule_Replicate);
-        // SAFETY: as in `replicate_apply`.
-        unsafe {
-            replicate(self.raw, c"PEXPIREAT".as_ptr(), c"sl".as_ptr(), key.raw, signed(at_unix_ms))
-        };
-    }
-
     /// A keyspace event.
     pub fn notify(self, class: Class, event: &CStr, key: &Name) {
         let class = match class {
@@ -281,6 +265,11 @@ impl Flags {
     pub fn is_replay(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
             || self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
+    }
+
+    /// Whether there is an AOF.
+    pub fn has_log(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_AOF)
     }
 
     pub fn is_replica(self) -> bool {

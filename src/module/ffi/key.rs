@@ -14,10 +14,15 @@ use super::block::{Block, Inside};
 use super::context::{Ctx, Name, OK, api};
 use super::data_type;
 
-/// A key that is open for the length of a callback, under a name that lives as long.
+/// A key that is open within a callback, under a name that lives as long as that.
+///
+/// A call into the server that lets it look at keys, or others work on them, can free what is open:
+/// close it before, and open it again when it is needed next.
 pub struct Open<'c> {
+    /// NULL: nothing is there to be read, or it is closed.
     raw: *mut raw::RedisModuleKey,
-    /// A strong reference to the name is part of an open key.
+    is_open: bool,
+    mode: u32,
     name: Name,
     db: u32,
     /// The value, if it is a lock of ours. While the key is open only this changes it.
@@ -40,14 +45,47 @@ impl<'c> Open<'c> {
 
     /// No key at all.
     pub fn nowhere() -> Open<'c> {
-        let (raw, name, db) = (ptr::null_mut(), Name::new(b""), u32::MAX);
-        Open { raw, name, db, block: None, evicted: false, callback: PhantomData }
+        Open::closed(u32::MAX, Name::new(b""), raw::REDISMODULE_READ)
     }
 
     fn with_mode(ctx: Ctx<'c>, db: u32, name: Name, mode: u32) -> Open<'c> {
+        let mut open = Open::closed(db, name, mode);
+        open.open(ctx);
+        open
+    }
+
+    fn closed(db: u32, name: Name, mode: u32) -> Open<'c> {
+        let (raw, callback) = (ptr::null_mut(), PhantomData);
+        Open { raw, is_open: false, mode, name, db, block: None, evicted: false, callback }
+    }
+
+    fn open(&mut self, ctx: Ctx<'c>) {
         // SAFETY: see `context`; a NULL answer is a key that is not there.
-        let raw = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as c_int)) }.cast();
-        Open { raw, name, db, block: block_of(raw), evicted: false, callback: PhantomData }
+        self.raw =
+            unsafe { api!(RedisModule_OpenKey(ctx.raw(), self.name.raw(), self.mode as c_int)) }
+                .cast();
+        (self.block, self.is_open) = (block_of(self.raw), true);
+    }
+
+    /// Lets go of what is there, but for its name.
+    pub fn close(&mut self) {
+        if !self.raw.is_null() {
+            // SAFETY: open until now, and used by nobody else.
+            unsafe { api!(RedisModule_CloseKey(self.raw)) };
+        }
+        self.raw = ptr::null_mut();
+        (self.is_open, self.block, self.evicted) = (false, None, false);
+    }
+
+    /// Opens it again.
+    pub fn reopen(&mut self, ctx: Ctx<'c>) {
+        ctx.select(self.db);
+        self.open(ctx);
+    }
+
+    /// Whether it has not been closed.
+    pub fn is_open(&self) -> bool {
+        self.is_open
     }
 
     pub fn name(&self) -> &Name {
@@ -190,11 +228,11 @@ impl<'c> Open<'c> {
         }
     }
 
-    /// Lets what is there expire.
-    pub fn expire(&mut self, ttl: Millis) {
-        let ttl = c_longlong::try_from(ttl.0).unwrap_or(c_longlong::MAX);
+    /// Lets what is there expire at a Unix time.
+    pub fn expire_at(&mut self, unix_ms: u64) {
+        let at = c_longlong::try_from(unix_ms).unwrap_or(c_longlong::MAX);
         // SAFETY: the key is open for writing.
-        unsafe { api!(RedisModule_SetExpire(self.raw, ttl)) };
+        unsafe { api!(RedisModule_SetAbsExpire(self.raw, at)) };
     }
 
     /// Lets what is there stay. False: it had no expiry.
@@ -248,10 +286,7 @@ fn block_of(key: *mut raw::RedisModuleKey) -> Option<Block> {
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        if !self.raw.is_null() {
-            // SAFETY: open until now, and used by nobody else.
-            unsafe { api!(RedisModule_CloseKey(self.raw)) };
-        }
+        self.close();
     }
 }
 

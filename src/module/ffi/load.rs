@@ -76,6 +76,13 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     // SAFETY: see `context`; the callback lives as long as the server.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.raw(), Some(on_info))) };
     outside::started(ctx, hears_of_keys);
+    if ctx.flags().has_log() && !ctx.tells_configuration() {
+        log(
+            c"warning",
+            "CONFIG is renamed or disabled, so dlock cannot see whether the append-only file misses \
+             nothing, and does not rely on it after a crash",
+        );
+    }
     Ok(())
 }
 
@@ -145,6 +152,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_UnlinkKey,
         RedisModule_StringDMA,
         RedisModule_GetExpire,
+        RedisModule_SetAbsExpire,
         RedisModule_SetExpire,
         RedisModule_ModuleTypeGetType,
         RedisModule_ModuleTypeGetValue,

@@ -1,61 +1,41 @@
 //! What the server says of itself.
 
-use std::ffi::{CStr, c_int, c_longlong};
+use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
+use dlock_core::Serves;
+
 use super::context::{Ctx, Name, OK, api, variadic};
 
-/// How to ask a server whether it would let a client write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
-    /// By a plain call: in a cluster, which refuses what it does not serve.
-    Plain,
-    /// By a call that is checked as a script's are, for replicas and disk.
-    Checked,
-    /// By a script: Valkey 9 crashes when it refuses a checked call.
-    Script,
-}
-
 impl Ctx<'_> {
-    /// The way that suits this server.
-    pub fn probe(self) -> Probe {
-        let valkey = self.server_version(c"valkey_version");
-        let major = |version: &Vec<u8>| version.split(|byte| *byte == b'.').next().map(<[u8]>::len);
-        let nine_or_later = |version: &Vec<u8>| {
-            major(version).is_some_and(|digits| digits > 1) || version.first() >= Some(&b'9')
-        };
-        if self.flags().is_cluster() {
-            Probe::Plain
-        } else if valkey.as_ref().is_some_and(nine_or_later) {
-            Probe::Script
+    /// Whether the server would let a client write to the key now: its slot may have moved, the
+    /// cluster may be down, there may be too few replicas, or a disk that cannot be written to.
+    ///
+    /// Nothing of the server's may be open: it can look at the key, and free what has expired.
+    pub fn serves(self, key: &Name) -> Serves {
+        if self.is_let_through(key, c"SEs") {
+            Serves::Yes
+        } else if self.flags().is_cluster() && !self.is_let_through(key, c"Es") {
+            Serves::Moved
         } else {
-            Probe::Checked
+            Serves::Later
         }
     }
 
-    /// Whether the server would let a client write to the key now: its slot may have moved, the
-    /// cluster may be down, there may be too few replicas, or a disk that cannot be written to.
-    pub fn would_write(self, key: &Name, probe: Probe) -> bool {
-        // To rename a key to itself changes nothing, but is a write in the server's eyes.
-        let (call, raw, key) = (variadic!(RedisModule_Call), self.raw(), key.raw());
-        // SAFETY: the arguments are what the formats say: s a string object, c a C string, l a
-        // long long; the reply is freed.
+    /// Whether a write to the key gets as far as its command: S lets the server check what it
+    /// checks for scripts, E makes a refusal a reply, and the slot is checked in any case.
+    fn is_let_through(self, key: &Name, format: &CStr) -> bool {
+        let call = variadic!(RedisModule_Call);
+        // SAFETY: s is a string object; the reply is freed after its last use.
         unsafe {
-            let reply = match probe {
-                Probe::Plain => call(raw, c"RENAMENX".as_ptr(), c"ss".as_ptr(), key, key),
-                Probe::Checked => call(raw, c"RENAMENX".as_ptr(), c"Sss".as_ptr(), key, key),
-                Probe::Script => {
-                    let (script, keys) = (RENAME.as_ptr(), 1 as c_longlong);
-                    call(raw, c"EVAL".as_ptr(), c"cls".as_ptr(), script, keys, key)
-                }
-            };
+            let reply = call(self.raw(), c"DLOCK.PROBE".as_ptr(), format.as_ptr(), key.raw());
             if reply.is_null() {
                 return false;
             }
-            let refused = probe == Probe::Script && is_refusal(reply);
+            let kind = api!(RedisModule_CallReplyType(reply));
             api!(RedisModule_FreeCallReply(reply));
-            !refused
+            kind != raw::REDISMODULE_REPLY_ERROR as c_int
         }
     }
 
@@ -97,10 +77,16 @@ impl Ctx<'_> {
             // Redis 8 answers from other threads, before the log is written.
             (c"io-threads", c"1"),
         ];
-        needed.iter().all(|(name, value)| self.is_configured(name, value))
+        needed.iter().all(|(name, value)| self.is_configured(name, value) == Some(true))
     }
 
-    fn is_configured(self, name: &CStr, value: &CStr) -> bool {
+    /// Whether the server says how it is configured: CONFIG can be renamed, or disabled.
+    pub fn tells_configuration(self) -> bool {
+        self.is_configured(c"appendonly", c"").is_some()
+    }
+
+    /// Whether the parameter has this value. `None`: the server does not say.
+    fn is_configured(self, name: &CStr, value: &CStr) -> Option<bool> {
         let call = variadic!(RedisModule_Call);
         // SAFETY: see `context`; the formats and arguments agree; the reply is freed after its
         // parts, which belong to it, have been read.
@@ -108,7 +94,7 @@ impl Ctx<'_> {
             let (get, name) = (c"GET".as_ptr(), name.as_ptr());
             let reply = call(self.raw(), c"CONFIG".as_ptr(), c"cc".as_ptr(), get, name);
             if reply.is_null() {
-                return false;
+                return None;
             }
             let element = api!(RedisModule_CallReplyArrayElement(reply, 1));
             let mut len = 0;
@@ -117,8 +103,8 @@ impl Ctx<'_> {
             } else {
                 api!(RedisModule_CallReplyStringPtr(element, &raw mut len))
             };
-            let same = !text.is_null()
-                && std::slice::from_raw_parts(text.cast::<u8>(), len) == value.to_bytes();
+            let same = (!text.is_null())
+                .then(|| std::slice::from_raw_parts(text.cast::<u8>(), len) == value.to_bytes());
             api!(RedisModule_FreeCallReply(reply));
             same
         }
@@ -140,21 +126,9 @@ impl Ctx<'_> {
     pub fn has_audience(self) -> bool {
         let flags = self.flags();
         // In a cluster slots can migrate to listeners that no field of INFO counts.
-        if flags.has(raw::REDISMODULE_CTX_FLAGS_AOF) || flags.is_replica() || flags.is_cluster() {
+        if flags.has_log() || flags.is_replica() || flags.is_cluster() {
             return true;
         }
         self.has_replicas() || self.info_number(c"replication", c"repl_backlog_active") != Some(0)
     }
-}
-
-/// Tells a refused write from one that had nothing to do.
-const RENAME: &CStr = c"local reply = redis.pcall('RENAMENX', KEYS[1], KEYS[1]) \
-    if type(reply) == 'table' and reply.err and not reply.err:find('no such key', 1, true) then \
-    return 'refused' end return 1";
-
-/// # Safety
-/// The reply must be one of `RedisModule_Call`, not freed yet.
-unsafe fn is_refusal(reply: *mut raw::RedisModuleCallReply) -> bool {
-    // SAFETY: by the caller's word.
-    unsafe { api!(RedisModule_CallReplyType(reply)) != raw::REDISMODULE_REPLY_INTEGER as c_int }
 }

@@ -161,6 +161,8 @@ impl Host for Memory {
         self.values.remove(&key.to_owned());
     }
 
+    fn remove_rest(&mut self, _key: Key<'_>) {}
+
     fn foreign_is(&mut self, _key: Key<'_>, _value: &[u8]) -> bool {
         false
     }
@@ -168,6 +170,8 @@ impl Host for Memory {
     fn remove_foreign(&mut self, _key: Key<'_>) {}
 
     fn expire_foreign(&mut self, _key: Key<'_>, _ttl: Millis) {}
+
+    fn expire_foreign_at(&mut self, _key: Key<'_>, _unix_ms: u64) {}
 
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>) {
         let key = key.to_owned();

@@ -181,6 +181,10 @@ impl Host for Memory {
         assert!(self.take(&key.to_owned()).is_some(), "removed what is not there");
     }
 
+    fn remove_rest(&mut self, key: Key<'_>) {
+        assert!(!self.values.contains_key(&key.to_owned()), "the key is not free");
+    }
+
     fn foreign_is(&mut self, key: Key<'_>, value: &[u8]) -> bool {
         let Some(Value::Text { value: text, .. }) = self.values.get(&key.to_owned()) else {
             panic!("not a plain string");
@@ -200,6 +204,11 @@ impl Host for Memory {
         };
         *end = Some(Deadline::after(self.now, ttl));
         self.log.push(Event::TextExpires(key.to_owned(), ttl));
+    }
+
+    fn expire_foreign_at(&mut self, key: Key<'_>, unix_ms: u64) {
+        // Here both clocks began at the same moment.
+        self.expire_foreign(key, Deadline(unix_ms).left(self.now));
     }
 
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>) {

@@ -7,7 +7,7 @@ use super::memory::Value;
 use crate::command::apply::{Apply, Granted};
 use crate::host::{Answer, Ending};
 use crate::node::Acquired;
-use crate::words::{ClientId, Fence, Millis, Mode};
+use crate::words::{ClientId, Deadline, Fence, Millis, Mode};
 
 #[test]
 fn a_removed_lock_is_over_and_its_waiters_are_told() {
@@ -295,4 +295,36 @@ fn a_promoted_replica_hands_out_larger_fences() {
     bench.node.lead(bench.time());
     bench.pass(10_000);
     assert_eq!(bench.hold(1, "b 10"), Fence(5_000_001));
+}
+
+#[test]
+fn a_replica_removes_what_the_primary_removed_whatever_it_is() {
+    let mut bench = Bench::new();
+    bench.node.follow(&mut bench.host);
+    let apply = |bench: &mut Bench, effect: Apply<'_>| {
+        let time = bench.time();
+        bench.node.apply(&mut bench.host, KEY, &effect, time);
+    };
+    for mode in [Mode::Exclusive, Mode::Shared] {
+        let (token, fence, ttl) = (&b"a"[..], Fence(7), Millis(10));
+        apply(
+            &mut bench,
+            Apply::Grant(Granted { token, ttl, fence, mode, ephemeral: false, meta: b"" }),
+        );
+        assert_eq!(bench.holders(), "a");
+        apply(&mut bench, Apply::Remove);
+        assert_eq!(bench.holders(), "");
+    }
+    bench.set_text("old", None);
+    apply(&mut bench, Apply::Expire(1_500));
+    assert!(matches!(
+        bench.host.values[&KEY.to_owned()],
+        Value::Text { end: Some(Deadline(1_500)), .. }
+    ));
+    apply(&mut bench, Apply::Remove);
+    assert!(bench.host.values.is_empty());
+    // What is not there any more, or not there yet, does no harm.
+    apply(&mut bench, Apply::Remove);
+    apply(&mut bench, Apply::Expire(1_500));
+    assert!(bench.host.values.is_empty());
 }

@@ -147,11 +147,12 @@ impl World {
                 let ask = Extend { token, ttl: *ttl, fence: *fence };
                 prop_assert_eq!(node.extend(host, key.as_key(), &ask, time), Ok(true));
             }
-            Event::AllExpired(key, _) | Event::TextRemoved(key) => drop(host.take(key)),
+            Event::AllExpired(key, _) | Event::TextRemoved(key) => {
+                node.apply(host, key.as_key(), &Apply::Remove, time);
+            }
             Event::TextExpires(key, ttl) => {
-                if let Some(Value::Text { end, .. }) = host.values.get_mut(key) {
-                    *end = Some(crate::words::Deadline::after(time.now, *ttl));
-                }
+                let at = crate::words::Deadline::after(time.now, *ttl);
+                node.apply(host, key.as_key(), &Apply::Expire(at.0), time);
             }
             Event::Answered(..) => {}
         }

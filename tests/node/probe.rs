@@ -1,0 +1,76 @@
+//! DLOCK.PROBE: how dlock asks the server whether it would let a client write. Who sends it gets
+//! the server's answer, and nothing happens.
+
+use std::time::Duration;
+
+use harness::{Client, Cluster, Kind, Server, apply, eventually, on_every_server};
+
+#[apply(on_every_server)]
+fn nothing_happens(kind: Kind) {
+    let server = Server::build(kind).append_only().start();
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("SET text any");
+    let mut watcher = server.client();
+    watcher.run("WATCH job text free");
+    let state = || (server.traces(), server.pictures(), server.digest(), changes(&server));
+    let before = state();
+    for key in ["job", "text", "free"] {
+        assert_eq!(server.run(&format!("DLOCK.PROBE {key}")).int(), 1);
+    }
+    for wrong in ["DLOCK.PROBE", "DLOCK.PROBE job more"] {
+        assert_eq!(server.run(wrong).code(), "ERR", "{wrong}");
+    }
+    assert_eq!(state(), before);
+    watcher.run("MULTI");
+    watcher.run("DLOCK.PROBE job");
+    assert_eq!(watcher.run("EXEC").items()[0].int(), 1, "a watched key has changed");
+    let log = std::fs::read_to_string(server.append_only_log()).expect("it keeps a log");
+    assert!(log.contains("any") && !log.to_uppercase().contains("PROBE"), "{log}");
+}
+
+#[apply(on_every_server)]
+fn who_may_not_write_is_refused_as_with_any_write(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    assert_eq!(replica.run("DLOCK.PROBE job").code(), "READONLY");
+    primary.run("CONFIG SET min-replicas-to-write 2");
+    assert_eq!(primary.run("DLOCK.PROBE job").code(), "NOREPLICAS");
+    primary.run("ACL SETUSER bob on nopass ~bob:* +dlock.probe");
+    primary.run("CONFIG SET min-replicas-to-write 0");
+    let mut bob = primary.client();
+    bob.run("AUTH bob any");
+    assert_eq!(bob.run("DLOCK.PROBE bob:job").int(), 1);
+    assert_eq!(bob.run("DLOCK.PROBE job").code(), "NOPERM");
+}
+
+#[apply(on_every_server)]
+fn no_lock_is_handed_over_where_a_client_would_be_refused(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    let key = cluster.key(0, "job");
+    let without = Server::build(kind)
+        .config("rename-command RENAMENX \"\"")
+        .config("rename-command EVAL \"\"")
+        .start();
+    for (server, key) in [(&cluster.nodes[0], key.as_str()), (&without, "job")] {
+        server.run(&format!("DLOCK.ACQUIRE {key} alice 300"));
+        let mut bob = server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
+        server.run("CONFIG SET min-replicas-to-write 1");
+        let check = format!("DLOCK.CHECK {key} alice");
+        eventually("the lease is over", || server.run(&check).is_null());
+        assert_kept_waiting(&mut bob);
+        server.run("CONFIG SET min-replicas-to-write 0");
+        assert!(bob.recv().int() > 0);
+    }
+}
+
+/// Long enough for several looks.
+#[track_caller]
+fn assert_kept_waiting(client: &mut Client) {
+    let answer = client.recv_within(Duration::from_millis(500));
+    assert!(answer.is_none(), "{answer:?}");
+}
+
+fn changes(server: &Server) -> i64 {
+    server.info_number("persistence", "rdb_changes_since_last_save")
+}
