@@ -97,8 +97,8 @@ pub fn unlinked(key: Key<'_>, block: Block) {
     }
 }
 
-/// Something has happened to a key.
-pub fn key_event(event: &[u8], key: Key<'_>) {
+/// Something has happened to a key, or to one of this name in another database.
+pub fn key_event(event: &[u8], key: Key<'_>, elsewhere: bool) {
     let arrived = matches!(event, b"restore" | b"rename_to" | b"move_to");
     let done = state::with(|state| {
         if event == b"evicted" && state.evicted(key) {
@@ -108,6 +108,7 @@ pub fn key_event(event: &[u8], key: Key<'_>) {
         // Nothing of ours arrives but what has just been taken from elsewhere, or read.
         if arrived && std::mem::take(&mut state.store.moving) {
             state.store.arrivals.push_back(key.to_owned());
+            state.store.owes_search |= elsewhere;
         }
         state.node.maybe_free(key);
         state.set_alarm_if_pending();
@@ -132,14 +133,18 @@ pub fn swapped(first: u32, second: u32) {
     state::with(|state| {
         state.finish_taken();
         state.store.evicted.forget_all(|db| db == first || db == second);
-        let arrivals = &mut state.store.arrivals;
-        let index = &mut state.store.index;
+        let Store { arrivals, index, search, owes_search, .. } = &mut state.store;
+        let swapped = |db| if db == first { second } else { first };
+        for key in arrivals.iter_mut().filter(|key| key.db == first || key.db == second) {
+            key.db = swapped(key.db);
+        }
+        // What it has not seen yet may be where it has been.
+        *owes_search |= search.is_some();
         index.drain(
             |db| db == first || db == second,
             |block, key| {
                 block.kill();
-                let db = if key.db == first { second } else { first };
-                arrivals.push_back(Key { db, ..key }.to_owned());
+                arrivals.push_back(Key { db: swapped(key.db), ..key }.to_owned());
             },
         );
         for db in [first, second] {

@@ -39,6 +39,9 @@ pub struct Store {
     pub taken: Vec<Block>,
     /// The search for those that are still somewhere.
     pub search: Option<Scan>,
+    /// Whether a dead lock was seen at a key by a replica, which removes nothing. Its primary will,
+    /// unless that dies before; then this node searches for it when it has been promoted.
+    pub owes_search: bool,
     /// Whether the server tells what happens to keys.
     pub hears_of_keys: bool,
     /// What is promised, and the state file.
@@ -164,6 +167,7 @@ lazy_static! {
             moving: false,
             taken: Vec::new(),
             search: None,
+            owes_search: false,
             hears_of_keys: true,
             ledger: Ledger::nowhere(rand::random()),
             state_file: String::new(),
@@ -253,7 +257,8 @@ impl State {
 
     /// When there is something to do.
     pub fn next(&self, now: Instant) -> Option<Instant> {
-        if self.node.has_pending() || self.store.has_strays() {
+        let owes_search = self.store.owes_search && !self.node.is_following();
+        if self.node.has_pending() || self.store.has_strays() || owes_search {
             return Some(now);
         }
         let leases = if self.node.is_following() { None } else { self.store.index.first() };

@@ -20,11 +20,15 @@ fn search(ctx: Ctx<'_>, store: &mut Store, leads: bool) {
         if !block.is_in_keyspace() {
             // Deleted, or a payload that was refused after it had been read.
             store.index.remove(block);
-        } else if block.is_dead() && !store.hears_of_keys && leads {
-            // Renamed or moved. On a replica the primary removes it.
-            store.search = Some(Scan::new());
+        } else if block.is_dead() && !store.hears_of_keys {
+            // Renamed or moved.
+            store.owes_search = true;
         }
         block.unkeep();
+    }
+    // One that is under way is carried to its end first: else it might never come to it.
+    if leads && store.search.is_none() && std::mem::take(&mut store.owes_search) {
+        store.search = Some(Scan::new());
     }
     for _ in 0..BUDGET {
         let Some(scan) = &mut store.search else { break };
@@ -61,13 +65,17 @@ pub fn take(ctx: Ctx<'_>) {
         let mut here = Here::turn(ctx, store, silent);
         let mut put_off = Vec::new();
         for key in arrivals {
-            if !here.receive(key.as_key(), may_write) && !silent {
+            if !here.receive(key.as_key(), may_write) {
                 put_off.push(key);
             }
         }
         node.sweep(&mut here, time, BUDGET, may_write);
         drop(here);
-        store.arrivals.extend(put_off);
+        if silent {
+            store.owes_search |= !put_off.is_empty();
+        } else {
+            store.arrivals.extend(put_off);
+        }
         state.take_notes();
         let now = now();
         if let Some(at) = state.next(now)

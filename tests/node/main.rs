@@ -73,6 +73,7 @@ mod state_file_fences;
 mod state_file_load;
 mod state_file_shared;
 mod storm;
+mod strays;
 mod time;
 mod tokens;
 mod waiting;

@@ -142,7 +142,12 @@ fn build(key: Key<'_>, mode: Mode, holders: &[Granted<'_>]) -> Block {
     for holder in holders {
         crowd.add(holder.grant(lease(holder)));
     }
-    Block::many(key, crowd)
+    let block = Block::many(key, crowd);
+    if holders.is_empty() {
+        // It was stored after its lease had been ended.
+        block.kill();
+    }
+    block
 }
 
 /// A lock whose lease was ended by a RENAME, say, is stored with no holders.

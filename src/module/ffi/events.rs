@@ -215,7 +215,10 @@ unsafe extern "C" fn on_key(
     unsafe {
         let ctx = Ctx::new(ctx);
         let key = Key { db: ctx.db(), name: bytes_of(key) };
-        outside::key_event(CStr::from_ptr(event).to_bytes(), key);
+        let event = CStr::from_ptr(event).to_bytes();
+        // In a transaction, Valkey 9 says that a key has moved to the database that it comes from.
+        let elsewhere = event == b"move_to" && ctx.flags().has(raw::REDISMODULE_CTX_FLAGS_MULTI);
+        outside::key_event(event, key, elsewhere);
     }
     OK
 }
