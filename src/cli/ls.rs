@@ -12,7 +12,7 @@ use crate::ask::{self, Node, Nodes};
 use crate::exit::Exit;
 use crate::inspection::{self, Inspection};
 use crate::table::Table;
-use crate::{bytes, duration, output};
+use crate::{bytes, duration, glob, output};
 
 /// List the locks
 #[derive(Debug, clap::Args)]
@@ -57,9 +57,10 @@ pub async fn main(args: Args, global: &Global) -> Exit {
     }
 }
 
-type Found = BTreeMap<Vec<u8>, Inspection>;
+/// The locks of a node, and whether each was evicted.
+type Found = BTreeMap<Vec<u8>, (Inspection, bool)>;
 
-/// All locks of one node. Each is asked for on its own, so one that ended meanwhile is left out.
+/// All locks of one node, those included whose keys were evicted, which SCAN does not find.
 async fn locks(mut node: Node, pattern: Option<String>, count: u32) -> Result<Found, String> {
     let mut found = Found::new();
     let mut cursor = b"0".to_vec();
@@ -72,23 +73,59 @@ async fn locks(mut node: Node, pattern: Option<String>, count: u32) -> Result<Fo
         let (next, mut keys) = page(&node.run(&scan).await?).ok_or("SCAN answers nonsense")?;
         // A key can be on several pages.
         keys.retain(|key| !found.contains_key(key));
-        for keys in keys.chunks(AT_ONCE) {
-            let mut questions = pipe();
-            for key in keys {
-                questions.cmd("DLOCK.INSPECT").arg(key);
-            }
-            let answers = node.run_all(questions).await?;
-            for (key, answer) in keys.iter().zip(&answers) {
-                if let Ok(Some(inspection)) = Inspection::read(answer) {
-                    found.insert(key.clone(), inspection);
-                }
-            }
-        }
+        inspect(&mut node, keys, false, &mut found).await?;
         if next == b"0" {
-            return Ok(found);
+            break;
         }
         cursor = next;
     }
+    if let Err(error) = evicted(&mut node, pattern.as_deref(), &mut found).await {
+        output::complain(format_args!("locks whose keys were evicted are not listed: {error}"));
+    }
+    Ok(found)
+}
+
+async fn evicted(node: &mut Node, pattern: Option<&str>, found: &mut Found) -> Result<(), String> {
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        let mut question = cmd("DLOCK.EVICTED");
+        question.arg("COUNT").arg(EVICTED_AT_ONCE);
+        if let Some(last) = &last {
+            question.arg("AFTER").arg(last);
+        }
+        let answer = node.run(&question).await?;
+        let keys = answer.as_sequence().ok_or("DLOCK.EVICTED answers nonsense")?;
+        let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(inspection::bytes).collect();
+        let is_last = keys.len() < EVICTED_AT_ONCE;
+        last = keys.last().cloned();
+        keys.retain(|key| pattern.is_none_or(|pattern| glob::matches(pattern.as_bytes(), key)));
+        inspect(node, keys, true, found).await?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// Each is asked for on its own, so one that ended meanwhile is left out.
+async fn inspect(
+    node: &mut Node,
+    keys: Vec<Vec<u8>>,
+    evicted: bool,
+    found: &mut Found,
+) -> Result<(), String> {
+    for keys in keys.chunks(AT_ONCE) {
+        let mut questions = pipe();
+        for key in keys {
+            questions.cmd("DLOCK.INSPECT").arg(key);
+        }
+        let answers = node.run_all(questions).await?;
+        for (key, answer) in keys.iter().zip(&answers) {
+            if let Ok(Some(inspection)) = Inspection::read(answer) {
+                found.insert(key.clone(), (inspection, evicted));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn page(answer: &Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
@@ -107,6 +144,8 @@ struct Lock {
     /// How many one node counts, at most.
     holding: i64,
     nodes: usize,
+    /// On how many of them it is no key any more.
+    evicted: usize,
     least_ttl: Option<i64>,
     waiters: i64,
 }
@@ -120,13 +159,14 @@ impl Lock {
 
 fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
     let mut locks: BTreeMap<Vec<u8>, Lock> = BTreeMap::new();
-    for (key, found) in nodes.flatten() {
+    for (key, (found, evicted)) in nodes.flatten() {
         let lock = locks.entry(key).or_default();
         lock.waiters += found.waiting;
         if !found.is_held() {
             continue;
         }
         lock.nodes += 1;
+        lock.evicted += usize::from(evicted);
         lock.holding = lock.holding.max(found.holding);
         lock.least_ttl = lock.least_ttl.into_iter().chain(found.least_ttl()).min();
         lock.modes.insert(match found.limit {
@@ -147,7 +187,10 @@ fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize) -> io::Result<()> {
     let mut table = Table::new(&headings);
     for (key, lock) in locks {
         let left = lock.least_ttl.map_or("-".to_owned(), span);
-        let mode = Vec::from_iter(lock.modes.iter().cloned()).join("/");
+        let mut mode = Vec::from_iter(lock.modes.iter().cloned()).join("/");
+        if lock.evicted > 0 {
+            mode.push_str(", evicted");
+        }
         let mut row = vec![bytes::shown(key), mode, lock.holders().to_string()];
         if nodes > 1 {
             row.push(format!("{} of {nodes}", lock.nodes));
@@ -170,6 +213,7 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> io::Result<()> {
             .insert("mode".to_owned(), Vec::from_iter(lock.modes.iter().cloned()).join("/").into());
         object.insert("holders".to_owned(), lock.holders().into());
         object.insert("nodes".to_owned(), lock.nodes.into());
+        object.insert("evicted".to_owned(), lock.evicted.into());
         object.insert("ttl-ms".to_owned(), json!(lock.least_ttl));
         object.insert("waiters".to_owned(), lock.waiters.into());
         output::json(&object.into())?;
@@ -180,6 +224,10 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> io::Result<()> {
 /// How many locks a node is asked about in one go: what they hold is unbounded.
 const AT_ONCE: usize = 100;
 
+/// How many evicted locks a node names in one go, at most.
+const EVICTED_AT_ONCE: usize = 1000;
+
 const NOTES: &str = "\
-Lists every lock that is held on some node, also without a majority. Plain strings of older clients
+Lists every lock that is held on some node, also without a majority, and also one that a node without
+memory has evicted: it is no key any more, and is held all the same. Plain strings of older clients
 are not listed: nobody can tell them from other data. Exits with 69 if no node answers.";

@@ -27,6 +27,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod extend;
+mod glob;
 mod inspect;
 mod inspection;
 mod key;

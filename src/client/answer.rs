@@ -65,7 +65,9 @@ fn why(text: &str) -> Why {
     match code(text) {
         "QUARANTINE" => Why::Quarantine,
         "NOTDURABLE" | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "TOOMANYWAITERS"
-        | "UNBLOCKED" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS" => Why::Busy,
+        | "TOOMANYLOCKS" | "UNBLOCKED" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS" => {
+            Why::Busy
+        }
         _ if text.starts_with("ERR max number of clients") => Why::Busy,
         _ => Why::Never,
     }

@@ -48,6 +48,8 @@ pub trait Host: Answers {
     /// Something has happened that replicas, listeners and statistics must learn. Called after
     /// the change is stored, in the order in which things happen.
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>);
+    /// How much memory locks take, those that are no keys any more included, and how much they may.
+    fn memory(&mut self) -> Memory;
     /// Whether the request that is being carried out may block: not inside a transaction, a
     /// script or another module's call.
     fn may_block(&mut self) -> bool;
@@ -58,6 +60,15 @@ pub trait Host: Answers {
     fn promise(&mut self, promise: Promise) -> bool;
     /// A key with a lease that is over by now, if there is one.
     fn due(&mut self, now: Instant) -> Option<KeyBuf>;
+}
+
+/// What locks take, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// By an estimate: rather too much than too little.
+    pub used: u64,
+    /// What they may take at most.
+    pub most: u64,
 }
 
 /// Whether a server would grant a lock.

@@ -48,7 +48,7 @@ pub mod snapshot;
 mod varint;
 pub mod words;
 
-pub use host::{Answer, Answers, Effect, Ending, Host, Serves};
+pub use host::{Answer, Answers, Effect, Ending, Host, Memory, Serves};
 pub use lock::{Crowd, Found, Grant, Held, Holder, Renewal};
 pub use node::{Acquired, Node, Promise};
 pub use quarantine::{Policy, Start, Why};

@@ -24,5 +24,12 @@ pub const DEFAULT_MAX_TTL: u64 = 86_400_000;
 pub const MAX_WAITERS_CEILING: u64 = 1_000_000;
 /// The default of `dlock.max-waiters`. A blocked client costs the server about 35 KB.
 pub const DEFAULT_MAX_WAITERS: u64 = 10_000;
+/// The default of `dlock.max-memory-percent`: how much of `maxmemory` locks can take. What is
+/// evicted stays in memory, so with more the server might find no room for anything else.
+pub const DEFAULT_MAX_MEMORY_PERCENT: u64 = 50;
+/// How many keys EVICTED lists at most, and how many if nothing is said.
+pub const MAX_EVICTED_LISTED: u64 = 1_000;
+/// See above.
+pub const DEFAULT_EVICTED_LISTED: u64 = 100;
 /// How many holders INSPECT lists, and how many waiters.
 pub const INSPECT_LISTED: usize = 100;

@@ -166,6 +166,7 @@ pub struct Crowd {
     by_end: BTreeSet<(Deadline, u64)>,
     arrivals: u64,
     top: Fence,
+    size: usize,
 }
 
 impl Crowd {
@@ -179,7 +180,14 @@ impl Crowd {
             by_end: BTreeSet::new(),
             arrivals: 0,
             top: Fence(0),
+            size: 0,
         }
+    }
+
+    /// About how many bytes its holders take.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
     }
 
     /// Shared, or a semaphore of so many permits.
@@ -249,6 +257,7 @@ impl Crowd {
         let arrival = place.unwrap_or(self.arrivals);
         self.arrivals = self.arrivals.max(arrival + 1);
         self.top = self.top.max(grant.fence);
+        self.size += size(grant.token, grant.meta);
         self.by_token.insert(grant.token.into(), arrival);
         self.by_end.insert((grant.lease.end, arrival));
         self.holders.insert(arrival, grant.into());
@@ -266,6 +275,7 @@ impl Crowd {
         if let Some(asker) = renewal.asker {
             holder.client = asker.client;
             holder.ephemeral = asker.ephemeral;
+            self.size = self.size - holder.meta.len() + asker.meta.len();
             holder.meta = asker.meta.into();
         }
     }
@@ -275,6 +285,7 @@ impl Crowd {
         let arrival = self.by_token.remove(token)?;
         let holder = self.holders.remove(&arrival)?;
         self.by_end.remove(&(holder.lease.end, arrival));
+        self.size -= size(&holder.token, &holder.meta);
         Some(holder)
     }
 
@@ -296,6 +307,11 @@ impl Crowd {
             Mode::Limit(n) => usize::from(n),
         }
     }
+}
+
+/// A holder's record, and its entries in three indexes.
+fn size(token: &[u8], meta: &[u8]) -> usize {
+    200 + 2 * token.len() + meta.len()
 }
 
 #[cfg(test)]
@@ -335,6 +351,24 @@ mod tests {
         assert!(!permits.admits(Mode::Limit(3)));
         permits.add(grant(b"b", 1));
         assert!(!permits.admits(Mode::Limit(2)));
+    }
+
+    #[test]
+    fn a_crowd_knows_how_large_it_is_whatever_has_happened_to_it() {
+        let mut crowd = Crowd::new(Mode::Shared);
+        crowd.add(Grant { meta: b"one", ..grant(b"a", 1) });
+        crowd.add(Grant { meta: b"three", ..grant(b"bb", 1) });
+        assert_eq!(crowd.size(), 205 + 209);
+        crowd.add(Grant { meta: b"", ..grant(b"a", 2) });
+        let asker =
+            Some(Asker { client: ClientId(1), ephemeral: false, meta: b"longer than three" });
+        let lease = grant(b"bb", 5).lease;
+        crowd.renew(b"bb", &Renewal { lease, fence: Fence(1), asker });
+        assert_eq!(crowd.size(), 202 + 221);
+        crowd.remove(b"a");
+        crowd.remove(b"bb");
+        crowd.remove(b"bb");
+        assert_eq!(crowd.size(), 0);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What a client can send, and what becomes of it.
 
 use dlock_core::command::{
-    Refusal, Settings, acquire, apply, r#break, check, extend, help, inspect, node, probe, promise,
-    release, tokens,
+    Refusal, Settings, acquire, apply, r#break, check, evicted, extend, help, inspect, node, probe,
+    promise, release, tokens,
 };
 use dlock_core::{Acquired, Answer, Key, Node, Time, WaiterId};
 
@@ -24,6 +24,7 @@ pub const TABLE: &[Entry] = table![
     inspect::DOC => inspect_lock,
     tokens::DOC => show_tokens,
     r#break::DOC => break_lock,
+    evicted::DOC => list_evicted,
     node::DOC => reply::node,
     help::DOC => reply::help,
     apply::DOC => apply_effect,
@@ -117,6 +118,25 @@ fn break_lock(call: &Call<'_>) {
         replayed(call, node)?;
         node.break_lock(here, key, token, time).map(|count| Outcome::Int(count as u64))
     });
+}
+
+fn list_evicted(call: &Call<'_>) {
+    let ctx = call.ctx;
+    let mut room = Room::default();
+    let page = match call.rest(1, &mut room).ok_or(Refusal::Arity).and_then(evicted::parse) {
+        Ok(page) => page,
+        Err(Refusal::Arity) => return ctx.reply_wrong_arity(),
+        Err(refusal) => return ctx.reply_error(&refusal.to_string()),
+    };
+    let done = state::with(|state| {
+        state.finish_taken();
+        let keys: Vec<&[u8]> = state.store.evicted.page(ctx.db(), page).collect();
+        ctx.reply_array(keys.len());
+        keys.iter().for_each(|key| ctx.reply_text(key));
+    });
+    if done.is_none() {
+        reply::busy(ctx);
+    }
 }
 
 fn apply_effect(call: &Call<'_>) {

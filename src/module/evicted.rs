@@ -5,15 +5,18 @@
 //! the next thing happens.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
+use dlock_core::command::evicted::Page;
 use dlock_core::{ClientId, Key, KeyBuf};
 
 use crate::ffi::block::Block;
 
-/// The evicted locks, each with a share in its block.
+/// The evicted locks, each with a share in its block, and with what it weighed when it came.
 #[derive(Default)]
 pub struct Evicted {
-    locks: BTreeMap<KeyBuf, Block>,
+    locks: BTreeMap<KeyBuf, (Block, usize)>,
+    bytes: usize,
 }
 
 /// What was taken from its key last, and is not known to have been evicted yet. With a share.
@@ -29,30 +32,54 @@ impl Evicted {
         self.locks.is_empty()
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// About how much memory they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The lock that was at the key.
     pub fn get(&self, key: Key<'_>) -> Option<Block> {
-        self.locks.get(&key.to_owned()).copied()
+        self.locks.get(&key.to_owned()).map(|(block, _)| *block)
+    }
+
+    /// The first keys of a database, or the first after one of them.
+    pub fn page(&self, db: u32, page: Page<'_>) -> impl Iterator<Item = &[u8]> {
+        let key = |name| Key { db, name }.to_owned();
+        let begin = match page.after {
+            Some(last) => Bound::Excluded(key(last)),
+            None => Bound::Included(key(&[])),
+        };
+        let keys = self.locks.range((begin, Bound::Unbounded)).map(|(key, _)| key);
+        keys.take_while(move |key| key.db == db).take(page.count).map(|key| &*key.name)
     }
 
     /// Takes over a share.
-    pub fn add(&mut self, key: KeyBuf, block: Block) {
-        if let Some(old) = self.locks.insert(key, block) {
-            old.unkeep();
-        }
+    pub fn add(&mut self, key: KeyBuf, block: Block, weight: usize) {
+        self.forget(key.as_key());
+        self.bytes += weight;
+        self.locks.insert(key, (block, weight));
     }
 
     /// The lock has ended, or its key is back.
     pub fn forget(&mut self, key: Key<'_>) {
-        if let Some(block) = self.locks.remove(&key.to_owned()) {
+        if let Some((block, weight)) = self.locks.remove(&key.to_owned()) {
+            self.bytes -= weight;
             block.unkeep();
         }
     }
 
     /// Forgets those of some databases.
     pub fn forget_all(&mut self, goes: impl Fn(u32) -> bool) {
-        self.locks.retain(|key, block| {
+        let bytes = &mut self.bytes;
+        self.locks.retain(|key, (block, weight)| {
             let goes = goes(key.db);
             if goes {
+                *bytes -= *weight;
                 block.unkeep();
             }
             !goes
@@ -60,6 +87,6 @@ impl Evicted {
     }
 
     pub fn blocks(&self) -> impl Iterator<Item = Block> {
-        self.locks.values().copied()
+        self.locks.values().map(|(block, _)| *block)
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use dlock_core::command::apply::{write_end, write_expiry, write_grant, write_removal};
 use dlock_core::{
     Answer, Answers, Crowd, Deadline, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
-    Millis, Promise, Renewal, Serves, WaiterId,
+    Memory, Millis, Promise, Renewal, Serves, WaiterId,
 };
 
 use crate::ffi::block::Block;
@@ -281,6 +281,10 @@ impl Host for Here<'_, '_> {
             Effect::Renewed { .. } | Effect::Extended { .. } => None,
         };
         self.announce(event.map(|event| (Class::Own, event)));
+    }
+
+    fn memory(&mut self) -> Memory {
+        self.store.memory()
     }
 
     fn may_block(&mut self) -> bool {

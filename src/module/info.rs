@@ -21,6 +21,11 @@ fn write_state(lines: &mut InfoLines, state: &State, about: &About) {
     lines.text("granting", about.grants);
     lines.number("refusing_ms", about.refusing_ms);
     lines.number("leases", state.store.index.leases() as u64);
+    let memory = state.store.memory();
+    lines.number("memory", memory.used);
+    lines.number("memory_most", if memory.most == u64::MAX { 0 } else { memory.most });
+    lines.number("evicted", state.store.evicted.len() as u64);
+    lines.number("evicted_memory", state.store.evicted.bytes() as u64);
     lines.number("waiters", state.node.waiters() as u64);
     lines.number("grants", stats.grants);
     lines.number("denials", stats.denials);

@@ -20,8 +20,10 @@ pub fn starting(ctx: Ctx<'_>) -> Result<(), String> {
 
 /// The module has been loaded. The data set has not, so nothing is decided yet.
 pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) {
+    let most = ctx.max_memory();
     state::with(|state| {
         state.store.alarm.install(ctx);
+        state.store.max_memory = most;
         state.store.hears_of_keys = hears_of_keys;
         state.node.is_deaf = !hears_of_keys;
         state.node.follow(&mut state.store.waiters);
@@ -38,6 +40,8 @@ pub fn shut_down() {
 /// A configuration parameter has changed.
 pub fn configured(ctx: Ctx<'_>) {
     audience();
+    let most = ctx.max_memory();
+    state::with(|state| state.store.max_memory = most);
     // Asked outside of `with`, for the answer comes through the server.
     let kept = state::with(|state| state.store.log_is_kept).unwrap_or(false);
     if kept && !ctx.log_is_complete() {
@@ -130,6 +134,10 @@ pub fn flushed(db: Option<u32>) {
 
 /// Two databases have changed places. Whose locks were they? Nobody's, from now on.
 pub fn swapped(first: u32, second: u32) {
+    // Told as well, and nothing has changed.
+    if first == second {
+        return;
+    }
     state::with(|state| {
         state.finish_taken();
         state.store.evicted.forget_all(|db| db == first || db == second);
@@ -341,8 +349,10 @@ impl State {
             return true;
         }
         block.revive();
+        let before = self.store.index.bytes();
         self.store.index.refresh(block);
-        self.store.evicted.add(key, block);
+        let weight = self.store.index.bytes() - before;
+        self.store.evicted.add(key, block, weight);
         // The log says that the key is gone.
         self.note_incomplete_log();
         self.set_alarm(now());

@@ -2,44 +2,49 @@
 
 use std::ffi::CStr;
 
-use dlock_core::command::Settings;
 use dlock_core::{Millis, Policy, limits};
 
 use crate::ffi::context::now;
-use crate::state;
+use crate::state::{self, State};
 
 /// One setting, `dlock.<name>`, that is a number from 1 on.
 pub struct Number {
     pub name: &'static CStr,
     pub default: u64,
     pub most: u64,
-    field: fn(&mut Settings) -> &mut u64,
+    field: fn(&mut State) -> &mut u64,
 }
 
 /// All of these.
-pub static NUMBERS: [Number; 2] = [
+pub static NUMBERS: [Number; 3] = [
     Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
         most: limits::MAX_TTL_CEILING,
-        field: |settings| &mut settings.max_ttl,
+        field: |state| &mut state.node.settings.max_ttl,
     },
     Number {
         name: c"max-waiters",
         default: limits::DEFAULT_MAX_WAITERS,
         most: limits::MAX_WAITERS_CEILING,
-        field: |settings| &mut settings.max_waiters,
+        field: |state| &mut state.node.settings.max_waiters,
+    },
+    Number {
+        name: c"max-memory-percent",
+        default: limits::DEFAULT_MAX_MEMORY_PERCENT,
+        most: 100,
+        field: |state| &mut state.store.max_memory_percent,
     },
 ];
 
 /// What it is.
 pub fn get(setting: &Number) -> u64 {
-    state::with(|state| *(setting.field)(&mut state.node.settings)).unwrap_or(setting.default)
+    state::with(|state| *(setting.field)(state)).unwrap_or(setting.default)
 }
 
 /// What it is from now on.
 pub fn set(setting: &Number, value: u64) {
-    state::with(|state| *(setting.field)(&mut state.node.settings) = value);
+    state::with(|state| *(setting.field)(state) = value);
 }
 
 /// One setting, `dlock.<name>`, that is a text.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::audience::Audience;
-use dlock_core::{Answer, Answers, Deadline, Fence, Instant, KeyBuf, Node, Record, Time, WaiterId};
+use dlock_core::{
+    Answer, Answers, Deadline, Fence, Instant, KeyBuf, Memory, Node, Record, Time, WaiterId, limits,
+};
 use lazy_static::lazy_static;
 
 use crate::evicted::{Evicted, Taken};
@@ -62,6 +64,10 @@ pub struct Store {
     pub loads_log: bool,
     /// Since when nothing has been granted, and why.
     pub refusing: Option<(Refusing, Instant)>,
+    /// How much memory the server may use; `None`: as much as it likes.
+    pub max_memory: Option<u64>,
+    /// How much of it locks may take, in hundredths.
+    pub max_memory_percent: u64,
     /// Locks that are held and are no keys any more.
     pub evicted: Evicted,
     /// What was taken from its key last.
@@ -178,6 +184,8 @@ lazy_static! {
             log_is_kept: false,
             loads_log: false,
             refusing: None,
+            max_memory: None,
+            max_memory_percent: limits::DEFAULT_MAX_MEMORY_PERCENT,
             evicted: Evicted::default(),
             last_taken: None,
             wall: Wall::default(),
@@ -205,6 +213,13 @@ pub fn notes() -> Vec<Note> {
 }
 
 impl Store {
+    /// What locks take, and what they may.
+    pub fn memory(&self) -> Memory {
+        let percent = self.max_memory_percent;
+        let most = self.max_memory.map_or(u64::MAX, |most| most / 100 * percent);
+        Memory { used: self.index.bytes() as u64, most }
+    }
+
     /// Whether something has to be settled before a command.
     pub fn is_unsettled(&self) -> bool {
         self.last_taken.is_some() || self.beginning.is_some()

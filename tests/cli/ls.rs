@@ -5,6 +5,25 @@ use harness::apply;
 use crate::{address, dlock, on_two_servers, servers, take};
 
 #[apply(on_two_servers)]
+fn locks_that_were_evicted_are_listed_with_a_mark(kind: Kind) {
+    let servers = servers(kind, 1);
+    for key in ["job:1", "job:2", "other"] {
+        take(&servers, key.as_bytes(), "alice", "");
+    }
+    servers[0].evict_all();
+    take(&servers, b"job:3", "alice", "");
+    let said = dlock(&servers, &["ls"]).with_code(0);
+    assert_eq!(said.out.matches("exclusive, evicted").count(), 3, "{}", said.out);
+    let said = dlock(&servers, &["ls", "--json", "--match", "job:[13]"]).with_code(0).json();
+    let shown: Vec<_> = said.iter().map(|lock| (&lock["key"], &lock["evicted"])).collect();
+    assert_eq!(shown, [(&"job:1".into(), &1.into()), (&"job:3".into(), &0.into())]);
+    // Who may not ask for them hears that they are missing.
+    servers[0].run("ACL SETUSER default -dlock.evicted");
+    let said = dlock(&servers, &["ls"]).with_code(0);
+    assert!(said.err.contains("evicted are not listed") && said.err.contains("NOPERM"), "{said:?}");
+}
+
+#[apply(on_two_servers)]
 fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
     let mut servers = servers(kind, 3);
     assert_eq!(dlock(&servers, &["ls", "--json"]).with_code(0).out, "");

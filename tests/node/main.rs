@@ -18,6 +18,7 @@ mod crash_again;
 mod errors;
 mod events;
 mod eviction;
+mod eviction_bound;
 mod eviction_copies;
 mod eviction_load;
 mod eviction_memory;

@@ -59,7 +59,7 @@ async fn time(node: &mut Node) -> Result<(Duration, Option<Clock>), String> {
 
 fn questions() -> Pipeline {
     let mut all = pipe();
-    all.cmd("INFO");
+    all.cmd("INFO").arg("default").arg("dlock");
     all.cmd("CONFIG").arg("GET").arg(SETTINGS);
     all.cmd("DLOCK.NODE");
     all.cmd("CLUSTER").arg("INFO");

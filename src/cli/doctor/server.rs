@@ -11,6 +11,7 @@ pub const CHECKS: &[Check] = &[
     persistence,
     log_has_gaps,
     eviction,
+    lock_memory,
     memory,
     replicas_missing,
     replicas,
@@ -101,7 +102,13 @@ fn log_has_gaps(node: &Answers) -> Option<Finding> {
 fn eviction(node: &Answers) -> Option<Finding> {
     let policy = node.config("maxmemory-policy")?;
     (policy.starts_with("allkeys") && node.config_number("maxmemory")? > 0).then(|| {
-        Finding::warning("eviction", format!("maxmemory-policy is {policy}"))
+        let evicted = node.info_number("dlock_evicted").unwrap_or(0);
+        let now = match evicted {
+            0 => String::new(),
+            1 => ", and 1 lock is evicted now".to_owned(),
+            more => format!(", and {more} locks are evicted now"),
+        };
+        Finding::warning("eviction", format!("maxmemory-policy is {policy}{now}"))
             .why(
                 "it evicts locks: they stay held, but are not saved, and not moved with their slot",
             )
@@ -109,6 +116,17 @@ fn eviction(node: &Answers) -> Option<Finding> {
                 "CONFIG SET maxmemory-policy {}, and the same in its configuration file",
                 policy.replace("allkeys", "volatile")
             ))
+    })
+}
+
+fn lock_memory(node: &Answers) -> Option<Finding> {
+    let used = node.info_number("dlock_memory")?;
+    let most = node.info_number("dlock_memory_most").filter(|most| *most > 0)?;
+    (used >= most / 10 * 8).then(|| {
+        let percent = used.saturating_mul(100) / most;
+        Finding::warning("lock-memory", format!("locks take {percent} % of what they may"))
+            .why("when that is used up new locks are refused with TOOMANYLOCKS")
+            .fix("find out with `dlock ls` whose they are, also those that were evicted; raise maxmemory or dlock.max-memory-percent if all is as it should be")
     })
 }
 

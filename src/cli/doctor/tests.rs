@@ -209,12 +209,32 @@ fn writes_that_are_refused() {
 }
 
 #[test]
+fn locks_that_take_nearly_all_the_memory_that_they_may() {
+    for (used, most, found) in [("790", "1000", false), ("800", "1000", true), ("9", "0", false)] {
+        let nodes = with(|node| {
+            let info = node.info.as_mut().unwrap();
+            info.set("dlock_memory", used);
+            info.set("dlock_memory_most", most);
+        });
+        if found {
+            assert_only(&nodes, Warning, "lock-memory", "dlock.max-memory-percent");
+        } else {
+            assert_eq!(findings(&nodes), []);
+        }
+    }
+}
+
+#[test]
 fn memory_that_is_full_or_given_to_others() {
     let full = config(&[("maxmemory", "1100")]);
     assert_only(&full, Warning, "memory", "90 %");
     let evicts = config(&[("maxmemory", "1100"), ("maxmemory-policy", "allkeys-lfu")]);
     assert_only(&evicts, Warning, "eviction", "volatile-lfu");
     assert_eq!(findings(&config(&[("maxmemory-policy", "allkeys-lfu")])), []);
+    let mut evicted = evicts;
+    evicted[1].answers.as_mut().unwrap().info.as_mut().unwrap().set("dlock_evicted", "7");
+    assert_only(&evicted, Warning, "eviction", "volatile-lfu");
+    assert!(findings(&evicted)[0].found.contains("7 locks are evicted now"));
     assert_eq!(findings(&config(&[("maxmemory", "1200")])), []);
 }
 

@@ -7,6 +7,7 @@ pub mod apply;
 pub mod r#break;
 pub mod check;
 pub mod doc;
+pub mod evicted;
 pub mod extend;
 pub mod help;
 pub mod inspect;
@@ -24,7 +25,7 @@ pub use refusal::Refusal;
 use crate::quarantine::Policy;
 
 /// Every command, in the order in which HELP lists them.
-pub const TABLE: [&Doc; 12] = [
+pub const TABLE: [&Doc; 13] = [
     &acquire::DOC,
     &release::DOC,
     &extend::DOC,
@@ -32,6 +33,7 @@ pub const TABLE: [&Doc; 12] = [
     &inspect::DOC,
     &tokens::DOC,
     &r#break::DOC,
+    &evicted::DOC,
     &node::DOC,
     &help::DOC,
     &apply::DOC,

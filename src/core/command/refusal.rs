@@ -75,6 +75,11 @@ pub enum Refusal<'a> {
     WrongType,
     /// The node has as many waiters as it may have.
     TooManyWaiters(u64),
+    /// The locks of this node take as many bytes as they may.
+    TooManyLocks {
+        /// How many that is.
+        most: u64,
+    },
     /// A replica decides nothing.
     Replica,
     /// The node may have forgotten leases, and grants nothing for a while.
@@ -133,6 +138,11 @@ impl fmt::Display for Refusal<'_> {
             R::TooManyWaiters(most) => write!(
                 f,
                 "TOOMANYWAITERS {most} requests wait on this node already (dlock.max-waiters)"
+            ),
+            R::TooManyLocks { most } => write!(
+                f,
+                "TOOMANYLOCKS the locks on this node take the {most} bytes that they may \
+                 (dlock.max-memory-percent of maxmemory)"
             ),
             R::Replica => write!(f, "READONLY this node is a replica; ask its primary"),
             R::Quarantine { why, left } => write!(f, "QUARANTINE {why}, {} ms left", left.0),

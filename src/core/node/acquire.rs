@@ -4,7 +4,7 @@ use super::{Node, Place};
 use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::fence::Slot;
-use crate::host::{Answer, Effect, Host};
+use crate::host::{Answer, Effect, Host, Memory};
 use crate::limits::{MAX_FENCE_AHEAD, MAX_HOLDERS};
 use crate::lock::{Asker, Crowd, Found, Grant, Held, Renewal};
 use crate::queue::Waiter;
@@ -43,6 +43,9 @@ impl Node {
         let found = host.find(key);
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
             let renewal = renewal(mode, grant, ask, client, time)?;
+            if ask.meta.len() > grant.meta.len() {
+                check_memory(host)?;
+            }
             self.vouch(host, renewal.fence, ask.ttl, time)?;
             return Ok(self.ask_again(host, key, mode, ask.token, renewal));
         }
@@ -50,6 +53,7 @@ impl Node {
         let mut refused = self.refuse_in_quarantine(time.now);
         if refused.is_ok() && self.queue(key).is_none() && found.admits(ask.mode) {
             self.counter.raise(slot, found.top());
+            check_memory(host)?;
             match self.next_fence(host, slot, ask.fence, ask.ttl, time) {
                 Ok(fence) => {
                     let lease = Lease::begin(time.now, ask.ttl);
@@ -193,6 +197,13 @@ fn renewal<'a>(
     let lease = if asked.end >= grant.lease.end { asked } else { grant.lease };
     let asker = Asker { client, ephemeral: ask.ephemeral, meta: ask.meta };
     Ok(Renewal { lease, fence: grant.fence, asker: Some(asker) })
+}
+
+/// Whoever asks for more than locks may take is refused. Those who hold keep what they have, and
+/// who waits comes after somebody who made room.
+fn check_memory<'a, H: Host>(host: &mut H) -> Result<(), Refusal<'a>> {
+    let Memory { used, most } = host.memory();
+    if used < most { Ok(()) } else { Err(Refusal::TooManyLocks { most }) }
 }
 
 fn check_mode<'a>(found: &Found<'_>, asked: Mode) -> Result<(), Refusal<'a>> {

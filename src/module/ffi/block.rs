@@ -42,9 +42,21 @@ pub struct Gathering {
     pub indexed_last: Option<Deadline>,
     /// How many leases it was last counted with.
     pub counted: usize,
+    /// How many bytes it was last counted with.
+    pub weighed: usize,
     /// Who holds.
     pub crowd: Crowd,
 }
+
+impl Gathering {
+    /// About the bytes that the lock takes with its key and in the index.
+    pub fn weight(&self) -> usize {
+        PER_KEY + size_of::<Many>() + 2 * self.key.name.len() + self.crowd.size()
+    }
+}
+
+/// What the server keeps of a key beside its name and value, and the index of a lock.
+const PER_KEY: usize = 100;
 
 /// The first two bytes of every block. The tag is the length of a short record, or one of the
 /// two kinds that are no short record.
@@ -92,7 +104,7 @@ impl Block {
     /// A block for the keyspace, with a crowd.
     pub fn many(key: Key<'_>, crowd: Crowd) -> Block {
         let (key, indexed, indexed_last) = (key.to_owned(), None, None);
-        let gathering = Gathering { key, indexed, indexed_last, counted: 0, crowd };
+        let gathering = Gathering { key, indexed, indexed_last, counted: 0, weighed: 0, crowd };
         Block::boxed(Many {
             head: Head { tag: MANY, flags: AtomicU8::new(IN_KEYSPACE) },
             gathering,
@@ -284,10 +296,7 @@ impl Block {
         // SAFETY: by the caller's word.
         match unsafe { self.inside() } {
             Inside::Many(gathering) => {
-                let text = |g: Grant<'_>| 2 * g.token.len() + g.meta.len();
-                // A holder's record, and its entries in three indexes.
-                let holders: usize = gathering.crowd.grants().map(|g| 200 + text(g)).sum();
-                size_of::<Many>() + gathering.key.name.len() + holders
+                size_of::<Many>() + gathering.key.name.len() + gathering.crowd.size()
             }
             _ => match self.head().tag {
                 // SAFETY: the tag says so; records never change.
@@ -296,6 +305,24 @@ impl Block {
                 len => HEAD + usize::from(len),
             },
         }
+    }
+
+    /// About the bytes that an exclusive lock takes with its key and in the index: never the name
+    /// of the key alone, which lies in the record, but what the server keeps of it as well.
+    ///
+    /// Rather too much than too little, and the same as long as the block lives. An owner holds it.
+    pub fn weight(self) -> usize {
+        let name = match self.head().tag {
+            // SAFETY: the tag says so; an owner holds the block, and records never change.
+            LONG | MANY => match unsafe { self.inside() } {
+                Inside::One(key, _) => key.name.len(),
+                Inside::Many(_) | Inside::Dead => 0,
+            },
+            // Not worth reading it.
+            len => usize::from(len) / 2,
+        };
+        // SAFETY: as above.
+        PER_KEY + name + unsafe { self.size() }
     }
 
     /// The record of an exclusive lock.

@@ -12,9 +12,15 @@ pub struct Index {
     /// When the last lease of each crowd ends.
     crowds: Deadlines,
     leases: usize,
+    bytes: usize,
 }
 
 impl Index {
+    /// About how much memory its locks take, with their keys.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// How many leases there are: the holders of all locks in it.
     pub fn leases(&self) -> usize {
         self.leases
@@ -63,6 +69,7 @@ impl Index {
                 if !block.is_in_index() {
                     block.enter_index();
                     self.leases += 1;
+                    self.bytes += block.weight();
                     self.deadlines.insert(end, block.entry());
                 }
             }
@@ -71,6 +78,9 @@ impl Index {
                 let first = gathering.crowd.first_end();
                 self.leases += gathering.crowd.len();
                 self.leases -= std::mem::replace(&mut gathering.counted, gathering.crowd.len());
+                let weight = if first.is_none() { 0 } else { gathering.weight() };
+                self.bytes += weight;
+                self.bytes -= std::mem::replace(&mut gathering.weighed, weight);
                 let old = std::mem::replace(&mut gathering.indexed, first);
                 if old == first {
                     return;
@@ -100,10 +110,12 @@ impl Index {
         match (end, gathering) {
             (Some(end), None) => {
                 self.leases -= 1;
+                self.bytes -= block.weight();
                 self.deadlines.remove(end, block.entry());
             }
             (_, Some(gathering)) => {
                 self.leases -= std::mem::take(&mut gathering.counted);
+                self.bytes -= std::mem::take(&mut gathering.weighed);
                 self.note_last(block, gathering, None);
                 if let Some(end) = gathering.indexed.take() {
                     self.deadlines.remove(end, block.entry());
@@ -148,7 +160,7 @@ impl Index {
 
     /// Lets the blocks of these databases go, and tells `each` of their keys.
     pub fn drain(&mut self, goes: impl Fn(u32) -> bool, mut each: impl FnMut(Block, Key<'_>)) {
-        let mut leases = self.leases;
+        let (mut leases, mut bytes) = (self.leases, self.bytes);
         let crowds = &mut self.crowds;
         self.deadlines.drain(|entry| {
             // SAFETY: entries are removed before their blocks are let go.
@@ -157,10 +169,12 @@ impl Index {
             match unsafe { block.inside() } {
                 Inside::One(key, _) if goes(key.db) => {
                     leases -= 1;
+                    bytes -= block.weight();
                     each(block, key);
                 }
                 Inside::Many(gathering) if goes(gathering.key.db) => {
                     leases -= std::mem::take(&mut gathering.counted);
+                    bytes -= std::mem::take(&mut gathering.weighed);
                     gathering.indexed = None;
                     if let Some(last) = gathering.indexed_last.take() {
                         crowds.remove(last, entry);
@@ -172,7 +186,7 @@ impl Index {
             block.leave_index();
             true
         });
-        self.leases = leases;
+        (self.leases, self.bytes) = (leases, bytes);
     }
 
     fn note_last(&mut self, block: Block, gathering: &mut Gathering, last: Option<Deadline>) {

@@ -61,6 +61,12 @@ impl Ctx<'_> {
         self.info_number(c"stats", c"total_connections_received") != Some(0)
     }
 
+    /// `maxmemory`, if there is one.
+    pub fn max_memory(self) -> Option<u64> {
+        let most = self.info_number(c"memory", c"maxmemory")?;
+        u64::try_from(most).ok().filter(|most| *most > 0)
+    }
+
     /// Whether a replica is connected.
     pub fn has_replicas(self) -> bool {
         self.info_number(c"replication", c"connected_slaves") != Some(0)

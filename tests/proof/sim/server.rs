@@ -310,7 +310,9 @@ fn refused(refusal: &Refusal<'_>) -> Answer {
     match refusal {
         Refusal::Quarantine { .. } => Answer::Refused(Why::Quarantine),
         Refusal::TooFar { .. } => Answer::TooFar,
-        Refusal::NotDurable | Refusal::TooManyWaiters(_) => Answer::Refused(Why::Busy),
+        Refusal::NotDurable | Refusal::TooManyWaiters(_) | Refusal::TooManyLocks { .. } => {
+            Answer::Refused(Why::Busy)
+        }
         _ => Answer::Refused(Why::Never),
     }
 }

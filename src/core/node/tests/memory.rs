@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::host::{Answer, Answers, Effect, Ending, Host, Serves};
+use crate::host::{self, Answer, Answers, Effect, Ending, Host, Serves};
 use crate::lock::{Crowd, Found, Grant, Held, Holder, Renewal};
 use crate::node::Promise;
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId};
@@ -42,6 +42,8 @@ pub struct Memory {
     pub moved: BTreeSet<KeyBuf>,
     /// Locks that somebody else lets expire.
     pub expiring: BTreeSet<KeyBuf>,
+    /// What locks take, and may take.
+    pub memory: host::Memory,
     /// The server refuses writes just now.
     pub refuses: bool,
     /// The state file cannot be written.
@@ -61,6 +63,7 @@ impl Memory {
             blocks: true,
             moved: BTreeSet::new(),
             expiring: BTreeSet::new(),
+            memory: host::Memory { used: 0, most: 1 },
             refuses: false,
             disk_is_full: false,
             promises: Vec::new(),
@@ -226,6 +229,10 @@ impl Host for Memory {
                 Event::Ended { key, token: token.into(), why, held }
             }
         });
+    }
+
+    fn memory(&mut self) -> host::Memory {
+        self.memory
     }
 
     fn may_block(&mut self) -> bool {

@@ -4,10 +4,11 @@ use alloc::vec;
 
 use super::bench::{Bench, KEY};
 use super::memory::Value;
+use crate::command::Refusal;
 use crate::command::apply::{Apply, Granted};
-use crate::host::{Answer, Ending};
+use crate::host::{Answer, Ending, Memory};
 use crate::node::Acquired;
-use crate::words::{ClientId, Deadline, Fence, Millis, Mode};
+use crate::words::{ClientId, Deadline, Fence, Key, Millis, Mode};
 
 #[test]
 fn a_removed_lock_is_over_and_its_waiters_are_told() {
@@ -54,6 +55,25 @@ fn a_lease_that_is_given_or_lengthened_does_not_end_by_somebody_elses_expiry() {
         assert_eq!(bench.extend("z 10"), Ok(false));
         assert!(!bench.host.expiring.is_empty(), "nobody holds longer: {held}");
     }
+}
+
+#[test]
+fn where_locks_take_all_the_memory_that_they_may_only_who_asks_for_more_is_refused() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10 SHARED META m");
+    bench.wait(2, "w 10 WAIT 0");
+    bench.host.memory = Memory { used: 5, most: 5 };
+    let refused = Err(Refusal::TooManyLocks { most: 5 });
+    let other = Key { db: 1, name: b"other" };
+    assert_eq!(bench.acquire_at(other, 3, "c 10"), refused);
+    assert_eq!(bench.acquire_at(other, 3, "c 10 WAIT 0"), refused);
+    assert_eq!(bench.acquire(1, "a 10 SHARED META mm"), refused);
+    assert_eq!((bench.holders(), bench.node.waiters()), ("a".into(), 1));
+    // Nobody loses what he has, and who waits is served.
+    bench.hold(1, "a 10 SHARED META n");
+    assert_eq!(bench.extend("a 10"), Ok(true));
+    assert!(bench.release("a"));
+    assert_eq!(bench.holders(), "w");
 }
 
 #[test]

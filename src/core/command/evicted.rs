@@ -1,0 +1,68 @@
+//! `DLOCK.EVICTED [AFTER key] [COUNT n]`
+
+use super::read::{self, Args};
+use super::{Arg, Doc, Kind, Refusal};
+use crate::limits::{DEFAULT_EVICTED_LISTED, MAX_EVICTED_LISTED};
+
+/// How the command is documented. In the categories of SCAN, which lists the other locks.
+pub const DOC: Doc = Doc {
+    name: "DLOCK.EVICTED",
+    summary: "Lists locks whose keys were evicted, so that SCAN does not; they are held all the same",
+    complexity: "O(N) where N is the number of keys listed",
+    arity: -1,
+    flags: "readonly",
+    acl: "read slow",
+    key: None,
+    args: &[Arg::option("AFTER", "last", Kind::Text), Arg::option("COUNT", "n", Kind::Number)],
+};
+
+/// A parsed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page<'a> {
+    /// Only keys that come after this one, byte by byte: the last of the page before.
+    pub after: Option<&'a [u8]>,
+    /// How many at most.
+    pub count: usize,
+}
+
+/// Reads the arguments.
+///
+/// # Errors
+/// When an argument is not as documented.
+pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Page<'a>, Refusal<'a>> {
+    let mut args = Args::new(args);
+    let (mut after, mut count) = (None, None);
+    while let Some(word) = args.take() {
+        let repeated = if word.eq_ignore_ascii_case(b"AFTER") {
+            after.replace(args.value("AFTER")?).map(|_| "AFTER")
+        } else if word.eq_ignore_ascii_case(b"COUNT") {
+            let n = read::number("COUNT", args.value("COUNT")?, 1, MAX_EVICTED_LISTED)?;
+            count.replace(n).map(|_| "COUNT")
+        } else {
+            return Err(Refusal::Unknown { given: word, options: "AFTER key and COUNT n" });
+        };
+        if let Some(option) = repeated {
+            return Err(Refusal::Repeated(option));
+        }
+    }
+    Ok(Page { after, count: count.unwrap_or(DEFAULT_EVICTED_LISTED) as usize })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_begins_after_a_key_and_has_a_bounded_length() {
+        let page = |args: &[&'static [u8]]| parse(args);
+        assert_eq!(page(&[]), Ok(Page { after: None, count: 100 }));
+        let whole = page(&[b"after", b"COUNT", b"count", b"1000"]);
+        assert_eq!(whole, Ok(Page { after: Some(b"COUNT"), count: 1000 }));
+        assert!(matches!(page(&[b"COUNT", b"1001"]), Err(Refusal::Number { most: 1000, .. })));
+        assert!(matches!(page(&[b"COUNT", b"0"]), Err(Refusal::Number { least: 1, .. })));
+        assert_eq!(page(&[b"COUNT"]), Err(Refusal::Unfinished("COUNT")));
+        let twice: [&[u8]; 4] = [b"AFTER", b"a", b"AFTER", b"b"];
+        assert_eq!(page(&twice), Err(Refusal::Repeated("AFTER")));
+        assert!(matches!(page(&[b"0"]), Err(Refusal::Unknown { given: b"0", .. })));
+    }
+}

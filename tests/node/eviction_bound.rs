@@ -1,0 +1,185 @@
+//! How much memory locks can take, evicted ones included: who asks for more is refused, and nobody
+//! else is.
+
+use harness::{Client, Kind, Server, Value, apply, on_every_server};
+
+const MOST: i64 = 16 << 20;
+
+/// A server with little memory, and a policy that evicts locks.
+fn small(kind: Kind, policy: &str) -> Server {
+    let most = format!("maxmemory {MOST}");
+    Server::build(kind).config(&most).config(&format!("maxmemory-policy {policy}")).start()
+}
+
+fn info(server: &Server, field: &str) -> i64 {
+    server.info_number("dlock", &format!("dlock_{field}"))
+}
+
+/// Takes ever other locks until one is refused, and how many that were. None of another kind.
+fn take_all(client: &mut Client, options: impl Fn(usize) -> String) -> usize {
+    let meta = "m".repeat(1000);
+    for batch in 0..100 {
+        let number = |n| batch * 500 + n;
+        let take = |n| format!("DLOCK.ACQUIRE {} META {meta}", options(number(n)));
+        let answers = client.pipeline((0..500).map(take));
+        if let Some(taken) = answers.iter().position(|answer| !answer.is_int()) {
+            for refused in &answers[taken..] {
+                assert_eq!(refused.code(), "TOOMANYLOCKS", "{refused:?}");
+            }
+            return number(taken);
+        }
+    }
+    panic!("there is no end of it");
+}
+
+/// Writes more data than fits, all of which is evicted again but for what was written last.
+fn assert_others_can_write(server: &Server) {
+    let page = "x".repeat(10_000);
+    let written = server.client().pipeline((0..3_000).map(|n| format!("SET page{n} {page}")));
+    let refused: Vec<&Value> = written.iter().filter(|answer| answer.is_error()).collect();
+    assert!(refused.is_empty(), "{} refused: {:?}", refused.len(), refused[0]);
+}
+
+#[apply(on_every_server)]
+fn locks_leave_room_for_others_whatever_is_evicted(kind: Kind) {
+    for policy in ["allkeys-lru", "allkeys-random"] {
+        let server = small(kind, policy);
+        let fence = server.run("DLOCK.ACQUIRE early alice 60000").int();
+        assert_others_can_write(&server);
+        let taken = take_all(&mut server.client(), |n| format!("k{n} mallory 86400000"));
+        assert!(taken > 3_000, "{taken}");
+        assert_others_can_write(&server);
+        // Nobody lost a lock, and who holds one goes on.
+        assert_eq!(server.node("leases").int(), taken as i64 + 1, "{policy}");
+        assert!(info(&server, "evicted") > 1_000, "{policy}");
+        assert_eq!(server.run("DLOCK.CHECK early alice").int(), fence);
+        assert_eq!(server.run("DLOCK.EXTEND early alice 60000").int(), 1);
+        assert_eq!(server.run("DLOCK.ACQUIRE early alice 60000").int(), fence);
+        assert_eq!(server.run("DLOCK.RELEASE early alice").int(), 1);
+    }
+}
+
+#[apply(on_every_server)]
+fn readers_permits_and_longer_texts_are_bounded_as_well(kind: Kind) {
+    for options in ["k t{} 60000 SHARED", "k t{} 60000 LIMIT 65535"] {
+        let server = small(kind, "noeviction");
+        take_all(&mut server.client(), |n| options.replace("{}", &n.to_string()));
+        assert_others_can_write_some(&server);
+        assert_eq!(server.run("DLOCK.EXTEND k t1 60000").int(), 1, "{options}");
+    }
+    let server = small(kind, "noeviction");
+    let mut client = server.client();
+    client.pipeline((0..20_000).map(|n| format!("DLOCK.ACQUIRE k{n} t 60000")));
+    assert_eq!(server.node("leases").int(), 20_000);
+    take_all(&mut client, |n| format!("k{n} t 60000"));
+    assert_others_can_write_some(&server);
+    // Asking again without more of it is never refused.
+    assert!(server.run("DLOCK.ACQUIRE k1 t 60000 META m").int() > 0);
+}
+
+fn assert_others_can_write_some(server: &Server) {
+    assert_eq!(server.run("SET text any").text(), "OK");
+}
+
+#[apply(on_every_server)]
+fn who_gives_locks_back_makes_room(kind: Kind) {
+    let server = small(kind, "allkeys-lru");
+    let mut client = server.client();
+    let taken = take_all(&mut client, |n| format!("k{n} t 60000"));
+    assert_eq!(server.run("DLOCK.ACQUIRE other t 60000").code(), "TOOMANYLOCKS");
+    assert_eq!(server.run("DLOCK.ACQUIRE other t 60000 WAIT 0").code(), "TOOMANYLOCKS");
+    // A place in a queue is another matter, and so is the turn of who has one.
+    let mut waiter = server.waiter("DLOCK.ACQUIRE k7 next 60000 WAIT 0");
+    assert_eq!(server.run("DLOCK.RELEASE k7 t").int(), 1);
+    assert!(waiter.recv().int() > 0);
+    server.run("DLOCK.RELEASE k8 t");
+    server.run("DLOCK.RELEASE k9 t");
+    assert!(server.run("DLOCK.ACQUIRE other t 60000").int() > 0);
+    client.pipeline((0..taken).map(|n| format!("DLOCK.BREAK k{n}")));
+    server.run("DLOCK.BREAK other");
+    assert_eq!((info(&server, "memory"), info(&server, "leases")), (0, 0));
+    assert_eq!((info(&server, "evicted"), info(&server, "evicted_memory")), (0, 0));
+}
+
+#[apply(on_every_server)]
+fn the_bound_follows_its_settings(kind: Kind) {
+    let server = Server::start(kind);
+    assert_eq!(server.run("CONFIG GET dlock.max-memory-percent").items()[1].text(), "50");
+    assert_eq!(info(&server, "memory_most"), 0);
+    server.run("CONFIG SET maxmemory 100mb");
+    assert_eq!(info(&server, "memory_most"), (50 << 20) / 100 * 100);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let used = info(&server, "memory");
+    assert!((100..1000).contains(&used), "{used}");
+    server.run("CONFIG SET dlock.max-memory-percent 1");
+    assert_eq!(info(&server, "memory_most"), 1 << 20);
+    server.run("CONFIG SET maxmemory 0");
+    assert_eq!(info(&server, "memory_most"), 0);
+    for bad in ["0", "101"] {
+        assert_eq!(server.run(&format!("CONFIG SET dlock.max-memory-percent {bad}")).code(), "ERR");
+    }
+}
+
+#[apply(on_every_server)]
+fn evicted_locks_are_listed_page_by_page_and_can_be_broken(kind: Kind) {
+    let server = Server::start(kind);
+    assert!(server.run("DLOCK.EVICTED").items().is_empty());
+    server.run("SET text any");
+    let mut client = server.client();
+    client.pipeline((0..250).map(|n| format!("DLOCK.ACQUIRE k{n:03} t 60000 META m")));
+    client.run("SELECT 3");
+    client.run("DLOCK.ACQUIRE elsewhere t 60000 SHARED");
+    let memory = info(&server, "memory");
+    server.evict_all();
+    assert_eq!(info(&server, "evicted"), 251);
+    assert_eq!(info(&server, "evicted_memory"), memory);
+    let names = |page: Value| page.items().iter().map(Value::text).collect::<Vec<_>>();
+    assert_eq!(names(client.run("DLOCK.EVICTED")), ["elsewhere"]);
+    let mut found: Vec<String> = Vec::new();
+    loop {
+        let last = found.last().map_or(String::new(), |last| format!("AFTER {last}"));
+        let page = names(server.run(&format!("DLOCK.EVICTED {last}")));
+        assert!(page.len() <= 100);
+        if page.is_empty() {
+            break;
+        }
+        found.extend(page);
+    }
+    assert_eq!(found, (0..250).map(|n| format!("k{n:03}")).collect::<Vec<_>>());
+    assert_eq!(names(server.run("DLOCK.EVICTED COUNT 2 AFTER k0")), ["k000", "k001"]);
+    // One that is extended is a key again.
+    assert_eq!(server.run("DLOCK.EXTEND k000 t 60000").int(), 1);
+    assert_eq!(names(server.run("DLOCK.EVICTED COUNT 1")), ["k001"]);
+    for key in &found {
+        assert_eq!(server.run(&format!("DLOCK.BREAK {key}")).int(), 1, "{key}");
+    }
+    assert!(server.run("DLOCK.EVICTED").items().is_empty());
+    server.run("FLUSHALL");
+    assert_eq!((info(&server, "evicted"), info(&server, "evicted_memory")), (0, 0));
+    assert_eq!(info(&server, "memory"), 0);
+}
+
+#[apply(on_every_server)]
+fn what_locks_take_is_counted_by_whatever_way_they_come_and_go(kind: Kind) {
+    let mut server = Server::build(kind).append_only().start();
+    let mut client = server.client();
+    let long = "k".repeat(300);
+    let locks = ["a t 60000", "b t 60000 SHARED", "c t 60000 LIMIT 3 META m"];
+    let locks = locks.map(str::to_owned).into_iter().chain([format!("{long} t 60000 META m")]);
+    let locks: Vec<String> = locks.map(|lock| format!("DLOCK.ACQUIRE {lock}")).collect();
+    client.pipeline(locks.clone());
+    client.run("DLOCK.ACQUIRE b u 60000 SHARED META mm");
+    let all = info(&server, "memory");
+    for round in ["DEBUG RELOAD", "SWAPDB 0 0"] {
+        assert_eq!(server.run(round).text(), "OK");
+        assert_eq!(info(&server, "memory"), all, "{round}");
+    }
+    server.restart();
+    assert_eq!(info(&server, "memory"), all);
+    server.run("DLOCK.RELEASE b u");
+    assert!(info(&server, "memory") < all);
+    for end in ["DEL a", "RENAME b d", "SET c text", &format!("DLOCK.RELEASE {long} t")] {
+        server.run(end);
+    }
+    assert_eq!((info(&server, "leases"), info(&server, "memory")), (0, 0));
+}
