@@ -38,7 +38,7 @@ use std::env;
 use std::panic;
 use std::process::ExitCode;
 
-use harness::{Kind, Server};
+use harness::{Kind, Server, scratch};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use options::Options;
@@ -52,6 +52,7 @@ fn main() -> ExitCode {
     } else if words.next_if(|word| word == peers::bare_sockets::WORD).is_some() {
         peers::bare_sockets::run(words);
     }
+    scratch::use_a_disk();
     let options = Options::read();
     match measure(&options) {
         Ok(true) => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use harness::busy::assert_in_time;
 use harness::{Kind, Quorum, Server, program};
 use tempfile::TempDir;
 
@@ -132,7 +133,7 @@ fn locks_held_longer_than_a_part_and_their_leases_do_not_prolong_it() {
     let begun = Instant::now();
     let said = dlock(&quorum, &[&only, &long[..]].concat()).with_code(0);
     // All of them, one after the other, would take half a minute.
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_in_time(begun.elapsed(), Duration::from_secs(10));
     quorum.assert_empty_within(Duration::ZERO);
     let report = Report::read(&said);
     let line = report.contended();

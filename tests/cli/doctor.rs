@@ -12,7 +12,7 @@ use crate::{address, addresses, dlock_at, on_two_servers};
 
 /// A server with which nothing is wrong.
 fn good(kind: Kind) -> Builder {
-    Server::build(kind).append_only().config("aof-load-truncated no")
+    Server::build(kind).on_a_disk().append_only().config("aof-load-truncated no")
 }
 
 /// Where the temporary folder of a test lies depends on the machine; with this it does not matter.

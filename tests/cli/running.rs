@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use harness::busy::assert_in_time;
 use harness::program::{self, Said};
 use harness::{Quorum, eventually, process};
 use nix::sys::signal::Signal;
@@ -113,8 +114,7 @@ impl Running {
     pub fn ended_within(self, limit: Duration) -> Said {
         let begun = Instant::now();
         let said = self.ended();
-        let took = begun.elapsed();
-        assert!(took <= limit + SLACK, "took {took:?}: {said:?}");
+        assert_in_time(begun.elapsed(), limit + SLACK);
         said
     }
 }

@@ -8,6 +8,7 @@
 //! - [`program`]: the program `dlock`, run as a user would;
 //! - [`ports`] and [`process`]: free ports, and children that end with the test;
 //! - [`wall_clock`]: a server's wall clock, moved by the test;
+//! - [`scratch`]: where its files are;
 //! - [`disk`]: a disk of its own for a server, small or read-only;
 //! - [`system_calls`]: a server's system calls, watched or made to fail;
 //! - [`append_only`]: its append-only log;
@@ -29,7 +30,8 @@
 //! - [`library`]: programs that take locks with the library, in the process of the test;
 //! - [`seed`]: random numbers that can be had again;
 //! - [`soak`]: how long a test goes on;
-//! - [`wait`]: waiting for something observable.
+//! - [`wait`]: waiting for something observable;
+//! - [`busy`]: what a busy machine adds to a time.
 //!
 //! A test is a function of the server's kind; [`on_every_server!`] makes four tests of it, named
 //! after the servers, so that `cargo test redis_7_0` picks all those of one:
@@ -44,6 +46,7 @@
 //! ```
 
 pub mod append_only;
+pub mod busy;
 pub mod client;
 pub mod cluster;
 pub mod disk;
@@ -64,6 +67,7 @@ pub mod proxy;
 pub mod quarantine;
 pub mod quorum;
 pub mod replicas;
+pub mod scratch;
 pub mod seed;
 pub mod sentinel;
 pub mod server;

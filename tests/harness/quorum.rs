@@ -8,6 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::busy::assert_in_time;
 use crate::kind::Kind;
 use crate::proxy::Proxy;
 use crate::server::{Builder, Server};
@@ -92,8 +93,7 @@ impl Quorum {
     pub fn assert_empty_within(&self, limit: Duration) {
         let asked = Instant::now();
         self.until_empty();
-        let took = asked.elapsed();
-        assert!(took <= limit + SLACK, "something was left behind for {took:?}");
+        assert_in_time(asked.elapsed(), limit + SLACK);
     }
 
     /// Waits until no node has a lease or a waiter.
@@ -108,7 +108,7 @@ impl Quorum {
     }
 }
 
-/// What a busy machine may add to a time.
+/// What every machine adds to a time.
 pub const SLACK: Duration = Duration::from_millis(400);
 
 impl Deref for Quorum {

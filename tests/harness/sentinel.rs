@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use crate::client::Client;
+use crate::scratch;
 use crate::server::Server;
 use crate::value::Value;
 use crate::wait::eventually;
@@ -27,7 +28,7 @@ impl Sentinel {
     /// alone, a second after the primary's last answer.
     #[track_caller]
     pub fn start(primary: &Server, replicas: usize) -> Sentinel {
-        let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+        let folder = scratch::folder(false);
         let port = ports::free();
         let config = folder.path().join("sentinel.conf");
         fs::write(&config, config_text(port, primary)).expect("the folder can be written");

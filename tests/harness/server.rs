@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::kind::Kind;
 use crate::value::Value;
 use crate::wait::{PATIENCE, eventually};
-use crate::{module_file, ports, process, wall_clock};
+use crate::{busy, module_file, ports, process, scratch, wall_clock};
 
 /// How much of a log a failed test shows.
 const LOG_LINES: usize = 60;
@@ -37,6 +37,7 @@ pub struct Builder {
     with_module: bool,
     config: Vec<String>,
     moves_wall_clock: bool,
+    on_a_disk: bool,
     wrapper: Vec<String>,
 }
 
@@ -66,6 +67,12 @@ impl Builder {
     /// A node of a cluster, which still has no slots and knows nobody.
     pub fn cluster(self) -> Builder {
         self.config("cluster-enabled yes").config("cluster-node-timeout 2000")
+    }
+
+    /// Keeps its files on a disk, if temporary files are there, and never in memory only.
+    pub fn on_a_disk(mut self) -> Builder {
+        self.on_a_disk = true;
+        self
     }
 
     /// Lets the test set the wall clock of this server: see [`Server::set_wall_clock`].
@@ -125,12 +132,14 @@ impl Server {
             with_module: true,
             config: Vec::new(),
             moves_wall_clock: false,
+            on_a_disk: false,
             wrapper: Vec::new(),
         }
     }
 
     fn new(builder: Builder, port: u16) -> Result<Server, String> {
-        let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+        busy::watch();
+        let folder = scratch::folder(builder.on_a_disk);
         let mut server =
             Server { builder, folder, port, child: None, own_client: Mutex::new(None) };
         server.try_start_again()?;

@@ -1,8 +1,6 @@
 //! Slots that move away while a node holds back their locks, in quarantine or evicted: nobody gets
 //! anything from a node that the slot has left.
 
-use std::time::Duration;
-
 use harness::{Client, Cluster, Kind, apply, eventually, on_every_server};
 
 #[apply(on_every_server)]
@@ -49,7 +47,7 @@ fn evicted(cluster: &Cluster) {
 /// A cluster client that is told so asks again, and is redirected then.
 #[track_caller]
 fn assert_sent_on(waiter: &mut Client) {
-    let answer = waiter.recv_within(Duration::from_secs(3)).expect("it is told");
+    let answer = waiter.recv();
     assert!(["TRYAGAIN", "UNBLOCKED", "MOVED"].contains(&answer.code()), "{answer:?}");
     waiter.assert_in_step();
 }

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use harness::busy::assert_in_time;
 use harness::quarantine::{PROMOTED, assert_bound};
 use harness::{Cluster, Kind, Sentinel, Server, apply, eventually, on_every_server};
 
@@ -148,7 +149,7 @@ fn a_failover_in_order(cluster: &Cluster) -> Server {
     eventually("a failover begins", || replica.run("CLUSTER FAILOVER").text() == "OK");
     until_role(&replica, "primary");
     let promoted = Instant::now();
-    assert!(asked.elapsed() < Duration::from_secs(5) + LATE);
+    assert_in_time(asked.elapsed(), Duration::from_secs(5) + LATE);
     assert_promoted(&replica);
     assert_bound(replica.node("quarantine-ms").int(), 60_000, promoted);
     assert_eq!(replica.run(&format!("DLOCK.CHECK {key} alice")).int(), fence);

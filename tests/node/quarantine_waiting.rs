@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use harness::busy::assert_in_time;
 use harness::quarantine::CRASHED;
 use harness::{Client, Kind, Server, apply, eventually, on_every_server};
 
@@ -32,7 +33,7 @@ fn they_are_served_in_their_order_when_it_ends_by_itself(kind: Kind) {
     let first = waiters[0].recv().int();
     let refused = begun.elapsed();
     assert!(refused >= Duration::from_millis(1000), "{refused:?}");
-    assert!(loaded.elapsed() <= Duration::from_millis(1125) + LATE, "{:?}", loaded.elapsed());
+    assert_in_time(loaded.elapsed(), Duration::from_millis(1125) + LATE);
     assert!(first > fence.max(reserved), "{first} after {fence} and {reserved}");
     assert_waiting(&server, &mut waiters[1..]);
     server.run("DLOCK.RELEASE job bob");
@@ -68,9 +69,9 @@ fn thousands_of_locks_are_granted_in_a_moment(kind: Kind) {
     let server = crashed(kind, &[]);
     let mut crowd = server.crowd(MANY, |n| format!("DLOCK.ACQUIRE job{n} t{n} 60000 WAIT 0"));
     assert_eq!(server.run("CONFIG SET dlock.quarantine off").text(), "OK");
-    let since = Instant::now();
+    let watch = server.stopwatch();
     eventually("all are served", || server.node("waiters").int() == 0);
-    assert!(since.elapsed() < LATE, "{:?}", since.elapsed());
+    watch.assert_in_time(LATE);
     assert!(crowd.iter_mut().all(|client| client.recv().int() > 0));
     assert_eq!(server.node("leases").int(), MANY as i64);
 }
@@ -156,7 +157,7 @@ fn a_wait_is_over_in_its_time_also_in_quarantine(kind: Kind) {
         assert!(bob.run(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 150")).is_null());
         let waited = asked.elapsed();
         assert!(waited >= Duration::from_millis(150), "{key}: {waited:?}");
-        assert!(waited < Duration::from_millis(150) + LATE, "{key}: {waited:?}");
+        assert_in_time(waited, Duration::from_millis(150) + LATE);
         bob.assert_in_step();
     }
     assert_eq!(server.traces(), before);

@@ -8,11 +8,11 @@
 
 use std::cmp::Reverse;
 use std::fmt;
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use harness::busy::times;
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
 const LEASES: u64 = 200_000;
@@ -54,7 +54,7 @@ fn storm(server: &Server) {
     assert_eq!(server.node("leases").int(), LEASES as i64);
 
     thread::sleep(end.saturating_sub(begun.elapsed() + Duration::from_millis(100)));
-    let waited = waited_for_a_processor(server);
+    let waited = server.waited_for_a_processor();
     let storm = with_questions(server, || {
         while server.node("leases").int() > 0 {
             assert!(begun.elapsed() < end + 20 * GONE, "they never end");
@@ -63,7 +63,7 @@ fn storm(server: &Server) {
         }
     });
     let gone = begun.elapsed().saturating_sub(end);
-    let waited = waited_for_a_processor(server) - waited;
+    let waited = server.waited_for_a_processor() - waited;
     let seen = format!(
         "{storm}\nidle, before: {idle}\n\
          all gone {gone:?} after their end, {waited:?} of it without a processor"
@@ -98,12 +98,6 @@ fn set_all(server: &Server, left: Duration) -> Duration {
         assert!(answers.iter().all(|fence| fence.int() > 0));
     }
     begun.elapsed()
-}
-
-/// For how long the server's main thread could have run and had no processor, since its start.
-fn waited_for_a_processor(server: &Server) -> Duration {
-    let id = server.process_id();
-    times(&format!("/proc/{id}/task/{id}/schedstat")).1
 }
 
 /// What a client has seen that asks again and again how many leases there are.
@@ -164,14 +158,6 @@ impl Answers {
             self.worst.sort_by_key(|answer| Reverse(answer.worked));
         }
     }
-}
-
-/// For how long a thread has run, and has waited for a processor.
-fn times(schedstat: &str) -> (Duration, Duration) {
-    let text = fs::read_to_string(schedstat).expect("the kernel counts what threads wait for");
-    let mut numbers = text.split(' ').map(|number| number.trim().parse().expect("a number"));
-    let mut next = || Duration::from_nanos(numbers.next().expect("three numbers"));
-    (next(), next())
 }
 
 impl fmt::Display for Answers {

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use harness::busy::assert_in_time;
 use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
 
 const HOUR: i64 = 3600;
@@ -34,7 +35,7 @@ fn a_jump_ends_no_lease_early_and_none_late(kind: Kind) {
         let message = events.recv();
         let ended = Instant::now();
         assert_eq!(message.items()[2].text(), "dlock.expire");
-        assert_between(ended, begun + LEASE, granted + LEASE + LATE, clock);
+        assert_between(ended, begun + LEASE, granted + LEASE, clock);
         assert_eq!(server.node("leases").int(), 0);
     }
 }
@@ -50,7 +51,7 @@ fn a_jump_hands_no_lock_over_early_and_none_late(kind: Kind) {
         jump(&server, begun, clock);
         let (fence, ended) = answer(bob);
         assert!(fence.int() > 0, "{clock}: {fence:?}");
-        assert_between(ended, begun + LEASE, granted + LEASE + LATE, clock);
+        assert_between(ended, begun + LEASE, granted + LEASE, clock);
         server.run("DLOCK.RELEASE job bob");
     }
 }
@@ -66,7 +67,7 @@ fn a_jump_lets_no_waiter_give_up_early_or_late(kind: Kind) {
         jump(&server, begun, clock);
         let (answered, ended) = answer(bob);
         assert!(answered.is_null(), "{clock}: {answered:?}");
-        assert_between(ended, begun + WAIT, queued + WAIT + LATE, clock);
+        assert_between(ended, begun + WAIT, queued + WAIT, clock);
     }
     assert_eq!(server.holders("job"), ["alice"], "an hour and a day ahead, it is held");
     assert!(server.holder("job")["ttl-ms"].int() > 3_500_000);
@@ -125,7 +126,7 @@ fn an_extended_lease_counts_from_the_extension_through_a_jump(kind: Kind) {
         let (fence, ended) = answer(bob);
         let lease = Duration::from_millis(200);
         assert!(fence.int() > 0);
-        assert_between(ended, begun + lease, extended + lease + LATE, clock);
+        assert_between(ended, begun + lease, extended + lease, clock);
         server.run("DLOCK.RELEASE job bob");
     }
 }
@@ -142,7 +143,7 @@ fn a_disconnected_holder_is_noticed_at_once_after_a_jump(kind: Kind) {
         alice.close();
         let (fence, ended) = answer(bob);
         assert!(fence.int() > 0);
-        assert_between(ended, closed, closed + LATE, clock);
+        assert_between(ended, closed, closed, clock);
         server.run("DLOCK.RELEASE job bob");
     }
 }
@@ -160,7 +161,7 @@ fn a_foreign_lock_that_a_jump_ends_is_handed_over(kind: Kind) {
     let begun = Instant::now();
     let (fence, ended) = answer(bob);
     assert!(fence.int() > 0);
-    assert_between(ended, begun, begun + LATE, HOUR);
+    assert_between(ended, begun, begun, HOUR);
 }
 
 #[apply(on_every_server)]
@@ -190,8 +191,8 @@ fn answer(mut client: Client) -> (Value, Instant) {
 
 #[track_caller]
 fn assert_between(moment: Instant, first: Instant, last: Instant, clock: i64) {
+    println!("the clock is set to {clock} s from the real time");
     let early = first.saturating_duration_since(moment);
     assert!(early.is_zero(), "{early:?} early, the clock set to {clock} s from the real time");
-    let late = moment.saturating_duration_since(last);
-    assert!(late.is_zero(), "{late:?} too late, the clock set to {clock} s from the real time");
+    assert_in_time(moment.saturating_duration_since(last), LATE);
 }

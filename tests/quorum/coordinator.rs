@@ -4,8 +4,10 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use dlock_client::{Client, Error, Guard, NodeState, Report};
+use harness::busy::assert_in_time;
 pub use harness::library::{assert_held, ms, run, take, wait_for};
 use harness::quorum::SLACK;
+use harness::wait::PATIENCE;
 use harness::{Quorum, library};
 
 /// How long a node may take to answer here: the usual time is too short for a machine that runs many
@@ -60,17 +62,17 @@ pub async fn timed<T>(what: impl Future<Output = T>) -> (T, Duration) {
     (answer, begun.elapsed())
 }
 
-/// Asserts that something took no longer, on a machine that is busy.
+/// Asserts that something that has just ended took no longer.
 #[track_caller]
 pub fn assert_within(took: Duration, limit: Duration) {
-    assert!(took <= limit + SLACK, "took {took:?}, expected {limit:?} at most");
+    assert_in_time(took, limit + SLACK);
 }
 
 /// Waits for something that the nodes or the program show.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "never happened: {what}");
+        assert!(begun.elapsed() < PATIENCE, "never happened: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
