@@ -152,7 +152,7 @@ known_passes() { # units
             grep -qF "[ok]: $name (" "$folder/listed.log" || continue
             echo "server-tests: listed, and it passes: $unit: $name"
             failed=1
-        done < <(known | grep "^$unit	")
+        done < <(known | grep "^$unit"$'\t')
     done
     return $failed
 }
