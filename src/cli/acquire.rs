@@ -12,6 +12,7 @@ use crate::args::Global;
 use crate::bytes;
 use crate::exit::{Exit, Failure};
 use crate::key::{KeyArg, Named};
+use crate::kind::Kind;
 use crate::lock::{self, LockArgs, Taken, Wanted, Watch};
 use crate::nodes;
 use crate::output::{self, complain, quoted};
@@ -42,7 +43,7 @@ impl Args {
         let end = match lock::take(&client, &wanted, &mut signals, &mut told).await {
             Taken::All(guards) => hand_over(&keys[0], guards, global.json).await,
             Taken::Failed(error) => Err(self.lock.failure(&error)),
-            Taken::Lost(loss) => Err(Failure { exit: Exit::LOST, message: loss.to_string() }),
+            Taken::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),
             Taken::Interrupted(signal) => Ok(Exit::by(signal)),
         };
         client.close().await;

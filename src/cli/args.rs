@@ -13,7 +13,7 @@ use crate::{
 /// Distributed locks on Redis or Valkey nodes that run the dlock module.
 #[derive(Debug, Parser)]
 #[command(name = "dlock", version, arg_required_else_help = true, after_help = FIRST_MINUTE)]
-#[command(subcommand_value_name = "COMMAND", disable_help_subcommand = true)]
+#[command(subcommand_value_name = "COMMAND")]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
@@ -29,10 +29,10 @@ pub struct Global {
     ///
     /// User and password belong into the URL: redis://user:password@host:port. Everybody on this
     /// machine can read the arguments of a program, so put URLs with passwords into DLOCK_NODES.
+    /// Without any of them it is redis://127.0.0.1:6379.
     #[arg(long, global = true, value_name = "URL,…", value_delimiter = ',')]
     #[arg(env = "DLOCK_NODES", hide_env_values = true)]
-    #[arg(default_value = "redis://127.0.0.1:6379")]
-    pub nodes: Vec<String>,
+    pub nodes: Option<Vec<String>>,
 
     /// How long a node may take to answer [default: a twentieth of the ttl, 50ms to 1s]
     #[arg(long, global = true, value_name = "TIME", value_parser = duration::parse_positive)]
@@ -74,6 +74,8 @@ pub enum Command {
     Completions(completions::Args),
     /// Print the manual page
     Man(man::Args),
+    /// Print the version
+    Version,
 }
 
 /// A key that begins with a dash looks like an option. With `run` what follows `--` is the command,
@@ -99,7 +101,8 @@ Try it:
   dlock inspect nightly                     who holds it, who waits
 
 Exit codes: the command's own; 128+n if signal n ended it; 1 the lock was not free; 75 the lock
-was lost; 69 no majority of the nodes; 64 wrong usage; 126, 127 cannot execute; 70 a bug.";
+was lost; 69 no majority of the nodes; 65 the nodes refuse the request; 77 they refuse the user;
+78 the servers are no nodes for locks; 64 wrong usage; 126, 127 cannot execute; 70 a bug.";
 
 #[cfg(test)]
 mod tests {

@@ -1,21 +1,26 @@
 //! Nodes, asked one by one: whoever operates them wants to hear from each, majority or not.
 
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use dlock_client::Address;
+use dlock_client::{Address, NodeError};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, ServerError, Value};
+use serde_json::json;
 
 use crate::args::Global;
-use crate::exit::Exit;
-use crate::output::complain;
-use crate::{duration, nodes};
+use crate::exit::Failure;
+use crate::kind::Kind;
+use crate::nodes::{self, NOT_GIVEN};
+use crate::{duration, lock, output};
 
 /// The nodes of the command line.
 pub struct Nodes {
     targets: Vec<Target>,
     timeout: Duration,
+    /// Nobody has named them.
+    are_default: bool,
 }
 
 struct Target {
@@ -24,30 +29,32 @@ struct Target {
 }
 
 /// What each node said, or why it did not, in the given order.
-pub type Answers<T> = Vec<(String, Result<T, String>)>;
+pub type Answers<T> = Vec<(String, Result<T, Trouble>)>;
+
+/// Why a node gave no answer, or an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub kind: Kind,
+    pub words: String,
+}
 
 impl Nodes {
-    /// Reads their URLs. What is wrong with one is said here.
-    pub fn of(global: &Global) -> Result<Nodes, Exit> {
+    /// Reads their URLs.
+    pub fn of(global: &Global) -> Result<Nodes, Failure> {
+        Nodes::at(&nodes::urls(global)?, global)
+    }
+
+    /// The same for a list of URLs.
+    pub fn at(urls: &[String], global: &Global) -> Result<Nodes, Failure> {
         let mut targets = Vec::new();
-        for url in nodes::urls(global) {
-            match Address::read(&url) {
-                Ok(Address { name, client }) => {
-                    // What is usual need not be said on every line.
-                    let name = name.strip_prefix("redis://").unwrap_or(&name).to_owned();
-                    targets.push(Target { name, client });
-                }
-                Err(error) => {
-                    complain(error);
-                    return Err(Exit::USAGE);
-                }
-            }
+        for url in urls {
+            let Address { name, client } = Address::read(url)?;
+            // What is usual need not be said on every line.
+            let name = name.strip_prefix("redis://").unwrap_or(&name).to_owned();
+            targets.push(Target { name, client });
         }
-        if targets.is_empty() {
-            complain("no nodes: give them with --nodes or in DLOCK_NODES");
-            return Err(Exit::USAGE);
-        }
-        Ok(Nodes { targets, timeout: nodes::timeout(global, USUAL_TTL) })
+        let timeout = nodes::timeout(global, lock::USUAL_TTL);
+        Ok(Nodes { targets, timeout, are_default: nodes::is_default(global) })
     }
 
     /// The same, for leases of this length: it says how long a node may take to answer.
@@ -76,7 +83,7 @@ impl Nodes {
     where
         T: Send + 'static,
         F: Fn(Node) -> A + Clone + Send + Sync + 'static,
-        A: Future<Output = Result<T, String>> + Send,
+        A: Future<Output = Result<T, Trouble>> + Send,
     {
         let asked: Vec<_> = self
             .targets
@@ -89,10 +96,19 @@ impl Nodes {
             .collect();
         let mut answers = Vec::new();
         for (name, task) in asked {
-            let answer = task.await.unwrap_or_else(|error| Err(error.to_string()));
-            answers.push((name, answer));
+            let answer = task.await.unwrap_or_else(|error| Err(error.to_string().into()));
+            answers.push((name, answer.map_err(|trouble| self.explained(trouble))));
         }
         answers
+    }
+}
+
+impl Nodes {
+    fn explained(&self, mut trouble: Trouble) -> Trouble {
+        if self.are_default && matches!(trouble.kind, Kind::Unreachable | Kind::Unfit) {
+            trouble.words = format!("{}; {NOT_GIVEN}", trouble.words);
+        }
+        trouble
     }
 }
 
@@ -106,7 +122,7 @@ pub struct Node {
 }
 
 impl Node {
-    async fn connect(client: &Client, timeout: Duration) -> Result<Node, String> {
+    async fn connect(client: &Client, timeout: Duration) -> Result<Node, Trouble> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout))
             .set_response_timeout(Some(timeout));
@@ -120,54 +136,99 @@ impl Node {
         };
         match connection {
             Ok(connection) => Ok(Node { connection, timeout, is_local }),
-            Err(error) if error.is_timeout() => Err(late(timeout)),
-            Err(error) => Err(plain(&error)),
+            Err(error) => Err(NodeError::not_connected(client, &error, timeout).into()),
         }
     }
 
     /// One command.
-    pub async fn run(&mut self, command: &Cmd) -> Result<Value, String> {
+    pub async fn run(&mut self, command: &Cmd) -> Result<Value, Trouble> {
         let answer: Result<Value, RedisError> = command.query_async(&mut self.connection).await;
-        answer.map_err(|error| self.said(&error))
+        answer.map_err(|error| Trouble::of(&error, self.timeout))
     }
 
     /// Many commands at once. An error among the answers is a value of its own.
-    pub async fn run_all(&mut self, mut commands: Pipeline) -> Result<Vec<Value>, String> {
+    pub async fn run_all(&mut self, mut commands: Pipeline) -> Result<Vec<Value>, Trouble> {
         commands.ignore_errors();
         let answers: Result<Vec<Value>, _> = commands.query_async(&mut self.connection).await;
-        answers.map_err(|error| self.said(&error))
-    }
-
-    fn said(&self, error: &RedisError) -> String {
-        if error.is_timeout() { late(self.timeout) } else { plain(error) }
+        answers.map_err(|error| Trouble::of(&error, self.timeout))
     }
 }
 
-/// Says which nodes did not answer, and gives what the others said.
-pub fn answered<T>(answers: Answers<T>) -> Vec<(String, T)> {
-    let mut good = Vec::new();
-    for (name, answer) in answers {
-        match answer {
-            Ok(answer) => good.push((name, answer)),
-            Err(error) => complain(format_args!("{name}: {error}")),
+impl Trouble {
+    fn of(error: &RedisError, timeout: Duration) -> Trouble {
+        if error.is_timeout() {
+            let words = format!("no answer within {}", duration::shown(timeout));
+            return Trouble { kind: Kind::TimedOut, words };
+        }
+        NodeError::from(error).into()
+    }
+
+    /// An error among answers.
+    pub fn said(error: &ServerError) -> Trouble {
+        NodeError::from(&RedisError::from(error.clone())).into()
+    }
+
+    /// Says on stderr which node it is about.
+    pub fn complain(&self, node: &str, as_json: bool) {
+        let (kind, words) = (self.kind.name(), &self.words);
+        match as_json {
+            true => output::say(
+                &json!({"event": "error", "kind": kind, "node": node, "message": words}),
+            ),
+            false => output::complain(format_args!("{node}: {words}")),
         }
     }
-    good
 }
 
-fn late(timeout: Duration) -> String {
-    format!("no answer within {}", duration::shown(timeout))
-}
-
-/// A server's error in its own words.
-fn plain(error: &RedisError) -> String {
-    match (error.code(), error.detail()) {
-        (Some(code), Some(detail)) => format!("{code} {detail}"),
-        _ => error.to_string(),
+impl From<NodeError> for Trouble {
+    fn from(error: NodeError) -> Trouble {
+        let words = match &error {
+            // That it is about a node is said anyway.
+            NodeError::Unreachable(words) => words.clone(),
+            error => error.to_string(),
+        };
+        Trouble { kind: error.into(), words }
     }
+}
+
+/// An answer that is none.
+impl From<String> for Trouble {
+    fn from(words: String) -> Trouble {
+        Trouble { kind: Kind::Unfit, words }
+    }
+}
+
+impl From<&str> for Trouble {
+    fn from(words: &str) -> Trouble {
+        words.to_owned().into()
+    }
+}
+
+impl From<Trouble> for String {
+    fn from(trouble: Trouble) -> String {
+        trouble.words
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+/// Says which nodes did not answer.
+pub fn complain<T>(answers: &Answers<T>, as_json: bool) {
+    for (name, answer) in answers {
+        if let Err(trouble) = answer {
+            trouble.complain(name, as_json);
+        }
+    }
+}
+
+/// What it means that too few nodes have answered.
+pub fn kind<T>(answers: &Answers<T>) -> Kind {
+    let troubles = answers.iter().filter_map(|(_, answer)| answer.as_ref().err());
+    Kind::of_set(troubles.map(|trouble| trouble.kind), answers.len())
 }
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-
-/// The length of a lease for which the node time-out is the default.
-const USUAL_TTL: Duration = Duration::from_secs(30);

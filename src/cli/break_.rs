@@ -8,8 +8,10 @@ use redis::cmd;
 use serde_json::json;
 
 use crate::args::Global;
-use crate::ask::{Answers, Nodes};
-use crate::exit::Exit;
+use crate::ask::{self, Answers, Nodes};
+use crate::exit::{Exit, Failure};
+use crate::inspect::{self, Inspections, Verdict};
+use crate::inspection::Inspection;
 use crate::key::KeyArg;
 use crate::{bytes, inspection, output};
 
@@ -28,89 +30,151 @@ pub struct Args {
     yes: bool,
 }
 
-pub async fn main(args: Args, global: &Global) -> Exit {
-    let token = args.token.map(|token| args.key.escaped().bytes(&token)).transpose();
-    let (key, token) = match args.key.named().and_then(|named| Ok((named.key, token?))) {
-        Ok(both) => both,
-        Err(failure) => return failure.report(),
-    };
-    let nodes = match Nodes::of(global) {
-        Ok(nodes) => nodes,
-        Err(exit) => return exit,
-    };
-    if !args.yes {
-        match confirmed(&key, nodes.count()) {
-            Some(true) => {}
-            Some(false) => return Exit::CONFLICT,
-            None => {
-                output::complain("nobody is there to be asked: add --yes to end the lock");
-                return Exit::USAGE;
-            }
+impl Args {
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let key = self.key.named()?.key;
+        let token = self.token.as_ref().map(|token| self.key.escaped().bytes(token)).transpose()?;
+        let nodes = Nodes::of(global)?;
+        if !self.yes && !somebody_is_there() {
+            return Err(Failure::usage("nobody is there to be asked: add --yes to end the lock"));
         }
-    }
-    let mut question = cmd("DLOCK.BREAK");
-    question.arg(key.as_bytes());
-    if let Some(token) = &token {
-        question.arg(token);
-    }
-    let answers = nodes
-        .each(move |mut node| {
-            let question = question.clone();
-            async move {
-                let answer = node.run(&question).await?;
-                inspection::number(&answer).ok_or_else(|| "it answers nonsense".to_owned())
+        let mut seen = inspect::ask(&nodes, &key, false).await;
+        loop {
+            if !is_to_break(&key, &seen, &nodes, global.json) {
+                return Ok(Exit::CONFLICT);
             }
-        })
-        .await;
-    report(&key, &answers, nodes.majority(), global.json)
+            if self.yes {
+                break;
+            }
+            if !confirmed(&key, nodes.count()) {
+                return Ok(Exit::CONFLICT);
+            }
+            // Whoever was shown is to be ended, and not who came after.
+            let now = inspect::ask(&nodes, &key, false).await;
+            if holders(&now) == holders(&seen) {
+                break;
+            }
+            output::complain("meanwhile it has changed hands");
+            seen = now;
+        }
+        let answers = ended(&nodes, &key, token).await;
+        report(&key, &answers, nodes.majority(), global.json)
+    }
 }
 
-/// `None`: there is no terminal.
-fn confirmed(key: &Key, nodes: usize) -> Option<bool> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return None;
+fn somebody_is_there() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Shows what is about to be ended. False: there is nothing.
+fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> bool {
+    let found = || seen.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref());
+    let answered = seen.iter().filter(|(_, answer)| answer.is_ok()).count();
+    if found().any(|lock| !lock.holders.is_empty()) {
+        if !as_json {
+            show(key, seen, nodes);
+        }
+        return true;
     }
+    if found().any(|lock| lock.is_foreign()) {
+        output::complain(format_args!(
+            "'{key}' is a plain string, a lock of an older kind: DEL ends it"
+        ));
+        return false;
+    }
+    // Where it cannot be looked at, something may be there.
+    if answered < nodes.count() {
+        return true;
+    }
+    output::complain(format_args!("nobody holds '{key}': there is nothing to end"));
+    false
+}
+
+/// On stderr: what was ended is on stdout.
+fn show(key: &Key, seen: &Inspections, nodes: &Nodes) {
+    let mut stderr = io::stderr();
+    if seen.len() > 1 {
+        let verdict = Verdict::of(seen, nodes.majority());
+        let _ = writeln!(stderr, "{key}: {}\n", verdict.sentence(seen.len()));
+    }
+    let _ = inspect::table(seen, false).print_to(stderr);
+}
+
+/// Who holds it where: each grant has a fence of its own.
+fn holders(seen: &Inspections) -> Vec<Vec<i64>> {
+    let fences = |found: &Inspection| found.holders.iter().map(|holder| holder.fence).collect();
+    seen.iter()
+        .map(|(_, answer)| answer.as_ref().ok().and_then(Option::as_ref).map_or(vec![], fences))
+        .collect()
+}
+
+fn confirmed(key: &Key, nodes: usize) -> bool {
     let nodes = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
     eprint!("End the lock {key} on {nodes}? Whoever holds it may still be at work. [y/N] ");
     let _ = io::stderr().flush();
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
-    Some(read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }
 
-fn report(key: &Key, answers: &Answers<i64>, majority: usize, as_json: bool) -> Exit {
-    let mut ended = 0;
-    let mut answered = 0;
+async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<i64> {
+    let mut question = cmd("DLOCK.BREAK");
+    question.arg(key.as_bytes());
+    if let Some(token) = &token {
+        question.arg(token);
+    }
+    nodes
+        .each(move |mut node| {
+            let question = question.clone();
+            async move {
+                let answer = node.run(&question).await?;
+                inspection::number(&answer).ok_or_else(|| "it answers nonsense".into())
+            }
+        })
+        .await
+}
+
+fn report(
+    key: &Key,
+    answers: &Answers<i64>,
+    majority: usize,
+    as_json: bool,
+) -> Result<Exit, Failure> {
+    let (mut ended, mut answered) = (0, 0);
     for (name, answer) in answers {
-        if let Ok(leases) = answer {
-            ended += leases;
-            answered += 1;
-        }
-        let line = match answer {
-            Ok(leases) => bytes::about(key, json!({"node": name, "ended": leases})),
-            Err(error) => bytes::about(key, json!({"node": name, "error": error})),
-        };
         let printed = match answer {
-            _ if as_json => output::json(&line),
-            Ok(1) => writeln!(io::stdout(), "{name}: 1 lease ended"),
-            Ok(leases) => writeln!(io::stdout(), "{name}: {leases} leases ended"),
-            Err(error) => {
-                output::complain(format_args!("{name}: {error}"));
+            Ok(leases) => {
+                ended += leases;
+                answered += 1;
+                let plural = if *leases == 1 { "lease" } else { "leases" };
+                match as_json {
+                    true => {
+                        output::json(&bytes::about(key, json!({"node": name, "ended": leases})))
+                    }
+                    false => writeln!(io::stdout(), "{name}: {leases} {plural} ended"),
+                }
+            }
+            Err(trouble) if as_json => {
+                let (kind, words) = (trouble.kind.name(), &trouble.words);
+                let others = json!({"node": name, "kind": kind, "error": words});
+                output::json(&bytes::about(key, others))
+            }
+            Err(trouble) => {
+                trouble.complain(name, false);
                 Ok(())
             }
         };
-        // It is done all the same: the exit code says so.
-        if printed.is_err() {
-            break;
-        }
+        output::shown(printed)?;
     }
-    match (answered >= majority, ended) {
-        (false, _) => Exit::NO_QUORUM,
+    Ok(match (answered >= majority, ended) {
+        (false, _) => ask::kind(answers).exit(),
         (true, 0) => Exit::CONFLICT,
         (true, _) => Exit::OK,
-    }
+    })
 }
 
 const NOTES: &str = "\
-Its holder is not told: it finds out when it renews its lease. Exits with 1 if nobody held the lock,
-69 if no majority of the nodes answered: somebody may still hold it then.";
+Shows who holds the lock, and asks on a terminal; without one it needs --yes. Whoever holds the lock is
+not told: it finds out when it renews its lease. Exits with 1 if nobody held the lock, or the answer
+was no; 69 if no majority of the nodes answered: somebody may still hold it then; 77 if they refuse
+this user, 78 if they lack the module.";

@@ -16,6 +16,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, getpid, getppid};
 
 use crate::exit::{Exit, Failure};
+use crate::kind::Kind;
 use crate::output::complain;
 use crate::run::processes;
 use crate::run::terminal::Terminal;
@@ -30,6 +31,8 @@ pub struct Start {
     pub takes_terminal: bool,
     /// What the command gets if dlock dies.
     pub if_dlock_dies: Option<Signal>,
+    /// How it says that it cannot be run.
+    pub as_json: bool,
 }
 
 /// A command that was started.
@@ -54,6 +57,7 @@ impl Start {
             .arg0("dlock")
             .args([CHILD, &getpid().to_string(), &signal.to_string()])
             .arg(if self.takes_terminal { TERMINAL } else { NO_TERMINAL })
+            .arg(if self.as_json { JSON } else { WORDS })
             .args(&self.command)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .process_group(0)
@@ -123,9 +127,9 @@ pub fn arguments() -> Option<Vec<OsString>> {
     (arguments.next()? == CHILD).then(|| arguments.collect())
 }
 
-/// `dlock __child PARENT SIGNAL TERMINAL COMMAND…`: becomes the command.
+/// `dlock __child PARENT SIGNAL TERMINAL JSON COMMAND…`: becomes the command.
 pub fn main(arguments: &[OsString]) -> Exit {
-    let [parent, signal, terminal, program, rest @ ..] = arguments else {
+    let [parent, signal, terminal, json, program, rest @ ..] = arguments else {
         complain(format_args!("{CHILD} is not for people"));
         return Exit::USAGE;
     };
@@ -142,8 +146,12 @@ pub fn main(arguments: &[OsString]) -> Exit {
         }
     }
     let error = Command::new(program).args(rest).exec();
-    complain(format_args!("cannot run '{}': {}", program.display(), reason(&error)));
-    if error.kind() == ErrorKind::NotFound { Exit::NOT_FOUND } else { Exit::CANNOT_EXECUTE }
+    let kind = match error.kind() {
+        ErrorKind::NotFound => Kind::NotFound,
+        _ => Kind::CannotExecute,
+    };
+    let words = format_args!("cannot run '{}': {}", program.display(), reason(&error));
+    Failure::new(kind, words).report(json == JSON)
 }
 
 /// 0 stands for none.
@@ -175,6 +183,8 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 const CHILD: &str = "__child";
 const TERMINAL: &str = "terminal";
 const NO_TERMINAL: &str = "no-terminal";
+const JSON: &str = "json";
+const WORDS: &str = "words";
 
 #[cfg(test)]
 mod tests {

@@ -1,22 +1,41 @@
-//! Durations as people type them: `30`, `0.5`, `500ms`, `2s`, `1m`, `1h`, `1d`.
+//! Durations as people type them: `30`, `0.5`, `500ms`, `2s`, `1m`, `1h30m`, `1d`.
 
 use std::time::Duration;
 
-/// A number of seconds, or a number with a unit. Zero is allowed.
+/// A number of seconds, or numbers with a unit each, the largest unit first. Zero is allowed.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let seconds = match unit {
-        "" | "s" => 1.0,
-        "ms" => 0.001,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err(EXPECTED.to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| EXPECTED)?;
-    let duration = Duration::try_from_secs_f64(number * seconds).map_err(|_| TOO_LONG)?;
-    if duration > LONGEST { Err(TOO_LONG.to_owned()) } else { Ok(duration) }
+    let (mut rest, mut sum, mut last) = (text, Duration::ZERO, f64::INFINITY);
+    loop {
+        let (number, after) = split(rest, |c| c.is_ascii_digit() || c == '.');
+        let (unit, after) = split(after, |c| c.is_ascii_alphabetic());
+        let seconds = match unit {
+            // Of several numbers each says what it is.
+            "" if rest == text && after.is_empty() => 1.0,
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            "d" => 86_400.0,
+            _ => return Err(EXPECTED.to_owned()),
+        };
+        if seconds >= last {
+            return Err(EXPECTED.to_owned());
+        }
+        let number: f64 = number.parse().map_err(|_| EXPECTED)?;
+        sum += Duration::try_from_secs_f64(number * seconds).map_err(|_| TOO_LONG)?;
+        if sum > LONGEST {
+            return Err(TOO_LONG.to_owned());
+        }
+        if after.is_empty() {
+            return Ok(sum);
+        }
+        (rest, last) = (after, seconds);
+    }
+}
+
+/// The beginning that is of a kind, and the rest.
+fn split(text: &str, is_of_it: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !is_of_it(c)).unwrap_or(text.len()))
 }
 
 /// As [`parse`], but at least a millisecond.
@@ -47,7 +66,7 @@ pub fn shown(duration: Duration) -> String {
     }
 }
 
-const EXPECTED: &str = "expected seconds, as 30 or 0.5, or a unit, as 500ms, 2s, 1m, 1h";
+const EXPECTED: &str = "expected seconds, as 30 or 0.5, or units, as 500ms, 2s, 1m, 1h30m";
 const TOO_LONG: &str = "more than 1000 days";
 
 /// Beyond this, sums with the time of day would have to be checked everywhere.
@@ -69,6 +88,10 @@ mod tests {
             ("1.5m", 90_000),
             ("1h", 3_600_000),
             ("1d", 86_400_000),
+            ("1h30m", 5_400_000),
+            ("1d2h3m4s5ms", 93_784_005),
+            ("0.5h0.5s", 1_800_500),
+            ("1m500ms", 60_500),
         ];
         for (text, millis) in expected {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
@@ -77,7 +100,27 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for text in ["", "s", ".", "-1", "1 s", "1e3", "1.2.3", "5x", "inf", "nan", "9999999d"] {
+        for text in [
+            "",
+            "s",
+            ".",
+            "-1",
+            "1 s",
+            "1e3",
+            "1.2.3",
+            "5x",
+            "inf",
+            "nan",
+            "9999999d",
+            "1h30",
+            "30m1h",
+            "1m1m",
+            "1h30x",
+            "1h-5m",
+            "1h 5m",
+            "999d2d",
+            "1000000000000000000h1s",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse_positive("0").is_err());

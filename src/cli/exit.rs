@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use dlock_client::Error;
 use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
-use crate::output::complain;
+use crate::kind::Kind;
+use crate::output::{self, complain};
 
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +21,18 @@ impl Exit {
     pub const CONFLICT: Exit = Exit(1);
     /// EX_USAGE.
     pub const USAGE: Exit = Exit(64);
+    /// EX_DATAERR: the nodes refuse what is asked for.
+    pub const REFUSED: Exit = Exit(65);
     /// EX_UNAVAILABLE: no majority of the nodes.
     pub const NO_QUORUM: Exit = Exit(69);
     /// EX_SOFTWARE: a bug, or a system that refuses what it should not.
     pub const INTERNAL: Exit = Exit(70);
     /// EX_TEMPFAIL: the lock was lost.
     pub const LOST: Exit = Exit(75);
+    /// EX_NOPERM: the nodes do not accept this user, or not for this.
+    pub const NO_PERMISSION: Exit = Exit(77);
+    /// EX_CONFIG: the servers are no nodes for locks.
+    pub const UNFIT: Exit = Exit(78);
     pub const CANNOT_EXECUTE: Exit = Exit(126);
     pub const NOT_FOUND: Exit = Exit(127);
 
@@ -41,37 +49,46 @@ impl Exit {
 /// Why a subcommand ends early.
 #[derive(Debug)]
 pub struct Failure {
+    pub kind: Kind,
+    /// The kind's own, unless the user has chosen another.
     pub exit: Exit,
     /// For stderr; may have several lines. Empty: there is nothing to say.
     pub message: String,
 }
 
 impl Failure {
+    pub fn new(kind: Kind, message: impl Display) -> Failure {
+        Failure { kind, exit: kind.exit(), message: message.to_string() }
+    }
+
     pub fn usage(message: impl Display) -> Failure {
-        Failure { exit: Exit::USAGE, message: message.to_string() }
+        Failure::new(Kind::Usage, message)
     }
 
     /// The system refuses something that it should not.
     pub fn internal(error: &impl Display) -> Failure {
-        Failure { exit: Exit::INTERNAL, message: error.to_string() }
+        Failure::new(Kind::Internal, error)
     }
 
     /// Says it on stderr.
-    pub fn report(self) -> Exit {
-        complain(self.message);
+    pub fn report(self, as_json: bool) -> Exit {
+        match as_json {
+            true if self.message.is_empty() => {}
+            true => output::say(&self.event()),
+            false => complain(self.message),
+        }
         self.exit
+    }
+
+    /// For programs.
+    pub fn event(&self) -> Value {
+        json!({"event": "error", "kind": self.kind.name(), "message": self.message})
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        let exit = match error {
-            Error::Held { .. } => Exit::CONFLICT,
-            Error::Usage(_) | Error::Duplicate { .. } => Exit::USAGE,
-            Error::Lost(_) => Exit::LOST,
-            _ => Exit::NO_QUORUM,
-        };
-        Failure { exit, message: error.to_string() }
+        Failure::new(Kind::from(&error), error)
     }
 }
 
@@ -84,22 +101,11 @@ impl From<Exit> for ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dlock_client::Key;
 
     #[test]
     fn a_signal_counts_from_128() {
         assert_eq!(Exit::by_signal(15), Exit(143));
         assert_eq!(Exit::by_signal(64), Exit(192));
         assert_eq!(Exit::by_signal(1000), Exit(255));
-    }
-
-    #[test]
-    fn a_held_lock_is_told_from_nodes_that_are_not_there() {
-        let (key, nodes) = (Key::from("k"), vec![]);
-        let held = Error::Held { key: key.clone(), holder: None, nodes: vec![] };
-        assert_eq!(Failure::from(held).exit, Exit::CONFLICT);
-        let no_quorum = Error::NoQuorum { key, needed: 2, nodes };
-        assert_eq!(Failure::from(no_quorum).exit, Exit::NO_QUORUM);
-        assert_eq!(Failure::from(Error::Usage("no".to_owned())).exit, Exit::USAGE);
     }
 }

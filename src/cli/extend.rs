@@ -10,6 +10,7 @@ use crate::acquire::Shown;
 use crate::args::Global;
 use crate::exit::{Exit, Failure};
 use crate::key::KeyArg;
+use crate::kind::Kind;
 use crate::release::NOT_HELD;
 use crate::{duration, nodes};
 
@@ -44,7 +45,7 @@ impl Args {
         let lease = client.extend(&name.key, &self.token, fence, self.ttl).await;
         client.close().await;
         let lease = lease.map_err(|error| match error {
-            Error::Lost(_) => Failure { exit: Exit::LOST, message: NOT_HELD.to_owned() },
+            Error::Lost(_) => Failure::new(Kind::Lost, NOT_HELD),
             error => Failure::from(error),
         })?;
         let shown = Shown {

@@ -1,7 +1,7 @@
 //! `dlock inspect`: who holds a lock and who waits for it, on every node.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use dlock_client::Key;
@@ -9,8 +9,8 @@ use redis::cmd;
 use serde_json::{Map, Value, json};
 
 use crate::args::Global;
-use crate::ask::{Answers, Nodes};
-use crate::exit::Exit;
+use crate::ask::{self, Answers, Nodes};
+use crate::exit::{Exit, Failure};
 use crate::inspection::{Holder, Inspection, Waiter};
 use crate::key::KeyArg;
 use crate::table::Table;
@@ -28,43 +28,44 @@ pub struct Args {
     tokens: bool,
 }
 
-pub async fn main(args: Args, global: &Global) -> Exit {
-    let key = match args.key.named() {
-        Ok(named) => named.key,
-        Err(failure) => return failure.report(),
-    };
-    let nodes = match Nodes::of(global) {
-        Ok(nodes) => nodes,
-        Err(exit) => return exit,
-    };
-    let mut question = cmd(if args.tokens { "DLOCK.TOKENS" } else { "DLOCK.INSPECT" });
+impl Args {
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let key = self.key.named()?.key;
+        let nodes = Nodes::of(global)?;
+        let answers = ask(&nodes, &key, self.tokens).await;
+        let verdict = Verdict::of(&answers, nodes.majority());
+        output::shown(if global.json {
+            print_json(&key, &answers, &verdict)
+        } else {
+            // A table has no room for it.
+            ask::complain(&answers, false);
+            print(&key, &answers, &verdict, self.tokens)
+        })?;
+        Ok(match verdict {
+            Verdict::Unknown { .. } => ask::kind(&answers).exit(),
+            verdict => verdict.exit(),
+        })
+    }
+}
+
+/// What each node says of a lock.
+pub type Inspections = Answers<Option<Inspection>>;
+
+/// Asks each node, for tokens as well if that is wanted.
+pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
+    let mut question = cmd(if tokens { "DLOCK.TOKENS" } else { "DLOCK.INSPECT" });
     question.arg(key.as_bytes());
-    let answers = nodes
+    nodes
         .each(move |mut node| {
             let question = question.clone();
             async move { Inspection::read(&node.run(&question).await?) }
         })
-        .await;
-    let verdict = Verdict::of(&answers, nodes.majority());
-    let shown = if global.json {
-        print_json(&key, &answers, &verdict)
-    } else {
-        print(&key, &answers, &verdict, args.tokens)
-    };
-    match shown {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            output::complain(error);
-            Exit::INTERNAL
-        }
-        _ => verdict.exit(),
-    }
+        .await
 }
-
-type Inspections = Answers<Option<Inspection>>;
 
 /// What the nodes say together.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+pub enum Verdict {
     /// A majority has this holder; its fence, if a majority agrees on it.
     Held { nodes: usize, fence: Option<i64> },
     /// A majority has a plain string at the key.
@@ -78,7 +79,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(answers: &Inspections, majority: usize) -> Verdict {
+    pub fn of(answers: &Inspections, majority: usize) -> Verdict {
         let found: Vec<&Inspection> =
             answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref()).collect();
         let silent = answers.iter().filter(|(_, answer)| answer.is_err()).count();
@@ -123,7 +124,7 @@ impl Verdict {
     }
 
     /// For people, when there are several nodes.
-    fn sentence(&self, all: usize) -> String {
+    pub fn sentence(&self, all: usize) -> String {
         match self {
             Verdict::Held { nodes, fence: Some(fence) } => {
                 format!("held, by {nodes} of {all} nodes, with fence {fence}")
@@ -146,6 +147,15 @@ impl Verdict {
 }
 
 fn print(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> io::Result<()> {
+    let of_several = answers.len() > 1;
+    if of_several {
+        writeln!(io::stdout(), "{key}: {}\n", verdict.sentence(answers.len()))?;
+    }
+    table(answers, tokens).print()
+}
+
+/// Who holds the lock and who waits for it, a line each.
+pub fn table(answers: &Inspections, tokens: bool) -> Table {
     let mut headings = vec!["NODE", "WHAT", "MODE", "FENCE", "FOR", "LEFT", "CLIENT", "META"];
     if tokens {
         headings.insert(7, "TOKEN");
@@ -154,7 +164,7 @@ fn print(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> i
     for (name, answer) in answers {
         let line = |words: String| vec![name.clone(), words];
         match answer {
-            Err(error) => table.row(line(error.clone())),
+            Err(trouble) => table.row(line(trouble.kind.name().replace('_', " "))),
             Ok(None) => table.row(line("free".to_owned())),
             Ok(Some(found)) => {
                 for row in rows(found, tokens) {
@@ -163,17 +173,7 @@ fn print(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> i
             }
         }
     }
-    let of_several = answers.len() > 1;
-    if of_several {
-        println_checked(&format!("{key}: {}\n", verdict.sentence(answers.len())))?;
-    }
-    table.print()
-}
-
-/// A pipe that was closed is an error here, not a panic as with `println!`.
-fn println_checked(line: &str) -> io::Result<()> {
-    use io::Write;
-    writeln!(io::stdout(), "{line}")
+    table
 }
 
 fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
@@ -244,7 +244,10 @@ fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> io::Result
         bytes::insert(&mut object, "key", key.as_bytes());
         object.insert("node".to_owned(), name.as_str().into());
         match answer {
-            Err(error) => drop(object.insert("error".to_owned(), error.as_str().into())),
+            Err(trouble) => {
+                object.insert("kind".to_owned(), trouble.kind.name().into());
+                object.insert("error".to_owned(), trouble.words.as_str().into());
+            }
             Ok(None) => drop(object.insert("mode".to_owned(), Value::Null)),
             Ok(Some(found)) => insert_found(&mut object, found),
         }
@@ -304,13 +307,14 @@ fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&[u8
 
 const NOTES: &str = "\
 Exits with 0 if a majority of the nodes says that somebody holds the lock, 1 if nobody does, 69 if
-too few nodes answer to say.";
+too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ask::Trouble;
 
-    fn held(holders: &[(&str, i64)]) -> Result<Option<Inspection>, String> {
+    fn held(holders: &[(&str, i64)]) -> Result<Option<Inspection>, Trouble> {
         let holder = |(token, fence): &(&str, i64)| Holder {
             id: (*token).to_owned(),
             token: None,
@@ -332,13 +336,13 @@ mod tests {
         }))
     }
 
-    fn verdict<const N: usize>(answers: [Result<Option<Inspection>, String>; N]) -> Verdict {
+    fn verdict<const N: usize>(answers: [Result<Option<Inspection>, Trouble>; N]) -> Verdict {
         let answers = answers.into_iter().map(|answer| ("node".to_owned(), answer)).collect();
         Verdict::of(&answers, N / 2 + 1)
     }
 
-    fn silent() -> Result<Option<Inspection>, String> {
-        Err("gone".to_owned())
+    fn silent() -> Result<Option<Inspection>, Trouble> {
+        Err("gone".into())
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use redis::Value;
 
+use crate::ask::Trouble;
+
 /// A lock that is held or waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
@@ -51,13 +53,11 @@ pub struct Waiter {
 
 impl Inspection {
     /// Reads the answer. `None`: the lock is free.
-    pub fn read(answer: &Value) -> Result<Option<Inspection>, String> {
+    pub fn read(answer: &Value) -> Result<Option<Inspection>, Trouble> {
         match answer {
             Value::Nil => Ok(None),
-            Value::ServerError(error) => {
-                Err(format!("{} {}", error.code(), error.details().unwrap_or_default()))
-            }
-            answer => Inspection::of(answer).map(Some).ok_or_else(|| UNEXPECTED.to_owned()),
+            Value::ServerError(error) => Err(Trouble::said(error)),
+            answer => Inspection::of(answer).map(Some).ok_or_else(|| UNEXPECTED.into()),
         }
     }
 

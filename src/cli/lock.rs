@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use crate::duration;
 use crate::exit::{Exit, Failure};
 use crate::key::Named;
+use crate::kind::Kind;
 use crate::meta::{self, Meta};
 use crate::signals::Signals;
 
@@ -73,7 +74,7 @@ impl LockArgs {
         // Who holds it is worth a line; what each node said of it is not.
         let message = error.to_string();
         let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
-        Failure { exit: Exit(self.conflict_exit_code), message: line.to_owned() }
+        Failure { exit: Exit(self.conflict_exit_code), ..Failure::new(Kind::Held, line) }
     }
 }
 
@@ -224,6 +225,9 @@ fn in_order(keys: &[Named]) -> Vec<Key> {
     keys.dedup();
     keys
 }
+
+/// The length of a lease if nobody says another.
+pub const USUAL_TTL: Duration = Duration::from_secs(30);
 
 /// What nodes accept.
 const MAX_META: usize = 1024;

@@ -8,9 +8,10 @@ use redis::{Value, cmd, pipe};
 use serde_json::{Map, json};
 
 use crate::args::Global;
-use crate::ask::{self, Node, Nodes};
-use crate::exit::Exit;
+use crate::ask::{self, Node, Nodes, Trouble};
+use crate::exit::{Exit, Failure};
 use crate::inspection::{self, Inspection};
+use crate::kind::Kind;
 use crate::table::Table;
 use crate::{bytes, duration, glob, output};
 
@@ -32,37 +33,32 @@ pub struct Args {
     count: u32,
 }
 
-pub async fn main(args: Args, global: &Global) -> Exit {
-    let nodes = match Nodes::of(global) {
-        Ok(nodes) => nodes,
-        Err(exit) => return exit,
-    };
-    let (pattern, count) = (args.pattern.clone(), args.count);
-    let answers = nodes.each(move |node| locks(node, pattern.clone(), count)).await;
-    let answered = ask::answered(answers);
-    if answered.is_empty() {
-        return Exit::NO_QUORUM;
-    }
-    let mut locks = merge(answered.into_iter().map(|(_, locks)| locks));
-    if args.contended {
-        locks.retain(|_, lock| lock.waiters > 0);
-    }
-    let shown = if global.json { print_json(&locks) } else { print(&locks, nodes.count()) };
-    match shown {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            output::complain(error);
-            Exit::INTERNAL
+impl Args {
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let nodes = Nodes::of(global)?;
+        let (pattern, count) = (self.pattern, self.count);
+        let answers = nodes.each(move |node| locks(node, pattern.clone(), count)).await;
+        ask::complain(&answers, global.json);
+        if answers.iter().all(|(_, answer)| answer.is_err()) {
+            return Ok(ask::kind(&answers).exit());
         }
-        _ => Exit::OK,
+        let mut locks = merge(answers.into_iter().filter_map(|(_, locks)| locks.ok()));
+        if self.contended {
+            locks.retain(|_, lock| lock.waiters > 0);
+        }
+        let shown = if global.json { print_json(&locks) } else { print(&locks, nodes.count()) };
+        output::shown(shown).map(|()| Exit::OK)
     }
 }
 
 /// The locks of a node, and whether each was evicted.
-type Found = BTreeMap<Vec<u8>, (Inspection, bool)>;
+pub type Found = BTreeMap<Vec<u8>, (Inspection, bool)>;
 
 /// All locks of one node, those included whose keys were evicted, which SCAN does not find.
-async fn locks(mut node: Node, pattern: Option<String>, count: u32) -> Result<Found, String> {
+pub async fn locks(mut node: Node, pattern: Option<String>, count: u32) -> Result<Found, Trouble> {
+    has_module(&mut node).await?;
     let mut found = Found::new();
+    let mut refused: Option<Trouble> = None;
     let mut cursor = b"0".to_vec();
     loop {
         let mut scan = cmd("SCAN");
@@ -73,7 +69,7 @@ async fn locks(mut node: Node, pattern: Option<String>, count: u32) -> Result<Fo
         let (next, mut keys) = page(&node.run(&scan).await?).ok_or("SCAN answers nonsense")?;
         // A key can be on several pages.
         keys.retain(|key| !found.contains_key(key));
-        inspect(&mut node, keys, false, &mut found).await?;
+        refused = inspect(&mut node, keys, false, &mut found).await?.or(refused);
         if next == b"0" {
             break;
         }
@@ -82,10 +78,20 @@ async fn locks(mut node: Node, pattern: Option<String>, count: u32) -> Result<Fo
     if let Err(error) = evicted(&mut node, pattern.as_deref(), &mut found).await {
         output::complain(format_args!("locks whose keys were evicted are not listed: {error}"));
     }
-    Ok(found)
+    // A user may see some keys only. One who sees none would take the list for an empty one.
+    refused.filter(|_| found.is_empty()).map_or(Ok(found), Err)
 }
 
-async fn evicted(node: &mut Node, pattern: Option<&str>, found: &mut Found) -> Result<(), String> {
+/// A server without the module finds no key of its type, as one without locks does. This question is
+/// never answered: it lacks the key, which is noticed before rights are looked at.
+async fn has_module(node: &mut Node) -> Result<(), Trouble> {
+    match node.run(&cmd("DLOCK.INSPECT")).await {
+        Err(trouble) if trouble.kind != Kind::Refused => Err(trouble),
+        _ => Ok(()),
+    }
+}
+
+async fn evicted(node: &mut Node, pattern: Option<&str>, found: &mut Found) -> Result<(), Trouble> {
     let mut last: Option<Vec<u8>> = None;
     loop {
         let mut question = cmd("DLOCK.EVICTED");
@@ -106,13 +112,14 @@ async fn evicted(node: &mut Node, pattern: Option<&str>, found: &mut Found) -> R
     }
 }
 
-/// Each is asked for on its own, so one that ended meanwhile is left out.
+/// Each is asked for on its own, so one that ended meanwhile is left out. Gives the last refusal.
 async fn inspect(
     node: &mut Node,
     keys: Vec<Vec<u8>>,
     evicted: bool,
     found: &mut Found,
-) -> Result<(), String> {
+) -> Result<Option<Trouble>, Trouble> {
+    let mut refused = None;
     for keys in keys.chunks(AT_ONCE) {
         let mut questions = pipe();
         for key in keys {
@@ -120,12 +127,16 @@ async fn inspect(
         }
         let answers = node.run_all(questions).await?;
         for (key, answer) in keys.iter().zip(&answers) {
-            if let Ok(Some(inspection)) = Inspection::read(answer) {
-                found.insert(key.clone(), (inspection, evicted));
+            match Inspection::read(answer) {
+                Ok(None) => {}
+                Ok(Some(inspection)) => drop(found.insert(key.clone(), (inspection, evicted))),
+                // It ended, and something else is at the key now.
+                Err(trouble) if trouble.kind == Kind::WrongType => {}
+                Err(trouble) => refused = Some(trouble),
             }
         }
     }
-    Ok(())
+    Ok(refused)
 }
 
 fn page(answer: &Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
@@ -230,4 +241,5 @@ const EVICTED_AT_ONCE: usize = 1000;
 const NOTES: &str = "\
 Lists every lock that is held on some node, also without a majority, and also one that a node without
 memory has evicted: it is no key any more, and is held all the same. Plain strings of older clients
-are not listed: nobody can tell them from other data. Exits with 69 if no node answers.";
+are not listed: nobody can tell them from other data. Exits with 69 if no node answers; 77 if they
+refuse this user, 78 if they lack the module.";

@@ -12,7 +12,7 @@
 //! - [`bench`]: what a lock costs on these nodes, and how long one waits.
 //! - [`dev`], [`completions`], [`man`]: to try it out, and to install it.
 //! - [`ask`], [`inspection`], [`bytes`], [`table`]: nodes asked one by one, and what they say, shown.
-//! - [`nodes`], [`output`], [`exit`], [`duration`]: what all share.
+//! - [`nodes`], [`output`], [`kind`], [`exit`], [`duration`]: what all share.
 
 mod acquire;
 mod args;
@@ -31,6 +31,7 @@ mod glob;
 mod inspect;
 mod inspection;
 mod key;
+mod kind;
 mod lock;
 mod ls;
 mod man;
@@ -43,11 +44,13 @@ mod signals;
 mod table;
 mod waiting;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use serde_json::json;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, Global};
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
@@ -74,20 +77,31 @@ fn main() -> ExitCode {
 
 async fn dispatch(cli: Cli) -> Exit {
     let global = &cli.global;
+    let report = |failure: Failure| failure.report(global.json);
     match cli.command {
         Command::Run(args) => run::main(args, global).await,
-        Command::Acquire(args) => args.run(global).await.unwrap_or_else(Failure::report),
-        Command::Extend(args) => args.run(global).await.unwrap_or_else(Failure::report),
-        Command::Release(args) => args.run(global).await.unwrap_or_else(Failure::report),
-        Command::Inspect(args) => inspect::main(args, global).await,
-        Command::Ls(args) => ls::main(args, global).await,
-        Command::Break(args) => break_::main(args, global).await,
-        Command::Doctor(args) => doctor::main(args, global).await,
-        Command::Bench(args) => args.run(global).await.unwrap_or_else(Failure::report),
+        Command::Acquire(args) => args.run(global).await.unwrap_or_else(report),
+        Command::Extend(args) => args.run(global).await.unwrap_or_else(report),
+        Command::Release(args) => args.run(global).await.unwrap_or_else(report),
+        Command::Inspect(args) => args.run(global).await.unwrap_or_else(report),
+        Command::Ls(args) => args.run(global).await.unwrap_or_else(report),
+        Command::Break(args) => args.run(global).await.unwrap_or_else(report),
+        Command::Doctor(args) => args.run(global).await.unwrap_or_else(report),
+        Command::Bench(args) => args.run(global).await.unwrap_or_else(report),
         Command::Dev(args) => dev::main(args, global).await,
         Command::Completions(args) => completions::main(args, global).await,
         Command::Man(args) => man::main(args, global).await,
+        Command::Version => version(global).unwrap_or_else(report),
     }
+}
+
+fn version(global: &Global) -> Result<Exit, Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let shown = match global.json {
+        true => output::json(&json!({"version": version})),
+        false => writeln!(io::stdout(), "dlock {version}"),
+    };
+    output::shown(shown).map(|()| Exit::OK)
 }
 
 /// A bug has an exit code too.

@@ -9,17 +9,34 @@ use crate::exit::Failure;
 
 /// Connects to a majority, at least.
 pub async fn connect(global: &Global) -> Result<Client, Failure> {
-    let mut client = Client::builder().nodes(urls(global));
+    let mut client = Client::builder().nodes(urls(global)?);
     if let Some(timeout) = global.timeout {
         client = client.node_timeout(timeout);
     }
-    Ok(client.connect().await?)
+    client.connect().await.map_err(|error| {
+        let mut failure = Failure::from(error);
+        if is_default(global) {
+            failure.message.push_str(&format!("\n{NOT_GIVEN}"));
+        }
+        failure
+    })
 }
 
 /// The URLs: a name without a scheme is a host.
-pub fn urls(global: &Global) -> Vec<String> {
-    let named = global.nodes.iter().map(|node| node.trim()).filter(|node| !node.is_empty());
-    named.map(url).collect()
+pub fn urls(global: &Global) -> Result<Vec<String>, Failure> {
+    let Some(given) = &global.nodes else { return Ok(vec![DEFAULT.to_owned()]) };
+    let named = read(given);
+    if named.is_empty() { Err(Failure::usage(EMPTY)) } else { Ok(named) }
+}
+
+/// A list of nodes.
+pub fn read(list: &[String]) -> Vec<String> {
+    list.iter().map(|node| node.trim()).filter(|node| !node.is_empty()).map(url).collect()
+}
+
+/// Whether nobody has said which nodes are meant.
+pub fn is_default(global: &Global) -> bool {
+    global.nodes.is_none()
 }
 
 /// How long a node may take, if the command line says nothing: what the library takes for a ttl.
@@ -35,6 +52,15 @@ fn url(node: &str) -> String {
         _ => format!("redis://{node}"),
     }
 }
+
+const DEFAULT: &str = "redis://127.0.0.1:6379";
+
+/// What to do when nobody has said which nodes are meant, and the default is none.
+pub const NOT_GIVEN: &str = "no nodes are given, so the one here was tried: name yours with --nodes \
+                             or in DLOCK_NODES; `dlock dev` starts some to try";
+
+const EMPTY: &str = "the list of nodes is empty: name them with --nodes or in DLOCK_NODES; \
+                     `dlock dev` starts some to try";
 
 #[cfg(test)]
 mod tests {

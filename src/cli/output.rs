@@ -7,11 +7,26 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde_json::Value;
 
+use crate::exit::Failure;
+
 /// `dlock: …` on stderr, every line of it.
 ///
 /// Nothing can be done when stderr is closed, and it is no reason to stop.
 pub fn complain(message: impl Display) {
     let _ = io::stderr().write_all(prefixed(&message.to_string()).as_bytes());
+}
+
+/// One object on a line of its own, on stderr.
+pub fn say(event: &Value) {
+    let _ = io::stderr().write_all(format!("{event}\n").as_bytes());
+}
+
+/// What printing to stdout came to. That the reader goes away early is no failure.
+pub fn shown(printed: io::Result<()>) -> Result<(), Failure> {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal(&error)),
+        _ => Ok(()),
+    }
 }
 
 /// One object on a line of its own, on stdout.

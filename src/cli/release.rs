@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::args::Global;
 use crate::exit::{Exit, Failure};
 use crate::key::KeyArg;
+use crate::kind::Kind;
 use crate::{bytes, nodes, output};
 
 /// The arguments of `dlock release`.
@@ -34,7 +35,7 @@ impl Args {
         }
         match released {
             true => Ok(Exit::OK),
-            false => Err(Failure { exit: Exit::LOST, message: NOT_HELD.to_owned() }),
+            false => Err(Failure::new(Kind::Lost, NOT_HELD)),
         }
     }
 }

@@ -77,7 +77,7 @@ pub enum OnLost {
 pub async fn main(args: Args, global: &Global) -> Exit {
     let mut events = Events::new(global);
     let finish = args.run(global, &mut events).await.unwrap_or_else(|failure| {
-        events.failed(&failure.message);
+        events.failed(&failure);
         Finish::With(failure.exit)
     });
     events.flush();
@@ -191,6 +191,7 @@ impl Args {
             environment,
             takes_terminal: terminal.as_ref().is_some_and(Terminal::is_to_hand_over),
             if_dlock_dies: self.on_lost.signal(),
+            as_json: events.are_json(),
         };
         // What was said so far comes before what the command says.
         events.flush();

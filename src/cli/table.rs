@@ -22,10 +22,14 @@ impl Table {
 
     /// Prints it to stdout, cut at the width if that is a terminal.
     pub fn print(&self) -> io::Result<()> {
-        let width = if io::stdout().is_terminal() { width(io::stdout()) } else { None };
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(self.text(width).as_bytes())?;
-        stdout.flush()
+        self.print_to(io::stdout())
+    }
+
+    /// The same to stdout or stderr.
+    pub fn print_to(&self, mut out: impl Write + IsTerminal + AsFd) -> io::Result<()> {
+        let width = if out.is_terminal() { width(&out) } else { None };
+        out.write_all(self.text(width).as_bytes())?;
+        out.flush()
     }
 
     fn text(&self, width: Option<usize>) -> String {

@@ -8,6 +8,7 @@ use dlock_core::words::Fence;
 use redis::{ErrorKind, RedisError, ServerError, Value};
 
 use crate::error::{NodeError, NodeState};
+use crate::tls;
 
 /// Reads the reply to a request.
 pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeState) {
@@ -39,7 +40,7 @@ fn refused(error: NodeError) -> (Answer, NodeState) {
     let answer = match &error {
         NodeError::Unreachable(_) => Answer::Unreachable,
         NodeError::TimedOut(_) => Answer::Silent,
-        NodeError::Duplicate { .. } => Answer::Refused(Why::Never),
+        NodeError::Duplicate { .. } | NodeError::Unfit(_) => Answer::Refused(Why::Never),
         NodeError::Refused(text) if is_too_far(text) => Answer::TooFar,
         NodeError::Refused(text) => Answer::Refused(why(text)),
     };
@@ -55,13 +56,14 @@ impl From<NodeError> for NodeState {
                 Some(left) => NodeState::Quarantine(left),
                 None => NodeState::Refused(text),
             },
+            NodeError::Unfit(text) => NodeState::Unfit(text),
             duplicate @ NodeError::Duplicate { .. } => NodeState::Refused(duplicate.to_string()),
         }
     }
 }
 
 /// Whether it makes sense to ask again later.
-fn why(text: &str) -> Why {
+pub(crate) fn why(text: &str) -> Why {
     match code(text) {
         "QUARANTINE" => Why::Quarantine,
         "NOTDURABLE" | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "TOOMANYWAITERS"
@@ -80,7 +82,8 @@ fn quarantine(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(millis.unwrap_or(0)))
 }
 
-fn code(text: &str) -> &str {
+/// The code with which a server's error begins.
+pub(crate) fn code(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
@@ -90,41 +93,49 @@ pub(crate) fn server_error(error: &ServerError) -> NodeError {
         Some(details) => format!("{} {details}", error.code()),
         None => error.code().to_owned(),
     };
-    NodeError::Refused(explained(line))
+    of_line(line)
 }
 
 /// An error of a connection, or of the server.
 pub(crate) fn redis_error(error: &RedisError) -> NodeError {
     let details = error.detail().unwrap_or_default();
     match (error.kind(), error.code()) {
-        (_, Some(code)) => NodeError::Refused(explained(format!("{code} {details}"))),
+        (_, Some(code)) => of_line(format!("{code} {details}")),
         (ErrorKind::AuthenticationFailed, _) => {
-            NodeError::Refused(format!("user or password is not accepted: {details}"))
+            NodeError::Refused(format!("WRONGPASS user or password is not accepted: {details}"))
         }
         (ErrorKind::RESP3NotSupported, _) => {
-            NodeError::Refused("the server is too old: it knows no RESP3".to_owned())
+            NodeError::Unfit("the server is too old: it knows no RESP3".to_owned())
         }
-        (ErrorKind::Parse, _) => {
-            NodeError::Unreachable("what answers there does not speak Redis's protocol".to_owned())
+        (ErrorKind::Parse, _) => NodeError::Unreachable(NO_REDIS.to_owned()),
+        _ => {
+            let words = tls::explained(error).unwrap_or_else(|| plain(&error.to_string()));
+            NodeError::Unreachable(words)
         }
-        _ => NodeError::Unreachable(plain(&error.to_string())),
     }
 }
 
-/// Says what to do where the server's own words do not.
-fn explained(line: String) -> String {
+const NO_REDIS: &str = "what answers there does not speak Redis's protocol \
+                        (is it a TLS port? then write rediss://)";
+
+/// A server's error, with what to do where its own words do not say it.
+fn of_line(line: String) -> NodeError {
     let unknown = line.starts_with("ERR unknown command");
     if unknown && line.to_ascii_uppercase().contains("DLOCK.") {
-        return "the dlock module is not loaded (loadmodule /path/to/libdlock.so)".to_owned();
+        return NodeError::Unfit(NO_MODULE.to_owned());
     }
     if code(&line) == "NOAUTH" {
-        return "NOAUTH a password is needed: redis://user:password@host".to_owned();
+        return NodeError::Refused(
+            "NOAUTH a password is needed: redis://user:password@host".to_owned(),
+        );
     }
-    line
+    NodeError::Refused(line)
 }
 
+const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so)";
+
 /// The operating system's words without the number.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.split(" (os error").next().unwrap_or(text).to_owned()
 }
 
@@ -179,9 +190,10 @@ mod tests {
 
     #[test]
     fn a_server_without_the_module_is_told_so() {
-        let text = explained("ERR unknown command 'DLOCK.ACQUIRE', with args".to_owned());
-        assert!(text.starts_with("the dlock module is not loaded"), "{text}");
-        assert_eq!(explained("ERR unknown command 'FOO'".to_owned()), "ERR unknown command 'FOO'");
+        let unknown = of_line("ERR unknown command 'DLOCK.ACQUIRE', with args".to_owned());
+        assert_eq!(unknown, NodeError::Unfit(NO_MODULE.to_owned()));
+        let line = "ERR unknown command 'FOO'".to_owned();
+        assert_eq!(of_line(line.clone()), NodeError::Refused(line));
         assert_eq!(plain("Connection refused (os error 111)"), "Connection refused");
     }
 }

@@ -61,7 +61,9 @@ impl Attempt {
                 entered
             })
             .await;
-        if let (Some(wire), Ok(_) | Err(NodeError::Refused(_))) = (used, &answer) {
+        if let (Some(wire), Ok(_) | Err(NodeError::Refused(_) | NodeError::Unfit(_))) =
+            (used, &answer)
+        {
             let confirmed = self.lane(place).answered(&wire);
             if let Some(waited) = confirmed {
                 node.pool(waited);
@@ -191,7 +193,9 @@ pub(crate) async fn release(
     loop {
         match node.ask(&command, within, |_| Ok(())).await {
             Ok(_) => return Released::Either,
-            Err(NodeError::Refused(_) | NodeError::Duplicate { .. }) => return Released::No,
+            Err(NodeError::Refused(_) | NodeError::Unfit(_) | NodeError::Duplicate { .. }) => {
+                return Released::No;
+            }
             Err(_) if clock::left(until) <= pause => return Released::No,
             Err(_) => sleep(pause).await,
         }

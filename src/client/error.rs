@@ -3,6 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use dlock_core::quorum::Why;
+use redis::{Client, ConnectionAddr, RedisError};
+
+use crate::answer;
 use crate::inspect::HolderInfo;
 use crate::key::Key;
 use crate::text::Printable;
@@ -160,9 +164,30 @@ pub enum NodeState {
     Quarantine(Duration),
     /// It refuses, in its own words.
     Refused(String),
+    /// It is no node for locks: it has no module, or is a replica.
+    Unfit(String),
 }
 
 impl NodeState {
+    /// The code of the error with which it refuses: `NOPERM`, `WRONGTYPE` and the like.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            NodeState::Refused(text) => Some(answer::code(text)),
+            _ => None,
+        }
+    }
+
+    /// Whether it says no to this request, and will say no to it again.
+    #[must_use]
+    pub fn refuses_for_good(&self) -> bool {
+        match self {
+            NodeState::Refused(text) => answer::why(text) == Why::Never,
+            NodeState::Unfit(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether the node can be expected to answer.
     pub(crate) fn answers(&self) -> bool {
         !matches!(self, NodeState::Unreachable(_) | NodeState::TimedOut(_))
@@ -187,6 +212,7 @@ impl fmt::Display for NodeState {
                 )
             }
             NodeState::Refused(text) => write!(f, "refuses: {text}"),
+            NodeState::Unfit(text) => f.write_str(text),
         }
     }
 }
@@ -210,6 +236,9 @@ pub enum NodeError {
     /// An error of the server, beginning with its code; or something is wrong with the node.
     #[error("{0}")]
     Refused(String),
+    /// It is no node for locks: it has no module, or is a replica.
+    #[error("{0}")]
+    Unfit(String),
     /// It is the node to which another address leads as well.
     #[error("it is the same node as {other} (node-id {id})")]
     Duplicate {
@@ -218,6 +247,36 @@ pub enum NodeError {
         /// The node's own name.
         id: String,
     },
+}
+
+impl NodeError {
+    /// Why no connection could be made within this time, with what may be wrong with the address.
+    #[must_use]
+    pub fn not_connected(client: &Client, error: &RedisError, within: Duration) -> NodeError {
+        let address = client.get_connection_info().addr();
+        match (address, error.is_timeout()) {
+            // A server that speaks no TLS waits for the end of what looks like a long command.
+            (ConnectionAddr::TcpTls { .. }, true) => {
+                let words = "(does that port speak TLS? else write redis://)";
+                NodeError::Unreachable(format!("no answer within {} {words}", Length(within)))
+            }
+            (_, true) => NodeError::TimedOut(within),
+            (ConnectionAddr::Tcp(..), _)
+                if error.is_connection_dropped() && !error.is_connection_refusal() =>
+            {
+                let words = "(is it a TLS port? then write rediss://)";
+                NodeError::Unreachable(format!("{} {words}", answer::plain(&error.to_string())))
+            }
+            _ => NodeError::from(error),
+        }
+    }
+}
+
+/// In this library's words.
+impl From<&RedisError> for NodeError {
+    fn from(error: &RedisError) -> NodeError {
+        answer::redis_error(error)
+    }
 }
 
 /// Nodes, a line each, below the first line.

@@ -28,8 +28,8 @@ impl Roster {
             return Err(NodeError::Refused(text));
         };
         if role == "replica" {
-            let text = "READONLY it is a replica; give the address of its primary".to_owned();
-            return Err(NodeError::Refused(text));
+            let text = "it is a replica; give the address of its primary".to_owned();
+            return Err(NodeError::Unfit(text));
         }
         self.enter(node, id)
     }

@@ -37,7 +37,7 @@
 //! - `traffic`: the requests that both have under way (`under_way`: futures, a few at once);
 //!   `attempt`: in which order, and over which connections, they go.
 //! - [`Node`] and `wire`: connections. `identity`: which node is at the other end.
-//! - `address`, `request`, `answer`, `inspect`: URLs, commands, and what replies mean.
+//! - `address`, `request`, `answer`, `tls`, `inspect`: URLs, commands, and what replies mean.
 //! - `lease`, `holder`: locks of others; `background`, `memory`, `clock`: as they say.
 //! - [`Key`], [`Printable`]: the name of a lock, and how it is shown.
 //! - [`Error`], [`Loss`]: what went wrong, node by node.
@@ -64,6 +64,7 @@ mod memory;
 mod node;
 mod request;
 mod text;
+mod tls;
 mod token;
 mod traffic;
 mod under_way;

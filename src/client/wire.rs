@@ -43,8 +43,7 @@ impl Wire {
             .set_push_sender(notice);
         match client.get_multiplexed_async_connection_with_config(&config).await {
             Ok(connection) => Ok(Wire(Arc::new(Inner { connection, closed, retired }))),
-            Err(error) if error.is_timeout() => Err(NodeError::TimedOut(within)),
-            Err(error) => Err(redis_error(&error)),
+            Err(error) => Err(NodeError::not_connected(client, &error, within)),
         }
     }
 

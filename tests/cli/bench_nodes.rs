@@ -48,7 +48,7 @@ fn a_node_that_cannot_be_measured_is_a_row_with_the_reason() {
     // Three of five are good.
     for (others, words) in [
         ([nodes[3].clone(), nodes[4].clone()], ["refused", "QUARANTINE"]),
-        ([nodes[5].clone(), nodes[6].clone()], ["unknown command", "replica"]),
+        ([nodes[5].clone(), nodes[6].clone()], ["module is not loaded", "replica"]),
     ] {
         let set = [&nodes[..3], &others].concat();
         let said = dlock_at(&set, &["bench", "--json", "--time", "300ms"]).with_code(0);
@@ -278,7 +278,7 @@ fn passwords_are_never_shown() {
     servers[1].run("ACL SETUSER app resetpass >other");
     silent(0);
     servers[2].run("ACL SETUSER app resetpass >other");
-    silent(69);
+    silent(77);
     servers[0].kill();
     servers[1].kill();
     silent(69);

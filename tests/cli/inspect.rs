@@ -51,8 +51,8 @@ fn who_may_only_read_sees_who_holds_and_no_tokens(kind: Kind) {
     let id = &said[0]["holders"][0]["id"];
     assert!(id.as_str().is_some_and(|id| id.len() == 8) && *id == said[2]["holders"][0]["id"]);
     assert!(said[0]["holders"][0].get("token").is_none(), "{said:?}");
-    let said = dlock_at(&nodes, &["inspect", "--tokens", "job"]).with_code(69);
-    assert!(said.out.contains("NOPERM") && !said.out.contains("secret"), "{said:?}");
+    let said = dlock_at(&nodes, &["inspect", "--tokens", "job"]).with_code(77);
+    assert!(said.err.contains("NOPERM") && !said.out.contains("secret"), "{said:?}");
 }
 
 #[apply(on_two_servers)]

@@ -11,6 +11,7 @@ mod bench_terminal;
 mod break_;
 mod dev;
 mod doctor;
+mod errors;
 mod extend;
 mod inspect;
 mod keys;
@@ -23,6 +24,7 @@ mod run_signals;
 mod run_terminal;
 mod running;
 mod svg;
+mod tls;
 
 use std::ffi::OsStr;
 

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::dlock_at;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "run",
     "acquire",
     "extend",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 12] = [
     "dev",
     "completions",
     "man",
+    "version",
 ];
 
 #[test]
@@ -56,4 +57,27 @@ fn help_shows_no_password_of_the_environment() {
         let said = dlock_at(&nodes, &[command, "--help"]).with_code(0);
         assert!(!said.out.contains("hunter2"), "{}", said.out);
     }
+}
+
+#[test]
+fn the_version_is_told_in_every_usual_way() {
+    let version = format!("dlock {}\n", env!("CARGO_PKG_VERSION"));
+    for word in ["version", "--version", "-V"] {
+        assert_eq!(dlock_at(&[], &[word]).with_code(0).out, version, "{word}");
+    }
+    let said = dlock_at(&[], &["version", "--json"]).with_code(0).json();
+    assert_eq!(said[0]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn help_is_given_in_every_usual_way() {
+    for words in [&["help"][..], &["--help"], &["-h"]] {
+        let said = dlock_at(&[], words).with_code(0);
+        assert!(COMMANDS.iter().all(|name| said.out.contains(name)), "{words:?}: {}", said.out);
+    }
+    for name in COMMANDS {
+        let help = dlock_at(&[], &["help", name]).with_code(0).out;
+        assert_eq!(help, dlock_at(&[], &[name, "--help"]).with_code(0).out);
+    }
+    dlock_at(&[], &["help", "nonsense"]).with_code(64);
 }

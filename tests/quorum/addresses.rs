@@ -119,7 +119,7 @@ fn a_replica_is_no_node() {
         primaries[0].network().refuse();
         let reports = without_quorum(client.lock("job").ttl(TTL).try_acquire().await);
         let state = said(&reports, &replica);
-        assert!(matches!(state, NodeState::Refused(why) if why.contains("replica")), "{state}");
+        assert!(matches!(state, NodeState::Unfit(why) if why.contains("replica")), "{state}");
 
         let error = not_connected(&[replica]).await;
         assert!(error.to_string().contains("replica"), "{error}");

@@ -1,13 +1,9 @@
 //! Nodes behind TLS: certificates are checked, always. Redis 7.0 is the server here that has TLS.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dlock_client::{Client, Error};
-use harness::{Kind, Quorum, Server, ports};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use tempfile::TempDir;
+use harness::{Papers, Quorum};
 
 use crate::coordinator::{assert_holds, connect, ms, run, take};
 
@@ -15,8 +11,8 @@ const TTL: Duration = ms(2_000);
 
 #[test]
 fn a_node_is_reached_through_tls_with_an_authority_of_ones_own() {
-    let papers = Papers::new();
-    let (quorum, port) = papers.node("no");
+    let papers = Papers::valid();
+    let (quorum, port) = node(&papers, "no");
     run(async {
         let url = format!("rediss://127.0.0.1:{port}?ca={}", papers.path("ca.pem").display());
         let client = connect(&[url]).await;
@@ -30,9 +26,9 @@ fn a_node_is_reached_through_tls_with_an_authority_of_ones_own() {
 
 #[test]
 fn a_node_with_a_certificate_that_nobody_vouches_for_is_refused() {
-    let papers = Papers::new();
-    let (_quorum, port) = papers.node("no");
-    let other = Papers::new();
+    let papers = Papers::valid();
+    let (_quorum, port) = node(&papers, "no");
+    let other = Papers::valid();
     run(async {
         let ca = other.path("ca.pem");
         for url in [
@@ -46,8 +42,8 @@ fn a_node_with_a_certificate_that_nobody_vouches_for_is_refused() {
 
 #[test]
 fn a_node_under_another_name_than_its_certificates_is_refused() {
-    let papers = Papers::new();
-    let (_quorum, port) = papers.node("no");
+    let papers = Papers::valid();
+    let (_quorum, port) = node(&papers, "no");
     run(async {
         let ca = papers.path("ca.pem");
         assert_names_the_certificate(&format!("rediss://localhost:{port}?ca={}", ca.display()))
@@ -57,8 +53,8 @@ fn a_node_under_another_name_than_its_certificates_is_refused() {
 
 #[test]
 fn a_program_shows_a_certificate_of_its_own_where_the_node_wants_one() {
-    let papers = Papers::new();
-    let (_quorum, port) = papers.node("yes");
+    let papers = Papers::valid();
+    let (_quorum, port) = node(&papers, "yes");
     run(async {
         let file = |name: &str| papers.path(name).display().to_string();
         let ca = file("ca.pem");
@@ -77,50 +73,8 @@ async fn assert_names_the_certificate(url: &str) {
     assert!(error.to_string().contains("certificate"), "{error}");
 }
 
-/// An authority, and a certificate for a node of this machine.
-struct Papers {
-    folder: TempDir,
-}
-
-impl Papers {
-    fn new() -> Papers {
-        let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
-        let key = || KeyPair::generate().expect("there is randomness");
-        let (authority, node) = (key(), key());
-        let mut params = CertificateParams::new([]).expect("no names are no bad names");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "an authority");
-        let own = params.self_signed(&authority).expect("it signs itself");
-        let issuer = Issuer::new(params, authority);
-        let names = ["127.0.0.1".to_owned()];
-        let mut params = CertificateParams::new(names).expect("it is an address");
-        params.distinguished_name.push(DnType::CommonName, "a node");
-        let nodes = params.signed_by(&node, &issuer).expect("the authority signs");
-        let papers = Papers { folder };
-        papers.write("ca.pem", &own.pem());
-        papers.write("node.pem", &nodes.pem());
-        papers.write("node.key", &node.serialize_pem());
-        papers
-    }
-
-    /// A node that speaks TLS at the port, and whether it wants to see certificates.
-    fn node(&self, wants: &str) -> (Quorum, u16) {
-        let port = ports::free();
-        let file = |name| self.path(name).display().to_string();
-        let server = Server::build(Kind::Redis70)
-            .config(&format!("tls-port {port}"))
-            .config(&format!("tls-cert-file {}", file("node.pem")))
-            .config(&format!("tls-key-file {}", file("node.key")))
-            .config(&format!("tls-ca-cert-file {}", file("ca.pem")))
-            .config(&format!("tls-auth-clients {wants}"));
-        (Quorum::of(vec![server]), port)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        Path::new(self.folder.path()).join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).expect("the folder can be written");
-    }
+/// A node that speaks TLS at the port, and whether it wants to see certificates.
+fn node(papers: &Papers, wants: &str) -> (Quorum, u16) {
+    let (server, port) = papers.server(wants);
+    (Quorum::of(vec![server]), port)
 }

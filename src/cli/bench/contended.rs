@@ -96,10 +96,10 @@ impl Crowd {
                 () = course.stopped() => return Ok(None),
             };
             let Some(client) = next else { return Ok(Some(Crowd(clients))) };
-            clients.push(client.map_err(|Failure { exit, message }| {
-                let connected = clients.len();
+            clients.push(client.map_err(|failure| {
+                let (connected, message) = (clients.len(), &failure.message);
                 let message = format!("{connected} of {number} clients connected: {message}");
-                Failure { exit, message }
+                Failure { message, ..failure }
             })?);
             course.count();
         }

@@ -7,8 +7,8 @@ use redis::{Cmd, Value, cmd};
 
 use super::course::Course;
 use super::figures::Times;
-use super::greet::without_arguments;
-use crate::ask::{Node, Nodes};
+use crate::ask::{Node, Nodes, Trouble};
+use crate::kind::Kind;
 
 /// What one node took for it.
 pub struct Cycle {
@@ -86,11 +86,11 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    async fn run(&mut self, command: &Cmd) -> Result<Value, String> {
+    async fn run(&mut self, command: &Cmd) -> Result<Value, Trouble> {
         self.run_saying_whether_again(command).await.map(|(answer, _)| answer)
     }
 
-    async fn run_saying_whether_again(&mut self, command: &Cmd) -> Result<(Value, bool), String> {
+    async fn run_saying_whether_again(&mut self, command: &Cmd) -> Result<(Value, bool), Trouble> {
         let begun = Instant::now();
         match self.node.run(command).await {
             Err(_) if begun.elapsed() >= self.silence => {
@@ -100,10 +100,10 @@ impl Asked<'_> {
         }
     }
 
-    async fn release(&mut self, release: &Cmd) -> Result<(), String> {
+    async fn release(&mut self, release: &Cmd) -> Result<(), Trouble> {
         match self.run_saying_whether_again(release).await? {
             // Of two, the first may have been the one.
-            (Value::Int(0), false) => Err(format!("its lease was lost: {ENDED}")),
+            (Value::Int(0), false) => Err(format!("its lease was lost: {ENDED}").into()),
             _ => Ok(()),
         }
     }
@@ -149,13 +149,12 @@ async fn rounds(
 }
 
 /// Two words of a broken connection do not say that it had been there.
-fn why(error: String, cycles: u64) -> String {
-    let code = error.split(' ').next().unwrap_or_default();
-    let is_server_s = !code.is_empty() && code.chars().all(|letter| letter.is_ascii_uppercase());
+fn why(trouble: Trouble, cycles: u64) -> String {
+    let Trouble { kind, words } = trouble;
     match cycles {
-        0 if is_server_s => without_arguments(error),
-        0 => format!("it answered at first, and then: {error}"),
-        _ => format!("failed after {cycles} cycles: {error}"),
+        0 if !matches!(kind, Kind::Unreachable | Kind::TimedOut) => words,
+        0 => format!("it answered at first, and then: {words}"),
+        _ => format!("failed after {cycles} cycles: {words}"),
     }
 }
 
@@ -169,12 +168,13 @@ mod tests {
 
     #[test]
     fn what_a_server_refuses_is_said_in_its_own_words_and_a_connection_that_breaks_in_more() {
-        for (error, cycles, said) in [
-            ("NOPERM no", 0, "NOPERM no"),
-            ("broken pipe", 0, "it answered at first, and then: broken pipe"),
-            ("broken pipe", 7, "failed after 7 cycles: broken pipe"),
+        let broken = Kind::Unreachable;
+        for (kind, words, cycles, said) in [
+            (Kind::NoPermission, "NOPERM no", 0, "NOPERM no"),
+            (broken, "broken pipe", 0, "it answered at first, and then: broken pipe"),
+            (broken, "broken pipe", 7, "failed after 7 cycles: broken pipe"),
         ] {
-            assert_eq!(why(error.to_owned(), cycles), said);
+            assert_eq!(why(Trouble { kind, words: words.to_owned() }, cycles), said);
         }
     }
 }

@@ -125,7 +125,7 @@ impl Args {
                 None => Ok(None),
             };
         }
-        open_files::allow(usize::from(self.clients), crate::nodes::urls(global).len())?;
+        open_files::allow(usize::from(self.clients), crate::nodes::urls(global)?.len())?;
         let picture = self.plot.as_deref().map(PictureFile::prepare).transpose()?;
         if let Some(warning) = self.round().warning() {
             complain(warning);

@@ -17,6 +17,7 @@ use super::{Args, Part, plot, quorum};
 use crate::args::Global;
 use crate::ask::{Answers, Nodes};
 use crate::exit::{Exit, Failure};
+use crate::kind::Kind;
 use crate::nodes;
 
 pub struct Session<'a> {
@@ -36,11 +37,10 @@ impl<'a> Session<'a> {
         global: &'a Global,
         stop: watch::Receiver<bool>,
     ) -> Result<Session<'a>, Failure> {
-        let said = |exit| Failure { exit, message: String::new() };
         Ok(Session {
             args,
             global,
-            nodes: Nodes::of(global).map_err(said)?.for_leases_of(args.ttl, global),
+            nodes: Nodes::of(global)?.for_leases_of(args.ttl, global),
             prefix: format!("dlock-bench:{}", &Token::random().as_str()[..16]),
             stop,
             progress: Progress::new(global.verbose),
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
         self.progress.begin("cycle");
         let there = met.iter().filter(|(_, met)| met.is_ok()).count();
         let time = self.args.time / u32::try_from(there.max(1)).unwrap_or(u32::MAX);
-        let mut rows: Answers<Cycle> = Vec::new();
+        let mut rows: Vec<(String, Result<Cycle, String>)> = Vec::new();
         for (name, met) in met {
             if self.is_stopped() {
                 return Ok(());
@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
                     let work = cycle::measure(&self.nodes, met.node, self.subject("cycle"), course);
                     self.progress.beside(&stage, work).await
                 }
-                Err(error) => Err(error),
+                Err(trouble) => Err(trouble.into()),
             };
             rows.push((name, row));
         }
@@ -117,13 +117,13 @@ impl<'a> Session<'a> {
             (rows.iter().filter(|(_, row)| row.is_ok()).count(), self.nodes.majority());
         if measured < needed {
             let all = self.nodes.count();
-            return Err(Failure {
-                exit: Exit::NO_QUORUM,
-                message: format!(
+            return Err(Failure::new(
+                Kind::NoQuorum,
+                format_args!(
                     "no majority of the nodes: {needed} of {all} are needed, {measured} could be \
                      measured"
                 ),
-            });
+            ));
         }
         Ok(())
     }
@@ -166,7 +166,7 @@ impl<'a> Session<'a> {
                 Ok(Some(*found))
             }
             End::Stopped => Ok(None),
-            End::Unavailable(message) => Err(Failure { exit: Exit::NO_QUORUM, message }),
+            End::Unavailable(message) => Err(Failure::new(Kind::NoQuorum, message)),
         }
     }
 
@@ -185,9 +185,8 @@ impl<'a> Session<'a> {
 
 /// Whatever it is that keeps a lock from being taken all the time: these nodes do not grant.
 fn unavailable(error: Error) -> Failure {
-    let mut failure = Failure::from(error);
-    if failure.exit != Exit::USAGE {
-        failure.exit = Exit::NO_QUORUM;
+    match Kind::from(&error) {
+        Kind::Held | Kind::Lost => Failure::new(Kind::NoQuorum, error),
+        kind => Failure::new(kind, error),
     }
-    failure
 }

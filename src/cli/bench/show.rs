@@ -35,14 +35,14 @@ impl Show {
                 Ok(Met { server, module: Err(error), .. }) => {
                     vec![name.clone(), server.clone().unwrap_or_else(unknown), error.clone()]
                 }
-                Err(error) => vec![name.clone(), error.clone()],
+                Err(trouble) => vec![name.clone(), trouble.to_string()],
             });
         }
         let there = met.iter().filter(|(_, met)| met.is_ok()).count();
         printed(line(&headcount(met.len(), there)).and_then(|()| table.print()))
     }
 
-    pub fn cycles(&self, rows: &Answers<Cycle>) -> Result<(), Failure> {
+    pub fn cycles(&self, rows: &[(String, Result<Cycle, String>)]) -> Result<(), Failure> {
         if self.json {
             return printed(
                 rows.iter().try_for_each(|(name, row)| output::json(&json::cycle(name, row))),

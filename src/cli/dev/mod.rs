@@ -52,7 +52,7 @@ pub async fn main(args: Args, global: &Global) -> Exit {
     // From here on a signal is not the end, but the beginning of it.
     let signals = match Signals::listen() {
         Ok(signals) => signals,
-        Err(failure) => return failure.report(),
+        Err(failure) => return failure.report(global.json),
     };
     let plan = find::module(args.module.as_deref())
         .and_then(|module| Ok(Plan { module, program: find::server(args.server.as_deref())? }));

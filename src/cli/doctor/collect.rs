@@ -7,11 +7,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use redis::{Pipeline, Value, pipe};
 
 use super::facts::{Answers, Asked, Clock, Fields};
-use crate::ask::Node;
+use crate::ask::{Node, Trouble};
 use crate::inspection::{bytes, text};
 
 /// The facts of one node, or why there are none.
-pub async fn answers(mut node: Node) -> Result<Answers, String> {
+pub async fn answers(mut node: Node) -> Result<Answers, Trouble> {
     let mut round_trip = Duration::MAX;
     let mut clock = None;
     for _ in 0..ROUND_TRIPS {
@@ -22,7 +22,7 @@ pub async fn answers(mut node: Node) -> Result<Answers, String> {
     }
     let said = node.run_all(questions()).await?;
     let [info, config, about, cluster, probes @ ..] = &said[..] else {
-        return Err("it answers fewer questions than it was asked".to_owned());
+        return Err("it answers fewer questions than it was asked".into());
     };
     let mut answers = Answers {
         info: lines(info),
@@ -40,7 +40,7 @@ pub async fn answers(mut node: Node) -> Result<Answers, String> {
     Ok(answers)
 }
 
-async fn time(node: &mut Node) -> Result<(Duration, Option<Clock>), String> {
+async fn time(node: &mut Node) -> Result<(Duration, Option<Clock>), Trouble> {
     let mut question = pipe();
     question.cmd("TIME");
     let (before, begun) = (SystemTime::now(), Instant::now());

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::args::Global;
 use crate::ask::Nodes;
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::output;
 use facts::Facts;
 use finding::{Finding, Severity};
@@ -30,27 +30,27 @@ use finding::{Finding, Severity};
 #[command(after_help = NOTES)]
 pub struct Args {}
 
-pub async fn main(_args: Args, global: &Global) -> Exit {
-    let nodes = match Nodes::of(global) {
-        Ok(nodes) => nodes,
-        Err(exit) => return exit,
-    };
-    let answers = nodes.each(collect::answers).await;
-    let facts: Vec<Facts> =
-        answers.into_iter().map(|(name, answers)| Facts { name, answers }).collect();
-    let findings = checks::findings(&facts);
-    let reached = facts.iter().filter(|facts| facts.answers.is_ok()).count();
-    let summary = Summary::of(&findings, facts.len(), reached);
-    let shown =
-        if global.json { print_json(&findings, &summary) } else { print(&findings, &summary) };
-    match shown {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            output::complain(error);
-            Exit::INTERNAL
-        }
-        _ if reached < nodes.majority() => Exit::NO_QUORUM,
-        _ if summary.errors + summary.warnings > 0 => Exit::CONFLICT,
-        _ => Exit::OK,
+impl Args {
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let nodes = Nodes::of(global)?;
+        let answers = nodes.each(collect::answers).await;
+        let facts: Vec<Facts> = answers
+            .into_iter()
+            .map(|(name, answers)| Facts { name, answers: answers.map_err(String::from) })
+            .collect();
+        let findings = checks::findings(&facts);
+        let reached = facts.iter().filter(|facts| facts.answers.is_ok()).count();
+        let summary = Summary::of(&findings, facts.len(), reached);
+        output::shown(if global.json {
+            print_json(&findings, &summary)
+        } else {
+            print(&findings, &summary)
+        })?;
+        Ok(match summary {
+            _ if reached < nodes.majority() => Exit::NO_QUORUM,
+            Summary { errors: 0, warnings: 0, .. } => Exit::OK,
+            _ => Exit::CONFLICT,
+        })
     }
 }
 

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::args::Global;
 use crate::duration::shown;
+use crate::exit::Failure;
 use crate::lock::Watch;
 use crate::output::prefixed;
 use crate::waiting::{self, Obstacle, millis};
@@ -47,10 +48,15 @@ impl Events {
         Events { writer, json: global.json, verbose: global.verbose, watched }
     }
 
+    /// Whether programs read them.
+    pub fn are_json(&self) -> bool {
+        self.json
+    }
+
     /// Something went wrong.
-    pub fn failed(&self, message: &str) {
-        if !message.is_empty() {
-            self.say(json!({"event": "error", "message": message}), message);
+    pub fn failed(&self, failure: &Failure) {
+        if !failure.message.is_empty() {
+            self.say(failure.event(), &failure.message);
         }
     }
 

@@ -12,6 +12,8 @@ use super::OnLost;
 use super::events::Events;
 use super::terminal::Terminal;
 use crate::child::{Change, Child};
+use crate::exit::Failure;
+use crate::kind::Kind;
 use crate::lock;
 use crate::signals::{self, Signals};
 
@@ -161,7 +163,8 @@ impl Supervised<'_> {
                 self.events.killing(self.grace);
             }
             if begun.elapsed() >= self.grace + HOPELESS {
-                self.events.failed("processes of the command are left that KILL does not end");
+                let words = "processes of the command are left that KILL does not end";
+                self.events.failed(&Failure::new(Kind::Internal, words));
                 return;
             }
             tokio::select! {

@@ -1,0 +1,168 @@
+//! What goes wrong: the words, the kind for programs, and the exit code.
+
+use harness::program::{self, Said};
+use harness::{Server, apply, ports};
+use serde_json::Value;
+
+use crate::{addresses, dlock, dlock_at, on_two_servers, servers, take};
+
+/// The errors that it has told as JSON on stderr, where it says nothing else.
+#[track_caller]
+fn errors(said: &Said) -> Vec<Value> {
+    let read = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    let events: Vec<Value> = said.err.lines().map(read).collect();
+    events.into_iter().filter(|event| event["event"] == "error").collect()
+}
+
+/// Asserts what several subcommands make of the same trouble.
+#[track_caller]
+fn assert_fails(nodes: &[String], commands: &[&str], code: i32, kind: &str, words: &str) {
+    for command in commands {
+        let words_of = |json: &[&'static str]| -> Vec<String> {
+            command.split(' ').chain(json.iter().copied()).map(str::to_owned).collect()
+        };
+        let mut json = words_of(&[]);
+        json.insert(1, "--json".to_owned());
+        let said = dlock_at(nodes, &json).with_code(code);
+        let kinds: Vec<Value> = errors(&said).iter().map(|error| error["kind"].clone()).collect();
+        assert_eq!(kinds, [kind], "{command}: {}", said.err);
+        let said = dlock_at(nodes, &words_of(&[])).with_code(code);
+        assert!(said.err.starts_with("dlock: ") && said.err.contains(words), "{command}: {said:?}");
+    }
+}
+
+const TAKING: [&str; 2] = ["run -n job -- true", "acquire -n job"];
+const GIVING: [&str; 2] =
+    ["extend job 00112233445566778899aabbccddeeff", "release job 00112233445566778899aabbccddeeff"];
+
+#[apply(on_two_servers)]
+fn a_lock_that_is_held_or_was_lost(kind: Kind) {
+    let servers = servers(kind, 1);
+    let nodes = addresses(&servers);
+    assert_fails(&nodes, &GIVING, 75, "lost", "does not hold the lock");
+    take(&servers, b"job", "alice", "");
+    assert_fails(&nodes, &TAKING, 1, "held", "is held by");
+    let said = dlock(&servers, &["run", "-n", "--json", "-E", "9", "job", "--", "true"]);
+    assert_eq!(errors(&said.with_code(9))[0]["kind"], "held", "whatever the code");
+}
+
+/// What will not pass by itself has codes of its own, apart from 69.
+#[apply(on_two_servers)]
+fn a_request_that_nodes_refuse_for_good(kind: Kind) {
+    let servers = servers(kind, 1);
+    let nodes = addresses(&servers);
+    take(&servers, b"pool", "alice", "LIMIT 2");
+    let limit = ["run -n --limit 3 pool -- true", "acquire -n --limit 3 pool"];
+    assert_fails(&nodes, &limit, 65, "refused", "held with LIMIT 2");
+
+    servers[0].run("CONFIG SET dlock.max-ttl 10000");
+    assert_fails(&nodes, &TAKING, 65, "refused", "ttl-ms must be");
+    servers[0].run("CONFIG SET dlock.max-ttl 86400000");
+
+    servers[0].run("RPUSH job data");
+    assert_fails(&nodes, &TAKING, 65, "wrong_type", "WRONGTYPE");
+    assert_fails(&nodes, &GIVING, 65, "wrong_type", "WRONGTYPE");
+    let said = dlock(&servers, &["inspect", "--json", "job"]).with_code(65).json();
+    assert_eq!(said[0]["kind"], "wrong_type");
+}
+
+#[apply(on_two_servers)]
+fn a_user_whom_nodes_do_not_accept(kind: Kind) {
+    let servers = servers(kind, 1);
+    let place = &addresses(&servers)[0];
+    servers[0].run("ACL SETUSER app on >secret ~job:* +@all -DLOCK.BREAK -DLOCK.INSPECT");
+    let app = [format!("redis://app:secret@{place}")];
+    assert_fails(&app, &TAKING, 77, "no_permission", "NOPERM");
+    assert_fails(&app, &GIVING, 77, "no_permission", "NOPERM");
+    let wrong = [format!("redis://app:wrong@{place}")];
+    assert_fails(&wrong, &TAKING, 77, "no_permission", "WRONGPASS");
+    take(&servers, b"job:1", "alice", "");
+    // Without the right to look an empty list would be a lie.
+    assert_fails(&app, &["ls"], 77, "no_permission", "NOPERM");
+    for command in [&["inspect", "--json", "job:1"][..], &["break", "-y", "--json", "job:1"]] {
+        let said = dlock_at(&app, command).with_code(77).json();
+        assert_eq!(said[0]["kind"], "no_permission", "{command:?}");
+    }
+}
+
+#[apply(on_two_servers)]
+fn servers_that_are_no_nodes_for_locks(kind: Kind) {
+    let bare = [Server::build(kind).without_module().start()];
+    let nodes = addresses(&bare);
+    let missing = "the dlock module is not loaded (loadmodule /path/to/libdlock.so)";
+    assert_fails(&nodes, &TAKING, 78, "unfit", missing);
+    assert_fails(&nodes, &GIVING, 78, "unfit", missing);
+    assert_fails(&nodes, &["ls"], 78, "unfit", missing);
+    let said = dlock_at(&nodes, &["ls"]).with_code(78);
+    assert_eq!(said.out, "", "no table");
+    for command in [&["inspect", "job"][..], &["break", "-y", "job"]] {
+        let said = dlock_at(&nodes, command).with_code(78);
+        assert!(said.err.contains(missing), "{command:?}: {}", said.err);
+        let json = [command, &["--json"]].concat();
+        assert_eq!(dlock_at(&nodes, &json).with_code(78).json()[0]["kind"], "unfit", "{json:?}");
+    }
+
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_followed_by(&replica);
+    assert_fails(&addresses(&[replica]), &TAKING, 78, "unfit", "it is a replica");
+}
+
+/// Two of three lack the module: that is what has to be mended, whether the third answers or not.
+#[apply(on_two_servers)]
+fn what_a_majority_fails_with_is_what_counts(kind: Kind) {
+    let good = Server::start(kind);
+    let one = Server::build(kind).without_module().start();
+    let two = Server::build(kind).without_module().start();
+    let down = format!("127.0.0.1:{}", ports::free());
+    let nodes = |third: &str| vec![crate::address(&one), crate::address(&two), third.to_owned()];
+    assert_fails(&nodes(&crate::address(&good)), &TAKING, 78, "unfit", "module is not loaded");
+    assert_fails(&nodes(&down), &TAKING, 78, "unfit", "module is not loaded");
+    let may_pass = [crate::address(&good), crate::address(&one), down];
+    assert_fails(&may_pass, &TAKING, 69, "no_quorum", "no majority");
+}
+
+#[test]
+fn nodes_that_are_not_there() {
+    let nobody = [format!("127.0.0.1:{}", ports::free())];
+    assert_fails(&nobody, &TAKING, 69, "no_quorum", "Connection refused");
+    assert_fails(&nobody, &["ls"], 69, "unreachable", "Connection refused");
+    let said = dlock_at(&nobody, &["inspect", "--json", "job"]).with_code(69).json();
+    assert_eq!(said[0]["kind"], "unreachable");
+    let said = dlock_at(&nobody, &["inspect", "job"]).with_code(69);
+    assert!(said.err.contains("Connection refused"), "a table would cut it: {said:?}");
+    assert_fails(&["http://host".to_owned()], &TAKING, 64, "usage", "redis://");
+}
+
+#[test]
+fn a_command_that_cannot_be_run() {
+    let server = [Server::start(harness::Kind::Redis82)];
+    let nodes = addresses(&server);
+    assert_fails(&nodes, &["run job -- ./no-such-program"], 127, "not_found", "no such program");
+    assert_fails(&nodes, &["run job -- /dev/null"], 126, "cannot_execute", "may not be executed");
+}
+
+/// The first minute of somebody who has just installed it.
+#[test]
+fn who_names_no_nodes_is_told_how_and_how_to_get_some() {
+    let told = |said: &Said| {
+        for word in ["--nodes", "DLOCK_NODES", "`dlock dev`"] {
+            assert!(said.err.contains(word) || said.out.contains(word), "no {word} in {said:?}");
+        }
+    };
+    for command in ["run -n job -- true", "acquire -n job", "ls", "inspect job", "break -y job"] {
+        let mut without = program::command(&[]);
+        without.env_remove("DLOCK_NODES").args(command.split(' '));
+        let said = program::run(&mut without);
+        assert!(matches!(said.code, Some(69 | 77 | 78)), "{said:?}");
+        assert!(said.err.contains("127.0.0.1:6379"), "{said:?}");
+        told(&said);
+        told(&dlock_at(&[], &command.split(' ').collect::<Vec<_>>()).with_code(64));
+    }
+    let mut without = program::command(&[]);
+    told(&program::run(without.env_remove("DLOCK_NODES").arg("doctor")));
+    // Whoever has named them knows how.
+    let nobody = [format!("127.0.0.1:{}", ports::free())];
+    let said = dlock_at(&nobody, &["run", "-n", "job", "--", "true"]).with_code(69);
+    assert!(!said.err.contains("dlock dev"), "{}", said.err);
+}
