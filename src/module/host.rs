@@ -55,6 +55,18 @@ impl<'s, 'c> Here<'s, 'c> {
         may_write
     }
 
+    /// What is here was read as something of another database.
+    pub fn correct(&mut self, key: Key<'_>) {
+        if self.at(key).block().is_some_and(Block::is_dead) {
+            self.store.arrivals.push_back(key.to_owned());
+        }
+        let index = &mut self.store.index;
+        let forget = |old: Block| index.remove(old);
+        if let Some(new) = self.open.correct(&mut self.store.scratch, forget) {
+            self.store.index.refresh(new);
+        }
+    }
+
     fn at(&mut self, key: Key<'_>) -> &mut Open<'c> {
         if !self.open.is(key) {
             self.open.close();

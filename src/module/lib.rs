@@ -8,6 +8,7 @@
 //! - [`turn`]: what is done when time has passed.
 //! - [`outside`]: what the server does to locks, and how they take it.
 //! - [`evicted`]: locks whose keys the server has evicted.
+//! - [`incoming`]: a data set that is loaded beside the one that counts.
 //! - [`books`], [`ledger`], [`state_file`]: what is promised, and the file that says so.
 //! - [`audience`]: whether anybody listens to what is replicated.
 //! - [`reply`], [`inspection`]: answers with more than one line.
@@ -23,6 +24,7 @@ mod commands;
 mod evicted;
 mod ffi;
 mod host;
+mod incoming;
 mod info;
 mod inspection;
 mod ledger;

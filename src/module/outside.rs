@@ -81,7 +81,8 @@ pub fn loaded(
             state.keep(block);
         }
         state.node.heard_of(key, fence, ttl);
-        state.store.index.refresh(block);
+        let Store { incoming, index, .. } = &mut state.store;
+        incoming.index().unwrap_or(index).refresh(block);
         if fence == Fence(0) {
             state.store.arrivals.push_back(key.to_owned());
         }
@@ -202,7 +203,11 @@ pub fn loading(ctx: Ctx<'_>, step: Loading) {
         state.store.is_loading = begins;
         state.store.loads_log |= step == Loading::Log;
         if begins {
-            state.step_down();
+            if !state.store.incoming.spares() {
+                state.step_down();
+            }
+        } else if state.store.incoming.end() {
+            // What there was is still there, and all that is known of it.
         } else if state.store.beginning.is_some() {
             state.begin(ctx);
         } else if replica {

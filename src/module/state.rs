@@ -16,6 +16,7 @@ use crate::ffi::context::{log, now, unix_micros};
 use crate::ffi::index::Index;
 use crate::ffi::scan::Scan;
 use crate::ffi::waiter::{Blocked, Handle};
+use crate::incoming::Incoming;
 use crate::ledger::Ledger;
 use crate::stats::Stats;
 
@@ -52,6 +53,8 @@ pub struct Store {
     pub state_file: String,
     /// Whether the data set is being loaded.
     pub is_loading: bool,
+    /// The one that is loaded beside the one that counts.
+    pub incoming: Incoming,
     /// What the state file said, until the data set is loaded.
     pub beginning: Option<Beginning>,
     /// Whether replicas should be told what is promised.
@@ -178,6 +181,7 @@ lazy_static! {
             ledger: Ledger::nowhere(rand::random()),
             state_file: String::new(),
             is_loading: false,
+            incoming: Incoming::default(),
             beginning: None,
             tell_promise: false,
             told: (Instant(0), Fence(0)),

@@ -40,6 +40,10 @@ fn a_planned_change_of_roles_needs_no_full_resynchronisation(kind: Kind) {
         for replica in (0..3).filter(|one| *one != leader) {
             servers[leader].until_streaming_to(&servers[replica]);
         }
+        // The last was sent something for that, which the first may not have yet.
+        for replica in (0..3).filter(|one| *one != leader) {
+            servers[leader].until_followed_by(&servers[replica]);
+        }
     };
     let full = || -> i64 { servers.iter().map(|one| one.info_number("stats", "sync_full")).sum() };
     follow(0);

@@ -15,6 +15,7 @@ mod config;
 mod contenders;
 mod crash;
 mod crash_again;
+mod diskless;
 mod errors;
 mod events;
 mod eviction;

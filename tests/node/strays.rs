@@ -55,11 +55,12 @@ fn a_replica_that_is_promoted_removes_what_its_primary_could_not(kind: Kind) {
 
 #[apply(on_every_server)]
 fn a_replica_that_got_it_with_the_data_set_removes_it_when_it_is_promoted(kind: Kind) {
-    for way in WAYS {
-        let mut primary = Server::build(kind).config("repl-diskless-sync no").start();
+    for (way, load) in WAYS.into_iter().zip(["disabled", "swapdb", "swapdb"]) {
+        let mut primary = Server::start(kind);
         leave_stray(&primary, way);
-        let mut replica = Server::build(kind).replica_of(&primary).start();
-        let mut last = Server::build(kind).replica_of(&replica).start();
+        let build = || Server::build(kind).config(&format!("repl-diskless-load {load}"));
+        let mut replica = build().replica_of(&primary).start();
+        let mut last = build().replica_of(&replica).start();
         eventually("it has arrived", || keys(&replica) == 1 && keys(&last) == 1);
         primary.kill();
         replica.kill();

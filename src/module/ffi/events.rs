@@ -7,6 +7,7 @@ use redis_module::raw;
 use dlock_core::{ClientId, Key};
 
 use super::context::{Ctx, OK, api, bytes_of};
+use crate::incoming::{self, Step};
 use crate::outside::{self, Loading};
 
 type Callback =
@@ -14,9 +15,10 @@ type Callback =
 
 /// Subscribes to everything that matters to locks.
 pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
-    let events: [(u64, Callback); 10] = [
+    let events: [(u64, Callback); 11] = [
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, on_role),
         (raw::REDISMODULE_EVENT_LOADING, on_loading),
+        (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, on_async_load),
         (raw::REDISMODULE_EVENT_FLUSHDB, on_flush),
         (raw::REDISMODULE_EVENT_SWAPDB, on_swap),
         (raw::REDISMODULE_EVENT_CLIENT_CHANGE, on_client),
@@ -105,6 +107,21 @@ unsafe extern "C" fn on_loading(
     };
     // SAFETY: the context is this callback's; so for the callbacks below.
     outside::loading(unsafe { Ctx::new(ctx) }, step);
+}
+
+unsafe extern "C" fn on_async_load(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    step: u64,
+    _data: *mut c_void,
+) {
+    let step = match step {
+        raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED => Step::Begins,
+        raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED => Step::Swapped,
+        _ => Step::GivenUp,
+    };
+    // SAFETY: see `on_loading`.
+    incoming::told(unsafe { Ctx::new(ctx) }, step);
 }
 
 unsafe extern "C" fn on_flush(

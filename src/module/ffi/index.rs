@@ -189,6 +189,11 @@ impl Index {
         (self.leases, self.bytes) = (leases, bytes);
     }
 
+    /// Lets all blocks go.
+    pub fn clear(&mut self) {
+        self.drain(|_| true, |_, _| {});
+    }
+
     fn note_last(&mut self, block: Block, gathering: &mut Gathering, last: Option<Deadline>) {
         let old = std::mem::replace(&mut gathering.indexed_last, last);
         if old == last {

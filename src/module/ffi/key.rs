@@ -181,8 +181,8 @@ impl<'c> Open<'c> {
     ) -> Option<Block> {
         let old = self.block()?;
         // SAFETY: the keyspace holds the old block until `leave_keyspace` below.
-        let Inside::One(key, grant) = (unsafe { old.inside() }) else { return None };
-        let new = Block::one(key, &grant.renewed(renewal), scratch);
+        let Inside::One(_, grant) = (unsafe { old.inside() }) else { return None };
+        let new = Block::one(self.key(), &grant.renewed(renewal), scratch);
         before(old);
         if self.evicted {
             self.set(new);
@@ -206,6 +206,22 @@ impl<'c> Open<'c> {
         old.leave_keyspace();
         self.block = Some(new);
         Some(new)
+    }
+
+    /// What is there learns that it is here, if it was read as something of another database. An
+    /// exclusive lock does so in a new block, as if it were renewed.
+    pub fn correct(&mut self, scratch: &mut Vec<u8>, before: impl FnOnce(Block)) -> Option<Block> {
+        // SAFETY: the keyspace holds the block; no other reference into it is in use.
+        match unsafe { self.block()?.inside() } {
+            Inside::One(_, Grant { lease, fence, .. }) => {
+                self.renew_one(&Renewal { lease, fence, asker: None }, scratch, before)
+            }
+            Inside::Many(gathering) => {
+                gathering.key = self.key().to_owned();
+                None
+            }
+            Inside::Dead => None,
+        }
     }
 
     /// Removes whatever is there; a large crowd is freed in the background.

@@ -60,6 +60,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     // SAFETY: see `context`.
     unsafe {
         let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+            | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD
             | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
         api!(RedisModule_SetModuleOptions(ctx.raw(), options as c_int));
     }

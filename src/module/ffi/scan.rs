@@ -1,4 +1,4 @@
-//! A search of the whole keyspace for dead locks, a little at a time.
+//! A search of the keyspace for dead locks, or for all locks, a little at a time.
 //!
 //! For the server that does not tell where a RENAME or a MOVE has put a value.
 
@@ -16,24 +16,41 @@ use super::data_type;
 pub struct Scan {
     cursor: *mut raw::RedisModuleScanCursor,
     db: u32,
+    wanted: fn(Block) -> bool,
+}
+
+/// What a step finds.
+struct Found {
+    names: Vec<Box<[u8]>>,
+    wanted: fn(Block) -> bool,
 }
 
 impl Scan {
+    /// For dead locks, everywhere.
     pub fn new() -> Scan {
-        // SAFETY: takes nothing; destroyed when this is dropped.
-        Scan { cursor: unsafe { api!(RedisModule_ScanCursorCreate()) }, db: 0 }
+        Scan::of(Block::is_dead, 0)
     }
 
-    /// Looks at a few keys more, and adds those of dead locks. False: that was the last.
+    /// For all locks, from this database on.
+    pub fn of_all_from(db: u32) -> Scan {
+        Scan::of(|_| true, db)
+    }
+
+    fn of(wanted: fn(Block) -> bool, db: u32) -> Scan {
+        // SAFETY: takes nothing; destroyed when this is dropped.
+        Scan { cursor: unsafe { api!(RedisModule_ScanCursorCreate()) }, db, wanted }
+    }
+
+    /// Looks at a few keys more, and adds those of the locks. False: that was the last.
     pub fn step(&mut self, ctx: Ctx<'_>, found: &mut impl Extend<KeyBuf>) -> bool {
         if !ctx.select(self.db) {
             return false;
         }
-        let mut names: Vec<Box<[u8]>> = Vec::new();
-        let out = (&raw mut names).cast::<c_void>();
-        // SAFETY: the cursor is this scan's; `on_key` gets `names` back, and nobody else has it.
+        let mut here = Found { names: Vec::new(), wanted: self.wanted };
+        let out = (&raw mut here).cast::<c_void>();
+        // SAFETY: the cursor is this scan's; `on_key` gets `here` back, and nobody else has it.
         let more = unsafe { api!(RedisModule_Scan(ctx.raw(), self.cursor, Some(on_key), out)) };
-        found.extend(names.into_iter().map(|name| KeyBuf { db: self.db, name }));
+        found.extend(here.names.into_iter().map(|name| KeyBuf { db: self.db, name }));
         if more == OK {
             // Zero says that this database is done.
             self.db += 1;
@@ -66,10 +83,10 @@ unsafe extern "C" fn on_key(
             return;
         }
         let block = Block::from_ptr(api!(RedisModule_ModuleTypeGetValue(key)));
-        if block.is_some_and(Block::is_dead)
-            && let Some(names) = out.cast::<Vec<Box<[u8]>>>().as_mut()
+        if let Some(found) = out.cast::<Found>().as_mut()
+            && block.is_some_and(found.wanted)
         {
-            names.push(bytes_of(name).into());
+            found.names.push(bytes_of(name).into());
         }
     }
 }

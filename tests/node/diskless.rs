@@ -1,0 +1,219 @@
+//! Replicas with `repl-diskless-load swapdb`: they load a new data set beside the old one, and answer
+//! from the old one until the new one is whole.
+
+use std::time::Instant;
+
+use harness::quarantine::{PROMOTED, assert_bound, assert_no_shorter};
+use harness::{Builder, Client, Kind, Proxy, Server, Value, apply, eventually, on_every_server};
+
+use crate::promotion::{promote, until_told};
+use crate::quarantine::crashed;
+
+const SWAPS: [&str; 2] = [
+    "repl-diskless-load swapdb",
+    // Clients have their turn after so many bytes.
+    "loading-process-events-interval-bytes 1024",
+];
+
+fn with(builder: Builder, lines: &[&str]) -> Builder {
+    lines.iter().fold(builder, |builder, line| builder.config(line))
+}
+
+/// A primary that streams its data set, with some data to stream, and locks.
+fn primary(kind: Kind) -> Server {
+    let lines = ["repl-diskless-sync yes", "rdbcompression no", "repl-backlog-size 16384"];
+    let primary = with(Server::build(kind), &lines).start();
+    primary.run("DEBUG POPULATE 600 filler 10000");
+    for lock in ["kept alice 60000", "gone alice 60000", "book alice 60000 SHARED"] {
+        assert!(primary.run(&format!("DLOCK.ACQUIRE {lock}")).int() > 0);
+    }
+    let mut there = primary.client();
+    there.run("SELECT 1");
+    for lock in ["there alice 60000", "pool alice 60000 LIMIT 2"] {
+        assert!(there.run(&format!("DLOCK.ACQUIRE {lock}")).int() > 0);
+    }
+    primary
+}
+
+/// The replica loses its place in the stream, and what it gets is another data set of the same
+/// history, in some seconds.
+fn change_and_stream_again(primary: &Server) {
+    primary.run("CONFIG SET rdb-key-save-delay 10000");
+    let mut client = primary.client();
+    let long = "x".repeat(20_000);
+    let writes = (0..20).map(|n| format!("SET long:{n} {long}"));
+    let steps = ["MULTI", "CLIENT KILL TYPE replica"].map(str::to_owned).into_iter().chain(writes);
+    let locks = [
+        "DLOCK.RELEASE gone alice",
+        "DLOCK.ACQUIRE fresh bob 60000",
+        "DLOCK.ACQUIRE book bob 60000 SHARED",
+        "DLOCK.ACQUIRE pool bob 60000 LIMIT 2",
+        "EXEC",
+    ];
+    let answers = client.pipeline(steps.chain(locks.map(str::to_owned)));
+    assert!(!answers.iter().any(Value::is_error), "{answers:?}");
+    primary.run("CONFIG SET rdb-key-save-delay 0");
+}
+
+/// What the locks look like on a server.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    kept: Value,
+    gone: Value,
+    fresh: Value,
+    readers: usize,
+    leases: i64,
+}
+
+const QUESTIONS: [&str; 5] = [
+    "DLOCK.CHECK kept alice",
+    "DLOCK.CHECK gone alice",
+    "DLOCK.CHECK fresh bob",
+    "DLOCK.INSPECT book",
+    "DLOCK.NODE",
+];
+
+impl Seen {
+    fn at(server: &Server) -> Seen {
+        Seen::read(&server.client().pipeline(QUESTIONS.map(str::to_owned)))
+    }
+
+    fn read(answers: &[Value]) -> Seen {
+        let [kept, gone, fresh, book, node] = answers else { panic!("{answers:?}") };
+        let readers = if book.is_null() { 0 } else { book.at("holders").items().len() };
+        let leases = node.at("leases").int();
+        Seen { kept: kept.clone(), gone: gone.clone(), fresh: fresh.clone(), readers, leases }
+    }
+
+    /// What they look like in the middle of a load, and what a request for a lock is told.
+    fn while_loading(client: &mut Client) -> Option<(Seen, Value)> {
+        let questions = ["INFO persistence"].into_iter().chain(QUESTIONS);
+        let questions = questions.chain(["DLOCK.ACQUIRE free bob 1000", "INFO persistence"]);
+        let answers = client.pipeline(questions.map(str::to_owned));
+        let [before, seen @ .., acquire, after] = &answers[..] else { panic!("{answers:?}") };
+        let loads = |info: &Value| !info.is_error() && info.text().contains("async_loading:1");
+        (loads(before) && loads(after)).then(|| (Seen::read(seen), acquire.clone()))
+    }
+}
+
+/// Asserts that a replica answers from its old data set in the middle of a load.
+#[track_caller]
+fn assert_reads_go_on(replica: &Server, old: &Seen) {
+    let mut client = replica.client();
+    let mut seen = None;
+    eventually("it loads beside what it has", || {
+        seen = Seen::while_loading(&mut client);
+        seen.is_some()
+    });
+    let (seen, acquire) = seen.expect("just seen");
+    assert_eq!(seen, *old);
+    assert_eq!(acquire.code(), "READONLY");
+}
+
+fn until_loaded(replica: &Server) {
+    eventually("the load has ended", || {
+        let info = replica.info("persistence");
+        info.get("async_loading").is_some_and(|is| is == "0") && info["loading"] == "0"
+    });
+}
+
+#[apply(on_every_server)]
+fn a_replica_answers_from_its_old_locks_until_it_has_all_new_ones(kind: Kind) {
+    let primary = primary(kind);
+    let replica = with(Server::build(kind), &SWAPS).replica_of(&primary).start();
+    until_told(&primary, &replica);
+    let old = Seen::at(&replica);
+    assert_eq!((old.readers, old.leases, old.fresh.is_null()), (1, 5, true));
+
+    change_and_stream_again(&primary);
+    assert_reads_go_on(&replica, &old);
+    until_loaded(&replica);
+    until_told(&primary, &replica);
+    let new = Seen::at(&replica);
+    assert_eq!(new, Seen::at(&primary));
+    assert_eq!((new.readers, new.leases, new.gone.is_null()), (2, 7, true));
+    primary.assert_agrees_with(&replica);
+    assert!(!replica.log().contains("Skipping diskless"), "{}", replica.log());
+
+    // The new locks are minded: they are over when their time has come, and not before.
+    let since = Instant::now();
+    primary.pause();
+    promote(&replica);
+    assert_bound(replica.assert_in_quarantine(PROMOTED), 60_000, since);
+    replica.leave_quarantine();
+    assert!(replica.run("DLOCK.ACQUIRE fresh eve 1000").is_null());
+    assert!(replica.run("DLOCK.ACQUIRE gone eve 1000").int() > 0);
+    assert_eq!(replica.run("DLOCK.EXTEND fresh bob 1").int(), 1);
+    assert_eq!(replica.run("DLOCK.EXTEND pool bob 1").int(), 1);
+    eventually("they end", || replica.run("EXISTS fresh pool gone").int() == 0);
+    assert_eq!(replica.node("leases").int(), 5);
+    // And those of another database are known to be there.
+    replica.run("FLUSHDB");
+    assert_eq!(replica.node("leases").int(), 2);
+    let mut there = replica.client();
+    there.run("SELECT 1");
+    there.run("FLUSHDB");
+    assert_eq!(replica.node("leases").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
+    let primary = primary(kind);
+    let proxy = Proxy::start(primary.port());
+    let replicaof = format!("replicaof 127.0.0.1 {}", proxy.port());
+    let replica = with(Server::build(kind), &SWAPS).config(&replicaof).start();
+    until_told(&primary, &replica);
+    let old = Seen::at(&replica);
+
+    // Its link is cut, and there is none for a while.
+    let since = Instant::now();
+    change_and_stream_again(&primary);
+    assert_reads_go_on(&replica, &old);
+    proxy.refuse();
+    until_loaded(&replica);
+    assert_eq!(Seen::at(&replica), old);
+
+    // It knows what it knew: it neither forgets how long leases may be, nor expects the worst.
+    promote(&replica);
+    assert_bound(replica.assert_in_quarantine(PROMOTED), 60_000, since);
+    assert_eq!(Seen::at(&replica), old);
+    replica.leave_quarantine();
+    assert_eq!(replica.run("DLOCK.EXTEND gone alice 1").int(), 1);
+    eventually("it ends", || replica.run("EXISTS gone").int() == 0);
+    assert_eq!(replica.run("DLOCK.RELEASE kept alice").int(), 1);
+    assert_eq!(replica.node("leases").int(), 3);
+    assert!(replica.run("DLOCK.ACQUIRE fresh eve 60000").int() > 0);
+    replica.run("CONFIG SET dlock.quarantine auto");
+
+    // And back: the next load is whole.
+    proxy.pass();
+    replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    primary.assert_agrees_with(&replica);
+    assert_eq!(Seen::at(&replica), Seen::at(&primary));
+}
+
+#[apply(on_every_server)]
+fn a_quarantine_goes_on_while_another_data_set_is_loaded(kind: Kind) {
+    let mut primary = primary(kind);
+    let server = crashed(kind, &["own alice 60000"]);
+    for line in SWAPS {
+        assert_eq!(server.run(&format!("CONFIG SET {line}")).text(), "OK");
+    }
+    let since = Instant::now();
+    let left = server.node("quarantine-ms").int();
+    assert!(left > 0);
+    server.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    until_told(&primary, &server);
+    assert!(server.run("DLOCK.CHECK own alice").is_null(), "it has the locks of the primary");
+    let old = Seen::at(&server);
+    assert_eq!(old, Seen::at(&primary));
+
+    change_and_stream_again(&primary);
+    assert_reads_go_on(&server, &old);
+    assert_no_shorter(server.node("quarantine-ms").int(), left, since);
+    primary.kill();
+    until_loaded(&server);
+    promote(&server);
+    assert_no_shorter(server.node("quarantine-ms").int(), left, since);
+    assert_eq!(server.run("DLOCK.ACQUIRE free bob 1000").code(), "QUARANTINE");
+}
