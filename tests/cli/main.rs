@@ -11,6 +11,7 @@ mod bench_terminal;
 mod break_;
 mod dev;
 mod doctor;
+mod doctor_against;
 mod errors;
 mod extend;
 mod inspect;

@@ -9,6 +9,7 @@
 mod addresses;
 mod ailment;
 mod cancelled;
+mod changed_set;
 mod connection;
 mod coordinator;
 mod cut;

@@ -82,7 +82,7 @@ pub async fn on_how_many(nodes: &Nodes) -> BTreeMap<Vec<u8>, usize> {
     let answers = nodes.each(|node| ls::locks(node, None, PAGE)).await;
     let found: Vec<Found> = answers.into_iter().filter_map(|(_, found)| found.ok()).collect();
     let mut counts = BTreeMap::new();
-    for (key, lock) in found.into_iter().flatten() {
+    for (key, (lock, _)) in found.into_iter().flatten() {
         *counts.entry(key).or_default() += usize::from(lock.is_held());
     }
     counts

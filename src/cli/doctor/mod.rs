@@ -1,8 +1,9 @@
 //! `dlock doctor`: what makes the nodes unsafe or slow, and how to mend it.
 //!
 //! [`collect`] asks the nodes for [`facts`]; [`checks`] makes each [`finding`] of them, and
-//! nothing else does: a check is a function of the facts.
+//! nothing else does: a check is a function of the facts. [`change`] compares two sets.
 
+mod change;
 mod checks;
 mod collect;
 mod facts;
@@ -22,13 +23,22 @@ use crate::args::Global;
 use crate::ask::Nodes;
 use crate::exit::{Exit, Failure};
 use crate::output;
+use change::{Before, Member};
 use facts::Facts;
 use finding::{Finding, Severity};
 
 /// Look for what makes the nodes unsafe, and say how to mend it
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
-pub struct Args {}
+pub struct Args {
+    /// Compare with the nodes of before: a list like that of --nodes, or @FILE, an earlier --json report
+    ///
+    /// Says whether clients that still have the old list and clients that have this one could hold the
+    /// same lock at a time, which locks are in danger, and which addresses lead to another node than
+    /// before. As with --nodes, put lists with passwords into the environment.
+    #[arg(long, value_name = "OLD", env = "DLOCK_AGAINST", hide_env_values = true)]
+    against: Option<String>,
+}
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
@@ -38,11 +48,18 @@ impl Args {
             .into_iter()
             .map(|(name, answers)| Facts { name, answers: answers.map_err(String::from) })
             .collect();
-        let findings = checks::findings(&facts);
+        let members = change::members(&facts);
+        let mut findings = checks::findings(&facts);
+        if let Some(against) = &self.against {
+            let before = Before::read(against, global).await?;
+            let held = change::on_how_many(&nodes).await;
+            findings.extend(change::findings(&before, &members, &held));
+            findings = finding::merged(findings);
+        }
         let reached = facts.iter().filter(|facts| facts.answers.is_ok()).count();
         let summary = Summary::of(&findings, facts.len(), reached);
         output::shown(if global.json {
-            print_json(&findings, &summary)
+            print_json(&findings, &summary, &members)
         } else {
             print(&findings, &summary)
         })?;
@@ -113,7 +130,7 @@ fn place(named: &[String], all: usize) -> String {
     }
 }
 
-fn print_json(findings: &[Finding], summary: &Summary) -> io::Result<()> {
+fn print_json(findings: &[Finding], summary: &Summary, members: &[Member]) -> io::Result<()> {
     for finding in findings {
         output::json(&json!({
             "severity": finding.severity.name(),
@@ -130,6 +147,7 @@ fn print_json(findings: &[Finding], summary: &Summary) -> io::Result<()> {
         "errors": summary.errors,
         "warnings": summary.warnings,
         "hints": summary.hints,
+        "members": change::record(members),
     }))
 }
 

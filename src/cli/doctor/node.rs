@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::checks::Check;
 use super::facts::Answers;
 use super::finding::Finding;
-use crate::duration;
+use crate::{duration, lock};
 
 /// What has to be right before the rest matters.
 pub const BASICS: &[Check] = &[no_module, no_answer, version, replica];
@@ -17,6 +17,7 @@ pub const CHECKS: &[Check] = &[
     state_disk,
     quarantine_off,
     lease_bound,
+    max_ttl,
     waiters,
     denied,
     info_denied,
@@ -134,6 +135,15 @@ fn lease_bound(node: &Answers) -> Option<Finding> {
     )
 }
 
+fn max_ttl(node: &Answers) -> Option<Finding> {
+    let most = node.config_number("dlock.max-ttl").filter(|most| *most < USUAL_TTL_MS)?;
+    Some(
+        Finding::error("max-ttl", format!("dlock.max-ttl is {}, and a usual lease {}", shown(most), shown(USUAL_TTL_MS)))
+            .why("it refuses `dlock run` without --ttl, and the library without .ttl(…)")
+            .fix("CONFIG SET dlock.max-ttl 3600000, and the same in its configuration file; or ask for shorter leases everywhere"),
+    )
+}
+
 fn waiters(node: &Answers) -> Option<Finding> {
     let (waiters, most) = (node.node_number("waiters")?, node.config_number("dlock.max-waiters")?);
     (waiters * 10 >= most * 8).then(|| {
@@ -177,6 +187,9 @@ fn skipped(command: &str, error: &str, right: &str) -> Finding {
 pub fn shown(ms: i64) -> String {
     duration::shown(Duration::from_millis(ms.unsigned_abs()))
 }
+
+/// A lease of which nobody says the length.
+pub const USUAL_TTL_MS: i64 = lock::USUAL_TTL.as_millis() as i64;
 
 /// What a lock needs.
 const LOCKING: [&str; 3] = ["DLOCK.ACQUIRE", "DLOCK.EXTEND", "DLOCK.RELEASE"];

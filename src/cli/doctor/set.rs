@@ -4,11 +4,22 @@ use std::collections::BTreeMap;
 
 use super::facts::{Answers, Facts};
 use super::finding::Finding;
-use super::node::{is_replica, shown};
+use super::node::{USUAL_TTL_MS, is_replica, shown};
 
 /// The checks.
-pub const CHECKS: &[SetCheck] =
-    &[same_server, same_identity, one_cluster, majority, number, versions, clocks, fences, slow];
+pub const CHECKS: &[SetCheck] = &[
+    same_server,
+    same_identity,
+    one_cluster,
+    majority,
+    number,
+    versions,
+    max_ttls,
+    new_node,
+    clocks,
+    fences,
+    slow,
+];
 
 /// A check of all nodes together.
 pub type SetCheck = fn(&[Facts]) -> Vec<Finding>;
@@ -127,6 +138,56 @@ fn numbers(version: &str) -> Vec<u64> {
     version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
+fn max_ttls(nodes: &[Facts]) -> Vec<Finding> {
+    // What is less than usual is wrong by itself, and said already.
+    let settings = || {
+        answering(nodes)
+            .filter_map(|(name, node)| Some((name, node.config_number("dlock.max-ttl")?)))
+            .filter(|(_, most)| *most >= USUAL_TTL_MS)
+    };
+    let Some(largest) = settings().map(|(_, most)| most).max() else { return Vec::new() };
+    let finding = |most: i64| {
+        let found = format!("dlock.max-ttl is {}, and {} elsewhere", shown(most), shown(largest));
+        Finding::warning("max-ttl", found)
+            .why("it refuses longer leases, so for these locks the others have to do without it")
+            .fix(format!(
+                "CONFIG SET dlock.max-ttl {largest}, and the same in its configuration file"
+            ))
+    };
+    let smaller = settings().filter(|(_, most)| *most < largest);
+    smaller.map(|(name, most)| finding(most).about(name)).collect()
+}
+
+/// A node that has just been born among others that have not: who stood in its place may have granted
+/// locks that still run.
+fn new_node(nodes: &[Facts]) -> Vec<Finding> {
+    // Servers reckon it by their wall clocks.
+    let is_right = |node: &Answers| {
+        node.clock.is_none_or(|clock| surely(clock.ahead, clock.uncertainty).abs() < SECOND)
+    };
+    let age = |node: &Answers| {
+        let seconds = node.info_number("uptime_in_seconds").filter(|_| is_right(node))?;
+        Some(seconds * 1000)
+    };
+    let (mut found, all) = (Vec::new(), Vec::from_iter(answering(nodes)));
+    for (name, node) in &all {
+        let is_first = node.node_number("boot") == Some(1) && node.grants();
+        let Some(young) = age(node).filter(|_| is_first) else { continue };
+        let older = all.iter().filter(|(_, other)| age(other) > Some(young + MINUTE_MS));
+        let bound = older.filter_map(|(_, other)| other.node_number("lease-bound-ms")).max();
+        let Some(left) = bound.map(|bound| bound - young).filter(|left| *left > 0) else {
+            continue;
+        };
+        let words =
+            format!("it is new: it first started {} ago, and others long before", shown(young));
+        let finding = Finding::warning("new-node", words)
+            .why(format!("if it took another node's place, it has not heard of that one's locks: two holders are possible for {} more", shown(left)))
+            .fix("wait; and start the next one with dlock.quarantine 30000 (the longest lease in use, in ms), or add it to the list as docs/several-nodes.md says");
+        found.push(finding.about(name));
+    }
+    found
+}
+
 fn clocks(nodes: &[Facts]) -> Vec<Finding> {
     let clocks: Vec<(&str, i64)> = answering(nodes)
         .filter_map(|(name, node)| node.clock.map(|clock| (name, clock)))
@@ -217,6 +278,8 @@ fn slow(nodes: &[Facts]) -> Vec<Finding> {
         .map(|(name, trip)| finding(trip).about(name))
         .collect()
 }
+
+const MINUTE_MS: i64 = 60_000;
 
 /// One second, in µs.
 const SECOND: i64 = 1_000_000;

@@ -352,3 +352,33 @@ fn nodes_that_are_slow() {
     assert_only(&trip(50), Hint, "slow", "leases of at least 3 s");
     assert_only(&trip(500), Warning, "slow", "500 ms");
 }
+
+#[test]
+fn the_longest_lease_that_is_allowed() {
+    let shorter = config(&[("dlock.max-ttl", "10000")]);
+    assert_only(&shorter, Error, "max-ttl", "10 s, and a usual lease 30 s");
+    let other = config(&[("dlock.max-ttl", "3600000")]);
+    assert_only(&other, Warning, "max-ttl", "CONFIG SET dlock.max-ttl 86400000");
+    assert_eq!(findings(&config(&[("dlock.max-ttl", "86400000")])), []);
+}
+
+#[test]
+fn a_node_that_is_new_among_old_ones() {
+    let ages = |ages: [&str; 3], boot: &str| {
+        let mut nodes = three();
+        for (facts, age) in nodes.iter_mut().zip(ages) {
+            facts.answers.as_mut().unwrap().info.as_mut().unwrap().set("uptime_in_seconds", age);
+        }
+        nodes[1].answers.as_mut().unwrap().node.as_mut().unwrap().set("boot", boot);
+        nodes
+    };
+    let new = ages(["9000", "12", "9000"], "1");
+    assert_only(&new, Warning, "new-node", "dlock.quarantine 30000");
+    assert!(only(&new).why.contains("for 18 s more"), "{:?}", only(&new));
+    assert_eq!(findings(&ages(["9000", "31", "9000"], "1")), [], "no earlier lease runs any more");
+    assert_eq!(findings(&ages(["9000", "12", "9000"], "2")), [], "it has only been restarted");
+    assert_eq!(findings(&ages(["13", "12", "14"], "1")), [], "all are new");
+    let mut waits = ages(["9000", "12", "9000"], "1");
+    waits[1].answers.as_mut().unwrap().node.as_mut().unwrap().set("grants", "quarantine");
+    assert_eq!(findings(&waits), [], "it grants nothing until it is safe");
+}
