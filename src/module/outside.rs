@@ -298,7 +298,7 @@ impl State {
     /// The next turn looks what has become of the block.
     fn keep(&mut self, block: Block) {
         if block.keep() {
-            self.store.taken.push(block);
+            self.store.taken.insert(block);
             self.set_alarm_if_pending();
         }
     }
@@ -324,7 +324,7 @@ impl State {
         let ephemerals = self.store.index.bury(block);
         if !block.keep() {
             // Read just now, and looked for already: that share serves for this, too.
-            self.store.taken.retain(|taken| *taken != block);
+            self.store.taken.remove(&block);
         }
         self.store.last_taken = Some(Taken { key: key.to_owned(), block, ephemerals });
         self.set_alarm_if_pending();
@@ -340,7 +340,7 @@ impl State {
         if self.store.hears_of_keys {
             block.unkeep();
         } else {
-            self.store.taken.push(block);
+            self.store.taken.insert(block);
             self.set_alarm_if_pending();
         }
     }

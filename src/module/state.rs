@@ -1,6 +1,6 @@
 //! What the module keeps beside the keyspace.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::audience::Audience;
 use dlock_core::{
@@ -39,7 +39,7 @@ pub struct Store {
     /// Whether a lock has been taken from its key, or read, and may arrive at another.
     pub moving: bool,
     /// Locks that the server took away or read without telling where to, each with a share in its block.
-    pub taken: Vec<Block>,
+    pub taken: BTreeSet<Block>,
     /// The search for those that are still somewhere.
     pub search: Option<Scan>,
     /// Whether a dead lock was seen at a key by a replica, which removes nothing. Its primary will,
@@ -174,7 +174,7 @@ lazy_static! {
             waiters: Waiters::default(),
             arrivals: VecDeque::new(),
             moving: false,
-            taken: Vec::new(),
+            taken: BTreeSet::new(),
             search: None,
             owes_search: false,
             hears_of_keys: true,

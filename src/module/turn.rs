@@ -16,7 +16,8 @@ const PAUSED: u64 = 10_000;
 
 /// What has become of the locks that the server took away, or read.
 fn search(ctx: Ctx<'_>, store: &mut Store, leads: bool) {
-    for block in std::mem::take(&mut store.taken) {
+    for _ in 0..BUDGET {
+        let Some(block) = store.taken.pop_first() else { break };
         if !block.is_in_keyspace() {
             // Deleted, or a payload that was refused after it had been read.
             store.index.remove(block);

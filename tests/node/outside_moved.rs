@@ -210,3 +210,29 @@ fn a_client_that_moves_a_key_stays_in_its_database(kind: Kind) {
         scene.primary.assert_agrees_with(&scene.replica);
     }
 }
+
+/// Valkey 8.1 does not tell where a lock went, so it has to be searched for.
+#[apply(on_every_server)]
+fn a_renamed_lock_disappears_though_others_are_renamed_all_the_time(kind: Kind) {
+    let server = Server::start(kind);
+    let mut hostile = server.client();
+    hostile.pipeline((0..60_000).map(|n| format!("SET text{n} any")));
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("RENAME job elsewhere");
+    let steps = ["DLOCK.ACQUIRE a t 60000", "RENAME a b", "DEL b"];
+    eventually("the lock is found and removed", || {
+        hostile.pipeline(steps.map(str::to_owned));
+        server.run("EXISTS elsewhere").int() == 0
+    });
+}
+
+#[apply(on_every_server)]
+fn a_database_that_is_swapped_with_itself_keeps_its_locks_and_waiters(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    assert_eq!(server.run("SWAPDB 0 0").text(), "OK");
+    assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+    assert!(bob.recv().int() > fence);
+}

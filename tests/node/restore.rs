@@ -265,3 +265,19 @@ fn a_payload_of_a_later_version_is_refused_and_the_log_says_so(kind: Kind) {
     assert_eq!(server.run("EXISTS job").int(), 0);
     assert_sound(&server);
 }
+
+#[apply(on_every_server)]
+fn very_many_that_a_script_restores_and_deletes_leave_nothing_behind(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    client.run("DLOCK.ACQUIRE job alice 60000");
+    let script = "local payload = redis.call('DUMP', KEYS[1])
+        for n = 1, 3000 do redis.call('RESTORE', 'copy' .. n, 0, payload) end
+        for n = 1, 2999 do redis.call('DEL', 'copy' .. n) end
+        return redis.call('DBSIZE')";
+    assert_eq!(client.run_args(&["EVAL", script, "1", "job"]).int(), 2);
+    eventually("only two are left", || server.node("leases").int() == 2);
+    assert_eq!(server.run("DLOCK.RELEASE copy3000 alice").int(), 1);
+    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
+    assert_eq!(server.info_number("dlock", "dlock_memory"), 0);
+}

@@ -35,8 +35,6 @@ use crate::quarantine::{Policy, Quarantine};
 use crate::queue::Queue;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis, WaiterId};
 
-use crate::host::Ending;
-
 /// One server's locks, but for what is held: that is in the host's keyspace.
 #[derive(Debug, Default)]
 pub struct Node {
@@ -76,9 +74,12 @@ pub struct Node {
     to_serve: VecDeque<KeyBuf>,
     /// The same keys, so that none is there twice.
     serving: BTreeSet<KeyBuf>,
-    /// Grants that end, if that connection still speaks for them, and could not be ended at once.
-    /// By place, so that a later grant at the same place is quickly spared.
-    to_end: BTreeMap<Place, Ending>,
+    /// Grants of which nobody was told, which end if that connection still speaks for them, and
+    /// could not be ended at once. By place, so that a later grant there is quickly spared.
+    to_end: BTreeSet<Place>,
+    /// The ephemeral grants of connections that have closed, as they were when those did: a
+    /// connection may have had very many, so none is looked at before its turn.
+    leaving: VecDeque<BTreeSet<Place>>,
     next_waiter: u64,
 }
 
@@ -139,7 +140,8 @@ impl Node {
     /// Whether there is work that was put off.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        let any = !self.to_serve.is_empty() || !self.to_end.is_empty();
+        let ends = !self.to_end.is_empty() || !self.leaving.is_empty();
+        let any = ends || !self.to_serve.is_empty();
         any && !self.following
     }
 

@@ -57,11 +57,7 @@ impl Node {
 
     /// A connection has closed: what it held until then ends, as soon as that can be written.
     pub fn closed(&mut self, client: ClientId) {
-        if let Some(places) = self.ephemeral.remove(&client) {
-            for place in places {
-                self.to_end.entry(place).or_insert(Ending::Disconnected);
-            }
-        }
+        self.leaving.extend(self.ephemeral.remove(&client));
     }
 
     /// Somebody else decides from now on: a primary, or the data that is being loaded.
@@ -76,6 +72,7 @@ impl Node {
         self.serving.clear();
         self.unvouched.clear();
         self.to_end.clear();
+        self.leaving.clear();
         self.watched = super::watched::Watched::default();
         // Their leases run out where they are led from now on.
         self.ephemeral.clear();

@@ -6,7 +6,7 @@ use super::sweep::AT_ONCE;
 use super::{Node, Place};
 use crate::command::Refusal;
 use crate::fence::Slot;
-use crate::host::{Answer, Answers, Ending, Host};
+use crate::host::{Answer, Answers, Host};
 use crate::lock::{Found, Grant};
 use crate::queue::{Queue, Waiter};
 use crate::words::{ClientId, Deadline, Key, KeyBuf, Lease, Millis, Time, WaiterId};
@@ -101,7 +101,7 @@ impl Node {
         if let Some(place) = self.granted.remove(&id) {
             // A follower takes nothing back: the lease runs out where it is led from now on.
             if !self.following {
-                self.to_end.insert(place, Ending::Undelivered);
+                self.to_end.insert(place);
             }
         } else if let Some(place) = self.waiting.get(&id).cloned() {
             self.leave_later(&place);
@@ -195,7 +195,7 @@ impl Node {
         }
         let of = |client| Place::of(key, token, ClientId(client));
         let places = self.to_end.range(of(0)..=of(u64::MAX));
-        let places: Vec<Place> = places.map(|(place, _)| place.clone()).collect();
+        let places: Vec<Place> = places.cloned().collect();
         for place in places {
             self.to_end.remove(&place);
         }

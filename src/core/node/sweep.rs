@@ -1,6 +1,6 @@
 //! What time does: leases and waits that are over, and work that had to be put off.
 
-use super::Node;
+use super::{Node, Place};
 use crate::fence::Slot;
 use crate::host::{Answer, Effect, Ending, Host, Serves};
 use crate::lock::{Found, Grant, Held};
@@ -31,10 +31,10 @@ impl Node {
         while left > 0 {
             let caught_up = self.catch_up(host, time);
             let ended = self.end_due(host, time, left.min(A_FEW));
-            if !caught_up && ended == 0 {
+            if caught_up + ended == 0 {
                 return unused == 0;
             }
-            left = left.saturating_sub(ended + usize::from(caught_up));
+            left = left.saturating_sub(caught_up + ended);
         }
         true
     }
@@ -73,16 +73,43 @@ impl Node {
         }
     }
 
-    /// Does one piece of what had to be put off. False: there is none.
-    fn catch_up<H: Host>(&mut self, host: &mut H, time: Time) -> bool {
-        let (key, ending) = match self.to_end.pop_first() {
-            Some((place, why)) => (place.key.clone(), Some((place, why))),
-            None => match self.pop_to_serve() {
-                Some(key) => (key, None),
-                None => return false,
-            },
-        };
-        let key = key.as_key();
+    /// Does a piece or two of what had to be put off: of grants that end, and of keys to be served.
+    /// How many that were.
+    fn catch_up<H: Host>(&mut self, host: &mut H, time: Time) -> usize {
+        let ending = self.pop_ending();
+        let to_serve = self.pop_to_serve();
+        let pieces = usize::from(ending.is_some()) + usize::from(to_serve.is_some());
+        if let Some((place, why)) = ending {
+            self.look_after(host, place.key.as_key(), Some((&place, why)), time);
+        }
+        if let Some(key) = to_serve {
+            self.look_after(host, key.as_key(), None, time);
+        }
+        pieces
+    }
+
+    /// A grant that is to end, and why.
+    fn pop_ending(&mut self) -> Option<(Place, Ending)> {
+        if let Some(place) = self.to_end.pop_first() {
+            return Some((place, Ending::Undelivered));
+        }
+        while let Some(places) = self.leaving.front_mut() {
+            if let Some(place) = places.pop_first() {
+                return Some((place, Ending::Disconnected));
+            }
+            self.leaving.pop_front();
+        }
+        None
+    }
+
+    /// Ends what is over at the key, and a grant if its connection still speaks for it.
+    fn look_after<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ending: Option<(&Place, Ending)>,
+        time: Time,
+    ) {
         let serves = self.may_hand_over(host, key);
         if let Some((place, why)) = ending {
             let speaks = |grant: Grant<'_>| {
@@ -94,7 +121,6 @@ impl Node {
         }
         self.end_over(host, key, time, AT_ONCE);
         self.hand_over(host, key, time, serves);
-        true
     }
 
     /// Whether this node may grant the lock to somebody who waits for it: its slot may be another

@@ -19,7 +19,7 @@ use dlock_core::packed;
 use dlock_core::{ClientId, Crowd, Deadline, Grant, Key, KeyBuf, Mode};
 
 /// A block. Who has one must know that an owner still holds it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Block(NonNull<u8>);
 
 /// What is in a block.

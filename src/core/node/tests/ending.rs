@@ -245,3 +245,32 @@ fn nothing_is_handed_over_while_the_server_refuses_writes() {
     bench.pass_and_sweep(101_000);
     assert_eq!(bench.holders(), "b");
 }
+
+/// A connection can have had very many: what it costs to hear of its end is the same for all.
+#[test]
+fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_between() {
+    let mut bench = Bench::new();
+    let names: Vec<Vec<u8>> = (0..100).map(|n: u32| n.to_be_bytes().to_vec()).collect();
+    for name in &names {
+        let key = Key { db: 0, name };
+        assert!(matches!(bench.acquire_at(key, 1, "a 10 EPHEMERAL"), Ok(Acquired::Granted(_))));
+    }
+    bench.set_text("old", None);
+    bench.wait(2, "w 10 WAIT 0");
+    bench.node.closed(ClientId(1));
+    assert!(bench.node.ephemeral.is_empty(), "moved as they are");
+    assert_eq!(bench.node.leaving.iter().map(|places| places.len()).collect::<Vec<_>>(), [100]);
+    bench.host.take(&KEY.to_owned());
+    bench.node.maybe_free(KEY);
+    let time = bench.time();
+    let held = |bench: &Bench| bench.host.values.len();
+    assert!(bench.node.sweep(&mut bench.host, time, 20, true), "there is more");
+    assert!((80..100).contains(&held(&bench)), "{}", held(&bench));
+    assert_eq!(bench.holders(), "w", "others do not wait for it");
+    // One that is taken again by another connection is not ended any more.
+    let last = Key { db: 0, name: &names[99] };
+    assert!(matches!(bench.acquire_at(last, 3, "a 10"), Ok(Acquired::Granted(_))));
+    bench.sweep();
+    assert_eq!(held(&bench), 2);
+    assert!(bench.node.leaving.is_empty() && !bench.node.has_pending());
+}
