@@ -156,6 +156,7 @@ impl From<NodeError> for Kind {
 mod tests {
     use super::*;
     use dlock_client::Key;
+    use std::slice;
 
     fn kind(states: &[NodeState]) -> Kind {
         let report = |state: &NodeState| Report { node: String::new(), state: state.clone() };
@@ -191,12 +192,12 @@ mod tests {
         let down = NodeState::Unreachable(String::new());
         let no_permission = refused("NOPERM this user");
         let oom = refused("OOM command not allowed");
-        assert_eq!(kind(&[no_permission.clone()]), Kind::NoPermission);
+        assert_eq!(kind(slice::from_ref(&no_permission)), Kind::NoPermission);
         assert_eq!(kind(&[refused("WRONGTYPE Operation")]), Kind::WrongType);
         assert_eq!(kind(&[refused("ERR the lock is held with LIMIT 2")]), Kind::Refused);
         assert_eq!(kind(&[NodeState::Unfit(String::new())]), Kind::Unfit);
-        assert_eq!(kind(&[oom.clone()]), Kind::NoQuorum);
-        assert_eq!(kind(&[down.clone()]), Kind::NoQuorum);
+        assert_eq!(kind(slice::from_ref(&oom)), Kind::NoQuorum);
+        assert_eq!(kind(slice::from_ref(&down)), Kind::NoQuorum);
         // With the one that is down they would be a majority.
         let of =
             |a: &NodeState, b: &NodeState, c: &NodeState| kind(&[a.clone(), b.clone(), c.clone()]);
