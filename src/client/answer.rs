@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_core::command::refusal::is_too_far;
+use dlock_core::command::refusal::TOO_FAR;
 use dlock_core::quorum::{Answer, Ask, Why};
 use dlock_core::words::Fence;
 use redis::{ErrorKind, RedisError, ServerError, Value};
@@ -41,7 +41,7 @@ fn refused(error: NodeError) -> (Answer, NodeState) {
         NodeError::Unreachable(_) => Answer::Unreachable,
         NodeError::TimedOut(_) => Answer::Silent,
         NodeError::Duplicate { .. } | NodeError::Unfit(_) => Answer::Refused(Why::Never),
-        NodeError::Refused(text) if is_too_far(text) => Answer::TooFar,
+        NodeError::Refused(text) if code(text) == TOO_FAR => Answer::TooFar,
         NodeError::Refused(text) => Answer::Refused(why(text)),
     };
     (answer, NodeState::from(error))
@@ -184,8 +184,10 @@ mod tests {
         {
             assert_eq!(refusal(text).0, Answer::Refused(Why::Never), "{text}");
         }
-        let far = "ERR FENCE 9 is more than ten minutes ahead of this node, which accepts up to 1";
+        let far =
+            "TOOFAR FENCE 9 is more than ten minutes ahead of this node, which accepts up to 1";
         assert_eq!(refusal(far).0, Answer::TooFar);
+        assert_eq!(refusal(&format!("ERR {far}")).0, Answer::Refused(Why::Never));
     }
 
     #[test]

@@ -13,8 +13,8 @@ use core::fmt;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD};
-use crate::words::Fence;
+use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD, MAX_FLOOR_AHEAD};
+use crate::words::{Fence, Instant, Time};
 
 /// The node's counters.
 ///
@@ -23,12 +23,15 @@ use crate::words::Fence;
 /// floor, too: it keeps the fences of keys near each other. Beside a proposal it is none, for the
 /// nodes of a quorum are all asked for the same number, and their clocks differ. Order never rests
 /// on the time.
+///
+/// How far ahead a proposal may be hangs on the clock and on the floor alone, and no client moves
+/// these. So whatever clients propose, the largest fence is about as far ahead as one proposal may
+/// be, and far below the last there is.
 #[derive(Clone)]
 pub struct Counter {
     /// The largest number handed out or heard of, at any key.
     last: u64,
-    /// What may have been handed out at any key: before this life, or by another node, or at a
-    /// key whose name is not known.
+    /// What may have been handed out at any key: before this life, or by another node.
     floor: u64,
     /// The largest number handed out or heard of at the keys of each slot, above the floor.
     slots: Box<[u64]>,
@@ -36,6 +39,8 @@ pub struct Counter {
     reserved: u64,
     /// What the state file was last asked to vouch for: it may say so already.
     asked: u64,
+    /// When it was last asked for more than the clock alone needs.
+    asked_ahead: Option<Instant>,
 }
 
 /// Where a key is counted. Its name alone decides, so that a key keeps its slot when it moves to
@@ -54,13 +59,13 @@ impl Slot {
 impl Default for Counter {
     fn default() -> Counter {
         let slots = vec![0; SLOTS].into_boxed_slice();
-        Counter { last: 0, floor: 0, slots, reserved: 0, asked: 0 }
+        Counter { last: 0, floor: 0, slots, reserved: 0, asked: 0, asked_ahead: None }
     }
 }
 
 impl fmt::Debug for Counter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counter { last, floor, slots, reserved, asked } = self;
+        let Counter { last, floor, slots, reserved, asked, .. } = self;
         write!(f, "last {last} floor {floor} reserved {reserved} asked {asked} slots ")?;
         f.debug_map().entries(slots.iter().enumerate().filter(|(_, last)| **last > 0)).finish()
     }
@@ -79,10 +84,11 @@ impl Counter {
         Fence(self.reserved)
     }
 
-    /// Whether a proposal is so far ahead that taking it would drag the counter away.
+    /// The largest number that is accepted from outside.
     #[must_use]
-    pub fn too_far(&self, proposal: Fence, unix: u64) -> bool {
-        proposal.0 > self.last.max(unix).saturating_add(MAX_FENCE_AHEAD)
+    pub fn farthest(&self, unix: u64) -> Fence {
+        let by_clock = unix.saturating_add(MAX_FENCE_AHEAD);
+        Fence(by_clock.max(self.floor.saturating_add(MAX_FLOOR_AHEAD)).min(MAX_FENCE))
     }
 
     /// What the next fence in the slot would be, at least `proposal`; `None` when the numbers are
@@ -135,19 +141,30 @@ impl Counter {
     /// Whether it is time to reserve more, well before what there is has been used up.
     #[must_use]
     pub fn runs_low(&self, unix: u64) -> bool {
-        let ahead = self.last.max(unix).saturating_add(RESERVE / 2);
-        self.reserved < ahead.min(MAX_FENCE)
+        let needed = unix.saturating_add(RESERVE / 2).max(self.last.saturating_add(STEP / 2));
+        self.reserved < needed.min(MAX_FENCE)
     }
 
     /// What to reserve next, so that `fence` can be handed out.
+    ///
+    /// It outlives a crash as the floor. So where fences are ahead of the clock little is added, for
+    /// else crash after crash would drive them farther. But who needs more again and again gets more
+    /// at a time, for each is a write.
     #[must_use]
-    pub fn to_reserve(&self, unix: u64, fence: Fence) -> Fence {
-        let ahead = self.last.max(unix).max(fence.0).saturating_add(RESERVE);
-        Fence(ahead.min(MAX_FENCE).max(self.asked))
+    pub fn to_reserve(&self, time: Time, fence: Fence) -> Fence {
+        let used = self.last.max(fence.0);
+        let again = self.asked_ahead.is_some_and(|at| time.now.since(at) < AGAIN);
+        let more = if again { RESERVE } else { STEP };
+        let enough = self.asked >= used.saturating_add(STEP / 2);
+        let ahead = if enough { 0 } else { used.saturating_add(more) };
+        Fence(time.unix.saturating_add(RESERVE).max(ahead).min(MAX_FENCE).max(self.asked))
     }
 
     /// The state file is asked to vouch for so much.
-    pub fn asked(&mut self, fence: Fence) {
+    pub fn asked(&mut self, fence: Fence, time: Time) {
+        if fence.0 > self.asked.max(time.unix.saturating_add(RESERVE)) {
+            self.asked_ahead = Some(time.now);
+        }
         self.asked = self.asked.max(fence.0);
     }
 
@@ -157,8 +174,12 @@ impl Counter {
     }
 }
 
-/// How far ahead is reserved: a minute, in µs.
+/// How far ahead of the clock is reserved: a minute, in µs.
 const RESERVE: u64 = 60 * 1_000_000;
+/// How far ahead of a fence that is itself ahead of the clock: a million grants and more.
+const STEP: u64 = 5 * 1_000_000;
+/// Who needs more than the clock does twice within so many µs gets more at a time.
+const AGAIN: u64 = 2 * RESERVE;
 /// How many counters there are, 8 bytes each. Keys that share one are no worse off than with one
 /// counter for all.
 const SLOTS: usize = 4096;
@@ -183,6 +204,19 @@ mod tests {
         let next = counter.next(slot, unix, proposal)?;
         counter.raise(slot, next);
         Some(next)
+    }
+
+    fn at(now: u64, unix: u64) -> Time {
+        Time { now: Instant(now), unix }
+    }
+
+    /// Reserves what is needed for a fence.
+    fn reserve(counter: &mut Counter, time: Time, fence: u64) -> u64 {
+        let next = counter.to_reserve(time, Fence(fence));
+        counter.asked(next, time);
+        counter.promised(next);
+        counter.raise(HERE, Fence(fence));
+        next.0
     }
 
     #[test]
@@ -250,12 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn too_far_means_ahead_of_both_the_clock_and_the_counter() {
+    fn how_far_a_proposal_may_be_ahead_hangs_on_the_clock_and_the_floor_alone() {
         let mut counter = Counter::default();
-        assert!(!counter.too_far(Fence(100 + MAX_FENCE_AHEAD), 100));
-        assert!(counter.too_far(Fence(101 + MAX_FENCE_AHEAD), 100));
-        counter.raise(HERE, Fence(1000));
-        assert!(!counter.too_far(Fence(1000 + MAX_FENCE_AHEAD), 100));
+        assert_eq!(counter.farthest(100), Fence(100 + MAX_FENCE_AHEAD));
+        counter.raise(HERE, Fence(100 + MAX_FENCE_AHEAD));
+        assert_eq!(counter.farthest(100), Fence(100 + MAX_FENCE_AHEAD));
+        counter.raise_all(Fence(1000 + MAX_FENCE_AHEAD));
+        assert_eq!(counter.farthest(100), Fence(1000 + MAX_FENCE_AHEAD + MAX_FLOOR_AHEAD));
+        assert_eq!(counter.farthest(MAX_FENCE), Fence(MAX_FENCE));
     }
 
     #[test]
@@ -266,7 +302,7 @@ mod tests {
         assert_eq!((counter.next(HERE, 1, None), counter.first(1)), (None, Some(Fence(1))));
         counter.raise_all(Fence(u64::MAX));
         assert_eq!((counter.next(THERE, 1, None), counter.first(1)), (None, None));
-        assert_eq!(counter.to_reserve(1, Fence(1)), Fence(MAX_FENCE));
+        assert_eq!(counter.to_reserve(at(0, 1), Fence(1)), Fence(MAX_FENCE));
         counter.promised(Fence(MAX_FENCE));
         assert!(!counter.runs_low(1));
     }
@@ -285,20 +321,30 @@ mod tests {
     #[test]
     fn more_is_reserved_when_half_of_it_is_used_up() {
         let mut counter = Counter::default();
-        let reserved = counter.to_reserve(1_000, Fence(0));
-        assert_eq!(reserved, Fence(1_000 + RESERVE));
-        counter.promised(reserved);
+        assert_eq!(reserve(&mut counter, at(0, 1_000), 0), 1_000 + RESERVE);
         assert!(!counter.runs_low(1_000 + RESERVE / 2));
         assert!(counter.runs_low(1_001 + RESERVE / 2));
-        counter.raise(HERE, Fence(2_000 + RESERVE / 2));
+        counter.raise(HERE, Fence(1_001 + RESERVE - STEP / 2));
         assert!(counter.runs_low(0));
+    }
+
+    #[test]
+    fn where_fences_are_ahead_of_the_clock_little_is_added_and_more_to_who_comes_again() {
+        let mut counter = Counter::default();
+        counter.raise_all(Fence(2 * RESERVE));
+        assert_eq!(reserve(&mut counter, at(0, 0), 0), 2 * RESERVE + STEP);
+        assert_eq!(reserve(&mut counter, at(1, 1), 0), 2 * RESERVE + STEP, "there is enough");
+        let far = 5 * RESERVE;
+        assert_eq!(reserve(&mut counter, at(2, 2), far), far + RESERVE);
+        let later = AGAIN + 3;
+        assert_eq!(reserve(&mut counter, at(later, 3), far + RESERVE), far + RESERVE + STEP);
     }
 
     #[test]
     fn a_later_promise_is_never_smaller_than_one_that_may_be_on_its_way() {
         let mut counter = Counter::default();
-        let first = counter.to_reserve(1_000_000, Fence(0));
-        counter.asked(first);
-        assert_eq!(counter.to_reserve(0, Fence(0)), first);
+        let first = counter.to_reserve(at(0, 1_000_000), Fence(0));
+        counter.asked(first, at(0, 1_000_000));
+        assert_eq!(counter.to_reserve(at(1, 0), Fence(0)), first);
     }
 }

@@ -9,6 +9,7 @@
 //! - [`lock`]: one lock and who holds it; whom it admits.
 //! - [`queue`]: who waits for it, and who is next.
 //! - [`fence`]: the counter that only grows.
+//! - [`clock`]: the time that fences go by, which never goes back.
 //! - [`bound`]: how much longer any lease can run, at most.
 //! - [`record`]: what the state file keeps of both.
 //! - [`quarantine`]: when a node may have forgotten leases, and what follows.
@@ -32,6 +33,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod bound;
+pub mod clock;
 pub mod command;
 pub mod deadlines;
 pub mod fence;

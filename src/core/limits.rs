@@ -10,10 +10,11 @@ pub const MAX_HOLDERS: usize = 65_535;
 pub const MAX_LIMIT: u64 = MAX_HOLDERS as u64;
 /// The largest fence: every client's number type holds it exactly.
 pub const MAX_FENCE: u64 = (1 << 53) - 1;
-/// How far a proposed fence may be ahead of the node's clock and counter: ten minutes in µs.
+/// How far a fence that is proposed, or that comes with RESTORE, may be ahead of the node's clock:
+/// ten minutes in µs.
 pub const MAX_FENCE_AHEAD: u64 = 10 * 60 * 1_000_000;
-/// How far a fence in a payload given to RESTORE may be ahead: a day in µs.
-pub const MAX_STORED_AHEAD: u64 = 86_400 * 1_000_000;
+/// And how far ahead of the floor, which can be above the clock: a minute in µs.
+pub const MAX_FLOOR_AHEAD: u64 = 60 * 1_000_000;
 /// The longest WAIT, in milliseconds: about 34 years.
 pub const MAX_WAIT: u64 = 1 << 40;
 /// What `dlock.max-ttl` may be set to, in milliseconds: 49 days.

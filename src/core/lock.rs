@@ -15,6 +15,12 @@ use crate::words::{ClientId, Deadline, Fence, Instant, Lease, Millis, Mode};
 pub enum Found<'a> {
     /// Nothing: the lock is free.
     Free,
+    /// A lock that another command moved here, which ended it. The key is free, but who comes next
+    /// is above it.
+    Over {
+        /// Its largest fence.
+        top: Fence,
+    },
     /// A lock of ours.
     Held(Held<'a>),
     /// A plain string: a lock taken with SET NX. Held by whoever knows its value.
@@ -93,18 +99,19 @@ impl Found<'_> {
     #[must_use]
     pub fn admits(&self, mode: Mode) -> bool {
         match self {
-            Found::Free => true,
+            Found::Free | Found::Over { .. } => true,
             Found::Held(Held::Many(crowd)) => crowd.admits(mode),
             Found::Held(Held::One(_)) | Found::Foreign { .. } | Found::WrongType => false,
         }
     }
 
-    /// The largest fence of its holders, past ones included; zero if nobody holds it.
+    /// The largest fence of its holders, past ones included; zero if nobody does or did.
     #[must_use]
     pub fn top(&self) -> Fence {
         match self {
             Found::Held(Held::One(grant)) => grant.fence,
             Found::Held(Held::Many(crowd)) => crowd.top(),
+            Found::Over { top } => *top,
             _ => Fence(0),
         }
     }

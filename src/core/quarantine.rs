@@ -122,7 +122,7 @@ mod tests {
 
     fn before(ended: Option<Ended>, log_is_complete: bool) -> Record {
         let (fence, bound) = (Fence(9), Millis(500));
-        Record { node_id: 1, boot: 1, fence, bound, ended, log_is_complete }
+        Record { node_id: 1, boot: 1, fence, unix: 0, bound, ended, log_is_complete }
     }
 
     fn forgotten(before: Option<&Record>, log: bool, back: Ended) -> Option<(Why, Millis)> {

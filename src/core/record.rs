@@ -1,10 +1,11 @@
 //! The record that outlives the server: what stands in the state file.
 //!
 //! ```text
-//! dlock-state 1
+//! dlock-state 2
 //! node-id 6f0c2f0f4c1e4b6a9d0c5f3a2b1c0d9e
 //! boot 3
 //! fence 1790000060000000
+//! clock 1790000000000000
 //! bound-ms 30720
 //! ended 2 leases 77f1c05fd0a1b2c300f1c05fd0a1b2c3
 //! log incomplete
@@ -12,7 +13,8 @@
 //! ```
 //!
 //! Plain text, for the operator who has to look at it. While the server runs `ended` says
-//! `not cleanly`. There is one way to write a record, and nothing else is taken for one.
+//! `not cleanly`. There is one way to write a record, and nothing else is taken for one. Version 1
+//! is still read: it had no clock.
 
 use alloc::format;
 use alloc::string::String;
@@ -32,6 +34,8 @@ pub struct Record {
     pub boot: u64,
     /// Nothing above has been handed out.
     pub fence: Fence,
+    /// How late it was when this was written, in µs of Unix time; zero: unknown.
+    pub unix: u64,
     /// No lease runs longer than so.
     pub bound: Millis,
     /// The leases that were held when it was shut down; `None`: it was not, or not yet.
@@ -73,14 +77,19 @@ impl Record {
     /// The record as it stands in the file.
     #[must_use]
     pub fn encode(&self) -> String {
+        self.encode_as(VERSION)
+    }
+
+    fn encode_as(&self, version: u64) -> String {
         let Record { node_id, boot, fence: Fence(fence), bound: Millis(bound), .. } = self;
+        let clock = if version > 1 { format!("clock {}\n", self.unix) } else { String::new() };
         let ended = match self.ended {
             Some(Ended { leases, digest }) => format!("{leases} leases {digest:032x}"),
             None => "not cleanly".into(),
         };
         let log = if self.log_is_complete { "complete" } else { "incomplete" };
         let text = format!(
-            "{MAGIC} {VERSION}\nnode-id {node_id:032x}\nboot {boot}\nfence {fence}\n\
+            "{MAGIC} {version}\nnode-id {node_id:032x}\nboot {boot}\nfence {fence}\n{clock}\
              bound-ms {bound}\nended {ended}\nlog {log}\n"
         );
         let checksum = xxh3_64(text.as_bytes());
@@ -93,10 +102,12 @@ impl Record {
     /// When it is not exactly what [`Record::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Record, Unreadable> {
         let text = core::str::from_utf8(bytes).map_err(|_| Unreadable::Damaged)?;
-        if let Some(version) = later_version(text) {
+        let version = version(text).ok_or(Unreadable::Damaged)?;
+        if version > VERSION {
             return Err(Unreadable::Version(version));
         }
-        parse(text).filter(|record| record.encode() == text).ok_or(Unreadable::Damaged)
+        let same = |record: &Record| record.encode_as(version) == text;
+        parse(text, version).filter(same).ok_or(Unreadable::Damaged)
     }
 }
 
@@ -116,20 +127,20 @@ impl Ended {
     }
 }
 
-/// The version of a file that a later dlock has written. Its checksum may be made in another way.
-fn later_version(text: &str) -> Option<u64> {
+/// The version of the file. The checksum of a later one may be made in another way.
+fn version(text: &str) -> Option<u64> {
     let line = text.lines().next()?;
-    let version = line.strip_prefix(MAGIC)?.strip_prefix(' ')?.parse().ok()?;
-    (version > VERSION).then_some(version)
+    line.strip_prefix(MAGIC)?.strip_prefix(' ')?.parse().ok()
 }
 
 /// Reads generously; `decode` is strict.
-fn parse(text: &str) -> Option<Record> {
+fn parse(text: &str, version: u64) -> Option<Record> {
     let mut lines = text.lines().skip(1);
     let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
     let node_id = u128::from_str_radix(value("node-id")?, 16).ok()?;
     let boot = value("boot")?.parse().ok()?;
     let fence = Fence(value("fence")?.parse().ok()?);
+    let unix = if version > 1 { value("clock")?.parse().ok()? } else { 0 };
     let bound = Millis(value("bound-ms")?.parse().ok()?);
     let ended = match value("ended")?.split_once(" leases ") {
         Some((leases, digest)) => Some(Ended {
@@ -139,11 +150,11 @@ fn parse(text: &str) -> Option<Record> {
         None => None,
     };
     let log_is_complete = value("log")? == "complete";
-    Some(Record { node_id, boot, fence, bound, ended, log_is_complete })
+    Some(Record { node_id, boot, fence, unix, bound, ended, log_is_complete })
 }
 
 const MAGIC: &str = "dlock-state";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// No record is longer.
 pub const MAX_LENGTH: u64 = 1024;
 
@@ -156,7 +167,8 @@ mod tests {
     fn record() -> Record {
         let ended = Some(Ended { leases: 2, digest: 99 });
         let (fence, bound) = (Fence(1_790_000_060_000_000), Millis(30_720));
-        Record { node_id: u128::MAX / 3, boot: 3, fence, bound, ended, log_is_complete: true }
+        let (node_id, unix) = (u128::MAX / 3, 1_790_000_000_000_000);
+        Record { node_id, boot: 3, fence, unix, bound, ended, log_is_complete: true }
     }
 
     #[test]
@@ -187,8 +199,30 @@ mod tests {
 
     #[test]
     fn a_later_version_is_named() {
-        let later = record().encode().replace("dlock-state 1", "dlock-state 2");
-        assert_eq!(Record::decode(later.as_bytes()), Err(Unreadable::Version(2)));
+        let later = record().encode().replace("dlock-state 2", "dlock-state 3");
+        assert_eq!(Record::decode(later.as_bytes()), Err(Unreadable::Version(3)));
+    }
+
+    #[test]
+    fn the_earlier_version_is_read() {
+        let earlier = "dlock-state 1\nnode-id 00000000000000000000000000000007\nboot 3\n\
+                       fence 900\nbound-ms 30720\nended not cleanly\nlog incomplete\n\
+                       checksum CHECKSUM\n";
+        let checksum = xxh3_64(earlier.split("checksum").next().unwrap().as_bytes());
+        let earlier = earlier.replace("CHECKSUM", &format!("{checksum:016x}"));
+        let (fence, bound) = (Fence(900), Millis(30_720));
+        let record = Record {
+            node_id: 7,
+            boot: 3,
+            fence,
+            unix: 0,
+            bound,
+            ended: None,
+            log_is_complete: false,
+        };
+        assert_eq!(Record::decode(earlier.as_bytes()), Ok(record));
+        let clock = earlier.replace("bound-ms", "clock 5\nbound-ms");
+        assert_eq!(Record::decode(clock.as_bytes()), Err(Unreadable::Damaged));
     }
 
     #[test]

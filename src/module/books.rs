@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dlock_core::{Ended, Fence, Instant, Millis, Promise, Start};
+use dlock_core::{Ended, Fence, Instant, Millis, Promise, Record, Start};
 
 use crate::ffi::context::{Ctx, log, now};
 use crate::state::{Beginning, State, Store};
@@ -17,7 +17,8 @@ impl State {
         let before =
             if path.is_empty() { None } else { self.store.ledger.open(Path::new(&path))? };
         if let Some(before) = &before {
-            self.node.resume(Promise { fence: before.fence, bound: before.bound });
+            let Record { fence, unix, bound, .. } = *before;
+            self.node.resume(Promise { fence, unix, bound }, now());
             // Nothing is granted before the data set is loaded, so what the last life left behind
             // stays true; but a log that is not complete now may be cut while it is loaded.
             let complete = before.log_is_complete && ctx.log_is_complete();
@@ -83,7 +84,7 @@ impl State {
     /// A server that follows another replica hears nothing but what is told again. But what is
     /// replicated counts as a change that has to be saved, so an idle node says nothing.
     fn remind(&mut self, now: Instant) {
-        let (fence, bound) = (self.node.fence(), self.node.promise().bound);
+        let (fence, bound) = (self.node.fence(), self.node.promise(0).bound);
         let (at, last) = self.store.told;
         if now.since(at) > TELL_EVERY && (bound.0 > 0 || fence > last) {
             (self.store.told, self.store.tell_promise) = ((now, fence), true);
@@ -92,21 +93,21 @@ impl State {
 
     /// The server shuts down.
     pub fn close_books(&mut self) {
-        let now = now();
+        let time = self.time();
         self.finish_taken();
         if self.store.beginning.is_some() {
             // What the last life left behind still stands.
             return;
         }
         // What a replica, or a node in quarantine, does not know cannot be told from what it does.
-        let unsure = self.node.is_following() || self.node.is_in_quarantine(now);
+        let unsure = self.node.is_following() || self.node.is_in_quarantine(time.now);
         let (promise, ended) = if unsure {
             (self.next_promise(), None)
         } else {
-            let promise = self.node.last_promise(self.store.index.last(), now);
+            let promise = self.node.last_promise(self.store.index.last(), time);
             (promise, Some(self.roll().0))
         };
-        self.store.ledger.end(promise, ended, now);
+        self.store.ledger.end(promise, ended, time.now);
     }
 
     /// The log may miss something from now on. The state file has to say so before anything can

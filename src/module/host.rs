@@ -46,7 +46,8 @@ impl<'s, 'c> Here<'s, 'c> {
     /// A lock has arrived at a key by a command that is not ours. One that is alive is minded
     /// from now on; one whose lease that command ended is removed. False: not now.
     pub fn receive(&mut self, key: Key<'_>, may_write: bool) -> bool {
-        if !matches!(self.find(key), Found::Free) || self.at(key).block().is_none() {
+        let over = matches!(self.find(key), Found::Free | Found::Over { .. });
+        if !over || self.at(key).block().is_none() {
             return true;
         }
         if may_write {

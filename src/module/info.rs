@@ -37,6 +37,7 @@ fn write_state(lines: &mut InfoLines, state: &State, about: &About) {
     lines.number("ephemeral_ends", stats.ephemeral_ends);
     lines.number("fence", state.node.fence().0);
     lines.number("fence_reserved", about.fence_reserved);
+    lines.number("fence_ahead_ms", about.fence_ahead_ms);
     lines.number("lease_bound_ms", about.lease_bound_ms);
     lines.text("durable", about.durable);
     lines.text("state_file", &about.state_file);

@@ -42,7 +42,7 @@ pub fn reply<'c>(
             optional(ctx, left.map(|left| left.0));
             page.people(0, 0, [].into_iter());
         }
-        Found::Free => page.lock(Mode::Exclusive, 0, [].into_iter()),
+        Found::Free | Found::Over { .. } => page.lock(Mode::Exclusive, 0, [].into_iter()),
         Found::Held(Held::One(grant)) => {
             let holding = usize::from(!grant.lease.end.is_over(time.now));
             page.lock(Mode::Exclusive, holding, [grant].into_iter());

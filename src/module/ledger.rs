@@ -37,6 +37,7 @@ impl Ledger {
                 node_id,
                 boot: 1,
                 fence: dlock_core::Fence(0),
+                unix: 0,
                 bound: dlock_core::Millis(0),
                 ended: None,
                 log_is_complete: false,
@@ -120,7 +121,8 @@ impl Ledger {
     /// Begins to write.
     pub fn write(&mut self, promise: Promise, now: Instant) {
         (self.in_flight, self.begun) = (Some((promise, self.record.log_is_complete)), now);
-        self.record = Record { fence: promise.fence, bound: promise.bound, ..self.record };
+        let Promise { fence, unix, bound } = promise;
+        self.record = Record { fence, unix, bound, ..self.record };
         if let Some(writer) = &self.writer {
             writer.hand_over(self.record.encode());
         }

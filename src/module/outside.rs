@@ -8,7 +8,7 @@ use dlock_core::{Answer, ClientId, Fence, Key, Millis, WaiterId};
 
 use crate::evicted::Taken;
 use crate::ffi::block::Block;
-use crate::ffi::context::{Ctx, now};
+use crate::ffi::context::{Ctx, now, unix_micros};
 use crate::ffi::waiter::Handle;
 use crate::state::{self, Note, State, Store};
 
@@ -71,8 +71,8 @@ pub fn loaded(
         let unix = state.time().unix;
         let fence = fence.unwrap_or(Fence(0));
         if !state.node.is_following() {
-            if state.node.is_absurd(fence, unix) {
-                return Err("a stored fence is more than a day ahead of this server");
+            if state.node.is_too_far(fence, unix) {
+                return Err("a stored fence is more than ten minutes ahead of this server");
             }
             if !state.cover(fence, ttl) {
                 return Err("the state file cannot be written, and does not cover a stored lease");
@@ -263,7 +263,7 @@ pub fn audience() {
 pub fn cron(ctx: Ctx<'_>) {
     state::with(|state| {
         let now = now();
-        state.store.wall.look(now);
+        state.node.clock.look(now, unix_micros());
         state.store.audience.look(ctx);
         state.begin_if_loaded(ctx);
         state.keep_books(now);
@@ -308,7 +308,7 @@ impl State {
         for (token, client) in self.store.index.bury(block) {
             self.node.lost(key, &token, client);
         }
-        self.node.removed(&mut self.store.waiters, key);
+        self.node.removed(&mut self.store.waiters, key, block.top());
     }
 
     /// A value was taken from its key: whether it was evicted is told next, if it was.
@@ -336,7 +336,7 @@ impl State {
         for (token, client) in ephemerals {
             self.node.lost(key.as_key(), &token, client);
         }
-        self.node.removed(&mut self.store.waiters, key.as_key());
+        self.node.removed(&mut self.store.waiters, key.as_key(), block.top());
         if self.store.hears_of_keys {
             block.unkeep();
         } else {

@@ -4,7 +4,7 @@ use dlock_core::command::{self, Refusal};
 use dlock_core::{Answer, ClientId, Serves};
 
 use crate::ffi::command::Call;
-use crate::ffi::context::{Ctx, Name};
+use crate::ffi::context::{Ctx, Name, unix_micros};
 use crate::state::{self, State};
 
 /// What a request that waited is told.
@@ -43,7 +43,7 @@ pub fn node(call: &Call<'_>) {
             state.begin_if_loaded(ctx);
         }
         let about = About::of(state);
-        ctx.reply_map(16);
+        ctx.reply_map(17);
         text(ctx, "version", env!("CARGO_PKG_VERSION"));
         text(ctx, "node-id", &about.node_id);
         number(ctx, "boot", about.boot);
@@ -51,6 +51,7 @@ pub fn node(call: &Call<'_>) {
         number(ctx, "refusing-ms", about.refusing_ms);
         number(ctx, "fence", state.node.fence().0);
         number(ctx, "fence-reserved", about.fence_reserved);
+        number(ctx, "fence-ahead-ms", about.fence_ahead_ms);
         number(ctx, "lease-bound-ms", about.lease_bound_ms);
         text(ctx, "durable", about.durable);
         text(ctx, "state-file", &about.state_file);
@@ -74,6 +75,8 @@ pub struct About {
     pub grants: &'static str,
     pub refusing_ms: u64,
     pub fence_reserved: u64,
+    /// How far the largest fence is ahead of the wall clock.
+    pub fence_ahead_ms: u64,
     pub lease_bound_ms: u64,
     pub durable: &'static str,
     pub state_file: String,
@@ -87,7 +90,7 @@ impl About {
         let time = state.time();
         let refusing = state.refusing(time);
         let (node, ledger) = (&state.node, &state.store.ledger);
-        let promise = node.promise();
+        let promise = node.promise(time.unix);
         let quarantine = node.in_quarantine().filter(|_| node.is_in_quarantine(time.now));
         About {
             node_id: format!("{:032x}", ledger.node_id()),
@@ -95,6 +98,7 @@ impl About {
             grants: refusing.map_or("yes", |(why, _)| why.name()),
             refusing_ms: refusing.map_or(0, |(_, since)| time.now.since(since) / 1000),
             fence_reserved: ledger.path().map_or(0, |_| promise.fence.0),
+            fence_ahead_ms: node.fence().0.saturating_sub(unix_micros()) / 1000,
             lease_bound_ms: promise.bound.0,
             durable: match (ledger.path(), ledger.failure()) {
                 (None, _) => "no",

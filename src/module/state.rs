@@ -75,8 +75,6 @@ pub struct Store {
     pub evicted: Evicted,
     /// What was taken from its key last.
     pub last_taken: Option<Taken>,
-    /// The wall clock, as it stood against the monotonic one when it was last looked at.
-    pub wall: Wall,
     /// Whether anybody may listen to what is replicated.
     pub audience: Audience,
     /// Room to write in, kept so that a grant need not ask for some.
@@ -192,7 +190,6 @@ lazy_static! {
             max_memory_percent: limits::DEFAULT_MAX_MEMORY_PERCENT,
             evicted: Evicted::default(),
             last_taken: None,
-            wall: Wall::default(),
             audience: Audience::default(),
             scratch: Vec::new(),
         },
@@ -240,7 +237,7 @@ impl State {
     /// What time it is.
     pub fn time(&mut self) -> Time {
         let now = now();
-        Time { now, unix: self.store.wall.unix(now) }
+        Time { now, unix: self.node.clock.read(now, unix_micros) }
     }
 
     /// Why nothing is granted, and since when; `None`: it is.
@@ -283,28 +280,5 @@ impl State {
         let leases = if self.node.is_following() { None } else { self.store.index.first() };
         let first: Option<Deadline> = leases.into_iter().chain(self.node.next_wake()).min();
         first.map(|end| Instant(end.0.saturating_mul(1000)))
-    }
-}
-
-/// Unix time without asking for it at each command. It is only a floor for fences.
-#[derive(Default)]
-pub struct Wall {
-    seen: Option<(Instant, u64)>,
-}
-
-impl Wall {
-    /// Looks at the wall clock again.
-    pub fn look(&mut self, now: Instant) -> u64 {
-        let unix = unix_micros();
-        self.seen = Some((now, unix));
-        unix
-    }
-
-    /// Unix time now, by the monotonic clock since the last look; a look a second is enough.
-    fn unix(&mut self, now: Instant) -> u64 {
-        match self.seen {
-            Some((at, unix)) if now.since(at) < 1_000_000 => unix + now.since(at),
-            _ => self.look(now),
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! What is done when time has passed: leases that are over, waits that are over, and work that
 //! was found where nothing may be written.
 
-use dlock_core::{Instant, Node};
+use dlock_core::{Host, Instant, Node};
 
 use crate::ffi::context::{Ctx, now};
 use crate::ffi::scan::Scan;
@@ -40,9 +40,9 @@ fn search(ctx: Ctx<'_>, store: &mut Store, leads: bool) {
 }
 
 /// Replicas learn what is promised, before it is used.
-fn tell_promise(ctx: Ctx<'_>, node: &Node, store: &mut Store, may_write: bool) {
+fn tell_promise(ctx: Ctx<'_>, node: &Node, store: &mut Store, may_write: bool, unix: u64) {
     if store.tell_promise && may_write && ctx.has_replicas() {
-        ctx.replicate_promise(node.promise());
+        ctx.replicate_promise(node.promise(unix));
     }
     store.tell_promise &= !may_write && !node.is_following();
 }
@@ -56,7 +56,7 @@ pub fn take(ctx: Ctx<'_>) {
         state.begin_if_loaded(ctx);
         let may_write = !state.node.is_following() && !ctx.avoids_traffic();
         let State { node, store } = state;
-        tell_promise(ctx, node, store, may_write);
+        tell_promise(ctx, node, store, may_write, time.unix);
         search(ctx, store, !node.is_following());
         let arrivals: Vec<_> = {
             let count = store.arrivals.len().min(BUDGET);
@@ -66,6 +66,7 @@ pub fn take(ctx: Ctx<'_>) {
         let mut here = Here::turn(ctx, store, silent);
         let mut put_off = Vec::new();
         for key in arrivals {
+            node.pass_on(key.as_key(), here.find(key.as_key()).top());
             if !here.receive(key.as_key(), may_write) {
                 put_off.push(key);
             }

@@ -153,7 +153,7 @@ fn a_fence_too_far_ahead_is_an_error(kind: Kind) {
     for token in ["alice", "bob"] {
         let extend = format!("DLOCK.EXTEND job {token} 600000 FENCE {far}");
         let refused = server.run(&extend);
-        assert_eq!(refused.code(), "ERR", "{refused:?}");
+        assert_eq!(refused.code(), "TOOFAR", "{refused:?}");
         assert!(refused.error().contains(&far.to_string()), "{refused:?}");
     }
     assert_eq!(server.traces(), before);

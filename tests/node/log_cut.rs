@@ -187,7 +187,7 @@ fn step(rng: &mut StdRng, largest_fence: i64) -> String {
     let key = KEYS.choose(rng).expect("there are keys");
     let (token, mode) = TOKENS.choose(rng).expect("there are tokens");
     let ttl = rng.random_range(30_000..60_000);
-    let ahead = largest_fence + rng.random_range(1..100_000_000);
+    let ahead = largest_fence + rng.random_range(1..2_000_000);
     match rng.random_range(0..10) {
         0..4 => format!("DLOCK.ACQUIRE {key} {token} {ttl} {mode}"),
         4 if largest_fence > 0 => format!("DLOCK.ACQUIRE {key} {token} {ttl} {mode} FENCE {ahead}"),

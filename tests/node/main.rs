@@ -28,6 +28,7 @@ mod eviction_waiting;
 mod expiry;
 mod extend;
 mod failover;
+mod fence_lead;
 mod fences;
 mod foreign;
 mod fuzz_protocol;

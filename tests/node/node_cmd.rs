@@ -26,7 +26,7 @@ fn a_fresh_node_describes_itself(kind: Kind) {
 }
 
 /// What DLOCK.NODE says.
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "version",
     "node-id",
     "boot",
@@ -34,6 +34,7 @@ const FIELDS: [&str; 16] = [
     "refusing-ms",
     "fence",
     "fence-reserved",
+    "fence-ahead-ms",
     "lease-bound-ms",
     "durable",
     "state-file",

@@ -37,7 +37,7 @@ fn the_first_start_makes_it(kind: Kind) {
 fn it_is_a_short_text_of_names_and_values(kind: Kind) {
     let server = Server::start(kind);
     let lines = lines(&server);
-    assert_eq!(lines[0], "dlock-state 1");
+    assert_eq!(lines[0], "dlock-state 2");
     for line in &lines {
         let (name, value) = line.split_once(' ').unwrap_or_else(|| panic!("{line:?}"));
         assert!(!name.is_empty() && !value.is_empty(), "{line:?}");
@@ -151,7 +151,7 @@ fn it_can_be_anywhere_under_any_name(kind: Kind) {
     server.restart();
     assert_eq!(server.node("boot").int(), 2);
     assert_eq!(server.node("node-id").text(), name);
-    assert!(fs::read_to_string(file).unwrap().starts_with("dlock-state 1\n"));
+    assert!(fs::read_to_string(file).unwrap().starts_with("dlock-state 2\n"));
 }
 
 #[apply(on_every_server)]

@@ -147,7 +147,7 @@ fn an_idle_node_renews_its_promise_too(kind: Kind) {
 fn a_fence_beyond_the_promise_is_promised_before_it_is_given(kind: Kind) {
     let mut server = hasty(kind);
     for _ in 0..3 {
-        let ahead = server.fences().1 + 5 * MINUTE;
+        let ahead = server.fences().1 + SECOND;
         let fence = server.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}")).int();
         server.kill();
         assert!(fence >= ahead);
@@ -161,7 +161,7 @@ fn a_fence_that_a_waiter_proposes_is_promised_before_it_is_given(kind: Kind) {
     let mut server = hasty(kind);
     for _ in 0..3 {
         server.run("DLOCK.ACQUIRE job alice 60000");
-        let ahead = server.fences().1 + 5 * MINUTE;
+        let ahead = server.fences().1 + SECOND;
         let wait = format!("DLOCK.ACQUIRE job bob 60000 WAIT 0 FENCE {ahead}");
         let mut bob = server.waiter(&wait);
         server.run("DLOCK.RELEASE job alice");
@@ -178,7 +178,7 @@ fn a_fence_that_a_lease_is_extended_to_is_promised_before(kind: Kind) {
     let mut server = hasty(kind);
     for _ in 0..3 {
         server.run("DLOCK.ACQUIRE job alice 60000");
-        let ahead = server.fences().1 + 5 * MINUTE;
+        let ahead = server.fences().1 + SECOND;
         assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 60000 FENCE {ahead}")).int(), 1);
         server.kill();
         server.start_again();
@@ -189,7 +189,7 @@ fn a_fence_that_a_lease_is_extended_to_is_promised_before(kind: Kind) {
 #[apply(on_every_server)]
 fn fences_that_come_with_a_lock_are_promised(kind: Kind) {
     let source = Server::start(kind);
-    let ahead = source.fences().1 + 8 * MINUTE;
+    let ahead = source.fences().1 + SECOND;
     source.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}"));
     let payload = Payload::read(&source.run("DUMP job")).bytes();
     for grants in [true, false] {
@@ -218,7 +218,7 @@ fn a_replica_promises_the_fences_that_it_was_told(kind: Kind) {
         let mut replica = Server::build(kind).config("dlock.quarantine off").start();
         replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
         primary.until_streaming_to(&replica);
-        let ahead = primary.fences().1 + 8 * MINUTE;
+        let ahead = primary.fences().1 + SECOND;
         primary.run(&format!("DLOCK.ACQUIRE job{grants} alice 60000 FENCE {ahead}"));
         primary.until_followed_by(&replica);
         let mut last = ahead;
@@ -235,7 +235,7 @@ fn a_replica_promises_the_fences_that_it_was_told(kind: Kind) {
     }
 }
 
-/// Each of these grants has to be written before it is given, and the server is killed meanwhile.
+/// Many of these grants have to be written before they are given, and the server is killed meanwhile.
 #[apply(on_every_server)]
 fn a_crash_in_the_middle_of_writing_loses_no_fence(kind: Kind) {
     let mut rng = seed::rng();
@@ -245,8 +245,9 @@ fn a_crash_in_the_middle_of_writing_loses_no_fence(kind: Kind) {
         let mut client = server.client();
         let (_, first) = server.fences();
         for n in 1..=50 {
-            let ahead = first + n * 6 * MINUTE;
-            client.send(&format!("DLOCK.ACQUIRE job{n} alice 60000 FENCE {ahead}"));
+            let ahead = first + n * SECOND;
+            let ttl = 60_000 + 10_000 * n;
+            client.send(&format!("DLOCK.ACQUIRE job{n} alice {ttl} FENCE {ahead}"));
         }
         thread::sleep(Duration::from_micros(rng.random_range(0..60_000)));
         server.kill();
@@ -262,5 +263,6 @@ fn a_crash_in_the_middle_of_writing_loses_no_fence(kind: Kind) {
 /// The fences that still came through to a client whose server is gone.
 fn fences_until_the_end(client: &mut Client) -> Vec<i64> {
     let answers = std::iter::from_fn(|| client.try_recv().ok());
-    answers.map(|answer| answer.int()).collect()
+    // After some rounds what is proposed is too far ahead of the clock.
+    answers.filter(|answer| answer.is_int()).map(|answer| answer.int()).collect()
 }

@@ -18,6 +18,7 @@ pub const CHECKS: &[Check] = &[
     quarantine_off,
     lease_bound,
     max_ttl,
+    fence_ahead,
     waiters,
     denied,
     info_denied,
@@ -144,6 +145,15 @@ fn max_ttl(node: &Answers) -> Option<Finding> {
     )
 }
 
+fn fence_ahead(node: &Answers) -> Option<Finding> {
+    let ahead = node.node_number("fence-ahead-ms").filter(|ahead| *ahead > FAR_AHEAD_MS)?;
+    Some(
+        Finding::hint("fence-ahead", format!("its fences are {} ahead of its clock", shown(ahead)))
+            .why("a client proposes such fences, or a clock was wrong; nodes refuse those more than ten minutes ahead")
+            .fix("look at the clocks of the clients; nothing else is to be done, the clock catches up"),
+    )
+}
+
 fn waiters(node: &Answers) -> Option<Finding> {
     let (waiters, most) = (node.node_number("waiters")?, node.config_number("dlock.max-waiters")?);
     (waiters * 10 >= most * 8).then(|| {
@@ -193,6 +203,9 @@ pub const USUAL_TTL_MS: i64 = lock::USUAL_TTL.as_millis() as i64;
 
 /// What a lock needs.
 const LOCKING: [&str; 3] = ["DLOCK.ACQUIRE", "DLOCK.EXTEND", "DLOCK.RELEASE"];
+
+/// A start after a crash goes on from a minute ahead.
+const FAR_AHEAD_MS: i64 = 120_000;
 
 /// Longer leases make a crash expensive: ten minutes.
 const LONG_LEASE_MS: i64 = 600_000;

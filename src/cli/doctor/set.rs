@@ -231,17 +231,14 @@ fn fences(nodes: &[Facts]) -> Vec<Finding> {
         return Vec::new();
     };
     let behind: Vec<&str> = answering(nodes)
-        .filter(|(_, node)| {
-            let own = fence(node).zip(node.clock.map(|clock| clock.time));
-            own.is_some_and(|(fence, time)| largest - fence.max(time) > TOO_FAR_AHEAD)
-        })
+        .filter(|(_, node)| node.clock.is_some_and(|own| largest - own.time > TOO_FAR_AHEAD))
         .map(|(name, _)| name)
         .collect();
     if behind.is_empty() {
         return Vec::new();
     }
     let found = format!(
-        "another node's fences have reached {largest}, more than ten minutes ahead of its own"
+        "another node's fences have reached {largest}, more than ten minutes ahead of its clock"
     );
     let finding = Finding::warning("fences", found)
         .why("it refuses fences so far ahead, so it does not count for locks with such fences")

@@ -340,9 +340,15 @@ fn fences_that_are_too_far_ahead_for_others() {
     let found = findings(&nodes);
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!(found[0].check, "fences");
-    assert_eq!(found[0].nodes, ["redis://node1", "redis://node3"]);
+    assert_eq!(found[0].nodes.len(), 3);
     nodes[1].answers.as_mut().unwrap().node.as_mut().unwrap().set("fence", "1795000600000000");
     assert_eq!(findings(&nodes), []);
+}
+
+#[test]
+fn fences_that_lead_the_clock() {
+    assert_eq!(findings(&node(&[("fence-ahead-ms", "120000")])), []);
+    assert_only(&node(&[("fence-ahead-ms", "120001")]), Hint, "fence-ahead", "ahead of its clock");
 }
 
 #[test]

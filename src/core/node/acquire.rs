@@ -5,7 +5,7 @@ use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::fence::Slot;
 use crate::host::{Answer, Effect, Host, Memory};
-use crate::limits::{MAX_FENCE_AHEAD, MAX_HOLDERS};
+use crate::limits::MAX_HOLDERS;
 use crate::lock::{Asker, Crowd, Found, Grant, Held, Renewal};
 use crate::queue::Waiter;
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Time, WaiterId};
@@ -97,8 +97,8 @@ impl Node {
         time: Time,
     ) -> Result<(), Refusal<'a>> {
         match fence {
-            Some(fence) if !self.following && self.counter.too_far(fence, time.unix) => {
-                let most = self.counter.last().0.max(time.unix).saturating_add(MAX_FENCE_AHEAD);
+            Some(fence) if !self.following && self.is_too_far(fence, time.unix) => {
+                let most = self.counter.farthest(time.unix).0;
                 Err(Refusal::TooFar { given: fence.0, most })
             }
             _ => Ok(()),

@@ -29,6 +29,7 @@ pub use promise::Promise;
 use watched::Watched;
 
 use crate::bound::Bound;
+use crate::clock::Clock;
 use crate::command::Settings;
 use crate::fence::{Counter, Slot};
 use crate::quarantine::{Policy, Quarantine};
@@ -43,12 +44,16 @@ pub struct Node {
     /// The server does not tell when a key changes: foreign locks with waiters are looked at again
     /// and again.
     pub is_deaf: bool,
+    /// What fences go by.
+    pub clock: Clock,
     counter: Counter,
     bound: Bound,
     /// Nothing is granted until it is over.
     quarantine: Option<Quarantine>,
     /// What the primary has promised: its successor starts above.
     inherited: Fence,
+    /// How late it was there.
+    inherited_unix: u64,
     /// And how long any of its leases can run.
     inherited_bound: Inherited,
     /// The state file claims more than is true, and must be written before anything is granted.
@@ -113,22 +118,22 @@ impl Node {
         self.counter.last()
     }
 
-    /// A lease was loaded from a stored data set, or replicated. A host that does not know the
-    /// key's name says that it is empty.
+    /// A lease was loaded from a stored data set, or replicated.
     pub fn heard_of(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) {
-        if key.name.is_empty() {
-            self.counter.raise_all(fence);
-        } else {
-            self.counter.raise(Slot::of(key.name), fence);
-        }
+        self.pass_on(key, fence);
         self.bound.saw(ttl);
     }
 
-    /// Whether a stored fence is so far ahead that it was not handed out by any node with a clock
-    /// like this one's.
+    /// A lock with this fence has come to the key, alive or not: who comes next is above it.
+    pub fn pass_on(&mut self, key: Key<'_>, fence: Fence) {
+        self.counter.raise(Slot::of(key.name), fence);
+    }
+
+    /// Whether a fence from outside is so far ahead that no node with a clock like this one's can
+    /// have handed it out.
     #[must_use]
-    pub fn is_absurd(&self, fence: Fence, unix: u64) -> bool {
-        fence.0 > self.counter.last().0.max(unix).saturating_add(crate::limits::MAX_STORED_AHEAD)
+    pub fn is_too_far(&self, fence: Fence, unix: u64) -> bool {
+        fence > self.counter.farthest(unix)
     }
 
     /// How many requests wait.

@@ -6,10 +6,9 @@ use alloc::vec::Vec;
 use super::acquire::store;
 use super::{Inherited, Node};
 use crate::command::apply::Apply;
-use crate::fence::Slot;
 use crate::host::{Answer, Answers, Effect, Ending, Host};
 use crate::lock::{Found, Held};
-use crate::words::{ClientId, Key, KeyBuf, Lease, Time};
+use crate::words::{ClientId, Fence, Key, KeyBuf, Lease, Time};
 
 impl Node {
     /// Somebody removed the lock with a command that is not ours: its leases are over, and who
@@ -17,10 +16,9 @@ impl Node {
     /// a move to another node. Only answers, so it can be called in the middle of somebody else's
     /// command.
     ///
-    /// It may also be the first half of a move to another name here, so what is granted from now
-    /// on, at whatever key, is above all fences so far.
-    pub fn removed<A: Answers>(&mut self, host: &mut A, key: Key<'_>) {
-        self.counter.raise_all(self.counter.last());
+    /// `top` is its largest fence: it may have been another key's, by whose name it was renamed.
+    pub fn removed<A: Answers>(&mut self, host: &mut A, key: Key<'_>, top: Fence) {
+        self.pass_on(key, top);
         self.dismiss(host, key, Answer::Removed);
     }
 
@@ -81,6 +79,7 @@ impl Node {
     /// This node decides from now on.
     pub(super) fn lead(&mut self, time: Time) {
         self.following = false;
+        self.clock.at_least(time.now, self.inherited_unix);
         self.counter.raise_all(self.inherited);
         self.counter.begin(time.unix);
         self.inherited_bound = Inherited::Nothing;
@@ -103,7 +102,7 @@ impl Node {
                 self.heard_of(key, granted.fence, granted.ttl);
                 let grant = granted.grant(Lease::begin(time.now, granted.ttl));
                 let in_the_way = match host.find(key) {
-                    Found::Free => false,
+                    Found::Free | Found::Over { .. } => false,
                     Found::Held(Held::Many(crowd)) => crowd.mode() != mode,
                     _ => true,
                 };
@@ -129,10 +128,13 @@ impl Node {
             Found::Held(Held::One(_)) => 1,
             Found::Held(Held::Many(crowd)) => crowd.len(),
             Found::Foreign { .. } => return host.remove_foreign(key),
-            Found::Free => return host.remove_rest(key),
+            Found::Free | Found::Over { .. } => {
+                self.pass_on(key, top);
+                return host.remove_rest(key);
+            }
             Found::WrongType => return host.remove(key),
         };
-        self.counter.raise(Slot::of(key.name), top);
+        self.pass_on(key, top);
         host.remove(key);
         host.tell(key, Effect::AllExpired { holders });
     }

@@ -13,13 +13,16 @@ use crate::words::{Deadline, Fence, Instant, Millis, Time};
 pub struct Promise {
     /// No fence above is handed out.
     pub fence: Fence,
+    /// How late it was, in µs of Unix time.
+    pub unix: u64,
     /// No lease runs longer.
     pub bound: Millis,
 }
 
 impl Node {
     /// A state file was there: the node goes on from what it said.
-    pub fn resume(&mut self, before: Promise) {
+    pub fn resume(&mut self, before: Promise, now: Instant) {
+        self.clock.at_least(now, before.unix);
         self.counter.raise_all(before.fence);
         self.bound.promise(before.bound);
     }
@@ -62,6 +65,7 @@ impl Node {
     /// The primary has told what it promised: what it has handed out may not have arrived.
     pub fn inherit(&mut self, promise: Promise) {
         self.inherited = self.inherited.max(promise.fence);
+        self.inherited_unix = self.inherited_unix.max(promise.unix);
         self.inherited_bound = Inherited::Told(promise.bound);
     }
 
@@ -83,16 +87,16 @@ impl Node {
         let may_shrink = !self.following || self.told().is_some();
         let told = self.told().unwrap_or(Millis(0));
         let bound = self.bound.renew(left.max(told), time.now, may_shrink);
-        let fence = self.counter.to_reserve(time.unix, Fence(0));
-        self.ask(Promise { fence, bound })
+        let fence = self.counter.to_reserve(time, Fence(0));
+        self.ask(Promise { fence, unix: time.unix, bound }, time)
     }
 
     /// What to write when this node, which leads and is not in quarantine, is shut down: exactly
     /// how things are.
     #[must_use]
-    pub fn last_promise(&self, last_end: Option<Deadline>, now: Instant) -> Promise {
-        let bound = last_end.map_or(Millis(0), |end| end.left(now));
-        Promise { fence: self.counter.last(), bound }
+    pub fn last_promise(&self, last_end: Option<Deadline>, time: Time) -> Promise {
+        let bound = last_end.map_or(Millis(0), |end| end.left(time.now));
+        Promise { fence: self.counter.last(), unix: time.unix, bound }
     }
 
     /// It is written.
@@ -118,8 +122,8 @@ impl Node {
             return None;
         }
         let bound = self.bound.raised(ttl);
-        let fence = self.counter.to_reserve(time.unix, fence);
-        Some(self.ask(Promise { fence, bound }))
+        let fence = self.counter.to_reserve(time, fence);
+        Some(self.ask(Promise { fence, unix: time.unix, bound }, time))
     }
 
     /// Whether the state file vouches for all that is known here.
@@ -128,10 +132,10 @@ impl Node {
         self.counter.allows(self.counter.last()) && self.bound.covers(Millis(0))
     }
 
-    /// What has been promised.
+    /// What has been promised, for replicas.
     #[must_use]
-    pub fn promise(&self) -> Promise {
-        Promise { fence: self.counter.reserved(), bound: self.bound.promised() }
+    pub fn promise(&self, unix: u64) -> Promise {
+        Promise { fence: self.counter.reserved(), unix, bound: self.bound.promised() }
     }
 
     /// Whether the first fence of a new key is covered by the promise.
@@ -216,8 +220,8 @@ impl Node {
         }
     }
 
-    fn ask(&mut self, promise: Promise) -> Promise {
-        self.counter.asked(promise.fence);
+    fn ask(&mut self, promise: Promise, time: Time) -> Promise {
+        self.counter.asked(promise.fence, time);
         self.bound.asked(promise.bound);
         promise
     }

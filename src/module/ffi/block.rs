@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use dlock_core::deadlines::Entry;
 use dlock_core::packed;
-use dlock_core::{ClientId, Crowd, Deadline, Grant, Key, KeyBuf, Mode};
+use dlock_core::{ClientId, Crowd, Deadline, Fence, Grant, Key, KeyBuf, Mode};
 
 /// A block. Who has one must know that an owner still holds it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -203,6 +203,19 @@ impl Block {
                 many.crowd.grants().for_each(|grant| each(many.crowd.mode(), &grant));
             }
             Inside::Dead => {}
+        }
+    }
+
+    /// The largest fence in it, alive or not.
+    pub fn top(self) -> Fence {
+        let head = self.head();
+        // SAFETY: whoever has a block knows that it is held; the tag says how it was made.
+        unsafe {
+            match head.tag {
+                MANY => (*self.0.cast::<Many>().as_ptr()).gathering.crowd.top(),
+                _ => packed::unpack(head.flags.load(Ordering::Relaxed), self.record())
+                    .map_or(Fence(0), |(_, grant)| grant.fence),
+            }
         }
     }
 

@@ -227,10 +227,10 @@ impl Ctx<'_> {
     /// What is promised in the state file.
     pub fn replicate_promise(self, promise: Promise) {
         let replicate = variadic!(RedisModule_Replicate);
-        let (fence, bound) = (signed(promise.fence.0), signed(promise.bound.0));
+        let [fence, bound, unix] = [promise.fence.0, promise.bound.0, promise.unix].map(signed);
         // SAFETY: as in `replicate_apply`; l is a long long.
         unsafe {
-            replicate(self.raw, c"DLOCK.PROMISE".as_ptr(), c"ll".as_ptr(), fence, bound);
+            replicate(self.raw, c"DLOCK.PROMISE".as_ptr(), c"lll".as_ptr(), fence, bound, unix);
         }
     }
 

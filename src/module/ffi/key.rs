@@ -145,7 +145,7 @@ impl<'c> Open<'c> {
             Inside::One(_, grant) => Found::Held(Held::One(grant)),
             Inside::Many(gathering) if gathering.crowd.is_empty() => Found::Free,
             Inside::Many(gathering) => Found::Held(Held::Many(&mut gathering.crowd)),
-            Inside::Dead => Found::Free,
+            Inside::Dead => Found::Over { top: block.top() },
         }
     }
 

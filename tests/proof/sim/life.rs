@@ -9,7 +9,7 @@ use dlock_core::quorum::{
 use dlock_core::{Millis, Mode};
 
 use super::judge::{self, Guard};
-use super::server::Request;
+use super::server::{Request, Server};
 use super::task::{Machine, Means, Task};
 use super::world::{Event, World};
 
@@ -216,15 +216,16 @@ impl<R: Rules> World<R> {
     }
 
     /// Whether the majority of the nodes that has counted least has counted about as far: a fence
-    /// too far ahead of what a node has counted is refused. A node that is far ahead of the others
-    /// is as good as one that is away.
+    /// too far ahead of a node's clock is refused. A node that is far ahead of the others is as good
+    /// as one that is away.
     fn nodes_agree(&self) -> bool {
-        let up = self.servers.iter().filter(|server| server.is_up);
-        let far = up.map(|server| server.node.fence().0.max(server.time(self.now).unix));
-        let mut far: Vec<u64> = far.collect();
+        let up = || self.servers.iter().filter(|server| server.is_up);
+        let unix = |server: &Server| server.time(self.now).unix;
+        let mut far: Vec<u64> = up().map(|s| s.node.fence().0.max(unix(s))).collect();
         far.sort_unstable();
+        let reach = up().map(unix).min().unwrap_or(0) + MAX_FENCE_AHEAD;
         let majority = self.servers.len() / 2 + 1;
-        far.get(majority - 1).is_some_and(|last| last - far[0] < MAX_FENCE_AHEAD)
+        far.get(majority - 1).is_some_and(|last| *last < reach)
     }
 
     /// A hold is over: it is given back. Whether there is something to send.

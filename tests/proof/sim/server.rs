@@ -135,8 +135,8 @@ impl Server {
         self.node = Node::default();
         self.node.settings = self.settings();
         let before = self.host.file.map(|file| self.record(file));
-        if let Some(Record { fence, bound, .. }) = before {
-            self.node.resume(Promise { fence, bound });
+        if let Some(Record { fence, unix, bound, .. }) = before {
+            self.node.resume(Promise { fence, unix, bound }, time.now);
         }
         let back = self.host.grants();
         self.host.values.clear();
@@ -161,7 +161,7 @@ impl Server {
     }
 
     fn record(&self, file: Promise) -> Record {
-        let Promise { mut fence, mut bound } = file;
+        let Promise { mut fence, unix, mut bound } = file;
         if self.flaw == Some(Flaw::ForgetsCounter) {
             fence = Fence(0);
         }
@@ -169,7 +169,7 @@ impl Server {
             bound = Millis(bound.0 / 2);
         }
         let (ended, log_is_complete) = (self.ended, self.log_is_complete);
-        Record { node_id: 1, boot: self.life, fence, bound, ended, log_is_complete }
+        Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
     }
 
     /// A crash: of the data set a part comes back, which may be nothing; and a write that was on
@@ -198,7 +198,7 @@ impl Server {
             let promise = self.node.next_promise(self.host.last_end(), time);
             self.host.write(promise);
         } else {
-            let promise = self.node.last_promise(self.host.last_end(), time.now);
+            let promise = self.node.last_promise(self.host.last_end(), time);
             self.host.write(promise);
             self.ended = Some(self.host.roll().0);
         }

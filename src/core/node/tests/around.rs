@@ -9,7 +9,7 @@ use proptest::test_runner::TestCaseError;
 use super::judge::{Cause, Verdict};
 use super::memory::Value;
 use super::world::{Side, World};
-use crate::words::{ClientId, Deadline, KeyBuf, WaiterId};
+use crate::words::{ClientId, Deadline, Fence, KeyBuf, WaiterId};
 
 impl World {
     pub fn sweep(&mut self, budget: usize, may_write: bool) -> Verdict {
@@ -65,9 +65,6 @@ impl World {
     /// DEL, or SET over whatever is there.
     pub fn replace(&mut self, key: &KeyBuf, text: Option<(&[u8], Option<Deadline>)>) -> Verdict {
         let time = self.time();
-        if !self.judge.held(key).is_empty() {
-            self.judge.may_have_moved();
-        }
         for side in &mut self.sides {
             let Side { node, host } = side;
             let (_, holders) = host.holders(key);
@@ -77,11 +74,12 @@ impl World {
             }
             match taken {
                 Some(Value::One(_) | Value::Many(_)) => {
-                    for holder in holders {
+                    for holder in &holders {
                         let grant = holder.grant();
                         node.lost(key.as_key(), grant.token, grant.client);
                     }
-                    node.removed(host, key.as_key());
+                    let top = holders.iter().map(|holder| holder.grant().fence).max();
+                    node.removed(host, key.as_key(), top.unwrap_or(Fence(0)));
                 }
                 _ => node.maybe_free(key.as_key()),
             }

@@ -61,28 +61,40 @@ fn a_key_of_the_same_name_in_another_database_goes_on_above() {
 }
 
 #[test]
-fn after_a_removal_from_outside_every_key_goes_on_above_all() {
+fn a_removal_from_outside_moves_no_other_keys_fence() {
     let mut bench = begun();
     bench.hold(1, "a 10 FENCE 80000000");
     bench.host.take(&KEY.to_owned());
-    bench.node.removed(&mut bench.host, KEY);
-    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(80_000_001));
+    bench.node.removed(&mut bench.host, KEY, Fence(80_000_000));
+    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(5_000_000));
+    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(80_000_001));
 }
 
 #[test]
-fn a_loaded_lease_raises_its_key_and_one_of_no_known_key_raises_all() {
+fn who_comes_after_a_lock_that_was_moved_here_is_above_it() {
+    let mut bench = begun();
+    bench.host.set(&OTHER.to_owned(), Value::Over(Fence(80_000_000)));
+    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(80_000_001));
+    // Removed before anybody came.
+    bench.host.set(&ELSEWHERE.to_owned(), Value::Over(Fence(90_000_000)));
+    bench.host.take(&ELSEWHERE.to_owned());
+    bench.node.removed(&mut bench.host, ELSEWHERE, Fence(90_000_000));
+    assert_eq!(bench.take_at(ELSEWHERE, "a 10 FENCE 5000000"), Fence(90_000_001));
+}
+
+#[test]
+fn a_loaded_lease_raises_its_key_and_no_other() {
     let mut bench = begun();
     bench.node.heard_of(KEY, Fence(80_000_000), Millis(1));
     assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(5_000_000));
     assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(80_000_001));
-    bench.node.heard_of(Key { db: 0, name: b"" }, Fence(90_000_000), Millis(1));
-    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(90_000_001));
 }
 
 #[test]
 fn after_a_restart_every_key_goes_on_above_the_promise() {
     let mut bench = Bench::new();
-    bench.node.resume(Promise { fence: Fence(80_000_000), bound: Millis(0) });
+    let (fence, bound) = (Fence(80_000_000), Millis(0));
+    bench.node.resume(Promise { fence, unix: 0, bound }, bench.time().now);
     let start =
         Start { before: None, log_is_complete: true, back: Ended::default(), longest: Millis(0) };
     bench.node.begin(&start, true, bench.time());
@@ -108,7 +120,7 @@ fn a_promoted_replica_goes_on_above_what_it_heard_of_and_was_told_and_the_clock(
         };
         assert_eq!(next(KEY, &bench.node), Some(Fence(heard + 1)));
         assert_eq!(next(OTHER, &bench.node), Some(Fence(7)));
-        bench.node.inherit(Promise { fence: Fence(told), bound: Millis(0) });
+        bench.node.inherit(Promise { fence: Fence(told), unix: 0, bound: Millis(0) });
         bench.node.promoted(time);
         assert_eq!(next(KEY, &bench.node), Some(Fence(first)));
         assert_eq!(next(OTHER, &bench.node), Some(Fence(first)));

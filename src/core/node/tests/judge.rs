@@ -92,14 +92,6 @@ impl Judge {
         Ok(())
     }
 
-    /// A lock was taken from its key, and may have been under any name since.
-    pub fn may_have_moved(&mut self) {
-        let most = self.highest.values().copied().max().unwrap_or(0);
-        for highest in self.highest.values_mut() {
-            *highest = most;
-        }
-    }
-
     /// A request waits from now on.
     pub fn waits(
         &mut self,

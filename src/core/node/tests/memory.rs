@@ -13,8 +13,13 @@ use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId
 pub enum Value {
     One(Holder),
     Many(Crowd),
-    Text { value: Box<[u8]>, end: Option<Deadline> },
+    Text {
+        value: Box<[u8]>,
+        end: Option<Deadline>,
+    },
     Other,
+    /// A lock that was moved here, and is over.
+    Over(Fence),
 }
 
 /// What a node said, in order.
@@ -110,7 +115,8 @@ impl Memory {
     }
 
     fn put(&mut self, key: Key<'_>, value: Value) {
-        assert!(matches!(self.find(key), Found::Free), "put where something is");
+        let free = matches!(self.find(key), Found::Free | Found::Over { .. });
+        assert!(free, "put where something is");
         self.values.insert(key.to_owned(), value);
         self.changed(key);
     }
@@ -144,6 +150,7 @@ impl Host for Memory {
                 Found::Foreign { left: end.map(|end| end.left(self.now)) }
             }
             Some(Value::Other) => Found::WrongType,
+            Some(Value::Over(top)) => Found::Over { top: *top },
         }
     }
 

@@ -7,6 +7,7 @@
 //!   can happen there; `judge`: the contract, written once more and naively, watching;
 //!   `random`: long random runs of all that.
 
+mod ahead;
 mod around;
 mod bench;
 mod ending;

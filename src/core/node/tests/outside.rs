@@ -17,7 +17,7 @@ fn a_removed_lock_is_over_and_its_waiters_are_told() {
     let b = bench.wait(2, "b 10 WAIT 0");
     let c = bench.wait(3, "c 10 WAIT 50");
     bench.host.take(&KEY.to_owned());
-    bench.node.removed(&mut bench.host, KEY);
+    bench.node.removed(&mut bench.host, KEY, Fence(0));
     assert_eq!(bench.answers(), vec![(b, Answer::Removed), (c, Answer::Removed)]);
     bench.sweep();
     assert_eq!((bench.holders(), bench.node.waiters()), ("".into(), 0));
@@ -197,7 +197,7 @@ fn a_removed_ephemeral_lock_is_forgotten() {
     bench.hold(1, "a 10 EPHEMERAL");
     bench.host.take(&KEY.to_owned());
     bench.node.lost(KEY, b"a", ClientId(1));
-    bench.node.removed(&mut bench.host, KEY);
+    bench.node.removed(&mut bench.host, KEY, Fence(0));
     assert!(bench.node.ephemeral.is_empty());
 }
 
@@ -207,7 +207,7 @@ fn a_grant_that_is_not_ephemeral_outlives_its_connection() {
     bench.hold(1, "a 10 EPHEMERAL");
     // Removed, and the node was not told whose it was.
     bench.host.take(&KEY.to_owned());
-    bench.node.removed(&mut bench.host, KEY);
+    bench.node.removed(&mut bench.host, KEY, Fence(0));
     let fence = bench.hold(1, "a 10");
     bench.node.closed(ClientId(1));
     bench.sweep();

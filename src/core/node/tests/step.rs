@@ -13,7 +13,6 @@ use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::command::extend::Extend;
 use crate::host::{Ending, Host};
-use crate::limits::MAX_FENCE_AHEAD;
 use crate::node::Acquired;
 use crate::words::{ClientId, Deadline, Fence, Instant, KeyBuf, Millis, Mode};
 
@@ -130,17 +129,17 @@ impl World {
     }
 
     fn proposal(&self, proposal: Proposal) -> Fence {
-        let counter = self.sides[self.lead].node.fence().0;
+        let node = &self.sides[self.lead].node;
         let (base, delta) = match proposal {
-            Proposal::Near(delta) => (counter, delta),
-            Proposal::Far(delta) => (counter.max(self.unix) + MAX_FENCE_AHEAD, delta),
+            Proposal::Near(delta) => (node.fence().0, delta),
+            Proposal::Far(delta) => (node.counter.farthest(self.unix).0, delta),
         };
         Fence(base.saturating_add_signed(delta).max(1))
     }
 
     fn too_far(&self, fence: Option<Fence>) -> bool {
-        let counter = self.sides[self.lead].node.fence().0;
-        fence.is_some_and(|fence| fence.0 > counter.max(self.unix) + MAX_FENCE_AHEAD)
+        let farthest = self.sides[self.lead].node.counter.farthest(self.unix);
+        fence.is_some_and(|fence| fence > farthest)
     }
 
     fn has_other_data(&self, key: &KeyBuf) -> bool {
