@@ -17,6 +17,7 @@
 //! - [`host`]: what a node needs from the server around it.
 //! - [`command`]: one file a command: how it is written, and how it is documented.
 //! - [`snapshot`]: the versioned form in which a lock is stored.
+//! - [`mark`]: the largest fence that a resource has seen.
 //! - [`quorum`]: one lock over several nodes, as their client sees it.
 //! - [`packed`]: the compact form in which a held lock lies in memory.
 //! - [`deadlines`]: the ordered index of what ends when.
@@ -40,6 +41,7 @@ pub mod fence;
 pub mod host;
 pub mod limits;
 pub mod lock;
+pub mod mark;
 pub mod node;
 pub mod packed;
 pub mod quarantine;

@@ -15,6 +15,8 @@ pub const MAX_FENCE: u64 = (1 << 53) - 1;
 pub const MAX_FENCE_AHEAD: u64 = 10 * 60 * 1_000_000;
 /// And how far ahead of the floor, which can be above the clock: a minute in µs.
 pub const MAX_FLOOR_AHEAD: u64 = 60 * 1_000_000;
+/// How far a fence that is shown to a mark may be ahead of the server's clock: a day in µs.
+pub const MAX_MARK_AHEAD: u64 = 86_400 * 1_000_000;
 /// The longest WAIT, in milliseconds: about 34 years.
 pub const MAX_WAIT: u64 = 1 << 40;
 /// What `dlock.max-ttl` may be set to, in milliseconds: 49 days.

@@ -1,11 +1,12 @@
 //! What a client can send, and what becomes of it.
 
 use dlock_core::command::{
-    Refusal, Settings, acquire, apply, r#break, check, evicted, extend, help, inspect, node, probe,
-    promise, release, tokens,
+    Refusal, Settings, Touch, acquire, apply, r#break, check, evicted, extend, fenced, guard, help,
+    inspect, mark, node, probe, promise, release, tokens,
 };
 use dlock_core::{Acquired, Answer, Key, Node, Time, WaiterId};
 
+use crate::fences;
 use crate::ffi::command::{Call, Entry, Room, table};
 use crate::ffi::context::{Ctx, Name};
 use crate::ffi::key::Open;
@@ -21,6 +22,9 @@ pub const TABLE: &[Entry] = table![
     release::DOC => release_lock,
     extend::DOC => extend_lock,
     check::DOC => check_lock,
+    guard::DOC => guard_command,
+    fenced::DOC => fences::fenced,
+    mark::DOC => fences::mark,
     inspect::DOC => inspect_lock,
     tokens::DOC => show_tokens,
     r#break::DOC => break_lock,
@@ -41,6 +45,8 @@ enum Outcome {
     Waits(WaiterId),
     /// The reply has been given.
     Done,
+    /// A command inside this one, which gives it: not before everything of ours is put away.
+    Guards,
 }
 
 type Result<'c> = std::result::Result<Outcome, Refusal<'c>>;
@@ -91,6 +97,21 @@ fn check_lock(call: &Call<'_>) {
         let token = check::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
         let fence = node.check(here, key, token, time)?;
         Ok(fence.map_or(Outcome::Null, |fence| Outcome::Int(fence.0)))
+    });
+}
+
+fn guard_command(call: &Call<'_>) {
+    if call.asks_for_keys() {
+        return call.tell_keys(Touch::Reads, guard::INNER);
+    }
+    on_key(call, Open::read, |node, here, key, time| {
+        let (token, inner) = call.arg(2).zip(call.arg(guard::INNER)).ok_or(Refusal::Arity)?;
+        let token = guard::parse(token, inner)?;
+        if node.is_following() {
+            return Err(Refusal::Replica);
+        }
+        let held = node.check(here, key, token, time)?;
+        held.map(|_| Outcome::Guards).ok_or(Refusal::NotHeld)
     });
 }
 
@@ -188,6 +209,7 @@ fn on_key<'c>(
     let key = Key { db: ctx.db(), name: bytes };
     // Opened first: if its expiry has passed, the server removes it now, and says so.
     let mut open = open(ctx, key.db, name);
+    let mut guards = false;
     let done = state::with(|state| {
         if state.store.is_unsettled() {
             open.close();
@@ -209,6 +231,7 @@ fn on_key<'c>(
             }
             Ok(Outcome::Waits(waiter)) => wait(call, state, key, waiter),
             Ok(Outcome::Done) => {}
+            Ok(Outcome::Guards) => guards = true,
             Err(Refusal::Arity) => ctx.reply_wrong_arity(),
             Err(refusal) => ctx.reply_error(&refusal.to_string()),
         }
@@ -219,6 +242,8 @@ fn on_key<'c>(
     });
     if done.is_none() {
         reply::busy(ctx);
+    } else if guards {
+        fences::guarded(call);
     }
 }
 

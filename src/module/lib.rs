@@ -3,6 +3,7 @@
 //! The rules decide; this crate carries out. In reading order:
 //!
 //! - [`commands`]: what a client can send, and what becomes of it.
+//! - [`fences`]: commands that are carried out for true holders only.
 //! - [`host`]: the server's keyspace as the rules see it.
 //! - [`state`]: what the module keeps beside the keyspace.
 //! - [`turn`]: what is done when time has passed.
@@ -22,6 +23,7 @@ mod audience;
 mod books;
 mod commands;
 mod evicted;
+mod fences;
 mod ffi;
 mod host;
 mod incoming;

@@ -7,6 +7,7 @@
 use dlock_core::{Answer, ClientId, Fence, Key, Millis, WaiterId};
 
 use crate::evicted::Taken;
+use crate::fences;
 use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, now, unix_micros};
 use crate::ffi::waiter::Handle;
@@ -20,8 +21,9 @@ pub fn starting(ctx: Ctx<'_>) -> Result<(), String> {
 
 /// The module has been loaded. The data set has not, so nothing is decided yet.
 pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) {
-    let most = ctx.max_memory();
+    let (most, evicts_marks) = (ctx.max_memory(), fences::evicts_marks(ctx));
     state::with(|state| {
+        state.store.evicts_marks = evicts_marks;
         state.store.alarm.install(ctx);
         state.store.max_memory = most;
         state.store.hears_of_keys = hears_of_keys;
@@ -40,8 +42,11 @@ pub fn shut_down() {
 /// A configuration parameter has changed.
 pub fn configured(ctx: Ctx<'_>) {
     audience();
-    let most = ctx.max_memory();
-    state::with(|state| state.store.max_memory = most);
+    let (most, evicts_marks) = (ctx.max_memory(), fences::evicts_marks(ctx));
+    state::with(|state| {
+        state.store.max_memory = most;
+        state.store.evicts_marks = evicts_marks;
+    });
     // Asked outside of `with`, for the answer comes through the server.
     let kept = state::with(|state| state.store.log_is_kept).unwrap_or(false);
     if kept && !ctx.log_is_complete() {

@@ -115,7 +115,7 @@ impl About {
 
 /// Another module listens to keyspace events, and calls back from there.
 pub fn busy(ctx: Ctx<'_>) {
-    ctx.reply_error("ERR dlock is in the middle of another command; call it afterwards");
+    ctx.reply_error(&Refusal::Busy.to_string());
 }
 
 /// DLOCK.HELP.

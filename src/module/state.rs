@@ -73,6 +73,8 @@ pub struct Store {
     pub max_memory_percent: u64,
     /// Locks that are held and are no keys any more.
     pub evicted: Evicted,
+    /// Whether this server evicts whatever it likes, marks too.
+    pub evicts_marks: bool,
     /// What was taken from its key last.
     pub last_taken: Option<Taken>,
     /// Whether anybody may listen to what is replicated.
@@ -189,6 +191,7 @@ lazy_static! {
             max_memory: None,
             max_memory_percent: limits::DEFAULT_MAX_MEMORY_PERCENT,
             evicted: Evicted::default(),
+            evicts_marks: false,
             last_taken: None,
             audience: Audience::default(),
             scratch: Vec::new(),

@@ -26,8 +26,8 @@ fn every_command_is_listed(kind: Kind) {
     let list = server.run("COMMAND LIST FILTERBY MODULE dlock");
     let names: BTreeSet<String> = list.items().iter().map(|n| n.text().to_lowercase()).collect();
     let expected = [
-        "acquire", "release", "extend", "check", "inspect", "tokens", "break", "evicted", "node",
-        "help", "apply", "promise", "probe",
+        "acquire", "release", "extend", "check", "guard", "fenced", "mark", "inspect", "tokens",
+        "break", "evicted", "node", "help", "apply", "promise", "probe",
     ];
     let expected: BTreeSet<String> = expected.iter().map(|n| format!("dlock.{n}")).collect();
     assert_eq!(names, expected);

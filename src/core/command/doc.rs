@@ -60,6 +60,8 @@ pub enum Kind {
     Number,
     /// Nothing but its word.
     Word,
+    /// Any number of texts, none included.
+    Rest,
     /// One of these.
     OneOf(&'static [Arg]),
 }
@@ -76,6 +78,12 @@ impl Arg {
     #[must_use]
     pub const fn plain(name: &'static str, kind: Kind) -> Arg {
         Arg { name, word: None, kind, optional: false }
+    }
+
+    /// Whatever follows.
+    #[must_use]
+    pub const fn rest(name: &'static str) -> Arg {
+        Arg { name, word: None, kind: Kind::Rest, optional: true }
     }
 
     /// A word followed by a value.
@@ -111,6 +119,7 @@ impl fmt::Display for Arg {
                 }
             }
             (Kind::Word, Some(word)) => f.write_str(word)?,
+            (Kind::Rest, _) => write!(f, "{} ...", self.name)?,
             (_, Some(word)) => write!(f, "{word} {}", self.name)?,
             (_, None) => f.write_str(self.name)?,
         }
@@ -132,6 +141,10 @@ mod tests {
             super::super::acquire::DOC.to_string(),
             "DLOCK.ACQUIRE key token ttl-ms [SHARED | LIMIT n] [WAIT ms] [FENCE proposal] \
              [EPHEMERAL] [META text]"
+        );
+        assert_eq!(
+            super::super::fenced::DOC.to_string(),
+            "DLOCK.FENCED mark fence [command] [argument ...]"
         );
         assert_eq!(super::super::r#break::DOC.to_string(), "DLOCK.BREAK key [token]");
     }

@@ -9,8 +9,12 @@ pub mod check;
 pub mod doc;
 pub mod evicted;
 pub mod extend;
+pub mod fenced;
+pub mod guard;
 pub mod help;
+pub mod inner;
 pub mod inspect;
+pub mod mark;
 pub mod node;
 pub mod probe;
 pub mod promise;
@@ -25,11 +29,14 @@ pub use refusal::Refusal;
 use crate::quarantine::Policy;
 
 /// Every command, in the order in which HELP lists them.
-pub const TABLE: [&Doc; 13] = [
+pub const TABLE: [&Doc; 16] = [
     &acquire::DOC,
     &release::DOC,
     &extend::DOC,
     &check::DOC,
+    &guard::DOC,
+    &fenced::DOC,
+    &mark::DOC,
     &inspect::DOC,
     &tokens::DOC,
     &r#break::DOC,

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::limits::MAX_HOLDERS;
 use crate::quarantine::Why;
-use crate::words::{Millis, Mode};
+use crate::words::{Fence, Millis, Mode};
 
 /// A refused request. It has left no trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,34 @@ pub enum Refusal<'a> {
     Internal(&'static str),
     /// APPLY with arguments that it never has.
     Malformed,
+    /// Called from the middle of another command of ours.
+    Busy,
+    /// GUARD by a token that does not hold the lock now.
+    NotHeld,
+    /// FENCED with a smaller fence than the mark has seen.
+    Stale {
+        /// What the mark has seen.
+        mark: Fence,
+        /// What was given.
+        given: Fence,
+    },
+    /// FENCED with a fence that no clock near this one has made.
+    Poison {
+        /// What was given.
+        given: Fence,
+        /// The largest that would be accepted now.
+        most: Fence,
+    },
+    /// FENCED where the server evicts any key, marks too.
+    Evicts,
+    /// No memory for a mark.
+    NoMemory,
+    /// GUARD or FENCED inside one of them.
+    Nested,
+    /// A command that would wait, inside GUARD or FENCED.
+    Blocking(&'a [u8]),
+    /// A command that cannot exist, inside GUARD or FENCED.
+    UnknownCommand(&'a [u8]),
 }
 
 impl fmt::Display for Refusal<'_> {
@@ -158,6 +186,29 @@ impl fmt::Display for Refusal<'_> {
             R::Exhausted => write!(f, "ERR this node has handed out the largest fence there is"),
             R::Internal(name) => write!(f, "ERR {name} is for replication and the AOF alone"),
             R::Malformed => write!(f, "ERR malformed DLOCK.APPLY"),
+            R::Busy => {
+                write!(f, "ERR dlock is in the middle of another command; call it afterwards")
+            }
+            R::NotHeld => write!(f, "NOTHELD the token does not hold the lock now"),
+            R::Stale { mark, given } => {
+                write!(f, "STALE {} is the mark's fence, and {} is smaller", mark.0, given.0)
+            }
+            R::Poison { given, most } => write!(
+                f,
+                "ERR fence {} is more than a day ahead of this server's clock; the most is {} now",
+                given.0, most.0
+            ),
+            R::Evicts => write!(
+                f,
+                "ERR this server may evict marks; FENCED needs a maxmemory-policy that is \
+                 noeviction or volatile-*"
+            ),
+            R::NoMemory => write!(f, "OOM no memory for a new mark: 'maxmemory' is used up"),
+            R::Nested => write!(f, "NOTALLOWED DLOCK.GUARD and DLOCK.FENCED cannot be nested"),
+            R::Blocking(name) => {
+                write!(f, "NOTALLOWED {} would wait, and cannot be guarded", Shown(name))
+            }
+            R::UnknownCommand(name) => write!(f, "ERR unknown command {}", Shown(name)),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::commands;
 /// A command's arguments.
 pub struct Call<'c> {
     pub ctx: Ctx<'c>,
-    argv: &'c [*mut raw::RedisModuleString],
+    pub(super) argv: &'c [*mut raw::RedisModuleString],
 }
 
 impl<'c> Call<'c> {
@@ -212,6 +212,10 @@ fn arguments(
             }
             Kind::Text => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
             Kind::Number => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
+            Kind::Rest => {
+                described.flags |= raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
+                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING
+            }
             Kind::Word => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
             Kind::OneOf(choices) => {
                 let mut choices = arguments(choices, texts, lists);
@@ -233,7 +237,23 @@ fn key_specs(doc: &Doc, key: c_int) -> Vec<raw::RedisModuleCommandKeySpec> {
     let Some(touch) = doc.key else { return vec![end] };
     // SAFETY: all zeros are a list's end; what makes it a specification follows.
     let mut spec: raw::RedisModuleCommandKeySpec = unsafe { std::mem::zeroed() };
-    spec.flags = u64::from(match touch {
+    spec.flags = touch_flags(touch) as u64;
+    if doc.flags.contains("getkeys-api") {
+        // Else the server does not ask for the keys of the inner command.
+        spec.flags |= u64::from(raw::REDISMODULE_CMD_KEY_INCOMPLETE);
+    }
+    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+    spec.bs.index.pos = key;
+    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+    spec.fk.range.lastkey = 0;
+    spec.fk.range.keystep = 1;
+    spec.fk.range.limit = 0;
+    vec![spec, end]
+}
+
+/// What a command does to a key, as the server has it.
+pub(super) fn touch_flags(touch: Touch) -> c_int {
+    let flags = match touch {
         Touch::Reads => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
         Touch::Makes => {
             raw::REDISMODULE_CMD_KEY_RW
@@ -250,14 +270,8 @@ fn key_specs(doc: &Doc, key: c_int) -> Vec<raw::RedisModuleCommandKeySpec> {
                 | raw::REDISMODULE_CMD_KEY_ACCESS
                 | raw::REDISMODULE_CMD_KEY_DELETE
         }
-    });
-    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    spec.bs.index.pos = key;
-    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    spec.fk.range.lastkey = 0;
-    spec.fk.range.keystep = 1;
-    spec.fk.range.limit = 0;
-    vec![spec, end]
+    };
+    flags as c_int
 }
 
 /// The layout of the structures above, for servers with another.

@@ -272,6 +272,17 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_AOF)
     }
 
+    /// A data set is being loaded, in the place of the one that is there or beside it.
+    pub fn is_loading(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
+            || self.has(raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING)
+    }
+
+    /// More memory is used than `maxmemory` allows.
+    pub fn is_out_of_memory(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_OOM)
+    }
+
     pub fn is_replica(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_SLAVE)
     }

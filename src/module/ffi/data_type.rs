@@ -35,6 +35,11 @@ pub(super) fn ours<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Whether that is why one is let go.
+pub(super) fn is_ours() -> bool {
+    OURS.with(|ours| ours.get()).unwrap_or(false)
+}
+
 /// Registers the type.
 pub(super) fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     // SAFETY: all zeros are NULL callbacks, which the server takes for absent ones.
@@ -256,7 +261,7 @@ unsafe extern "C" fn free_effort(
 
 /// The server takes the value from its key: removed, replaced, or moved to another name.
 unsafe extern "C" fn unlink(ctx: *mut raw::RedisModuleKeyOptCtx, value: *const c_void) {
-    if OURS.with(|ours| ours.get()).unwrap_or(false) {
+    if is_ours() {
         return;
     }
     // SAFETY: the keyspace holds the value during the callback; the context is the callback's.

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use redis_module::{alloc::RedisAlloc, raw};
 
 use super::context::{Ctx, ERR, OK, api, log};
-use super::{command, config, data_type, events};
+use super::{command, config, data_type, events, mark};
 use crate::{info, outside};
 
 /// The server counts what the module allocates, and `maxmemory` includes it.
@@ -65,6 +65,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
         api!(RedisModule_SetModuleOptions(ctx.raw(), options as c_int));
     }
     data_type::register(ctx)?;
+    mark::register(ctx)?;
     command::register(ctx)?;
     config::register(ctx)?;
     outside::starting(ctx)?;
@@ -159,6 +160,13 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_ModuleTypeGetValue,
         RedisModule_ModuleTypeSetValue,
         RedisModule_ModuleTypeReplaceValue,
+        RedisModule_IsKeysPositionRequest,
+        RedisModule_KeyAtPosWithFlags,
+        RedisModule_GetCommandKeysWithFlags,
+        RedisModule_ReplyWithCallReply,
+        RedisModule_LoadUnsigned,
+        RedisModule_SaveUnsigned,
+        RedisModule_DigestAddLongLong,
         RedisModule_Replicate,
         RedisModule_ReplicateVerbatim,
         RedisModule_NotifyKeyspaceEvent,

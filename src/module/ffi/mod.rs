@@ -7,6 +7,8 @@
 //! - [`block`]: how a lock lies in memory, and who frees it.
 //! - [`index`]: the deadlines of the blocks.
 //! - [`data_type`]: the callbacks of the type `dlock-key`.
+//! - [`mark`]: the type `dlockmark`, and an open mark.
+//! - [`inner`]: the command inside another.
 //! - [`waiter`]: blocked clients.
 //! - [`alarm`]: the one timer.
 //! - [`events`]: what the server tells: roles, loading, flushes, connections.
@@ -26,8 +28,10 @@ pub mod context;
 pub mod data_type;
 pub mod events;
 pub mod index;
+pub mod inner;
 pub mod key;
 pub mod load;
+pub mod mark;
 pub mod scan;
 pub mod server;
 pub mod waiter;

@@ -41,9 +41,14 @@ impl Ctx<'_> {
 
     /// A version that the server says of itself; `None` if it has none of that name.
     pub fn server_version(self, field: &CStr) -> Option<Vec<u8>> {
+        self.server_text(c"server", field)
+    }
+
+    /// A field of INFO.
+    pub fn server_text(self, section: &CStr, field: &CStr) -> Option<Vec<u8>> {
         // SAFETY: see `context`; the text is copied before the data is freed.
         unsafe {
-            let info = api!(RedisModule_GetServerInfo(self.raw(), c"server".as_ptr()));
+            let info = api!(RedisModule_GetServerInfo(self.raw(), section.as_ptr()));
             let text = api!(RedisModule_ServerInfoGetFieldC(info, field.as_ptr()));
             let version = (!text.is_null()).then(|| CStr::from_ptr(text).to_bytes().to_vec());
             api!(RedisModule_FreeServerInfo(self.raw(), info));

@@ -1,0 +1,128 @@
+//! The command inside GUARD and FENCED: which may be there, and what is said of one that the
+//! server does not begin.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use super::{Refusal, fenced, guard};
+
+/// Whether a command of this name can be inside.
+///
+/// # Errors
+/// When it cannot.
+pub fn check(name: &[u8]) -> Result<(), Refusal<'_>> {
+    if is_nested(name) {
+        return Err(Refusal::Nested);
+    }
+    if BLOCKING.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+        return Err(Refusal::Blocking(name));
+    }
+    if name.len() > MAX_NAME || name.contains(&0) {
+        return Err(Refusal::UnknownCommand(name));
+    }
+    Ok(())
+}
+
+/// Whether it is GUARD or FENCED again, which would let a request nest as deep as it is long.
+#[must_use]
+pub fn is_nested(name: &[u8]) -> bool {
+    [guard::DOC.name, fenced::DOC.name].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
+}
+
+/// The longest name of a command; the server's own are much shorter.
+pub const MAX_NAME: usize = 63;
+
+/// How the server begins when it refuses what a script could not do now.
+const SCRIPT: [&str; 6] =
+    ["ERR command '", "NOREPLICAS ", "MISCONF ", "READONLY ", "MASTERDOWN ", "NOMASTERLINK "];
+
+/// These would wait for others. Some servers refuse them inside, some let them answer at once.
+const BLOCKING: [&[u8]; 10] = [
+    b"BLPOP",
+    b"BRPOP",
+    b"BRPOPLPUSH",
+    b"BLMOVE",
+    b"BLMPOP",
+    b"BZPOPMIN",
+    b"BZPOPMAX",
+    b"BZMPOP",
+    b"WAIT",
+    b"WAITAOF",
+];
+
+/// Why the server does not begin a command. What it begins has a reply of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no such command, or it has other arguments.
+    Unknown,
+    /// The user may not.
+    Rights,
+    /// The memory is full.
+    Memory,
+    /// It is no command for scripts; or the server takes no writes now, which its words say.
+    Script,
+    /// Another node of the cluster has the key.
+    Elsewhere,
+    /// The cluster is down.
+    ClusterDown,
+}
+
+impl Refused {
+    /// What the client is told: the server's words, under a code that a program can match. `None`:
+    /// the server does not say this when it refuses, so a command has run and said it.
+    #[must_use]
+    pub fn words(self, server: &str) -> Option<String> {
+        let (code, known): (_, &[&str]) = match self {
+            Refused::Unknown => ("ERR", &["ERR unknown ", "ERR wrong number of arguments"]),
+            Refused::Rights => ("NOPERM", &["ERR acl ", "NOPERM "]),
+            Refused::Memory => ("OOM", &["OOM "]),
+            Refused::Script => ("NOTALLOWED", &SCRIPT),
+            Refused::Elsewhere => ("CROSSSLOT", &["ERR Attempted to access a non local key"]),
+            Refused::ClusterDown => ("CLUSTERDOWN", &["ERR Can not execute a "]),
+        };
+        if !known.iter().any(|start| server.starts_with(start)) {
+            return None;
+        }
+        Some(match server.strip_prefix("ERR ") {
+            Some(words) => format!("{code} {words}"),
+            None => server.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_nests_or_blocks_is_refused_in_any_spelling() {
+        for name in ["dlock.guard", "DLOCK.FENCED", "DLock.Guard"] {
+            assert_eq!(check(name.as_bytes()), Err(Refusal::Nested));
+        }
+        assert_eq!(check(b"blpop"), Err(Refusal::Blocking(b"blpop")));
+        for name in [&b"SET"[..], b"DLOCK.GUARDS", b"WAITS", b"", b"\xff"] {
+            assert_eq!(check(name), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_name_that_c_would_cut_is_unknown() {
+        assert_eq!(check(b"SET\0"), Err(Refusal::UnknownCommand(b"SET\0")));
+        assert!(check(&[b'x'; MAX_NAME]).is_ok());
+        assert!(check(&[b'x'; MAX_NAME + 1]).is_err());
+    }
+
+    #[test]
+    fn prose_gets_a_code_and_a_code_stays() {
+        let words = Refused::Rights.words("ERR acl verification failed, no right");
+        assert_eq!(words.unwrap(), "NOPERM acl verification failed, no right");
+        let words = Refused::Script.words("NOREPLICAS Not enough good replicas to write.");
+        assert_eq!(words.unwrap(), "NOREPLICAS Not enough good replicas to write.");
+    }
+
+    #[test]
+    fn what_no_server_says_when_it_refuses_was_said_by_a_command_that_has_run() {
+        assert_eq!(Refused::Unknown.words("ERR value is not a valid float"), None);
+        assert_eq!(Refused::Elsewhere.words("IOERR error or timeout connecting"), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! GUARD and FENCED: commands that are carried out for true holders only.
+
+use dlock_core::command::{Refusal, Touch, fenced, guard};
+use dlock_core::mark::{self, Verdict};
+use dlock_core::{Fence, Time};
+
+use crate::ffi::command::Call;
+use crate::ffi::context::Ctx;
+use crate::ffi::inner::Inner;
+use crate::ffi::mark::{Mark, NoMark};
+use crate::state;
+
+/// DLOCK.GUARD, once the token has been found to hold the lock.
+pub fn guarded(call: &Call<'_>) {
+    match call.carry_out(guard::INNER) {
+        Inner::Ran(reply) => reply.give(),
+        Inner::Refused(words) => call.ctx.reply_error(&words),
+    }
+}
+
+/// DLOCK.FENCED.
+pub fn fenced(call: &Call<'_>) {
+    if call.asks_for_keys() {
+        return call.tell_keys(Touch::Makes, fenced::INNER);
+    }
+    match show(call) {
+        Ok(()) => {}
+        Err(Refusal::Arity) => call.ctx.reply_wrong_arity(),
+        Err(refusal) => call.ctx.reply_error(&refusal.to_string()),
+    }
+}
+
+fn show<'c>(call: &Call<'c>) -> Result<(), Refusal<'c>> {
+    let fence = call.arg(2).ok_or(Refusal::Arity)?;
+    let Some(time) = decides(call)? else { return replay(call, fenced::effect(fence)?) };
+    let fence = fenced::parse(fence, call.arg(fenced::INNER))?;
+    let before = raise(call, fence, time)?;
+    if call.len() <= fenced::INNER {
+        call.ctx.reply_status("OK");
+    } else {
+        match call.carry_out(fenced::INNER) {
+            Inner::Ran(reply) => reply.give(),
+            Inner::Refused(words) => {
+                if let Some(before) = before {
+                    put_back(call, before);
+                }
+                call.ctx.reply_error(&words);
+                return Ok(());
+            }
+        }
+    }
+    if before.is_some()
+        && let Some(name) = call.name(1)
+    {
+        call.ctx.signal_modified(&name);
+    }
+    Ok(())
+}
+
+/// What time it is, if this server decides; `None` if it carries out what was decided elsewhere.
+fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
+    let decides = state::with(|state| {
+        state.begin_if_loaded(call.ctx);
+        let time = state.time();
+        if !state.node.is_following() {
+            return if state.store.evicts_marks { Err(Refusal::Evicts) } else { Ok(Some(time)) };
+        }
+        if call.ctx.flags().is_replay() { Ok(None) } else { Err(Refusal::Replica) }
+    });
+    decides.unwrap_or(Err(Refusal::Busy))
+}
+
+/// What the primary or the log says is the mark's fence.
+fn replay<'c>(call: &Call<'c>, fence: Option<Fence>) -> Result<(), Refusal<'c>> {
+    let mut mark = open(call)?;
+    mark.persist();
+    mark.set(fence);
+    mark.signal();
+    call.ctx.reply_status("OK");
+    Ok(())
+}
+
+/// Raises the mark, if it has not seen a larger fence. What it was before, if it has risen.
+fn raise<'c>(
+    call: &Call<'c>,
+    fence: Fence,
+    time: Time,
+) -> Result<Option<Option<Fence>>, Refusal<'c>> {
+    let most = mark::most(time.unix);
+    if fence > most {
+        return Err(Refusal::Poison { given: fence, most });
+    }
+    let mut mark = open(call)?;
+    let before = mark.fence();
+    match mark::show(before, fence) {
+        Verdict::Stale(mark) => return Err(Refusal::Stale { mark, given: fence }),
+        Verdict::Same => mark.persist(),
+        Verdict::Rises => {
+            if before.is_none() && call.ctx.flags().is_out_of_memory() {
+                return Err(Refusal::NoMemory);
+            }
+            mark.persist();
+            mark.set(Some(fence));
+            return Ok(Some(before));
+        }
+    }
+    Ok(None)
+}
+
+/// The inner command was not begun, so the mark is what it was, here and on replicas.
+fn put_back(call: &Call<'_>, before: Option<Fence>) {
+    if let Ok(mut mark) = open(call) {
+        mark.set(before);
+    }
+}
+
+fn open<'c>(call: &Call<'c>) -> Result<Mark<'c>, Refusal<'c>> {
+    let name = call.name(1).ok_or(Refusal::Arity)?;
+    Mark::write(call.ctx, name).map_err(|NoMark| Refusal::WrongType)
+}
+
+/// DLOCK.MARK.
+pub fn mark(call: &Call<'_>) {
+    let (Some(name), 2) = (call.name(1), call.len()) else { return call.ctx.reply_wrong_arity() };
+    match Mark::read(call.ctx, name).map(|mark| mark.fence()) {
+        Ok(Some(fence)) => call.ctx.reply_int(fence.0),
+        Ok(None) => call.ctx.reply_null(),
+        Err(NoMark) => call.ctx.reply_error(&Refusal::WrongType.to_string()),
+    }
+}
+
+/// A mark has been read from a file or a payload. A payload that is put in the place of a mark,
+/// which `there` tells, does not lower it.
+pub fn loaded(fence: Fence, there: impl FnOnce() -> Option<Fence>) -> Option<Fence> {
+    let (is_loading, most) = state::with(|state| {
+        let most = (!state.node.is_following()).then(|| mark::most(state.time().unix));
+        (state.store.is_loading, most)
+    })
+    .unwrap_or((false, None));
+    if is_loading {
+        return Some(fence);
+    }
+    let poisoned = most.is_some_and(|most| fence > most);
+    (!poisoned).then(|| mark::restored(fence, there()))
+}
+
+/// Whether this server evicts whatever it likes.
+pub fn evicts_marks(ctx: Ctx<'_>) -> bool {
+    ctx.server_text(c"memory", c"maxmemory_policy").is_some_and(|p| p.starts_with(b"allkeys"))
+}

@@ -1,0 +1,257 @@
+//! The command inside DLOCK.FENCED and DLOCK.GUARD: whose rights it has, what its keys are, and
+//! what it cannot do to the server.
+
+use harness::{Kind, Server, Value, apply, eventually, module_file, on_every_server};
+
+#[apply(on_every_server)]
+fn the_callers_rights_decide_on_command_keys_and_channels(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE lock token 60000");
+    server.run(
+        "ACL SETUSER eve on nopass ~mark ~lock ~own:* &own +dlock.fenced +dlock.guard +set \
+                +get +publish +sort +eval",
+    );
+    let mut eve = server.client();
+    eve.run("AUTH eve x");
+    for outer in ["DLOCK.FENCED mark 7", "DLOCK.GUARD lock token"] {
+        assert_eq!(eve.run(&format!("{outer} SET own:a 1")).text(), "OK");
+        assert_eq!(eve.run(&format!("{outer} PUBLISH own hi")).int(), 0);
+        let high = outer.replace('7', "8");
+        for refused in ["SET other 1", "DEL own:a", "PUBLISH other hi", "GET other", "FLUSHALL"] {
+            let answer = eve.run(&format!("{high} {refused}"));
+            assert_eq!(answer.code(), "NOPERM", "{high} {refused}: {answer:?}");
+        }
+    }
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
+    assert_eq!(server.run("EXISTS other").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_right_to_read_a_key_is_none_to_write_it(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET data 1");
+    server.run("ACL SETUSER eve on nopass ~mark %R~data +dlock.fenced +set +get");
+    let mut eve = server.client();
+    eve.run("AUTH eve x");
+    assert_eq!(eve.run("DLOCK.FENCED mark 7 GET data").text(), "1");
+    assert_eq!(eve.run("DLOCK.FENCED mark 8 SET data 2").code(), "NOPERM");
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
+}
+
+#[apply(on_every_server)]
+fn a_script_has_its_callers_rights(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("ACL SETUSER eve on nopass ~mark ~own +dlock.fenced +set +eval");
+    let mut eve = server.client();
+    eve.run("AUTH eve x");
+    let run = |words: &str| format!("return redis.pcall('DLOCK.FENCED','mark','7',{words})");
+    let put = |script: &str| ["EVAL", script, "0"].map(str::to_owned);
+    assert_eq!(eve.run_args(&put(&run("'SET','own','1'"))).text(), "OK");
+    assert!(eve.run_args(&put(&run("'DEL','own'"))).is_error());
+    assert!(eve.run_args(&put(&run("'SET','other','1'"))).is_error());
+    assert_eq!(server.run("DBSIZE").int(), 2);
+}
+
+#[apply(on_every_server)]
+fn a_reading_script_cannot_write_through_it(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE lock token 60000");
+    for words in [
+        "'DLOCK.FENCED','m','7','SET','a','1'",
+        "'DLOCK.FENCED','m','7','GET','a'",
+        "'DLOCK.GUARD','lock','token','SET','a','1'",
+        "'DLOCK.FENCED','m','7'",
+    ] {
+        let script = format!("return redis.call({words})");
+        let answer = server.client().run_args(&["EVAL_RO", &script, "0"]);
+        assert!(answer.error().contains("Write commands are not allowed"), "{answer:?}");
+    }
+    assert_eq!(server.run("DBSIZE").int(), 1);
+}
+
+#[apply(on_every_server)]
+fn paused_writes_hold_it_back_even_for_a_read(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE lock token 60000");
+    server.run("CLIENT PAUSE 60000 WRITE");
+    let words = [
+        "DLOCK.FENCED mark 7 SET a 1",
+        "DLOCK.FENCED mark 7 GET a",
+        "DLOCK.GUARD lock token GET a",
+    ];
+    let mut clients: Vec<_> = words
+        .iter()
+        .map(|words| {
+            let mut client = server.client();
+            client.send(words);
+            client
+        })
+        .collect();
+    server.until_blocked(3);
+    assert!(server.run("DLOCK.MARK mark").is_null());
+    server.run("CLIENT UNPAUSE");
+    clients.iter_mut().for_each(|client| assert!(!client.recv().is_error()));
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
+}
+
+#[apply(on_every_server)]
+fn full_memory_refuses_what_needs_more_and_a_new_mark(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET data 1");
+    server.run("DLOCK.FENCED mark 7");
+    server.run("CONFIG SET maxmemory 1");
+    assert_eq!(server.run("DLOCK.FENCED mark 8 SET data 2").code(), "OOM");
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
+    assert_eq!(server.run("DLOCK.FENCED new 8 GET data").code(), "OOM");
+    assert_eq!(server.run("DLOCK.FENCED new 8").code(), "OOM");
+    assert_eq!(server.run("EXISTS new").int(), 0);
+    // What frees memory, and what reads, goes through.
+    assert_eq!(server.run("DLOCK.FENCED mark 8 GET data").text(), "1");
+    assert_eq!(server.run("DLOCK.FENCED mark 9 DEL data").int(), 1);
+}
+
+#[apply(on_every_server)]
+fn the_keys_of_any_command_are_found(kind: Kind) {
+    let server = Server::start(kind);
+    for (words, keys) in [
+        ("DLOCK.FENCED mark 7", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 PING", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 MSET a 1 b 2", vec!["mark", "a", "b"]),
+        ("DLOCK.FENCED mark 7 ZUNIONSTORE d 2 a b", vec!["mark", "d", "a", "b"]),
+        ("DLOCK.FENCED mark 7 XREAD COUNT 1 STREAMS s 0", vec!["mark", "s"]),
+        ("DLOCK.FENCED mark 7 DLOCK.CHECK lock token", vec!["mark", "lock"]),
+        ("DLOCK.GUARD lock token OBJECT ENCODING a", vec!["lock", "a"]),
+        // What is refused when it runs has none.
+        ("DLOCK.FENCED mark 7 NOPE a", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 GET", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 DLOCK.GUARD lock token GET a", vec!["mark"]),
+        ("DLOCK.GUARD lock token ZUNIONSTORE d 99 a b", vec!["lock"]),
+        ("DLOCK.GUARD lock token EVAL x -1 a", vec!["lock"]),
+    ] {
+        let found = server.run(&format!("COMMAND GETKEYS {words}"));
+        let mut found: Vec<String> = found.items().iter().map(Value::text).collect();
+        let mut keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
+        (found.sort(), keys.sort());
+        assert_eq!(found, keys, "{words}");
+    }
+    let flags = server.run("COMMAND GETKEYSANDFLAGS DLOCK.FENCED mark 7 GET a");
+    assert_eq!(flags.items()[0].items()[1].items()[0].text(), "RW");
+}
+
+#[apply(on_every_server)]
+fn nesting_as_deep_as_a_request_is_long_is_refused_and_harms_nobody(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE lock token 60000");
+    for outer in [["DLOCK.FENCED", "mark", "7"], ["dlock.guard", "lock", "token"]] {
+        let mut deep: Vec<&str> = std::iter::repeat_n(outer, 30_000).flatten().collect();
+        deep.extend(["SET", "a", "1"]);
+        let mut client = server.client();
+        assert_eq!(client.run_args(&deep).code(), "NOTALLOWED");
+        let keys = client.run_args(&[&["COMMAND", "GETKEYS"][..], &deep].concat());
+        assert_eq!(keys.items().len(), 1);
+        let dry = client.run_args(&[&["ACL", "DRYRUN", "default"][..], &deep].concat());
+        assert_eq!(dry.text(), "OK");
+    }
+    // Through commands that take commands.
+    let mut mixed: Vec<&str> = vec![];
+    for _ in 0..10_000 {
+        mixed.extend(["DLOCK.FENCED", "mark", "7", "COMMAND", "GETKEYS"]);
+    }
+    mixed.extend(["GET", "a"]);
+    let answer = server.client().run_args(&mixed);
+    assert!(!answer.is_null());
+    assert_eq!(server.run("PING").text(), "PONG");
+}
+
+#[apply(on_every_server)]
+fn a_request_of_very_many_arguments_is_a_request(kind: Kind) {
+    let server = Server::start(kind);
+    let pairs: Vec<String> = (0..200_000).map(|n| format!("k{}", n / 2)).collect();
+    let mut words = vec!["DLOCK.FENCED", "mark", "7", "MSET"];
+    words.extend(pairs.iter().map(String::as_str));
+    let mut client = server.client();
+    let keys = client.run_args(&[&["COMMAND", "GETKEYS"][..], &words].concat());
+    assert_eq!(keys.items().len(), 100_001);
+    assert_eq!(client.run_args(&words).text(), "OK");
+    assert_eq!(server.run("DBSIZE").int(), 100_001);
+}
+
+#[apply(on_every_server)]
+fn odd_names_are_unknown_commands(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.FENCED mark 7");
+    let long = vec![b'x'; 100_000];
+    for name in [&b""[..], b"SET\0", b"SE T", b"\r\n", b"\xff\xfe", b"config|get", &long] {
+        let words: [&[u8]; 6] = [b"DLOCK.FENCED", b"mark", b"8", name, b"a", b"1"];
+        let answer = server.client().run_args(&words);
+        assert!(answer.error().starts_with("ERR unknown command"), "{answer:?}");
+    }
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
+    assert_eq!(server.run("DBSIZE").int(), 1);
+}
+
+#[apply(on_every_server)]
+fn an_inner_request_never_blocks(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE lock alice 60000");
+    server.run("XADD stream * f v");
+    let mut client = server.client();
+    assert!(client.run("DLOCK.FENCED mark 7 DLOCK.ACQUIRE lock bob 60000 WAIT 0").is_null());
+    let ephemeral = client.run("DLOCK.FENCED mark 7 DLOCK.ACQUIRE other bob 60000 EPHEMERAL");
+    assert_eq!(ephemeral.code(), "ERR");
+    assert!(client.run("DLOCK.FENCED mark 7 XREAD BLOCK 0 STREAMS stream $").is_null());
+    client.assert_in_step();
+    assert_eq!(server.info_number("clients", "blocked_clients"), 0);
+}
+
+#[apply(on_every_server)]
+fn a_large_reply_and_a_large_value_pass(kind: Kind) {
+    let server = Server::start(kind);
+    let large = vec![b'v'; 5_000_000];
+    let mut client = server.client();
+    let put: [&[u8]; 6] = [b"DLOCK.FENCED", b"mark", b"7", b"SET", b"a", &large];
+    assert_eq!(client.run_args(&put).text(), "OK");
+    assert_eq!(client.run("DLOCK.FENCED mark 7 GET a").bytes(), large);
+    assert_eq!(client.run("DLOCK.FENCED mark 7 APPEND a x").int(), 5_000_001);
+    assert_eq!(client.run("STRLEN a").int(), 5_000_001);
+    client.run("DLOCK.FENCED mark 7 SET n 5");
+    assert_eq!(client.run("DLOCK.FENCED mark 7 INCR n").int(), 6);
+    assert_eq!(client.run("INCR n").int(), 7);
+}
+
+#[apply(on_every_server)]
+fn another_module_calls_with_its_own_rights(kind: Kind) {
+    let caller = format!("loadmodule {}", module_file::caller().display());
+    let server = Server::build(kind).config(&caller).start();
+    server.run("DLOCK.ACQUIRE lock token 60000");
+    let mut client = server.client();
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.FENCED mark 7 SET a 1").text(), "OK");
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.GUARD lock token SET a 2").text(), "OK");
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.FENCED mark 6 SET a 3").code(), "STALE");
+    assert_eq!(client.run("CALLER.CALL !E DLOCK.FENCED mark 8 NOPE").code(), "ERR");
+    assert_eq!(client.run("GET a").text(), "2");
+    // From the middle of a lock's event, GUARD cannot look at locks; FENCED needs none.
+    for call in ["DLOCK.GUARD lock token SET a 4", "DLOCK.FENCED mark 9 SET b 1"] {
+        client.run(&format!("CALLER.ON dlock.release {call}"));
+        client.run("DLOCK.ACQUIRE other t 60000");
+        client.run("DLOCK.RELEASE other t");
+        let heard = client.run("CALLER.HEARD").text();
+        assert!(heard.contains("in the middle of another command"), "{call}: {heard}");
+        client.run("CALLER.OFF");
+    }
+    eventually("the server is as before", || server.run("PING").text() == "PONG");
+}
+
+#[apply(on_every_server)]
+fn tracked_reads_are_followed_as_the_server_can(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET data 1");
+    let mut reader = server.client().resp3();
+    reader.run("CLIENT TRACKING ON");
+    assert_eq!(reader.run("DLOCK.FENCED mark 7 GET data").text(), "1");
+    server.run("SET data 2");
+    reader.send("PING");
+    let first = reader.recv();
+    // Redis 7.0 follows no reads of a module.
+    assert_eq!(matches!(first, Value::Push(_)), kind != Kind::Redis70, "{first:?}");
+}

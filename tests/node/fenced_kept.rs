@@ -1,0 +1,221 @@
+//! Marks on replicas, in files, in payloads and in a cluster; and what could lower one.
+
+use harness::{Cluster, Kind, Server, Value, apply, bytes, eventually, on_every_server};
+
+#[apply(on_every_server)]
+fn replicas_get_the_mark_with_the_effect(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    for words in [
+        "DLOCK.FENCED mark 7 SET data 1 PX 60000",
+        "DLOCK.FENCED mark 6 SET data 2",
+        "DLOCK.FENCED mark 8 NOPE",
+        "DLOCK.FENCED new 8 NOPE",
+        "DLOCK.FENCED mark 9 GET data",
+        "DLOCK.FENCED mark 9 INCR data",
+        "DLOCK.FENCED mark 10 SWAPDB 0 1",
+        "DLOCK.FENCED mark 3 SELECT 1",
+        "DLOCK.FENCED mark 11 RENAME mark other",
+        "DLOCK.FENCED mark 12 DEL mark",
+    ] {
+        primary.run(words);
+        primary.assert_agrees_with(&replica);
+    }
+    primary.run("DLOCK.FENCED mark 20 SPOP nothing");
+    primary.assert_agrees_with(&replica);
+    assert_eq!(replica.run("DLOCK.MARK mark").int(), 20);
+    for words in ["DLOCK.FENCED mark 21", "DLOCK.FENCED mark 21 GET data"] {
+        assert_eq!(replica.run(words).code(), "READONLY", "{words}");
+    }
+    assert_eq!(replica.run("DLOCK.MARK mark").int(), 20);
+}
+
+#[apply(on_every_server)]
+fn a_promoted_replica_refuses_what_its_primary_refused(kind: Kind) {
+    let mut primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    primary.run("DLOCK.FENCED mark 7 SET data 1");
+    primary.assert_agrees_with(&replica);
+    primary.kill();
+    replica.run("REPLICAOF NO ONE");
+    assert_eq!(replica.run("DLOCK.FENCED mark 6 SET data 0").code(), "STALE");
+    assert_eq!(replica.run("DLOCK.FENCED mark 8 SET data 2").text(), "OK");
+}
+
+#[apply(on_every_server)]
+fn a_mark_outlives_a_crash_with_either_kind_of_log(kind: Kind) {
+    for preamble in ["yes", "no"] {
+        let preamble = format!("aof-use-rdb-preamble {preamble}");
+        let mut server = Server::build(kind).append_only().config(&preamble).start();
+        server.run("DLOCK.FENCED mark 7 SET data 1");
+        server.run("DLOCK.FENCED mark 8 NOPE");
+        server.kill();
+        server.start_again();
+        assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
+        server.run("BGREWRITEAOF");
+        eventually("the log is rewritten", || {
+            server.info_number("persistence", "aof_rewrite_in_progress") == 0
+                && server.info_number("persistence", "aof_rewrite_scheduled") == 0
+        });
+        server.run("DLOCK.FENCED other 5");
+        server.kill();
+        server.start_again();
+        assert_eq!(server.run("DLOCK.FENCED mark 6 SET data 0").code(), "STALE");
+        assert_eq!(server.run("DLOCK.MARK other").int(), 5);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_snapshot_keeps_marks(kind: Kind) {
+    let mut server = Server::start(kind);
+    server.run("DLOCK.FENCED mark 1795238075371227");
+    let digest = server.digest();
+    server.run("SAVE");
+    server.restart();
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 1_795_238_075_371_227);
+    assert_eq!(server.digest(), digest);
+    server.run("DEBUG RELOAD");
+    assert_eq!(server.digest(), digest);
+}
+
+#[apply(on_every_server)]
+fn an_older_copy_that_is_restored_does_not_lower_a_mark(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    server.run("DLOCK.FENCED mark 7");
+    let copy = server.run("DUMP mark");
+    server.run("DLOCK.FENCED mark 9");
+    let restore = bytes!["RESTORE", "mark", "0", copy.bytes(), "REPLACE"];
+    assert_eq!(client.run_args(&restore).text(), "OK");
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 9);
+    let elsewhere = bytes!["RESTORE", "elsewhere", "0", copy.bytes()];
+    assert_eq!(client.run_args(&elsewhere).text(), "OK");
+    assert_eq!(server.run("DLOCK.MARK elsewhere").int(), 7);
+}
+
+#[apply(on_every_server)]
+fn a_replica_agrees_on_a_restored_mark(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    primary.run("DLOCK.FENCED mark 7");
+    let copy = primary.run("DUMP mark");
+    primary.run("DLOCK.FENCED mark 9");
+    primary.client().run_args(&bytes!["RESTORE", "mark", "0", copy.bytes(), "REPLACE"]);
+    primary.assert_agrees_with(&replica);
+    assert_eq!(replica.run("DLOCK.MARK mark").int(), 9);
+}
+
+#[apply(on_every_server)]
+fn a_damaged_payload_is_refused_or_makes_a_sound_mark(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    server.run("DLOCK.FENCED mark 7");
+    let whole = harness::Payload::read(&server.run("DUMP mark"));
+    // Cut, the server may take its own frame for a number of ours.
+    let mut bodies: Vec<Vec<u8>> = (0..whole.body.len()).map(|n| whole.body[..n].into()).collect();
+    for bit in 0..whole.body.len() * 8 {
+        let mut body = whole.body.clone();
+        body[bit / 8] ^= 1 << (bit % 8);
+        bodies.push(body);
+    }
+    for body in bodies {
+        let payload = whole.with_body(body.clone()).bytes();
+        let restore = bytes!["RESTORE", "bent", "0", &payload];
+        if !client.run_args(&restore).is_error() && client.run("TYPE bent").text() == "dlockmark" {
+            let fence = client.run("DLOCK.MARK bent").int();
+            assert!((1..1 << 53).contains(&fence), "{body:?}: {fence}");
+        }
+        client.run("DEL bent");
+    }
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
+}
+
+#[apply(on_every_server)]
+fn a_restored_fence_more_than_a_day_ahead_is_refused(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    let mut client = server.client();
+    server.set_wall_clock(100_000);
+    let ahead = || server.run("TIME").items()[0].text().parse::<i64>().unwrap();
+    let start = ahead();
+    eventually("the clock is ahead", || ahead() > start + 90_000 || start > 1_000_000);
+    let mut copy = None;
+    eventually("the module has seen the clock", || {
+        let fence = (ahead() + 50_000) * 1_000_000;
+        let raised = server.run(&format!("DLOCK.FENCED mark {fence}"));
+        copy = Some(server.run("DUMP mark"));
+        !raised.is_error()
+    });
+    server.set_wall_clock(0);
+    let copy = copy.unwrap();
+    eventually("the clock is back, and the copy too far ahead", || {
+        let restore = bytes!["RESTORE", "copy", "0", copy.bytes(), "REPLACE"];
+        client.run_args(&restore).is_error()
+    });
+    assert!(!server.run("DLOCK.MARK mark").is_null());
+}
+
+#[apply(on_every_server)]
+fn a_mark_has_no_expiry(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    for (fence, words) in [(7, "DLOCK.FENCED mark 7 GET x"), (8, "DLOCK.FENCED mark 8")] {
+        primary.run("DLOCK.FENCED mark 7");
+        primary.run("PEXPIRE mark 60000");
+        primary.run(words);
+        assert_eq!(primary.run("PTTL mark").int(), -1, "{words}");
+        assert_eq!(primary.run("DLOCK.MARK mark").int(), fence);
+        primary.assert_agrees_with(&replica);
+        assert_eq!(replica.run("PTTL mark").int(), -1, "{words}");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_server_that_may_evict_marks_refuses_to_fence(kind: Kind) {
+    let server = Server::build(kind).config("maxmemory-policy allkeys-lru").start();
+    let refused = server.run("DLOCK.FENCED mark 7 SET data 1");
+    assert!(refused.error().contains("maxmemory-policy"), "{refused:?}");
+    assert_eq!(server.run("DBSIZE").int(), 0);
+    for (policy, fences) in
+        [("volatile-lru", true), ("allkeys-random", false), ("noeviction", true)]
+    {
+        server.run(&format!("CONFIG SET maxmemory-policy {policy}"));
+        assert_eq!(!server.run("DLOCK.FENCED mark 7 GET data").is_error(), fences, "{policy}");
+    }
+}
+
+#[apply(on_every_server)]
+fn info_counts_marks_that_were_removed(kind: Kind) {
+    let server = Server::start(kind);
+    let removed = || server.info_number("dlock", "dlock_marks_removed");
+    for mark in ["a", "b", "c", "d"] {
+        server.run(&format!("DLOCK.FENCED {mark} 7"));
+    }
+    server.run("DLOCK.FENCED refused 7 NOPE");
+    assert_eq!(removed(), 0);
+    server.run("DEL a");
+    server.run("SET b text");
+    server.run("PEXPIRE c 1");
+    eventually("the mark is gone", || server.run("EXISTS c").int() == 0);
+    assert_eq!(removed(), 3);
+}
+
+#[apply(on_every_server)]
+fn a_cluster_routes_by_all_keys(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    let mark = cluster.key(1, "mark");
+    let (here, there) = (format!("{{{mark}}}:data"), cluster.key(2, "data"));
+    let moved = format!("MOVED {} 127.0.0.1:{}", cluster.slot(&mark), cluster.nodes[1].port());
+    let put = format!("DLOCK.FENCED {{{mark}}}:mark 7 SET {here} 1");
+    assert_eq!(cluster.nodes[0].run(&put).error(), moved);
+    assert_eq!(cluster.nodes[1].run(&put).text(), "OK");
+    let across = format!("DLOCK.FENCED {{{mark}}}:mark 8 SET {there} 1");
+    assert_eq!(cluster.nodes[1].run(&across).code(), "CROSSSLOT");
+    assert_eq!(cluster.nodes[1].run(&format!("DLOCK.MARK {{{mark}}}:mark")), Value::Int(7));
+    let keys = cluster.nodes[0].run(&format!("COMMAND GETKEYS {put}"));
+    let names: Vec<String> = keys.items().iter().map(Value::text).collect();
+    assert_eq!(names, [format!("{{{mark}}}:mark"), here]);
+}
