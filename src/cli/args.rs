@@ -6,8 +6,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    acquire, bench, break_, completions, dev, doctor, duration, extend, inspect, ls, man, release,
-    run,
+    acquire, bench, break_, completions, dev, doctor, duration, extend, fenced, inspect, ls, man,
+    release, run,
 };
 
 /// Distributed locks on Redis or Valkey nodes that run the dlock module.
@@ -56,6 +56,8 @@ pub enum Command {
     Acquire(acquire::Args),
     /// Prolong a lock that `acquire` took
     Extend(extend::Args),
+    /// Carry out a command unless a later holder of the lock has been there
+    Fenced(fenced::Args),
     /// Give back a lock that `acquire` took
     Release(release::Args),
     /// Show who holds a lock and who waits for it

@@ -8,6 +8,7 @@
 //! - [`acquire`], [`extend`], [`release`]: the same by hand, for scripts.
 //! - [`key`], [`lock`], [`waiting`], [`meta`]: which lock is wanted, taking it, what there is to wait
 //!   for, and what others see of the holder.
+//! - [`fenced`]: a command for data that refuses late holders.
 //! - [`inspect`], [`ls`], [`break_`], [`doctor`]: for whoever operates the nodes.
 //! - [`bench`]: what a lock costs on these nodes, and how long one waits.
 //! - [`dev`], [`completions`], [`man`]: to try it out, and to install it.
@@ -27,6 +28,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod extend;
+mod fenced;
 mod glob;
 mod inspect;
 mod inspection;
@@ -82,6 +84,7 @@ async fn dispatch(cli: Cli) -> Exit {
         Command::Run(args) => run::main(args, global).await,
         Command::Acquire(args) => args.run(global).await.unwrap_or_else(report),
         Command::Extend(args) => args.run(global).await.unwrap_or_else(report),
+        Command::Fenced(args) => args.run(global).await.unwrap_or_else(report),
         Command::Release(args) => args.run(global).await.unwrap_or_else(report),
         Command::Inspect(args) => args.run(global).await.unwrap_or_else(report),
         Command::Ls(args) => args.run(global).await.unwrap_or_else(report),

@@ -45,7 +45,8 @@ pub fn timeout(global: &Global, ttl: Duration) -> Duration {
     global.timeout.unwrap_or(usual)
 }
 
-fn url(node: &str) -> String {
+/// One of them.
+pub fn url(node: &str) -> String {
     match node {
         _ if node.contains("://") => node.to_owned(),
         _ if node.starts_with('/') => format!("unix://{node}"),

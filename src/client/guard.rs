@@ -36,6 +36,7 @@ pub(crate) struct View {
     pub(crate) key: Key,
     pub(crate) token: Token,
     pub(crate) fence: u64,
+    pub(crate) is_exclusive: bool,
     /// The end of the validity, as a moment of the clock; 0 once it is over for good.
     pub(crate) until: AtomicU64,
     /// The lease, in milliseconds.
@@ -93,6 +94,16 @@ impl Guard {
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.view.fence
+    }
+
+    /// Whether nobody else can hold it at the same time.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.view.is_exclusive
+    }
+
+    /// How many nodes keep it.
+    pub(crate) fn nodes(&self) -> usize {
+        self.shared.nodes.len()
     }
 
     /// For how much longer the lock is certainly held, as things stand; zero when it is lost.

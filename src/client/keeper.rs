@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dlock_core::quorum::{self, Claim, Hold, State};
-use dlock_core::words::{Instant, Millis};
+use dlock_core::words::{Instant, Millis, Mode};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{Instrument, debug, debug_span};
 
@@ -26,6 +26,7 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
         key: wanted.key.clone(),
         token: traffic.token(),
         fence: claim.fence.0,
+        is_exclusive: wanted.mode == Mode::Exclusive,
         until: AtomicU64::new(claim.until.0),
         ttl: AtomicU64::new(hold.ttl().0),
     });

@@ -34,6 +34,7 @@
 //! - [`Lock`]: what is wanted, and how long to wait for it.
 //! - `driver`: runs an acquisition, and gives everything back if it is dropped half-way.
 //! - [`Guard`]: a lock that is held. `keeper`: the task that renews it.
+//! - [`Fenced`]: a connection to data that refuses late holders.
 //! - `traffic`: the requests that both have under way (`under_way`: futures, a few at once);
 //!   `attempt`: in which order, and over which connections, they go.
 //! - [`Node`] and `wire`: connections. `identity`: which node is at the other end.
@@ -52,6 +53,7 @@ mod client;
 mod clock;
 mod driver;
 mod error;
+mod fenced;
 mod guard;
 mod holder;
 mod identity;
@@ -73,6 +75,7 @@ mod wire;
 pub use address::Address;
 pub use client::{Client, ClientBuilder};
 pub use error::{Error, Loss, LossReason, NodeError, NodeState, Report, RunError};
+pub use fenced::{Fenced, Late};
 pub use guard::{Guard, Lease};
 pub use inspect::{HolderInfo, Inspection, WaiterInfo};
 pub use key::Key;

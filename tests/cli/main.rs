@@ -14,6 +14,7 @@ mod doctor;
 mod doctor_against;
 mod errors;
 mod extend;
+mod fenced;
 mod inspect;
 mod keys;
 mod ls;

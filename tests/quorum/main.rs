@@ -14,6 +14,7 @@ mod connection;
 mod coordinator;
 mod cut;
 mod example;
+mod fenced;
 mod fences;
 mod gate;
 mod guard;

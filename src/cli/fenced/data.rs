@@ -1,0 +1,86 @@
+//! Data on a server.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use dlock_client::Late;
+use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
+
+use super::Args;
+use crate::args::Global;
+use crate::exit::{Exit, Failure};
+use crate::kind::Kind;
+use crate::nodes;
+
+/// Sends the command, and prints the reply as redis-cli does when nobody watches.
+pub async fn run(args: &Args, mark: &OsStr, fence: u64, global: &Global) -> Result<Exit, Failure> {
+    let mut command = redis::cmd("DLOCK.FENCED");
+    command.arg(mark.as_bytes()).arg(fence);
+    for word in &args.command {
+        command.arg(word.as_bytes());
+    }
+    let url = url(args, global)?;
+    let address = dlock_client::Address::read(&url)?;
+    let within = nodes::timeout(global, LONGEST);
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(within))
+        .set_response_timeout(Some(within));
+    let said = async {
+        let connection = address.client.get_multiplexed_async_connection_with_config(&config);
+        command.query_async::<Value>(&mut connection.await?).await
+    };
+    let reply = said.await.map_err(|error| failure(&address.name, &error))?;
+    let mut out = io::stdout().lock();
+    print(&mut out, &reply).and_then(|()| out.flush()).map_err(|e| Failure::internal(&e))?;
+    Ok(Exit::OK)
+}
+
+/// The server with the data.
+fn url(args: &Args, global: &Global) -> Result<String, Failure> {
+    if let Some(url) = &args.data {
+        return Ok(nodes::url(url));
+    }
+    match &nodes::urls(global)?[..] {
+        [only] => Ok(only.clone()),
+        _ => Err(Failure::usage("which server has the data? Say it with --data URL")),
+    }
+}
+
+fn failure(name: &str, error: &RedisError) -> Failure {
+    if let Some(late) = Late::of(error) {
+        return super::late(late);
+    }
+    // What has a code was said by the server.
+    let kind = match (error.kind(), error.code()) {
+        (ErrorKind::Io, _) | (_, None) => Kind::Unreachable,
+        (_, Some("NOPERM" | "NOAUTH" | "WRONGPASS")) => Kind::NoPermission,
+        (_, Some("WRONGTYPE")) => Kind::WrongType,
+        _ => Kind::Refused,
+    };
+    Failure::new(kind, format_args!("{name}: {error}"))
+}
+
+fn print(out: &mut impl Write, reply: &Value) -> io::Result<()> {
+    match reply {
+        Value::Nil => writeln!(out),
+        Value::Int(n) => writeln!(out, "{n}"),
+        Value::Okay => writeln!(out, "OK"),
+        Value::SimpleString(text) => writeln!(out, "{text}"),
+        Value::BulkString(bytes) => {
+            out.write_all(bytes)?;
+            writeln!(out)
+        }
+        Value::Double(n) => writeln!(out, "{n}"),
+        Value::Boolean(yes) => writeln!(out, "{yes}"),
+        Value::Array(items) | Value::Set(items) => items.iter().try_for_each(|i| print(out, i)),
+        Value::Map(pairs) => pairs.iter().try_for_each(|(name, value)| {
+            print(out, name)?;
+            print(out, value)
+        }),
+        other => writeln!(out, "{other:?}"),
+    }
+}
+
+/// The time for an answer follows from this, unless the command line says it.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(30);

@@ -1,0 +1,67 @@
+//! Data in files.
+//!
+//! The mark is a number in a file, of always the same width, so that it is overwritten in place.
+//! Who has the file locked compares, writes, and runs its program; whoever is killed loses the lock.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::Command;
+
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::child;
+use crate::exit::{Exit, Failure};
+use crate::kind::Kind;
+
+/// Runs the program under a lock on the mark's file, unless a later holder has been there.
+pub fn run(path: &Path, fence: u64, command: &[OsString]) -> Result<Exit, Failure> {
+    let broken = |error: io::Error| Failure::internal(&format_args!("{}: {error}", path.display()));
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(broken)?;
+    let mut mark =
+        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| broken(error.into()))?;
+    match read(&mut mark).map_err(broken)? {
+        Some(seen) if fence < seen => return Err(super::stale(seen)),
+        Some(seen) if fence == seen => {}
+        _ => write(&mut mark, path, fence).map_err(broken)?,
+    }
+    let Some((program, arguments)) = command.split_first() else { return Ok(Exit::OK) };
+    // The lock goes with the last process that has the file open: this one, for the file is not
+    // passed on.
+    match Command::new(program).args(arguments).status() {
+        Ok(status) => Ok(child::exit_of(status)),
+        Err(error) => {
+            let missing = error.kind() == ErrorKind::NotFound;
+            let kind = if missing { Kind::NotFound } else { Kind::CannotExecute };
+            Err(Failure::new(kind, format_args!("{}: {error}", program.display())))
+        }
+    }
+}
+
+/// The largest fence so far; `None`: the file is new.
+fn read(file: &mut File) -> io::Result<Option<u64>> {
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let fence = text.strip_suffix('\n').and_then(|digits| digits.parse().ok());
+    let wrong = || io::Error::new(ErrorKind::InvalidData, "this is not a mark that dlock wrote");
+    fence.map(Some).ok_or_else(wrong)
+}
+
+/// The mark is on the disk before the program runs, its name too.
+fn write(file: &mut File, path: &Path, fence: u64) -> io::Result<()> {
+    file.seek(SeekFrom::Start(0))?;
+    writeln!(file, "{fence:0WIDTH$}")?;
+    file.sync_all()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+const WIDTH: usize = 16;
+/// More than a mark is.
+const LONGEST: u64 = 64;

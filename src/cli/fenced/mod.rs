@@ -1,0 +1,116 @@
+//! `dlock fenced`: a command for data that refuses late holders, on a server or in a file.
+
+mod data;
+mod file;
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use dlock_client::Late;
+
+use crate::args::Global;
+use crate::exit::{Exit, Failure};
+use crate::kind::Kind;
+
+/// The arguments of `dlock fenced`.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = USAGE, after_help = HELP)]
+pub struct Args {
+    /// The key that remembers the largest fence, on the server with the data
+    #[arg(value_name = "MARK", required_unless_present = "file")]
+    mark: Option<OsString>,
+
+    /// The file that remembers the largest fence; COMMAND is then a program
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["mark", "data"])]
+    file: Option<PathBuf>,
+
+    /// The server with the data [default: the one node, if there is one]
+    #[arg(long, value_name = "URL")]
+    data: Option<String>,
+
+    /// The fence
+    #[arg(long, value_name = "FENCE", env = "DLOCK_FENCE")]
+    fence: String,
+
+    /// The command, and what it needs
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Args {
+    pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let fence = self.fence()?;
+        match (&self.file, &self.mark) {
+            (Some(path), _) => file::run(path, fence, &self.command),
+            (None, Some(mark)) => data::run(self, mark, fence, global).await,
+            (None, None) => Err(Failure::usage("no mark")),
+        }
+    }
+
+    /// One number: of several locks, `dlock run` gives several.
+    fn fence(&self) -> Result<u64, Failure> {
+        let fence = self.fence.parse().ok().filter(|fence| (1..=MAX_FENCE).contains(fence));
+        fence.ok_or_else(|| {
+            let given = &self.fence;
+            Failure::usage(format_args!(
+                "DLOCK_FENCE, or --fence, must be one fence, not {given:?}"
+            ))
+        })
+    }
+}
+
+/// A later holder has been here.
+fn late(late: impl Display) -> Failure {
+    Failure::new(Kind::Lost, late)
+}
+
+fn stale(seen: u64) -> Failure {
+    late(Late::Stale { seen })
+}
+
+/// As nodes have them.
+const MAX_FENCE: u64 = (1 << 53) - 1;
+
+const USAGE: &str = "dlock fenced [OPTIONS] MARK -- COMMAND [ARGUMENT]...
+       dlock fenced [OPTIONS] --file PATH -- PROGRAM [ARGUMENT]...";
+
+const HELP: &str = "\
+Examples:
+  dlock run job -c 'dlock fenced \"{account:7}:mark\" -- SET account:7 120'
+  dlock run job -c 'dlock fenced --file balance.fence -- mv balance.new balance'
+
+The command is carried out unless a later holder has been there, and the mark rises to the fence in
+the same step. `dlock run` gives the fence in DLOCK_FENCE. Show it with reads as well as writes.
+With --file, PROGRAM runs under a lock on the file. Let it be one `mv`: that is atomic.
+
+Exit codes: 75 a later holder has been there, and nothing has happened; with --file, PROGRAM's own;
+65 the server refuses the command; 77 it does not let this user; 69 no answer; 64 wrong usage.";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn parsed(line: &str) -> Result<Args, clap::Error> {
+        let cli = Cli::try_parse_from(["dlock", "fenced"].into_iter().chain(line.split(' ')))?;
+        let Command::Fenced(args) = cli.command else { unreachable!() };
+        Ok(args)
+    }
+
+    #[test]
+    fn a_mark_or_a_file_and_a_fence_are_needed() {
+        assert!(parsed("--fence 7 -- GET a").is_err());
+        assert!(parsed("--fence 7 mark --file path -- mv a b").is_err());
+        assert!(parsed("--fence 7 --data x --file path -- mv a b").is_err());
+        let args = parsed("--fence 7 mark -- SET a --fence").unwrap();
+        assert_eq!(args.command, ["SET", "a", "--fence"]);
+        assert_eq!(args.fence().unwrap(), 7);
+        for fence in ["0", "7 8", "x", "9007199254740992"] {
+            let args = Args { fence: fence.to_owned(), ..parsed("--fence 7 mark").unwrap() };
+            assert_eq!(args.fence().unwrap_err().exit, Exit::USAGE, "{fence}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A connection to data that refuses late holders.
+
+use std::sync::Arc;
+
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisError, RedisFuture, Value};
+
+use crate::error::Error;
+use crate::guard::Guard;
+use crate::key::Key;
+
+/// A connection over which every command carries the fence or the token of a guard, so that the
+/// server refuses it once a later holder has been there. Use it as any connection of the `redis`
+/// crate; what it refuses is an error that [`Late::of`] understands.
+///
+/// Reads belong under the fence as much as writes: what was read before a later holder wrote must
+/// not be written back.
+#[derive(Clone)]
+pub struct Fenced<C> {
+    connection: C,
+    /// What stands before every command.
+    before: Arc<[Vec<u8>]>,
+}
+
+/// Why a server refused a command of a [`Fenced`] connection. Nothing has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Late {
+    /// A later holder has been there, with this fence.
+    #[error("a later holder has been there, with fence {seen}")]
+    Stale {
+        /// The largest fence that the mark has seen.
+        seen: u64,
+    },
+    /// The lock is not held any more.
+    #[error("the lock is not held any more")]
+    NotHeld,
+}
+
+impl Guard {
+    /// A connection to data that `mark` guards, on any server with the module: every command over it
+    /// shows this guard's fence to the mark.
+    ///
+    /// # Errors
+    /// When the lock is shared or has permits: its holders have different fences at the same time.
+    pub fn fenced<C>(&self, connection: C, mark: impl Into<Key>) -> Result<Fenced<C>, Error> {
+        if !self.is_exclusive() {
+            let why = "only the fence of an exclusive lock says who is late: holders of a shared one \
+                       have different fences at the same time";
+            return Err(Error::Usage(why.to_owned()));
+        }
+        let fence = self.fence().to_string().into_bytes();
+        let mark = mark.into().as_bytes().to_vec();
+        Ok(Fenced { connection, before: [b"DLOCK.FENCED".to_vec(), mark, fence].into() })
+    }
+
+    /// A connection to data on the server that has the lock: every command over it is carried out
+    /// only while the lock is held. It must be the server of this guard, and the same database.
+    ///
+    /// # Errors
+    /// When there is more than one node: no single one knows whether the lock is held.
+    pub fn guarded<C>(&self, connection: C) -> Result<Fenced<C>, Error> {
+        if self.nodes() != 1 {
+            let why = "one of several nodes does not know whether the lock is held; use `fenced`";
+            return Err(Error::Usage(why.to_owned()));
+        }
+        let token = self.token().as_str().as_bytes().to_vec();
+        let key = self.key().as_bytes().to_vec();
+        Ok(Fenced { connection, before: [b"DLOCK.GUARD".to_vec(), key, token].into() })
+    }
+}
+
+impl Late {
+    /// What a server said, if it refused because the holder was late.
+    #[must_use]
+    pub fn of(error: &RedisError) -> Option<Late> {
+        match error.code()? {
+            "NOTHELD" => Some(Late::NotHeld),
+            "STALE" => {
+                let seen = error.detail()?.split(' ').next()?.parse().ok()?;
+                Some(Late::Stale { seen })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<C> Fenced<C> {
+    /// The connection, as it was.
+    pub fn into_inner(self) -> C {
+        self.connection
+    }
+
+    fn wrapped(&self, command: &Cmd) -> Cmd {
+        let mut wrapped = Cmd::new();
+        for word in
+            self.before.iter().map(Vec::as_slice).chain(words(&command.get_packed_command()))
+        {
+            wrapped.arg(word);
+        }
+        wrapped
+    }
+}
+
+impl<C: ConnectionLike + Send> ConnectionLike for Fenced<C> {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        let wrapped = self.wrapped(command);
+        Box::pin(async move { self.connection.req_packed_command(&wrapped).await })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        let mut wrapped = Pipeline::new();
+        if pipeline.is_transaction() {
+            wrapped.atomic();
+        }
+        for command in pipeline.cmd_iter() {
+            wrapped.add_command(self.wrapped(command));
+        }
+        Box::pin(async move { self.connection.req_packed_commands(&wrapped, offset, count).await })
+    }
+
+    fn get_db(&self) -> i64 {
+        self.connection.get_db()
+    }
+}
+
+/// The words of a request as it is sent: a cursor, too, which a `Cmd` shows in no other way.
+fn words(packed: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = line(packed).map_or(&[][..], |(_, rest)| rest);
+    std::iter::from_fn(move || {
+        let (length, after) = line(rest)?;
+        let length = str::from_utf8(length.get(1..)?).ok()?.parse().ok()?;
+        let (word, after) = after.split_at_checked(length)?;
+        rest = after.get(2..)?;
+        Some(word)
+    })
+}
+
+fn line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    Some((bytes.get(..end)?, bytes.get(end + 2..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_wrapped_as_it_is_its_cursor_too() {
+        let before = ["DLOCK.FENCED", "mark", "7"].map(|word| word.as_bytes().to_vec());
+        let fenced = Fenced { connection: (), before: before.into() };
+        let mut command = redis::cmd("SSCAN");
+        command.arg("a\r\nb").arg(b"\xff\0").arg("").cursor_arg(42).arg(5);
+        let wrapped = fenced.wrapped(&command).get_packed_command();
+        let all: Vec<&[u8]> = words(&wrapped).collect();
+        let expected: [&[u8]; 9] =
+            [b"DLOCK.FENCED", b"mark", b"7", b"SSCAN", b"a\r\nb", b"\xff\0", b"", b"42", b"5"];
+        assert_eq!(all, expected);
+    }
+}

@@ -1,0 +1,101 @@
+//! `dlock fenced MARK -- COMMAND`, and with a file.
+
+use std::fs;
+use std::path::Path;
+
+use harness::program::{self, Said};
+use harness::{Kind, Server};
+use tempfile::TempDir;
+
+use crate::{address, dlock, on_two_servers, servers};
+
+on_two_servers! {
+    fn a_late_holder_is_told_and_changes_nothing(kind: Kind) {
+        let server = servers(kind, 1);
+        let fenced = |fence: &str, command: &[&str]| {
+            dlock(&server, &[&["fenced", "--fence", fence, "mark", "--"][..], command].concat())
+        };
+        assert_eq!(fenced("7", &["SET", "a", "1"]).with_code(0).out, "OK\n");
+        assert_eq!(fenced("7", &["GET", "a"]).with_code(0).out, "1\n");
+        let late = fenced("6", &["SET", "a", "2"]).with_code(75);
+        assert!(late.err.contains("a later holder has been there, with fence 7"), "{}", late.err);
+        assert_eq!((late.out.as_str(), late.err.lines().count()), ("", 1));
+        assert_eq!(server[0].run("GET a").text(), "1");
+        assert_eq!(fenced("8", &[]).with_code(0).out, "OK\n");
+        assert_eq!(server[0].run("DLOCK.MARK mark").int(), 8);
+        assert_eq!(fenced("8", &["NOPE"]).with_code(65).out, "");
+        assert_eq!(fenced("8", &["GET", "nothing"]).with_code(0).out, "\n");
+    }
+}
+
+#[test]
+fn run_passes_its_fence_on() {
+    let nodes = servers(Kind::Redis82, 3);
+    let data = Server::start(Kind::Redis82);
+    let script =
+        format!("\"$DLOCK\" fenced --data {} '{{a}}:mark' -- SET a $DLOCK_FENCE", address(&data));
+    let mut command = program::command(&crate::addresses(&nodes));
+    command.env("DLOCK", program::path()).args(["run", "a", "-c", &script]);
+    program::run(&mut command).with_code(0);
+    let fence = data.run("DLOCK.MARK {a}:mark").int();
+    assert_eq!(data.run("GET a").text(), fence.to_string());
+    program::run(&mut command).with_code(0);
+    assert!(data.run("DLOCK.MARK {a}:mark").int() > fence);
+}
+
+#[test]
+fn wrong_usage_has_its_code() {
+    let nodes = servers(Kind::Redis82, 2);
+    dlock(&nodes, &["fenced", "mark", "--", "GET", "a"]).with_code(64);
+    dlock(&nodes, &["fenced", "--fence", "1 2", "mark", "--", "GET", "a"]).with_code(64);
+    let which = dlock(&nodes, &["fenced", "--fence", "7", "mark", "--", "GET", "a"]).with_code(64);
+    assert!(which.err.contains("--data"), "{}", which.err);
+    let away = ["fenced", "--fence", "7", "--data", "127.0.0.1:1", "mark", "--", "GET", "a"];
+    dlock(&nodes, &away).with_code(69);
+}
+
+#[test]
+fn a_file_is_replaced_by_later_holders_only() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
+    let path = |name: &str| folder.path().join(name);
+    let put = |fence: u64, text: &str| {
+        fs::write(path("new"), text).expect("it can be written");
+        file(folder.path(), fence, &["mv", "new", "data"])
+    };
+    put(1_795_238_075_371_227, "one").with_code(0);
+    put(1_795_238_075_371_228, "two").with_code(0);
+    let late = put(1_795_238_075_371_227, "late").with_code(75);
+    assert!(late.err.contains("with fence 1795238075371228"), "{}", late.err);
+    assert_eq!(fs::read_to_string(path("data")).expect("it is there"), "two");
+    put(1_795_238_075_371_228, "three").with_code(0);
+    assert_eq!(fs::read_to_string(path("data")).expect("it is there"), "three");
+    file(folder.path(), 1_795_238_075_371_228, &["sh", "-c", "exit 7"]).with_code(7);
+    file(folder.path(), 1_795_238_075_371_228, &["no-such-program"]).with_code(127);
+    fs::write(path("data.fence"), "nonsense\n").expect("it can be written");
+    put(1_795_238_075_371_229, "four").with_code(70);
+    assert_eq!(fs::read_to_string(path("data")).expect("it is there"), "three");
+}
+
+#[test]
+fn of_many_at_once_the_last_fence_is_what_stays() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
+    std::thread::scope(|scope| {
+        for fence in 1..=20 {
+            let folder = folder.path();
+            scope.spawn(move || {
+                let new = format!("new-{fence}");
+                fs::write(folder.join(&new), fence.to_string()).expect("it can be written");
+                let said = file(folder, fence, &["mv", &new, "data"]);
+                assert!([Some(0), Some(75)].contains(&said.code), "{said:#?}");
+            });
+        }
+    });
+    assert_eq!(fs::read_to_string(folder.path().join("data")).expect("it is there"), "20");
+}
+
+fn file(folder: &Path, fence: u64, command: &[&str]) -> Said {
+    let mut program = program::command(&[]);
+    program.current_dir(folder).env("DLOCK_FENCE", fence.to_string());
+    program.args(["fenced", "--file", "data.fence", "--"]).args(command);
+    program::run(&mut program)
+}

@@ -1,0 +1,85 @@
+//! A guard's fence travels with every command, and the data's server refuses late holders.
+
+use dlock_client::{Client, Error, Late};
+use harness::library::{connect, ms, run, take};
+use harness::{Kind, Quorum, Server};
+use redis::aio::MultiplexedConnection;
+
+async fn open(server: &Server) -> MultiplexedConnection {
+    let url = format!("redis://127.0.0.1:{}", server.port());
+    let client = redis::Client::open(url).expect("it is a URL");
+    client.get_multiplexed_async_connection().await.expect("the server is there")
+}
+
+#[test]
+fn what_a_late_holder_writes_or_reads_is_refused() {
+    let quorum = Quorum::start(3);
+    let data = Server::start(Kind::Valkey91);
+    run(async {
+        let client = connect(&quorum.urls(), ms(1000)).await;
+        let first = take(&client, "account", ms(60_000)).await;
+        let mut early = first.fenced(open(&data).await, "{a}:mark").expect("it is exclusive");
+        redis::cmd("SET").arg("a").arg(1).exec_async(&mut early).await.expect("it is in time");
+        first.release().await.expect("it is held");
+
+        let second = take(&client, "account", ms(60_000)).await;
+        let mut late = early;
+        let mut now = second.fenced(open(&data).await, "{a}:mark").expect("it is exclusive");
+        let read: i64 = redis::cmd("GET").arg("a").query_async(&mut now).await.expect("in time");
+        assert_eq!(read, 1);
+        for words in [&["SET", "a", "9"][..], &["GET", "a"]] {
+            let mut command = redis::cmd(words[0]);
+            command.arg(&words[1..]);
+            let refused = command.exec_async(&mut late).await.expect_err("it is late");
+            assert_eq!(Late::of(&refused), Some(Late::Stale { seen: second.fence() }));
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.atomic().cmd("INCR").arg("a").cmd("INCR").arg("a");
+        let counted: (i64, i64) = pipeline.query_async(&mut now).await.expect("in time");
+        assert_eq!(counted, (2, 3));
+        let refused = pipeline.query_async::<()>(&mut late).await.expect_err("it is late");
+        assert!(refused.to_string().contains("STALE"), "{refused}");
+        assert_eq!(data.run("GET a").text(), "3");
+    });
+}
+
+#[test]
+fn shared_locks_and_permits_have_no_fence_for_a_mark() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = connect(&quorum.urls(), ms(1000)).await;
+        let shared = client.lock("a").shared().try_acquire().await.expect("it is free");
+        let permit = client.lock("b").limit(2).try_acquire().await.expect("it is free");
+        for guard in [shared, permit] {
+            assert!(matches!(guard.fenced((), "mark"), Err(Error::Usage(_))));
+            assert!(guard.guarded(()).is_ok());
+        }
+    });
+}
+
+#[test]
+fn one_node_carries_out_what_its_holder_asks() {
+    let mut quorum = Quorum::start(1);
+    run(async {
+        let client = connect(&quorum.urls(), ms(1000)).await;
+        let guard = take(&client, "job", ms(60_000)).await;
+        let mut data = guard.guarded(open(&quorum[0]).await).expect("one node");
+        redis::cmd("SET").arg("a").arg(1).exec_async(&mut data).await.expect("it holds");
+        quorum[0].run("DLOCK.BREAK job");
+        let refused = redis::cmd("SET").arg("a").arg(2).exec_async(&mut data).await;
+        let refused = refused.expect_err("it holds no more");
+        assert_eq!(Late::of(&refused), Some(Late::NotHeld));
+        assert_eq!(quorum[0].run("GET a").text(), "1");
+    });
+    quorum[0].kill();
+}
+
+#[test]
+fn over_several_nodes_none_can_say_who_holds() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client: Client = connect(&quorum.urls(), ms(1000)).await;
+        let guard = take(&client, "job", ms(60_000)).await;
+        assert!(matches!(guard.guarded(()), Err(Error::Usage(_))));
+    });
+}
