@@ -138,7 +138,7 @@ impl Drop for Run {
 impl Going {
     fn send(&mut self) {
         while let Some(send) = self.machine.poll() {
-            self.traffic.send(send, clock::millis(self.traffic.wanted.ttl));
+            self.traffic.send(send);
         }
     }
 

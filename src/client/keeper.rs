@@ -107,10 +107,9 @@ impl Keeper {
     }
 
     fn send(&mut self) {
-        let ttl = self.hold.ttl();
         while let Some(send) = self.hold.poll() {
             debug!(key = %self.view.key, node = send.node, ask = ?send.ask, "keeps");
-            self.traffic.send(send, ttl);
+            self.traffic.send(send);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_core::quorum::Ask;
+use dlock_core::quorum::{Ask, Send};
 use dlock_core::words::{Fence, Millis, Mode};
 use redis::Cmd;
 
@@ -21,11 +21,16 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// The command for a request of the quorum, with a lease of `ttl`.
-    pub(crate) fn command(&self, ask: Ask, token: &Token, ttl: Millis) -> Cmd {
+    /// The command for a request of the quorum.
+    pub(crate) fn command(&self, Send { ask, ttl, .. }: Send, token: &Token) -> Cmd {
         match ask {
             Ask::Acquire { fence, wait } => self.acquire(token, ttl, fence, wait),
-            Ask::Extend { fence } => extend(&self.key, token, ttl, fence),
+            // One that comes late, over a connection that was given up, must not shorten anything.
+            Ask::Extend { fence } => {
+                let mut command = extend(&self.key, token, ttl, fence);
+                command.arg("GT");
+                command
+            }
             Ask::Release => release(&self.key, token),
             // A token that waits holds nothing, so nothing is extended; but a node in quarantine
             // says that it is.
@@ -89,7 +94,8 @@ mod tests {
 
     fn words(wanted: &Wanted, ask: Ask) -> String {
         let token: Token = "0123456789abcdef0123456789abcdef".parse().unwrap();
-        let packed = wanted.command(ask, &token, Millis(500)).get_packed_command();
+        let send = Send { node: 0, attempt: 0, id: 0, ask, ttl: Millis(500) };
+        let packed = wanted.command(send, &token).get_packed_command();
         let text = String::from_utf8(packed).unwrap().replace(token.as_str(), "TOKEN");
         let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
         words.collect::<Vec<_>>().join(" ").trim().to_owned()
@@ -114,7 +120,7 @@ mod tests {
             words(&plain, Ask::Acquire { fence, wait: None }),
             "DLOCK.ACQUIRE job TOKEN 500 FENCE 9"
         );
-        assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9");
+        assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9 GT");
         assert_eq!(words(&plain, Ask::Release), "DLOCK.RELEASE job TOKEN");
         assert_eq!(words(&plain, Ask::Ping), "DLOCK.EXTEND job TOKEN 500 FENCE 1");
         let full = Wanted { mode: Mode::Limit(3), meta: "me".to_owned(), ..wanted() };

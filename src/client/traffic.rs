@@ -7,7 +7,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Send};
-use dlock_core::words::Millis;
 use tokio::time::sleep;
 use tracing::trace;
 
@@ -74,20 +73,20 @@ impl Traffic {
         self.attempt.token
     }
 
-    /// Prepares a request, with a lease of `ttl`. It is sent when the answers are next waited for.
-    pub(crate) fn send(&mut self, send: Send, ttl: Millis) {
+    /// Prepares a request. It is sent when the answers are next waited for.
+    pub(crate) fn send(&mut self, send: Send) {
         let Some(node) = self.shared.nodes.get(send.node).map(Arc::clone) else { return };
         if send.attempt != self.attempt.number {
             debug_assert!(send.ask != Ask::Release, "an attempt is released before the next");
             self.begin(send.attempt);
         }
         let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
-        let command = self.wanted.command(send.ask, &attempt.token, ttl);
+        let command = self.wanted.command(send, &attempt.token);
         trace!(node = node.name(), attempt = send.attempt, ask = ?send.ask, "asks");
         if send.ask == Ask::Release {
             let (wires, needed) = attempt.give_up(send.node);
             if needed {
-                let until = clock::later(clock::now(), Duration::from_millis(ttl.0));
+                let until = clock::later(clock::now(), Duration::from_millis(send.ttl.0));
                 self.releases.push(attempt::release(node, wires, command, within, until));
             } else {
                 self.released += 1;

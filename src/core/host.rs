@@ -109,6 +109,8 @@ pub enum Effect<'a> {
         ttl: Millis,
         /// Its fence from now on, if the extension set it.
         fence: Option<Fence>,
+        /// A lease that ends later anyway is as long as it was.
+        gt: bool,
     },
     /// All holders of a crowd hold no more: all their leases had run out.
     AllExpired {

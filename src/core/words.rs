@@ -74,6 +74,13 @@ impl Lease {
     pub fn renewed(self, now: Instant, ttl: Millis) -> Lease {
         Lease { since: self.since, ..Lease::begin(now, ttl) }
     }
+
+    /// The same lease, ending `ttl` from now unless it ends later anyway.
+    #[must_use]
+    pub fn prolonged(self, now: Instant, ttl: Millis) -> Lease {
+        let renewed = self.renewed(now, ttl);
+        if renewed.end >= self.end { renewed } else { self }
+    }
 }
 
 /// How a lock is held, or asked for.

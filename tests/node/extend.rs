@@ -30,6 +30,29 @@ fn a_shortened_lease_ends_earlier(kind: Kind) {
 }
 
 #[apply(on_every_server)]
+fn with_gt_a_lease_never_ends_earlier(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    let left = || server.holder("job")["ttl-ms"].int();
+    assert_eq!(server.run("DLOCK.EXTEND job alice 100 GT").int(), 1);
+    assert!(left() > 30_000);
+    // The fence rises all the same.
+    let raised = fence + 1_000;
+    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 100 gt FENCE {raised}")).int(), 1);
+    assert!(left() > 30_000);
+    assert_eq!(server.run("DLOCK.CHECK job alice").int(), raised);
+    assert_eq!(server.run("DLOCK.EXTEND job alice 300000 GT").int(), 1);
+    assert!(left() > 200_000);
+    assert_eq!(server.run("DLOCK.EXTEND job bob 300000 GT").int(), 0);
+    assert_eq!(server.run("DLOCK.EXTEND job alice 300 GT GT").code(), "ERR");
+    server.run("SET old alice PX 60000");
+    assert_eq!(server.run("DLOCK.EXTEND old alice 100 GT").int(), 1);
+    assert!(server.run("PTTL old").int() > 30_000);
+    assert_eq!(server.run("DLOCK.EXTEND old alice 300000 GT").int(), 1);
+    assert!(server.run("PTTL old").int() > 200_000);
+}
+
+#[apply(on_every_server)]
 fn a_lengthened_lease_does_not_end_at_its_old_time(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 200");

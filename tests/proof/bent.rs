@@ -38,13 +38,21 @@ pub enum Bend {
     DoubtsGone,
     /// A node that gave a lost lease again counts at once.
     CountsMended,
+    /// A node that was late with its first grant never vouches for the time before.
+    VouchesNever,
+    /// It always does, though it may have granted to others meanwhile.
+    VouchesAlways,
+    /// A lease is renewed at its end.
+    RenewsAtItsEnd,
+    /// One node that refuses a longer lease undoes what the others grant.
+    OneRefuses,
     /// Only nodes that have answered are told that an attempt was given up.
     ReleasesAnswered,
 }
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 11] = [
+    pub const ALL: [Bend; 15] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
@@ -55,6 +63,10 @@ impl Bend {
         Bend::NoDrift,
         Bend::DoubtsGone,
         Bend::CountsMended,
+        Bend::VouchesNever,
+        Bend::VouchesAlways,
+        Bend::RenewsAtItsEnd,
+        Bend::OneRefuses,
         Bend::ReleasesAnswered,
     ];
 }
@@ -90,6 +102,22 @@ impl Rules for Bent {
 
     fn is_steady(&self, since: Instant, known: Instant) -> bool {
         self.0 == Bend::CountsMended || Sound.is_steady(since, known)
+    }
+
+    fn vouches_back(&self, granted: Fence, claimed: Fence) -> bool {
+        match self.0 {
+            Bend::VouchesNever => false,
+            Bend::VouchesAlways => true,
+            _ => Sound.vouches_back(granted, claimed),
+        }
+    }
+
+    fn pause(&self, left: u64) -> u64 {
+        if self.0 == Bend::RenewsAtItsEnd { left.max(1_000) } else { Sound.pause(left) }
+    }
+
+    fn is_too_long(&self, refusing: usize, nodes: usize) -> bool {
+        if self.0 == Bend::OneRefuses { refusing > 0 } else { Sound.is_too_long(refusing, nodes) }
     }
 
     fn waited_counts(&self) -> bool {

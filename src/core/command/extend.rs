@@ -1,4 +1,4 @@
-//! `DLOCK.EXTEND key token ttl-ms [FENCE f]`
+//! `DLOCK.EXTEND key token ttl-ms [FENCE f] [GT]`
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Settings, Touch};
@@ -14,7 +14,13 @@ pub const DOC: Doc = Doc {
     flags: "write fast",
     acl: "write fast",
     key: Some(Touch::Changes),
-    args: &[Arg::KEY, Arg::TOKEN, Arg::TTL, Arg::option("FENCE", "fence", Kind::Number)],
+    args: &[
+        Arg::KEY,
+        Arg::TOKEN,
+        Arg::TTL,
+        Arg::option("FENCE", "fence", Kind::Number),
+        Arg::flag("GT", "gt"),
+    ],
 };
 
 /// A parsed request.
@@ -26,6 +32,9 @@ pub struct Extend<'a> {
     pub ttl: Millis,
     /// Only if the holder's fence is not greater, and then it is raised to this.
     pub fence: Option<Fence>,
+    /// GT, as of EXPIRE: a lease that ends later anyway is left as it is. So a request that comes
+    /// late does no harm.
+    pub gt: bool,
 }
 
 /// Reads the arguments after the key.
@@ -36,15 +45,21 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Extend<'a>, R
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
     let ttl = Millis(read::number("ttl-ms", args.need()?, 1, settings.max_ttl)?);
-    let mut fence = None;
+    let (mut fence, mut gt) = (None, false);
     while let Some(word) = args.take() {
-        if !word.eq_ignore_ascii_case(b"FENCE") {
-            return Err(Refusal::Unknown { given: word, options: "FENCE f" });
-        }
-        let given = read::number("FENCE", args.value("FENCE")?, 1, MAX_FENCE)?;
-        if fence.replace(Fence(given)).is_some() {
-            return Err(Refusal::Repeated("FENCE"));
+        let repeated = if word.eq_ignore_ascii_case(b"FENCE") {
+            let given = read::number("FENCE", args.value("FENCE")?, 1, MAX_FENCE)?;
+            fence.replace(Fence(given)).map(|_| "FENCE")
+        } else if word.eq_ignore_ascii_case(b"GT") {
+            core::mem::replace(&mut gt, true).then_some("GT")
+        } else {
+            return Err(Refusal::Unknown { given: word, options: OPTIONS });
+        };
+        if let Some(option) = repeated {
+            return Err(Refusal::Repeated(option));
         }
     }
-    Ok(Extend { token, ttl, fence })
+    Ok(Extend { token, ttl, fence, gt })
 }
+
+const OPTIONS: &str = "FENCE f and GT";

@@ -193,8 +193,7 @@ fn renewal<'a>(
     if held != ask.mode {
         return Err(Refusal::OtherMode { held, asked: ask.mode });
     }
-    let asked = grant.lease.renewed(time.now, ask.ttl);
-    let lease = if asked.end >= grant.lease.end { asked } else { grant.lease };
+    let lease = grant.lease.prolonged(time.now, ask.ttl);
     let asker = Asker { client, ephemeral: ask.ephemeral, meta: ask.meta };
     Ok(Renewal { lease, fence: grant.fence, asker: Some(asker) })
 }

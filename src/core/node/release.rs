@@ -34,7 +34,7 @@ impl Node {
         Ok(released)
     }
 
-    /// Lets the token's lease end `ttl` from now, if it holds.
+    /// Lets the token's lease end `ttl` from now, if it holds; with GT, not earlier than it would.
     ///
     /// # Errors
     /// When the key holds something else, or the fence is too far ahead.
@@ -54,9 +54,10 @@ impl Node {
         self.serve(host, key, time);
         match host.find(key) {
             Found::WrongType => return Err(Refusal::WrongType),
-            Found::Foreign { .. } => {
+            Found::Foreign { left } => {
+                let stays = ask.gt && left.is_none_or(|left| left >= ask.ttl);
                 let ours = ask.fence.is_none() && host.foreign_is(key, ask.token);
-                if ours {
+                if ours && !stays {
                     host.expire_foreign(key, ask.ttl);
                     self.watch_foreign(key, Some(ask.ttl), time);
                 }
@@ -72,12 +73,15 @@ impl Node {
             return Ok(false);
         }
         let fence = ask.fence.unwrap_or(grant.fence);
-        let lease = grant.lease.renewed(time.now, ask.ttl);
-        self.vouch(host, fence, ask.ttl, time)?;
+        let lease = match ask.gt {
+            true => grant.lease.prolonged(time.now, ask.ttl),
+            false => grant.lease.renewed(time.now, ask.ttl),
+        };
+        self.vouch(host, fence, lease.ttl, time)?;
         self.counter.raise(Slot::of(key.name), fence);
         renew(host, key, mode, ask.token, Renewal { lease, fence, asker: None });
-        let Extend { token, ttl, fence } = *ask;
-        host.tell(key, Effect::Extended { token, ttl, fence });
+        let Extend { token, ttl, fence, gt } = *ask;
+        host.tell(key, Effect::Extended { token, ttl, fence, gt });
         Ok(true)
     }
 

@@ -169,7 +169,8 @@ impl<R: Rules> Acquisition<R> {
                 *ping_at = later(time.now, ping_every(self.plan.timeout));
                 // One at a time: the silence about the last must not be taken for an old one's.
                 if ping.is_none() {
-                    *ping = Some(self.out.push(*gate, self.ballot.attempt(), Ask::Ping));
+                    let (attempt, ttl) = (self.ballot.attempt(), self.plan.ttl);
+                    *ping = Some(self.out.push(*gate, attempt, Ask::Ping, ttl));
                 }
             }
             Phase::Asking { grace } if grace.is_some_and(|end| time.now >= end) => {
@@ -197,7 +198,7 @@ impl<R: Rules> Acquisition<R> {
             _ => {}
         }
         match self.ballot.answer(node, id, answer, time.now) {
-            Some(asked) => self.ask_once_more(node, asked, answer, time),
+            Some(asked) => self.ask_once_more(node, asked.ask, answer, time),
             None => return,
         }
         self.step(time);
@@ -220,7 +221,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// The lock that was won, from now on to be kept. Answers that are still to come are its.
     pub fn into_hold(self, time: Time) -> Hold<R> {
-        Hold::new(self.ballot, self.out, self.plan.ttl, time.now)
+        Hold::new(self.rules, self.ballot, self.out, time.now)
     }
 
     // --- the first attempt -----------------------------------------------------------------------

@@ -15,6 +15,8 @@ pub struct Ballot<R> {
     rules: R,
     attempt: u32,
     ttl: Millis,
+    /// The lease that a majority is known to grant.
+    usual: Millis,
     votes: Vec<Vote>,
     /// The claim has stood: a majority knows its fence.
     stood: bool,
@@ -39,10 +41,10 @@ impl Outbox {
     }
 
     /// One more request. Its id.
-    pub fn push(&mut self, node: usize, attempt: u32, ask: Ask) -> u32 {
+    pub fn push(&mut self, node: usize, attempt: u32, ask: Ask, ttl: Millis) -> u32 {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        self.queue.push_back(Send { node, attempt, id, ask });
+        self.queue.push_back(Send { node, attempt, id, ask, ttl });
         id
     }
 }
@@ -51,7 +53,7 @@ impl<R: Rules> Ballot<R> {
     /// Nobody has been asked.
     pub fn new(rules: R, attempt: u32, nodes: usize, ttl: Millis) -> Ballot<R> {
         let votes = vec![Vote::default(); nodes];
-        Ballot { rules, attempt, ttl, votes, stood: false, torn: false, fence: None }
+        Ballot { rules, attempt, ttl, usual: ttl, votes, stood: false, torn: false, fence: None }
     }
 
     /// Which attempt it belongs to.
@@ -72,13 +74,10 @@ impl<R: Rules> Ballot<R> {
 
     /// Asks a node. The request's id.
     pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) -> u32 {
-        let id = out.push(node, self.attempt, ask);
+        let ttl = self.votes.get(node).map_or(self.ttl, |vote| vote.length(self.ttl));
+        let id = out.push(node, self.attempt, ask, ttl);
         if let Some(vote) = self.votes.get_mut(node) {
-            vote.open = Some(Open { id, ask, sent: now, ttl: self.ttl });
-            if let (true, Some(held)) = (ask.extends(), &mut vote.held) {
-                // It can make the lease shorter, answered or not.
-                held.end = held.end.min(self.rules.ends(now, self.ttl));
-            }
+            vote.open = Some(Open { id, ask, sent: now, ttl });
             vote.touched |= matches!(ask, Ask::Acquire { .. });
             if vote.said.is_failure() {
                 vote.said = Said::Nothing;
@@ -87,8 +86,8 @@ impl<R: Rules> Ballot<R> {
         id
     }
 
-    /// A node has answered, or not in time. What it was asked, if that was asked last.
-    pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) -> Option<Ask> {
+    /// A node has answered, or not in time. The request, if it is the last one that it was sent.
+    pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) -> Option<Send> {
         let vote = self.votes.get_mut(node)?;
         let open = vote.open.filter(|open| open.id == id)?;
         // A late answer is still an answer.
@@ -97,11 +96,17 @@ impl<R: Rules> Ballot<R> {
         }
         let before = vote.held;
         vote.hear(open, answer, now, &self.rules);
+        if let (None, false, Some(held), Some(fence)) =
+            (before, vote.mended, &mut vote.held, self.fence)
+            && self.rules.vouches_back(held.fence, fence)
+        {
+            held.since = Instant(0);
+        }
         let goes_on = vote.held.map(|held| held.since) == before.map(|held| held.since);
         if let (false, Some(before)) = (goes_on, before) {
             self.ended(node, before, now);
         }
-        Some(open.ask)
+        Some(Send { node, attempt: self.attempt, id, ask: open.ask, ttl: open.ttl })
     }
 
     /// Fixes the fence when a majority has granted, and raises the nodes below it.
@@ -245,13 +250,20 @@ impl<R: Rules> Ballot<R> {
         self.ask(out, node, ask, now);
     }
 
-    /// If the node has given again what had ended there, asks the others whether they have it still:
-    /// then they vouch for it should the next one lose it.
-    pub fn ask_others(&mut self, out: &mut Outbox, node: usize, now: Instant) {
-        let again = |vote: &Vote| vote.mended && vote.held.is_some_and(|held| held.since == now);
-        if self.votes.get(node).is_some_and(again) {
-            for other in (0..self.votes.len()).filter(|other| *other != node) {
-                self.renew_at(out, other, now);
+    /// Asks those nodes again of which it is not known whether they still had the lease when another
+    /// gave it: then they vouch for it should the next one lose it.
+    pub fn ask_doubtful(&mut self, out: &mut Outbox, now: Instant) {
+        let Some(newest) = self.votes.iter().filter_map(|vote| vote.held?.since.into()).max()
+        else {
+            return;
+        };
+        let doubtful = |vote: &Vote| {
+            !vote.said.is_failure()
+                && vote.held.is_some_and(|held| held.since < newest && held.sent < newest)
+        };
+        for node in 0..self.votes.len() {
+            if self.votes.get(node).is_some_and(doubtful) {
+                self.renew_at(out, node, now);
             }
         }
     }
@@ -269,8 +281,9 @@ impl<R: Rules> Ballot<R> {
     /// Asks a node again for a grant that waited, or for a lease that is shorter than the one that
     /// is wanted by now.
     pub fn confirm(&mut self, out: &mut Outbox, node: usize, now: Instant) {
-        let held = self.votes.get(node).and_then(|vote| vote.held);
-        if held.is_some_and(|held| !held.confirmed || held.ttl < self.ttl) {
+        let Some(vote) = self.votes.get(node) else { return };
+        let length = vote.length(self.ttl);
+        if vote.held.is_some_and(|held| !held.confirmed || held.ttl < length) {
             self.renew_at(out, node, now);
         }
     }
@@ -288,13 +301,45 @@ impl<R: Rules> Ballot<R> {
         self.ttl = ttl;
     }
 
+    /// The lease.
+    pub fn ttl(&self) -> Millis {
+        self.ttl
+    }
+
+    /// A node has refused for good. If that was for the length, it is asked for the lease that it
+    /// grants; and where no majority is left for the longer one, so are all.
+    pub fn make_do(&mut self, out: &mut Outbox, refused: Send, now: Instant) {
+        let never = |vote: &Vote| vote.said == Said::Refused(Why::Never);
+        let refuses = |vote: &&Vote| vote.length(self.ttl) < self.ttl || never(vote);
+        let refusing = self.votes.iter().filter(refuses).count();
+        if self.ttl > self.usual && self.rules.is_too_long(refusing, self.votes.len()) {
+            self.ttl = self.usual;
+            self.renew(out, now);
+        } else if self.votes.get(refused.node).is_some_and(|v| v.length(self.ttl) < refused.ttl) {
+            self.renew_at(out, refused.node, now);
+        }
+    }
+
+    /// A majority grants the lease at this length: it is the usual one from now on.
+    pub fn learn_length(&mut self) {
+        if self.is_renewed(self.ttl, Instant(0)) {
+            self.usual = self.ttl;
+        }
+    }
+
+    /// Whether an answer is still to come, or a grant to be confirmed.
+    pub fn is_settled(&self) -> bool {
+        let settled = |vote: &Vote| !vote.is_open() && (vote.held.is_none() || vote.is_confirmed());
+        self.votes.iter().all(settled)
+    }
+
     /// Gives everything back, also what may have been granted.
     pub fn withdraw(&mut self, out: &mut Outbox) {
         for (node, vote) in self.votes.iter_mut().enumerate() {
             let unanswered = vote.open.is_some() || vote.said == Said::Failed;
             vote.open = None;
             if vote.touched && (!unanswered || self.rules.releases_unanswered()) {
-                out.push(node, self.attempt, Ask::Release);
+                out.push(node, self.attempt, Ask::Release, self.ttl);
             }
             vote.touched = false;
         }

@@ -8,11 +8,9 @@ use crate::words::{Fence, Instant, Millis};
 /// A lock that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hold<R = Sound> {
+    rules: R,
     ballot: Ballot<R>,
     out: Outbox,
-    ttl: Millis,
-    /// The lease that the nodes are known to grant.
-    usual: Millis,
     state: State,
     /// When the lease is to be renewed; `None`: never.
     renew_at: Option<Instant>,
@@ -43,11 +41,10 @@ pub enum Loss {
 }
 
 impl<R: Rules> Hold<R> {
-    pub(super) fn new(mut ballot: Ballot<R>, out: Outbox, ttl: Millis, now: Instant) -> Hold<R> {
+    pub(super) fn new(rules: R, mut ballot: Ballot<R>, out: Outbox, now: Instant) -> Hold<R> {
         ballot.stand();
         let state = ballot.claim().map_or(State::Lost(Loss::NotRenewed), State::Held);
-        let mut hold =
-            Hold { ballot, out, ttl, usual: ttl, state, renew_at: Some(now), limit: None };
+        let mut hold = Hold { rules, ballot, out, state, renew_at: Some(now), limit: None };
         hold.plan_renewal(now);
         hold
     }
@@ -78,7 +75,7 @@ impl<R: Rules> Hold<R> {
     /// The lease.
     #[must_use]
     pub fn ttl(&self) -> Millis {
-        self.ttl
+        self.ballot.ttl()
     }
 
     /// When to [`tick`](Self::tick).
@@ -98,7 +95,8 @@ impl<R: Rules> Hold<R> {
 
     /// A node has answered a request, or not in time.
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) {
-        if self.ballot.answer(node, id, answer, now).is_none() || !self.is_held() {
+        let Some(asked) = self.ballot.answer(node, id, answer, now) else { return };
+        if !self.is_held() {
             return;
         }
         self.look(now);
@@ -112,23 +110,19 @@ impl<R: Rules> Hold<R> {
             // It may have waited, or been asked for a shorter lease.
             Answer::Granted(_) | Answer::Extended => {
                 self.ballot.confirm(&mut self.out, node, now);
-                self.ballot.ask_others(&mut self.out, node, now);
+                self.ballot.ask_doubtful(&mut self.out, now);
             }
-            // A longer lease than the node grants: goes on with the one that it does.
-            Answer::Refused(Why::Never) if self.ttl > self.usual => {
-                self.ttl = self.usual;
-                self.ballot.set_ttl(self.usual);
-                self.ballot.renew(&mut self.out, now);
-            }
+            // A longer lease than the node grants: it goes on with the one that it does.
+            Answer::Refused(Why::Never) => self.ballot.make_do(&mut self.out, asked, now),
             _ => {}
         }
     }
 
     /// Renews now, with a lease of `ttl` if that is longer. When it has worked,
-    /// [`is_renewed`](Self::is_renewed); if a node refuses it, [`ttl`](Self::ttl) is what it was.
+    /// [`is_renewed`](Self::is_renewed); if so many nodes refuse it that no majority is left,
+    /// [`ttl`](Self::ttl) is what it was.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
-        self.ttl = self.ttl.max(ttl);
-        self.ballot.set_ttl(self.ttl);
+        self.ballot.set_ttl(ttl.max(self.ttl()));
         if self.is_held() {
             self.renew(now);
         }
@@ -138,6 +132,12 @@ impl<R: Rules> Hold<R> {
     #[must_use]
     pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
         self.ballot.is_renewed(ttl, since)
+    }
+
+    /// Whether each node has it for certain by now, or will not: nothing is under way.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.ballot.is_settled()
     }
 
     /// Renews no more by itself.
@@ -184,11 +184,9 @@ impl<R: Rules> Hold<R> {
         self.plan_renewal(now);
     }
 
-    /// The next renewal is due after a third of what is left: if this one fails, there are
-    /// several more tries, and the nearer the end the more.
     fn plan_renewal(&mut self, now: Instant) {
         let Some(claim) = self.ballot.claim() else { return };
-        let pause = (claim.until.since(now) / 3).max(self.usual.0 * 1000 / MOST_TRIES);
+        let pause = self.rules.pause(claim.until.since(now));
         self.renew_at = self.renew_at.map(|_| Instant(now.0.saturating_add(pause)));
     }
 
@@ -203,14 +201,15 @@ impl<R: Rules> Hold<R> {
             Some(claim) if now >= claim.until => State::Lost(Loss::NotRenewed),
             Some(claim) => State::Held(self.within_limit(claim)),
         };
-        if matches!(self.state, State::Held(claim) if claim.until > before.until) {
-            if self.ballot.is_renewed(self.ttl, Instant(0)) {
-                self.usual = self.ttl;
-            }
+        let State::Held(after) = self.state else { return };
+        let due = self.renew_at;
+        if after.until != before.until {
+            self.ballot.learn_length();
             self.plan_renewal(now);
+        }
+        // It ends earlier than it did when the renewal was planned.
+        if after.until < before.until {
+            self.renew_at = self.renew_at.min(due);
         }
     }
 }
-
-/// A lease is not asked for more often than so, however near its end is.
-const MOST_TRIES: u64 = 24;

@@ -9,6 +9,7 @@
 //! - [`acquisition`]: attempts and back-off, until the lock is held or the time is over.
 //! - `gate`: where contenders queue.
 //! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends.
+//! - [`roster`]: which node is behind which address.
 //!
 //! N = 1 is no special case: a majority of one.
 
@@ -17,6 +18,7 @@ pub mod ballot;
 mod gate;
 pub mod hold;
 pub mod plan;
+pub mod roster;
 pub mod rules;
 #[cfg(test)]
 mod tests;
@@ -25,6 +27,7 @@ mod vote;
 pub use acquisition::Acquisition;
 pub use hold::{Hold, Loss, State};
 pub use plan::{Failure, Plan, Verdict};
+pub use roster::{Met, Roster, Taken};
 pub use rules::{Rules, Sound};
 
 use crate::words::{Fence, Instant, Millis};
@@ -43,6 +46,8 @@ pub struct Send {
     pub id: u32,
     /// The request.
     pub ask: Ask,
+    /// The lease that it asks for.
+    pub ttl: Millis,
 }
 
 /// A request to a node.
@@ -58,7 +63,8 @@ pub enum Ask {
         /// How long to wait at the node; zero: without limit.
         wait: Option<Millis>,
     },
-    /// EXTEND by the lease, with FENCE if it is there.
+    /// EXTEND … GT by the lease, with FENCE if it is there: however late it arrives, it makes no lease
+    /// shorter.
     Extend {
         /// The fence of the claim.
         fence: Option<Fence>,
@@ -68,12 +74,6 @@ pub enum Ask {
     /// Whether the node still answers, and is not in quarantine: there a request that waits stays
     /// unanswered. Not over the connection that waits.
     Ping,
-}
-
-impl Ask {
-    fn extends(self) -> bool {
-        matches!(self, Ask::Extend { .. })
-    }
 }
 
 /// What a node answered, or that it did not.

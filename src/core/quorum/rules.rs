@@ -49,6 +49,13 @@ pub trait Rules: Clone + Debug {
         since <= known
     }
 
+    /// Whether a node's first grant vouches for all the time since the claim stands, though it came
+    /// later. It does unless its fence is larger: had a later claim counted the node before, the node
+    /// would have given a larger one.
+    fn vouches_back(&self, granted: Fence, claimed: Fence) -> bool {
+        granted <= claimed
+    }
+
     /// Whether a grant that waited counts, unconfirmed: nobody knows when its lease began.
     fn waited_counts(&self) -> bool {
         false
@@ -70,6 +77,17 @@ pub trait Rules: Clone + Debug {
         let mut ends: Vec<Instant> = ends.into();
         ends.sort_unstable_by(|a, b| b.cmp(a));
         ends.get(majority.checked_sub(1)?).copied()
+    }
+
+    /// When to renew a claim that stands for so many more µs: after a third of them. If that fails,
+    /// there are several more tries, and the nearer the end the more.
+    fn pause(&self, left: u64) -> u64 {
+        (left / 3).max(SHORTEST_PAUSE)
+    }
+
+    /// Whether so many nodes refuse a longer lease that no majority of `nodes` can grant it.
+    fn is_too_long(&self, refusing: usize, nodes: usize) -> bool {
+        nodes - refusing < self.majority(nodes)
     }
 
     /// By how much the nodes' clocks may run ahead of ours during a lease, in microseconds: one
@@ -94,3 +112,6 @@ pub trait Rules: Clone + Debug {
 pub struct Sound;
 
 impl Rules for Sound {}
+
+/// A lease is not asked for more often than so, in µs, however near its end is.
+const SHORTEST_PAUSE: u64 = 1_000;

@@ -14,9 +14,8 @@ pub(super) struct Vote {
     pub(super) open: Option<Open>,
     /// An ACQUIRE may have been carried out there, and no RELEASE was sent since.
     pub(super) touched: bool,
-    /// The shortest lease of an EXTEND that was never answered. It may arrive at any time, and cut
-    /// a longer lease down to this.
-    pub(super) unheard: Option<Millis>,
+    /// A longer lease than it has granted was refused for good.
+    pub(super) most: Option<Most>,
     /// A request that waits was never answered. It may arrive at any time, and would tie a grant of
     /// this attempt to its connection, which is closed by then.
     pub(super) waits: bool,
@@ -52,8 +51,8 @@ pub(super) struct Held {
     pub(super) sent: Instant,
     /// The grant did not wait, or was confirmed.
     pub(super) confirmed: bool,
-    /// It is known to have held without a gap from here on, or from when the node heard the first
-    /// request, sent then; zero: for as long as the claim stands.
+    /// It is known to have held without a gap from here on; zero: for as long as the claim stands, or
+    /// nobody else can have had a claim on this node meanwhile.
     pub(super) since: Instant,
 }
 
@@ -64,6 +63,13 @@ pub(super) struct Open {
     pub(super) sent: Instant,
     /// For how long it asked. The lease can have become longer since.
     pub(super) ttl: Millis,
+}
+
+/// How long a lease a node grants, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Most {
+    pub(super) grants: Millis,
+    pub(super) refuses: Millis,
 }
 
 impl Said {
@@ -79,6 +85,11 @@ impl Vote {
         self.held.map(|held| held.fence)
     }
 
+    /// For how long it is to be asked, where `ttl` is wanted.
+    pub(super) fn length(&self, ttl: Millis) -> Millis {
+        self.most.filter(|most| ttl >= most.refuses).map_or(ttl, |most| most.grants)
+    }
+
     /// Whether an answer is still to come in time.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some() && self.said != Said::Failed
@@ -92,28 +103,22 @@ impl Vote {
     /// The node has answered the open request, or not in time.
     pub(super) fn hear<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
         let Open { ask, sent, ttl, .. } = open;
-        if matches!(answer, Answer::Silent | Answer::Unreachable) && ask.extends() {
-            self.unheard = Some(self.unheard.map_or(ttl, |shortest| shortest.min(ttl)));
-        }
-        let certain = self.unheard.map_or(ttl, |shortest| shortest.min(ttl));
-        let end = rules.ends(rules.begins(sent, now), certain);
+        // No request makes a lease shorter, answered or not, late or not.
+        let mut end = rules.ends(rules.begins(sent, now), ttl);
         let waited = matches!(ask, Ask::Acquire { wait: Some(_), .. });
         self.waits |= waited && matches!(answer, Answer::Silent | Answer::Unreachable);
         self.said = match answer {
             Answer::Granted(fence) => {
                 let confirmed = !waited || rules.waited_counts();
-                let since = match self.held {
-                    Some(held) if held.fence == fence => held.since,
-                    // There was nothing before that could have ended.
-                    None if !self.mended => sent,
-                    _ => now,
-                };
+                let goes_on = self.held.filter(|held| held.fence == fence);
+                let since = goes_on.map_or(now, |held| held.since);
+                end = goes_on.map_or(end, |held| held.end.max(end));
                 self.held = Some(Held { fence, end, ttl, sent, confirmed, since });
                 Said::Yes
             }
             Answer::Extended => {
                 if let Some(held) = &mut self.held {
-                    (held.end, held.ttl, held.sent) = (end, ttl, sent);
+                    (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
                     held.confirmed = true;
                     if let Ask::Extend { fence: Some(fence) } = ask {
                         held.fence = fence;
@@ -139,7 +144,13 @@ impl Vote {
                 Said::Yes
             }
             Answer::TooFar => Said::Refused(Why::Never),
-            Answer::Refused(why) => Said::Refused(why),
+            Answer::Refused(why) => {
+                let longer = self.held.filter(|held| why == Why::Never && held.ttl < ttl);
+                if let Some(Held { ttl: grants, .. }) = longer {
+                    self.most = Some(Most { grants, refuses: ttl });
+                }
+                Said::Refused(why)
+            }
             Answer::Silent | Answer::Unreachable => Said::Failed,
             Answer::Done => self.said,
         };

@@ -1,9 +1,13 @@
 //! What fails, and when nothing does any more.
 
+use std::collections::BTreeMap;
+
+use dlock_core::KeyBuf;
 use dlock_core::quorum::Rules;
 
+use super::life::token;
 use super::task::Machine;
-use super::world::{Event, Weather, World};
+use super::world::{Event, Weather, Wire, World};
 
 impl<R: Rules> World<R> {
     pub(super) fn fault(&mut self) {
@@ -17,7 +21,7 @@ impl<R: Rules> World<R> {
             (self.dice.below(self.servers.len()), self.dice.below(self.processes.len()));
         let length = self.dice.one_of(&[5_000, 100_000, 1_500_000, 5_000_000]);
         let length = self.dice.between(1, length);
-        match self.dice.below(10) {
+        match self.dice.below(12) {
             0 | 1 => self.stop(server, true, length),
             2 => self.stop(server, false, length),
             3 => self.servers[server].paused_until = self.now + length,
@@ -29,7 +33,29 @@ impl<R: Rules> World<R> {
                 *full = !*full;
                 self.processes[process].clock.step(&mut self.dice);
             }
+            9 => self.addresses(server),
             _ => self.operator(),
+        }
+    }
+
+    /// An address leads elsewhere: two servers exchange theirs, or one gets two of them for a while.
+    fn addresses(&mut self, address: usize) {
+        let other = self.dice.below(self.leads.len());
+        if self.dice.chance(700) {
+            self.leads.swap(address, other);
+        } else if self.dice.chance(500) {
+            self.leads[address] = self.leads[other];
+        } else {
+            self.leads = (0..self.servers.len()).collect();
+        }
+        self.say(format!("the addresses lead to {:?}", self.leads));
+        let ours = |wire: &Wire| wire.is_open && [address, other].contains(&wire.place);
+        let open = self.wires.iter().filter(|(_, wire)| ours(wire));
+        for wire in open.map(|(wire, _)| *wire).collect::<Vec<u64>>() {
+            if self.dice.chance(500) {
+                self.hang_up(wire);
+                self.will_learn(wire);
+            }
         }
     }
 
@@ -38,6 +64,8 @@ impl<R: Rules> World<R> {
         if !server.is_up {
             return;
         }
+        self.note_stop(place);
+        let server = &mut self.servers[place];
         if crash {
             server.crash(&mut self.dice);
         } else {
@@ -56,28 +84,39 @@ impl<R: Rules> World<R> {
         self.later(length, Event::Start { server: place });
     }
 
-    /// An operator breaks a lock everywhere.
     fn operator(&mut self) {
+        let only = self.dice.chance(400).then(|| self.dice.below(self.servers.len()));
         let key = self.dice.below(self.keys.len());
         let key = self.keys[key].clone();
-        self.say("an operator breaks a lock".to_owned());
+        self.break_lock(key, only);
+    }
+
+    /// An operator breaks a lock everywhere, or at one node only.
+    pub(super) fn break_lock(&mut self, key: KeyBuf, only: Option<usize>) {
+        self.say(format!("an operator breaks a lock, {only:?}"));
         self.judge.excuse(&key, self.now);
+        let mut ended: BTreeMap<Box<[u8]>, usize> = BTreeMap::new();
         for place in 0..self.servers.len() {
             let server = &mut self.servers[place];
-            if server.is_up {
+            if server.is_up && only.is_none_or(|only| only == place) {
+                let grants = server.host.grants().into_iter();
+                for (_, _, holder) in grants.filter(|(held, ..)| *held == key) {
+                    *ended.entry(holder.grant().token.into()).or_default() += 1;
+                }
                 let time = server.clock.time(self.now);
                 let broken = server.node.break_lock(&mut server.host, key.as_key(), None, time);
                 debug_assert!(broken.is_ok());
                 self.settle(place);
             }
         }
-        let nodes = self.servers.len();
-        if self.servers.iter().filter(|server| server.is_up).count() > nodes / 2 {
-            for task in self.tasks.iter_mut().filter(|task| task.key == key) {
-                if let Machine::Holding(hold) = &task.machine {
-                    // What was asked before this moment may still lengthen it; clocks differ.
-                    task.ended.get_or_insert(self.now + hold.ttl().0 * 1_200);
-                }
+        let majority = self.servers.len() / 2 + 1;
+        for (place, task) in self.tasks.iter_mut().enumerate() {
+            let ended = ended.get(token(place, task.attempt).as_slice());
+            if let Machine::Holding(hold) = &task.machine
+                && ended.is_some_and(|nodes| *nodes >= majority)
+            {
+                // What was asked before this moment may still lengthen it; clocks differ.
+                task.ended.get_or_insert(self.now + hold.ttl().0 * 1_200);
             }
         }
     }
@@ -86,6 +125,12 @@ impl<R: Rules> World<R> {
         self.say("--- nothing fails from now on ---".to_owned());
         self.calm_since = Some(self.now);
         self.weather = Weather { slow: 0, slowest: 2_000, breaks: 0 };
+        let mut leads = self.leads.clone();
+        leads.sort_unstable();
+        leads.dedup();
+        if leads.len() < self.leads.len() {
+            self.leads = (0..self.servers.len()).collect();
+        }
         // A minority may stay away.
         let mut away = self.dice.below(self.servers.len().div_ceil(2));
         for place in 0..self.servers.len() {

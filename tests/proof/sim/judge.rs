@@ -27,9 +27,14 @@ pub const NO_GRANT_BESIDE: &str = "a node grants nothing beside a lease that may
 pub const NODE_COUNTS: &str = "a node's fences grow, crashes or not";
 /// A guard that a majority of the nodes has disowned says that it is lost.
 pub const BELIEVES_NODES: &str = "a guard that a majority has disowned is lost";
-/// A guard whose lock was ended from outside at a majority of the nodes, all at the same moment, is
-/// lost when its lease is over, if not before.
+/// A guard whose lock was ended from outside at a majority of the nodes, all at the same moment, or
+/// that somebody else has had since, is lost when its lease is over, if not before.
 pub const ENDED_IS_LOST: &str = "a guard whose lock was ended everywhere is lost";
+/// A guard whose lease a majority of the nodes holds without a gap stays valid, as far as anybody can
+/// know it: what a node did, it did between the request and the answer. In calm nobody loses one.
+pub const HOLDS_ON: &str = "a guard whose lease a majority holds without a gap stays valid";
+/// A longer lease that a majority grants is not undone by the others.
+pub const LENGTHENED: &str = "a longer lease that a majority grants is kept";
 /// A connection that has closed leaves nothing behind at the node.
 pub const CLOSED_LEAVES_NOTHING: &str = "a waiter that has vanished leaves nothing behind";
 /// An attempt that was given up leaves nothing behind, where its messages arrived.

@@ -11,7 +11,8 @@ use dlock_core::{Millis, Mode};
 use super::judge::{self, Guard};
 use super::server::{Request, Server};
 use super::task::{Machine, Means, Task};
-use super::world::{Event, World};
+use super::truth::{Truth, Under};
+use super::world::{Event, Wire, World};
 
 impl<R: Rules> World<R> {
     /// The first events.
@@ -72,7 +73,6 @@ impl<R: Rules> World<R> {
             mode,
             wait,
             timeout,
-            ttl,
             machine: Machine::Trying(Box::new(acquisition)),
             begun: self.now,
             open: BTreeMap::new(),
@@ -80,6 +80,8 @@ impl<R: Rules> World<R> {
             newest: BTreeMap::new(),
             disowned: BTreeSet::new(),
             ended: None,
+            truth: Truth::default(),
+            longer: BTreeSet::new(),
             raised: false,
             attempt: 0,
             means,
@@ -101,10 +103,14 @@ impl<R: Rules> World<R> {
     fn means(&mut self, ttl: Millis) -> Means {
         let longest = self.dice.one_of(&[1_000, 100_000, 1_000_000, 3 * ttl.0 * 1_000]);
         let patience = self.dice.one_of(&[3_000, 300_000, 3_000_000]);
+        let factor = self.dice.one_of(&[0, 0, 0, 0, 0, 0, 0, 0, 4, 1_000]);
+        // Longer ones would outlast the run.
+        let factor = if ttl.0 > 200 { factor.min(4) } else { factor };
+        let longest = if factor > 4 { 10_000_000 } else { longest };
         Means {
             hold: self.dice.between(100, longest),
             renews: self.dice.chance(750),
-            lengthen: self.dice.chance(100).then_some(Millis(ttl.0 * 4)),
+            lengthen: (factor > 0).then_some(Millis(ttl.0 * factor)),
             patience: self.dice.chance(150).then(|| self.dice.between(0, patience)),
         }
     }
@@ -162,6 +168,10 @@ impl<R: Rules> World<R> {
                         false
                     }
                     State::Lost(loss) => {
+                        let fence = hold.fence();
+                        if matches!(loss, Loss::NotRenewed | Loss::Ended) {
+                            self.check_loss(task, fence);
+                        }
                         self.judge.holds(&key, task, None);
                         self.ended(task, loss)
                     }
@@ -179,6 +189,8 @@ impl<R: Rules> World<R> {
         let (tasks, processes, now) = (&self.tasks, &self.processes, self.now);
         let clock = |task: usize| processes[tasks[task].process].clock.time(now).now;
         self.judge.won(&key, guard, now, clock);
+        self.overtake(&key, fence, guard.mode == Mode::Shared);
+        self.note_won(task, fence);
         self.claims = (self.claims.0 + 1, self.claims.1 + u64::from(raised));
         if self.calm_since.is_some_and(|calm| begun > calm + 3_000_000) {
             self.calm_claims.0 += 1;
@@ -197,6 +209,11 @@ impl<R: Rules> World<R> {
         if means.lengthen.is_some() {
             let after = self.dice.between(0, means.hold);
             self.later(after, Event::Lengthen { task });
+        }
+        // Before the nodes that were slow to answer have done so.
+        if self.calm_since.is_none() && self.dice.chance(60) {
+            let node = self.dice.below(self.servers.len());
+            self.break_lock(key, Some(node));
         }
     }
 
@@ -275,12 +292,8 @@ impl<R: Rules> World<R> {
     }
 
     fn send(&mut self, task: usize, send: Send) {
-        let Send { node, attempt, id, ask } = send;
-        let Task { process, ttl, timeout, .. } = self.tasks[task];
-        let ttl = match &self.tasks[task].machine {
-            Machine::Holding(hold) => hold.ttl(),
-            _ => ttl,
-        };
+        let Send { node, attempt, id, ask, ttl } = send;
+        let Task { process, timeout, .. } = self.tasks[task];
         self.tasks[task].raised |= matches!(ask, Ask::Extend { fence: Some(_) })
             && matches!(self.tasks[task].machine, Machine::Trying(_));
         let Task { key, mode, .. } = &self.tasks[task];
@@ -292,7 +305,9 @@ impl<R: Rules> World<R> {
         let waits = matches!(ask, Ask::Acquire { wait: Some(_), .. });
         let wire = if waits { self.connect(process, node) } else { self.ordinary(process, node) };
         self.tasks[task].newest.insert(node, id);
-        self.tasks[task].open.insert((node, id), (wire.unwrap_or(0), attempt));
+        let (wire_, sent) = (wire.unwrap_or(NOWHERE), self.clock_of(task).now);
+        let under = Under { wire: wire_, attempt, ask, ttl, sent };
+        self.tasks[task].open.insert((node, id), under);
         let limit = match ask {
             Ask::Acquire { wait: Some(Millis(0)), .. } => None,
             Ask::Acquire { wait: Some(wait), .. } => Some(wait.0 + timeout.0),
@@ -320,8 +335,8 @@ impl<R: Rules> World<R> {
     fn release(&mut self, task: usize, attempt: u32, node: usize, request: Request) {
         let open = self.tasks[task].open.iter();
         let mut wires: Vec<u64> = open
-            .filter(|((at, _), (_, of))| *at == node && *of == attempt)
-            .map(|(_, (wire, _))| *wire)
+            .filter(|((at, _), under)| *at == node && under.attempt == attempt)
+            .map(|(_, under)| under.wire)
             .filter(|wire| Some(wire) != self.tasks[task].waits.get(&(attempt, node)))
             .collect();
         wires.extend(self.ordinary(self.tasks[task].process, node));
@@ -341,9 +356,12 @@ impl<R: Rules> World<R> {
 
     fn ordinary(&mut self, process: usize, node: usize) -> Option<u64> {
         let wire = self.processes[process].wires[node];
-        let up = &self.servers[node];
-        let fresh = |wire: &u64| self.wires.get(wire).is_some_and(|wire| wire.life == up.life);
-        let wire = wire.filter(fresh).filter(|_| up.is_up);
+        let fresh = |wire: &u64| {
+            let server = |wire: &Wire| (&self.servers[wire.server], wire.life);
+            let there = self.wires.get(wire).map(server);
+            there.is_some_and(|(server, life)| server.is_up && server.life == life)
+        };
+        let wire = wire.filter(fresh);
         wire.or_else(|| {
             let wire = self.connect(process, node);
             self.processes[process].wires[node] = wire;
@@ -352,7 +370,8 @@ impl<R: Rules> World<R> {
     }
 
     pub(super) fn reply(&mut self, task: usize, node: usize, id: u32, answer: Answer) {
-        let Some((wire, attempt)) = self.tasks[task].open.remove(&(node, id)) else { return };
+        let Some(under) = self.tasks[task].open.remove(&(node, id)) else { return };
+        let Under { wire, attempt, .. } = under;
         let time = self.clock_of(task);
         if self.tells && !self.tasks[task].is_over() {
             self.say(format!(
@@ -360,6 +379,7 @@ impl<R: Rules> World<R> {
             ));
         }
         self.hear_disowned(task, node, id, answer);
+        self.note_heard(task, node, id, under, answer);
         // Some clients close a connection that waits as soon as it has waited.
         let waited = self.tasks[task].waits.get(&(attempt, node)).copied();
         if let Some(waited) = waited.filter(|waited| *waited == wire && task.is_multiple_of(3)) {
@@ -372,6 +392,7 @@ impl<R: Rules> World<R> {
         }
         self.check_disowned(task);
         self.check_ended(task);
+        self.check_longer(task);
         self.pump(task);
     }
 
@@ -416,9 +437,9 @@ impl<R: Rules> World<R> {
         self.say(format!("task {task}: node {node} is silent"));
         // A client may have had enough of a connection that does not answer.
         let process = self.tasks[task].process;
-        if self.processes[process].wires[node] == Some(open.0) && self.dice.chance(300) {
+        if self.processes[process].wires[node] == Some(open.wire) && self.dice.chance(300) {
             self.processes[process].wires[node] = None;
-            let old = self.processes[process].retired.insert(node, open.0);
+            let old = self.processes[process].retired.insert(node, open.wire);
             old.into_iter().for_each(|old| self.hang_up(old));
         }
         self.pump(task);
@@ -464,7 +485,7 @@ impl<R: Rules> World<R> {
     }
 }
 
-fn token(task: usize, attempt: u32) -> [u8; 8] {
+pub(super) fn token(task: usize, attempt: u32) -> [u8; 8] {
     let mut token = [0; 8];
     token[..4].copy_from_slice(&(task as u32).to_be_bytes());
     token[4..].copy_from_slice(&attempt.to_be_bytes());

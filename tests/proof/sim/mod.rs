@@ -2,6 +2,7 @@
 //! go wrong between them; all of it from a seed.
 //!
 //! - `judge`: what must hold, in so many words.
+//! - `truth`: what a guard may rely on, reckoned from what the nodes have done.
 //! - `world`: events, in the order of their time. `network`: connections, and how they break.
 //! - `server`: a node with what is around it, and its ways to die; its keyspace is in `memory`.
 //! - `task`: a client. `life`: what clients do. `faults`: what fails.
@@ -16,6 +17,7 @@ mod memory;
 mod network;
 mod server;
 mod task;
+mod truth;
 mod world;
 
 use std::fmt;

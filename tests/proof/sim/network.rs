@@ -1,21 +1,44 @@
 //! Connections: what goes over one keeps its order, and may be late. They break.
 
-use dlock_core::quorum::{Answer, Rules};
+use dlock_core::quorum::{Answer, Met, Rules, Taken};
 
+use super::server::Flaw;
 use super::world::{Event, Wire, World};
 
 impl<R: Rules> World<R> {
-    /// A connection is made; a server that is down is not reached.
-    pub fn connect(&mut self, process: usize, server: usize) -> Option<u64> {
-        if !self.servers[server].is_up {
-            return None;
-        }
+    /// A connection is made, to the server at which the node's address leads; one that is down is not
+    /// reached, and a node is not reached twice.
+    pub fn connect(&mut self, process: usize, place: usize) -> Option<u64> {
+        let server = self.reach(process, place)?;
         let life = self.servers[server].life;
         self.next += 1;
         let (there, back) = (self.now, self.now);
-        let wire = Wire { process, server, life, is_open: true, is_closed: false, there, back };
+        let wire =
+            Wire { process, place, server, life, is_open: true, is_closed: false, there, back };
         self.wires.insert(self.next, wire);
         Some(self.next)
+    }
+
+    fn reach(&mut self, process: usize, place: usize) -> Option<usize> {
+        let is_up = |server: &usize| self.servers[*server].is_up;
+        if self.flaw == Some(Flaw::TrustsAddresses) {
+            return Some(self.leads[place]).filter(is_up);
+        }
+        let seen: Vec<Option<usize>> =
+            self.leads.iter().map(|at| Some(*at).filter(is_up)).collect();
+        let roster = &mut self.processes[process].roster;
+        let server = seen[roster.address(place)]?;
+        if roster.meet(place, &server) == Met::Known {
+            return Some(server);
+        }
+        roster.rebind(&seen);
+        let server = seen[roster.address(place)]?;
+        match roster.take(place, server) {
+            Taken::Same => {}
+            Taken::Stranger(_) => self.note_stranger(process, place),
+            Taken::Twin(_) => return None,
+        }
+        Some(server)
     }
 
     /// When a message arrives; `None`: never. It may be the connection's last.
@@ -63,8 +86,8 @@ impl<R: Rules> World<R> {
         let delay = self.dice.between(100, 2_000) + self.dice.one_of(&[0, 0, 0, slowest]);
         let Some(wire) = self.wires.get_mut(&on).filter(|wire| wire.is_open) else { return };
         wire.is_open = false;
-        let Wire { process, server, there, .. } = *wire;
-        let ordinary = &mut self.processes[process].wires[server];
+        let Wire { process, place, there, .. } = *wire;
+        let ordinary = &mut self.processes[process].wires[place];
         *ordinary = ordinary.filter(|wire| *wire != on);
         let at = there.max(self.now) + delay;
         self.at(at, Event::Closed { wire: on });
@@ -72,7 +95,7 @@ impl<R: Rules> World<R> {
 
     pub fn client_learns(&mut self, wire: u64) {
         for task in 0..self.tasks.len() {
-            let open = self.tasks[task].open.iter().filter(|(_, (on, _))| *on == wire);
+            let open = self.tasks[task].open.iter().filter(|(_, under)| under.wire == wire);
             let open: Vec<(usize, u32)> = open.map(|(request, _)| *request).collect();
             for (node, id) in open {
                 self.reply(task, node, id, Answer::Unreachable);

@@ -34,11 +34,15 @@ pub enum Flaw {
     IgnoresProposals,
     /// EXTEND is accepted when the lease has ended and nobody else has it.
     ExtendsEnded,
+    /// EXTEND makes leases shorter, too: one that comes late does.
+    Shortens,
+    /// Of the clients: a node is whatever its address leads to.
+    TrustsAddresses,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 8] = [
+    pub const ALL: [Flaw; 10] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::ForgetsBound,
@@ -47,6 +51,8 @@ impl Flaw {
         Flaw::KeepsDeadWaiters,
         Flaw::IgnoresProposals,
         Flaw::ExtendsEnded,
+        Flaw::Shortens,
+        Flaw::TrustsAddresses,
     ];
 }
 
@@ -65,6 +71,8 @@ pub struct Server {
     pub life: u64,
     /// It does nothing until then.
     pub paused_until: u64,
+    /// It refuses longer leases.
+    pub max_ttl: Millis,
     /// It does not start again.
     pub stays_away: bool,
     /// Whether its log misses nothing.
@@ -115,6 +123,7 @@ impl Server {
             is_up: false,
             life: 0,
             paused_until: 0,
+            max_ttl: Millis(u64::MAX),
             stays_away: false,
             log_is_complete: dice.chance(150),
             blocked: BTreeMap::new(),
@@ -224,6 +233,9 @@ impl Server {
         let Request { task, id, ask, ref token, ref key, mode, ttl } = *request;
         let key = key.as_key();
         match ask {
+            Ask::Acquire { .. } | Ask::Extend { .. } if ttl > self.max_ttl => {
+                Some(Answer::Refused(Why::Never))
+            }
             Ask::Acquire { fence, wait } => {
                 let fence = fence.filter(|_| self.flaw != Some(Flaw::IgnoresProposals));
                 let ephemeral = wait.is_some();
@@ -240,7 +252,7 @@ impl Server {
                 }
             }
             Ask::Extend { fence } => {
-                let extend = Extend { token, ttl, fence };
+                let extend = Extend { token, ttl, fence, gt: self.flaw != Some(Flaw::Shortens) };
                 let free = !self.host.values.contains_key(&request.key);
                 match self.node.extend(&mut self.host, key, &extend, time) {
                     Ok(true) => Some(Answer::Extended),

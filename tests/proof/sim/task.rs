@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use dlock_core::quorum::{Acquisition, Hold, Rules};
 use dlock_core::{Instant, KeyBuf, Millis, Mode};
 
+use super::truth::{Truth, Under};
+
 /// A client.
 #[derive(Debug)]
 pub struct Task<R: Rules> {
@@ -16,16 +18,14 @@ pub struct Task<R: Rules> {
     pub mode: Mode,
     /// How long to wait for it.
     pub wait: Option<Millis>,
-    /// The lease.
-    pub ttl: Millis,
     /// How long a node may take.
     pub timeout: Millis,
     /// Where it stands.
     pub machine: Machine<R>,
     /// When it began.
     pub begun: u64,
-    /// What is under way: node and request, and over which connection.
-    pub open: BTreeMap<(usize, u32), (u64, u32)>,
+    /// What is under way, by node and request.
+    pub open: BTreeMap<(usize, u32), Under>,
     /// The connections that wait, by attempt and node.
     pub waits: BTreeMap<(u32, usize), u64>,
     /// The newest request to each node.
@@ -34,6 +34,10 @@ pub struct Task<R: Rules> {
     pub disowned: BTreeSet<usize>,
     /// An operator has ended its lock: by then it must know, if it held.
     pub ended: Option<u64>,
+    /// What it may rely on.
+    pub truth: Truth,
+    /// The nodes that grant it the longer lease.
+    pub longer: BTreeSet<usize>,
     /// Whether a node was raised.
     pub raised: bool,
     /// The attempt that is going on.

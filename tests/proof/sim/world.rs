@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use dlock_core::quorum::{Answer, Rules};
-use dlock_core::{Fence, Instant, KeyBuf};
+use dlock_core::quorum::{Answer, Roster, Rules};
+use dlock_core::{Fence, Instant, KeyBuf, Millis};
 
 use super::clock::Clock;
 use super::dice::Dice;
@@ -24,6 +24,10 @@ pub struct World<R: Rules> {
     pub servers: Vec<Server>,
     /// Where clients run.
     pub processes: Vec<Process>,
+    /// To which server each address leads.
+    pub leads: Vec<usize>,
+    /// What is wrong.
+    pub flaw: Option<Flaw>,
     /// The clients.
     pub tasks: Vec<Task<R>>,
     /// The connections.
@@ -57,6 +61,8 @@ pub struct Process {
     pub clock: Clock,
     /// It does nothing until then.
     pub paused_until: u64,
+    /// Which node is where.
+    pub roster: Roster<usize>,
     /// Its connections to the nodes.
     pub wires: Vec<Option<u64>>,
     /// Until when it cannot reach a node.
@@ -74,6 +80,8 @@ pub struct Process {
 pub struct Wire {
     /// From where.
     pub process: usize,
+    /// To which of its nodes.
+    pub place: usize,
     /// To where.
     pub server: usize,
     /// To which life of it.
@@ -145,10 +153,14 @@ impl<R: Rules> World<R> {
     pub fn new(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> World<R> {
         let mut dice = Dice::new(seed);
         let nodes = dice.one_of(&[1, 3, 3, 3, 5]);
-        let servers: Vec<Server> = (0..nodes).map(|_| Server::new(&mut dice, flaw)).collect();
+        let mut servers: Vec<Server> = (0..nodes).map(|_| Server::new(&mut dice, flaw)).collect();
+        for server in servers.iter_mut().take((nodes - 1) / 2).filter(|_| dice.chance(200)) {
+            server.max_ttl = LONG;
+        }
         let process = |dice: &mut Dice| Process {
             clock: Clock::new(dice),
             paused_until: 0,
+            roster: Roster::new(nodes),
             wires: vec![None; nodes],
             cut_until: vec![0; nodes],
             suspects: vec![false; nodes],
@@ -163,6 +175,8 @@ impl<R: Rules> World<R> {
             now: 0,
             rules,
             alarms: vec![0; servers.len()],
+            leads: (0..nodes).collect(),
+            flaw,
             servers,
             processes,
             tasks: Vec::new(),
@@ -297,13 +311,18 @@ impl<R: Rules> World<R> {
     // --- servers ---------------------------------------------------------------------------------
 
     fn arrive(&mut self, wire: u64, request: &Request) {
-        let Some(&Wire { server, life, is_closed, .. }) = self.wires.get(&wire) else { return };
-        let place = server;
+        let Some(&Wire { server, life, is_closed, place, .. }) = self.wires.get(&wire) else {
+            return;
+        };
+        let (asked_as, place) = (place, server);
         let server = &mut self.servers[place];
         if is_closed || !server.is_up || server.life != life {
             return;
         }
         let answer = server.carry_out(request, wire, self.now);
+        if answer.is_some() {
+            self.note_carried(request.task, asked_as, request.id);
+        }
         if self.tells {
             let Request { task, ask, .. } = request;
             self.say(format!("node {place}: task {task} {ask:?} -> {answer:?}"));
@@ -315,9 +334,9 @@ impl<R: Rules> World<R> {
     }
 
     fn answer(&mut self, on: u64, task: usize, id: u32, answer: Answer) {
-        let Some(&Wire { server, .. }) = self.wires.get(&on) else { return };
+        let Some(&Wire { place, .. }) = self.wires.get(&on) else { return };
         if let Some(at) = self.transmit(on, false) {
-            self.at(at, Event::Reply { wire: on, task, node: server, id, answer });
+            self.at(at, Event::Reply { wire: on, task, node: place, id, answer });
         }
     }
 
@@ -327,6 +346,8 @@ impl<R: Rules> World<R> {
         let server = &mut self.servers[place];
         let answers = std::mem::take(&mut server.host.answers);
         let told_now = std::mem::take(&mut server.host.told);
+        self.note_told(place, &told_now);
+        let server = &self.servers[place];
         let time = server.time(now);
         let host = &server.host;
         self.judge.hear(place, told_now, time.now, |key, token| {
@@ -346,6 +367,9 @@ impl<R: Rules> World<R> {
             server.node.delivered(waiter);
             if self.tells {
                 self.say(format!("node {place}: task {} waited -> {answer:?}", blocked.task));
+            }
+            if let Some(&Wire { place, .. }) = self.wires.get(&blocked.wire) {
+                self.note_carried(blocked.task, place, blocked.id);
             }
             self.answer(blocked.wire, blocked.task, blocked.id, told(answer));
         }
@@ -451,4 +475,6 @@ impl<R: Rules> World<R> {
 
 /// A run that has not ended by then will not.
 const MOST_EVENTS: u64 = 400_000;
-const LONGEST: u64 = 1_800 * 1_000_000;
+const LONGEST: u64 = 3_600 * 1_000_000;
+/// What a node that grants no long leases grants.
+const LONG: Millis = Millis(12_000);

@@ -167,15 +167,16 @@ impl Judge {
                 self.hear_granted(key, *mode, holder, *waited, cause)
             }
             Event::Renewed { key, mode, holder } => self.hear_renewed(key, *mode, holder, cause),
-            Event::Extended { key, token, ttl, fence } => {
+            Event::Extended { key, token, ttl, fence, gt } => {
                 prop_assert!(matches!(cause, Cause::Extend(at, by) if at == key && *by == **token));
                 let now = self.now;
                 let Some(hold) = self.hold_mut(key, token) else {
                     return Err(TestCaseError::fail("extended, and does not hold"));
                 };
                 prop_assert!(now < hold.latest, "extended a lease that is over");
-                hold.end = now + ttl.0 * 1000;
-                hold.latest = hold.end + 999;
+                let (end, latest) = if *gt { (hold.end, hold.latest) } else { (0, 0) };
+                hold.end = end.max(now + ttl.0 * 1000);
+                hold.latest = latest.max(now + ttl.0 * 1000 + 999);
                 if let Some(fence) = fence {
                     prop_assert!(*fence >= hold.fence, "extended below its fence");
                     hold.fence = *fence;

@@ -27,7 +27,7 @@ pub enum Value {
 pub enum Event {
     Granted { key: KeyBuf, mode: Mode, holder: Holder, waited: Option<u64> },
     Renewed { key: KeyBuf, mode: Mode, holder: Holder },
-    Extended { key: KeyBuf, token: Box<[u8]>, ttl: Millis, fence: Option<Fence> },
+    Extended { key: KeyBuf, token: Box<[u8]>, ttl: Millis, fence: Option<Fence>, gt: bool },
     Ended { key: KeyBuf, token: Box<[u8]>, why: Ending, held: u64 },
     AllExpired(KeyBuf, usize),
     TextRemoved(KeyBuf),
@@ -228,8 +228,8 @@ impl Host for Memory {
                 Event::Granted { key, mode, holder: grant.into(), waited }
             }
             Effect::Renewed { mode, grant } => Event::Renewed { key, mode, holder: grant.into() },
-            Effect::Extended { token, ttl, fence } => {
-                Event::Extended { key, token: token.into(), ttl, fence }
+            Effect::Extended { token, ttl, fence, gt } => {
+                Event::Extended { key, token: token.into(), ttl, fence, gt }
             }
             Effect::AllExpired { holders } => Event::AllExpired(key, holders),
             Effect::Ended { token, why, held } => {

@@ -20,7 +20,7 @@ use crate::words::{ClientId, Deadline, Fence, Instant, KeyBuf, Millis, Mode};
 pub enum Step {
     Acquire { slot: usize, key: usize, ask: Ask },
     Release { key: usize, token: usize },
-    Extend { key: usize, token: usize, ttl: u64, fence: Option<Proposal> },
+    Extend { key: usize, token: usize, ttl: u64, fence: Option<Proposal>, gt: bool },
     Check { key: usize, token: usize },
     Break { key: usize, token: Option<usize> },
     Pass { micros: u64 },
@@ -83,9 +83,9 @@ impl World {
         match *step {
             Step::Acquire { slot, key: at, ref ask } => self.acquire(slot, &key(at), ask),
             Step::Release { key: at, token: by } => self.release(&key(at), token(by)),
-            Step::Extend { key: at, token: by, ttl, fence } => {
+            Step::Extend { key: at, token: by, ttl, fence, gt } => {
                 let fence = fence.map(|fence| self.proposal(fence));
-                self.extend(&key(at), &Extend { token: token(by), ttl: Millis(ttl), fence })
+                self.extend(&key(at), &Extend { token: token(by), ttl: Millis(ttl), fence, gt })
             }
             Step::Check { key: at, token: by } => self.look(&key(at), token(by)),
             Step::Break { key: at, token: by } => self.break_lock(&key(at), by.map(token)),
@@ -290,7 +290,10 @@ impl World {
             return Ok(());
         };
         let told = |event: &Event| matches!(event, Event::Extended { .. } | Event::TextExpires(..));
-        prop_assert_eq!(log.iter().filter(|event| told(event)).count(), usize::from(extended));
+        let told = log.iter().filter(|event| told(event)).count();
+        // A plain string that expires later anyway is left as it is.
+        let stays = ask.gt && text && told == 0;
+        prop_assert!(stays || told == usize::from(extended));
         let allowed = ask.fence.is_none_or(|ask| fence.is_none_or(|fence| fence <= ask));
         if let Some(held) = held.filter(|_| quiet) {
             prop_assert_eq!(extended, (held && allowed) || text);

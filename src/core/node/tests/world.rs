@@ -143,8 +143,8 @@ impl World {
             Event::Ended { key, token, .. } => {
                 node.apply(host, key.as_key(), &Apply::End(token), time);
             }
-            Event::Extended { key, token, ttl, fence } => {
-                let ask = Extend { token, ttl: *ttl, fence: *fence };
+            Event::Extended { key, token, ttl, fence, gt } => {
+                let ask = Extend { token, ttl: *ttl, fence: *fence, gt: *gt };
                 prop_assert_eq!(node.extend(host, key.as_key(), &ask, time), Ok(true));
             }
             Event::AllExpired(key, _) | Event::TextRemoved(key) => {

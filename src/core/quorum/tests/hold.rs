@@ -261,3 +261,75 @@ fn a_longer_lease_counts_from_the_requests_that_asked_for_it() {
     trial.hears(1, Answer::Extended);
     assert!(trial.until() > trial.now / 1000 + 9 * TTL);
 }
+
+/// Held by nodes 0 and 2; at node 1 the one before holds still, and it waits there.
+fn handed_over() -> Trial {
+    let mut trial = queued(0);
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.sends("0A 1A120 2A120");
+    trial.hears(1, Answer::Denied);
+    trial.sends("1A120w50");
+    trial.grants(0, 120);
+    trial.grants(2, 120);
+    trial.holds();
+    trial
+}
+
+#[test]
+fn a_node_that_was_late_with_its_grant_vouches_for_the_one_that_fails_next() {
+    let mut trial = handed_over();
+    trial.passes(30);
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.sends("1A");
+    trial.grants(1, 120);
+    // It was not asked since, and restarts empty.
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(2, Answer::Gone);
+    trial.until();
+}
+
+#[test]
+fn a_node_that_was_late_and_may_have_served_others_since_does_not_vouch() {
+    let mut trial = handed_over();
+    trial.passes(30);
+    trial.waited(1, Answer::Granted(Fence(125)));
+    // The others are asked at once whether they have it still.
+    trial.sends("1A 0E 2E");
+    trial.grants(1, 125);
+    trial.hears(2, Answer::Gone);
+    trial.is_lost(Loss::Ended);
+}
+
+#[test]
+fn and_vouches_once_the_others_have_been_asked_again() {
+    let mut trial = handed_over();
+    trial.passes(30);
+    trial.waited(1, Answer::Granted(Fence(125)));
+    trial.sends("1A 0E 2E");
+    trial.grants(1, 125);
+    trial.hears(0, Answer::Extended);
+    trial.hears(2, Answer::Extended);
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(2, Answer::Gone);
+    trial.until();
+}
+
+#[test]
+fn nothing_is_left_to_be_settled_when_each_node_has_confirmed_or_refused() {
+    let mut trial = handed_over();
+    assert!(!trial.hold().is_settled(), "a request waits");
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.sends("1A");
+    assert!(!trial.hold().is_settled(), "a grant that waited is not confirmed");
+    trial.grants(1, 120);
+    assert!(trial.hold().is_settled());
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    assert!(!trial.hold().is_settled());
+    trial.hears(0, Answer::Extended);
+    trial.hears(1, Answer::Silent);
+    trial.hears(2, Answer::Unreachable);
+    assert!(trial.hold().is_settled());
+}

@@ -102,6 +102,93 @@ fn a_longer_lease_that_nobody_answers_is_asked_for_again_before_the_old_one_ends
     assert_eq!(sent(|| hold.poll()).len(), 1);
 }
 
+/// Each of these is asked, and nobody answers.
+fn silence(hold: &mut Hold, now: Instant) {
+    for send in sent(|| hold.poll()) {
+        hold.answer(send.node, send.id, Answer::Silent, now);
+    }
+}
+
+fn extended(hold: &mut Hold, nodes: &[usize], now: Instant) {
+    for send in sent(|| hold.poll()).iter().filter(|send| nodes.contains(&send.node)) {
+        hold.answer(send.node, send.id, Answer::Extended, now);
+    }
+}
+
+#[test]
+fn requests_that_were_never_answered_do_not_make_a_longer_lease_shorter() {
+    let mut hold = held(3);
+    let due = hold.wake().unwrap();
+    hold.tick(due);
+    silence(&mut hold, due);
+    let now = Instant(due.0 + SECOND);
+    hold.extend(HOUR, now);
+    extended(&mut hold, &[0, 1, 2], now);
+    assert!(hold.is_renewed(HOUR, now));
+    assert!(until(&hold) > now.0 + HOUR.0 * 900, "a majority has granted it for an hour");
+}
+
+#[test]
+fn a_renewal_is_due_well_before_the_end_though_the_usual_lease_is_long() {
+    let mut hold = held(3);
+    hold.extend(HOUR, Instant(SECOND));
+    extended(&mut hold, &[0, 1], Instant(SECOND));
+    let due = hold.wake().unwrap();
+    assert!(due.0 > 1_000 * SECOND, "{due:?}");
+    // Node 2 has the lease of the beginning, and a node with the longer one loses it.
+    let now = Instant(2 * SECOND);
+    hold.extend(HOUR, now);
+    let asked = sent(|| hold.poll());
+    let gone = asked.iter().find(|send| send.node == 0).unwrap();
+    hold.answer(0, gone.id, Answer::Gone, now);
+    let end = until(&hold);
+    assert!(end < 31 * SECOND, "{end}");
+    let due = hold.wake().unwrap();
+    assert!(due.0 < end / 2, "due at {due:?}, and it ends at {end}");
+}
+
+#[test]
+fn a_node_that_refuses_a_longer_lease_keeps_the_usual_one_and_undoes_nothing() {
+    let mut hold = held(3);
+    hold.extend(HOUR, Instant(SECOND));
+    let asked = sent(|| hold.poll());
+    hold.answer(0, asked[0].id, Answer::Refused(Why::Never), Instant(SECOND));
+    let again = sent(|| hold.poll());
+    assert_eq!(again.iter().map(|send| (send.node, send.ttl)).collect::<Vec<_>>(), [(0, LEASE)]);
+    hold.answer(0, again[0].id, Answer::Extended, Instant(SECOND));
+    assert_eq!(sent(|| hold.poll()), [], "it is known what it grants");
+    for send in &asked[1..] {
+        hold.answer(send.node, send.id, Answer::Extended, Instant(SECOND));
+    }
+    assert!(hold.is_renewed(HOUR, Instant(SECOND)));
+    assert_eq!(hold.ttl(), HOUR);
+    assert!(until(&hold) > HOUR.0 * 900);
+}
+
+#[test]
+fn a_node_that_refuses_everything_is_not_asked_without_end() {
+    let mut hold = held(3);
+    hold.extend(HOUR, Instant(SECOND));
+    let asked = sent(|| hold.poll());
+    hold.answer(0, asked[0].id, Answer::Refused(Why::Never), Instant(SECOND));
+    let again = sent(|| hold.poll());
+    hold.answer(0, again[0].id, Answer::Refused(Why::Never), Instant(SECOND));
+    assert_eq!(sent(|| hold.poll()), []);
+}
+
+#[test]
+fn a_longer_lease_that_a_majority_refuses_is_given_up_and_the_lock_held_as_it_was() {
+    let mut hold = held(3);
+    hold.extend(HOUR, Instant(SECOND));
+    let asked = sent(|| hold.poll());
+    hold.answer(0, asked[0].id, Answer::Refused(Why::Never), Instant(SECOND));
+    assert_eq!(hold.ttl(), HOUR);
+    hold.answer(1, asked[1].id, Answer::Refused(Why::Never), Instant(SECOND));
+    assert_eq!(hold.ttl(), LEASE);
+    until(&hold);
+    assert!(sent(|| hold.poll()).iter().all(|send| send.ttl == LEASE));
+}
+
 fn queueing(nodes: usize) -> (Acquisition, Send) {
     let plan = Plan { start_at_gate: true, ..plan(nodes) };
     let mut acquisition = Acquisition::new(plan, at(0));

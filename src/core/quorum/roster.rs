@@ -1,0 +1,214 @@
+//! Which node is behind which address. Addresses change; a node has one vote, whatever its address.
+
+use alloc::vec::Vec;
+
+/// The nodes of a set, by their own names, and the address at which each is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roster<I> {
+    places: Vec<Place<I>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place<I> {
+    /// The node's own name, once it is known.
+    id: Option<I>,
+    /// The place in the given list of the address at which it is looked for.
+    address: usize,
+    /// How often another server has taken this place.
+    changes: u64,
+}
+
+/// Whose name it is that a server gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// It is the node that was looked for, or the first one at this place.
+    Known,
+    /// It is not. Where the addresses lead now is to be found out, and told with
+    /// [`rebind`](Roster::rebind); then this one is looked for again, and who is there
+    /// [takes the place](Roster::take).
+    Another,
+}
+
+/// Who takes the place of a node that is not found any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken<I> {
+    /// The one that had it, or the first.
+    Same,
+    /// Nobody has met it before. This is the name of the one that had the place.
+    Stranger(I),
+    /// Nobody: it is the node of another place. There are two addresses of it.
+    Twin(usize),
+}
+
+impl<I: Clone + PartialEq> Roster<I> {
+    /// So many nodes, each at its own address. Nobody was met.
+    #[must_use]
+    pub fn new(nodes: usize) -> Roster<I> {
+        let place = |address| Place { id: None, address, changes: 0 };
+        Roster { places: (0..nodes).map(place).collect() }
+    }
+
+    /// At which address the node is looked for.
+    #[must_use]
+    pub fn address(&self, place: usize) -> usize {
+        self.places.get(place).map_or(place, |place| place.address)
+    }
+
+    /// How often another server has taken this place: what the former one granted is not this one's.
+    #[must_use]
+    pub fn changes(&self, place: usize) -> u64 {
+        self.places.get(place).map_or(0, |place| place.changes)
+    }
+
+    /// A server that was reached for this place says what its name is.
+    pub fn meet(&mut self, place: usize, id: &I) -> Met {
+        let is_met = |entry: &Place<I>| entry.id.as_ref() == Some(id);
+        let at = self.places.iter().position(is_met);
+        match (at, self.places.get_mut(place)) {
+            (Some(at), _) if at == place => Met::Known,
+            (None, Some(Place { id: unknown @ None, .. })) => {
+                *unknown = Some(id.clone());
+                Met::Known
+            }
+            _ => Met::Another,
+        }
+    }
+
+    /// The server that was reached for this place takes it, now that it is known where all are.
+    pub fn take(&mut self, place: usize, id: I) -> Taken<I> {
+        let is_met = |entry: &Place<I>| entry.id.as_ref() == Some(&id);
+        if let Some(at) = self.places.iter().position(is_met) {
+            return if at == place { Taken::Same } else { Taken::Twin(at) };
+        }
+        let Some(entry) = self.places.get_mut(place) else { return Taken::Same };
+        let Some(before) = entry.id.replace(id) else { return Taken::Same };
+        entry.changes += 1;
+        Taken::Stranger(before)
+    }
+
+    /// Which node is at each address, as far as they answer. Nodes are looked for where they are; the
+    /// others share the addresses that are left.
+    pub fn rebind(&mut self, seen: &[Option<I>]) {
+        let leads = |address: usize, id: &Option<I>| {
+            id.is_some() && seen.get(address).is_some_and(|there| there == id)
+        };
+        let found: Vec<Option<usize>> = self
+            .places
+            .iter()
+            .map(|Place { id, address, .. }| match leads(*address, id) {
+                true => Some(*address),
+                false => (0..seen.len()).find(|address| leads(*address, id)),
+            })
+            .collect();
+        let mut left: Vec<usize> =
+            (0..self.places.len()).filter(|address| !found.contains(&Some(*address))).collect();
+        // Who stays where it is stays there.
+        for (place, _) in self.places.iter_mut().zip(&found).filter(|(_, found)| found.is_none()) {
+            let own = left.iter().position(|address| *address == place.address);
+            place.address = own.map_or(usize::MAX, |at| left.swap_remove(at));
+        }
+        left.sort_unstable();
+        let mut left = left.into_iter();
+        for (place, found) in self.places.iter_mut().zip(found) {
+            match found {
+                Some(address) => place.address = address,
+                None if place.address == usize::MAX => {
+                    place.address = left.next().unwrap_or_default();
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three nodes that were met at their addresses.
+    fn met() -> Roster<char> {
+        let mut roster = Roster::new(3);
+        for (place, id) in ['a', 'b', 'c'].into_iter().enumerate() {
+            assert_eq!(roster.meet(place, &id), Met::Known);
+        }
+        roster
+    }
+
+    fn addresses(roster: &Roster<char>) -> [usize; 3] {
+        [0, 1, 2].map(|place| roster.address(place))
+    }
+
+    #[test]
+    fn a_node_is_known_again() {
+        let mut roster = met();
+        assert_eq!(roster.meet(1, &'b'), Met::Known);
+        assert_eq!(addresses(&roster), [0, 1, 2]);
+    }
+
+    #[test]
+    fn nodes_that_exchange_their_addresses_keep_their_places() {
+        let mut roster = met();
+        assert_eq!(roster.meet(0, &'b'), Met::Another);
+        roster.rebind(&[Some('b'), Some('a'), Some('c')]);
+        assert_eq!(addresses(&roster), [1, 0, 2]);
+        assert_eq!(roster.meet(0, &'a'), Met::Known);
+        assert_eq!(roster.meet(1, &'b'), Met::Known);
+        roster.rebind(&[Some('c'), Some('a'), Some('b')]);
+        assert_eq!(addresses(&roster), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_node_that_took_the_address_of_one_that_is_away_is_found_there() {
+        let mut roster = met();
+        assert_eq!(roster.meet(0, &'b'), Met::Another);
+        roster.rebind(&[Some('b'), None, Some('c')]);
+        assert_eq!(addresses(&roster), [1, 0, 2]);
+    }
+
+    #[test]
+    fn two_addresses_of_one_node_have_one_vote() {
+        let mut roster = met();
+        assert_eq!(roster.meet(0, &'b'), Met::Another);
+        roster.rebind(&[Some('b'), Some('b'), Some('c')]);
+        assert_eq!(addresses(&roster), [0, 1, 2]);
+        assert_eq!(roster.take(0, 'b'), Taken::Twin(1));
+
+        let mut roster = Roster::new(2);
+        assert_eq!(roster.meet(1, &'x'), Met::Known);
+        assert_eq!(roster.meet(0, &'x'), Met::Another);
+        roster.rebind(&[Some('x'), Some('x')]);
+        assert_eq!(roster.take(0, 'x'), Taken::Twin(1));
+    }
+
+    #[test]
+    fn a_server_that_nobody_knows_takes_the_place_and_that_is_told() {
+        let mut roster = met();
+        assert_eq!(roster.meet(1, &'x'), Met::Another);
+        roster.rebind(&[Some('a'), Some('x'), Some('c')]);
+        assert_eq!(addresses(&roster), [0, 1, 2]);
+        assert_eq!(roster.take(1, 'x'), Taken::Stranger('b'));
+        assert_eq!([0, 1, 2].map(|place| roster.changes(place)), [0, 1, 0]);
+        assert_eq!(roster.meet(1, &'x'), Met::Known);
+        assert_eq!(roster.changes(1), 1);
+    }
+
+    #[test]
+    fn a_stranger_at_its_address_does_not_replace_a_node_that_has_another_address() {
+        let mut roster = Roster::new(2);
+        assert_eq!(roster.meet(0, &'a'), Met::Known);
+        assert_eq!(roster.meet(0, &'x'), Met::Another);
+        roster.rebind(&[Some('x'), Some('a')]);
+        assert_eq!([0, 1].map(|place| roster.address(place)), [1, 0]);
+        assert_eq!(roster.meet(1, &'x'), Met::Known);
+        assert_eq!(roster.changes(0), 0);
+    }
+
+    #[test]
+    fn nobody_loses_its_address_to_what_could_not_be_asked() {
+        let mut roster = met();
+        roster.rebind(&[None, None, None]);
+        assert_eq!(addresses(&roster), [0, 1, 2]);
+        roster.rebind(&[None, Some('x'), Some('b')]);
+        assert_eq!(addresses(&roster), [0, 2, 1]);
+    }
+}

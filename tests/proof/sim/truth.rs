@@ -1,0 +1,282 @@
+//! What a guard may rely on, reckoned from what the nodes have really done: the lease that an answer
+//! told of counts for as long as it was asked for, if it has not ended there since.
+//!
+//! It is written without a look at the product's rules, but for one thing that nobody can know: when,
+//! between its request and its answer, a node did what it says.
+
+use std::collections::BTreeMap;
+
+use dlock_core::quorum::{Answer, Ask, Rules, Sound, State};
+use dlock_core::{Fence, Instant, KeyBuf, Millis};
+
+use super::judge;
+use super::memory::Told;
+use super::task::Machine;
+use super::world::{Event, World};
+
+/// Of one client, and one of its attempts.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    attempt: u32,
+    /// The leases that it has heard of, by place.
+    known: BTreeMap<usize, Known>,
+    /// Those that have ended, until it hears of that.
+    lost: BTreeMap<usize, Known>,
+    /// When a server last ended a lease of it.
+    ended: BTreeMap<usize, u64>,
+    /// When a request was carried out.
+    carried: BTreeMap<(usize, u32), u64>,
+    /// There was a moment at which, for all it can know, no majority had its lease.
+    gap: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    server: usize,
+    fence: Fence,
+    /// Since when it has certainly held; zero: for as long as it matters.
+    since: Instant,
+    /// When it was last asked for.
+    sent: Instant,
+    end: Instant,
+}
+
+/// A request that is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Under {
+    /// Over which connection.
+    pub wire: u64,
+    /// Of which attempt.
+    pub attempt: u32,
+    /// What was asked, for how long a lease, and when.
+    pub ask: Ask,
+    /// Likewise.
+    pub ttl: Millis,
+    /// Likewise.
+    pub sent: Instant,
+}
+
+impl Truth {
+    fn sure(&self, claimed: Fence, now: Instant) -> impl Iterator<Item = &Known> {
+        self.known.values().filter(move |known| known.fence >= claimed && now < known.end)
+    }
+
+    /// The truth of another attempt has nothing to do with the one before.
+    fn begin(&mut self, attempt: u32) {
+        if self.attempt < attempt {
+            let carried = std::mem::take(&mut self.carried);
+            *self = Truth { attempt, carried, ..Truth::default() };
+        }
+    }
+
+    /// What has no majority now has a gap, or has ended before. And where a node may have been without
+    /// the lease since it was last asked, a majority of others must have had it all the time.
+    fn look(&mut self, claimed: Fence, now: Instant, needed: usize) {
+        self.gap |= self.sure(claimed, now).count() < needed;
+        for lost in self.lost.values().filter(|lost| now < lost.end) {
+            let others = self.sure(claimed, now).filter(|other| other.since <= lost.sent);
+            self.gap |= others.count() < needed;
+        }
+    }
+
+    fn heard(
+        &mut self,
+        (place, server): (usize, usize),
+        id: u32,
+        (under, answer): (Under, Answer),
+        claimed: Option<Fence>,
+        now: Instant,
+    ) {
+        let carried = self.carried.remove(&(place, id));
+        if !matches!(answer, Answer::Silent | Answer::Unreachable) {
+            self.lost.remove(&place);
+        }
+        let before = self.known.get(&place).filter(|known| known.server == server).copied();
+        let there = |at: u64| self.ended.get(&server).is_none_or(|ended| at > *ended);
+        if !carried.is_some_and(there) || matches!(under.ask, Ask::Acquire { wait: Some(_), .. }) {
+            return;
+        }
+        let fence = match (answer, under.ask, before) {
+            (Answer::Granted(fence), ..) => fence,
+            (Answer::Extended, Ask::Extend { fence: Some(fence) }, _) => fence,
+            (Answer::Extended, _, Some(before)) => before.fence,
+            _ => return,
+        };
+        // Who was passed over for somebody else since gives a larger fence.
+        let first = !self.ended.contains_key(&server);
+        let since = match (before, claimed) {
+            (Some(before), _) => before.since,
+            (None, Some(claimed)) if !first || fence > claimed => now,
+            _ => Instant(0),
+        };
+        let length = under.ttl.0 * 1000 - Sound.drift(under.ttl).min(under.ttl.0 * 1000);
+        let end = Instant(under.sent.0 + length).max(before.map_or(Instant(0), |known| known.end));
+        self.known.insert(place, Known { server, fence, since, sent: under.sent, end });
+    }
+
+    /// A server's lease is over, or forgotten.
+    fn ends(
+        &mut self,
+        server: usize,
+        at: u64,
+        claimed: Option<Fence>,
+        now: Instant,
+        needed: usize,
+    ) {
+        self.ended.insert(server, at);
+        let place = self.known.iter().find(|(_, known)| known.server == server);
+        let Some(place) = place.map(|(place, _)| *place) else { return };
+        let Some(lost) = self.known.remove(&place) else { return };
+        if let Some(claimed) = claimed.filter(|claimed| lost.fence >= *claimed) {
+            self.lost.insert(place, lost);
+            self.look(claimed, now, needed);
+        }
+    }
+}
+
+impl<R: Rules> World<R> {
+    fn claimed(&self, task: usize) -> Option<Fence> {
+        match &self.tasks[task].machine {
+            Machine::Holding(hold) => hold.fence(),
+            _ => None,
+        }
+    }
+
+    fn needed(&self) -> usize {
+        self.servers.len() / 2 + 1
+    }
+
+    /// A client has won. What had ended by then is not held without a gap.
+    pub(super) fn note_won(&mut self, task: usize, fence: Fence) {
+        let (now, needed) = (self.clock_of(task).now, self.needed());
+        self.tasks[task].truth.look(fence, now, needed);
+    }
+
+    /// A request of a client was carried out.
+    pub(super) fn note_carried(&mut self, task: usize, place: usize, id: u32) {
+        self.tasks[task].truth.carried.insert((place, id), self.now);
+    }
+
+    /// A client hears an answer.
+    pub(super) fn note_heard(
+        &mut self,
+        task: usize,
+        place: usize,
+        id: u32,
+        under: Under,
+        answer: Answer,
+    ) {
+        let Some(wire) = self.wires.get(&under.wire) else { return };
+        let server = wire.server;
+        if self.tasks[task].newest.get(&place) != Some(&id) {
+            return;
+        }
+        let (claimed, now) = (self.claimed(task), self.clock_of(task).now);
+        let needed = self.needed();
+        let truth = &mut self.tasks[task].truth;
+        truth.begin(under.attempt);
+        if let Some(claimed) = claimed {
+            truth.look(claimed, now, needed);
+        }
+        truth.heard((place, server), id, (under, answer), claimed, now);
+        let task_ = &mut self.tasks[task];
+        if matches!(answer, Answer::Extended | Answer::Granted(_))
+            && task_.means.lengthen.is_some_and(|longer| under.ttl >= longer)
+        {
+            task_.longer.insert(place);
+        }
+    }
+
+    /// What a server has told of ends.
+    pub(super) fn note_told(&mut self, server: usize, told: &[Told]) {
+        for told in told {
+            match told {
+                Told::Ended(_, token) => {
+                    let number = |part: &[u8]| part.try_into().map_or(0, u32::from_be_bytes);
+                    let (task, attempt) = (number(&token[..4]) as usize, number(&token[4..]));
+                    self.tasks[task].truth.begin(attempt);
+                    if self.tasks[task].truth.attempt == attempt {
+                        self.note_end(task, server);
+                    }
+                }
+                Told::AllEnded(key) => {
+                    let of = |task: &usize| self.tasks[*task].key == *key;
+                    let all: Vec<usize> = (0..self.tasks.len()).filter(of).collect();
+                    all.into_iter().for_each(|task| self.note_end(task, server));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A server stops, and may forget.
+    pub(super) fn note_stop(&mut self, server: usize) {
+        for task in 0..self.tasks.len() {
+            if !self.tasks[task].is_over() {
+                self.note_end(task, server);
+            }
+        }
+    }
+
+    fn note_end(&mut self, task: usize, server: usize) {
+        let (claimed, now) = (self.claimed(task), self.clock_of(task).now);
+        let (at, needed) = (self.now, self.needed());
+        self.tasks[task].truth.ends(server, at, claimed, now, needed);
+    }
+
+    /// Another server has taken a node's place: what that one granted is beyond its client's reach.
+    pub(super) fn note_stranger(&mut self, process: usize, place: usize) {
+        let of = |task: &usize| self.tasks[*task].process == process;
+        for task in (0..self.tasks.len()).filter(of).collect::<Vec<_>>() {
+            let time = self.clock_of(task);
+            self.tasks[task].truth.gap = true;
+            match &mut self.tasks[task].machine {
+                Machine::Trying(acquisition) => acquisition.cut_off(place, time),
+                Machine::Holding(hold) => hold.cut_off(place, time.now),
+                Machine::Over => continue,
+            }
+            let alarm = self.tasks[task].alarm;
+            self.later(0, Event::Wake { task, alarm });
+        }
+    }
+
+    /// A client says that its lock is lost.
+    pub(super) fn check_loss(&mut self, task: usize, fence: Option<Fence>) {
+        let (now, needed) = (self.clock_of(task).now, self.needed());
+        let truth = &mut self.tasks[task].truth;
+        let Some(fence) = fence.filter(|_| !truth.gap) else { return };
+        if truth.sure(fence, now).count() >= needed {
+            let how = format!("task {task} has {:?} at {now:?}", truth.known);
+            self.judge.accuse(judge::HOLDS_ON, how);
+        }
+        let Self { tasks, calm_since, .. } = self;
+        let begun = tasks[task].begun;
+        if tasks[task].means.renews && calm_since.is_some_and(|calm| begun > calm + 3_000_000) {
+            self.judge.accuse(judge::HOLDS_ON, format!("task {task} has lost it in calm"));
+        }
+    }
+
+    /// A majority grants the longer lease.
+    pub(super) fn check_longer(&mut self, task: usize) {
+        let Machine::Holding(hold) = &self.tasks[task].machine else { return };
+        let Some(longer) = self.tasks[task].means.lengthen else { return };
+        let granting = self.tasks[task].longer.len();
+        let held = matches!(hold.state(), State::Held(_));
+        if held && granting > self.servers.len() / 2 && hold.ttl() < longer {
+            self.judge.accuse(judge::LENGTHENED, format!("task {task} goes back to less"));
+        }
+    }
+
+    /// Somebody else has the lock: who had it before must learn of it.
+    pub(super) fn overtake(&mut self, key: &KeyBuf, fence: Fence, is_shared: bool) {
+        for task in self.tasks.iter_mut().filter(|task| task.key == *key) {
+            let shared = is_shared && task.mode == dlock_core::Mode::Shared;
+            if let Machine::Holding(hold) = &task.machine
+                && hold.fence().is_some_and(|before| before < fence)
+                && !shared
+            {
+                task.ended.get_or_insert(self.now + hold.ttl().0 * 1_200);
+            }
+        }
+    }
+}
