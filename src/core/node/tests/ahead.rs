@@ -58,7 +58,7 @@ impl Site {
 
     fn raise(&mut self, key: Key<'_>, token: &'static str, fence: u64) -> Result<bool, u64> {
         let (token, fence) = (token.as_bytes(), Some(Fence(fence)));
-        let (ask, time) = (Extend { token, ttl: Millis(1000), fence }, self.time());
+        let (ask, time) = (Extend { token, ttl: Millis(1000), fence, gt: false }, self.time());
         match self.bench.node.extend(&mut self.bench.host, key, &ask, time) {
             Ok(extended) => Ok(extended),
             Err(Refusal::TooFar { most, .. }) => Err(most),
