@@ -7,7 +7,7 @@ NODES ?= 3
 SERVER ?= redis-8.2
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup build run test test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers peers
+.PHONY: help setup build run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers peers
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,6 +32,10 @@ test-busy: build ## run all tests beside three busy loops, as on a machine with 
 
 server-tests: build ## run Redis's own test suite with the module, for some ten minutes (UNITS='unit/expire')
 	@scripts/server-tests.sh "$(TARGET)/release/libdlock.so" $(UNITS)
+
+test-world: setup ## test what docs/fences.md says of PostgreSQL, against Debian's (installs it)
+	@scripts/world.sh
+	$(CARGO) test -p dlock-tests --test world
 
 soak: build ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often)
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --test node --test quorum -- \
