@@ -16,6 +16,7 @@
 //! valid is the simulation's business.
 
 pub mod node;
+pub mod resource;
 
 use dlock_core::quorum::ballot::{Ballot, Outbox};
 use dlock_core::quorum::{Answer, Ask, Rules, Send};
