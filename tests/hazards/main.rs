@@ -14,6 +14,7 @@ mod failover;
 mod fleet;
 mod getset;
 mod late_del;
+mod late_write;
 mod library;
 mod ordered_waiters;
 mod other_kinds;
