@@ -37,7 +37,7 @@ impl Args {
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
         let wanted = Wanted::new(&keys, &self.lock, script, None)?;
-        let client = nodes::connect(global).await?;
+        let client = nodes::connect_to_wait(global, &self.lock, |notice| complain(notice)).await?;
         let mut signals = Signals::listen()?;
         let mut told = Told { verbose: global.verbose };
         let end = match lock::take(&client, &wanted, &mut signals, &mut told).await {

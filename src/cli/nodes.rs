@@ -2,24 +2,46 @@
 
 use std::time::Duration;
 
-use dlock_client::Client;
+use dlock_client::{Client, ClientBuilder, Error, Notice};
 
 use crate::args::Global;
 use crate::exit::Failure;
+use crate::lock::LockArgs;
 
 /// Connects to a majority, at least.
 pub async fn connect(global: &Global) -> Result<Client, Failure> {
-    let mut client = Client::builder().nodes(urls(global)?);
-    if let Some(timeout) = global.timeout {
-        client = client.node_timeout(timeout);
+    builder(global)?.connect().await.map_err(|error| failed(global, error))
+}
+
+/// For who waits for a lock, for so long, or without limit: through an outage, too, and with a word of
+/// it. Where nobody has said which nodes are meant, it is more likely that there are none.
+pub async fn connect_to_wait(
+    global: &Global,
+    lock: &LockArgs,
+    tell: impl Fn(&Notice) + Send + Sync + 'static,
+) -> Result<Client, Failure> {
+    let builder = builder(global)?.notify(tell);
+    let waits = !lock.nonblock && lock.wait != Some(Duration::ZERO) && !is_default(global);
+    match builder.clone().connect().await {
+        Err(error) if waits && error.may_pass() => Ok(builder.connect_later()?),
+        connected => connected.map_err(|error| failed(global, error)),
     }
-    client.connect().await.map_err(|error| {
-        let mut failure = Failure::from(error);
-        if is_default(global) {
-            failure.message.push_str(&format!("\n{NOT_GIVEN}"));
-        }
-        failure
+}
+
+fn builder(global: &Global) -> Result<ClientBuilder, Failure> {
+    let client = Client::builder().nodes(urls(global)?);
+    Ok(match global.timeout {
+        Some(timeout) => client.node_timeout(timeout),
+        None => client,
     })
+}
+
+fn failed(global: &Global, error: Error) -> Failure {
+    let mut failure = Failure::from(error);
+    if is_default(global) {
+        failure.message.push_str(&format!("\n{NOT_GIVEN}"));
+    }
+    failure
 }
 
 /// The URLs: a name without a scheme is a host.

@@ -107,7 +107,7 @@ impl Args {
         let mut wanted = Wanted::new(&keys, &self.lock, std::process::id(), command.first())?;
         // Else it is counted here, and the lock kept until the command is gone.
         wanted.max_hold = self.max_hold.filter(|_| self.on_lost == OnLost::Ignore);
-        let client = nodes::connect(global).await?;
+        let client = nodes::connect_to_wait(global, &self.lock, events.noticing()).await?;
         let mut signals = Signals::listen()?;
         let finish = match lock::take(&client, &wanted, &mut signals, events).await {
             Taken::All(guards) => {

@@ -11,11 +11,12 @@ use tracing::debug;
 use crate::address;
 use crate::background::Background;
 use crate::error::{Error, NodeError, NodeState, Report};
-use crate::identity::Roster;
+use crate::identity::Identities;
 use crate::key::Key;
 use crate::lock::Lock;
 use crate::memory::Memory;
 use crate::node::Node;
+use crate::notice::{Listener, Notice};
 
 /// A client of one or more nodes. Clones are cheap, and share their connections.
 #[derive(Clone)]
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     node_timeout: Option<Duration>,
     pub(crate) memory: Memory,
     pub(crate) background: Background,
+    pub(crate) listener: Listener,
 }
 
 /// A client that is being made.
@@ -38,6 +40,7 @@ pub(crate) struct Shared {
 pub struct ClientBuilder {
     nodes: Vec<String>,
     node_timeout: Option<Duration>,
+    listener: Listener,
 }
 
 impl Client {
@@ -105,6 +108,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Who is told what an operator wants to know, though the work goes on: see [`Notice`]. It is
+    /// called in the midst of that work, and must not take long.
+    pub fn notify(mut self, listener: impl Fn(&Notice) + Send + Sync + 'static) -> ClientBuilder {
+        self.listener = Listener::new(listener);
+        self
+    }
+
     /// Connects. It is enough if a majority of the nodes answers; the others are tried again when
     /// they are needed.
     ///
@@ -112,21 +122,29 @@ impl ClientBuilder {
     /// When an address makes no sense, two of them lead to the same node, or no majority can be
     /// used: because nodes do not answer, are replicas, or lack the module.
     pub async fn connect(self) -> Result<Client, Error> {
+        let client = self.connect_later()?;
+        client.shared.check().await?;
+        Ok(client)
+    }
+
+    /// A client that connects to the nodes when they are needed, so that who
+    /// [waits](Lock::acquire) for a lock waits for the nodes as well. Inside a runtime, as all of this.
+    ///
+    /// # Errors
+    /// When an address makes no sense.
+    pub fn connect_later(self) -> Result<Client, Error> {
         if self.node_timeout.is_some_and(|timeout| timeout < Duration::from_millis(1)) {
             return Err(Error::Usage("the node time-out must be at least 1 ms".to_owned()));
         }
         let addresses = address::read_all(&self.nodes)?;
-        let names = addresses.iter().map(|address| address.name.clone()).collect();
-        let roster = Arc::new(Roster::new(names));
+        let names: Vec<String> = addresses.iter().map(|address| address.name.clone()).collect();
+        let identities = Arc::new(Identities::new(addresses, self.listener.clone()));
         let timeout = self.node_timeout.unwrap_or(LONGEST_TIMEOUT);
-        let nodes = addresses.into_iter().enumerate().map(|(place, address)| {
-            let address = (address.name, address.client);
-            Arc::new(Node::new(address, place, timeout, Arc::clone(&roster)))
-        });
-        let nodes: Vec<Arc<Node>> = nodes.collect();
+        let node = |(place, name)| Node::new(name, place, timeout, Arc::clone(&identities));
+        let nodes = names.into_iter().enumerate().map(node).map(Arc::new).collect();
+        let ClientBuilder { node_timeout, listener, .. } = self;
         let (memory, background) = (Memory::default(), Background::new());
-        let shared = Shared { nodes, node_timeout: self.node_timeout, memory, background };
-        shared.check().await?;
+        let shared = Shared { nodes, node_timeout, memory, background, listener };
         Ok(Client { shared: Arc::new(shared) })
     }
 }

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::guard::Guard;
 use crate::holder;
 use crate::keeper;
+use crate::notice::Notice;
 use crate::request::Wanted;
 use crate::traffic::{Heard, Traffic};
 
@@ -49,16 +50,11 @@ impl Run {
     fn begin(shared: Arc<Shared>, wanted: Arc<Wanted>, wait: Option<Duration>) -> Run {
         let memory = &shared.memory;
         let wait = wait.map(|wait| if wait.is_zero() { Millis(0) } else { clock::millis(wait) });
-        let patience = match wait {
-            Some(wait) if wait.0 > 0 => Duration::from_millis(wait.0).min(PATIENCE),
-            _ => PATIENCE,
-        };
         let plan = Plan {
             nodes: shared.nodes.len(),
             ttl: clock::millis(wanted.ttl),
             timeout: clock::millis(shared.timeout(wanted.ttl)),
             wait,
-            patience: clock::millis(patience),
             start_at_gate: memory.is_contended(&wanted.key),
             suspects: shared.nodes.iter().map(|node| node.is_suspect()).collect(),
             seen: memory.seen(),
@@ -70,7 +66,7 @@ impl Run {
 
     async fn drive(&mut self) -> Verdict {
         let Some(going) = &mut self.going else { return Verdict::Pending };
-        let mut queued = false;
+        let (mut queued, mut told) = (false, false);
         loop {
             going.send();
             let verdict = going.machine.verdict();
@@ -80,6 +76,11 @@ impl Run {
             if queued != going.machine.is_queued() {
                 queued = !queued;
                 debug!(key = %going.traffic.wanted.key, queued, "waits for its turn");
+            }
+            let missing = going.machine.missing_since();
+            if told != missing.is_some_and(|since| clock::now().since(since) >= SHORT_OUTAGE) {
+                told = !told;
+                going.tell(told);
             }
             tokio::select! {
                 biased;
@@ -142,6 +143,15 @@ impl Going {
         }
     }
 
+    /// No majority answers one who waits; or does again.
+    fn tell(&self, is_outage: bool) {
+        let Traffic { shared, wanted, .. } = &self.traffic;
+        let key = wanted.key.clone();
+        let (needed, nodes) = (shared.majority(), self.traffic.reports());
+        let outage = Notice::Outage { key: key.clone(), needed, nodes };
+        shared.listener.tell(&if is_outage { outage } else { Notice::Back { key } });
+    }
+
     /// What helps the next acquisition.
     fn learn(&self) {
         let memory = &self.traffic.shared.memory;
@@ -152,6 +162,6 @@ impl Going {
     }
 }
 
-/// For so long a majority may be out of reach before an acquisition that waits fails.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A shorter outage is not worth a word, in µs.
+const SHORT_OUTAGE: u64 = 1_000_000;
 const OVER: &str = "the acquisition has ended already";

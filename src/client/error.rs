@@ -71,6 +71,20 @@ pub enum Error {
     Lost(#[from] Loss),
 }
 
+impl Error {
+    /// Whether waiting may help: no majority answers now, but so few refuse for good that there may be
+    /// one again.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        let (Error::Connect { needed, nodes } | Error::NoQuorum { needed, nodes, .. }) = self
+        else {
+            return false;
+        };
+        let refusing = nodes.iter().filter(|report| report.state.refuses_for_good()).count();
+        nodes.len() - refusing >= *needed
+    }
+}
+
 /// Why work under a lock has no result.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -280,7 +294,7 @@ impl From<&RedisError> for NodeError {
 }
 
 /// Nodes, a line each, below the first line.
-struct Lines<'a>(&'a [Report]);
+pub(crate) struct Lines<'a>(pub(crate) &'a [Report]);
 
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -289,7 +303,7 @@ impl fmt::Display for Lines<'_> {
 }
 
 /// A lock's name.
-struct Name<'a>(&'a Key);
+pub(crate) struct Name<'a>(pub(crate) &'a Key);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -375,6 +389,21 @@ mod tests {
             "lock 'a\\x0ab' is held by the client at 10.0.0.7:5000 (host=web-2\\x0afree) \
              for 1 min 40 s now; its lease ends in 900 ms unless it is renewed"
         );
+    }
+
+    #[test]
+    fn an_outage_may_pass_and_a_wrong_password_will_not() {
+        let down = || report("a", NodeState::Unreachable(String::new()));
+        let loading = || report("b", NodeState::Refused("LOADING the dataset".to_owned()));
+        let wrong = || report("c", NodeState::Refused("WRONGPASS no".to_owned()));
+        for (nodes, may_pass) in [
+            (vec![down(), down(), wrong()], true),
+            (vec![loading(), loading(), wrong()], true),
+            (vec![down(), wrong(), wrong()], false),
+        ] {
+            assert_eq!(Error::Connect { needed: 2, nodes }.may_pass(), may_pass);
+        }
+        assert!(!Error::Usage(String::new()).may_pass());
     }
 
     #[test]

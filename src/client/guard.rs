@@ -178,7 +178,8 @@ impl Guard {
         }
     }
 
-    /// Gives the lock out of hand: it is neither renewed nor released from here any more.
+    /// Gives the lock out of hand: it is neither renewed nor released from here any more. Waits until
+    /// all nodes that answer have it, for at most twice as long as a node may take.
     pub async fn detach(mut self) -> Lease {
         self.done = true;
         let (sender, done) = oneshot::channel();

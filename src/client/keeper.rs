@@ -84,15 +84,14 @@ impl Keeper {
                 }
                 Event::Order(Some(Order::Drop(busy))) => return self.release(None, busy).await,
                 Event::Order(Some(Order::Detach(done))) => {
+                    self.settle().await;
+                    self.publish();
                     self.traffic.finish();
                     let _ = done.send(());
                     return;
                 }
                 Event::Order(None) => return self.traffic.finish(),
-                Event::Heard(Heard::CutOff(node)) => self.hold.cut_off(node, now),
-                Event::Heard(Heard::Reply(reply)) => {
-                    self.hold.answer(reply.node, reply.id, reply.answer, now);
-                }
+                Event::Heard(heard) => self.hear(heard, now),
                 Event::Due => self.hold.tick(now),
             }
         }
@@ -131,6 +130,32 @@ impl Keeper {
             } else {
                 self.extensions.push((ttl, since, done));
             }
+        }
+    }
+
+    /// Waits until each node that answers has it for certain: a grant that waited would end with its
+    /// connection, and a node that was asked and not heard may have it or not. Not for long.
+    async fn settle(&mut self) {
+        let (now, timeout) = (clock::now(), self.traffic.timeout);
+        let end = clock::later(now, timeout * 2);
+        self.hold.hand_on(clock::millis(timeout), now);
+        loop {
+            self.send();
+            if self.hold.is_settled() || !matches!(self.hold.state(), State::Held(_)) {
+                return;
+            }
+            tokio::select! {
+                biased;
+                heard = self.traffic.next() => self.hear(heard, clock::now()),
+                () = clock::sleep_until(Some(end)) => return,
+            }
+        }
+    }
+
+    fn hear(&mut self, heard: Heard, now: Instant) {
+        match heard {
+            Heard::CutOff(node) => self.hold.cut_off(node, now),
+            Heard::Reply(reply) => self.hold.answer(reply.node, reply.id, reply.answer, now),
         }
     }
 

@@ -41,6 +41,7 @@
 //! - `address`, `request`, `answer`, `tls`, `inspect`: URLs, commands, and what replies mean.
 //! - `lease`, `holder`: locks of others; `background`, `memory`, `clock`: as they say.
 //! - [`Key`], [`Printable`]: the name of a lock, and how it is shown.
+//! - [`Notice`]: what an operator should know, though the work goes on.
 //! - [`Error`], [`Loss`]: what went wrong, node by node.
 
 #![forbid(unsafe_code)]
@@ -64,6 +65,7 @@ mod lease;
 mod lock;
 mod memory;
 mod node;
+mod notice;
 mod request;
 mod text;
 mod tls;
@@ -81,5 +83,6 @@ pub use inspect::{HolderInfo, Inspection, WaiterInfo};
 pub use key::Key;
 pub use lock::Lock;
 pub use node::Node;
+pub use notice::Notice;
 pub use text::Printable;
 pub use token::{InvalidToken, Token};

@@ -13,17 +13,16 @@ use tracing::debug;
 
 use crate::clock;
 use crate::error::{NodeError, NodeState};
-use crate::identity::Roster;
+use crate::identity::Identities;
 use crate::wire::Wire;
 
 /// A node.
 pub struct Node {
     name: String,
     place: usize,
-    client: redis::Client,
     /// For commands that come with no time-out of their own.
     pub(crate) timeout: Duration,
-    roster: Arc<Roster>,
+    identities: Arc<Identities>,
     /// It did not answer the last time.
     suspect: AtomicBool,
     /// Until then it is in quarantine, as it said itself, on [`clock::now`]; zero: it is not.
@@ -44,14 +43,14 @@ enum Link {
 
 impl Node {
     pub(crate) fn new(
-        (name, client): (String, redis::Client),
+        name: String,
         place: usize,
         timeout: Duration,
-        roster: Arc<Roster>,
+        identities: Arc<Identities>,
     ) -> Node {
         let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
         let (suspect, quarantined) = (AtomicBool::default(), AtomicU64::default());
-        Node { name, place, client, timeout, roster, suspect, quarantined, link, idle }
+        Node { name, place, timeout, identities, suspect, quarantined, link, idle }
     }
 
     /// Its address, without secrets.
@@ -218,12 +217,12 @@ impl Node {
 
     /// A new connection to what is certainly this node.
     async fn connect(&self) -> Result<Wire, NodeError> {
-        let within = self.timeout.max(CONNECT);
-        let wire = Wire::open(&self.client, within).await?;
-        match timeout(within, self.roster.check(self.place, &wire)).await {
-            Ok(checked) => checked.map(|()| wire),
-            Err(_) => Err(NodeError::TimedOut(within)),
-        }
+        self.identities.connect(self.place, self.timeout.max(CONNECT)).await
+    }
+
+    /// How often another server has taken its place: what the former one granted is gone with it.
+    pub(crate) fn changes(&self) -> u64 {
+        self.identities.changes(self.place)
     }
 
     /// Closes what is not in use.

@@ -34,13 +34,18 @@ pub(crate) struct Traffic {
     /// How many nodes have answered a RELEASE.
     released: usize,
     states: Vec<NodeState>,
+    /// How often each node's place was taken by another server, as far as that was told.
+    changes: Vec<u64>,
+    /// What came in the moment in which that was noticed.
+    next: Option<Reply>,
 }
 
 /// What is heard of the nodes.
 pub(crate) enum Heard {
     /// An answer to a request.
     Reply(Reply),
-    /// The connection to this node has ended, and an EPHEMERAL lock with it.
+    /// What this node has granted counts no more: the connection with which an EPHEMERAL lock ends has
+    /// ended, or another server has taken its place.
     CutOff(usize),
 }
 
@@ -63,6 +68,8 @@ impl Traffic {
             ends: UnderWay::new(),
             released: 0,
             states: vec![NodeState::NotAsked; nodes],
+            changes: shared.nodes.iter().map(|node| node.changes()).collect(),
+            next: None,
             shared,
             wanted,
         }
@@ -112,6 +119,9 @@ impl Traffic {
 
     /// What happens next. Sends what is to be sent, all of it at once.
     pub(crate) async fn next(&mut self) -> Heard {
+        if let Some(reply) = self.next.take() {
+            return self.tell(reply);
+        }
         let heard = poll_fn(|cx| {
             // First, so that what was given up makes room for what comes.
             while let Poll::Ready(outcome) = self.releases.poll(cx) {
@@ -129,12 +139,24 @@ impl Traffic {
             }
             Poll::Pending
         });
-        let heard = heard.await;
-        if let Heard::Reply(reply) = &heard {
-            self.note(reply);
-            self.watch(reply);
+        match heard.await {
+            Heard::Reply(reply) => self.tell(reply),
+            heard => heard,
         }
-        heard
+    }
+
+    /// A reply, but first that another server has taken the place of the one that was asked before.
+    fn tell(&mut self, reply: Reply) -> Heard {
+        let now = self.shared.nodes.iter().map(|node| node.changes());
+        let mut changed = now.zip(&mut self.changes).enumerate();
+        if let Some((node, (now, told))) = changed.find(|(_, (now, told))| now != *told) {
+            *told = now;
+            self.next = Some(reply);
+            return Heard::CutOff(node);
+        }
+        self.note(&reply);
+        self.watch(&reply);
+        Heard::Reply(reply)
     }
 
     /// An EPHEMERAL lock ends with its connection: its holder has to know at once.
@@ -185,6 +207,7 @@ impl Traffic {
 
     /// Forgets the requests that are under way. One that waits leaves the node's queue.
     pub(crate) fn forget_requests(&mut self) {
+        self.next = None;
         self.requests.clear();
     }
 

@@ -97,6 +97,25 @@ fn no_majority_has_an_exit_code_of_its_own() {
 }
 
 #[test]
+fn who_waits_waits_through_an_outage_with_a_word_of_it() {
+    let quorum = Quorum::start(3);
+    quorum[0].network().refuse();
+    quorum[2].network().refuse();
+    let said = run(&quorum, &["-w", "2.5", "job", "--", "echo", "run"]).with_code(69);
+    assert!(said.err.contains("waiting for lock 'job'"), "{}", said.err);
+    assert!(said.err.lines().all(|line| line.starts_with("dlock: ")), "{}", said.err);
+
+    let waiting = Running::start(&quorum, &["job", "--", "echo", "run"]);
+    waiting.until_it_complains("no majority");
+    quorum[0].network().pass();
+    quorum[2].network().pass();
+    let said = waiting.ended().with_code(0);
+    assert_eq!(said.out, "run\n");
+    assert!(said.err.contains("a majority of the nodes answers again"), "{}", said.err);
+    quorum.until_empty();
+}
+
+#[test]
 fn wrong_usage_has_an_exit_code_of_its_own_and_takes_no_lock() {
     let quorum = Quorum::start(3);
     let wrong: &[&[&str]] = &[

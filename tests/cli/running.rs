@@ -72,6 +72,13 @@ impl Running {
         eventually(&format!("it prints {text:?}"), || self.out().contains(text));
     }
 
+    /// Waits until it has complained of this.
+    #[track_caller]
+    pub fn until_it_complains(&self, text: &str) {
+        let said = || String::from_utf8_lossy(&self.err.so_far()).into_owned();
+        eventually(&format!("it complains {text:?}"), || said().contains(text));
+    }
+
     /// What it has printed so far.
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.out.so_far()).into_owned()

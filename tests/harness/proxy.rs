@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,8 +34,11 @@ impl Proxy {
     pub fn start(server: u16) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let port = listener.local_addr().expect("it is bound").port();
-        let shared =
-            Arc::new(Shared { server, network: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            server: AtomicU16::new(server),
+            network: Mutex::default(),
+            changed: Condvar::new(),
+        });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || accepting.accept(&listener));
         Proxy { port, shared }
@@ -54,6 +58,11 @@ impl Proxy {
             network.looks_for = None;
             network.found.clear();
         });
+    }
+
+    /// New connections lead to another server's port from now on.
+    pub fn lead_to(&self, server: u16) {
+        self.shared.server.store(server, Ordering::Relaxed);
     }
 
     /// Bytes take so long, each way.
@@ -148,7 +157,7 @@ impl Drop for Proxy {
 
 /// What the threads of a proxy share.
 struct Shared {
-    server: u16,
+    server: AtomicU16,
     network: Mutex<Network>,
     changed: Condvar,
 }
@@ -251,7 +260,7 @@ impl Shared {
                 continue;
             }
             drop(network);
-            match TcpStream::connect(("127.0.0.1", self.server)) {
+            match TcpStream::connect(("127.0.0.1", self.server.load(Ordering::Relaxed))) {
                 Ok(server) => self.carry(Pair { number, client, server }),
                 Err(_) => reset(client),
             }

@@ -112,8 +112,8 @@ impl Rules for Bent {
         }
     }
 
-    fn pause(&self, left: u64) -> u64 {
-        if self.0 == Bend::RenewsAtItsEnd { left.max(1_000) } else { Sound.pause(left) }
+    fn pause(&self, left: u64, of: u64) -> u64 {
+        if self.0 == Bend::RenewsAtItsEnd { left.max(1_000) } else { Sound.pause(left, of) }
     }
 
     fn is_too_long(&self, refusing: usize, nodes: usize) -> bool {

@@ -1,13 +1,14 @@
 //! How nodes are reached, and what is said when they cannot be used.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dlock_client::{Client, Error, NodeState};
+use dlock_client::{Client, Error, NodeState, Notice};
 use harness::{Kind, Quorum, Server};
 
 use crate::coordinator::{
-    assert_held, assert_holds, assert_within, connect, ms, program, run, said, take, timed,
-    without_quorum,
+    NODE_TIMEOUT, assert_held, assert_holds, assert_within, connect, ms, program, run, said, take,
+    timed, until, without_quorum,
 };
 
 const TTL: Duration = ms(2_000);
@@ -244,4 +245,29 @@ async fn not_connected(urls: &[String]) -> Error {
 
 fn names(client: &Client) -> Vec<String> {
     client.nodes().map(|node| format!("{node:?} {}", node.name())).collect()
+}
+
+#[test]
+fn another_server_at_an_address_is_told_of_and_serves_from_then_on() {
+    let quorum = Quorum::start(3);
+    let stranger = Server::start(quorum[2].kind());
+    run(async {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&told);
+        let listener = move |notice: &Notice| heard.lock().expect("no panic").push(notice.clone());
+        let builder = Client::builder().nodes(quorum.urls()).node_timeout(NODE_TIMEOUT);
+        let client = builder.notify(listener).connect().await.expect("all answer");
+        let guard = take(&client, "job", TTL).await;
+        until("all have granted it", || quorum.held("job") == 3).await;
+        quorum[2].network().lead_to(stranger.port());
+        quorum[2].network().cut();
+        until("the new one has it", || stranger.holders("job").len() == 1).await;
+        assert!(guard.is_valid());
+        let told = told.lock().expect("no panic").clone();
+        let [Notice::Stranger { node, before, now }] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!(*node, quorum[2].url());
+        assert_eq!(*before, quorum[2].node("node-id").text());
+        assert_eq!(*now, stranger.node("node-id").text());
+        guard.release().await.expect("it is held");
+    });
 }

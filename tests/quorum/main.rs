@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`coordinator`], what the tests share; [`smoke`]; nodes that fail, [`minority`]
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`shared`] and [`limit`]
-//! for those who contend; [`guard`], [`loss`], [`fences`] and [`connection`] for who holds;
+//! for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
 //! [`cancelled`] for who gives up; [`weather`], where everything fails at random; [`addresses`],
 //! [`rights`] and [`tls`] for how nodes are reached; [`example`], the library's own.
 
@@ -18,6 +18,7 @@ mod fenced;
 mod fences;
 mod gate;
 mod guard;
+mod holding;
 mod late;
 mod limit;
 mod loss;

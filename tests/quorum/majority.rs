@@ -1,9 +1,10 @@
 //! A majority of the nodes fails: nobody gets a lock, everybody is told why and in time, and nothing
 //! is left behind.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dlock_client::{Error, NodeState};
+use dlock_client::{Client, Error, NodeState, Notice};
 use harness::Quorum;
 
 use crate::ailment::Ailment;
@@ -82,18 +83,69 @@ fn who_waits_gets_the_lock_when_a_majority_is_back_in_time() {
 }
 
 #[test]
-fn who_waits_without_limit_is_told_when_no_majority_is_there_for_two_seconds() {
+fn who_waits_without_limit_waits_through_an_outage_and_somebody_is_told() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&told);
+        let listener = move |notice: &Notice| heard.lock().expect("no panic").push(notice.clone());
+        let builder = Client::builder().nodes(quorum.urls()).node_timeout(NODE_TIMEOUT);
+        let client = builder.notify(listener).connect().await.expect("all answer");
+        for node in &mut quorum[1..] {
+            Ailment::Dead.strike(node);
+        }
+        let waiting = client.lock("job").ttl(TTL).acquire();
+        let waiting = tokio::spawn(waiting);
+        let outage = |notice: &Notice| matches!(notice, Notice::Outage { needed: 2, nodes, .. } if nodes.len() == 3);
+        until("somebody is told", || told.lock().expect("no panic").iter().any(outage)).await;
+        // Longer than anybody was patient before.
+        tokio::time::sleep(ms(2_500)).await;
+        assert!(!waiting.is_finished());
+        for node in &mut quorum[1..] {
+            Ailment::Dead.cure(node);
+        }
+        let guard = waiting.await.expect("no panic").expect("a majority is back");
+        assert_holds(&quorum, &guard);
+        assert_eq!(told.lock().expect("no panic").iter().filter(|one| outage(one)).count(), 1);
+        guard.release().await.expect("it is held");
+    });
+}
+
+#[test]
+fn who_waits_for_so_long_is_told_at_its_end_that_no_majority_answers() {
     let mut quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
         for node in &mut quorum[1..] {
             Ailment::Dead.strike(node);
         }
-        let (answer, took) = timed(client.lock("job").ttl(TTL).acquire()).await;
+        let wait = ms(3_500);
+        let (answer, took) = timed(client.lock("job").ttl(TTL).acquire_within(wait)).await;
         assert_eq!(without_quorum(answer).len(), 3);
-        assert!(took > ms(1_500), "{took:?}");
-        assert_within(took, ms(2_000) + NODE_TIMEOUT);
+        assert!(took >= wait, "{took:?}");
         until("nothing is left", || quorum[0].traces().leases == 0).await;
+    });
+}
+
+#[test]
+fn a_client_that_is_made_during_an_outage_waits_for_its_end() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        for node in &mut quorum[1..] {
+            Ailment::Dead.strike(node);
+        }
+        let builder = Client::builder().nodes(quorum.urls()).node_timeout(NODE_TIMEOUT);
+        let error = builder.clone().connect().await.expect_err("one of three answers");
+        assert!(error.may_pass(), "{error}");
+        let client = builder.connect_later().expect("the addresses are good");
+        without_quorum(client.lock("job").ttl(TTL).try_acquire().await);
+        let waiting = tokio::spawn(client.lock("job").ttl(TTL).acquire());
+        for node in &mut quorum[1..] {
+            Ailment::Dead.cure(node);
+        }
+        let guard = waiting.await.expect("no panic").expect("a majority is back");
+        assert_holds(&quorum, &guard);
+        guard.release().await.expect("it is held");
     });
 }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, Key, Loss};
+use dlock_client::{Client, Guard, Key, Loss, Notice};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -101,6 +101,23 @@ impl Events {
             let keys: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
             format!("released {}", keys.join(", "))
         });
+    }
+
+    /// Tells what an operator should know, though the work goes on.
+    pub fn noticing(&self) -> impl Fn(&Notice) + Send + Sync + 'static {
+        let (writer, json) = (self.writer.clone(), self.json);
+        move |notice| {
+            let text = notice.to_string();
+            let event = match notice {
+                Notice::Stranger { node, .. } => {
+                    json!({"event": "stranger", "node": node, "message": text})
+                }
+                Notice::Back { .. } => json!({"event": "back", "message": text}),
+                _ => json!({"event": "outage", "message": text}),
+            };
+            let line = if json { format!("{event}\n") } else { prefixed(&text) };
+            let _ = writer.send(Message::Text(line));
+        }
     }
 
     /// Waits until all is written, but not for long: whoever reads may never go on.

@@ -25,8 +25,8 @@ pub struct Acquisition<R = Sound> {
     pub(super) phase: Phase,
     /// When the wait is over.
     pub(super) deadline: Option<Instant>,
-    /// Since when it comes to nothing, and whether a majority answers nevertheless.
-    missing_since: Option<(Instant, bool)>,
+    /// Since when no majority answers, or what it grants comes to nothing.
+    missing_since: Option<Instant>,
     contended: bool,
     /// How often it backed off.
     splits: u32,
@@ -133,6 +133,12 @@ impl<R: Rules> Acquisition<R> {
     #[must_use]
     pub fn is_queued(&self) -> bool {
         matches!(self.phase, Phase::Queueing { .. })
+    }
+
+    /// Since when no majority answers, or what it grants comes to nothing: fences are too far apart.
+    #[must_use]
+    pub fn missing_since(&self) -> Option<Instant> {
+        self.missing_since.filter(|_| !self.is_queued())
     }
 
     /// Nodes that do not answer, or are in quarantine.
@@ -286,12 +292,10 @@ impl<R: Rules> Acquisition<R> {
                 _ => self.queue_at(denier, time),
             };
         }
-        // After a quarantine, say, that lasted long, what comes next has its own time.
-        let before = self.missing_since.filter(|(_, answers)| *answers == answered);
-        let (since, _) = *self.missing_since.insert(before.unwrap_or((time.now, answered)));
-        let patient = self.ballot.may_recover() || time.now < later(since, self.plan.patience);
-        // Where a majority granted and the fences came to nothing, another try will do.
-        if (waits && patient) || (answered && self.splits < SPLITS) {
+        self.missing_since.get_or_insert(time.now);
+        // Who waits does so through an outage. Where a majority granted and the fences came to
+        // nothing, another try will do.
+        if waits || (answered && self.splits < SPLITS) {
             self.ballot.withdraw(&mut self.out);
             self.rest(None, time);
         } else {
@@ -307,7 +311,8 @@ impl<R: Rules> Acquisition<R> {
     /// Backs off, for longer each time and never for the same time.
     pub(super) fn rest(&mut self, gate: Option<usize>, time: Time) {
         self.splits += 1;
-        let most = (FIRST_REST << self.splits.min(6)).min(LONGEST_REST);
+        let longest = if self.missing_since.is_some() { LONGEST_OUTAGE } else { LONGEST_REST };
+        let most = (FIRST_REST << self.splits.min(8)).min(longest);
         let rest = most / 2 + self.random() % most;
         let end = Instant(time.now.0.saturating_add(rest));
         let until = self.deadline.map_or(end, |last| end.min(last));
@@ -359,3 +364,5 @@ const SPLITS: u32 = 3;
 /// The first back-off and the longest, in µs.
 const FIRST_REST: u64 = 5_000;
 const LONGEST_REST: u64 = 250_000;
+/// The longest while no majority answers: those who wait for that are many.
+const LONGEST_OUTAGE: u64 = 1_000_000;

@@ -214,14 +214,6 @@ impl<R: Rules> Ballot<R> {
         self.votes.len() - never < self.majority()
     }
 
-    /// Whether a majority is there but for a quarantine, which ends by itself.
-    pub fn may_recover(&self) -> bool {
-        let quarantine = Said::Refused(Why::Quarantine);
-        let quarantined = self.count(|said| said == quarantine);
-        let there = self.count(|said| !said.is_failure() || said == quarantine);
-        quarantined > 0 && there >= self.majority()
-    }
-
     /// More than half.
     pub fn majority(&self) -> usize {
         self.rules.majority(self.votes.len())
@@ -324,6 +316,18 @@ impl<R: Rules> Ballot<R> {
     pub fn learn_length(&mut self) {
         if self.is_renewed(self.ttl, Instant(0)) {
             self.usual = self.ttl;
+        }
+    }
+
+    /// Waits at the nodes that said no to one who did not wait.
+    pub fn wait_where_denied(&mut self, out: &mut Outbox, wait: Millis, now: Instant) {
+        for node in 0..self.votes.len() {
+            let denied = |vote: &&mut Vote| vote.said == Said::No && vote.open.is_none();
+            let Some(vote) = self.votes.get_mut(node).filter(denied) else { continue };
+            if vote.held.is_none() && !core::mem::replace(&mut vote.waited, true) {
+                let ask = Ask::Acquire { fence: self.fence, wait: Some(wait) };
+                self.ask(out, node, ask, now);
+            }
         }
     }
 

@@ -14,8 +14,12 @@ pub struct Hold<R = Sound> {
     state: State,
     /// When the lease is to be renewed; `None`: never.
     renew_at: Option<Instant>,
+    /// For how long it was valid when that last changed, in µs.
+    valid: u64,
     /// When it ends, renewed or not.
     limit: Option<Instant>,
+    /// It is to be handed on: for so long it waits at nodes that somebody else has not given back yet.
+    hands_on: Option<Millis>,
 }
 
 /// Whether it is held.
@@ -44,8 +48,17 @@ impl<R: Rules> Hold<R> {
     pub(super) fn new(rules: R, mut ballot: Ballot<R>, out: Outbox, now: Instant) -> Hold<R> {
         ballot.stand();
         let state = ballot.claim().map_or(State::Lost(Loss::NotRenewed), State::Held);
-        let mut hold = Hold { rules, ballot, out, state, renew_at: Some(now), limit: None };
-        hold.plan_renewal(now);
+        let mut hold = Hold {
+            rules,
+            ballot,
+            out,
+            state,
+            renew_at: Some(now),
+            valid: 0,
+            limit: None,
+            hands_on: None,
+        };
+        hold.plan_first_renewal(now);
         hold
     }
 
@@ -112,6 +125,7 @@ impl<R: Rules> Hold<R> {
                 self.ballot.confirm(&mut self.out, node, now);
                 self.ballot.ask_doubtful(&mut self.out, now);
             }
+            Answer::Denied => self.complete(now),
             // A longer lease than the node grants: it goes on with the one that it does.
             Answer::Refused(Why::Never) => self.ballot.make_do(&mut self.out, asked, now),
             _ => {}
@@ -132,6 +146,19 @@ impl<R: Rules> Hold<R> {
     #[must_use]
     pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
         self.ballot.is_renewed(ttl, since)
+    }
+
+    /// From now on somebody else minds it: it shall be at all nodes, though the one who had it before gives
+    /// it back later at some. So long that is waited for.
+    pub fn hand_on(&mut self, wait: Millis, now: Instant) {
+        self.hands_on = Some(wait);
+        self.complete(now);
+    }
+
+    fn complete(&mut self, now: Instant) {
+        if let Some(wait) = self.hands_on.filter(|_| self.is_held()) {
+            self.ballot.wait_where_denied(&mut self.out, wait, now);
+        }
     }
 
     /// Whether each node has it for certain by now, or will not: nothing is under way.
@@ -184,9 +211,14 @@ impl<R: Rules> Hold<R> {
         self.plan_renewal(now);
     }
 
+    fn plan_first_renewal(&mut self, now: Instant) {
+        self.valid = self.ballot.claim().map_or(0, |claim| claim.until.since(now));
+        self.plan_renewal(now);
+    }
+
     fn plan_renewal(&mut self, now: Instant) {
         let Some(claim) = self.ballot.claim() else { return };
-        let pause = self.rules.pause(claim.until.since(now));
+        let pause = self.rules.pause(claim.until.since(now), self.valid);
         self.renew_at = self.renew_at.map(|_| Instant(now.0.saturating_add(pause)));
     }
 
@@ -205,7 +237,7 @@ impl<R: Rules> Hold<R> {
         let due = self.renew_at;
         if after.until != before.until {
             self.ballot.learn_length();
-            self.plan_renewal(now);
+            self.plan_first_renewal(now);
         }
         // It ends earlier than it did when the renewal was planned.
         if after.until < before.until {

@@ -14,10 +14,9 @@ pub struct Plan {
     pub ttl: Millis,
     /// How long a node may take to answer. The caller measures it.
     pub timeout: Millis,
-    /// How long to wait while somebody else holds; zero: without limit; `None`: not at all.
+    /// How long to wait while somebody else holds, or no majority is there; zero: without limit; `None`:
+    /// not at all.
     pub wait: Option<Millis>,
-    /// For how long of that a majority may be out of reach.
-    pub patience: Millis,
     /// Whether contenders are expected: queues at the gate at once.
     pub start_at_gate: bool,
     /// Nodes that did not answer lately, or are in quarantine: none of them is a gate, if there is

@@ -79,10 +79,11 @@ pub trait Rules: Clone + Debug {
         ends.get(majority.checked_sub(1)?).copied()
     }
 
-    /// When to renew a claim that stands for so many more µs: after a third of them. If that fails,
-    /// there are several more tries, and the nearer the end the more.
-    fn pause(&self, left: u64) -> u64 {
-        (left / 3).max(SHORTEST_PAUSE)
+    /// When to renew a claim that stands for so many more µs of those that it had when it was renewed
+    /// last: after a third of what is left. If that fails, there are several more tries, and the nearer
+    /// the end the more, but not more often than so.
+    fn pause(&self, left: u64, of: u64) -> u64 {
+        (left / 3).max(of / MOST_TRIES)
     }
 
     /// Whether so many nodes refuse a longer lease that no majority of `nodes` can grant it.
@@ -113,5 +114,5 @@ pub struct Sound;
 
 impl Rules for Sound {}
 
-/// A lease is not asked for more often than so, in µs, however near its end is.
-const SHORTEST_PAUSE: u64 = 1_000;
+/// A claim's validity is cut into no more parts than so.
+const MOST_TRIES: u64 = 24;

@@ -19,6 +19,8 @@ pub(super) struct Vote {
     /// A request that waits was never answered. It may arrive at any time, and would tie a grant of
     /// this attempt to its connection, which is closed by then.
     pub(super) waits: bool,
+    /// It was waited for here, so that the lock can be handed on.
+    pub(super) waited: bool,
     /// The claim's fence is too far ahead for the node to be raised to it.
     pub(super) behind: bool,
     /// A lease has ended here before its time: what comes now is another one.

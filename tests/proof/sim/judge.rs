@@ -39,7 +39,8 @@ pub const LENGTHENED: &str = "a longer lease that a majority grants is kept";
 pub const CLOSED_LEAVES_NOTHING: &str = "a waiter that has vanished leaves nothing behind";
 /// An attempt that was given up leaves nothing behind, where its messages arrived.
 pub const GIVEN_UP_LEAVES_NOTHING: &str = "an attempt that was given up leaves nothing behind";
-/// When nothing fails any more and a majority is up, everybody who waits is served.
+/// When nothing fails any more and a majority is up, everybody who waits is served. Who waits without
+/// limit waits through an outage.
 pub const SERVED: &str = "who waits is served";
 /// And when all is over, nobody holds and nobody waits anywhere.
 pub const EMPTY: &str = "in the end nothing is held";

@@ -57,7 +57,6 @@ impl<R: Rules> World<R> {
             ttl,
             timeout,
             wait,
-            patience: Millis(2_000),
             start_at_gate: self.dice.chance(300),
             suspects: self.processes[process].suspects.clone(),
             seen: self.processes[process].seen,
@@ -225,6 +224,9 @@ impl<R: Rules> World<R> {
         let attempt = self.tasks[task].attempt;
         self.forget(task, attempt);
         let patient = self.tasks[task].wait == Some(Millis(0)) && failure != Failure::Held;
+        if patient && failure == Failure::NoQuorum {
+            self.judge.accuse(judge::SERVED, format!("task {task} waits through no outage"));
+        }
         let calm = self.calm_since.is_some_and(|calm| self.now > calm + 5_000_000);
         if patient && calm && self.nodes_agree() {
             let how = format!("task {task} is told {failure:?}");
@@ -235,7 +237,7 @@ impl<R: Rules> World<R> {
     /// Whether the majority of the nodes that has counted least has counted about as far: a fence
     /// too far ahead of a node's clock is refused. A node that is far ahead of the others is as good
     /// as one that is away.
-    fn nodes_agree(&self) -> bool {
+    pub(super) fn nodes_agree(&self) -> bool {
         let up = || self.servers.iter().filter(|server| server.is_up);
         let unix = |server: &Server| server.time(self.now).unix;
         let mut far: Vec<u64> = up().map(|s| s.node.fence().0.max(unix(s))).collect();

@@ -211,6 +211,10 @@ impl<R: Rules> World<R> {
                 return;
             }
             if events > MOST_EVENTS || self.now > LONGEST {
+                // Who waits where no majority can agree on a fence waits on.
+                if !self.nodes_agree() {
+                    return;
+                }
                 let waiting: Vec<_> = self.unserved().collect();
                 self.judge.accuse(judge::SERVED, format!("it does not end: tasks {waiting:?}"));
                 return;

@@ -148,10 +148,10 @@ fn a_majority_that_never_will_refuses() {
     trial.loses(Failure::Refused);
 }
 
-#[test]
-fn one_who_waits_is_patient_for_a_while() {
-    let mut trial = asked(Some(0));
-    for _ in 0..100 {
+/// All nodes are down, and it waits for so long; until `end`, or the acquisition's.
+fn outage(wait: u64, end: u64) -> Trial {
+    let mut trial = asked(Some(wait));
+    while trial.now < end {
         for node in 0..3 {
             trial.hears(node, Answer::Unreachable);
         }
@@ -162,8 +162,25 @@ fn one_who_waits_is_patient_for_a_while() {
         trial.wakes();
         trial.sends("0A100 1A100 2A100");
     }
+    trial
+}
+
+#[test]
+fn one_who_waits_without_limit_waits_through_an_outage() {
+    let mut trial = outage(0, 3_600_000_000);
+    trial.is_pending();
+    let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
+    assert!(acquisition.missing_since().is_some());
+    trial.grants(0, 100);
+    trial.grants(1, 100);
+    trial.wins(100);
+}
+
+#[test]
+fn one_who_waits_for_so_long_is_told_then_that_no_majority_answers() {
+    let trial = outage(600_000, 3_600_000_000);
     trial.loses(Failure::NoQuorum);
-    assert!((2_000_000..2_500_000).contains(&trial.now), "{}", trial.now);
+    assert!((600_000_000..602_000_000).contains(&trial.now), "{}", trial.now);
 }
 
 #[test]

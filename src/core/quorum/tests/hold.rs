@@ -333,3 +333,22 @@ fn nothing_is_left_to_be_settled_when_each_node_has_confirmed_or_refused() {
     trial.hears(2, Answer::Unreachable);
     assert!(trial.hold().is_settled());
 }
+
+#[test]
+fn a_lock_that_is_handed_on_waits_where_the_one_before_holds_still_and_once() {
+    let mut trial = queued(0);
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.sends("0A 1A120 2A120");
+    trial.grants(0, 120);
+    trial.grants(2, 120);
+    trial.holds();
+    let now = Instant(trial.now);
+    trial.hold().hand_on(Millis(50), now);
+    trial.sends("");
+    trial.hears(1, Answer::Denied);
+    trial.sends("1A120w50");
+    assert!(!trial.hold().is_settled());
+    trial.waited(1, Answer::Denied);
+    trial.sends("");
+    assert!(trial.hold().is_settled());
+}

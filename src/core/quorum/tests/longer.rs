@@ -20,7 +20,6 @@ fn plan(nodes: usize) -> Plan {
         ttl: LEASE,
         timeout: Millis(1000),
         wait: Some(Millis(0)),
-        patience: Millis(2000),
         start_at_gate: false,
         suspects: vec![false; nodes],
         seen: Fence(0),

@@ -44,7 +44,6 @@ fn plan(nodes: usize, wait: Option<u64>) -> Plan {
         ttl: Millis(TTL),
         timeout: Millis(TIMEOUT),
         wait: wait.map(Millis),
-        patience: Millis(2_000),
         start_at_gate: false,
         suspects: vec![false; nodes],
         seen: Fence(0),

@@ -1,0 +1,90 @@
+//! What an operator wants to know, though the work goes on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use crate::Key;
+use crate::error::{Lines, Name, Report};
+
+/// Something has happened that nobody has to be asked about, and somebody should know.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Notice {
+    /// An address leads to another server than before, which knows nothing of the locks that the
+    /// former one has granted.
+    Stranger {
+        /// The node: its address, without secrets.
+        node: String,
+        /// The node-id of the server that was there before.
+        before: String,
+        /// That of the one that is there now.
+        now: String,
+    },
+    /// No majority of the nodes grants anything to somebody who waits. The wait goes on.
+    Outage {
+        /// The lock that is waited for.
+        key: Key,
+        /// How many nodes are a majority.
+        needed: usize,
+        /// What each node said last.
+        nodes: Vec<Report>,
+    },
+    /// That is over.
+    Back {
+        /// The lock that is waited for.
+        key: Key,
+    },
+}
+
+/// Who is told.
+#[derive(Clone, Default)]
+pub(crate) struct Listener(Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&Notice) + Send + Sync;
+
+impl Listener {
+    pub(crate) fn new(listener: impl Fn(&Notice) + Send + Sync + 'static) -> Listener {
+        Listener(Some(Arc::new(listener)))
+    }
+
+    pub(crate) fn tell(&self, notice: &Notice) {
+        match notice {
+            Notice::Back { .. } => info!("{notice}"),
+            _ => warn!("{notice}"),
+        }
+        if let Some(listener) = &self.0 {
+            listener(notice);
+        }
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Listener" } else { "Nobody" })
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Stranger { node, before, now } => write!(
+                f,
+                "{node} leads to another server than before (node-id {now}, it was {before}): it \
+                 knows nothing of the locks that are held there"
+            ),
+            Notice::Outage { key, needed, nodes } => write!(
+                f,
+                "waiting for {}, though no majority of the nodes can grant it: {needed} of {} are \
+                 needed{}",
+                Name(key),
+                nodes.len(),
+                Lines(nodes)
+            ),
+            Notice::Back { key } => {
+                write!(f, "a majority of the nodes answers again; waiting for {}", Name(key))
+            }
+        }
+    }
+}

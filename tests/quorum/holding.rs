@@ -1,0 +1,151 @@
+//! A lock that a majority of the nodes holds without a gap stays held, whatever the others do.
+
+use std::time::Duration;
+
+use dlock_client::NodeState;
+use harness::Quorum;
+
+use crate::coordinator::{assert_holds, healthy_program, ms, program, run, take, until, wait_for};
+
+const MINUTES: Duration = Duration::from_secs(15 * 60);
+
+#[test]
+fn a_lock_that_is_made_much_longer_is_so_though_a_renewal_was_never_answered() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", ms(3_000)).await;
+        for node in &quorum[..2] {
+            node.network().swallow();
+        }
+        until("a renewal is not answered", || guard.valid_for() < ms(1_200)).await;
+        for node in &quorum[..2] {
+            node.network().pass();
+        }
+        guard.extend(MINUTES).await.expect("all nodes grant it");
+        assert!(guard.valid_for() > MINUTES / 2, "{:?}", guard.valid_for());
+        until("all nodes know", || {
+            quorum.iter().all(|node| node.holder("job")["ttl-ms"].int() > 600_000)
+        })
+        .await;
+        assert_holds(&quorum, &guard);
+        guard.release().await.expect("it is held");
+    });
+}
+
+/// Alice's RELEASE takes long to one node, so that Bob is served there later than elsewhere.
+#[test]
+fn a_node_that_restarts_costs_nothing_though_another_was_late_with_its_grant() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        let guard = take(&alice, "job", ms(20_000)).await;
+        until("all have granted it", || quorum.held("job") == 3).await;
+        let bobs = bob.clone();
+        let bobs = tokio::spawn(async move { wait_for(&bobs, "job", ms(3_000)).await });
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        quorum[1].network().delay(ms(60));
+        let released = tokio::spawn(guard.release());
+        let guard = bobs.await.expect("no panic");
+        let token = guard.token().to_string();
+        until("the late node has granted it, too", || quorum.held_by("job", &token) == 3).await;
+        released.await.expect("no panic").expect("it was held");
+        quorum[2].kill();
+        quorum[2].start_again();
+        assert!(quorum[2].holders("job").is_empty(), "it has forgotten");
+        // By the second time it has said so.
+        for _ in 0..2 {
+            let before = guard.valid_for();
+            until("it is renewed", || !guard.is_valid() || guard.valid_for() > before).await;
+        }
+        assert_holds(&quorum, &guard);
+        guard.release().await.expect("it is held");
+    });
+}
+
+#[test]
+fn a_node_that_refuses_a_longer_lease_does_not_undo_what_the_others_grant() {
+    let quorum = Quorum::start(3);
+    quorum[1].run("CONFIG SET dlock.max-ttl 60000");
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = take(&client, "job", ms(20_000)).await;
+        until("all have granted it", || quorum.held("job") == 3).await;
+        guard.extend(MINUTES).await.expect("two grant it");
+        assert_eq!(guard.ttl(), MINUTES);
+        assert!(guard.valid_for() > MINUTES / 2);
+        assert_holds(&quorum, &guard);
+
+        quorum[2].run("CONFIG SET dlock.max-ttl 1000000");
+        let refused = guard.extend(MINUTES * 2).await.expect_err("two refuse it");
+        assert!(refused.to_string().contains("ttl"), "{refused}");
+        assert_eq!(guard.ttl(), MINUTES);
+        assert!(guard.is_valid());
+        guard.release().await.expect("it is held");
+        quorum.until_empty();
+    });
+}
+
+#[test]
+fn a_lock_that_is_handed_on_after_others_wanted_it_is_at_all_nodes() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        for _ in 0..5 {
+            let guard = take(&alice, "job", ms(20_000)).await;
+            until("all have granted it", || quorum.held("job") == 3).await;
+            let bobs = bob.clone();
+            let bobs = tokio::spawn(async move { wait_for(&bobs, "job", ms(20_000)).await });
+            until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+            quorum[1].network().delay(ms(40));
+            let released = tokio::spawn(guard.release());
+            let lease = bobs.await.expect("no panic").detach().await;
+            assert_eq!(quorum.held_by("job", &lease.token.to_string()), 3);
+            quorum[1].network().pass();
+            released.await.expect("no panic").expect("it was held");
+            assert!(bob.release("job", &lease.token).await.expect("a majority answers"));
+        }
+        quorum.until_empty();
+    });
+}
+
+#[test]
+fn nodes_that_exchange_their_addresses_are_the_same_nodes_as_before() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", ms(3_000)).await;
+        until("all have granted it", || quorum.held("job") == 3).await;
+        let fence = guard.fence();
+        quorum[0].network().lead_to(quorum[1].port());
+        quorum[1].network().lead_to(quorum[0].port());
+        for node in &quorum[..2] {
+            node.network().cut();
+        }
+        let before = guard.valid_for();
+        until("it is renewed", || guard.valid_for() > before).await;
+        assert_eq!(quorum.held_by("job", &guard.token().to_string()), 3);
+        guard.release().await.expect("it is held");
+        // Of the three, one is away: both of those that have moved are needed.
+        quorum[2].network().refuse();
+        let guard = take(&client, "job", ms(3_000)).await;
+        assert!(guard.fence() > fence);
+        guard.release().await.expect("it is held");
+    });
+}
+
+#[test]
+fn two_addresses_that_come_to_lead_to_one_node_have_one_vote() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        take(&client, "job", ms(3_000)).await.release().await.expect("it is held");
+        quorum[2].network().refuse();
+        quorum[0].network().lead_to(quorum[1].port());
+        quorum[0].network().cut();
+        let refused = client.lock("job").ttl(ms(3_000)).try_acquire().await;
+        let nodes = crate::coordinator::without_quorum(refused);
+        let same = |state: &NodeState| state.to_string().contains("same node");
+        assert_eq!(nodes.iter().filter(|report| same(&report.state)).count(), 1, "{nodes:?}");
+    });
+}
