@@ -184,6 +184,36 @@ mod tests {
         assert_eq!(bound.raised(Millis(10)), Millis(72));
     }
 
+    #[test]
+    fn after_a_restart_only_what_is_held_counts() {
+        let mut bound = Bound::default();
+        bound.saw(Millis(100_000));
+        bound.restart(Millis(10));
+        assert_eq!(bound.raised(Millis(1)), Millis(10));
+    }
+
+    #[test]
+    fn it_is_looked_at_again_once_in_a_period_and_not_all_the_time() {
+        let mut bound = Bound::default();
+        assert!(bound.is_stale(Instant(0)), "nothing has been said yet");
+        bound.saw(Millis(10));
+        write(&mut bound, 10, 0);
+        for (at, stale) in [(0, false), (1, false), (PERIOD, false), (PERIOD + 1, true)] {
+            assert_eq!(bound.is_stale(Instant(at)), stale, "after {at} µs");
+        }
+    }
+
+    #[test]
+    fn what_is_rounded_up_already_stays() {
+        let mut bound = Bound::default();
+        bound.saw(Millis(100));
+        write(&mut bound, 100, 0);
+        assert!(!bound.is_stale(Instant(0)), "it says exactly what is needed");
+        write(&mut bound, 100, PERIOD);
+        write(&mut bound, 0, 2 * PERIOD);
+        assert!(bound.covers(Millis(100)), "one period is not over before its end");
+    }
+
     proptest! {
         #[test]
         fn it_is_rounded_by_an_eighth_at_most(ms in 0..u64::from(u32::MAX) * 2) {

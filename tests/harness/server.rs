@@ -174,6 +174,14 @@ impl Server {
             .unwrap_or_else(|error| panic!("cannot connect to port {}: {error}", self.port))
     }
 
+    /// A new connection that the server has accepted, and counts.
+    #[track_caller]
+    pub fn accepted(&self) -> Client {
+        let mut client = self.client();
+        assert_eq!(client.run("PING").text(), "PONG");
+        client
+    }
+
     /// Runs a command on a connection of the server's own, away from those of the test.
     #[track_caller]
     pub fn run(&self, words: &str) -> Value {

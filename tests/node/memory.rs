@@ -77,7 +77,7 @@ fn fill(server: &Server) {
 #[apply(on_every_server)]
 fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
-    let mut client = server.client();
+    let mut client = server.accepted();
     assert_leaves_nothing(&server, |part| {
         let cycles = (0..part.of(100_000)).flat_map(|n| {
             let key = n % 1000;
@@ -91,7 +91,7 @@ fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
 #[apply(on_every_server)]
 fn a_hundred_thousand_permits_and_shares_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
-    let mut client = server.client();
+    let mut client = server.accepted();
     assert_leaves_nothing(&server, |part| {
         // Each with two holders at a time, as the next comes before the last one goes.
         let cycles = (0..part.of(100_000)).flat_map(|n| {
@@ -112,7 +112,7 @@ fn a_hundred_thousand_permits_and_shares_leave_no_memory_behind(kind: Kind) {
 #[apply(on_every_server)]
 fn a_hundred_thousand_ended_leases_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
-    let mut client = server.client();
+    let mut client = server.accepted();
     assert_leaves_nothing(&server, |part| {
         let asks = (0..part.of(100_000)).map(|n| match n % 3 {
             0 => format!("DLOCK.ACQUIRE k{n} t{n} 1"),
