@@ -203,7 +203,11 @@ fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
 }
 
 fn holder_row(holder: &Holder, mode: &str, tokens: bool) -> Vec<String> {
-    let what = if holder.ephemeral { "holds, ephemeral" } else { "holds" };
+    let what = match (holder.ephemeral, holder.away) {
+        (true, _) => "holds, ephemeral",
+        (_, true) => "its turn, away",
+        _ => "holds",
+    };
     let (held, left) = (span(holder.held_ms), span(holder.ttl_ms));
     let mut row = vec![what.to_owned(), mode.to_owned(), holder.fence.to_string(), held, left];
     row.push(client(holder.client));
@@ -216,8 +220,9 @@ fn holder_row(holder: &Holder, mode: &str, tokens: bool) -> Vec<String> {
 
 fn waiter_row(waiter: &Waiter, tokens: bool) -> Vec<String> {
     let left = waiter.left_ms.map_or("no end".to_owned(), span);
+    let what = if waiter.away { "waits, away" } else { "waits" };
     let mut row =
-        vec!["waits".to_owned(), waiter.mode.clone(), String::new(), span(waiter.waited_ms), left];
+        vec![what.to_owned(), waiter.mode.clone(), String::new(), span(waiter.waited_ms), left];
     row.push(client(waiter.client));
     if tokens {
         row.push(shown_token(waiter.token.as_deref()));
@@ -274,6 +279,7 @@ fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
         one.insert("held-ms".to_owned(), holder.held_ms.into());
         one.insert("client".to_owned(), json!(holder.client));
         one.insert("ephemeral".to_owned(), holder.ephemeral.into());
+        one.insert("away".to_owned(), holder.away.into());
         insert_words(&mut one, &holder.meta, holder.token.as_deref());
         Value::Object(one)
     });
@@ -284,6 +290,7 @@ fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
         one.insert("waited-ms".to_owned(), waiter.waited_ms.into());
         one.insert("left-ms".to_owned(), json!(waiter.left_ms));
         one.insert("client".to_owned(), json!(waiter.client));
+        one.insert("away".to_owned(), waiter.away.into());
         insert_words(&mut one, &waiter.meta, waiter.token.as_deref());
         Value::Object(one)
     });
@@ -324,6 +331,7 @@ mod tests {
             client: None,
             meta: Vec::new(),
             ephemeral: false,
+            away: false,
         };
         Ok(Some(Inspection {
             mode: "exclusive".into(),

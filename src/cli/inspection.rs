@@ -34,6 +34,8 @@ pub struct Holder {
     pub client: Option<i64>,
     pub meta: Vec<u8>,
     pub ephemeral: bool,
+    /// Its turn came while it was away, and it has not asked since.
+    pub away: bool,
 }
 
 /// One who waits for it.
@@ -49,6 +51,8 @@ pub struct Waiter {
     pub left_ms: Option<i64>,
     pub client: Option<i64>,
     pub meta: Vec<u8>,
+    /// Its request has ended, and only its place is kept.
+    pub away: bool,
 }
 
 impl Inspection {
@@ -100,6 +104,7 @@ impl Holder {
             client: number(at(answer, "client")?),
             meta: bytes(at(answer, "meta")?)?,
             ephemeral: number(at(answer, "ephemeral")?)? != 0,
+            away: number(at(answer, "away")?)? != 0,
         })
     }
 }
@@ -114,6 +119,7 @@ impl Waiter {
             left_ms: number(at(answer, "left-ms")?),
             client: number(at(answer, "client")?),
             meta: bytes(at(answer, "meta")?)?,
+            away: number(at(answer, "away")?)? != 0,
         })
     }
 }

@@ -44,6 +44,8 @@ pub struct HolderInfo {
     pub meta: String,
     /// Whether the lock ends with the connection.
     pub ephemeral: bool,
+    /// Whether its turn came while it was away, and it has not asked since.
+    pub away: bool,
 }
 
 /// One that waits.
@@ -62,6 +64,8 @@ pub struct WaiterInfo {
     pub client: Option<u64>,
     /// What it said about itself.
     pub meta: String,
+    /// Whether its request has ended, and only its place is kept.
+    pub away: bool,
 }
 
 /// Reads the reply of DLOCK.INSPECT. A free lock is `None`.
@@ -89,6 +93,7 @@ fn holder(value: &Value) -> Option<HolderInfo> {
         address: None,
         meta: fields.text("meta"),
         ephemeral: fields.number("ephemeral") == Some(1),
+        away: fields.number("away") == Some(1),
     })
 }
 
@@ -101,6 +106,7 @@ fn waiter(value: &Value) -> Option<WaiterInfo> {
         left: fields.millis("left-ms"),
         client: fields.number("client"),
         meta: fields.text("meta"),
+        away: fields.number("away") == Some(1),
     })
 }
 

@@ -91,11 +91,17 @@ impl Counter {
         Fence(by_clock.max(self.floor.saturating_add(MAX_FLOOR_AHEAD)).min(MAX_FENCE))
     }
 
+    /// The largest number handed out or heard of at the keys of the slot, or below all slots.
+    #[must_use]
+    pub fn used(&self, slot: Slot) -> Fence {
+        Fence(self.slots.get(slot.0).map_or(self.last, |used| *used).max(self.floor))
+    }
+
     /// What the next fence in the slot would be, at least `proposal`; `None` when the numbers are
     /// used up.
     #[must_use]
     pub fn next(&self, slot: Slot, unix: u64, proposal: Option<Fence>) -> Option<Fence> {
-        let used = self.slots.get(slot.0).map_or(self.last, |used| *used).max(self.floor);
+        let used = self.used(slot).0;
         let least = proposal.map_or(unix.min(MAX_FENCE), |proposal| proposal.0);
         let next = (used + 1).max(least);
         (next <= MAX_FENCE).then_some(Fence(next))

@@ -2,7 +2,7 @@
 
 use crate::lock::{Crowd, Found, Grant, Renewal};
 use crate::node::Promise;
-use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId};
+use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId};
 
 /// Where blocked requests get their answers.
 pub trait Answers {
@@ -53,6 +53,8 @@ pub trait Host: Answers {
     /// Whether the request that is being carried out may block: not inside a transaction, a
     /// script or another module's call.
     fn may_block(&mut self) -> bool;
+    /// Who sends the request that is being carried out. Asked of requests with KEEP alone.
+    fn owner(&mut self) -> Owner;
     /// Whether this server would grant the key's lock to a client that asked for it now.
     fn serves(&mut self, key: Key<'_>) -> Serves;
     /// Writes the promise into the state file now, for a grant waits for it. False: that cannot be
@@ -150,6 +152,8 @@ pub enum Answer {
     Granted(Fence),
     /// Its time is over, or it was withdrawn.
     Denied,
+    /// It would be granted if the present holders left. The largest fence of the key.
+    Turn(Fence),
     /// The key was removed under it.
     Removed,
     /// Its token asked again on another connection.

@@ -19,6 +19,7 @@
 //! - [`snapshot`]: the versioned form in which a lock is stored.
 //! - [`mark`]: the largest fence that a resource has seen.
 //! - [`quorum`]: one lock over several nodes, as their client sees it.
+//! - [`shares`]: a store of which nobody takes more than is left for others.
 //! - [`packed`]: the compact form in which a held lock lies in memory.
 //! - [`deadlines`]: the ordered index of what ends when.
 
@@ -48,6 +49,7 @@ pub mod quarantine;
 pub mod queue;
 pub mod quorum;
 pub mod record;
+pub mod shares;
 pub mod snapshot;
 mod varint;
 pub mod words;
@@ -58,5 +60,5 @@ pub use node::{Acquired, Node, Promise};
 pub use quarantine::{Policy, Start, Why};
 pub use record::{Ended, Record};
 pub use words::{
-    ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Mode, Time, WaiterId,
+    ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Mode, Owner, Time, WaiterId,
 };

@@ -36,3 +36,17 @@ pub const MAX_EVICTED_LISTED: u64 = 1_000;
 pub const DEFAULT_EVICTED_LISTED: u64 = 100;
 /// How many holders INSPECT lists, and how many waiters.
 pub const INSPECT_LISTED: usize = 100;
+/// The longest KEEP, in milliseconds: a minute.
+pub const MAX_KEEP: u64 = 60_000;
+/// What `dlock.max-places` may be set to.
+pub const MAX_PLACES_CEILING: u64 = 2_000_000;
+/// The default of `dlock.max-places`: one user alone can have half of them.
+pub const DEFAULT_MAX_PLACES: u64 = 20_000;
+/// How many bytes of names and texts count as one place more.
+pub const BYTES_PER_PLACE: usize = 512;
+/// How much room there is for tokens that were released with FINAL, in a minute.
+pub const MAX_FINALS: u64 = 20_000;
+/// For how long at least they are remembered, in µs: a minute.
+pub const FINAL_LASTS: u64 = 60 * 1_000_000;
+/// How many from the front of a queue are looked at for one whose turn is next.
+pub const MAX_TURNS: usize = 256;

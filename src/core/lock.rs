@@ -7,7 +7,6 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use crate::limits::MAX_HOLDERS;
 use crate::words::{ClientId, Deadline, Fence, Instant, Lease, Millis, Mode};
 
 /// What is at a key.
@@ -304,15 +303,7 @@ impl Crowd {
     }
 
     fn admits(&self, mode: Mode) -> bool {
-        self.is_empty() || (mode == self.mode && self.len() < self.room())
-    }
-
-    fn room(&self) -> usize {
-        match self.mode {
-            Mode::Exclusive => 1,
-            Mode::Shared => MAX_HOLDERS,
-            Mode::Limit(n) => usize::from(n),
-        }
+        self.is_empty() || (mode == self.mode && self.len() < self.mode.room())
     }
 }
 

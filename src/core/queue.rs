@@ -1,20 +1,27 @@
 //! Who waits for a lock, and who is next: strictly in order of arrival.
 //!
-//! A request that may not overtake is simply one that finds the queue not empty. Writers do not
-//! starve, because a reader behind a waiting writer waits too.
+//! Writers do not starve, because a reader behind a waiting writer waits too.
+//!
+//! A place can outlive its request: with KEEP the waiter is away then, and still stands where it
+//! stood.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 
-use crate::words::{ClientId, Deadline, Fence, Instant, Millis, Mode, WaiterId};
+use crate::limits::MAX_TURNS;
+use crate::lock::Found;
+use crate::words::{
+    ClientId, Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId,
+};
 
-/// A blocked request.
+/// A blocked request, or the place of one that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
     /// Its handle at the host.
     pub id: WaiterId,
     /// The token it will hold the lock with.
-    pub token: Box<[u8]>,
+    pub token: Arc<[u8]>,
     /// How it wants to hold it.
     pub mode: Mode,
     /// The lease it asks for; it runs from the grant.
@@ -27,21 +34,71 @@ pub struct Waiter {
     pub ephemeral: bool,
     /// Text for an operator.
     pub meta: Box<[u8]>,
-    /// When it came.
+    /// When the token came.
     pub since: Instant,
-    /// When it gives up; `None`: never.
+    /// When it gives up; `None`: never. Of one that is away: when its place ends, by the clock of
+    /// places.
     pub until: Option<Deadline>,
+    /// For how long its place is kept, if it ends without the lock.
+    pub keep: Option<Millis>,
+    /// For whom the place counts then.
+    pub owner: Owner,
+    /// Whether it is told when it would be granted if the present holders left.
+    pub wants_turn: bool,
+    /// It has ended, and only its place is here.
+    pub is_away: bool,
+}
+
+impl Waiter {
+    /// Whether a request waits here, and not a place alone.
+    #[must_use]
+    pub fn is_present(&self) -> bool {
+        !self.is_away
+    }
+
+    /// When its place ends, if it is away.
+    #[must_use]
+    pub fn place_ends(&self) -> Option<Deadline> {
+        self.until.filter(|_| self.is_away)
+    }
 }
 
 /// The waiters of one lock, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
-    waiters: BTreeMap<u64, Waiter>,
-    by_token: BTreeMap<Box<[u8]>, u64>,
+    /// Where it is.
+    key: Arc<KeyBuf>,
+    /// In boxes, for there may be very many keys with one waiter each.
+    waiters: BTreeMap<u64, Box<Waiter>>,
+    by_token: BTreeMap<Arc<[u8]>, u64>,
     arrivals: u64,
+    /// How many are away.
+    away: usize,
+    /// How many want to be told of their turn.
+    turns: usize,
 }
 
 impl Queue {
+    /// Nobody waits there yet.
+    #[must_use]
+    pub fn at(key: Key<'_>) -> Queue {
+        Queue { key: Arc::new(key.to_owned()), ..Queue::default() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn key(&self) -> Arc<KeyBuf> {
+        self.key.clone()
+    }
+
+    /// The rule of who is next: whoever came first, as soon as the lock admits it. Where nobody
+    /// waits, that is who asks.
+    #[must_use]
+    pub fn is_next(queue: Option<&Queue>, token: &[u8], mode: Mode, found: &Found<'_>) -> bool {
+        let first = queue.and_then(Queue::first);
+        first.is_none_or(|first| *first.token == *token) && found.admits(mode)
+    }
+
     /// How many wait.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -57,42 +114,111 @@ impl Queue {
     /// The next to be served.
     #[must_use]
     pub fn first(&self) -> Option<&Waiter> {
-        self.waiters.values().next()
+        self.waiters.values().next().map(|first| &**first)
+    }
+
+    /// Whether anybody waits for an answer: not only places are left.
+    #[must_use]
+    pub fn has_present(&self) -> bool {
+        self.away < self.len()
+    }
+
+    /// Whether any of them wants to be told of its turn.
+    #[must_use]
+    pub fn has_turns(&self) -> bool {
+        self.turns > 0
+    }
+
+    /// One that wants to be told of its turn, if it is that: it would be granted if the present
+    /// holders left, together with all who are before it.
+    #[must_use]
+    pub fn next_turn(&self) -> Option<&Waiter> {
+        if self.turns == 0 {
+            return None;
+        }
+        let first = self.first()?;
+        let together = self.iter().take(first.mode.room().min(MAX_TURNS));
+        let mut together = together.take_while(|waiter| waiter.mode == first.mode);
+        together.find(|waiter| waiter.wants_turn)
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Waiter> {
-        self.waiters.values()
+        self.waiters.values().map(|waiter| &**waiter)
     }
 
     /// The one that waits with this token.
     #[must_use]
     pub fn get(&self, token: &[u8]) -> Option<&Waiter> {
-        self.by_token.get(token).and_then(|place| self.waiters.get(place))
+        self.by_token.get(token).and_then(|place| self.waiters.get(place)).map(|waiter| &**waiter)
     }
 
-    /// A newcomer goes to the end; a token that waits already keeps its place, and the request
-    /// it replaces is returned.
-    pub fn join(&mut self, waiter: Waiter) -> Option<Waiter> {
+    /// A newcomer goes to the end; a token that is there already keeps its place, and what it
+    /// replaces is returned.
+    pub fn join(&mut self, mut waiter: Waiter) -> Option<Waiter> {
+        self.away += usize::from(!waiter.is_present());
+        self.turns += usize::from(waiter.wants_turn);
         if let Some(place) = self.by_token.get(&waiter.token) {
-            return self.waiters.insert(*place, waiter);
+            let old = self.waiters.get(place);
+            waiter.since = old.map_or(waiter.since, |old| old.since);
+            let old = self.waiters.insert(*place, Box::new(waiter));
+            return self.without(old);
         }
         self.by_token.insert(waiter.token.clone(), self.arrivals);
-        self.waiters.insert(self.arrivals, waiter);
+        self.waiters.insert(self.arrivals, Box::new(waiter));
         self.arrivals += 1;
         None
     }
 
+    /// The request with this token has ended, and its place is kept until then.
+    pub fn send_away(&mut self, token: &[u8], end: Deadline) {
+        if let Some(waiter) = self.get_mut(token) {
+            waiter.until = Some(end);
+            let was_away = core::mem::replace(&mut waiter.is_away, true);
+            self.away += usize::from(!was_away);
+        }
+        self.forget_turn(token);
+    }
+
+    /// The one with this token does not want to be told of its turn any more.
+    pub fn forget_turn(&mut self, token: &[u8]) {
+        if let Some(waiter) = self.get_mut(token)
+            && core::mem::take(&mut waiter.wants_turn)
+        {
+            self.turns -= 1;
+        }
+    }
+
+    /// The newest request with this token says whether its place is to be kept.
+    pub fn keep(&mut self, token: &[u8], keep: Option<Millis>, owner: Owner) {
+        if let Some(waiter) = self.get_mut(token) {
+            (waiter.keep, waiter.owner) = (keep, owner);
+        }
+    }
+
     /// The one with this token leaves.
     pub fn leave(&mut self, token: &[u8]) -> Option<Waiter> {
-        self.by_token.remove(token).and_then(|place| self.waiters.remove(&place))
+        let left = self.by_token.remove(token).and_then(|place| self.waiters.remove(&place));
+        self.without(left)
     }
 
     /// The first one leaves, to be served.
     pub fn pop(&mut self) -> Option<Waiter> {
         let (_, waiter) = self.waiters.pop_first()?;
         self.by_token.remove(&waiter.token);
-        Some(waiter)
+        self.without(Some(waiter))
+    }
+
+    fn get_mut(&mut self, token: &[u8]) -> Option<&mut Waiter> {
+        let waiter = self.by_token.get(token).and_then(|place| self.waiters.get_mut(place));
+        waiter.map(|waiter| &mut **waiter)
+    }
+
+    /// One is not here any more.
+    fn without(&mut self, left: Option<Box<Waiter>>) -> Option<Waiter> {
+        self.away -= usize::from(left.as_ref().is_some_and(|left| !left.is_present()));
+        self.turns -= usize::from(left.as_ref().is_some_and(|left| left.wants_turn));
+        left.map(|left| *left)
     }
 }
 
@@ -111,8 +237,12 @@ mod tests {
             client: ClientId(id),
             ephemeral: false,
             meta: Box::default(),
-            since: Instant(0),
+            since: Instant(id),
             until: None,
+            keep: None,
+            owner: Owner(0),
+            wants_turn: false,
+            is_away: false,
         }
     }
 
@@ -138,6 +268,37 @@ mod tests {
         queue.join(waiter(2, b"b"));
         assert_eq!(queue.join(waiter(3, b"a")).map(|w| w.id), Some(WaiterId(1)));
         assert_eq!(order(&queue), [3, 2]);
-        assert_eq!(queue.get(b"a").map(|w| w.id), Some(WaiterId(3)));
+        let again = queue.get(b"a");
+        assert_eq!(again.map(|w| (w.id, w.since)), Some((WaiterId(3), Instant(1))));
+    }
+
+    #[test]
+    fn one_that_is_away_keeps_its_place_and_waits_for_no_answer() {
+        let mut queue = Queue::default();
+        queue.join(waiter(1, b"a"));
+        queue.join(waiter(2, b"b"));
+        queue.send_away(b"a", Deadline(5));
+        assert_eq!((order(&queue), queue.has_present()), ([1, 2].into(), true));
+        queue.leave(b"b");
+        assert!(!queue.has_present());
+        queue.join(waiter(3, b"a"));
+        assert!(queue.has_present());
+        queue.send_away(b"a", Deadline(5));
+        queue.pop();
+        assert!(queue.is_empty() && !queue.has_present());
+    }
+
+    #[test]
+    fn next_is_who_came_first_or_who_asks_where_nobody_waits() {
+        let mut queue = Queue::default();
+        fn next(queue: Option<&Queue>, token: &[u8]) -> bool {
+            Queue::is_next(queue, token, Mode::Exclusive, &Found::Free)
+        }
+        assert!(next(None, b"b") && next(Some(&queue), b"b"));
+        queue.join(waiter(1, b"a"));
+        queue.send_away(b"a", Deadline(5));
+        assert!(next(Some(&queue), b"a") && !next(Some(&queue), b"b"));
+        let held = Found::Foreign { left: None };
+        assert!(!Queue::is_next(None, b"a", Mode::Exclusive, &held));
     }
 }

@@ -105,6 +105,16 @@ impl Mode {
         }
     }
 
+    /// How many can hold together.
+    #[must_use]
+    pub fn room(self) -> usize {
+        match self {
+            Mode::Exclusive => 1,
+            Mode::Shared => crate::limits::MAX_HOLDERS,
+            Mode::Limit(n) => usize::from(n),
+        }
+    }
+
     /// The permits of a semaphore; 0 in the other modes.
     #[must_use]
     pub fn permits(self) -> u16 {
@@ -132,7 +142,14 @@ pub struct ClientId(pub u64);
 impl ClientId {
     /// Nobody here: the grant was loaded or replicated, or made by a script.
     pub const UNKNOWN: ClientId = ClientId(0);
+    /// Nobody yet: the token's turn came while it was away. It need not have heard of the grant.
+    pub const AWAY: ClientId = ClientId(u64::MAX);
 }
+
+/// Whom something counts for, in a store that several share: a user of the server, as a number
+/// that means nothing elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner(pub u64);
 
 /// One blocked request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,7 +173,7 @@ impl Key<'_> {
 }
 
 /// A [`Key`] that owns its name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyBuf {
     /// The database's number.
     pub db: u32,

@@ -8,7 +8,7 @@ use dlock_core::{Acquired, Answer, Key, Node, Time, WaiterId};
 
 use crate::fences;
 use crate::ffi::command::{Call, Entry, Room, table};
-use crate::ffi::context::{Ctx, Name};
+use crate::ffi::context::{Ctx, Name, now};
 use crate::ffi::key::Open;
 use crate::ffi::waiter::Blocked;
 use crate::host::Here;
@@ -74,9 +74,9 @@ fn acquire_lock(call: &Call<'_>) {
 fn release_lock(call: &Call<'_>) {
     on_key(call, Open::write, |node, here, key, time| {
         let mut room = Room::default();
-        let token = release::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
+        let ask = release::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
         replayed(call, node)?;
-        node.release(here, key, token, time).map(|released| Outcome::Int(u64::from(released)))
+        node.release(here, key, &ask, time).map(|released| Outcome::Int(u64::from(released)))
     });
 }
 
@@ -269,7 +269,8 @@ fn wait(call: &Call<'_>, state: &mut State, key: Key<'_>, waiter: WaiterId) {
     match Blocked::block(call.ctx) {
         Some(blocked) => state.store.waiters.add(waiter, blocked, key.to_owned()),
         None => {
-            state.node.gone(waiter);
+            let now = now();
+            state.node.gone(waiter, now);
             reply::answer(call.ctx, Answer::Denied, key.name);
         }
     }

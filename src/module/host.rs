@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use dlock_core::command::apply::{write_end, write_expiry, write_grant, write_removal};
 use dlock_core::{
     Answer, Answers, Crowd, Deadline, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
-    Memory, Millis, Promise, Renewal, Serves, WaiterId,
+    Memory, Millis, Owner, Promise, Renewal, Serves, WaiterId,
 };
 
 use crate::ffi::block::Block;
@@ -302,6 +302,10 @@ impl Host for Here<'_, '_> {
 
     fn may_block(&mut self) -> bool {
         !self.ctx.flags().denies_blocking()
+    }
+
+    fn owner(&mut self) -> Owner {
+        self.ctx.owner()
     }
 
     fn serves(&mut self, key: Key<'_>) -> Serves {

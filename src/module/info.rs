@@ -28,6 +28,9 @@ fn write_state(lines: &mut InfoLines, state: &State, about: &About) {
     lines.number("evicted", state.store.evicted.len() as u64);
     lines.number("evicted_memory", state.store.evicted.bytes() as u64);
     lines.number("waiters", state.node.waiters() as u64);
+    lines.number("places", state.node.places() as u64);
+    lines.number("places_refused", state.node.places_refused());
+    lines.number("leases_away", state.node.leases_away() as u64);
     lines.number("grants", stats.grants);
     lines.number("denials", stats.denials);
     lines.number("handovers", stats.hand_overs);

@@ -7,7 +7,7 @@ use dlock_core::command::inspect::id;
 use dlock_core::limits::INSPECT_LISTED;
 use dlock_core::lock::Held;
 use dlock_core::queue::{Queue, Waiter};
-use dlock_core::{Found, Grant, Host, Key, Mode, Node, Time};
+use dlock_core::{ClientId, Found, Grant, Host, Key, Mode, Node, Time};
 
 use crate::ffi::context::Ctx;
 use crate::host::Here;
@@ -32,7 +32,8 @@ pub fn reply<'c>(
     named: Named,
 ) -> Result<(), Refusal<'c>> {
     let empty = Queue::default();
-    let page = Page { ctx, time, named, queue: node.queue(key).unwrap_or(&empty) };
+    let queue = node.queue(key).unwrap_or(&empty);
+    let page = Page { ctx, time, named, node, queue };
     match here.find(key) {
         Found::WrongType => return Err(Refusal::WrongType),
         Found::Foreign { left } => {
@@ -58,6 +59,7 @@ struct Page<'p> {
     ctx: Ctx<'p>,
     time: Time,
     named: Named,
+    node: &'p Node,
     queue: &'p Queue,
 }
 
@@ -89,24 +91,26 @@ impl Page<'_> {
 
     fn holder(&self, grant: &Grant<'_>) {
         let Page { ctx, time, .. } = *self;
-        self.begin(6, grant.token);
+        self.begin(7, grant.token);
         number(ctx, "fence", grant.fence.0);
         number(ctx, "ttl-ms", grant.lease.end.left(time.now).0);
         number(ctx, "held-ms", time.now.since(grant.lease.since) / 1000);
         client(ctx, grant.client);
         text(ctx, "meta", grant.meta);
         number(ctx, "ephemeral", u64::from(grant.ephemeral));
+        number(ctx, "away", u64::from(grant.client == ClientId::AWAY));
     }
 
     fn waiter(&self, waiter: &Waiter) {
         let Page { ctx, time, .. } = *self;
-        self.begin(5, &waiter.token);
+        self.begin(6, &waiter.token);
         text(ctx, "mode", waiter.mode.name());
         number(ctx, "waited-ms", time.now.since(waiter.since) / 1000);
         ctx.reply_text("left-ms");
-        optional(ctx, waiter.until.map(|end| end.left(time.now).0));
+        optional(ctx, self.node.left(waiter, time.now).map(|left| left.0));
         client(ctx, waiter.client);
         text(ctx, "meta", &waiter.meta);
+        number(ctx, "away", u64::from(!waiter.is_present()));
     }
 
     /// Somebody's name, before so many other fields.

@@ -240,7 +240,7 @@ pub fn disconnected(client: ClientId) {
 pub fn waiter_gone(handle: Handle) {
     state::with(|state| {
         if let Some(waiter) = state.store.waiters.gone(handle) {
-            state.node.gone(waiter);
+            state.node.gone(waiter, now());
         }
         state.set_alarm_if_pending();
     });
@@ -270,6 +270,7 @@ pub fn cron(ctx: Ctx<'_>) {
         let now = now();
         state.node.clock.look(now, unix_micros());
         state.store.audience.look(ctx);
+        state.node.look_at_places(now, ctx.avoids_traffic());
         state.begin_if_loaded(ctx);
         state.keep_books(now);
         state.store.alarm.trust();

@@ -12,6 +12,11 @@ pub fn answer(ctx: Ctx<'_>, answer: Answer, key: &[u8]) {
     match answer {
         Answer::Granted(fence) => ctx.reply_int(fence.0),
         Answer::Denied => ctx.reply_null(),
+        // An error, because whatever else it were, somebody would take it for the lock.
+        Answer::Turn(fence) => ctx.reply_error(&format!(
+            "TURN {} is the largest fence here so far; the lock is granted when its holders leave",
+            fence.0
+        )),
         Answer::Removed => {
             // In a cluster the key may be on its way to another node: this word makes cluster
             // clients ask again, and they are redirected then.
@@ -43,7 +48,7 @@ pub fn node(call: &Call<'_>) {
             state.begin_if_loaded(ctx);
         }
         let about = About::of(state);
-        ctx.reply_map(17);
+        ctx.reply_map(20);
         text(ctx, "version", env!("CARGO_PKG_VERSION"));
         text(ctx, "node-id", &about.node_id);
         number(ctx, "boot", about.boot);
@@ -60,6 +65,9 @@ pub fn node(call: &Call<'_>) {
         text(ctx, "quarantine-reason", &about.quarantine_reason);
         number(ctx, "leases", state.store.index.leases() as u64);
         number(ctx, "waiters", state.node.waiters() as u64);
+        number(ctx, "places", state.node.places() as u64);
+        number(ctx, "places-refused", state.node.places_refused());
+        number(ctx, "leases-away", state.node.leases_away() as u64);
         text(ctx, "role", if ctx.flags().is_replica() { "replica" } else { "primary" });
     });
     if done.is_none() {

@@ -16,7 +16,7 @@ pub struct Number {
 }
 
 /// All of these.
-pub static NUMBERS: [Number; 3] = [
+pub static NUMBERS: [Number; 4] = [
     Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
@@ -34,6 +34,12 @@ pub static NUMBERS: [Number; 3] = [
         default: limits::DEFAULT_MAX_MEMORY_PERCENT,
         most: 100,
         field: |state| &mut state.store.max_memory_percent,
+    },
+    Number {
+        name: c"max-places",
+        default: limits::DEFAULT_MAX_PLACES,
+        most: limits::MAX_PLACES_CEILING,
+        field: |state| &mut state.node.settings.max_places,
     },
 ];
 

@@ -11,6 +11,7 @@ fn defaults_are_as_documented(kind: Kind) {
     let server = Server::start(kind);
     assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
     assert_eq!(get(&server, "dlock.max-waiters"), "10000");
+    assert_eq!(get(&server, "dlock.max-places"), "20000");
     assert_eq!(get(&server, "dlock.max-memory-percent"), "50");
     assert_eq!(get(&server, "dlock.quarantine"), "auto");
     assert_eq!(get(&server, "dlock.state-file"), format!("dlock-{}.state", server.port()));

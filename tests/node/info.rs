@@ -15,6 +15,9 @@ fn a_fresh_node_has_counted_nothing(kind: Kind) {
     for name in [
         "leases",
         "waiters",
+        "places",
+        "places_refused",
+        "leases_away",
         "grants",
         "denials",
         "handovers",

@@ -34,7 +34,7 @@ fn a_held_lock_shows_its_holder(kind: Kind) {
 
     assert_eq!(lock.at("holders").items().len(), 1);
     let holder = lock.at("holders").items()[0].clone();
-    let names = ["client", "ephemeral", "fence", "held-ms", "id", "meta", "ttl-ms"];
+    let names = ["away", "client", "ephemeral", "fence", "held-ms", "id", "meta", "ttl-ms"];
     assert_eq!(fields(&holder), names);
     assert_eq!(holder.at("id").text(), "4da10dd6");
     assert_eq!(holder.at("fence").int(), fence);
@@ -96,7 +96,7 @@ fn waiters_are_shown_in_their_order(kind: Kind) {
     assert_eq!(lock.at("waiting").int(), 3);
     let waiters = lock.at("waiters").items().to_vec();
     let [bob, carol, dave] = &waiters[..] else { panic!("{waiters:?}") };
-    let names = ["client", "id", "left-ms", "meta", "mode", "token", "waited-ms"];
+    let names = ["away", "client", "id", "left-ms", "meta", "mode", "token", "waited-ms"];
     assert_eq!(fields(bob), names);
     assert_eq!(bob.at("token").text(), "bob");
     assert_eq!(bob.at("mode").text(), "exclusive");

@@ -92,7 +92,7 @@ fn arities_are_declared(kind: Kind) {
     let server = Server::start(kind);
     for (command, arity) in [
         ("ACQUIRE", -4),
-        ("RELEASE", 3),
+        ("RELEASE", -3),
         ("EXTEND", -4),
         ("CHECK", 3),
         ("INSPECT", 2),

@@ -26,7 +26,7 @@ fn a_fresh_node_describes_itself(kind: Kind) {
 }
 
 /// What DLOCK.NODE says.
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 20] = [
     "version",
     "node-id",
     "boot",
@@ -43,6 +43,9 @@ const FIELDS: [&str; 17] = [
     "quarantine-reason",
     "leases",
     "waiters",
+    "places",
+    "places-refused",
+    "leases-away",
     "role",
 ];
 

@@ -88,6 +88,7 @@ const SETTINGS: &[&str] = &[
     "aof-load-truncated",
     "appendfsync",
     "appendonly",
+    "dlock.max-places",
     "dlock.max-ttl",
     "dlock.max-waiters",
     "dlock.quarantine",

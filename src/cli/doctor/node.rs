@@ -20,6 +20,8 @@ pub const CHECKS: &[Check] = &[
     max_ttl,
     fence_ahead,
     waiters,
+    places,
+    away,
     denied,
     info_denied,
     config_denied,
@@ -160,6 +162,28 @@ fn waiters(node: &Answers) -> Option<Finding> {
         Finding::warning("waiters", format!("{waiters} requests wait, of {most} that may"))
             .why("one more than that is refused with TOOMANYWAITERS")
             .fix(format!("CONFIG SET dlock.max-waiters {}, or find out with `dlock ls --contended` what they wait for", most * 2))
+    })
+}
+
+fn places(node: &Answers) -> Option<Finding> {
+    let refused = node.node_number("places-refused")?;
+    let most = node.config_number("dlock.max-places")?;
+    (refused > 0).then(|| {
+        Finding::warning("places", format!("{refused} requests with KEEP got no place"))
+            .why("their users had all the places that one user may have, so they lost their turn")
+            .fix(format!(
+                "CONFIG SET dlock.max-places {}, or find out who asks for so many",
+                most * 2
+            ))
+    })
+}
+
+fn away(node: &Answers) -> Option<Finding> {
+    let (leases, away) = (node.node_number("leases")?, node.node_number("leases-away")?);
+    (away >= 10 && away * 2 > leases).then(|| {
+        Finding::hint("away", format!("{away} of {leases} leases are of tokens that are away"))
+            .why("their turn came, and they do not come back: each keeps its lock for as long as its KEEP")
+            .fix("ask for a shorter KEEP, a few times the pause between two requests")
     })
 }
 

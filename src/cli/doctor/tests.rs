@@ -17,7 +17,7 @@ fn good(number: u32) -> Facts {
          aof-load-truncated:no\nio-threads:1\nsave:\nmaxmemory:0\nmaxmemory-policy:noeviction\n\
          min-replicas-to-write:0\nmin-replicas-max-lag:10\ntimeout:0\ntcp-keepalive:300\n\
          maxclients:10000\nstop-writes-on-bgsave-error:yes\ndlock.max-ttl:86400000\n\
-         dlock.max-waiters:10000\ndlock.quarantine:auto";
+         dlock.max-waiters:10000\ndlock.max-places:20000\ndlock.quarantine:auto";
     let node = format!(
         "version:0.1.0\nnode-id:id{number}\nboot:1\ngrants:yes\nfence:{NOW}\ndurable:yes\n\
          state-file-error:\nquarantine-ms:0\nquarantine-reason:\nlease-bound-ms:30720\n\
@@ -173,6 +173,8 @@ fn settings_of_the_module() {
     assert_only(&node(&[("lease-bound-ms", "3600000")]), Hint, "lease-bound", "60 min");
     assert_eq!(findings(&node(&[("lease-bound-ms", "600000")])), []);
     assert_only(&node(&[("waiters", "8000")]), Warning, "waiters", "dlock.max-waiters 20000");
+    assert_only(&node(&[("places-refused", "3")]), Warning, "places", "dlock.max-places 40000");
+    assert_only(&node(&[("leases", "15"), ("leases-away", "10")]), Hint, "away", "shorter KEEP");
 }
 
 #[test]

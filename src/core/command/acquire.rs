@@ -1,9 +1,9 @@
-//! `DLOCK.ACQUIRE key token ttl-ms [SHARED | LIMIT n] [WAIT ms] [FENCE proposal] [EPHEMERAL]
-//! [META text]`
+//! `DLOCK.ACQUIRE key token ttl-ms [SHARED | LIMIT n] [WAIT ms] [KEEP ms] [TURN]
+//! [FENCE proposal] [EPHEMERAL] [META text]`
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Settings, Touch};
-use crate::limits::{MAX_FENCE, MAX_LIMIT, MAX_WAIT};
+use crate::limits::{MAX_FENCE, MAX_KEEP, MAX_LIMIT, MAX_WAIT};
 use crate::words::{Fence, Millis, Mode};
 
 /// How the command is documented.
@@ -29,6 +29,8 @@ pub const DOC: Doc = Doc {
             optional: true,
         },
         Arg::option("WAIT", "ms", Kind::Number),
+        Arg::option("KEEP", "ms", Kind::Number),
+        Arg::flag("TURN", "turn"),
         Arg::option("FENCE", "proposal", Kind::Number),
         Arg::flag("EPHEMERAL", "ephemeral"),
         Arg::option("META", "text", Kind::Text),
@@ -46,6 +48,10 @@ pub struct Acquire<'a> {
     pub mode: Mode,
     /// How long to wait if the lock is not free; zero: without limit.
     pub wait: Option<Millis>,
+    /// For how long its place in the queue is kept, if it ends without the lock.
+    pub keep: Option<Millis>,
+    /// It is also answered when it would be granted if the present holders left.
+    pub turn: bool,
     /// The least fence.
     pub fence: Option<Fence>,
     /// The grant ends with the connection.
@@ -54,7 +60,8 @@ pub struct Acquire<'a> {
     pub meta: &'a [u8],
 }
 
-const OPTIONS: &str = "SHARED, LIMIT n, WAIT ms, FENCE proposal, EPHEMERAL and META text";
+const OPTIONS: &str =
+    "SHARED, LIMIT n, WAIT ms, KEEP ms, TURN, FENCE proposal, EPHEMERAL and META text";
 
 /// Reads the arguments after the key.
 ///
@@ -68,11 +75,16 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Acquire<'a>, 
     while let Some(word) = args.take() {
         options.read(word, &mut args)?;
     }
+    if options.turn && (options.wait.is_none() || options.keep.is_none()) {
+        return Err(Refusal::TurnAlone);
+    }
     Ok(Acquire {
         token,
         ttl,
         mode: options.mode()?,
         wait: options.wait,
+        keep: options.keep,
+        turn: options.turn,
         fence: options.fence,
         ephemeral: options.ephemeral,
         meta: options.meta.unwrap_or_default(),
@@ -84,6 +96,8 @@ struct Options<'a> {
     shared: bool,
     limit: Option<u16>,
     wait: Option<Millis>,
+    keep: Option<Millis>,
+    turn: bool,
     fence: Option<Fence>,
     ephemeral: bool,
     meta: Option<&'a [u8]>,
@@ -95,6 +109,9 @@ impl<'a> Options<'a> {
         if is("WAIT") {
             let ms = read::number("WAIT", args.value("WAIT")?, 0, MAX_WAIT)?;
             once("WAIT", &mut self.wait, Millis(ms))
+        } else if is("KEEP") {
+            let ms = read::number("KEEP", args.value("KEEP")?, 1, MAX_KEEP)?;
+            once("KEEP", &mut self.keep, Millis(ms))
         } else if is("FENCE") {
             let fence = read::number("FENCE", args.value("FENCE")?, 1, MAX_FENCE)?;
             once("FENCE", &mut self.fence, Fence(fence))
@@ -105,6 +122,8 @@ impl<'a> Options<'a> {
             once("LIMIT", &mut self.limit, u16::try_from(n).unwrap_or(u16::MAX))
         } else if is("SHARED") {
             flag("SHARED", &mut self.shared)
+        } else if is("TURN") {
+            flag("TURN", &mut self.turn)
         } else if is("EPHEMERAL") {
             flag("EPHEMERAL", &mut self.ephemeral)
         } else {
@@ -142,12 +161,12 @@ mod tests {
 
     #[test]
     fn options_come_in_any_order_and_case() {
-        let one = parsed("t 10 LIMIT 3 WAIT 0 FENCE 7 EPHEMERAL META x");
-        assert_eq!(one, parsed("t 10 meta x ephemeral fence 7 wait 0 limit 3"));
+        let one = parsed("t 10 LIMIT 3 WAIT 0 KEEP 9 FENCE 7 EPHEMERAL META x");
+        assert_eq!(one, parsed("t 10 meta x ephemeral fence 7 keep 9 wait 0 limit 3"));
         let one = one.unwrap();
         assert_eq!(
-            (one.mode, one.wait, one.fence),
-            (Mode::Limit(3), Some(Millis(0)), Some(Fence(7)))
+            (one.mode, one.wait, one.keep, one.fence),
+            (Mode::Limit(3), Some(Millis(0)), Some(Millis(9)), Some(Fence(7)))
         );
         assert!(one.ephemeral);
         assert_eq!(one.meta, b"x");
@@ -163,11 +182,17 @@ mod tests {
         assert_eq!(parsed("t 10 SHARED LIMIT 2"), Err(Refusal::TwoModes));
         assert_eq!(parsed("t 10 SHARED SHARED"), Err(Refusal::Repeated("SHARED")));
         assert_eq!(parsed("t 10 WAIT 1 wait 1"), Err(Refusal::Repeated("WAIT")));
+        assert_eq!(parsed("t 10 WAIT 0 TURN"), Err(Refusal::TurnAlone));
+        assert_eq!(parsed("t 10 KEEP 5 TURN"), Err(Refusal::TurnAlone));
+        assert!(parsed("t 10 WAIT 0 KEEP 5 TURN").unwrap().turn);
         assert_eq!(parsed("t 10 WAIT"), Err(Refusal::Unfinished("WAIT")));
         assert!(matches!(parsed("t 10 NX"), Err(Refusal::Unknown { given: b"NX", .. })));
         assert!(matches!(parsed("t 0"), Err(Refusal::Number { what: "ttl-ms", .. })));
         assert!(matches!(parsed("t 86400001"), Err(Refusal::Number { what: "ttl-ms", .. })));
         assert!(matches!(parsed("t 1 LIMIT 65536"), Err(Refusal::Number { what: "LIMIT", .. })));
+        assert!(matches!(parsed("t 1 KEEP 0"), Err(Refusal::Number { what: "KEEP", .. })));
+        assert!(parsed("t 1 KEEP 60000").is_ok());
+        assert!(matches!(parsed("t 1 KEEP 60001"), Err(Refusal::Number { what: "KEEP", .. })));
         assert!(matches!(parsed("t 1 FENCE 0"), Err(Refusal::Number { what: "FENCE", .. })));
         assert_eq!(parsed("t"), Err(Refusal::Arity));
     }

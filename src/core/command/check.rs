@@ -1,6 +1,7 @@
 //! `DLOCK.CHECK key token`
 
-use super::{Arg, Doc, Touch};
+use super::read::{self, Args};
+use super::{Arg, Doc, Refusal, Touch};
 
 /// How the command is documented.
 pub const DOC: Doc = Doc {
@@ -14,4 +15,13 @@ pub const DOC: Doc = Doc {
     args: &[Arg::KEY, Arg::TOKEN],
 };
 
-pub use super::release::parse;
+/// Reads the arguments after the key: the token.
+///
+/// # Errors
+/// When an argument is not as documented.
+pub fn parse<'a>(args: &[&'a [u8]]) -> Result<&'a [u8], Refusal<'a>> {
+    let mut args = Args::new(args);
+    let token = read::token(args.need()?)?;
+    args.end()?;
+    Ok(token)
+}

@@ -139,8 +139,8 @@ mod tests {
     fn usage_reads_as_a_manual_writes_it() {
         assert_eq!(
             super::super::acquire::DOC.to_string(),
-            "DLOCK.ACQUIRE key token ttl-ms [SHARED | LIMIT n] [WAIT ms] [FENCE proposal] \
-             [EPHEMERAL] [META text]"
+            "DLOCK.ACQUIRE key token ttl-ms [SHARED | LIMIT n] [WAIT ms] [KEEP ms] \
+             [TURN] [FENCE proposal] [EPHEMERAL] [META text]"
         );
         assert_eq!(
             super::super::fenced::DOC.to_string(),

@@ -55,6 +55,8 @@ pub struct Settings {
     pub max_ttl: u64,
     /// The most blocked requests on this node.
     pub max_waiters: u64,
+    /// The most places that are kept for those who are away.
+    pub max_places: u64,
     /// When to grant nothing.
     pub quarantine: Policy,
 }
@@ -64,6 +66,7 @@ impl Settings {
     pub const REPLAY: Settings = Settings {
         max_ttl: crate::limits::MAX_TTL_CEILING,
         max_waiters: crate::limits::MAX_WAITERS_CEILING,
+        max_places: crate::limits::MAX_PLACES_CEILING,
         quarantine: Policy::Auto,
     };
 }
@@ -73,6 +76,7 @@ impl Default for Settings {
         Settings {
             max_ttl: crate::limits::DEFAULT_MAX_TTL,
             max_waiters: crate::limits::DEFAULT_MAX_WAITERS,
+            max_places: crate::limits::DEFAULT_MAX_PLACES,
             quarantine: Policy::Auto,
         }
     }

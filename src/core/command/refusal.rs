@@ -46,6 +46,8 @@ pub enum Refusal<'a> {
     Unfinished(&'static str),
     /// SHARED and LIMIT together.
     TwoModes,
+    /// TURN without WAIT or without KEEP.
+    TurnAlone,
     /// EPHEMERAL without a connection that could close.
     NoConnection,
     /// A proposed fence ahead of what this node accepts.
@@ -80,6 +82,10 @@ pub enum Refusal<'a> {
         /// How many that is.
         most: u64,
     },
+    /// The token was released with FINAL.
+    Final,
+    /// There is no room to remember one more token that is done.
+    TooManyFinals,
     /// A replica decides nothing.
     Replica,
     /// The node may have forgotten leases, and grants nothing for a while.
@@ -145,6 +151,7 @@ impl fmt::Display for Refusal<'_> {
             R::Repeated(option) => write!(f, "ERR {option} is given twice"),
             R::Unfinished(option) => write!(f, "ERR {option} needs a value"),
             R::TwoModes => write!(f, "ERR SHARED and LIMIT exclude each other"),
+            R::TurnAlone => write!(f, "ERR TURN needs WAIT and KEEP"),
             R::NoConnection => write!(
                 f,
                 "ERR EPHEMERAL ends with a connection, and a script or module call has none"
@@ -175,6 +182,15 @@ impl fmt::Display for Refusal<'_> {
                 f,
                 "TOOMANYLOCKS the locks on this node take the {most} bytes that they may \
                  (dlock.max-memory-percent of maxmemory)"
+            ),
+            R::Final => write!(
+                f,
+                "FINAL this token was released for good; take a new one for each acquisition"
+            ),
+            R::TooManyFinals => write!(
+                f,
+                "TOOMANYFINALS this user has released as many tokens with FINAL as are remembered; \
+                 release without FINAL, or again in a minute"
             ),
             R::Replica => write!(f, "READONLY this node is a replica; ask its primary"),
             R::Quarantine { why, left } => write!(f, "QUARANTINE {why}, {} ms left", left.0),

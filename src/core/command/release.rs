@@ -1,4 +1,4 @@
-//! `DLOCK.RELEASE key token`
+//! `DLOCK.RELEASE key token [FINAL]`
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Refusal, Touch};
@@ -8,20 +8,34 @@ pub const DOC: Doc = Doc {
     name: "DLOCK.RELEASE",
     summary: "Gives a lock back and hands it to the next waiters; replies 1, or 0 if the token did not hold it",
     complexity: "O(1); O(log(N)) where N is the number of holders or of waiters",
-    arity: 3,
+    arity: -3,
     flags: "write fast",
     acl: "write fast",
     key: Some(Touch::Removes),
-    args: &[Arg::KEY, Arg::TOKEN],
+    args: &[Arg::KEY, Arg::TOKEN, Arg::flag("FINAL", "final")],
 };
 
-/// Reads the arguments after the key: the token.
+/// A parsed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release<'a> {
+    /// Who gives the lock back.
+    pub token: &'a [u8],
+    /// This token is done: an ACQUIRE with it that comes later was overtaken.
+    pub is_final: bool,
+}
+
+/// Reads the arguments after the key.
 ///
 /// # Errors
 /// When an argument is not as documented.
-pub fn parse<'a>(args: &[&'a [u8]]) -> Result<&'a [u8], Refusal<'a>> {
+pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Release<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
+    let is_final = match args.take() {
+        None => false,
+        Some(word) if word.eq_ignore_ascii_case(b"FINAL") => true,
+        Some(given) => return Err(Refusal::Unknown { given, options: "FINAL" }),
+    };
     args.end()?;
-    Ok(token)
+    Ok(Release { token, is_final })
 }

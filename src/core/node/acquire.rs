@@ -1,14 +1,14 @@
 //! ACQUIRE: granted, denied, or queued.
 
-use super::{Node, Place};
+use super::{Node, Place, Seat};
 use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::fence::Slot;
 use crate::host::{Answer, Effect, Host, Memory};
 use crate::limits::MAX_HOLDERS;
 use crate::lock::{Asker, Crowd, Found, Grant, Held, Renewal};
-use crate::queue::Waiter;
-use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Time, WaiterId};
+use crate::queue::{Queue, Waiter};
+use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Owner, Time, WaiterId};
 
 /// What an ACQUIRE comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,9 @@ impl Node {
         time: Time,
     ) -> Result<Acquired, Refusal<'a>> {
         self.check_proposal(ask.fence, time)?;
+        if self.finals.has(key, ask.token, time.now) {
+            return Err(Refusal::Final);
+        }
         self.look_at_quarantine(time.now);
         self.freshen(host, key, ask.token, time);
         self.serve(host, key, time);
@@ -43,23 +46,24 @@ impl Node {
         let found = host.find(key);
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
             let renewal = renewal(mode, grant, ask, client, time)?;
+            let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
             if ask.meta.len() > grant.meta.len() {
                 check_memory(host)?;
             }
             self.vouch(host, renewal.fence, ask.ttl, time)?;
+            self.back(was_away);
             return Ok(self.ask_again(host, key, mode, ask.token, renewal));
         }
         check_mode(&found, ask.mode)?;
         let mut refused = self.refuse_in_quarantine(time.now);
-        if refused.is_ok() && self.queue(key).is_none() && found.admits(ask.mode) {
+        let queue = self.queue(key);
+        let waits = queue.and_then(|queue| queue.get(ask.token)).is_some_and(Waiter::is_present);
+        if refused.is_ok() && !waits && Queue::is_next(queue, ask.token, ask.mode, &found) {
             self.counter.raise(slot, found.top());
             check_memory(host)?;
             match self.next_fence(host, slot, ask.fence, ask.ttl, time) {
                 Ok(fence) => {
-                    let lease = Lease::begin(time.now, ask.ttl);
-                    let Acquire { token, ephemeral, meta, .. } = *ask;
-                    let grant = Grant { token, fence, lease, client, ephemeral, meta };
-                    self.grant(host, key, ask.mode, grant, None);
+                    self.grant_at_once(host, key, ask, client, fence, time);
                     return Ok(Acquired::Granted(fence));
                 }
                 // Whoever wants to wait waits for the disk, too.
@@ -68,9 +72,58 @@ impl Node {
             }
         }
         if ask.wait.is_none() || !host.may_block() {
+            self.poll(host, key, ask, client, time);
             return refused.map(|()| Acquired::Denied);
         }
         self.wait(host, key, ask, client, time)
+    }
+
+    /// Grants to who asks, and is next. It may have been away.
+    fn grant_at_once<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        fence: Fence,
+        time: Time,
+    ) {
+        let lease = Lease::begin(time.now, ask.ttl);
+        let place = self.leave(key, ask.token);
+        let waited = place.as_ref().map(|place| time.now.since(place.since));
+        let Acquire { token, ephemeral, meta, .. } = *ask;
+        let grant = Grant { token, fence, lease, client, ephemeral, meta };
+        self.grant(host, key, ask.mode, grant, waited);
+        if place.is_some() {
+            self.serve(host, key, time);
+        }
+    }
+
+    /// A request ends without the lock and without having waited: with KEEP its token has a place
+    /// from now on, and without it none any more. But one that waits on another connection waits
+    /// on, whatever this one asked for.
+    fn poll<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        time: Time,
+    ) {
+        let there = self.queue(key).and_then(|queue| queue.get(ask.token));
+        let waits = there.is_some_and(Waiter::is_present);
+        if there.is_none() && ask.keep.is_none() {
+            return;
+        }
+        if waits {
+            let owner = if ask.keep.is_some() { host.owner() } else { Owner::default() };
+            self.change_queue(key, |queue| queue.keep(ask.token, ask.keep, owner));
+            return;
+        }
+        let id = self.enlist(host, key, ask, client, time);
+        self.depart(id, time.now);
+        // If it had a place and has none now, somebody else may be next.
+        self.serve(host, key, time);
     }
 
     /// Stores a new holder and tells of it.
@@ -140,10 +193,27 @@ impl Node {
         client: ClientId,
         time: Time,
     ) -> Result<Acquired, Refusal<'a>> {
-        let in_queue = self.queue(key).is_some_and(|queue| queue.get(ask.token).is_some());
-        if !in_queue && self.waiting.len() as u64 >= self.settings.max_waiters {
+        let there = self.queue(key).and_then(|queue| queue.get(ask.token));
+        let waits = there.is_some_and(Waiter::is_present);
+        if !waits && self.waiters() as u64 >= self.settings.max_waiters {
             return Err(Refusal::TooManyWaiters(self.settings.max_waiters));
         }
+        let id = self.enlist(host, key, ask, client, time);
+        // It may be the first, and grantable by now: a token that takes its old place may ask
+        // for less than before; and a foreign lock's expiry has to be watched.
+        self.serve(host, key, time);
+        Ok(Acquired::Waiting(id))
+    }
+
+    /// Puts a request into the queue: at the end, or where its token stands already.
+    fn enlist<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        time: Time,
+    ) -> WaiterId {
         let id = WaiterId(self.next_waiter);
         self.next_waiter += 1;
         let until = ask.wait.filter(|wait| wait.0 > 0).map(|ms| Deadline::after(time.now, ms));
@@ -158,21 +228,33 @@ impl Node {
             meta: ask.meta.into(),
             since: time.now,
             until,
+            keep: ask.keep,
+            owner: if ask.keep.is_some() { host.owner() } else { Owner::default() },
+            wants_turn: ask.turn && ask.keep.is_some(),
+            is_away: false,
         };
-        self.waiting.insert(id, Place::of(key, ask.token, client));
         self.waits.extend(until.map(|end| (end, id)));
         let names = self.queues.entry(key.db).or_default();
         if !names.contains_key(key.name) {
-            names.insert(key.name.into(), crate::queue::Queue::default());
+            names.insert(key.name.into(), Queue::at(key));
         }
-        if let Some(old) = names.get_mut(key.name).and_then(|queue| queue.join(waiter)) {
-            self.unlist(&old);
-            host.answer(old.id, Answer::Replaced);
+        let Some(queue) = names.get_mut(key.name) else { return id };
+        let seat = Seat { key: queue.key(), token: waiter.token.clone() };
+        self.waiting.insert(id, seat);
+        if let Some(old) = queue.join(waiter) {
+            self.unlist(key, &old);
+            if old.is_present() {
+                host.answer(old.id, Answer::Replaced);
+            }
         }
-        // It may be the first, and grantable by now: a token that takes its old place may ask
-        // for less than before; and a foreign lock's expiry has to be watched.
-        self.serve(host, key, time);
-        Ok(Acquired::Waiting(id))
+        id
+    }
+
+    /// A token that was away has heard of its grant, if it had one.
+    pub(super) fn back(&mut self, was_away: Option<Deadline>) {
+        if let Some(end) = was_away {
+            self.places.lease_ended(end);
+        }
     }
 }
 
@@ -236,8 +318,20 @@ pub(super) fn store<H: Host>(host: &mut H, key: Key<'_>, mode: Mode, grant: Gran
     }
 }
 
-/// Changes the holder that is there.
+/// The holder that is there has a lease from now on, or a longer one.
 pub(super) fn renew<H: Host>(
+    host: &mut H,
+    key: Key<'_>,
+    mode: Mode,
+    token: &[u8],
+    renewal: Renewal<'_>,
+) {
+    change(host, key, mode, token, renewal);
+    host.forget_expiry(key);
+}
+
+/// Changes the holder that is there.
+pub(super) fn change<H: Host>(
     host: &mut H,
     key: Key<'_>,
     mode: Mode,
@@ -250,5 +344,4 @@ pub(super) fn renew<H: Host>(
         crowd.renew(token, &renewal);
         host.changed(key);
     }
-    host.forget_expiry(key);
 }

@@ -3,6 +3,8 @@
 //! - [`acquire`](Node::acquire): granted, denied, or queued.
 //! - `release`: RELEASE, EXTEND, CHECK and BREAK.
 //! - `serve`: hand-over: who gets a lock that has become free, and waiters that leave.
+//! - `places`: places that are kept for those who are away; `pace`: the clock by which they end.
+//! - `finals`: tokens that are done.
 //! - `promise`: what the state file vouches for; quarantine.
 //! - `sweep`: what time does: leases and waits that are over, and work that had to be put off.
 //! - `outside`: what happens to a node: keys removed under it, connections that close, roles
@@ -12,7 +14,10 @@
 //! or the work to do so is pending.
 
 mod acquire;
+mod finals;
 mod outside;
+mod pace;
+mod places;
 mod promise;
 mod release;
 mod serve;
@@ -23,8 +28,11 @@ mod watched;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
 
 pub use acquire::Acquired;
+use finals::Finals;
+use places::Places;
 pub use promise::Promise;
 use watched::Watched;
 
@@ -35,6 +43,17 @@ use crate::fence::{Counter, Slot};
 use crate::quarantine::{Policy, Quarantine};
 use crate::queue::Queue;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis, WaiterId};
+
+use crate::host::Ending;
+
+/// What becomes of a grant whose connection is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Undo {
+    /// It ends.
+    End(Ending),
+    /// Nobody has heard of it, and its place is to be kept for so long.
+    Cut(Millis),
+}
 
 /// One server's locks, but for what is held: that is in the host's keyspace.
 #[derive(Debug, Default)]
@@ -65,12 +84,17 @@ pub struct Node {
     following: bool,
     /// The queues, by database and key. None is empty.
     queues: BTreeMap<u32, Queues>,
-    /// Where each waiter stands.
-    waiting: BTreeMap<WaiterId, Place>,
+    /// Where each waiter stands, those who are away included.
+    waiting: BTreeMap<WaiterId, Seat>,
     /// When waiters give up.
     waits: BTreeSet<(Deadline, WaiterId)>,
-    /// Waiters that were granted the lock and have not been told yet.
-    granted: BTreeMap<WaiterId, Place>,
+    /// What is kept for those who are away.
+    places: Places,
+    /// Tokens that are done.
+    finals: Finals,
+    /// Waiters that were granted the lock and have not been told yet, and for how long their
+    /// places would have been kept.
+    granted: BTreeMap<WaiterId, (Place, Option<Millis>)>,
     /// Foreign locks with waiters, by when their strings expire.
     watched: Watched,
     /// The grants that end with a connection.
@@ -79,9 +103,9 @@ pub struct Node {
     to_serve: VecDeque<KeyBuf>,
     /// The same keys, so that none is there twice.
     serving: BTreeSet<KeyBuf>,
-    /// Grants of which nobody was told, which end if that connection still speaks for them, and
-    /// could not be ended at once. By place, so that a later grant there is quickly spared.
-    to_end: BTreeSet<Place>,
+    /// Grants of which nobody was told, and that end or become shorter if that connection still
+    /// speaks for them. By place, so that a later grant there is quickly spared.
+    to_end: BTreeMap<Place, Undo>,
     /// The ephemeral grants of connections that have closed, as they were when those did: a
     /// connection may have had very many, so none is looked at before its turn.
     leaving: VecDeque<BTreeSet<Place>>,
@@ -102,6 +126,20 @@ enum Inherited {
 
 /// The queues of a database, by key.
 type Queues = BTreeMap<Box<[u8]>, Queue>;
+
+/// Where a waiter stands. There may be very many of them: the key is its queue's, and the token
+/// its own.
+#[derive(Clone, Debug)]
+struct Seat {
+    key: Arc<KeyBuf>,
+    token: Arc<[u8]>,
+}
+
+impl Seat {
+    fn key(&self) -> Key<'_> {
+        self.key.as_key()
+    }
+}
 
 /// A token at a key, and the connection that speaks for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +177,7 @@ impl Node {
     /// How many requests wait.
     #[must_use]
     pub fn waiters(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() - self.places.len()
     }
 
     /// Whether there is work that was put off.
@@ -168,6 +206,7 @@ impl Node {
         let off = self.settings.quarantine == Policy::Off;
         let end = |quarantine: Quarantine| if off { Deadline(0) } else { quarantine.until };
         let quarantine = self.quarantine.map(end);
-        wait.into_iter().chain(self.watched.first()).chain(quarantine).min()
+        let ends = [wait, self.watched.first(), quarantine, self.places.next_end()];
+        ends.into_iter().flatten().min()
     }
 }

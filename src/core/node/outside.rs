@@ -33,7 +33,7 @@ impl Node {
         let keys: Vec<KeyBuf> = self
             .queues
             .iter()
-            .flat_map(|(db, names)| names.keys().map(|name| KeyBuf { db: *db, name: name.clone() }))
+            .flat_map(|(db, names)| names.keys().map(|name| Key { db: *db, name }.to_owned()))
             .filter(flushed)
             .collect();
         for key in keys {
@@ -62,7 +62,7 @@ impl Node {
     pub fn follow<A: Answers>(&mut self, host: &mut A) {
         self.following = true;
         self.inherited_bound = Inherited::Nothing;
-        let keys: Vec<KeyBuf> = self.waiting.values().map(|place| place.key.clone()).collect();
+        let keys: Vec<KeyBuf> = self.waiting.values().map(|seat| seat.key().to_owned()).collect();
         for key in keys {
             self.dismiss(host, key.as_key(), Answer::Demoted);
         }
@@ -74,6 +74,7 @@ impl Node {
         self.watched = super::watched::Watched::default();
         // Their leases run out where they are led from now on.
         self.ephemeral.clear();
+        self.places.clear();
     }
 
     /// This node decides from now on.

@@ -164,7 +164,7 @@ impl Node {
     /// the lock now.
     pub(super) fn look_at_quarantine(&mut self, now: Instant) {
         if self.quarantine.is_some() && !self.is_in_quarantine(now) {
-            self.end_quarantine();
+            self.end_quarantine(now);
         }
     }
 
@@ -232,11 +232,12 @@ impl Node {
         }
     }
 
-    fn end_quarantine(&mut self) {
+    fn end_quarantine(&mut self, now: Instant) {
+        self.places.pace.look(now, true);
         self.quarantine = None;
         let waits = |(db, names): (&u32, &super::Queues)| {
             let db = *db;
-            names.keys().map(move |name| crate::words::KeyBuf { db, name: name.clone() }).collect()
+            names.keys().map(move |name| crate::words::Key { db, name }.to_owned()).collect()
         };
         let keys: alloc::vec::Vec<alloc::vec::Vec<_>> = self.queues.iter().map(waits).collect();
         keys.into_iter().flatten().for_each(|key| self.serve_later(key));

@@ -4,30 +4,37 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Node;
-use super::acquire::renew;
+use super::acquire::{change, renew};
 use crate::command::Refusal;
 use crate::command::extend::Extend;
+use crate::command::release::Release;
 use crate::fence::Slot;
 use crate::host::{Answer, Effect, Ending, Host};
-use crate::lock::{Found, Grant, Held, Renewal};
-use crate::words::{Fence, Key, Lease, Time};
+use crate::lock::{Asker, Found, Grant, Held, Renewal};
+use crate::queue::Waiter;
+use crate::words::{ClientId, Deadline, Fence, Key, Lease, Millis, Mode, Time};
 
 impl Node {
     /// Gives the lock back and hands it over. A token that waits leaves the queue instead.
     ///
     /// # Errors
-    /// When the key holds something else.
+    /// When the key holds something else, or there is no room for one more FINAL.
     pub fn release<'a, H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
-        token: &[u8],
+        ask: &Release<'_>,
         time: Time,
     ) -> Result<bool, Refusal<'a>> {
+        self.note_final(host, key, ask, time.now)?;
+        let token = ask.token;
         self.freshen(host, key, token, time);
         let released = self.end(host, key, token, Ending::Released, time)
             || self.end_foreign(host, key, token)?;
-        if !released && let Some(waiter) = self.leave(key, token) {
+        if !released
+            && let Some(waiter) = self.leave(key, token)
+            && waiter.is_present()
+        {
             host.answer(waiter.id, Answer::Denied);
         }
         self.serve(host, key, time);
@@ -72,6 +79,9 @@ impl Node {
         if ask.fence.is_some_and(|fence| grant.fence > fence) {
             return Ok(false);
         }
+        let was_away = grant.client == ClientId::AWAY;
+        let was_away: Option<(Deadline, Box<[u8]>)> =
+            was_away.then(|| (grant.lease.end, grant.meta.into()));
         let fence = ask.fence.unwrap_or(grant.fence);
         let lease = match ask.gt {
             true => grant.lease.prolonged(time.now, ask.ttl),
@@ -79,7 +89,14 @@ impl Node {
         };
         self.vouch(host, fence, lease.ttl, time)?;
         self.counter.raise(Slot::of(key.name), fence);
-        renew(host, key, mode, ask.token, Renewal { lease, fence, asker: None });
+        // Whoever extends it has heard of it.
+        let asker = was_away.as_ref().map(|(_, meta)| Asker {
+            client: ClientId::UNKNOWN,
+            ephemeral: false,
+            meta,
+        });
+        self.back(was_away.as_ref().map(|(end, _)| *end));
+        renew(host, key, mode, ask.token, Renewal { lease, fence, asker });
         let Extend { token, ttl, fence, gt } = *ask;
         host.tell(key, Effect::Extended { token, ttl, fence, gt });
         Ok(true)
@@ -130,8 +147,13 @@ impl Node {
         };
         let mut broken = |token: &[u8]| self.end(host, key, token, Ending::Broken, time);
         let count = tokens.iter().filter(|token| broken(token)).count();
+        let away = |waiter: &Waiter| token == Some(&*waiter.token) && !waiter.is_present();
+        let place = token.and_then(|token| self.queue(key)?.get(token)).is_some_and(away);
+        if place {
+            token.and_then(|token| self.leave(key, token));
+        }
         self.serve(host, key, time);
-        Ok(count)
+        Ok(count + usize::from(place))
     }
 
     /// A foreign lock with this value is removed.
@@ -162,12 +184,12 @@ impl Node {
         why: Ending,
         time: Time,
     ) -> bool {
-        let (lease, fence) = match host.find(key) {
+        let (client, lease, fence) = match host.find(key) {
             Found::Held(Held::One(grant)) if grant.token == token => {
                 let Grant { client, ephemeral, lease, fence, .. } = grant;
                 self.unmark_ephemeral(key, token, client, ephemeral);
                 host.remove(key);
-                (lease, fence)
+                (client, lease, fence)
             }
             Found::Held(Held::Many(crowd)) => {
                 let Some(holder) = crowd.remove(token) else { return false };
@@ -175,10 +197,13 @@ impl Node {
                 let Grant { client, ephemeral, lease, fence, .. } = holder.grant();
                 self.unmark_ephemeral(key, token, client, ephemeral);
                 settle(host, key, empty);
-                (lease, fence)
+                (client, lease, fence)
             }
             _ => return false,
         };
+        if client == ClientId::AWAY {
+            self.places.lease_ended(lease.end);
+        }
         // However the lock has come here, who comes next gets a larger one.
         self.counter.raise(Slot::of(key.name), fence);
         host.tell(key, ended(token, why, lease, time));
@@ -198,18 +223,45 @@ impl Node {
         }
         let mut count = 0;
         while count < most && host.first_end(key).is_some_and(|end| end.is_over(time.now)) {
-            let token: Box<[u8]> = match host.find(key) {
-                Found::Held(Held::One(grant)) => grant.token.into(),
+            let (mode, grant) = match host.find(key) {
+                Found::Held(Held::One(grant)) => (Mode::Exclusive, grant),
                 Found::Held(Held::Many(crowd)) => match crowd.first_over(time.now) {
-                    Some(holder) => holder.grant().token.into(),
+                    Some(holder) => (crowd.mode(), holder.grant()),
                     None => break,
                 },
                 _ => break,
             };
-            self.end(host, key, &token, Ending::Expired, time);
+            let token: Box<[u8]> = grant.token.into();
+            let (lease, fence) = (grant.lease, grant.fence);
+            let said = Deadline::after(lease.since, lease.ttl);
+            if grant.client == ClientId::AWAY && !self.places.pace.has_heard(said) {
+                self.wait_for_word(host, key, mode, &token, lease, fence, time);
+            } else {
+                self.end(host, key, &token, Ending::Expired, time);
+            }
             count += 1;
         }
         count
+    }
+
+    /// The lease of a token that is away is over, but its request may have arrived and not have
+    /// been read yet. Nobody else has to know that it holds for a moment more.
+    #[allow(clippy::too_many_arguments, reason = "the grant, without its text")]
+    fn wait_for_word<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        mode: Mode,
+        token: &[u8],
+        lease: Lease,
+        fence: Fence,
+        time: Time,
+    ) {
+        let end = Deadline::after(time.now, Millis(1));
+        self.places.lease_ended(lease.end);
+        self.places.lease_began(end);
+        let renewal = Renewal { lease: Lease { end, ..lease }, fence, asker: None };
+        change(host, key, mode, token, renewal);
     }
 }
 

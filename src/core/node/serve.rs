@@ -2,14 +2,17 @@
 
 use alloc::vec::Vec;
 
+use super::places::Left;
 use super::sweep::AT_ONCE;
-use super::{Node, Place};
+use super::{Node, Place, Undo};
 use crate::command::Refusal;
 use crate::fence::Slot;
-use crate::host::{Answer, Answers, Host};
+use crate::host::{Answer, Answers, Ending, Host};
 use crate::lock::{Found, Grant};
 use crate::queue::{Queue, Waiter};
-use crate::words::{ClientId, Deadline, Key, KeyBuf, Lease, Millis, Time, WaiterId};
+use crate::words::{
+    ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Time, WaiterId,
+};
 
 impl Node {
     /// Grants the lock to its first waiters, as many as it admits. The grants are made here and
@@ -26,24 +29,48 @@ impl Node {
                 return self.serve_later(key.to_owned());
             }
             served += 1;
-            let mode = first.mode;
+            match first.place_ends().map(|end| self.places.left(end, time.now)) {
+                Some(Left::Nothing) => {
+                    self.pop(key);
+                    continue;
+                }
+                // Its turn, or its end, comes with the next turn of the server.
+                Some(Left::Unread) => return self.watch(key, Millis(1), time),
+                Some(Left::Some(_)) | None => {}
+            }
             let found = host.find(key);
             if let Found::Foreign { left, .. } = found {
                 self.watch_foreign(key, left, time);
-                return;
+                return self.tell_turns(host, key, Fence(0), time);
             }
             if matches!(found, Found::WrongType) {
                 self.dismiss(host, key, Answer::Removed);
                 return;
             }
-            if !found.admits(mode) {
-                return;
+            let queue = self.queue(key);
+            if !Queue::is_next(queue, &first.token, first.mode, &found) {
+                let top = found.top();
+                return self.tell_turns(host, key, top, time);
             }
             self.counter.raise(Slot::of(key.name), found.top());
             if !self.serve_first(host, key, time) {
                 // Until the state file can be written.
                 self.unvouched.insert(key.to_owned());
                 return;
+            }
+        }
+    }
+
+    /// Tells those whose turn is next, and who want to know. Each of them goes away with that
+    /// answer; where its place cannot be kept, it waits on instead.
+    fn tell_turns<A: Answers>(&mut self, host: &mut A, key: Key<'_>, top: Fence, time: Time) {
+        while let Some(next) = self.queue(key).and_then(Queue::next_turn) {
+            let (id, token) = (next.id, next.token.clone());
+            if self.keep_place(key, &token, time.now) {
+                let used = self.counter.used(Slot::of(key.name));
+                host.answer(id, Answer::Turn(used.max(top)));
+            } else {
+                self.change_queue(key, |queue| queue.forget_turn(&token));
             }
         }
     }
@@ -62,31 +89,40 @@ impl Node {
         Some(key)
     }
 
-    /// Grants to the first waiter. False: not now.
+    /// Grants to the first waiter. False: not now. One that is away has a lease for as long as its
+    /// place would be kept, and its next request makes an ordinary one of it.
     fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
         let Some(first) = self.queue(key).and_then(Queue::first) else { return true };
-        let (proposal, ttl) = (first.proposal, first.ttl);
+        let left = first.place_ends().map(|end| end.left(self.places.pace.at(time.now)));
+        let ends = [Some(first.ttl), left, first.keep.filter(|_| left.is_some())];
+        let ttl = ends.into_iter().flatten().min().unwrap_or(first.ttl);
+        let proposal = first.proposal;
         let fence = self.next_fence(host, Slot::of(key.name), proposal, ttl, time);
         if fence == Err(Refusal::NotDurable) {
             return false;
         }
         let Some(waiter) = self.pop(key) else { return true };
+        let present = waiter.is_present();
         let Ok(fence) = fence else {
-            host.answer(waiter.id, Answer::Exhausted);
+            if present {
+                host.answer(waiter.id, Answer::Exhausted);
+            }
             return true;
         };
-        let grant = Grant {
-            token: &waiter.token,
-            fence,
-            lease: Lease::begin(time.now, waiter.ttl),
-            client: waiter.client,
-            ephemeral: waiter.ephemeral,
-            meta: &waiter.meta,
-        };
+        let client = if present { waiter.client } else { ClientId::AWAY };
+        let ephemeral = present && waiter.ephemeral;
+        let lease = Lease::begin(time.now, ttl);
+        let (token, meta) = (&*waiter.token, &*waiter.meta);
+        let grant = Grant { token, fence, lease, client, ephemeral, meta };
         let waited = Some(time.now.since(waiter.since));
         self.grant(host, key, waiter.mode, grant, waited);
-        self.granted.insert(waiter.id, Place::of(key, &waiter.token, waiter.client));
-        host.answer(waiter.id, Answer::Granted(fence));
+        if present {
+            let place = Place::of(key, token, client);
+            self.granted.insert(waiter.id, (place, waiter.keep));
+            host.answer(waiter.id, Answer::Granted(fence));
+        } else {
+            self.places.lease_began(lease.end);
+        }
         true
     }
 
@@ -95,49 +131,55 @@ impl Node {
         self.granted.remove(&id);
     }
 
-    /// A waiter is gone, whatever it was doing. A queued one leaves; a grant it was never told
-    /// of is taken back, as soon as that can be written.
-    pub fn gone(&mut self, id: WaiterId) {
-        if let Some(place) = self.granted.remove(&id) {
+    /// A waiter is gone, whatever it was doing. A queued one leaves, or its place is kept. A grant
+    /// it was never told of is taken back, or cut to what its place is kept for, as soon as that
+    /// can be written.
+    pub fn gone(&mut self, id: WaiterId, now: Instant) {
+        if let Some((place, keep)) = self.granted.remove(&id) {
             // A follower takes nothing back: the lease runs out where it is led from now on.
             if !self.following {
-                self.to_end.insert(place);
+                let undo = keep.map_or(Undo::End(Ending::Undelivered), Undo::Cut);
+                self.to_end.insert(place, undo);
             }
-        } else if let Some(place) = self.waiting.get(&id).cloned() {
-            self.leave_later(&place);
+        } else {
+            self.depart(id, now);
         }
     }
 
-    /// Everybody who waits at the key gets the same answer, and nothing else.
+    /// Everybody who waits at the key gets the same answer, and nothing else. The places of those
+    /// who are away are dropped in silence.
     pub(super) fn dismiss<A: Answers>(&mut self, host: &mut A, key: Key<'_>, answer: Answer) {
         while let Some(waiter) = self.pop(key) {
-            host.answer(waiter.id, answer);
+            if waiter.is_present() {
+                host.answer(waiter.id, answer);
+            }
         }
     }
 
     /// The waiter with this token leaves. If it was the first, the next may be grantable, and
     /// the caller sees to it.
     pub(super) fn leave(&mut self, key: Key<'_>, token: &[u8]) -> Option<Waiter> {
-        let waiter = self.change_queue(key, |queue| queue.leave(token))?;
-        self.unlist(&waiter);
+        let waiter = self.change_queue(key, |queue| queue.leave(token))??;
+        self.unlist(key, &waiter);
         Some(waiter)
     }
 
     /// A waiter leaves where nothing may be granted: if it was the first, the next is looked at
     /// later.
-    pub(super) fn leave_later(&mut self, place: &Place) -> Option<Waiter> {
-        let key = place.key.as_key();
+    pub(super) fn leave_later(&mut self, key: Key<'_>, token: &[u8]) -> Option<Waiter> {
         let first = self.queue(key).and_then(Queue::first).map(|first| first.id);
-        let waiter = self.leave(key, &place.token)?;
-        if first == Some(waiter.id) {
-            self.serve_later(place.key.clone());
+        let waiter = self.leave(key, token)?;
+        if first == Some(waiter.id) || self.queue(key).is_some_and(Queue::has_turns) {
+            self.serve_later(key.to_owned());
         }
         Some(waiter)
     }
 
     /// A foreign lock with waiters: its string has to be looked at again when it expires.
     pub(super) fn watch_foreign(&mut self, key: Key<'_>, left: Option<Millis>, time: Time) {
-        let look = self.is_deaf.then(|| self.watched.pause());
+        // For places alone it is not polled: whoever comes back looks for itself.
+        let waited_for = self.queue(key).is_some_and(Queue::has_present);
+        let look = (self.is_deaf && waited_for).then(|| self.watched.pause());
         if let Some(next) = left.into_iter().chain(look).min() {
             self.watch(key, next, time);
         }
@@ -151,10 +193,12 @@ impl Node {
     }
 
     /// The waiter is in no queue any more.
-    pub(super) fn unlist(&mut self, waiter: &Waiter) {
+    pub(super) fn unlist(&mut self, key: Key<'_>, waiter: &Waiter) {
         self.waiting.remove(&waiter.id);
-        if let Some(end) = waiter.until {
-            self.waits.remove(&(end, waiter.id));
+        match waiter.until {
+            Some(end) if waiter.is_away => self.places.give_back(key, waiter, end),
+            Some(end) => drop(self.waits.remove(&(end, waiter.id))),
+            None => {}
         }
     }
 
@@ -195,23 +239,23 @@ impl Node {
         }
         let of = |client| Place::of(key, token, ClientId(client));
         let places = self.to_end.range(of(0)..=of(u64::MAX));
-        let places: Vec<Place> = places.cloned().collect();
+        let places: Vec<Place> = places.map(|(place, _)| place.clone()).collect();
         for place in places {
             self.to_end.remove(&place);
         }
     }
 
     fn pop(&mut self, key: Key<'_>) -> Option<Waiter> {
-        let waiter = self.change_queue(key, Queue::pop)?;
-        self.unlist(&waiter);
+        let waiter = self.change_queue(key, Queue::pop)??;
+        self.unlist(key, &waiter);
         Some(waiter)
     }
 
     /// Changes a queue, and forgets it once it is empty.
-    fn change_queue<T>(
+    pub(super) fn change_queue<T>(
         &mut self,
         key: Key<'_>,
-        change: impl FnOnce(&mut Queue) -> Option<T>,
+        change: impl FnOnce(&mut Queue) -> T,
     ) -> Option<T> {
         let names = self.queues.get_mut(&key.db)?;
         let queue = names.get_mut(key.name)?;
@@ -223,6 +267,6 @@ impl Node {
                 self.queues.remove(&key.db);
             }
         }
-        result
+        Some(result)
     }
 }

@@ -1,10 +1,13 @@
 //! What time does: leases and waits that are over, and work that had to be put off.
 
-use super::{Node, Place};
+use alloc::boxed::Box;
+
+use super::acquire::change;
+use super::{Node, Place, Undo};
 use crate::fence::Slot;
 use crate::host::{Answer, Effect, Ending, Host, Serves};
-use crate::lock::{Found, Grant, Held};
-use crate::words::{Key, Millis, Time};
+use crate::lock::{Asker, Found, Grant, Held, Renewal};
+use crate::words::{ClientId, Key, Lease, Millis, Mode, Time};
 
 impl Node {
     /// Does what is due, at most `budget` pieces of it, so that a burst of endings is spread
@@ -21,10 +24,14 @@ impl Node {
         self.look_at_quarantine(time.now);
         // Waits may take half of it: there may be something due for others.
         let waits = budget.div_ceil(2);
+        let hears = may_write && !self.following && self.quarantine.is_none();
+        self.places.pace.turn(time.now, hears);
         let unused = self.end_waits(host, time, waits);
+        let unused = self.end_places(unused);
         if !may_write || self.following {
             return unused == 0;
         }
+        let unread = self.places.wait_for_turn(time.now);
         let mut left = budget - waits + unused;
         self.look_at_foreign(time);
         // In turns, so that neither keeps the other from being done.
@@ -32,7 +39,7 @@ impl Node {
             let caught_up = self.catch_up(host, time);
             let ended = self.end_due(host, time, left.min(A_FEW));
             if caught_up + ended == 0 {
-                return unused == 0;
+                return unused == 0 || unread;
             }
             left = left.saturating_sub(caught_up + ended);
         }
@@ -59,9 +66,8 @@ impl Node {
             }
             self.waits.pop_first();
             left -= 1;
-            let Some(place) = self.waiting.get(&id).cloned() else { continue };
-            if let Some(waiter) = self.leave_later(&place) {
-                host.answer(waiter.id, Answer::Denied);
+            if self.depart(id, time.now) {
+                host.answer(id, Answer::Denied);
             }
         }
         left
@@ -76,11 +82,11 @@ impl Node {
     /// Does a piece or two of what had to be put off: of grants that end, and of keys to be served.
     /// How many that were.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time) -> usize {
-        let ending = self.pop_ending();
+        let undo = self.pop_undo();
         let to_serve = self.pop_to_serve();
-        let pieces = usize::from(ending.is_some()) + usize::from(to_serve.is_some());
-        if let Some((place, why)) = ending {
-            self.look_after(host, place.key.as_key(), Some((&place, why)), time);
+        let pieces = usize::from(undo.is_some()) + usize::from(to_serve.is_some());
+        if let Some((place, undo)) = undo {
+            self.look_after(host, place.key.as_key(), Some((&place, undo)), time);
         }
         if let Some(key) = to_serve {
             self.look_after(host, key.as_key(), None, time);
@@ -88,39 +94,76 @@ impl Node {
         pieces
     }
 
-    /// A grant that is to end, and why.
-    fn pop_ending(&mut self) -> Option<(Place, Ending)> {
-        if let Some(place) = self.to_end.pop_first() {
-            return Some((place, Ending::Undelivered));
+    /// A grant that is to end or to become shorter.
+    fn pop_undo(&mut self) -> Option<(Place, Undo)> {
+        if let Some(first) = self.to_end.pop_first() {
+            return Some(first);
         }
         while let Some(places) = self.leaving.front_mut() {
             if let Some(place) = places.pop_first() {
-                return Some((place, Ending::Disconnected));
+                return Some((place, Undo::End(Ending::Disconnected)));
             }
             self.leaving.pop_front();
         }
         None
     }
 
-    /// Ends what is over at the key, and a grant if its connection still speaks for it.
+    /// Ends what is over at the key, and does what a connection that is gone has left to do.
     fn look_after<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
-        ending: Option<(&Place, Ending)>,
+        undo: Option<(&Place, Undo)>,
         time: Time,
     ) {
         let serves = self.may_hand_over(host, key);
-        if let Some((place, why)) = ending {
-            let speaks = |grant: Grant<'_>| {
-                grant.client == place.client && (grant.ephemeral || why != Ending::Disconnected)
-            };
-            if host.find(key).grant(&place.token).is_some_and(speaks) {
-                self.end(host, key, &place.token, why, time);
-            }
+        if let Some((place, undo)) = undo {
+            self.undo(host, place, undo, time);
         }
         self.end_over(host, key, time, AT_ONCE);
         self.hand_over(host, key, time, serves);
+    }
+
+    /// What a connection that is gone leaves behind, if it still speaks for it.
+    fn undo<H: Host>(&mut self, host: &mut H, place: &Place, undo: Undo, time: Time) {
+        let key = place.key.as_key();
+        let found = host.find(key);
+        let Some((mode, grant)) = found.mode().zip(found.grant(&place.token)) else { return };
+        if grant.client != place.client {
+            return;
+        }
+        match undo {
+            Undo::End(Ending::Disconnected) if !grant.ephemeral => {}
+            Undo::End(why) => {
+                self.end(host, key, &place.token, why, time);
+            }
+            Undo::Cut(keep) => self.cut(host, key, mode, &place.token, keep, time),
+        }
+    }
+
+    /// Nobody has heard of the grant: it is shortened to what is left of its place. One that
+    /// somebody may have heard of is never cut, for its holder counts on it.
+    fn cut<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        mode: Mode,
+        token: &[u8],
+        keep: Millis,
+        time: Time,
+    ) {
+        self.forget_ephemeral(host, key, token);
+        let found = host.find(key);
+        let Some(Grant { fence, lease: granted, meta, .. }) = found.grant(token) else { return };
+        let meta: Box<[u8]> = meta.into();
+        let kept = Lease::begin(time.now, keep);
+        let lease = if kept.end < granted.end { kept } else { granted };
+        let asker = Asker { client: ClientId::AWAY, ephemeral: false, meta: &meta };
+        change(host, key, mode, token, Renewal { lease, fence, asker: Some(asker) });
+        self.places.lease_began(lease.end);
+        let Asker { client, ephemeral, meta } = asker;
+        let grant = Grant { token, fence, lease, client, ephemeral, meta };
+        host.tell(key, Effect::Renewed { mode, grant });
     }
 
     /// Whether this node may grant the lock to somebody who waits for it: its slot may be another
@@ -168,7 +211,8 @@ impl Node {
         }
         let Found::Held(Held::Many(crowd)) = host.find(key) else { return false };
         let over = crowd.last_end().is_some_and(|end| end.is_over(time.now));
-        if !over || crowd.len() <= AT_ONCE {
+        // Those who are away may have asked meanwhile.
+        if !over || crowd.len() <= AT_ONCE || !self.places.have_no_lease() {
             return false;
         }
         let holders = crowd.len();

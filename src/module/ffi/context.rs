@@ -5,6 +5,7 @@
 //! everything runs on its main thread.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_void};
+use std::hash::{DefaultHasher, Hasher};
 use std::marker::PhantomData;
 use std::ptr;
 use std::slice;
@@ -12,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
-use dlock_core::{ClientId, Instant, Promise};
+use dlock_core::{ClientId, Instant, Owner, Promise};
 
 /// Calls a function of the server's interface.
 macro_rules! api {
@@ -106,6 +107,24 @@ impl<'c> Ctx<'c> {
         // Nothing denies blocking to a connection but its own MULTI.
         let by_itself = !flags.denies_blocking() || flags.has(raw::REDISMODULE_CTX_FLAGS_MULTI);
         by_itself && !flags.has(raw::REDISMODULE_CTX_FLAGS_LUA) && self.is_connected(client)
+    }
+
+    /// Whose connection sent the command: its user, as a number. Requests of scripts and of other
+    /// modules count as one user's.
+    pub fn owner(self) -> Owner {
+        let name = self.client().0;
+        // SAFETY: the server gives a string of its own, or NULL if it knows no such connection or
+        // that has no user; the string is freed once, after its last use.
+        unsafe {
+            let name = api!(RedisModule_GetClientUserNameById(self.raw, name));
+            if name.is_null() {
+                return Owner(0);
+            }
+            let mut hasher = DefaultHasher::new();
+            hasher.write(bytes_of(name));
+            api!(RedisModule_FreeString(self.raw, name));
+            Owner(hasher.finish())
+        }
     }
 
     /// The database that the command works on.

@@ -127,6 +127,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_CreateTimer,
         RedisModule_StopTimer,
         RedisModule_MonotonicMicroseconds,
+        RedisModule_GetClientUserNameById,
         RedisModule_GetClientId,
         RedisModule_GetClientInfoById,
         RedisModule_GetContextFlags,

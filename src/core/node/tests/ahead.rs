@@ -8,6 +8,7 @@ use super::bench::{Bench, KEY};
 use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::command::extend::Extend;
+use crate::command::release::Release;
 use crate::fence::Slot;
 use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD};
 use crate::node::{Acquired, Promise};
@@ -44,6 +45,8 @@ impl Site {
             ttl: Millis(1000),
             mode: Mode::Exclusive,
             wait: None,
+            keep: None,
+            turn: false,
             fence: (fence > 0).then_some(Fence(fence)),
             ephemeral: false,
             meta: b"",
@@ -69,7 +72,10 @@ impl Site {
     fn release(&mut self, key: Key<'_>, token: &'static str) {
         let time = self.time();
         let host = &mut self.bench.host;
-        self.bench.node.release(host, key, token.as_bytes(), time).unwrap();
+        self.bench
+            .node
+            .release(host, key, &Release { token: token.as_bytes(), is_final: false }, time)
+            .unwrap();
     }
 
     /// DEL of a lock.

@@ -31,6 +31,12 @@ impl World {
         let Side { node, host } = &mut self.sides[1 - self.lead];
         node.sweep(host, time, budget, true);
         prop_assert!(host.log.is_empty(), "a replica decides: {:?}", host.log);
+        if self.is_paused || !may_write {
+            self.still += self.now - self.turned;
+        } else {
+            self.heard = self.turned;
+        }
+        (self.turned, self.is_paused) = (self.now, !may_write);
         let Side { node, host } = self.leader();
         let more = node.sweep(host, time, budget, may_write);
         let log = self.settle(Cause::Sweep { may_write })?;

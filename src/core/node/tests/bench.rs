@@ -4,6 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::memory::{Event, Memory, Value};
+use crate::command::release::Release;
 use crate::command::{Refusal, acquire, extend};
 use crate::host::{Answer, Ending};
 use crate::node::{Acquired, Node};
@@ -83,7 +84,7 @@ impl Bench {
         };
         let (token, _) = words.split_once(' ').unwrap();
         let time = self.time();
-        assert!(self.node.release(&mut self.host, key, token.as_bytes(), time).unwrap());
+        assert!(self.node.release(&mut self.host, key, &plain(token), time).unwrap());
         fence
     }
 
@@ -95,9 +96,21 @@ impl Bench {
         }
     }
 
+    /// The connection of a waiter breaks.
+    pub fn gone(&mut self, id: WaiterId) {
+        self.node.gone(id, Instant(self.now));
+    }
+
     pub fn release(&mut self, token: &'static str) -> bool {
         let time = self.time();
-        self.node.release(&mut self.host, KEY, token.as_bytes(), time).unwrap()
+        self.node.release(&mut self.host, KEY, &plain(token), time).unwrap()
+    }
+
+    /// The token is done.
+    pub fn finish(&mut self, token: &'static str) -> Result<bool, Refusal<'static>> {
+        let time = self.time();
+        let ask = Release { is_final: true, ..plain(token) };
+        self.node.release(&mut self.host, KEY, &ask, time)
     }
 
     pub fn extend(&mut self, words: &'static str) -> Result<bool, Refusal<'static>> {
@@ -154,6 +167,10 @@ impl Bench {
         };
         log.into_iter().filter_map(ending).collect()
     }
+}
+
+fn plain(token: &str) -> Release<'_> {
+    Release { token: token.as_bytes(), is_final: false }
 }
 
 fn join<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> String {

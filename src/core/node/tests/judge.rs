@@ -22,7 +22,7 @@ pub enum Cause<'a> {
     Acquire(&'a KeyBuf, &'a Acquire<'a>),
     Release(&'a KeyBuf, &'a [u8]),
     Extend(&'a KeyBuf, &'a [u8]),
-    Break(&'a KeyBuf),
+    Break(&'a KeyBuf, Option<&'a [u8]>),
     Sweep {
         may_write: bool,
     },
@@ -47,6 +47,10 @@ pub struct Hold {
     pub since: u64,
     /// The request that waited for this grant, unless the token asked again since.
     pub waiter: Option<WaiterId>,
+    /// For how many milliseconds that request's place was to be kept.
+    pub keep: Option<u64>,
+    /// Granted to one that was away, which has not asked since.
+    pub away: bool,
     /// Whether this node made the grant, and has led ever since.
     pub bound: bool,
 }
@@ -61,6 +65,12 @@ pub struct Wait {
     pub client: ClientId,
     pub since: u64,
     pub until: Option<u64>,
+    /// For how many milliseconds its place is to be kept.
+    pub keep: Option<u64>,
+    /// It wants to be told of its turn.
+    pub turn: bool,
+    /// Its request has ended: its place is kept until then at least.
+    pub away: Option<u64>,
 }
 
 #[derive(Default)]
@@ -74,15 +84,23 @@ pub struct Judge {
     pub gone: BTreeSet<WaiterId>,
     /// The answers heard and not yet taken away.
     pub answers: Vec<(WaiterId, Answer)>,
-    replaced: BTreeSet<WaiterId>,
-    granted: BTreeMap<WaiterId, Fence>,
-    now: u64,
+    pub replaced: BTreeSet<WaiterId>,
+    /// Those of whose grants it is going to hear next.
+    pub served: BTreeSet<WaiterId>,
+    /// Those that were told of their turn just before the same token asked again.
+    pub told: BTreeSet<WaiterId>,
+    pub granted: BTreeMap<WaiterId, Fence>,
+    pub now: u64,
 }
+
+/// How many places may be kept here: never all of them. What a share is has tests of its own.
+pub const MOST_PLACES: usize = 1_000;
 
 impl Judge {
     /// Hears what a node said during one operation.
     pub fn hear(&mut self, log: &[Event], cause: Cause<'_>, host: &Memory, now: u64) -> Verdict {
         self.now = now;
+        self.served.clear();
         for event in log {
             self.hear_one(event, cause, host)
                 .map_err(|error| TestCaseError::fail(std::format!("{event:?}: {error}")))?;
@@ -90,35 +108,6 @@ impl Judge {
         prop_assert!(self.granted.is_empty(), "granted and not told: {:?}", self.granted);
         prop_assert!(self.replaced.is_empty(), "replaced and not told: {:?}", self.replaced);
         Ok(())
-    }
-
-    /// A request waits from now on.
-    pub fn waits(
-        &mut self,
-        key: &KeyBuf,
-        id: WaiterId,
-        ask: &Acquire<'_>,
-        client: ClientId,
-        now: u64,
-    ) {
-        let wait = Wait {
-            id,
-            token: ask.token.into(),
-            mode: ask.mode,
-            ttl: ask.ttl.0,
-            proposal: ask.fence,
-            client,
-            since: now,
-            until: ask.wait.filter(|wait| wait.0 > 0).map(|wait| now + wait.0 * 1000),
-        };
-        let queue = self.queues.entry(key.clone()).or_default();
-        match queue.iter_mut().find(|old| old.token == wait.token) {
-            Some(old) => {
-                self.replaced.insert(old.id);
-                *old = wait;
-            }
-            None => queue.push(wait),
-        }
     }
 
     /// A waiter leaves, for whatever reason.
@@ -164,7 +153,7 @@ impl Judge {
         }
         match event {
             Event::Granted { key, mode, holder, waited } => {
-                self.hear_granted(key, *mode, holder, *waited, cause)
+                self.hear_granted(key, *mode, holder, *waited, cause, host)
             }
             Event::Renewed { key, mode, holder } => self.hear_renewed(key, *mode, holder, cause),
             Event::Extended { key, token, ttl, fence, gt } => {
@@ -173,7 +162,8 @@ impl Judge {
                 let Some(hold) = self.hold_mut(key, token) else {
                     return Err(TestCaseError::fail("extended, and does not hold"));
                 };
-                prop_assert!(now < hold.latest, "extended a lease that is over");
+                prop_assert!(hold.away || now < hold.latest, "extended a lease that is over");
+                hold.away = false;
                 let (end, latest) = if *gt { (hold.end, hold.latest) } else { (0, 0) };
                 hold.end = end.max(now + ttl.0 * 1000);
                 hold.latest = latest.max(now + ttl.0 * 1000 + 999);
@@ -211,6 +201,7 @@ impl Judge {
         holder: &Holder,
         waited: Option<u64>,
         cause: Cause<'_>,
+        host: &Memory,
     ) -> Verdict {
         let grant = holder.grant();
         prop_assert!(self.hold(key, grant.token).is_none(), "holds already");
@@ -218,25 +209,7 @@ impl Judge {
         let highest = self.highest.entry(key.name.clone()).or_default();
         prop_assert!(grant.fence.0 > *highest, "not above {highest}");
         *highest = grant.fence.0;
-        let mut waiter = None;
-        if let Some(waited) = waited {
-            let Some(first) = self.queue(key).first().cloned() else {
-                return Err(TestCaseError::fail("nobody waits"));
-            };
-            prop_assert_eq!((&*first.token, first.mode), (grant.token, mode), "out of order");
-            prop_assert_eq!((first.client, first.ttl), (grant.client, grant.lease.ttl.0));
-            prop_assert!(first.proposal <= Some(grant.fence), "below its proposal");
-            prop_assert_eq!(waited, self.now - first.since);
-            self.leaves(first.id);
-            self.granted.insert(first.id, grant.fence);
-            waiter = Some(first.id);
-        } else {
-            let ask = asked(cause, key, grant.token)?;
-            prop_assert_eq!((ask.mode, ask.ttl), (mode, grant.lease.ttl));
-            prop_assert!(ask.fence <= Some(grant.fence), "below its proposal");
-            prop_assert!(self.queue(key).is_empty(), "overtakes {:?}", self.queue(key));
-        }
-        let hold = Hold {
+        let mut hold = Hold {
             token: grant.token.into(),
             mode,
             fence: grant.fence,
@@ -246,9 +219,28 @@ impl Judge {
             end: self.now + grant.lease.ttl.0 * 1000,
             latest: self.now + grant.lease.ttl.0 * 1000 + 999,
             since: self.now,
-            waiter,
+            waiter: None,
+            keep: None,
+            away: grant.client == ClientId::AWAY,
             bound: true,
         };
+        if let Some(waited) = waited {
+            let Some(first) = self.take_first(key, grant.token, cause, host) else {
+                return Err(TestCaseError::fail("nobody waits"));
+            };
+            prop_assert_eq!(&*first.token, grant.token, "out of order");
+            prop_assert_eq!(waited, self.now - first.since);
+            hold.waiter = first.away.is_none().then_some(first.id);
+            hold.keep = first.keep;
+            self.check_turn(&first, &hold, asked(cause, key, grant.token).ok())?;
+        } else {
+            let ask = asked(cause, key, grant.token)?;
+            prop_assert_eq!((ask.mode, ask.ttl), (mode, grant.lease.ttl));
+            prop_assert!(ask.fence <= Some(grant.fence), "below its proposal");
+            let stands = |wait: &&Wait| !self.may_be_gone(key, wait, cause, host);
+            let overtaken: Vec<&Wait> = self.queue(key).iter().filter(stands).collect();
+            prop_assert!(overtaken.is_empty(), "overtakes {overtaken:?}");
+        }
         self.holds.entry(key.clone()).or_default().push(hold);
         Ok(())
     }
@@ -261,20 +253,47 @@ impl Judge {
         cause: Cause<'_>,
     ) -> Verdict {
         let grant = holder.grant();
-        let ask = asked(cause, key, grant.token)?;
         let now = self.now;
+        if matches!(cause, Cause::Sweep { .. }) {
+            return self.hear_cut(key, mode, holder);
+        }
+        let ask = asked(cause, key, grant.token)?;
         let Some(hold) = self.hold_mut(key, grant.token) else {
             return Err(TestCaseError::fail("renewed, and does not hold"));
         };
-        prop_assert!(now < hold.latest, "renewed a lease that is over");
+        prop_assert!(hold.away || now < hold.latest, "renewed a lease that is over");
         prop_assert_eq!((hold.fence, hold.mode), (grant.fence, mode), "not the same grant");
         hold.end = hold.end.max(now + ask.ttl.0 * 1000);
         hold.latest = hold.latest.max(now + ask.ttl.0 * 1000 + 999);
         hold.client = grant.client;
         hold.ephemeral = grant.ephemeral;
         hold.meta = grant.meta.into();
-        hold.waiter = None;
+        (hold.waiter, hold.away) = (None, false);
         hold.bound = true;
+        Ok(())
+    }
+
+    /// A lease may be cut to what its place is kept for, if nobody can have heard of the grant.
+    fn hear_cut(&mut self, key: &KeyBuf, mode: Mode, holder: &Holder) -> Verdict {
+        let grant = holder.grant();
+        let gone = self.gone.clone();
+        let now = self.now;
+        let Some(hold) = self.hold_mut(key, grant.token) else {
+            return Err(TestCaseError::fail("cut, and does not hold"));
+        };
+        let unheard = hold.waiter.is_some_and(|id| gone.contains(&id));
+        let Some(keep) = hold.keep.filter(|_| unheard) else {
+            return Err(TestCaseError::fail("cut, and somebody may have heard of it"));
+        };
+        prop_assert_eq!((hold.fence, hold.mode), (grant.fence, mode), "not the same grant");
+        prop_assert_eq!((grant.client, grant.ephemeral), (ClientId::AWAY, false));
+        if grant.lease.ttl.0 == keep {
+            hold.since = grant.lease.since.0;
+        }
+        hold.end = hold.end.min(now + keep * 1000);
+        hold.latest = hold.latest.min(now + keep * 1000 + 999);
+        (hold.client, hold.ephemeral) = (grant.client, false);
+        (hold.waiter, hold.away) = (None, true);
         Ok(())
     }
 
@@ -291,7 +310,7 @@ impl Judge {
         };
         let rightly = match why {
             Ending::Released => matches!(cause, Cause::Release(at, by) if at == key && by == token),
-            Ending::Broken => matches!(cause, Cause::Break(at) if at == key),
+            Ending::Broken => matches!(cause, Cause::Break(at, _) if at == key),
             Ending::Expired => hold.end <= self.now,
             Ending::Disconnected => {
                 hold.bound && hold.ephemeral && self.closed.contains(&hold.client)
@@ -315,6 +334,9 @@ impl Judge {
     ) -> Verdict {
         prop_assert!(!self.gone.contains(&id), "answered, and is gone");
         self.answers.push((id, answer));
+        if matches!(answer, Answer::Turn(_)) && self.told.remove(&id) {
+            return Ok(());
+        }
         if let Answer::Granted(fence) = answer {
             prop_assert_eq!(self.granted.remove(&id), Some(fence), "told of another grant");
             return Ok(());
@@ -324,14 +346,28 @@ impl Judge {
             return Ok(());
         }
         let key = self.queues.iter().find(|(_, queue)| queue.iter().any(|wait| wait.id == id));
-        let key = key.map(|(key, _)| key.clone());
-        let Some((key, wait)) = key.zip(self.leaves(id)) else {
+        let found = key.and_then(|(key, queue)| {
+            Some((key.clone(), queue.iter().find(|wait| wait.id == id)?.clone()))
+        });
+        let Some((key, wait)) = found.filter(|(_, wait)| wait.away.is_none()) else {
             return Err(TestCaseError::fail("answered, and does not wait"));
         };
+        let gone = |wait: &Wait| self.may_be_gone(&key, wait, cause, host);
+        let in_line = self.is_in_line(&key, id, gone);
+        if matches!((answer, cause), (Answer::Denied, Cause::Sweep { .. }) | (Answer::Turn(_), _)) {
+            self.departs(id, self.now);
+        } else {
+            self.leaves(id);
+        }
         let other_data = matches!(host.values.get(&key), Some(Value::Other));
         let rightly = match (answer, cause) {
             (Answer::Denied, Cause::Release(at, by)) if *at == key && *by == *wait.token => true,
             (Answer::Denied, Cause::Sweep { .. }) => wait.until.is_some_and(|end| end <= self.now),
+            (Answer::Turn(fence), _) => {
+                let highest = self.highest.get(&key.name).copied().unwrap_or(0);
+                let stays = self.queue(&key).iter().any(|wait| wait.id == id);
+                wait.turn && in_line && stays && fence.0 >= highest
+            }
             (Answer::Removed, cause) => matches!(cause, Cause::Removal) || other_data,
             (Answer::Demoted, Cause::Follow) => true,
             _ => false,

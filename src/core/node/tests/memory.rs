@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::host::{self, Answer, Answers, Effect, Ending, Host, Serves};
 use crate::lock::{Crowd, Found, Grant, Held, Holder, Renewal};
 use crate::node::Promise;
-use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, WaiterId};
+use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId};
 
 #[derive(Debug)]
 pub enum Value {
@@ -49,6 +49,8 @@ pub struct Memory {
     pub expiring: BTreeSet<KeyBuf>,
     /// What locks take, and may take.
     pub memory: host::Memory,
+    /// Who asks.
+    pub owner: Owner,
     /// The server refuses writes just now.
     pub refuses: bool,
     /// The state file cannot be written.
@@ -69,6 +71,7 @@ impl Memory {
             moved: BTreeSet::new(),
             expiring: BTreeSet::new(),
             memory: host::Memory { used: 0, most: 1 },
+            owner: Owner(1),
             refuses: false,
             disk_is_full: false,
             promises: Vec::new(),
@@ -244,6 +247,10 @@ impl Host for Memory {
 
     fn may_block(&mut self) -> bool {
         self.blocks
+    }
+
+    fn owner(&mut self) -> Owner {
+        self.owner
     }
 
     fn serves(&mut self, key: Key<'_>) -> Serves {

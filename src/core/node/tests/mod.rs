@@ -2,9 +2,10 @@
 //!
 //! - `memory`: a host in memory, with a log of all that a node tells it.
 //! - `bench`: one node on that host, spoken to in the words of the commands.
-//! - `taking`, `waiting`, `ending`, `outside`, `fences`: one test a rule.
+//! - `taking`, `waiting`, `keep`, `turn`, `ending`, `finals`, `outside`, `fences`: one test a rule.
 //! - `world`: two nodes, a primary and its replica, and everybody who uses them; `step`: what
 //!   can happen there; `judge`: the contract, written once more and naively, watching;
+//!   `kept`: queues and places, there and here;
 //!   `random`: long random runs of all that.
 
 mod ahead;
@@ -12,12 +13,17 @@ mod around;
 mod bench;
 mod ending;
 mod fences;
+mod finals;
 mod judge;
+mod keep;
+mod keep_around;
+mod kept;
 mod memory;
 mod outside;
 mod promise;
 mod random;
 mod step;
 mod taking;
+mod turn;
 mod waiting;
 mod world;

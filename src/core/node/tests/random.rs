@@ -103,12 +103,15 @@ fn ask() -> impl Strategy<Value = Ask> {
     );
     let fence = prop::option::weighted(0.2, proposal());
     let ephemeral = prop::bool::weighted(0.3);
-    (0..6_usize, ttl(), select(modes), wait, fence, ephemeral, from).prop_map(
-        |(token, ttl, mode, wait, fence, ephemeral, from)| Ask {
+    let keep = (prop::option::weighted(0.4, 1..12_u64), any::<bool>());
+    (0..6_usize, ttl(), select(modes), wait, keep, fence, ephemeral, from).prop_map(
+        |(token, ttl, mode, wait, (keep, turn), fence, ephemeral, from)| Ask {
             token,
             ttl,
             mode,
             wait,
+            keep,
+            turn,
             fence,
             ephemeral,
             from,

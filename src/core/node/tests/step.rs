@@ -12,9 +12,10 @@ use super::world::{Blocked, Side, World};
 use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::command::extend::Extend;
+use crate::command::release::Release;
 use crate::host::{Ending, Host};
 use crate::node::Acquired;
-use crate::words::{ClientId, Deadline, Fence, Instant, KeyBuf, Millis, Mode};
+use crate::words::{ClientId, Deadline, Fence, Instant, KeyBuf, Millis, Mode, WaiterId};
 
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -45,6 +46,8 @@ pub struct Ask {
     pub ttl: u64,
     pub mode: Mode,
     pub wait: Option<u64>,
+    pub keep: Option<u64>,
+    pub turn: bool,
     pub fence: Option<Proposal>,
     pub ephemeral: bool,
     pub from: From,
@@ -154,17 +157,33 @@ impl World {
             ttl: Millis(asked.ttl),
             mode: asked.mode,
             wait: asked.wait.map(Millis),
+            keep: asked.keep.map(Millis),
+            turn: asked.turn && asked.wait.is_some() && asked.keep.is_some(),
             fence: asked.fence.map(|fence| self.proposal(fence)),
             ephemeral: asked.ephemeral && !script,
             meta: if asked.ttl.is_multiple_of(2) { b"even" } else { b"" },
         };
         let blocks = asked.from == From::Connection;
         let too_far = self.too_far(ask.fence);
+        let there = self.judge.queue(key).iter().any(|wait| *wait.token == *ask.token);
+        let leaves_a_trace = ask.keep.is_some() || there;
         let (before, quiet) = (self.snapshot(), self.is_quiet(key));
         let time = self.time();
         let Side { node, host } = self.leader();
         host.blocks = blocks;
         let result = node.acquire(host, key.as_key(), &ask, client, time);
+        let over = |wait: &super::judge::Wait| wait.away.is_some_and(|end| end <= self.now);
+        let had_ended = self.judge.queue(key).iter().any(|w| *w.token == *ask.token && over(w));
+        let Side { node, .. } = &self.sides[self.lead];
+        let polled = WaiterId(node.next_waiter.wrapping_sub(1));
+        let log = self.sides[self.lead].host.log.clone();
+        let now = self.now;
+        self.judge.told_first(key, ask.token, &log, now);
+        if result == Ok(Acquired::Denied) {
+            self.forget_places(Cause::Acquire(key, &ask));
+            let now = self.now;
+            self.judge.polls(key, polled, &ask, now);
+        }
         if let Ok(Acquired::Waiting(id)) = result {
             let blocked = Blocked { client, side: self.lead, granted: false };
             prop_assert!(self.blocked.insert(id, blocked).is_none(), "the same waiter twice");
@@ -172,8 +191,12 @@ impl World {
             let now = self.now;
             self.judge.waits(key, id, &ask, client, now);
         }
+        if had_ended {
+            self.settle_position(key, ask.token);
+        }
         let log = self.settle(Cause::Acquire(key, &ask))?;
-        if quiet && matches!(result, Err(_) | Ok(Acquired::Denied)) {
+        let denied = result == Ok(Acquired::Denied) && !leaves_a_trace;
+        if quiet && (result.is_err() || denied) {
             prop_assert_eq!(before, self.snapshot(), "{:?} left a trace", result);
             prop_assert!(log.is_empty(), "{result:?} left a trace: {log:?}");
         }
@@ -191,7 +214,8 @@ impl World {
     ) -> Verdict {
         let hold = self.judge.hold(key, ask.token);
         let queue = self.judge.queue(key);
-        let waits = queue.iter().any(|wait| *wait.token == *ask.token);
+        let there = queue.iter().find(|wait| *wait.token == *ask.token);
+        let waits = there.is_some_and(|wait| wait.away.is_none());
         let mode = self.judge.held(key).first().map(|hold| hold.mode);
         let other_limit =
             matches!((mode, ask.mode), (Some(Mode::Limit(n)), Mode::Limit(m)) if n != m);
@@ -200,7 +224,7 @@ impl World {
             Ok(Acquired::Granted(fence)) => {
                 let hold = hold.map(|hold| (hold.fence, hold.mode, hold.client));
                 prop_assert_eq!(hold, Some((fence, ask.mode, client)));
-                prop_assert!(!waits, "holds and waits");
+                prop_assert!(there.is_none(), "holds and waits");
                 return Ok(());
             }
             Ok(_) if hold.is_some_and(|hold| hold.waiter.is_none()) => {
@@ -215,7 +239,8 @@ impl World {
             }
             Err(Refusal::OtherLimit { .. }) => prop_assert!(other_limit && hold.is_none()),
             Err(Refusal::TooManyWaiters(most)) => {
-                let waiting: usize = self.judge.queues.values().map(Vec::len).sum();
+                let all = self.judge.queues.values().flatten();
+                let waiting = all.filter(|wait| wait.away.is_none()).count();
                 prop_assert_eq!((waiting as u64, most), (max_waiters, max_waiters));
                 prop_assert!(ask.wait.is_some() && !waits);
             }
@@ -236,7 +261,8 @@ impl World {
     fn holds(&self, key: &KeyBuf, token: &[u8]) -> Option<bool> {
         match self.judge.hold(key, token) {
             Some(hold) if self.now < hold.end => Some(true),
-            Some(hold) if self.now < hold.latest => None,
+            // One that is away may hold until its request would have been read.
+            Some(hold) if hold.away || self.now < hold.latest => None,
             _ => Some(false),
         }
     }
@@ -251,7 +277,7 @@ impl World {
         let (before, quiet) = (self.snapshot(), self.is_quiet(key));
         let time = self.time();
         let Side { node, host } = self.leader();
-        let result = node.release(host, key.as_key(), token, time);
+        let result = node.release(host, key.as_key(), &Release { token, is_final: false }, time);
         let log = self.settle(Cause::Release(key, token))?;
         let Ok(released) = result else {
             prop_assert!(self.has_other_data(key) && (!quiet || before == self.snapshot()));
@@ -333,15 +359,18 @@ impl World {
         let holds: Vec<_> = self.judge.held(key).iter().filter(certain).collect();
         let tokens: Vec<Box<[u8]>> = holds.iter().map(|hold| hold.token.clone()).collect();
         let least = holds.iter().filter(|hold| self.now < hold.end).count();
+        let mut there = self.judge.queue(key).iter();
+        let place = there.any(|wait| wait.away.is_some() && token == Some(&*wait.token));
         let time = self.time();
         let Side { node, host } = self.leader();
         let result = node.break_lock(host, key.as_key(), token, time);
-        let log = self.settle(Cause::Break(key))?;
+        let log = self.settle(Cause::Break(key, token))?;
         let broken = |event: &Event| matches!(event, Event::Ended { why: Ending::Broken, .. });
         let Ok(count) = result else {
             prop_assert!(self.has_other_data(key) && log.is_empty());
             return Ok(());
         };
+        let count = count - usize::from(place);
         prop_assert_eq!(log.iter().filter(|event| broken(event)).count(), count);
         prop_assert!((least..=tokens.len()).contains(&count));
         for event in &log {

@@ -3,6 +3,7 @@
 use super::bench::{Bench, KEY};
 use super::memory::{Event, Value};
 use crate::command::Refusal;
+use crate::command::release::Release;
 use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD, MAX_HOLDERS};
 use crate::lock::{Crowd, Grant};
 use crate::node::Acquired;
@@ -166,7 +167,10 @@ fn other_data_at_the_key_is_an_error() {
     assert_eq!(bench.acquire(1, "a 10 WAIT 0"), Err(Refusal::WrongType));
     assert_eq!(bench.extend("a 10"), Err(Refusal::WrongType));
     let Bench { mut node, mut host, .. } = bench;
-    assert_eq!(node.release(&mut host, KEY, b"a", time), Err(Refusal::WrongType));
+    assert_eq!(
+        node.release(&mut host, KEY, &Release { token: b"a", is_final: false }, time),
+        Err(Refusal::WrongType)
+    );
     assert_eq!(node.check(&mut host, KEY, b"a", time), Err(Refusal::WrongType));
     assert_eq!(node.break_lock(&mut host, KEY, None, time), Err(Refusal::WrongType));
     assert!(host.log.is_empty());

@@ -119,7 +119,7 @@ fn a_token_that_asks_again_takes_its_old_place() {
     let new = bench.wait(4, "b 10 WAIT 0");
     assert_eq!(bench.answers(), vec![(old, Answer::Replaced)]);
     // What the old request does from now on is nobody's business.
-    bench.node.gone(old);
+    bench.gone(old);
     bench.pass_and_sweep(5_000);
     assert_eq!(bench.waiters(), "b c");
     assert!(bench.release("a"));
@@ -156,7 +156,7 @@ fn a_waiter_that_is_gone_leaves_without_an_answer_and_the_next_is_served() {
     bench.hold(1, "a 10 SHARED");
     let b = bench.wait(2, "b 10 WAIT 0");
     let c = bench.wait(3, "c 10 SHARED WAIT 0");
-    bench.node.gone(b);
+    bench.gone(b);
     bench.sweep();
     assert_eq!(bench.answers(), vec![(c, Answer::Granted(Fence(1_000_001)))]);
 }
@@ -168,7 +168,7 @@ fn a_grant_that_nobody_was_told_of_is_taken_back_and_handed_on() {
     let b = bench.wait(2, "b 10 WAIT 0");
     bench.wait(3, "c 10 WAIT 0");
     assert!(bench.release("a"));
-    bench.node.gone(b);
+    bench.gone(b);
     assert_eq!(bench.holders(), "b");
     bench.sweep();
     assert_eq!(bench.holders(), "c");
@@ -181,7 +181,7 @@ fn a_grant_that_was_delivered_stays() {
     let b = bench.wait(2, "b 10 WAIT 0");
     assert!(bench.release("a"));
     bench.node.delivered(b);
-    bench.node.gone(b);
+    bench.gone(b);
     bench.sweep();
     assert_eq!(bench.holders(), "b");
 }
@@ -194,11 +194,11 @@ fn a_grant_that_was_asked_for_again_is_not_taken_back() {
         let b = bench.wait(2, "b 10 WAIT 0");
         assert!(bench.release("a"));
         if gone_first {
-            bench.node.gone(b);
+            bench.gone(b);
         }
         let fence = bench.hold(client, "b 10");
         if client == 3 {
-            bench.node.gone(b);
+            bench.gone(b);
         }
         bench.sweep();
         assert_eq!(bench.check("b"), Some(fence));
@@ -213,7 +213,7 @@ fn a_later_grant_to_the_same_connection_is_not_taken_back() {
     assert!(bench.release("a"));
     assert!(bench.release("b"));
     // An operator's CLIENT UNBLOCK: the connection lives on.
-    bench.node.gone(b);
+    bench.gone(b);
     let fence = bench.hold(2, "b 10");
     bench.sweep();
     assert_eq!(bench.check("b"), Some(fence));

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::judge::{Cause, Hold, Judge, Verdict};
+use super::judge::{Cause, Hold, Judge, MOST_PLACES, Verdict};
 use super::memory::{Event, Memory, Value};
 use crate::command::apply::{self, Apply};
 use crate::command::extend::Extend;
@@ -42,6 +42,13 @@ pub struct World {
     pub clients: Vec<ClientId>,
     pub blocked: BTreeMap<WaiterId, Blocked>,
     next_client: u64,
+    /// Whether requests have been held back since the last turn.
+    pub is_paused: bool,
+    /// For how long, in all and at most.
+    pub still: u64,
+    /// The last turn, and the one before, after which all had been read that came until then.
+    pub turned: u64,
+    pub heard: u64,
 }
 
 impl World {
@@ -49,6 +56,7 @@ impl World {
         let side = |first_waiter| {
             let mut node = Node { next_waiter: first_waiter, ..Node::default() };
             node.settings.max_waiters = 5;
+            node.settings.max_places = 2 * MOST_PLACES as u64;
             Side { node, host: Memory::new() }
         };
         let mut world = World {
@@ -60,6 +68,10 @@ impl World {
             clients: Vec::new(),
             blocked: BTreeMap::new(),
             next_client: 1,
+            is_paused: false,
+            still: 0,
+            turned: 0,
+            heard: 0,
         };
         world.sides[1].node.follow(&mut Memory::new());
         for _ in 0..6 {
@@ -105,6 +117,7 @@ impl World {
 
     /// What the primary has said goes to the judge and to the replica.
     pub fn settle(&mut self, cause: Cause<'_>) -> Result<Vec<Event>, TestCaseError> {
+        self.forget_places(cause);
         let side = &mut self.sides[self.lead];
         let log = core::mem::take(&mut side.host.log);
         self.judge.hear(&log, cause, &side.host, self.now)?;
@@ -123,7 +136,7 @@ impl World {
         for event in &log {
             self.replicate(event)?;
         }
-        self.check()?;
+        self.check(cause)?;
         Ok(log)
     }
 
@@ -162,7 +175,9 @@ impl World {
     }
 
     /// What must hold after every operation.
-    fn check(&mut self) -> Verdict {
+    fn check(&mut self, cause: Cause<'_>) -> Verdict {
+        self.prolong_turns();
+        self.check_queues(cause)?;
         let Side { node, host } = &self.sides[self.lead];
         prop_assert!(host.index_is_true(), "the index lags");
         let held = all_held(host, &self.judge);
@@ -170,12 +185,10 @@ impl World {
             same_holders(self.judge.held(key), *mode, holders, false)?;
         }
         self.check_counter(node)?;
-        self.check_queues()?;
         self.check_ephemeral()?;
         for key in self.judge.queues.keys() {
-            let foreign_due =
-                node.watched.first().is_some_and(|end| end.is_over(Instant(self.now)));
-            let put_off = node.has_pending() || foreign_due;
+            let unread = node.places.wait_for_turn(Instant(self.now)) || self.is_paused;
+            let put_off = node.has_pending() || self.looks_soon() || unread;
             prop_assert!(put_off || !self.first_is_due(key, None), "a lost wake-up");
         }
         let Side { node, host } = &self.sides[1 - self.lead];
@@ -196,30 +209,6 @@ impl World {
             prop_assert!(next > Some(Fence(*highest)), "{next:?} would follow {highest}");
             prop_assert!(node.fence() >= Fence(*highest));
         }
-        Ok(())
-    }
-
-    fn check_queues(&self) -> Verdict {
-        let node = &self.sides[self.lead].node;
-        let waits = |(key, queue): (&KeyBuf, &Vec<super::judge::Wait>)| {
-            (key.clone(), queue.iter().map(|wait| wait.id).collect::<Vec<_>>())
-        };
-        let expected: BTreeMap<KeyBuf, Vec<WaiterId>> =
-            self.judge.queues.iter().map(waits).collect();
-        let mut found = BTreeMap::new();
-        for (db, names) in &node.queues {
-            for (name, queue) in names {
-                let ids: Vec<WaiterId> = queue.iter().map(|waiter| waiter.id).collect();
-                found.insert(KeyBuf { db: *db, name: name.clone() }, ids);
-            }
-        }
-        prop_assert_eq!(&expected, &found, "other queues");
-        prop_assert!(node.waiting.len() as u64 <= node.settings.max_waiters, "too many waiters");
-        let ids = expected.values().flatten();
-        prop_assert!(node.waiting.keys().eq(ids.clone().collect::<BTreeSet<_>>()));
-        prop_assert!(ids.clone().all(|id| self.blocked.get(id).is_some_and(|b| !b.granted)));
-        let timed = self.judge.queues.values().flatten().filter(|wait| wait.until.is_some());
-        prop_assert_eq!(node.waits.len(), timed.count());
         Ok(())
     }
 
@@ -262,17 +251,22 @@ impl World {
     /// What must hold when there is nothing left to do.
     pub fn check_done(&self) -> Verdict {
         prop_assert!(!self.sides[self.lead].node.has_pending(), "says it is done, and is not");
-        for key in self.judge.queues.keys() {
-            prop_assert!(!self.first_is_due(key, Some(1000)), "a lost wake-up");
+        for (key, queue) in &self.judge.queues {
+            let away = queue.first().is_some_and(|first| first.away.is_some());
+            let unread = away && self.looks_soon();
+            prop_assert!(unread || !self.first_is_due(key, Some(1000)), "a lost wake-up");
         }
         for hold in self.judge.holds.values().flatten() {
-            prop_assert!(hold.latest > self.now, "over, and still there: {hold:?}");
+            let unread = hold.away && hold.end + 3000 > self.heard;
+            prop_assert!(unread || hold.latest > self.now, "over, and still there: {hold:?}");
             let gone = hold.waiter.is_some_and(|id| self.judge.gone.contains(&id));
             let closed = hold.ephemeral && self.judge.closed.contains(&hold.client);
             prop_assert!(!hold.bound || !(gone || closed), "nobody's: {hold:?}");
         }
         for wait in self.judge.queues.values().flatten() {
             prop_assert!(wait.until.is_none_or(|end| end + 1000 > self.now), "waits on: {wait:?}");
+            let kept = |end| end + self.still + 2000 > self.heard;
+            prop_assert!(wait.away.is_none_or(kept), "kept on: {wait:?}");
         }
         Ok(())
     }
@@ -285,6 +279,7 @@ impl World {
             let node = &side.node;
             prop_assert!(node.queues.is_empty() && node.waiting.is_empty(), "{node:?}");
             prop_assert!(node.waits.is_empty() && node.granted.is_empty(), "{node:?}");
+            prop_assert_eq!((node.places(), node.waiters()), (0, 0));
             prop_assert!(node.ephemeral.is_empty() && node.watched.is_empty(), "{node:?}");
             prop_assert!(!node.has_pending(), "{node:?}");
         }
@@ -306,7 +301,10 @@ impl World {
     /// Whether nothing is due at the key, so that a command finds it as it was left.
     pub fn is_quiet(&self, key: &KeyBuf) -> bool {
         let over = self.judge.held(key).iter().any(|hold| hold.end <= self.now);
-        !over && !self.first_is_due(key, Some(0))
+        let ends =
+            |wait: &super::judge::Wait| wait.turn || wait.away.is_some_and(|end| end <= self.now);
+        let ended = self.judge.queue(key).iter().any(ends);
+        !over && !ended && !self.first_is_due(key, Some(0))
     }
 }
 
@@ -346,9 +344,9 @@ impl World {
     /// A blocked request leaves: by itself, or with its connection.
     pub fn leave(&mut self, id: WaiterId) {
         let Some(blocked) = self.blocked.remove(&id) else { return };
-        self.judge.leaves(id);
+        self.judge.departs(id, self.now);
         self.judge.gone.insert(id);
-        self.sides[blocked.side].node.gone(id);
+        self.sides[blocked.side].node.gone(id, Instant(self.now));
     }
 
     pub fn close(&mut self, client: ClientId, closed_first: bool) {

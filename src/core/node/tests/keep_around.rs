@@ -1,0 +1,175 @@
+//! KEEP, and what is around it: bounds, a busy or paused server, quarantine, removal, other roles.
+
+use alloc::vec;
+
+use super::bench::{Bench, KEY};
+use crate::command::Refusal;
+use crate::host::Answer;
+use crate::node::Acquired;
+use crate::words::{Fence, Millis, Owner};
+
+const MS: u64 = 1000;
+
+fn left(bench: &Bench) -> u64 {
+    let (_, holders) = bench.host.holders(&KEY.to_owned());
+    holders[0].grant().lease.end.left(bench.time().now).0
+}
+
+#[test]
+fn places_do_not_end_before_the_requests_that_came_meanwhile_are_read() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 100");
+    bench.sweep();
+    assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
+    bench.wait(3, "c 100 WAIT 0");
+    // A long script: the node's turn comes before the request is read.
+    bench.pass(5000 * MS);
+    let time = bench.time();
+    assert!(bench.node.sweep(&mut bench.host, time, 100, true), "it has to look again");
+    assert_eq!(bench.waiters(), "b c");
+    // Nobody overtakes meanwhile.
+    assert!(!bench.release("a"));
+    assert_eq!(bench.acquire(4, "d 100"), Ok(Acquired::Denied));
+    bench.hold(2, "b 100 KEEP 50");
+    assert_eq!(bench.waiters(), "c");
+}
+
+#[test]
+fn a_turn_does_not_end_before_the_requests_that_came_meanwhile_are_read() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 100");
+    bench.sweep();
+    assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
+    bench.wait(3, "c 100 WAIT 0");
+    assert!(bench.release("a"));
+    bench.pass(5000 * MS);
+    let time = bench.time();
+    bench.node.sweep(&mut bench.host, time, 100, true);
+    assert!(!bench.release("x"));
+    assert_eq!(bench.holders(), "b");
+    let fence = bench.hold(2, "b 100");
+    assert_eq!(bench.check("b"), Some(fence));
+}
+
+#[test]
+fn places_do_not_end_while_requests_are_held_back() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000000");
+    assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
+    bench.sweep();
+    bench.pass(10 * MS);
+    bench.node.look_at_places(bench.time().now, true);
+    bench.pass(5000 * MS);
+    bench.node.look_at_places(bench.time().now, false);
+    bench.pass_and_sweep(39 * MS);
+    bench.pass_and_sweep(MS);
+    assert_eq!(bench.waiters(), "b");
+    for _ in 0..2 {
+        bench.pass_and_sweep(10 * MS);
+    }
+    assert_eq!(bench.waiters(), "");
+}
+
+#[test]
+fn in_quarantine_a_place_is_taken_and_does_not_end() {
+    let mut bench = Bench::new();
+    bench.node.settings.quarantine = crate::quarantine::Policy::Least(Millis(1000));
+    let time = bench.time();
+    bench.node.promoted(time);
+    let refused = bench.acquire(2, "b 100 KEEP 50");
+    assert!(matches!(refused, Err(Refusal::Quarantine { .. })), "{refused:?}");
+    assert_eq!((bench.waiters(), bench.node.places()), ("b".into(), 1));
+    bench.pass_and_sweep(999 * MS);
+    assert_eq!(bench.waiters(), "b");
+    bench.pass_and_sweep(MS);
+    assert_eq!((bench.holders(), left(&bench)), ("b".into(), 50));
+}
+
+#[test]
+fn while_the_disk_is_full_a_place_is_taken() {
+    let mut bench = Bench::new();
+    bench.host.disk_is_full = true;
+    assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Err(Refusal::NotDurable));
+    bench.host.disk_is_full = false;
+    assert_eq!(bench.acquire(3, "c 100"), Ok(Acquired::Denied));
+    assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn a_removal_from_outside_a_move_and_a_new_role_drop_places_in_silence() {
+    for what in ["removed", "flushed", "follows", "moved"] {
+        let mut bench = Bench::new();
+        bench.hold(1, "a 10");
+        assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
+        bench.answers();
+        match what {
+            "removed" => bench.node.removed(&mut bench.host, KEY, Fence(0)),
+            "flushed" => bench.node.flushed(&mut bench.host, None),
+            "follows" => bench.node.follow(&mut bench.host),
+            _ => {
+                bench.host.moved.insert(KEY.to_owned());
+                bench.pass_and_sweep(11 * MS);
+            }
+        }
+        assert_eq!((bench.answers(), bench.waiters()), (vec![], "".into()), "{what}");
+        assert_eq!(bench.node.places(), 0, "{what}");
+    }
+}
+
+#[test]
+fn who_finds_no_room_goes_without_a_place_and_nobody_else_is_concerned() {
+    let mut bench = Bench::new();
+    bench.node.settings.max_places = 4;
+    bench.hold(1, "a 1000");
+    for words in ["b 100 KEEP 50", "c 100 KEEP 50", "d 100 KEEP 50"] {
+        assert_eq!(bench.acquire(2, words), Ok(Acquired::Denied));
+    }
+    assert_eq!((bench.waiters(), bench.node.places_refused()), ("b c".into(), 1));
+    // One that has a place can renew it.
+    assert_eq!(bench.acquire(2, "c 100 KEEP 60"), Ok(Acquired::Denied));
+    assert_eq!(bench.waiters(), "b c");
+    // A wait that finds no room for its place ends like any other.
+    let e = bench.wait(2, "e 100 WAIT 10 KEEP 50");
+    bench.host.owner = Owner(2);
+    assert_eq!(bench.acquire(3, "f 100 KEEP 50"), Ok(Acquired::Denied));
+    bench.pass_and_sweep(10 * MS);
+    assert_eq!(bench.answers(), vec![(e, Answer::Denied)]);
+    assert_eq!((bench.waiters(), bench.node.places_refused()), ("b c f".into(), 2));
+}
+
+#[test]
+fn a_place_with_a_long_name_counts_for_several() {
+    let mut bench = Bench::new();
+    bench.node.settings.max_places = 6;
+    bench.hold(1, "a 1000");
+    let meta = alloc::format!("b 100 KEEP 50 META {}", "x".repeat(1020));
+    assert_eq!(
+        bench.acquire(2, std::boxed::Box::leak(meta.into_boxed_str())),
+        Ok(Acquired::Denied)
+    );
+    assert_eq!(bench.acquire(2, "c 100 KEEP 50"), Ok(Acquired::Denied));
+    assert_eq!(bench.waiters(), "b");
+}
+
+#[test]
+fn too_many_waiters_leave_one_that_is_away_its_place() {
+    let mut bench = Bench::new();
+    bench.node.settings.max_waiters = 1;
+    bench.hold(1, "a 1000");
+    assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
+    bench.wait(3, "c 100 WAIT 0");
+    assert_eq!(bench.acquire(2, "b 100 WAIT 0"), Err(Refusal::TooManyWaiters(1)));
+    assert_eq!(bench.waiters(), "b c");
+}
+
+#[test]
+fn a_plain_string_is_polled_for_requests_and_not_for_places() {
+    let mut bench = Bench::new();
+    bench.node.is_deaf = true;
+    bench.set_text("old", None);
+    assert_eq!(bench.acquire(2, "b 100 KEEP 50000"), Ok(Acquired::Denied));
+    bench.sweep();
+    assert_eq!(bench.node.next_wake().map(|end| end.0), Some(51_000));
+    bench.wait(2, "b 100 WAIT 0 KEEP 50000");
+    assert!(bench.node.next_wake().is_some_and(|end| end.0 < 1_100));
+}

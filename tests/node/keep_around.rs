@@ -1,0 +1,191 @@
+//! Places, and what happens around them: a busy or paused server, quarantine, removal from outside,
+//! restarts, other roles, slots that move.
+
+use std::thread;
+use std::time::Duration;
+
+use harness::{Cluster, Kind, Server, apply, eventually, on_every_server};
+
+/// Takes longer than the KEEP next to it.
+///
+/// Some servers have no clock of the processor, and on the others time stands still in scripts.
+const BUSY: &str = "local has, clock = pcall(function() return os.clock end) \
+                    if not has then clock = function() \
+                    local t = redis.call('TIME') return t[1] + t[2] / 1000000 end end \
+                    local t = clock() + 2.5 while clock() < t do end return 1";
+
+#[apply(on_every_server)]
+fn a_place_and_a_turn_outlast_a_script_during_which_the_request_came(kind: Kind) {
+    let server = Server::build(kind).config("busy-reply-threshold 60000").start();
+    server.run("DLOCK.ACQUIRE waited holder 60000");
+    server.run("DLOCK.ACQUIRE turn holder 60000");
+    let mut waiting = server.client();
+    let mut turning = server.client();
+    let mut busy = server.client();
+    assert!(waiting.run("DLOCK.ACQUIRE waited away 60000 KEEP 1000").is_null());
+    assert!(turning.run("DLOCK.ACQUIRE turn away 60000 KEEP 1000").is_null());
+    let mut others = ["waited", "turn"]
+        .map(|key| server.waiter(&format!("DLOCK.ACQUIRE {key} other 60000 WAIT 0")));
+    server.run("DLOCK.RELEASE turn holder");
+    busy.send_args(&["EVAL", BUSY, "0"]);
+    // In the middle of it, both places end, and their owners ask.
+    thread::sleep(Duration::from_millis(1200));
+    waiting.send("DLOCK.ACQUIRE waited away 60000 KEEP 60000");
+    turning.send("DLOCK.ACQUIRE turn away 60000");
+    assert_eq!(busy.recv().int(), 1);
+    assert!(waiting.recv().is_null());
+    assert!(turning.recv().int() > 0);
+    assert_eq!(server.waiters("waited"), ["away", "other"]);
+    assert_eq!(server.holders("turn"), ["away"]);
+    assert!(!others.iter_mut().any(harness::Client::has_answer));
+}
+
+#[apply(on_every_server)]
+fn places_stand_still_while_clients_are_paused(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job holder 60000");
+    let mut away = server.client();
+    assert!(away.run("DLOCK.ACQUIRE job away 60000 KEEP 1000").is_null());
+    let _other = server.waiter("DLOCK.ACQUIRE job other 60000 WAIT 0");
+    server.run("CLIENT PAUSE 2500 WRITE");
+    thread::sleep(Duration::from_millis(2000));
+    assert_eq!(server.waiters("job"), ["away", "other"]);
+    assert!(away.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
+    assert_eq!(server.waiters("job"), ["away", "other"]);
+}
+
+#[apply(on_every_server)]
+fn a_place_ends_soon_after_its_time_when_nobody_comes(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job holder 60000");
+    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 50").is_null());
+    eventually("the place ends", || server.node("places").int() == 0);
+    assert!(server.waiters("job").is_empty());
+}
+
+#[apply(on_every_server)]
+fn in_quarantine_a_place_is_taken_with_the_refusal(kind: Kind) {
+    let mut server = Server::build(kind).config("dlock.quarantine 3000").start();
+    server.kill();
+    server.start_again();
+    let refused = server.run("DLOCK.ACQUIRE job away 60000 KEEP 1000");
+    assert_eq!(refused.code(), "QUARANTINE");
+    assert_eq!(server.node("places").int(), 1);
+    let mut later = server.client();
+    later.send("DLOCK.ACQUIRE job later 60000 WAIT 0");
+    // It does not end meanwhile, and its turn comes first.
+    eventually("the quarantine is over", || server.node("grants").text() == "yes");
+    eventually("its turn", || server.holders("job") == ["away"]);
+    assert!(server.run("DLOCK.ACQUIRE job away 60000").int() > 0);
+    server.run("DLOCK.RELEASE job away");
+    assert!(later.recv().int() > 0);
+}
+
+#[apply(on_every_server)]
+fn removals_from_outside_drop_places_in_silence(kind: Kind) {
+    let server = Server::start(kind);
+    for remove in ["DEL job", "SET job other", "FLUSHALL", "SWAPDB 0 1"] {
+        server.run("DLOCK.ACQUIRE job holder 60000");
+        assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
+        assert_eq!(server.node("places").int(), 1, "{remove}");
+        server.run(remove);
+        eventually("the place is dropped", || server.node("places").int() == 0);
+        server.run("FLUSHALL");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_restart_forgets_places_and_keeps_turns_as_leases(kind: Kind) {
+    let mut server = Server::build(kind).append_only().start();
+    server.run("DLOCK.ACQUIRE job holder 60000");
+    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 30000").is_null());
+    server.run("DLOCK.ACQUIRE turn holder 60000");
+    assert!(server.run("DLOCK.ACQUIRE turn away 60000 KEEP 30000").is_null());
+    server.run("DLOCK.RELEASE turn holder");
+    let fence = server.holder("turn")["fence"].int();
+    server.restart();
+    assert_eq!((server.node("places").int(), server.waiters("job").len()), (0, 0));
+    assert_eq!(server.holder("turn")["fence"].int(), fence);
+    assert!(server.holder("turn")["ttl-ms"].int() <= 30_000);
+    assert_eq!(server.run("DLOCK.ACQUIRE turn away 60000").int(), fence);
+}
+
+#[apply(on_every_server)]
+fn a_server_that_becomes_a_replica_drops_places_and_its_turns_are_leases_elsewhere(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    primary.run("DLOCK.ACQUIRE job holder 60000");
+    assert!(primary.run("DLOCK.ACQUIRE job away 60000 KEEP 30000").is_null());
+    primary.run("DLOCK.RELEASE job holder");
+    let fence = primary.holder("job")["fence"].int();
+    assert!(primary.run("DLOCK.ACQUIRE job next 60000 KEEP 30000").is_null());
+    primary.until_followed_by(&replica);
+    replica.run("REPLICAOF NO ONE");
+    assert_eq!(replica.run("DLOCK.CHECK job away").int(), fence);
+    assert!(replica.waiters("job").is_empty());
+    primary.run(&format!("REPLICAOF 127.0.0.1 {}", replica.port()));
+    eventually("the place is dropped", || primary.node("places").int() == 0);
+}
+
+#[apply(on_every_server)]
+fn a_slot_that_moves_leaves_its_places_behind(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    let key = cluster.key(0, "job");
+    cluster.nodes[0].run(&format!("DLOCK.ACQUIRE {key} holder 60000"));
+    let poll = format!("DLOCK.ACQUIRE {key} away 60000 KEEP 60000");
+    assert!(cluster.nodes[0].run(&poll).is_null());
+    cluster.move_slot(cluster.slot(&key), 0, 2);
+    eventually("the place is dropped", || cluster.nodes[0].node("places").int() == 0);
+    assert!(cluster.nodes[2].run(&poll).is_null());
+    assert_eq!(cluster.nodes[2].waiters(&key), ["away"]);
+}
+
+#[apply(on_every_server)]
+fn a_plain_string_is_waited_for_by_those_who_are_away(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SET job old");
+    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
+    server.run("DEL job");
+    assert!(server.run("DLOCK.ACQUIRE job other 60000").is_null(), "it would overtake");
+    assert!(server.run("DLOCK.ACQUIRE job away 60000").int() > 0);
+}
+
+#[apply(on_every_server)]
+fn a_user_has_no_more_than_its_share_of_the_places(kind: Kind) {
+    let server = Server::build(kind).config("dlock.max-places 10").start();
+    server.run("ACL SETUSER greedy on nopass ~* &* +@all");
+    server.run("DLOCK.ACQUIRE job holder 60000");
+    let mut greedy = server.client();
+    greedy.run("AUTH greedy x");
+    for n in 0..20 {
+        let asked = greedy.run(&format!("DLOCK.ACQUIRE job greedy{n} 60000 KEEP 60000"));
+        assert!(asked.is_null());
+        // A new connection is no new user.
+        greedy = server.client();
+        greedy.run("AUTH greedy x");
+    }
+    assert_eq!(server.node("places").int(), 5);
+    assert_eq!(server.info_number("dlock", "dlock_places_refused"), 15);
+    assert!(server.run("DLOCK.ACQUIRE job modest 60000 KEEP 60000").is_null());
+    assert_eq!(server.waiters("job")[5], "modest");
+}
+
+#[apply(on_every_server)]
+fn a_place_takes_little_memory(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job holder 600000");
+    let used = || server.info_number("memory", "used_memory");
+    let mut client = server.client();
+    let poll = |client: &mut harness::Client, n: u32| {
+        client.run(&format!("DLOCK.ACQUIRE job {n:032} 60000 KEEP 60000"))
+    };
+    poll(&mut client, 0);
+    let before = used();
+    for n in 1..=2_000 {
+        assert!(poll(&mut client, n).is_null());
+    }
+    assert_eq!(server.node("places").int(), 2_001);
+    let each = (used() - before) / 2_000;
+    assert!(each <= 400, "{each} bytes");
+}
