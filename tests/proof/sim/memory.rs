@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dlock_core::{
     Answer, Answers, Crowd, Deadline, Effect, Ended, Found, Grant, Held, Holder, Host, Instant,
-    Key, KeyBuf, Lease, Millis, Mode, Promise, Renewal, Serves, WaiterId,
+    Key, KeyBuf, Lease, Millis, Mode, Owner, Promise, Renewal, Serves, WaiterId,
 };
 
 /// A lock in the keyspace.
@@ -194,6 +194,11 @@ impl Host for Memory {
 
     fn may_block(&mut self) -> bool {
         true
+    }
+
+    /// Nobody asks with KEEP here.
+    fn owner(&mut self) -> Owner {
+        Owner(0)
     }
 
     fn serves(&mut self, _key: Key<'_>) -> Serves {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use dlock_core::command::acquire::Acquire;
 use dlock_core::command::extend::Extend;
+use dlock_core::command::release::Release;
 use dlock_core::command::{Refusal, Settings};
 use dlock_core::quorum::{Answer, Ask, Why};
 use dlock_core::{
@@ -239,7 +240,9 @@ impl Server {
             Ask::Acquire { fence, wait } => {
                 let fence = fence.filter(|_| self.flaw != Some(Flaw::IgnoresProposals));
                 let ephemeral = wait.is_some();
-                let acquire = Acquire { token, ttl, mode, wait, fence, ephemeral, meta: b"" };
+                let (keep, turn, meta) = (None, false, b"");
+                let acquire =
+                    Acquire { token, ttl, mode, wait, keep, turn, fence, ephemeral, meta };
                 let client = ClientId(wire);
                 match self.node.acquire(&mut self.host, key, &acquire, client, time) {
                     Ok(Acquired::Granted(fence)) => Some(Answer::Granted(fence)),
@@ -273,7 +276,8 @@ impl Server {
                     _ => (*token).into(),
                 };
                 // It cannot be refused: there are no foreign locks here.
-                let _ = self.node.release(&mut self.host, key, &token, time);
+                let release = Release { token: &token, is_final: false };
+                let _ = self.node.release(&mut self.host, key, &release, time);
                 None
             }
             Ask::Ping if self.node.is_in_quarantine(time.now) => {
@@ -284,7 +288,7 @@ impl Server {
     }
 
     /// A connection has closed.
-    pub fn closed(&mut self, wire: u64) {
+    pub fn closed(&mut self, wire: u64, now: u64) {
         if self.flaw == Some(Flaw::KeepsDeadWaiters) {
             return;
         }
@@ -292,7 +296,7 @@ impl Server {
         let gone: Vec<WaiterId> = self.blocked.iter().filter(gone).map(|(id, _)| *id).collect();
         for waiter in gone {
             self.blocked.remove(&waiter);
-            self.node.gone(waiter);
+            self.node.gone(waiter, self.time(now).now);
         }
         self.node.closed(ClientId(wire));
     }

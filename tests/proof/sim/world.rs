@@ -365,7 +365,7 @@ impl<R: Rules> World<R> {
         for (waiter, answer) in answers {
             let server = &mut self.servers[place];
             let Some(blocked) = server.blocked.remove(&waiter) else {
-                server.node.gone(waiter);
+                server.node.gone(waiter, time.now);
                 continue;
             };
             server.node.delivered(waiter);
@@ -426,7 +426,7 @@ impl<R: Rules> World<R> {
         there.is_closed = true;
         let Wire { server, life, .. } = *there;
         if self.servers[server].is_up && self.servers[server].life == life {
-            self.servers[server].closed(wire);
+            self.servers[server].closed(wire, self.now);
             self.settle(server);
             self.later(1_000_000, Event::CheckClosed { wire });
         }
