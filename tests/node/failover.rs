@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{Builder, Client, Kind, Server, apply, eventually, on_every_server};
 
 fn pair(kind: Kind) -> (Server, Server) {
     let primary = Server::start(kind);
@@ -25,13 +25,28 @@ fn assert_sent_away(waiter: &mut Client) {
     }
 }
 
+/// Waits until the server has written nothing to its replicas for several rounds of its chores.
+fn until_silent(server: &Server) {
+    let written = || server.info_number("replication", "master_repl_offset");
+    let mut last = (written(), Instant::now());
+    eventually("nothing is written any more", || {
+        let now = written();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        last.1.elapsed() > Duration::from_millis(500)
+    });
+}
+
 /// Three servers change their roles in turn; nobody writes meanwhile, so without the module each
-/// goes on from where it is.
+/// goes on from where it is. What a node tells its replicas when its state file has been renewed
+/// would come at any time, so there is none.
 #[apply(on_every_server)]
 fn a_planned_change_of_roles_needs_no_full_resynchronisation(kind: Kind) {
-    let servers: Vec<Server> = (0..3)
-        .map(|_| Server::build(kind).config("repl-ping-replica-period 3600").start())
-        .collect();
+    let silent = |server: Builder| {
+        server.config("repl-ping-replica-period 3600").config("dlock.state-file \"\"").start()
+    };
+    let servers: Vec<Server> = (0..3).map(|_| silent(Server::build(kind))).collect();
     let follow = |leader: usize| {
         for replica in (0..3).filter(|one| *one != leader) {
             let port = servers[leader].port();
@@ -40,7 +55,8 @@ fn a_planned_change_of_roles_needs_no_full_resynchronisation(kind: Kind) {
         for replica in (0..3).filter(|one| *one != leader) {
             servers[leader].until_streaming_to(&servers[replica]);
         }
-        // The last was sent something for that, which the first may not have yet.
+        // A new leader tells what it promises, and the last was sent something by the above.
+        until_silent(&servers[leader]);
         for replica in (0..3).filter(|one| *one != leader) {
             servers[leader].until_followed_by(&servers[replica]);
         }

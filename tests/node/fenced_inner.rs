@@ -131,7 +131,8 @@ fn the_keys_of_any_command_are_found(kind: Kind) {
         let found = server.run(&format!("COMMAND GETKEYS {words}"));
         let mut found: Vec<String> = found.items().iter().map(Value::text).collect();
         let mut keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
-        (found.sort(), keys.sort());
+        found.sort();
+        keys.sort();
         assert_eq!(found, keys, "{words}");
     }
     let flags = server.run("COMMAND GETKEYSANDFLAGS DLOCK.FENCED mark 7 GET a");
