@@ -7,7 +7,7 @@ use dlock_core::quorum::{Answer, Ask, Why};
 use dlock_core::words::Fence;
 use redis::{ErrorKind, RedisError, ServerError, Value};
 
-use crate::error::{NodeError, NodeState};
+use crate::report::{NodeError, NodeState};
 use crate::tls;
 
 /// Reads the reply to a request.

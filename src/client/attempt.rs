@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::clock;
-use crate::error::NodeError;
 use crate::node::Node;
+use crate::report::NodeError;
 use crate::token::Token;
 use crate::wire::Wire;
 

@@ -10,13 +10,14 @@ use tracing::debug;
 
 use crate::address;
 use crate::background::Background;
-use crate::error::{Error, NodeError, NodeState, Report};
+use crate::error::Error;
 use crate::identity::Identities;
 use crate::key::Key;
 use crate::lock::Lock;
 use crate::memory::Memory;
 use crate::node::Node;
 use crate::notice::{Listener, Notice};
+use crate::report::{NodeError, NodeState, Report};
 
 /// A client of one or more nodes. Clones are cheap, and share their connections.
 #[derive(Clone)]

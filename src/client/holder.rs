@@ -8,10 +8,10 @@ use redis::Value;
 use tokio::time::timeout;
 
 use crate::client::Shared;
-use crate::error::{NodeState, Report};
 use crate::inspect::{self, HolderInfo, Inspection};
 use crate::key::Key;
 use crate::node::Node;
+use crate::report::{NodeState, Report};
 
 /// Asks the nodes that said that the lock is held. The holder that most of them name; none if
 /// nobody answers in time.

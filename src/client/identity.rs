@@ -10,9 +10,9 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::address::Address;
-use crate::error::NodeError;
 use crate::inspect::Fields;
 use crate::notice::{Listener, Notice};
+use crate::report::NodeError;
 use crate::wire::Wire;
 
 /// The addresses, and the nodes' own names. Two addresses that lead to the same node would make one

@@ -10,11 +10,12 @@ use redis::{Cmd, Value};
 use crate::answer;
 use crate::client::Client;
 use crate::clock;
-use crate::error::{Error, Loss, LossReason, NodeError, NodeState, Report};
+use crate::error::{Error, Loss, LossReason};
 use crate::guard::Lease;
 use crate::inspect::{self, Inspection};
 use crate::key::Key;
 use crate::lock::{check_key, check_ttl};
+use crate::report::{NodeError, NodeState, Report};
 use crate::request;
 use crate::token::Token;
 

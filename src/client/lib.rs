@@ -42,7 +42,7 @@
 //! - `lease`, `holder`: locks of others; `background`, `memory`, `clock`: as they say.
 //! - [`Key`], [`Printable`]: the name of a lock, and how it is shown.
 //! - [`Notice`]: what an operator should know, though the work goes on.
-//! - [`Error`], [`Loss`]: what went wrong, node by node.
+//! - [`Error`], [`Loss`]: what went wrong; [`Report`]: what each node said.
 
 #![forbid(unsafe_code)]
 
@@ -66,6 +66,7 @@ mod lock;
 mod memory;
 mod node;
 mod notice;
+mod report;
 mod request;
 mod text;
 mod tls;
@@ -76,7 +77,7 @@ mod wire;
 
 pub use address::Address;
 pub use client::{Client, ClientBuilder};
-pub use error::{Error, Loss, LossReason, NodeError, NodeState, Report, RunError};
+pub use error::{Error, Loss, LossReason, RunError};
 pub use fenced::{Fenced, Late};
 pub use guard::{Guard, Lease};
 pub use inspect::{HolderInfo, Inspection, WaiterInfo};
@@ -84,5 +85,6 @@ pub use key::Key;
 pub use lock::Lock;
 pub use node::Node;
 pub use notice::Notice;
+pub use report::{NodeError, NodeState, Report};
 pub use text::Printable;
 pub use token::{InvalidToken, Token};

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::clock;
-use crate::error::{NodeError, NodeState};
 use crate::identity::Identities;
+use crate::report::{NodeError, NodeState};
 use crate::wire::Wire;
 
 /// A node.

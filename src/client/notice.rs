@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use crate::Key;
-use crate::error::{Lines, Name, Report};
+use crate::error::Name;
+use crate::report::{Lines, Report};
 
 /// Something has happened that nobody has to be asked about, and somebody should know.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use crate::answer;
 use crate::attempt::{self, Attempt, Released};
 use crate::client::Shared;
 use crate::clock;
-use crate::error::{NodeState, Report};
+use crate::report::{NodeState, Report};
 use crate::request::Wanted;
 use crate::token::Token;
 use crate::under_way::UnderWay;

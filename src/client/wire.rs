@@ -9,7 +9,7 @@ use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value};
 use tokio::sync::watch;
 
 use crate::answer::{redis_error, server_error};
-use crate::error::NodeError;
+use crate::report::NodeError;
 
 /// A connection on which many requests can be under way; the node answers them in their order.
 /// It is closed when the last clone is gone.

@@ -1,0 +1,179 @@
+//! What one node said, or why it said nothing.
+
+use std::fmt;
+use std::time::Duration;
+
+use dlock_core::quorum::Why;
+use redis::{Client, ConnectionAddr, RedisError};
+
+use crate::answer;
+
+/// What one node said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The node: its address, without secrets.
+    pub node: String,
+    /// What it said.
+    pub state: NodeState,
+}
+
+/// What a node said last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NodeState {
+    /// It was not asked, or its answer was not waited for.
+    NotAsked,
+    /// It is there. While connecting, or when only asked for that.
+    Answers,
+    /// It granted or renewed the lock, with this fence.
+    Granted(u64),
+    /// Somebody else holds the lock there, or waits for it.
+    Held,
+    /// The lock is not held there any more.
+    Gone,
+    /// It cannot be reached.
+    Unreachable(String),
+    /// It did not answer in time.
+    TimedOut(Duration),
+    /// It may have forgotten leases, and grants nothing until that is over.
+    Quarantine(Duration),
+    /// It refuses, in its own words.
+    Refused(String),
+    /// It is no node for locks: it has no module, or is a replica.
+    Unfit(String),
+}
+
+impl NodeState {
+    /// The code of the error with which it refuses: `NOPERM`, `WRONGTYPE` and the like.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            NodeState::Refused(text) => Some(answer::code(text)),
+            _ => None,
+        }
+    }
+
+    /// Whether it says no to this request, and will say no to it again.
+    #[must_use]
+    pub fn refuses_for_good(&self) -> bool {
+        match self {
+            NodeState::Refused(text) => answer::why(text) == Why::Never,
+            NodeState::Unfit(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the node can be expected to answer.
+    pub(crate) fn answers(&self) -> bool {
+        !matches!(self, NodeState::Unreachable(_) | NodeState::TimedOut(_))
+    }
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NodeState::NotAsked => f.write_str("no answer was waited for"),
+            NodeState::Answers => f.write_str("answers"),
+            NodeState::Granted(fence) => write!(f, "granted, fence {fence}"),
+            NodeState::Held => f.write_str("held by somebody else"),
+            NodeState::Gone => f.write_str("not held any more"),
+            NodeState::Unreachable(why) => write!(f, "cannot be reached: {why}"),
+            NodeState::TimedOut(after) => write!(f, "no answer within {}", Length(*after)),
+            NodeState::Quarantine(left) => {
+                write!(
+                    f,
+                    "in quarantine: it may have forgotten locks, and grants none for {} more",
+                    Length(*left)
+                )
+            }
+            NodeState::Refused(text) => write!(f, "refuses: {text}"),
+            NodeState::Unfit(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.node, self.state)
+    }
+}
+
+/// Why a node gave no answer to a command, or an error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// No connection, or it broke.
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    /// No answer in time.
+    #[error("no answer within {}", Length(*.0))]
+    TimedOut(Duration),
+    /// An error of the server, beginning with its code; or something is wrong with the node.
+    #[error("{0}")]
+    Refused(String),
+    /// It is no node for locks: it has no module, or is a replica.
+    #[error("{0}")]
+    Unfit(String),
+    /// It is the node to which another address leads as well.
+    #[error("it is the same node as {other} (node-id {id})")]
+    Duplicate {
+        /// The other address.
+        other: String,
+        /// The node's own name.
+        id: String,
+    },
+}
+
+impl NodeError {
+    /// Why no connection could be made within this time, with what may be wrong with the address.
+    #[must_use]
+    pub fn not_connected(client: &Client, error: &RedisError, within: Duration) -> NodeError {
+        let address = client.get_connection_info().addr();
+        match (address, error.is_timeout()) {
+            // A server that speaks no TLS waits for the end of what looks like a long command.
+            (ConnectionAddr::TcpTls { .. }, true) => {
+                let words = "(does that port speak TLS? else write redis://)";
+                NodeError::Unreachable(format!("no answer within {} {words}", Length(within)))
+            }
+            (_, true) => NodeError::TimedOut(within),
+            (ConnectionAddr::Tcp(..), _)
+                if error.is_connection_dropped() && !error.is_connection_refusal() =>
+            {
+                let words = "(is it a TLS port? then write rediss://)";
+                NodeError::Unreachable(format!("{} {words}", answer::plain(&error.to_string())))
+            }
+            _ => NodeError::from(error),
+        }
+    }
+}
+
+/// In this library's words.
+impl From<&RedisError> for NodeError {
+    fn from(error: &RedisError) -> NodeError {
+        answer::redis_error(error)
+    }
+}
+
+/// Nodes, a line each, below the first line.
+pub(crate) struct Lines<'a>(pub(crate) &'a [Report]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|report| write!(f, "\n  {report}"))
+    }
+}
+
+/// A length of time, as a person would say it.
+pub(crate) struct Length(pub(crate) Duration);
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        match millis {
+            0..1_000 => write!(f, "{millis} ms"),
+            1_000..60_000 => write!(f, "{}.{} s", millis / 1000, millis % 1000 / 100),
+            60_000..3_600_000 => write!(f, "{} min {} s", millis / 60_000, millis % 60_000 / 1000),
+            _ => write!(f, "{} h {} min", millis / 3_600_000, millis % 3_600_000 / 60_000),
+        }
+    }
+}
