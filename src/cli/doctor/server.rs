@@ -12,6 +12,7 @@ pub const CHECKS: &[Check] = &[
     log_has_gaps,
     eviction,
     lock_memory,
+    marks_removed,
     memory,
     replicas_missing,
     replicas,
@@ -128,6 +129,15 @@ fn lock_memory(node: &Answers) -> Option<Finding> {
             .why("when that is used up new locks are refused with TOOMANYLOCKS")
             .fix("find out with `dlock ls` whose they are, also those that were evicted; raise maxmemory or dlock.max-memory-percent if all is as it should be")
     })
+}
+
+fn marks_removed(node: &Answers) -> Option<Finding> {
+    let removed = node.info_number("dlock_marks_removed").filter(|removed| *removed > 0)?;
+    Some(
+        Finding::warning("marks-removed", format!("{removed} marks of fences were removed"))
+            .why("whoever is late is not refused by a mark that is gone")
+            .fix("find out who sends DEL, FLUSHALL or RENAME there; give users no right to keys of marks but +dlock.fenced"),
+    )
 }
 
 fn memory(node: &Answers) -> Option<Finding> {

@@ -227,6 +227,13 @@ fn locks_that_take_nearly_all_the_memory_that_they_may() {
 }
 
 #[test]
+fn marks_that_were_removed() {
+    let removed = |n: &str| with(|node| node.info.as_mut().unwrap().set("dlock_marks_removed", n));
+    assert_eq!(findings(&removed("0")), []);
+    assert_only(&removed("2"), Warning, "marks-removed", "+dlock.fenced");
+}
+
+#[test]
 fn memory_that_is_full_or_given_to_others() {
     let full = config(&[("maxmemory", "1100")]);
     assert_only(&full, Warning, "memory", "90 %");
