@@ -13,6 +13,14 @@ pub async fn connect(global: &Global) -> Result<Client, Failure> {
     builder(global)?.connect().await.map_err(|error| failed(global, error))
 }
 
+/// The same, with somebody who is told what happens to the nodes.
+pub async fn connect_and_hear(
+    global: &Global,
+    tell: impl Fn(&Notice) + Send + Sync + 'static,
+) -> Result<Client, Failure> {
+    builder(global)?.notify(tell).connect().await.map_err(|error| failed(global, error))
+}
+
 /// For who waits for a lock, for so long, or without limit: through an outage, too, and with a word of
 /// it. Where nobody has said which nodes are meant, it is more likely that there are none.
 pub async fn connect_to_wait(

@@ -71,6 +71,9 @@ impl Run {
             going.send();
             let verdict = going.machine.verdict();
             if verdict != Verdict::Pending {
+                if told && matches!(verdict, Verdict::Won(_)) {
+                    going.tell(false);
+                }
                 return verdict;
             }
             if queued != going.machine.is_queued() {

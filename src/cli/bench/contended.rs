@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dlock_client::{Client, Error};
+use dlock_client::{Client, Error, Guard, Notice};
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -74,7 +74,38 @@ pub enum End {
 }
 
 /// The clients, connected.
-pub struct Crowd(Vec<Client>);
+pub struct Crowd(Vec<Contender>);
+
+/// A client, and what is said of an outage of its nodes while there is one: its wait would go on.
+#[derive(Clone)]
+struct Contender {
+    client: Client,
+    outage: watch::Receiver<Option<String>>,
+}
+
+impl Contender {
+    async fn connect(global: &Global) -> Result<Contender, Failure> {
+        let (tell, outage) = watch::channel(None);
+        let tell = move |notice: &Notice| match notice {
+            Notice::Outage { .. } => drop(tell.send_replace(Some(notice.to_string()))),
+            Notice::Back { .. } => drop(tell.send_replace(None)),
+            _ => {}
+        };
+        Ok(Contender { client: nodes::connect_and_hear(global, tell).await?, outage })
+    }
+
+    /// Waits for the lock, but through no outage.
+    async fn acquire(&self, subject: &Subject) -> Result<Guard, String> {
+        let lock = self.client.lock(&subject.key).ttl(subject.ttl);
+        let mut outage = self.outage.clone();
+        outage.mark_unchanged();
+        tokio::select! {
+            biased;
+            outcome = lock.acquire() => outcome.map_err(|error| error.to_string()),
+            Ok(()) = outage.changed() => Err(outage.borrow().clone().unwrap_or_default()),
+        }
+    }
+}
 
 impl Crowd {
     /// Not all at once: nodes have a queue for those that connect. None: it was stopped.
@@ -83,9 +114,9 @@ impl Crowd {
         global: &Global,
         course: &Course,
     ) -> Result<Option<Crowd>, Failure> {
-        let one = async |_| match nodes::connect(global).await {
+        let one = async |_| match Contender::connect(global).await {
             // Among so many, one may have bad luck.
-            Err(failure) if failure.exit != Exit::USAGE => nodes::connect(global).await,
+            Err(failure) if failure.exit != Exit::USAGE => Contender::connect(global).await,
             connected => connected,
         };
         let mut coming = stream::iter((0..number).map(one)).buffer_unordered(AT_ONCE);
@@ -108,14 +139,13 @@ impl Crowd {
     /// Lets each of them take the lock once, and not hold it, a few at a time: then most are
     /// connected where they will wait.
     pub async fn warm_up(&self, subject: &Subject, course: &Course) {
-        let one = async |client: &Client| {
-            let lock = client.lock(&subject.key).ttl(subject.ttl);
+        let one = async |client: &Contender| {
             tokio::select! {
                 biased;
                 () = course.stopped() => {}
                 () = tokio::time::sleep_until(course.end().into()) => {}
                 // If it fails now, it will be seen later, too.
-                guard = lock.acquire() => if let Ok(guard) = guard {
+                guard = client.acquire(subject) => if let Ok(guard) = guard {
                     let _ = guard.release().await;
                 },
             }
@@ -132,7 +162,7 @@ impl Crowd {
             true => Phase::GiveUp,
             false => Phase::Open,
         });
-        let (first, last) = (clients[0].clone(), round.last());
+        let (first, last) = (clients[0].client.clone(), round.last());
         let mut tasks = JoinSet::new();
         for (place, client) in clients.into_iter().enumerate() {
             let (subject, tally, phase) = (subject.clone(), Arc::clone(&tally), seen.clone());
@@ -245,7 +275,7 @@ impl Contest {
 /// One of the clients.
 struct One {
     place: usize,
-    client: Client,
+    client: Contender,
     subject: Subject,
     hold: Duration,
     phase: watch::Receiver<Phase>,
@@ -258,11 +288,10 @@ impl One {
         let mut asked = None;
         while *self.phase.borrow() < Phase::LastCall {
             let since = *asked.get_or_insert_with(Instant::now);
-            let lock = self.client.lock(&self.subject.key).ttl(self.subject.ttl);
             let outcome = tokio::select! {
                 biased;
                 () = self.given_up() => break,
-                outcome = lock.acquire() => outcome,
+                outcome = self.client.acquire(&self.subject) => outcome,
             };
             match outcome {
                 Ok(guard) => {
@@ -282,7 +311,7 @@ impl One {
                     }
                 }
                 Err(error) => {
-                    self.tally.failed(self.place, error.to_string());
+                    self.tally.failed(self.place, error);
                     tokio::select! {
                         () = tokio::time::sleep(PAUSE) => {}
                         () = self.given_up() => {}
@@ -294,7 +323,7 @@ impl One {
             self.tally.cut_off(asked, Instant::now());
         }
         // Until what it gave back is given back.
-        self.client.close().await;
+        self.client.client.close().await;
     }
 
     async fn given_up(&self) {

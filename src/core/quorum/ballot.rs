@@ -263,11 +263,10 @@ impl<R: Rules> Ballot<R> {
     /// The connection is gone with which the node's grant ends.
     pub fn cut_off(&mut self, node: usize, now: Instant) {
         let Some(vote) = self.votes.get_mut(node) else { return };
-        let before = vote.held;
-        (vote.held, vote.open, vote.said) = (None, None, Said::Failed);
-        if let Some(before) = before {
-            self.ended(node, before, now);
-        }
+        // With nothing granted nothing is cut off, and an answer that is to come still counts.
+        let Some(before) = vote.held.take() else { return };
+        (vote.open, vote.said) = (None, Said::Failed);
+        self.ended(node, before, now);
     }
 
     /// Asks a node again for a grant that waited, or for a lease that is shorter than the one that

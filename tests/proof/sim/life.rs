@@ -79,6 +79,7 @@ impl<R: Rules> World<R> {
             newest: BTreeMap::new(),
             disowned: BTreeSet::new(),
             ended: None,
+            heard_since: BTreeSet::new(),
             truth: Truth::default(),
             longer: BTreeSet::new(),
             raised: false,
@@ -422,8 +423,11 @@ impl<R: Rules> World<R> {
 
     fn check_ended(&mut self, task: usize) {
         let Machine::Holding(hold) = &self.tasks[task].machine else { return };
-        let overdue = self.tasks[task].ended.is_some_and(|by| self.now > by);
-        if overdue && matches!(hold.state(), State::Held(_)) {
+        let Task { ended, heard_since, .. } = &self.tasks[task];
+        let overdue = ended.is_some_and(|by| self.now > by);
+        // A node that lost the lease and does not answer looks like one that has it still.
+        let told = heard_since.len() == self.servers.len();
+        if overdue && told && matches!(hold.state(), State::Held(_)) {
             self.judge.accuse(judge::ENDED_IS_LOST, format!("task {task} goes on"));
         }
     }

@@ -34,6 +34,8 @@ pub struct Task<R: Rules> {
     pub disowned: BTreeSet<usize>,
     /// An operator has ended its lock: by then it must know, if it held.
     pub ended: Option<u64>,
+    /// The nodes that have answered it since then, and before that time.
+    pub heard_since: BTreeSet<usize>,
     /// What it may rely on.
     pub truth: Truth,
     /// The nodes that grant it the longer lease.

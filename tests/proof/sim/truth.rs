@@ -180,6 +180,10 @@ impl<R: Rules> World<R> {
         }
         truth.heard((place, server), id, (under, answer), claimed, now);
         let task_ = &mut self.tasks[task];
+        let silent = matches!(answer, Answer::Silent | Answer::Unreachable);
+        if !silent && task_.ended.is_some_and(|by| self.now <= by) {
+            task_.heard_since.insert(place);
+        }
         if matches!(answer, Answer::Extended | Answer::Granted(_))
             && task_.means.lengthen.is_some_and(|longer| under.ttl >= longer)
         {
@@ -275,7 +279,10 @@ impl<R: Rules> World<R> {
                 && hold.fence().is_some_and(|before| before < fence)
                 && !shared
             {
-                task.ended.get_or_insert(self.now + hold.ttl().0 * 1_200);
+                if task.ended.is_none() {
+                    task.ended = Some(self.now + hold.ttl().0 * 1_200);
+                    task.heard_since.clear();
+                }
             }
         }
     }
