@@ -278,11 +278,10 @@ impl<R: Rules> World<R> {
             if let Machine::Holding(hold) = &task.machine
                 && hold.fence().is_some_and(|before| before < fence)
                 && !shared
+                && task.ended.is_none()
             {
-                if task.ended.is_none() {
-                    task.ended = Some(self.now + hold.ttl().0 * 1_200);
-                    task.heard_since.clear();
-                }
+                task.ended = Some(self.now + hold.ttl().0 * 1_200);
+                task.heard_since.clear();
             }
         }
     }
