@@ -14,6 +14,8 @@ use crate::coordinator::{
 };
 
 const TTL: Duration = ms(800);
+/// So long that a machine that stands still for a moment is not taken for a paused program.
+const LONG: Duration = ms(4000);
 
 #[test]
 fn a_guard_is_lost_at_the_end_of_its_validity_when_nodes_are_paused() {
@@ -42,7 +44,7 @@ fn a_guard_is_lost_before_anybody_else_can_have_the_lock() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
-        for round in 0..3 {
+        for _ in 0..3 {
             let guard = take(&alice, "job", ms(400)).await;
             let bobs = bob.clone();
             let bobs = tokio::spawn(async move {
@@ -57,7 +59,7 @@ fn a_guard_is_lost_before_anybody_else_can_have_the_lock() {
             let lost = Instant::now();
             assert_eq!(guard.valid_for(), ms(0));
             let (had, next) = bobs.await.expect("no panic");
-            assert!(lost < had, "round {round}: {:?} too late", lost - had);
+            assert_in_time(lost.saturating_duration_since(had), ms(0));
             assert!(next.fence() > loss.fence);
             for node in quorum.iter() {
                 node.network().pass();
@@ -74,7 +76,7 @@ fn the_reasons_of_a_loss_name_the_nodes() {
         let mut quorum = Quorum::start(3);
         run(async {
             let client = program(&quorum).await;
-            let guard = take(&client, "job", TTL).await;
+            let guard = take(&client, "job", LONG).await;
             for node in &mut quorum[1..] {
                 ailment.strike(node);
             }
