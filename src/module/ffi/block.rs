@@ -306,17 +306,18 @@ impl Block {
     /// # Safety
     /// As for [`Block::inside`].
     pub unsafe fn size(self) -> usize {
-        // SAFETY: by the caller's word.
-        match unsafe { self.inside() } {
-            Inside::Many(gathering) => {
-                size_of::<Many>() + gathering.key.name.len() + gathering.crowd.size()
-            }
-            _ => match self.head().tag {
-                // SAFETY: the tag says so; records never change.
-                LONG => size_of::<Long>() + unsafe { self.0.cast::<Long>().as_ref() }.record.len(),
-                MANY => size_of::<Many>(),
-                len => HEAD + usize::from(len),
+        match self.head().tag {
+            // SAFETY: by the caller's word.
+            MANY => match unsafe { self.inside() } {
+                Inside::Many(gathering) => {
+                    size_of::<Many>() + gathering.key.name.len() + gathering.crowd.size()
+                }
+                _ => size_of::<Many>(),
             },
+            // SAFETY: the tag says so; records never change.
+            LONG => size_of::<Long>() + unsafe { self.0.cast::<Long>().as_ref() }.record.len(),
+            // Not worth reading it: this is asked for each time a lock comes or goes.
+            len => HEAD + usize::from(len),
         }
     }
 
@@ -331,7 +332,6 @@ impl Block {
                 Inside::One(key, _) => key.name.len(),
                 Inside::Many(_) | Inside::Dead => 0,
             },
-            // Not worth reading it.
             len => usize::from(len) / 2,
         };
         // SAFETY: as above.
