@@ -6,7 +6,7 @@ use harness::busy::assert_in_time;
 use harness::quarantine::{CRASHED, RELOADED, assert_bound};
 use harness::{Kind, Server, apply, on_every_server};
 
-use crate::quarantine::crashed;
+use super::crash::crashed;
 
 const NAME: &str = "dlock.quarantine";
 

@@ -3,7 +3,7 @@
 
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
-use crate::outside::Scene;
+use super::taken::Scene;
 
 const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
 

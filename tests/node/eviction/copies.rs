@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use harness::quarantine::{CRASHED, FORGOTTEN, PROMOTED, assert_bound};
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
-use crate::promotion::{assert_granted_late, pair, promote, until_told};
+use crate::replicas::promotion::{assert_granted_late, pair, promote, until_told};
 
 /// Locks of all modes, of which each is brought back by the request.
 const LOCKS: [(&str, &str); 5] = [

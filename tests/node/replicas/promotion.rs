@@ -7,7 +7,7 @@ use harness::busy::assert_in_time;
 use harness::quarantine::{CRASHED, PROMOTED, assert_bound, assert_no_shorter};
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
-use crate::quarantine::{LATE, crashed};
+use crate::quarantine::crash::{LATE, crashed};
 
 /// A primary and a replica that has all of it.
 pub fn pair(kind: Kind) -> (Server, Server) {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use harness::quarantine::{CRASHED, RELOADED, assert_bound, assert_no_shorter};
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
-use crate::quarantine::crashed;
+use super::crash::crashed;
 
 #[apply(on_every_server)]
 fn a_data_set_that_is_loaded_over_the_live_one_begins_a_quarantine(kind: Kind) {

@@ -4,7 +4,7 @@
 use harness::quarantine::{CRASHED, Refusal};
 use harness::{Client, Kind, Server, apply, eventually, on_every_server};
 
-use crate::quarantine::crashed;
+use super::crash::crashed;
 
 /// Runs requests in a transaction, or in a script each.
 fn run_together(client: &mut Client, requests: &[&str]) -> Vec<harness::Value> {

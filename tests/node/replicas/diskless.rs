@@ -6,8 +6,8 @@ use std::time::Instant;
 use harness::quarantine::{PROMOTED, assert_bound, assert_no_shorter};
 use harness::{Builder, Client, Kind, Proxy, Server, Value, apply, eventually, on_every_server};
 
-use crate::promotion::{promote, until_told};
-use crate::quarantine::crashed;
+use super::promotion::{promote, until_told};
+use crate::quarantine::crash::crashed;
 
 const SWAPS: [&str; 2] = [
     "repl-diskless-load swapdb",

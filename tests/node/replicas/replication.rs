@@ -2,7 +2,7 @@
 
 use harness::{Kind, Server, Value, apply, eventually, on_every_server, seed};
 
-use crate::workload::Workload;
+use crate::load::workload::Workload;
 
 /// The first server and its replicas, each of which has everything.
 fn primary_with(kind: Kind, replicas: usize) -> (Server, Vec<Server>) {

@@ -3,7 +3,7 @@
 
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
-use crate::promotion::{cut, grant_and_release, pair, promote, until_told};
+use crate::replicas::promotion::{cut, grant_and_release, pair, promote, until_told};
 
 /// How far ahead of the clock and the counter a client may propose, in microseconds: ten minutes.
 /// These are nine.

@@ -3,7 +3,7 @@
 
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
-use crate::promotion::{pair, promote};
+use crate::replicas::promotion::{pair, promote};
 
 /// Each leaves one key, of a lock that is over, in one of the two databases.
 const WAYS: [&str; 3] = ["RENAME job other", "MOVE job 1", "SWAPDB 0 1"];

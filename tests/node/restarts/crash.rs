@@ -17,7 +17,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 
-use crate::contenders::{Contenders, Plan};
+use crate::load::contenders::{Contenders, Plan};
 
 /// How often a server is killed in `make test`.
 const KILLS: u32 = 4;

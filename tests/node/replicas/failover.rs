@@ -7,8 +7,8 @@ use harness::busy::assert_in_time;
 use harness::quarantine::{PROMOTED, assert_bound};
 use harness::{Cluster, Kind, Sentinel, Server, apply, eventually, on_every_server};
 
-use crate::promotion::{assert_granted_late, cut, grant_and_release, pair, until_told};
-use crate::quarantine::LATE;
+use super::promotion::{assert_granted_late, cut, grant_and_release, pair, until_told};
+use crate::quarantine::crash::LATE;
 
 /// Waits on new connections, for a promotion may close those that there are. When the server was
 /// last seen in another role: a busy machine may take its time to say that it has changed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use harness::{Kind, Payload, Server, apply, on_every_server, wall_clock};
 
-use crate::promotion::{pair, promote, until_told};
+use crate::replicas::promotion::{pair, promote, until_told};
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use harness::busy::assert_in_time;
 use harness::{Client, Kind, Server, apply, eventually, on_every_server};
 
-use crate::quarantine::LATE;
+use crate::quarantine::crash::LATE;
 
 /// A lock of this length, evicted while three wait for it.
 fn evicted(server: &Server, ttl: u32, options: &str) -> Vec<Client> {

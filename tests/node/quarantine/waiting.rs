@@ -6,7 +6,7 @@ use harness::busy::assert_in_time;
 use harness::quarantine::CRASHED;
 use harness::{Client, Kind, Server, apply, eventually, on_every_server};
 
-use crate::quarantine::{LATE, crashed};
+use super::crash::{LATE, crashed};
 
 /// So many wait, and nobody has an answer.
 #[track_caller]

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use harness::{History, Kind, Server, apply, eventually, on_every_server, seed};
 
-use crate::contenders::{Contenders, Plan};
-use crate::workload::Workload;
+use crate::load::contenders::{Contenders, Plan};
+use crate::load::workload::Workload;
 
 /// For how long clients contend.
 const WHILE: Duration = Duration::from_millis(1500);

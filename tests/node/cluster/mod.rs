@@ -1,0 +1,4 @@
+//! Nodes that share the slots, and slots that move.
+
+mod held_back;
+mod slots;

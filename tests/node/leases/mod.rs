@@ -1,0 +1,6 @@
+//! How long leases run: on which clock, what ends them from outside, and what the node says of the longest.
+
+mod bound;
+mod expiry;
+mod pauses;
+mod time;

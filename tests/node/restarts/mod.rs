@@ -1,0 +1,6 @@
+//! What a server has after a restart, and after a crash.
+
+mod crash;
+mod crash_again;
+mod files;
+mod log_cut;

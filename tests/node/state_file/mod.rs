@@ -1,0 +1,9 @@
+//! The state file: what a node has to know after it has lost its data.
+
+mod bound;
+mod calls;
+mod damage;
+mod disk;
+mod file;
+mod load;
+mod shared;
