@@ -4,35 +4,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::timeout;
 use tracing::debug;
 
-use crate::address;
-use crate::background::Background;
-use crate::error::Error;
-use crate::identity::Identities;
+use crate::acquire::lock::Lock;
 use crate::key::Key;
-use crate::lock::Lock;
-use crate::memory::Memory;
-use crate::node::Node;
-use crate::notice::{Listener, Notice};
-use crate::report::{NodeError, NodeState, Report};
+use crate::reach::address;
+use crate::reach::identity::Identities;
+use crate::reach::node::Node;
+use crate::report::error::Error;
+use crate::report::notice::{Listener, Notice};
+use crate::shared::background::Background;
+use crate::shared::memory::Memory;
+use crate::shared::{self, Shared};
 
 /// A client of one or more nodes. Clones are cheap, and share their connections.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
-}
-
-/// What all clones, locks and guards of a client share.
-pub(crate) struct Shared {
-    pub(crate) nodes: Vec<Arc<Node>>,
-    /// How long a node may take to answer, if that was chosen.
-    node_timeout: Option<Duration>,
-    pub(crate) memory: Memory,
-    pub(crate) background: Background,
-    pub(crate) listener: Listener,
 }
 
 /// A client that is being made.
@@ -85,7 +73,7 @@ impl Client {
     /// Waits until releases in the background are done, for at most as long as a node may take to
     /// answer, and closes the connections that are not in use. Guards stay valid.
     pub async fn close(&self) {
-        let within = self.shared.node_timeout.unwrap_or(LONGEST_TIMEOUT);
+        let within = self.shared.node_timeout.unwrap_or(shared::LONGEST_TIMEOUT);
         if !self.shared.background.idle(within).await {
             debug!("some releases are not answered yet");
         }
@@ -140,7 +128,7 @@ impl ClientBuilder {
         let addresses = address::read_all(&self.nodes)?;
         let names: Vec<String> = addresses.iter().map(|address| address.name.clone()).collect();
         let identities = Arc::new(Identities::new(addresses, self.listener.clone()));
-        let timeout = self.node_timeout.unwrap_or(LONGEST_TIMEOUT);
+        let timeout = self.node_timeout.unwrap_or(shared::LONGEST_TIMEOUT);
         let node = |(place, name)| Node::new(name, place, timeout, Arc::clone(&identities));
         let nodes = names.into_iter().enumerate().map(node).map(Arc::new).collect();
         let ClientBuilder { node_timeout, listener, .. } = self;
@@ -150,70 +138,8 @@ impl ClientBuilder {
     }
 }
 
-impl Shared {
-    /// More than half of the nodes.
-    pub(crate) fn majority(&self) -> usize {
-        self.nodes.len() / 2 + 1
-    }
-
-    /// How long a node may take to answer, for a lease of `ttl`.
-    pub(crate) fn timeout(&self, ttl: Duration) -> Duration {
-        self.node_timeout.unwrap_or((ttl / 20).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT))
-    }
-
-    /// Connects to all nodes at once. Those that are slow do not hold up a majority for long.
-    async fn check(&self) -> Result<(), Error> {
-        let mut states = vec![NodeState::TimedOut(GRACE); self.nodes.len()];
-        let connect = async |(place, node): (usize, &Arc<Node>)| (place, node.wire().await);
-        let mut coming: FuturesUnordered<_> = self.nodes.iter().enumerate().map(connect).collect();
-        let mut usable = 0;
-        loop {
-            let next = coming.next();
-            let next = match usable < self.majority() {
-                true => next.await,
-                false => timeout(GRACE, next).await.unwrap_or(None),
-            };
-            let Some((place, outcome)) = next else { break };
-            usable += usize::from(outcome.is_ok());
-            states[place] = match outcome {
-                Ok(_) => NodeState::Answers,
-                Err(NodeError::Duplicate { other, id }) => {
-                    // Which of the two was late is chance. They are named in the order given.
-                    let late = self.nodes[place].name().to_owned();
-                    let is_second = self.nodes[..place].iter().any(|node| node.name() == other);
-                    let (first, second) = if is_second { (other, late) } else { (late, other) };
-                    return Err(Error::Duplicate { first, second, id });
-                }
-                Err(error) => error.into(),
-            };
-        }
-        let nodes: Vec<Report> = self
-            .nodes
-            .iter()
-            .zip(states)
-            .map(|(node, state)| Report { node: node.name().to_owned(), state })
-            .collect();
-        for (node, report) in self.nodes.iter().zip(&nodes) {
-            debug!(%report, "connects");
-            if report.state != NodeState::Answers {
-                node.suspect();
-            }
-        }
-        if usable < self.majority() {
-            return Err(Error::Connect { needed: self.majority(), nodes });
-        }
-        Ok(())
-    }
-}
-
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("nodes", &self.shared.nodes).finish_non_exhaustive()
     }
 }
-
-/// A node's time-out, if none was chosen, is between these.
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// For so long those that connect slowly are waited for when a majority is there.
-const GRACE: Duration = Duration::from_millis(200);

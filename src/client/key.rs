@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::text::Printable;
+use crate::printable::Printable;
 
 /// The name of a lock: any bytes, and mostly text.
 ///

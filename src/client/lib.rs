@@ -30,61 +30,41 @@
 //! The rules are in `dlock-core`, in its module `quorum`, without any IO. This crate is what runs
 //! them. In reading order:
 //!
-//! - [`Client`]: the nodes, and what was learned of them. [`ClientBuilder`] makes one.
-//! - [`Lock`]: what is wanted, and how long to wait for it.
-//! - `driver`: runs an acquisition, and gives everything back if it is dropped half-way.
-//! - [`Guard`]: a lock that is held. `keeper`: the task that renews it.
-//! - [`Fenced`]: a connection to data that refuses late holders.
-//! - `traffic`: the requests that both have under way (`under_way`: futures, a few at once);
-//!   `attempt`: in which order, and over which connections, they go.
-//! - [`Node`] and `wire`: connections. `identity`: which node is at the other end.
-//! - `address`, `request`, `answer`, `tls`, `inspect`: URLs, commands, and what replies mean.
-//! - `lease`, `holder`: locks of others; `background`, `memory`, `clock`: as they say.
-//! - [`Key`], [`Printable`]: the name of a lock, and how it is shown.
-//! - [`Notice`]: what an operator should know, though the work goes on.
-//! - [`Error`], [`Loss`]: what went wrong; [`Report`]: what each node said.
+//! - `client`: the nodes, and what was learned of them. `shared`: what all of a client share.
+//! - `acquire`: a lock that is wanted, and the run of an acquisition.
+//! - `hold`: a guard, the task that renews its lock, and connections to data that refuse late holders.
+//! - `traffic`: what both ask the nodes, over which connections, and what the replies mean.
+//! - `reach`: getting there: URLs, connections, and which node is at the other end.
+//! - `by_token`: locks that no guard keeps; `inspect`: what a node tells about a lock.
+//! - `report`: what each node said, what went wrong, and what an operator should know.
+//! - `key`, `token`, `printable`, `clock`: names, secrets, how both are shown, and the time.
 
 #![forbid(unsafe_code)]
 
-mod address;
-mod answer;
-mod attempt;
-mod background;
+mod acquire;
+mod by_token;
 mod client;
 mod clock;
-mod driver;
-mod error;
-mod fenced;
-mod guard;
-mod holder;
-mod identity;
+mod hold;
 mod inspect;
-mod keeper;
 mod key;
-mod lease;
-mod lock;
-mod memory;
-mod node;
-mod notice;
+mod printable;
+mod reach;
 mod report;
-mod request;
-mod text;
-mod tls;
+mod shared;
 mod token;
 mod traffic;
-mod under_way;
-mod wire;
 
-pub use address::Address;
+pub use acquire::lock::Lock;
 pub use client::{Client, ClientBuilder};
-pub use error::{Error, Loss, LossReason, RunError};
-pub use fenced::{Fenced, Late};
-pub use guard::{Guard, Lease};
+pub use hold::fenced::{Fenced, Late};
+pub use hold::guard::{Guard, Lease};
 pub use inspect::{HolderInfo, Inspection, WaiterInfo};
 pub use key::Key;
-pub use lock::Lock;
-pub use node::Node;
-pub use notice::Notice;
+pub use printable::Printable;
+pub use reach::address::Address;
+pub use reach::node::Node;
+pub use report::error::{Error, Loss, LossReason, RunError};
+pub use report::notice::Notice;
 pub use report::{NodeError, NodeState, Report};
-pub use text::Printable;
 pub use token::{InvalidToken, Token};

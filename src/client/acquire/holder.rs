@@ -7,11 +7,11 @@ use futures_util::future::join_all;
 use redis::Value;
 use tokio::time::timeout;
 
-use crate::client::Shared;
 use crate::inspect::{self, HolderInfo, Inspection};
 use crate::key::Key;
-use crate::node::Node;
+use crate::reach::node::Node;
 use crate::report::{NodeState, Report};
+use crate::shared::Shared;
 
 /// Asks the nodes that said that the lock is held. The holder that most of them name; none if
 /// nobody answers in time.

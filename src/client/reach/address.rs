@@ -11,7 +11,7 @@ use redis::{
 };
 use url::Url;
 
-use crate::error::Error;
+use crate::report::error::Error;
 
 /// One node's address, understood. For whoever wants to talk to a single node, as a
 /// [`Client`](crate::Client) needs a majority.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use dlock_core::limits::{MAX_META, MAX_TTL_CEILING, MAX_WAIT};
 use dlock_core::words::Mode;
 
-use crate::client::Shared;
-use crate::driver;
-use crate::error::{Error, RunError};
-use crate::guard::Guard;
+use crate::acquire::driver;
+use crate::hold::guard::Guard;
 use crate::key::Key;
-use crate::request::Wanted;
+use crate::report::error::{Error, RunError};
+use crate::shared::Shared;
+use crate::traffic::request::Wanted;
 
 /// A lock that is wanted. Nothing is sent before one of the methods that wait is called.
 #[must_use = "a lock is not held before it is acquired"]

@@ -1,8 +1,12 @@
 //! Who holds a lock and who waits for it, as a node sees it.
 
+pub(crate) mod fields;
+
 use std::time::Duration;
 
 use redis::Value;
+
+use fields::Fields;
 
 /// What one node knows about a lock that is not free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,52 +112,6 @@ fn waiter(value: &Value) -> Option<WaiterInfo> {
         meta: fields.text("meta"),
         away: fields.number("away") == Some(1),
     })
-}
-
-/// A map of a reply: a map in RESP3, and a flat list in RESP2 or behind a proxy.
-pub(crate) struct Fields<'a>(Vec<(&'a Value, &'a Value)>);
-
-impl<'a> Fields<'a> {
-    pub(crate) fn of(value: &'a Value) -> Option<Fields<'a>> {
-        value.as_map_iter().map(|pairs| Fields(pairs.collect()))
-    }
-
-    fn get(&self, name: &str) -> Option<&'a Value> {
-        let named = |key: &Value| text(key).is_some_and(|key| key == name);
-        self.0.iter().find(|(key, _)| named(key)).map(|(_, value)| *value)
-    }
-
-    /// Text; empty if it is not there.
-    pub(crate) fn text(&self, name: &str) -> String {
-        self.get(name).and_then(text).unwrap_or_default()
-    }
-
-    pub(crate) fn number(&self, name: &str) -> Option<u64> {
-        match self.get(name)? {
-            Value::Int(number) => u64::try_from(*number).ok(),
-            _ => None,
-        }
-    }
-
-    fn millis(&self, name: &str) -> Option<Duration> {
-        self.number(name).map(Duration::from_millis)
-    }
-
-    fn list(&self, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-        match self.get(name) {
-            Some(Value::Array(items)) => items.iter(),
-            _ => [].iter(),
-        }
-    }
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
-        Value::Okay => Some("OK".to_owned()),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use dlock_core::quorum::{Acquisition, Claim, Failure, Plan, Verdict};
 use dlock_core::words::Millis;
 use tracing::{Instrument, debug, debug_span};
 
-use crate::client::Shared;
+use crate::acquire::holder;
 use crate::clock;
-use crate::error::Error;
-use crate::guard::Guard;
-use crate::holder;
-use crate::keeper;
-use crate::notice::Notice;
-use crate::request::Wanted;
+use crate::hold::guard::Guard;
+use crate::hold::keeper;
+use crate::report::error::Error;
+use crate::report::notice::Notice;
+use crate::shared::Shared;
+use crate::traffic::request::Wanted;
 use crate::traffic::{Heard, Traffic};
 
 /// Acquires. `wait`: for how long to wait for others; zero: without limit; none: not at all.

@@ -7,17 +7,17 @@ use dlock_core::words::Fence;
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 
-use crate::answer;
+use crate::acquire::lock::{check_key, check_ttl};
 use crate::client::Client;
 use crate::clock;
-use crate::error::{Error, Loss, LossReason};
-use crate::guard::Lease;
+use crate::hold::guard::Lease;
 use crate::inspect::{self, Inspection};
 use crate::key::Key;
-use crate::lock::{check_key, check_ttl};
+use crate::report::error::{Error, Loss, LossReason};
 use crate::report::{NodeError, NodeState, Report};
-use crate::request;
 use crate::token::Token;
+use crate::traffic::answer;
+use crate::traffic::request;
 
 impl Client {
     /// Extends a lock by its token: it is valid for `ttl` from now on. Without its fence, the

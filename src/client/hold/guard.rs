@@ -9,11 +9,11 @@ use std::time::Duration;
 use dlock_core::words::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::background::Busy;
-use crate::client::Shared;
 use crate::clock;
-use crate::error::{Error, Loss, LossReason};
 use crate::key::Key;
+use crate::report::error::{Error, Loss, LossReason};
+use crate::shared::Shared;
+use crate::shared::background::Busy;
 use crate::token::Token;
 
 /// A lock that is held, and renewed in the background until it is released or dropped.

@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::clock;
-use crate::node::Node;
+use crate::reach::node::Node;
+use crate::reach::wire::Wire;
 use crate::report::NodeError;
 use crate::token::Token;
-use crate::wire::Wire;
 
 /// An attempt.
 pub(crate) struct Attempt {

@@ -8,7 +8,7 @@ use redis::aio::{MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value};
 use tokio::sync::watch;
 
-use crate::answer::{redis_error, server_error};
+use super::failure::{redis_error, server_error};
 use crate::report::NodeError;
 
 /// A connection on which many requests can be under way; the node answers them in their order.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use crate::Key;
-use crate::error::Name;
+use crate::key::Key;
+use crate::report::error::Name;
 use crate::report::{Lines, Report};
 
 /// Something has happened that nobody has to be asked about, and somebody should know.

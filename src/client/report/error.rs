@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::inspect::HolderInfo;
 use crate::key::Key;
+use crate::printable::Printable;
 use crate::report::{Length, Lines, Report};
-use crate::text::Printable;
 
 /// Why a lock was not acquired, or a client not connected.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,12 +1,16 @@
 //! What one node said, or why it said nothing.
+//!
+//! [`code`]: the code of a server's error, and what it tells. [`error`]: what went wrong as a whole.
+//! [`notice`]: what an operator should know, though the work goes on.
+
+pub(crate) mod code;
+pub(crate) mod error;
+pub(crate) mod notice;
 
 use std::fmt;
 use std::time::Duration;
 
 use dlock_core::quorum::Why;
-use redis::{Client, ConnectionAddr, RedisError};
-
-use crate::answer;
 
 /// What one node said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +52,7 @@ impl NodeState {
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         match self {
-            NodeState::Refused(text) => Some(answer::code(text)),
+            NodeState::Refused(text) => Some(code::code(text)),
             _ => None,
         }
     }
@@ -57,7 +61,7 @@ impl NodeState {
     #[must_use]
     pub fn refuses_for_good(&self) -> bool {
         match self {
-            NodeState::Refused(text) => answer::why(text) == Why::Never,
+            NodeState::Refused(text) => code::why(text) == Why::Never,
             NodeState::Unfit(_) => true,
             _ => false,
         }
@@ -124,33 +128,18 @@ pub enum NodeError {
     },
 }
 
-impl NodeError {
-    /// Why no connection could be made within this time, with what may be wrong with the address.
-    #[must_use]
-    pub fn not_connected(client: &Client, error: &RedisError, within: Duration) -> NodeError {
-        let address = client.get_connection_info().addr();
-        match (address, error.is_timeout()) {
-            // A server that speaks no TLS waits for the end of what looks like a long command.
-            (ConnectionAddr::TcpTls { .. }, true) => {
-                let words = "(does that port speak TLS? else write redis://)";
-                NodeError::Unreachable(format!("no answer within {} {words}", Length(within)))
-            }
-            (_, true) => NodeError::TimedOut(within),
-            (ConnectionAddr::Tcp(..), _)
-                if error.is_connection_dropped() && !error.is_connection_refusal() =>
-            {
-                let words = "(is it a TLS port? then write rediss://)";
-                NodeError::Unreachable(format!("{} {words}", answer::plain(&error.to_string())))
-            }
-            _ => NodeError::from(error),
+impl From<NodeError> for NodeState {
+    fn from(error: NodeError) -> NodeState {
+        match error {
+            NodeError::Unreachable(why) => NodeState::Unreachable(why),
+            NodeError::TimedOut(after) => NodeState::TimedOut(after),
+            NodeError::Refused(text) => match code::quarantine(&text) {
+                Some(left) => NodeState::Quarantine(left),
+                None => NodeState::Refused(text),
+            },
+            NodeError::Unfit(text) => NodeState::Unfit(text),
+            duplicate @ NodeError::Duplicate { .. } => NodeState::Refused(duplicate.to_string()),
         }
-    }
-}
-
-/// In this library's words.
-impl From<&RedisError> for NodeError {
-    fn from(error: &RedisError) -> NodeError {
-        answer::redis_error(error)
     }
 }
 

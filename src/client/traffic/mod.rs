@@ -1,4 +1,12 @@
 //! What one acquisition, or the lock that came of it, has under way to the nodes.
+//!
+//! [`request`]: the commands. [`attempt`]: over which connections they go. [`answer`]: what the
+//! replies mean to the rules. [`under_way`]: a few futures at once.
+
+pub(crate) mod answer;
+mod attempt;
+pub(crate) mod request;
+mod under_way;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,15 +18,14 @@ use dlock_core::quorum::{Answer, Ask, Send};
 use tokio::time::sleep;
 use tracing::trace;
 
-use crate::answer;
-use crate::attempt::{self, Attempt, Released};
-use crate::client::Shared;
 use crate::clock;
+use crate::reach::wire::Wire;
 use crate::report::{NodeState, Report};
-use crate::request::Wanted;
+use crate::shared::Shared;
 use crate::token::Token;
-use crate::under_way::UnderWay;
-use crate::wire::Wire;
+use attempt::{Attempt, Released};
+use request::Wanted;
+use under_way::UnderWay;
 
 /// Requests under way, and what the nodes said.
 pub(crate) struct Traffic {

@@ -9,11 +9,11 @@ use redis::Value;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::address::Address;
-use crate::inspect::Fields;
-use crate::notice::{Listener, Notice};
+use crate::inspect::fields::Fields;
+use crate::reach::address::Address;
+use crate::reach::wire::Wire;
 use crate::report::NodeError;
-use crate::wire::Wire;
+use crate::report::notice::{Listener, Notice};
 
 /// The addresses, and the nodes' own names. Two addresses that lead to the same node would make one
 /// vote count twice.

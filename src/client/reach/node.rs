@@ -12,9 +12,9 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::clock;
-use crate::identity::Identities;
+use crate::reach::identity::Identities;
+use crate::reach::wire::Wire;
 use crate::report::{NodeError, NodeState};
-use crate::wire::Wire;
 
 /// A node.
 pub struct Node {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisError, RedisFuture, Value};
 
-use crate::error::Error;
-use crate::guard::Guard;
+use crate::hold::guard::Guard;
 use crate::key::Key;
+use crate::report::error::Error;
 
 /// A connection over which every command carries the fence or the token of a guard, so that the
 /// server refuses it once a later holder has been there. Use it as any connection of the `redis`

@@ -10,10 +10,10 @@ use dlock_core::words::{Instant, Millis, Mode};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{Instrument, debug, debug_span};
 
-use crate::background::Busy;
 use crate::clock;
-use crate::error::{Error, Loss, LossReason};
-use crate::guard::{Guard, Order, View};
+use crate::hold::guard::{Guard, Order, View};
+use crate::report::error::{Error, Loss, LossReason};
+use crate::shared::background::Busy;
 use crate::traffic::{Heard, Traffic};
 
 /// Starts to keep a lock that was won.

@@ -1,0 +1,105 @@
+//! What the errors of a connection mean, and those of a server where its own words do not help.
+
+use std::time::Duration;
+
+use redis::{Client, ConnectionAddr, ErrorKind, RedisError, ServerError};
+
+use super::tls;
+use crate::report::code::code;
+use crate::report::{Length, NodeError};
+
+impl NodeError {
+    /// Why no connection could be made within this time, with what may be wrong with the address.
+    #[must_use]
+    pub fn not_connected(client: &Client, error: &RedisError, within: Duration) -> NodeError {
+        let address = client.get_connection_info().addr();
+        match (address, error.is_timeout()) {
+            // A server that speaks no TLS waits for the end of what looks like a long command.
+            (ConnectionAddr::TcpTls { .. }, true) => {
+                let words = "(does that port speak TLS? else write redis://)";
+                NodeError::Unreachable(format!("no answer within {} {words}", Length(within)))
+            }
+            (_, true) => NodeError::TimedOut(within),
+            (ConnectionAddr::Tcp(..), _)
+                if error.is_connection_dropped() && !error.is_connection_refusal() =>
+            {
+                let words = "(is it a TLS port? then write rediss://)";
+                NodeError::Unreachable(format!("{} {words}", plain(&error.to_string())))
+            }
+            _ => NodeError::from(error),
+        }
+    }
+}
+
+/// In this library's words.
+impl From<&RedisError> for NodeError {
+    fn from(error: &RedisError) -> NodeError {
+        redis_error(error)
+    }
+}
+
+/// An error of the server, as a line that begins with its code.
+pub(crate) fn server_error(error: &ServerError) -> NodeError {
+    let line = match error.details() {
+        Some(details) => format!("{} {details}", error.code()),
+        None => error.code().to_owned(),
+    };
+    of_line(line)
+}
+
+/// An error of a connection, or of the server.
+pub(crate) fn redis_error(error: &RedisError) -> NodeError {
+    let details = error.detail().unwrap_or_default();
+    match (error.kind(), error.code()) {
+        (_, Some(code)) => of_line(format!("{code} {details}")),
+        (ErrorKind::AuthenticationFailed, _) => {
+            NodeError::Refused(format!("WRONGPASS user or password is not accepted: {details}"))
+        }
+        (ErrorKind::RESP3NotSupported, _) => {
+            NodeError::Unfit("the server is too old: it knows no RESP3".to_owned())
+        }
+        (ErrorKind::Parse, _) => NodeError::Unreachable(NO_REDIS.to_owned()),
+        _ => {
+            let words = tls::explained(error).unwrap_or_else(|| plain(&error.to_string()));
+            NodeError::Unreachable(words)
+        }
+    }
+}
+
+const NO_REDIS: &str = "what answers there does not speak Redis's protocol \
+                        (is it a TLS port? then write rediss://)";
+
+/// A server's error, with what to do where its own words do not say it.
+fn of_line(line: String) -> NodeError {
+    let unknown = line.starts_with("ERR unknown command");
+    if unknown && line.to_ascii_uppercase().contains("DLOCK.") {
+        return NodeError::Unfit(NO_MODULE.to_owned());
+    }
+    if code(&line) == "NOAUTH" {
+        return NodeError::Refused(
+            "NOAUTH a password is needed: redis://user:password@host".to_owned(),
+        );
+    }
+    NodeError::Refused(line)
+}
+
+const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so)";
+
+/// The operating system's words without the number.
+pub(crate) fn plain(text: &str) -> String {
+    text.split(" (os error").next().unwrap_or(text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_the_module_is_told_so() {
+        let unknown = of_line("ERR unknown command 'DLOCK.ACQUIRE', with args".to_owned());
+        assert_eq!(unknown, NodeError::Unfit(NO_MODULE.to_owned()));
+        let line = "ERR unknown command 'FOO'".to_owned();
+        assert_eq!(of_line(line.clone()), NodeError::Refused(line));
+        assert_eq!(plain("Connection refused (os error 111)"), "Connection refused");
+    }
+}

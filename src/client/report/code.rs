@@ -1,0 +1,30 @@
+//! The code with which a server's error begins, and what it tells.
+
+use std::time::Duration;
+
+use dlock_core::quorum::Why;
+
+/// The code with which a server's error begins.
+pub(crate) fn code(text: &str) -> &str {
+    text.split(' ').next().unwrap_or_default()
+}
+
+/// Whether it makes sense to ask again later.
+pub(crate) fn why(text: &str) -> Why {
+    match code(text) {
+        "QUARANTINE" => Why::Quarantine,
+        "NOTDURABLE" | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "TOOMANYWAITERS"
+        | "TOOMANYLOCKS" | "UNBLOCKED" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS" => {
+            Why::Busy
+        }
+        _ if text.starts_with("ERR max number of clients") => Why::Busy,
+        _ => Why::Never,
+    }
+}
+
+/// For how much longer a node is in quarantine: `QUARANTINE …, N ms left`.
+pub(crate) fn quarantine(text: &str) -> Option<Duration> {
+    let left = (code(text) == "QUARANTINE").then(|| text.rsplit(", ").next())??;
+    let millis = left.strip_suffix(" ms left").and_then(|millis| millis.parse().ok());
+    Some(Duration::from_millis(millis.unwrap_or(0)))
+}

@@ -1,0 +1,92 @@
+//! What all clones, locks and guards of a client share: the nodes, and what was learned of them.
+//!
+//! [`memory`]: what one acquisition tells the next. [`background`]: releases that nobody waits for.
+
+pub(crate) mod background;
+pub(crate) mod memory;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use background::Background;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use memory::Memory;
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::reach::node::Node;
+use crate::report::error::Error;
+use crate::report::notice::Listener;
+use crate::report::{NodeError, NodeState, Report};
+
+/// What all clones, locks and guards of a client share.
+pub(crate) struct Shared {
+    pub(crate) nodes: Vec<Arc<Node>>,
+    /// How long a node may take to answer, if that was chosen.
+    pub(crate) node_timeout: Option<Duration>,
+    pub(crate) memory: Memory,
+    pub(crate) background: Background,
+    pub(crate) listener: Listener,
+}
+
+impl Shared {
+    /// More than half of the nodes.
+    pub(crate) fn majority(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    /// How long a node may take to answer, for a lease of `ttl`.
+    pub(crate) fn timeout(&self, ttl: Duration) -> Duration {
+        self.node_timeout.unwrap_or((ttl / 20).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT))
+    }
+
+    /// Connects to all nodes at once. Those that are slow do not hold up a majority for long.
+    pub(crate) async fn check(&self) -> Result<(), Error> {
+        let mut states = vec![NodeState::TimedOut(GRACE); self.nodes.len()];
+        let connect = async |(place, node): (usize, &Arc<Node>)| (place, node.wire().await);
+        let mut coming: FuturesUnordered<_> = self.nodes.iter().enumerate().map(connect).collect();
+        let mut usable = 0;
+        loop {
+            let next = coming.next();
+            let next = match usable < self.majority() {
+                true => next.await,
+                false => timeout(GRACE, next).await.unwrap_or(None),
+            };
+            let Some((place, outcome)) = next else { break };
+            usable += usize::from(outcome.is_ok());
+            states[place] = match outcome {
+                Ok(_) => NodeState::Answers,
+                Err(NodeError::Duplicate { other, id }) => {
+                    // Which of the two was late is chance. They are named in the order given.
+                    let late = self.nodes[place].name().to_owned();
+                    let is_second = self.nodes[..place].iter().any(|node| node.name() == other);
+                    let (first, second) = if is_second { (other, late) } else { (late, other) };
+                    return Err(Error::Duplicate { first, second, id });
+                }
+                Err(error) => error.into(),
+            };
+        }
+        let nodes: Vec<Report> = self
+            .nodes
+            .iter()
+            .zip(states)
+            .map(|(node, state)| Report { node: node.name().to_owned(), state })
+            .collect();
+        for (node, report) in self.nodes.iter().zip(&nodes) {
+            debug!(%report, "connects");
+            if report.state != NodeState::Answers {
+                node.suspect();
+            }
+        }
+        if usable < self.majority() {
+            return Err(Error::Connect { needed: self.majority(), nodes });
+        }
+        Ok(())
+    }
+}
+
+/// A node's time-out, if none was chosen, is between these.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
+pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// For so long those that connect slowly are waited for when a majority is there.
+const GRACE: Duration = Duration::from_millis(200);

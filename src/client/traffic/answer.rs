@@ -1,0 +1,100 @@
+//! What a node's reply means: to the rules of the quorum, and to a person.
+
+use dlock_core::command::refusal::TOO_FAR;
+use dlock_core::quorum::{Answer, Ask, Why};
+use dlock_core::words::Fence;
+use redis::Value;
+
+use crate::report::code::{code, why};
+use crate::report::{NodeError, NodeState};
+
+/// Reads the reply to a request.
+pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeState) {
+    let value = match reply {
+        Ok(value) => value,
+        Err(error) => return refused(error),
+    };
+    match (ask, &value) {
+        (Ask::Acquire { .. }, Value::Int(fence)) => {
+            let fence = u64::try_from(*fence).unwrap_or(0);
+            (Answer::Granted(Fence(fence)), NodeState::Granted(fence))
+        }
+        (Ask::Acquire { .. }, Value::Nil) => (Answer::Denied, NodeState::Held),
+        (Ask::Extend { fence }, Value::Int(1)) => {
+            let state = fence.map_or(NodeState::Answers, |fence| NodeState::Granted(fence.0));
+            (Answer::Extended, state)
+        }
+        (Ask::Extend { .. }, Value::Int(0)) => (Answer::Gone, NodeState::Gone),
+        (Ask::Release, Value::Int(_)) | (Ask::Ping, _) => (Answer::Done, NodeState::Answers),
+        _ => {
+            let text = format!("an answer that nobody expects: {value:?}");
+            (Answer::Refused(Why::Never), NodeState::Refused(text))
+        }
+    }
+}
+
+/// What it means that there is no reply, or that it is an error.
+fn refused(error: NodeError) -> (Answer, NodeState) {
+    let answer = match &error {
+        NodeError::Unreachable(_) => Answer::Unreachable,
+        NodeError::TimedOut(_) => Answer::Silent,
+        NodeError::Duplicate { .. } | NodeError::Unfit(_) => Answer::Refused(Why::Never),
+        NodeError::Refused(text) if code(text) == TOO_FAR => Answer::TooFar,
+        NodeError::Refused(text) => Answer::Refused(why(text)),
+    };
+    (answer, NodeState::from(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const ACQUIRE: Ask = Ask::Acquire { fence: None, wait: None };
+
+    fn refusal(text: &str) -> (Answer, NodeState) {
+        read(&ACQUIRE, Err(NodeError::Refused(text.to_owned())))
+    }
+
+    #[test]
+    fn replies_mean_what_the_commands_promise() {
+        assert_eq!(read(&ACQUIRE, Ok(Value::Int(7))).0, Answer::Granted(Fence(7)));
+        assert_eq!(read(&ACQUIRE, Ok(Value::Nil)).0, Answer::Denied);
+        let extend = Ask::Extend { fence: Some(Fence(9)) };
+        assert_eq!(read(&extend, Ok(Value::Int(1))), (Answer::Extended, NodeState::Granted(9)));
+        assert_eq!(read(&extend, Ok(Value::Int(0))), (Answer::Gone, NodeState::Gone));
+        assert_eq!(read(&Ask::Release, Ok(Value::Int(0))).0, Answer::Done);
+        assert_eq!(read(&Ask::Ping, Ok(Value::Int(0))).0, Answer::Done);
+        assert_eq!(read(&ACQUIRE, Ok(Value::Okay)).0, Answer::Refused(Why::Never));
+    }
+
+    #[test]
+    fn no_reply_is_no_refusal() {
+        let read = |error| read(&ACQUIRE, Err(error)).0;
+        assert_eq!(read(NodeError::Unreachable(String::new())), Answer::Unreachable);
+        assert_eq!(read(NodeError::TimedOut(Duration::ZERO)), Answer::Silent);
+    }
+
+    #[test]
+    fn a_quarantine_says_how_long() {
+        let (answer, state) = refusal("QUARANTINE the last life ended badly, 29516 ms left");
+        assert_eq!(answer, Answer::Refused(Why::Quarantine));
+        assert_eq!(state, NodeState::Quarantine(Duration::from_millis(29_516)));
+    }
+
+    #[test]
+    fn what_may_pass_is_told_from_what_will_not() {
+        for text in ["OOM command not allowed", "LOADING Redis is", "NOTDURABLE", "UNBLOCKED the"] {
+            assert_eq!(refusal(text).0, Answer::Refused(Why::Busy), "{text}");
+        }
+        for text in ["WRONGTYPE Operation", "NOPERM this user", "READONLY this node", "ERR ttl-ms"]
+        {
+            assert_eq!(refusal(text).0, Answer::Refused(Why::Never), "{text}");
+        }
+        let far =
+            "TOOFAR FENCE 9 is more than ten minutes ahead of this node, which accepts up to 1";
+        assert_eq!(refusal(far).0, Answer::TooFar);
+        assert_eq!(refusal(&format!("ERR {far}")).0, Answer::Refused(Why::Never));
+    }
+}
