@@ -1,40 +1,19 @@
 //! What a client can send, and what becomes of it.
 
 use dlock_core::command::{
-    Refusal, Settings, Touch, acquire, apply, r#break, check, evicted, extend, fenced, guard, help,
-    inspect, mark, node, probe, promise, release, tokens,
+    Refusal, Settings, Touch, acquire, apply, r#break, check, evicted, extend, guard, promise,
+    release,
 };
 use dlock_core::{Acquired, Answer, Key, Node, Time, WaiterId};
 
 use crate::fences;
-use crate::ffi::command::{Call, Entry, Room, table};
+use crate::ffi::call::{Call, Room};
 use crate::ffi::context::{Ctx, Name, now};
 use crate::ffi::key::Open;
-use crate::ffi::waiter::Blocked;
 use crate::host::Here;
 use crate::inspection::{self, Named};
 use crate::reply;
 use crate::state::{self, State};
-
-/// Every command and its handler.
-pub const TABLE: &[Entry] = table![
-    acquire::DOC => acquire_lock,
-    release::DOC => release_lock,
-    extend::DOC => extend_lock,
-    check::DOC => check_lock,
-    guard::DOC => guard_command,
-    fenced::DOC => fences::fenced,
-    mark::DOC => fences::mark,
-    inspect::DOC => inspect_lock,
-    tokens::DOC => show_tokens,
-    r#break::DOC => break_lock,
-    evicted::DOC => list_evicted,
-    node::DOC => reply::node,
-    help::DOC => reply::help,
-    apply::DOC => apply_effect,
-    promise::DOC => hear_promise,
-    probe::DOC => be_probed,
-];
 
 /// What a command comes to.
 enum Outcome {
@@ -51,7 +30,8 @@ enum Outcome {
 
 type Result<'c> = std::result::Result<Outcome, Refusal<'c>>;
 
-fn acquire_lock(call: &Call<'_>) {
+/// DLOCK.ACQUIRE.
+pub fn acquire(call: &Call<'_>) {
     let client = call.ctx.client();
     on_key(call, Open::write, |node, here, key, time| {
         let mut room = Room::default();
@@ -71,7 +51,8 @@ fn acquire_lock(call: &Call<'_>) {
     });
 }
 
-fn release_lock(call: &Call<'_>) {
+/// DLOCK.RELEASE.
+pub fn release(call: &Call<'_>) {
     on_key(call, Open::write, |node, here, key, time| {
         let mut room = Room::default();
         let ask = release::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
@@ -80,7 +61,8 @@ fn release_lock(call: &Call<'_>) {
     });
 }
 
-fn extend_lock(call: &Call<'_>) {
+/// DLOCK.EXTEND.
+pub fn extend(call: &Call<'_>) {
     on_key(call, Open::write, |node, here, key, time| {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
@@ -91,7 +73,8 @@ fn extend_lock(call: &Call<'_>) {
     });
 }
 
-fn check_lock(call: &Call<'_>) {
+/// DLOCK.CHECK.
+pub fn check(call: &Call<'_>) {
     on_key(call, Open::read, |node, here, key, time| {
         let mut room = Room::default();
         let token = check::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
@@ -100,7 +83,8 @@ fn check_lock(call: &Call<'_>) {
     });
 }
 
-fn guard_command(call: &Call<'_>) {
+/// DLOCK.GUARD.
+pub fn guard(call: &Call<'_>) {
     if call.asks_for_keys() {
         return call.tell_keys(Touch::Reads, guard::INNER);
     }
@@ -115,11 +99,13 @@ fn guard_command(call: &Call<'_>) {
     });
 }
 
-fn inspect_lock(call: &Call<'_>) {
+/// DLOCK.INSPECT.
+pub fn inspect(call: &Call<'_>) {
     show_lock(call, Named::ById);
 }
 
-fn show_tokens(call: &Call<'_>) {
+/// DLOCK.TOKENS.
+pub fn tokens(call: &Call<'_>) {
     show_lock(call, Named::ByToken);
 }
 
@@ -132,7 +118,8 @@ fn show_lock(call: &Call<'_>, named: Named) {
     });
 }
 
-fn break_lock(call: &Call<'_>) {
+/// DLOCK.BREAK.
+pub fn break_lock(call: &Call<'_>) {
     on_key(call, Open::write, |node, here, key, time| {
         let mut room = Room::default();
         let token = r#break::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
@@ -141,7 +128,8 @@ fn break_lock(call: &Call<'_>) {
     });
 }
 
-fn list_evicted(call: &Call<'_>) {
+/// DLOCK.EVICTED.
+pub fn evicted(call: &Call<'_>) {
     let ctx = call.ctx;
     let mut room = Room::default();
     let page = match call.rest(1, &mut room).ok_or(Refusal::Arity).and_then(evicted::parse) {
@@ -160,7 +148,8 @@ fn list_evicted(call: &Call<'_>) {
     }
 }
 
-fn apply_effect(call: &Call<'_>) {
+/// DLOCK.APPLY.
+pub fn apply(call: &Call<'_>) {
     on_key(call, Open::write, |node, here, key, time| {
         if !call.ctx.flags().is_replay() {
             return Err(Refusal::Internal(apply::DOC.name));
@@ -174,7 +163,8 @@ fn apply_effect(call: &Call<'_>) {
     });
 }
 
-fn hear_promise(call: &Call<'_>) {
+/// DLOCK.PROMISE.
+pub fn promise(call: &Call<'_>) {
     let heard = state::with(|state| {
         if !call.ctx.flags().is_replay() {
             return Err(Refusal::Internal(promise::DOC.name));
@@ -191,8 +181,8 @@ fn hear_promise(call: &Call<'_>) {
     }
 }
 
-/// Getting here is what it is about.
-fn be_probed(call: &Call<'_>) {
+/// DLOCK.PROBE. Getting here is what it is about.
+pub fn probe(call: &Call<'_>) {
     if call.len() == 2 { call.ctx.reply_int(1) } else { call.ctx.reply_wrong_arity() }
 }
 
@@ -266,12 +256,8 @@ fn wait(call: &Call<'_>, state: &mut State, key: Key<'_>, waiter: WaiterId) {
         state.node.delivered(waiter);
         return reply::answer(call.ctx, answer, key.name);
     }
-    match Blocked::block(call.ctx) {
-        Some(blocked) => state.store.waiters.add(waiter, blocked, key.to_owned()),
-        None => {
-            let now = now();
-            state.node.gone(waiter, now);
-            reply::answer(call.ctx, Answer::Denied, key.name);
-        }
+    if !state.store.waiters.block(call.ctx, waiter, key.to_owned()) {
+        state.node.gone(waiter, now());
+        reply::answer(call.ctx, Answer::Denied, key.name);
     }
 }

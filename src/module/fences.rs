@@ -1,10 +1,12 @@
 //! GUARD and FENCED: commands that are carried out for true holders only.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use dlock_core::command::{Refusal, Touch, fenced, guard};
 use dlock_core::mark::{self, Verdict};
 use dlock_core::{Fence, Time};
 
-use crate::ffi::command::Call;
+use crate::ffi::call::Call;
 use crate::ffi::context::Ctx;
 use crate::ffi::inner::Inner;
 use crate::ffi::mark::{Mark, NoMark};
@@ -143,6 +145,18 @@ pub fn loaded(fence: Fence, there: impl FnOnce() -> Option<Fence>) -> Option<Fen
     let poisoned = most.is_some_and(|most| fence > most);
     (!poisoned).then(|| mark::restored(fence, there()))
 }
+
+/// A mark was removed or replaced by a command that is not ours.
+pub fn removed() {
+    REMOVED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How many marks were, since the start; whole databases do not count.
+pub fn marks_removed() -> u64 {
+    REMOVED.load(Ordering::Relaxed)
+}
+
+static REMOVED: AtomicU64 = AtomicU64::new(0);
 
 /// Whether this server evicts whatever it likes.
 pub fn evicts_marks(ctx: Ctx<'_>) -> bool {

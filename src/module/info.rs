@@ -1,7 +1,7 @@
 //! `INFO dlock`.
 
-use crate::ffi::load::InfoLines;
-use crate::ffi::mark;
+use crate::fences;
+use crate::ffi::info::InfoLines;
 use crate::reply::About;
 use crate::state::{self, State};
 use crate::stats::percentile;
@@ -40,7 +40,7 @@ fn write_state(lines: &mut InfoLines, state: &State, about: &About) {
     lines.number("breaks", stats.breaks);
     lines.number("ephemeral_ends", stats.ephemeral_ends);
     lines.number("fence", state.node.fence().0);
-    lines.number("marks_removed", mark::removed());
+    lines.number("marks_removed", fences::marks_removed());
     lines.number("fence_reserved", about.fence_reserved);
     lines.number("fence_ahead_ms", about.fence_ahead_ms);
     lines.number("lease_bound_ms", about.lease_bound_ms);

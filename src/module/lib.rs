@@ -1,6 +1,8 @@
 //! `libdlock.so`: the rules of `dlock_core`, inside Redis and Valkey.
 //!
-//! The rules decide; this crate carries out. In reading order:
+//! The rules decide; this crate carries out. The server calls [`entry`], which calls what is in
+//! this folder, which calls the server by [`ffi`]. All that is `unsafe` is in these two. In reading
+//! order:
 //!
 //! - [`commands`]: what a client can send, and what becomes of it.
 //! - [`fences`]: commands that are carried out for true holders only.
@@ -14,16 +16,19 @@
 //! - [`audience`]: whether anybody listens to what is replicated.
 //! - [`reply`], [`inspection`]: answers with more than one line.
 //! - [`info`], [`stats`], [`settings`]: for whoever operates it.
-//! - [`ffi`]: the server's interface. All that is `unsafe` is there.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![deny(unsafe_code)]
 #![allow(missing_docs, reason = "nothing here can be used from outside")]
 
 mod audience;
 mod books;
 mod commands;
+#[allow(unsafe_code, reason = "the server calls C functions")]
+mod entry;
 mod evicted;
 mod fences;
+#[allow(unsafe_code, reason = "the server's functions are C functions")]
 mod ffi;
 mod host;
 mod incoming;

@@ -8,9 +8,10 @@ use dlock_core::{Answer, ClientId, Fence, Key, Millis, WaiterId};
 
 use crate::evicted::Taken;
 use crate::fences;
+use crate::ffi::alarm::OnAlarm;
 use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, now, unix_micros};
-use crate::ffi::waiter::Handle;
+use crate::ffi::waiter::{Callbacks, Handle};
 use crate::state::{self, Note, State, Store};
 
 /// The module is being loaded. The server forgets what it has registered until here, should this
@@ -20,11 +21,12 @@ pub fn starting(ctx: Ctx<'_>) -> Result<(), String> {
 }
 
 /// The module has been loaded. The data set has not, so nothing is decided yet.
-pub fn started(ctx: Ctx<'_>, hears_of_keys: bool) {
+pub fn started(ctx: Ctx<'_>, hears_of_keys: bool, on_alarm: OnAlarm, for_waiters: Callbacks) {
     let (most, evicts_marks) = (ctx.max_memory(), fences::evicts_marks(ctx));
     state::with(|state| {
         state.store.evicts_marks = evicts_marks;
-        state.store.alarm.install(ctx);
+        state.store.alarm.install(ctx, on_alarm);
+        state.store.waiters.install(for_waiters);
         state.store.max_memory = most;
         state.store.hears_of_keys = hears_of_keys;
         state.node.is_deaf = !hears_of_keys;

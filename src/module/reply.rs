@@ -1,9 +1,9 @@
 //! Answers with more to say than a number, and what they are made of.
 
-use dlock_core::command::{self, Refusal};
+use dlock_core::command::{Command, Refusal};
 use dlock_core::{Answer, ClientId, Serves};
 
-use crate::ffi::command::Call;
+use crate::ffi::call::Call;
 use crate::ffi::context::{Ctx, Name, unix_micros};
 use crate::state::{self, State};
 
@@ -132,8 +132,8 @@ pub fn help(call: &Call<'_>) {
     if call.len() != 1 {
         return ctx.reply_wrong_arity();
     }
-    ctx.reply_array(command::TABLE.len());
-    for doc in command::TABLE {
+    ctx.reply_array(Command::ALL.len());
+    for doc in Command::ALL.iter().map(|command| command.doc()) {
         ctx.reply_status(&format!("{doc} -- {}", doc.summary));
     }
 }

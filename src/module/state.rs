@@ -12,10 +12,10 @@ use crate::evicted::{Evicted, Taken};
 use crate::ffi::MainThread;
 use crate::ffi::alarm::Alarm;
 use crate::ffi::block::Block;
-use crate::ffi::context::{log, now, unix_micros};
+use crate::ffi::context::{Ctx, log, now, unix_micros};
 use crate::ffi::index::Index;
 use crate::ffi::scan::Scan;
-use crate::ffi::waiter::{Blocked, Handle};
+use crate::ffi::waiter::{Blocked, Callbacks, Handle};
 use crate::incoming::Incoming;
 use crate::ledger::Ledger;
 use crate::stats::Stats;
@@ -115,6 +115,8 @@ pub struct Waiters {
     handles: BTreeMap<Handle, WaiterId>,
     /// Answers that came before the client was blocked.
     early: BTreeMap<WaiterId, Answer>,
+    /// What the server calls for them.
+    callbacks: Callbacks,
 }
 
 impl Answers for Waiters {
@@ -129,10 +131,17 @@ impl Answers for Waiters {
 }
 
 impl Waiters {
-    /// A client has been blocked.
-    pub fn add(&mut self, waiter: WaiterId, blocked: Blocked, key: KeyBuf) {
+    /// The module is loaded: what the server calls for them.
+    pub fn install(&mut self, callbacks: Callbacks) {
+        self.callbacks = callbacks;
+    }
+
+    /// Blocks the client that sent the command. False: the server does not allow it.
+    pub fn block(&mut self, ctx: Ctx<'_>, waiter: WaiterId, key: KeyBuf) -> bool {
+        let Some(blocked) = Blocked::block(ctx, self.callbacks) else { return false };
         self.handles.insert(blocked.handle(), waiter);
         self.blocked.insert(waiter, (blocked, key));
+        true
     }
 
     /// The answer that came before the client was blocked.

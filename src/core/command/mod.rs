@@ -1,6 +1,6 @@
 //! The commands: one file each, with how it is written, what it means and how it is documented.
 //!
-//! To add one: its file, and its row in [`TABLE`].
+//! To add one: its file, and its row in the table below. The compiler then asks for its handler.
 
 pub mod acquire;
 pub mod apply;
@@ -28,25 +28,47 @@ pub use refusal::Refusal;
 
 use crate::quarantine::Policy;
 
-/// Every command, in the order in which HELP lists them.
-pub const TABLE: [&Doc; 16] = [
-    &acquire::DOC,
-    &release::DOC,
-    &extend::DOC,
-    &check::DOC,
-    &guard::DOC,
-    &fenced::DOC,
-    &mark::DOC,
-    &inspect::DOC,
-    &tokens::DOC,
-    &r#break::DOC,
-    &evicted::DOC,
-    &node::DOC,
-    &help::DOC,
-    &apply::DOC,
-    &promise::DOC,
-    &probe::DOC,
-];
+macro_rules! commands {
+    ($($name:ident => $file:ident),* $(,)?) => {
+        /// A command. Whoever carries commands out matches on this, so that none can be missing.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Command {
+            $(#[doc = concat!("See [`", stringify!($file), "`].")] $name),*
+        }
+
+        impl Command {
+            /// Every command, in the order in which HELP lists them.
+            pub const ALL: &[Command] = &[$(Command::$name),*];
+
+            /// How it is documented.
+            #[must_use]
+            pub const fn doc(self) -> &'static Doc {
+                match self {
+                    $(Command::$name => &$file::DOC),*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Acquire => acquire,
+    Release => release,
+    Extend => extend,
+    Check => check,
+    Guard => guard,
+    Fenced => fenced,
+    Mark => mark,
+    Inspect => inspect,
+    Tokens => tokens,
+    Break => r#break,
+    Evicted => evicted,
+    Node => node,
+    Help => help,
+    Apply => apply,
+    Promise => promise,
+    Probe => probe,
+}
 
 /// What a node is told about how far requests may go. Changed with CONFIG SET.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,6 @@
 //! The server's timers are kept by the wall clock. So whoever is woken looks at the monotonic
 //! clock again, and the server's cron (see `outside::cron`) sets an alarm that has been missed.
 
-use std::ffi::c_void;
 use std::ptr;
 
 use redis_module::raw;
@@ -11,12 +10,16 @@ use redis_module::raw;
 use dlock_core::Instant;
 
 use super::context::{Ctx, api};
-use crate::turn;
+
+/// What the server calls when the alarm goes off.
+pub type OnAlarm = raw::RedisModuleTimerProc;
 
 /// The alarm.
 pub struct Alarm {
     /// A context of the module's own: alarms are also set where the server gives none.
     ctx: *mut raw::RedisModuleCtx,
+    /// What it calls when it goes off.
+    callback: OnAlarm,
     set: Option<(raw::RedisModuleTimerID, Instant)>,
     /// How often in a row it has gone off before its time.
     early: u32,
@@ -25,11 +28,12 @@ pub struct Alarm {
 impl Alarm {
     /// An alarm that cannot be set yet.
     pub const fn new() -> Alarm {
-        Alarm { ctx: ptr::null_mut(), set: None, early: 0 }
+        Alarm { ctx: ptr::null_mut(), callback: None, set: None, early: 0 }
     }
 
-    /// The module is loaded: from now on it can be set.
-    pub fn install(&mut self, ctx: Ctx<'_>) {
+    /// The module is loaded: from now on it can be set. `callback` is called when it goes off.
+    pub fn install(&mut self, ctx: Ctx<'_>, callback: OnAlarm) {
+        self.callback = callback;
         // SAFETY: the new context lives as long as the server.
         self.ctx = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx.raw())) };
     }
@@ -46,13 +50,13 @@ impl Alarm {
     pub fn reset(&mut self, now: Instant, at: Instant) {
         let delay = at.since(now).div_ceil(1000);
         let delay = raw::mstime_t::try_from(delay).unwrap_or(raw::mstime_t::MAX);
-        // SAFETY: the context is the module's own; the callback lives as long as the server.
+        // SAFETY: the context is the module's own; the callback is `entry`'s, and lives as long as the server.
         unsafe {
             if let Some((timer, _)) = self.set.take() {
                 api!(RedisModule_StopTimer(self.ctx, timer, ptr::null_mut()));
             }
             let timer =
-                api!(RedisModule_CreateTimer(self.ctx, delay, Some(on_alarm), ptr::null_mut()));
+                api!(RedisModule_CreateTimer(self.ctx, delay, self.callback, ptr::null_mut()));
             self.set = Some((timer, at));
         }
     }
@@ -75,9 +79,4 @@ impl Alarm {
     pub fn trust(&mut self) {
         self.early = 0;
     }
-}
-
-unsafe extern "C" fn on_alarm(ctx: *mut raw::RedisModuleCtx, _data: *mut c_void) {
-    // SAFETY: the context is this callback's.
-    turn::take(unsafe { Ctx::new(ctx) });
 }

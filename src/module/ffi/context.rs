@@ -24,7 +24,7 @@ macro_rules! api {
         }
     };
 }
-pub(super) use api;
+pub(crate) use api;
 
 /// A function of the server's interface that takes as many arguments as its format says.
 macro_rules! variadic {
@@ -37,11 +37,11 @@ macro_rules! variadic {
         }
     }};
 }
-pub(super) use variadic;
+pub(crate) use variadic;
 
 /// Not reachable: `load` has seen that every function used here is there.
 #[cold]
-pub(super) fn missing() -> ! {
+pub fn missing() -> ! {
     std::process::abort()
 }
 
@@ -84,7 +84,7 @@ impl<'c> Ctx<'c> {
         Ctx { raw, callback: PhantomData }
     }
 
-    pub(super) fn raw(self) -> *mut raw::RedisModuleCtx {
+    pub fn raw(self) -> *mut raw::RedisModuleCtx {
         self.raw
     }
 
@@ -271,7 +271,7 @@ impl Ctx<'_> {
 }
 
 impl Flags {
-    pub(super) fn has(self, flag: u32) -> bool {
+    pub fn has(self, flag: u32) -> bool {
         self.0 & flag as c_int != 0
     }
 
@@ -341,7 +341,7 @@ impl Name {
         unsafe { &*self.bytes }
     }
 
-    pub(super) fn raw(&self) -> *mut raw::RedisModuleString {
+    pub fn raw(&self) -> *mut raw::RedisModuleString {
         self.raw
     }
 }
@@ -359,7 +359,7 @@ impl Drop for Name {
 ///
 /// # Safety
 /// The string must live, unchanged, for all of `'a`.
-pub(super) unsafe fn bytes_of<'a>(string: *const raw::RedisModuleString) -> &'a [u8] {
+pub unsafe fn bytes_of<'a>(string: *const raw::RedisModuleString) -> &'a [u8] {
     let mut len = 0;
     // SAFETY: by the caller's word; the server returns a pointer to `len` bytes.
     unsafe {
@@ -369,7 +369,7 @@ pub(super) unsafe fn bytes_of<'a>(string: *const raw::RedisModuleString) -> &'a 
 }
 
 /// A C string; what cannot be in one is left out.
-pub(super) fn c_string(text: &str) -> CString {
+pub fn c_string(text: &str) -> CString {
     let bytes: Vec<u8> = text.bytes().filter(|byte| *byte != 0).collect();
     CString::new(bytes).unwrap_or_default()
 }
@@ -378,11 +378,11 @@ fn signed(n: u64) -> c_longlong {
     c_longlong::try_from(n).unwrap_or(c_longlong::MAX)
 }
 
-pub(super) const OK: c_int = 0;
-pub(super) const ERR: c_int = 1;
+pub const OK: c_int = 0;
+pub const ERR: c_int = 1;
 
 /// Frees what the server allocated.
-pub(super) unsafe fn server_free(ptr: *mut c_void) {
+pub unsafe fn server_free(ptr: *mut c_void) {
     // SAFETY: by the caller's word.
     unsafe { api!(RedisModule_Free(ptr)) };
 }

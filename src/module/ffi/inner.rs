@@ -8,7 +8,7 @@ use redis_module::raw;
 
 use dlock_core::command::inner::{self, Refused};
 
-use super::command::{Call, touch_flags};
+use super::call::{Call, touch_flags};
 use super::context::{Ctx, api, server_free, variadic};
 use dlock_core::command::Touch;
 

@@ -12,7 +12,7 @@ use dlock_core::{Crowd, Deadline, Grant, Key, Millis, Renewal};
 
 use super::block::{Block, Inside};
 use super::context::{Ctx, Name, OK, api};
-use super::data_type;
+use super::kind;
 
 /// A key that is open within a callback, under a name that lives as long as that.
 ///
@@ -194,7 +194,7 @@ impl<'c> Open<'c> {
         let swapped = unsafe {
             api!(RedisModule_ModuleTypeReplaceValue(
                 self.raw,
-                data_type::get(),
+                kind::LOCK.get(),
                 new.as_ptr(),
                 &raw mut replaced
             ))
@@ -226,7 +226,7 @@ impl<'c> Open<'c> {
 
     /// Removes whatever is there; a large crowd is freed in the background.
     pub fn remove(&mut self) {
-        data_type::ours(|| {
+        kind::ours(|| {
             // SAFETY: the key is open for writing.
             unsafe { api!(RedisModule_UnlinkKey(self.raw)) };
         });
@@ -261,11 +261,11 @@ impl<'c> Open<'c> {
     }
 
     fn set(&mut self, block: Block) {
-        data_type::ours(|| {
+        kind::ours(|| {
             // SAFETY: the key is open for writing; the server owns the value from now on, and
             // gives it back through the type's `free`.
             let set = unsafe {
-                api!(RedisModule_ModuleTypeSetValue(self.raw, data_type::get(), block.as_ptr()))
+                api!(RedisModule_ModuleTypeSetValue(self.raw, kind::LOCK.get(), block.as_ptr()))
             };
             (self.block, self.evicted) = ((set == OK).then_some(block), false);
             if set != OK {
@@ -293,7 +293,7 @@ fn block_of(key: *mut raw::RedisModuleKey) -> Option<Block> {
     }
     // SAFETY: the key is open; the value has been set by this module, as its type says.
     unsafe {
-        if !ptr::eq(api!(RedisModule_ModuleTypeGetType(key)), data_type::get()) {
+        if !kind::LOCK.is_at(key) {
             return None;
         }
         Block::from_ptr(api!(RedisModule_ModuleTypeGetValue(key)))

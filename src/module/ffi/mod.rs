@@ -1,36 +1,29 @@
-//! Everything `unsafe`: the server's module interface, behind types that the rest of the crate
-//! can use safely.
+//! What calls the server: its module interface, behind types that the rest of the crate can use
+//! safely. Nothing here knows who uses it: callbacks are handed down as arguments.
 //!
-//! - [`context`]: a call from the server: arguments, replies, replication, events.
+//! - [`context`]: what can be said and done in a call from the server.
+//! - [`call`]: a command's arguments.
 //! - [`server`]: what the server says of itself.
+//! - [`kind`]: the types of the module's values.
 //! - [`key`]: an open key, and what lies there.
 //! - [`block`]: how a lock lies in memory, and who frees it.
 //! - [`index`]: the deadlines of the blocks.
-//! - [`data_type`]: the callbacks of the type `dlock-key`.
-//! - [`mark`]: the type `dlockmark`, and an open mark.
+//! - [`mark`]: an open mark.
 //! - [`inner`]: the command inside another.
 //! - [`waiter`]: blocked clients.
 //! - [`alarm`]: the one timer.
-//! - [`events`]: what the server tells: roles, loading, flushes, connections.
-//! - [`command`]: commands, and their documentation.
-//! - [`config`] holds the configuration.
+//! - [`info`]: the lines of INFO.
 //! - [`scan`]: a search of the whole keyspace.
-//! - [`load`]: where it begins.
-//!
-//! The server calls a module on one thread, under its own lock, with one exception: `free` of the
-//! data type, which [`block`] allows for.
 
 pub mod alarm;
 pub mod block;
-pub mod command;
-pub mod config;
+pub mod call;
 pub mod context;
-pub mod data_type;
-pub mod events;
 pub mod index;
+pub mod info;
 pub mod inner;
 pub mod key;
-pub mod load;
+pub mod kind;
 pub mod mark;
 pub mod scan;
 pub mod server;

@@ -10,7 +10,7 @@ use dlock_core::KeyBuf;
 
 use super::block::Block;
 use super::context::{Ctx, OK, api, bytes_of};
-use super::data_type;
+use super::kind;
 
 /// A search under way.
 pub struct Scan {
@@ -77,9 +77,7 @@ unsafe extern "C" fn on_key(
     // SAFETY: the server gives an open key, or none, and its name, for this callback; `out` is
     // `step`'s.
     unsafe {
-        if key.is_null()
-            || !std::ptr::eq(api!(RedisModule_ModuleTypeGetType(key)), data_type::get())
-        {
+        if key.is_null() || !kind::LOCK.is_at(key) {
             return;
         }
         let block = Block::from_ptr(api!(RedisModule_ModuleTypeGetValue(key)));

@@ -3,15 +3,14 @@
 //! The server's own time-out is not used: it follows the wall clock, and on some versions it
 //! races with unblocking. A waiter's time is the node's business.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 
 use redis_module::raw;
 
 use dlock_core::{Answer, KeyBuf, WaiterId};
 
-use super::context::{Ctx, OK, api};
-use crate::{outside, reply};
+use super::context::{Ctx, api};
 
 /// A blocked client. Unblocked exactly once, by whoever has it.
 pub struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
@@ -21,7 +20,18 @@ pub struct Parting {
     pub waiter: WaiterId,
     pub answer: Answer,
     pub key: KeyBuf,
-    handle: Handle,
+    pub handle: Handle,
+}
+
+/// What the server calls for a blocked client.
+#[derive(Clone, Copy, Default)]
+pub struct Callbacks {
+    /// It has been unblocked, and can be replied to.
+    pub reply: raw::RedisModuleCmdFunc,
+    /// It is gone, or somebody else unblocked it.
+    pub disconnect: raw::RedisModuleDisconnectFunc,
+    /// Its parting is not needed any more.
+    pub free: Option<unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void)>,
 }
 
 /// Which blocked client: good for comparing, and for nothing else.
@@ -31,25 +41,25 @@ pub struct Handle(usize);
 impl Blocked {
     /// Blocks the client that sent the command; `None` if the server does not allow it. The
     /// server may or may not have replied then.
-    pub fn block(ctx: Ctx<'_>) -> Option<Blocked> {
-        // SAFETY: see `context`; the callbacks live as long as the server.
+    pub fn block(ctx: Ctx<'_>, callbacks: Callbacks) -> Option<Blocked> {
+        let Callbacks { reply, disconnect, free } = callbacks;
+        // SAFETY: see `context`; the callbacks are `entry`'s, and live as long as the server.
         unsafe {
-            let client =
-                api!(RedisModule_BlockClient(ctx.raw(), Some(on_reply), None, Some(on_free), 0));
+            let client = api!(RedisModule_BlockClient(ctx.raw(), reply, None, free, 0));
             let client = NonNull::new(client)?;
-            api!(RedisModule_SetDisconnectCallback(client.as_ptr(), Some(on_disconnect)));
+            api!(RedisModule_SetDisconnectCallback(client.as_ptr(), disconnect));
             Some(Blocked(client))
         }
     }
 
     pub fn handle(&self) -> Handle {
-        Handle(self.0.as_ptr().addr())
+        Handle::of(self.0.as_ptr())
     }
 
     /// Lets it go, with an answer. The reply is sent before the server sleeps next.
     pub fn answer(self, waiter: WaiterId, answer: Answer, key: KeyBuf) {
         let parting = Box::new(Parting { waiter, answer, key, handle: self.handle() });
-        // SAFETY: `self` is used up, so this is the only time; `on_free` frees the parting.
+        // SAFETY: `self` is used up, so this is the only time; `Callbacks::free` frees the parting.
         unsafe {
             api!(RedisModule_UnblockClient(
                 self.0.as_ptr(),
@@ -66,36 +76,23 @@ impl Blocked {
     }
 }
 
-unsafe extern "C" fn on_reply(
-    ctx: *mut raw::RedisModuleCtx,
-    _argv: *mut *mut raw::RedisModuleString,
-    _argc: c_int,
-) -> c_int {
-    // SAFETY: the context is this callback's; the private data is what `answer` gave, and lives
-    // until `on_free`.
-    unsafe {
-        let ctx = Ctx::new(ctx);
-        let parting: *const Parting =
-            api!(RedisModule_GetBlockedClientPrivateData(ctx.raw())).cast::<Parting>();
-        if let Some(parting) = parting.as_ref() {
-            outside::answered(parting.waiter, parting.handle, parting.answer);
-            reply::answer(ctx, parting.answer, &parting.key.name);
+impl Parting {
+    /// The one that is on its way to the client of this context.
+    ///
+    /// # Safety
+    /// The context must be that of [`Callbacks::reply`].
+    pub unsafe fn of<'c>(ctx: Ctx<'c>) -> Option<&'c Parting> {
+        // SAFETY: the private data is what `answer` gave, and lives until `Callbacks::free`.
+        unsafe {
+            let parting = api!(RedisModule_GetBlockedClientPrivateData(ctx.raw()));
+            parting.cast::<Parting>().as_ref()
         }
     }
-    OK
 }
 
-/// The client is gone, or somebody else unblocked it.
-unsafe extern "C" fn on_disconnect(
-    _ctx: *mut raw::RedisModuleCtx,
-    client: *mut raw::RedisModuleBlockedClient,
-) {
-    outside::waiter_gone(Handle(client.addr()));
-}
-
-unsafe extern "C" fn on_free(_ctx: *mut raw::RedisModuleCtx, parting: *mut c_void) {
-    if !parting.is_null() {
-        // SAFETY: from `answer`, and the server calls this once.
-        drop(unsafe { Box::from_raw(parting.cast::<Parting>()) });
+impl Handle {
+    /// That of a client which the server names in a callback.
+    pub fn of(client: *mut raw::RedisModuleBlockedClient) -> Handle {
+        Handle(client.addr())
     }
 }

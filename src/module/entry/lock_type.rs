@@ -1,10 +1,7 @@
 //! The callbacks of the type `dlock-key`: how a lock is stored, rewritten, freed and weighed.
 
-use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
-use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
@@ -12,40 +9,14 @@ use dlock_core::command::apply::{Granted, write_grant};
 use dlock_core::snapshot::{self, Unreadable};
 use dlock_core::{Crowd, Grant, Key, Lease, Millis, Mode};
 
-use super::MainThread;
-use super::block::{Block, Inside};
-use super::context::{Ctx, api, bytes_of, c_string, now, server_free, variadic};
+use crate::ffi::block::{Block, Inside};
+use crate::ffi::context::{Ctx, api, bytes_of, c_string, now, server_free, variadic};
+use crate::ffi::kind;
 use crate::outside;
 
-static TYPE: AtomicPtr<raw::RedisModuleType> = AtomicPtr::new(ptr::null_mut());
-
-/// Whether a value is being replaced or removed by this module itself.
-static OURS: MainThread<Cell<bool>> = MainThread::new(Cell::new(false));
-
-/// The type, as the server knows it.
-pub(super) fn get() -> *mut raw::RedisModuleType {
-    TYPE.load(Ordering::Relaxed)
-}
-
-/// Runs something that makes the server let a value go, at this module's own wish.
-pub(super) fn ours<R>(work: impl FnOnce() -> R) -> R {
-    OURS.with(|ours| ours.set(true));
-    let result = work();
-    OURS.with(|ours| ours.set(false));
-    result
-}
-
-/// Whether that is why one is let go.
-pub(super) fn is_ours() -> bool {
-    OURS.with(|ours| ours.get()).unwrap_or(false)
-}
-
 /// Registers the type.
-pub(super) fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
-    // SAFETY: all zeros are NULL callbacks, which the server takes for absent ones.
-    let mut methods: raw::RedisModuleTypeMethods = unsafe { mem::zeroed() };
-    // The version of Redis 7.0: later fields are not read by it, and not needed here.
-    methods.version = 4;
+pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
+    let mut methods = kind::no_methods();
     methods.rdb_load = Some(rdb_load);
     methods.rdb_save = Some(rdb_save);
     methods.aof_rewrite = Some(aof_rewrite);
@@ -54,17 +25,9 @@ pub(super) fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     methods.free = Some(free);
     methods.free_effort2 = Some(free_effort);
     methods.unlink2 = Some(unlink);
-    // SAFETY: the server copies the methods.
-    let kind = unsafe {
-        api!(RedisModule_CreateDataType(
-            ctx.raw(),
-            c"dlock-key".as_ptr(),
-            c_int::from(snapshot::VERSION),
-            &raw mut methods
-        ))
-    };
-    TYPE.store(kind, Ordering::Relaxed);
-    if kind.is_null() { Err("cannot register the type dlock-key") } else { Ok(()) }
+    let registered =
+        kind::LOCK.register(ctx, c"dlock-key", c_int::from(snapshot::VERSION), methods);
+    if registered { Ok(()) } else { Err("cannot register the type dlock-key") }
 }
 
 /// Reads a stored lock. NULL: the bytes are none; the server then refuses the payload or file.
@@ -261,7 +224,7 @@ unsafe extern "C" fn free_effort(
 
 /// The server takes the value from its key: removed, replaced, or moved to another name.
 unsafe extern "C" fn unlink(ctx: *mut raw::RedisModuleKeyOptCtx, value: *const c_void) {
-    if is_ours() {
+    if kind::is_ours() {
         return;
     }
     // SAFETY: the keyspace holds the value during the callback; the context is the callback's.

@@ -2,114 +2,31 @@
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
-use std::slice;
 
 use redis_module::raw;
 
-use dlock_core::command::doc::{Arg, Doc, Kind, Touch};
+use dlock_core::command::Command;
+use dlock_core::command::doc::{Arg, Doc, Kind};
 
-use super::context::{Ctx, Name, OK, api, bytes_of, c_string};
-use crate::commands;
-
-/// A command's arguments.
-pub struct Call<'c> {
-    pub ctx: Ctx<'c>,
-    pub(super) argv: &'c [*mut raw::RedisModuleString],
-}
-
-impl<'c> Call<'c> {
-    /// The argument at this place; the command's name is at 0.
-    pub fn arg(&self, at: usize) -> Option<&'c [u8]> {
-        // SAFETY: the server keeps the arguments unchanged until the command returns.
-        self.argv.get(at).map(|arg| unsafe { bytes_of(*arg) })
-    }
-
-    /// The key at this place.
-    pub fn name(&self, at: usize) -> Option<Name> {
-        // SAFETY: as above; the name is used within the command.
-        self.argv.get(at).map(|arg| unsafe { Name::borrowed(*arg) })
-    }
-
-    /// The arguments from this place on; `None` if there are more than any command takes.
-    pub fn rest<'b>(&self, from: usize, room: &'b mut Room<'c>) -> Option<&'b [&'c [u8]]> {
-        let args = self.argv.get(from..)?;
-        let room = room.get_mut(..args.len())?;
-        for (place, arg) in room.iter_mut().zip(args) {
-            // SAFETY: as above.
-            *place = unsafe { bytes_of(*arg) };
-        }
-        Some(room)
-    }
-
-    /// How many arguments there are, the name included.
-    pub fn len(&self) -> usize {
-        self.argv.len()
-    }
-}
-
-/// Where [`Call::rest`] puts the arguments: more than ACQUIRE with every option has.
-pub type Room<'c> = [&'c [u8]; 16];
-
-/// A command and what carries it out.
-pub struct Entry {
-    pub doc: &'static Doc,
-    pub run: unsafe extern "C" fn(
-        *mut raw::RedisModuleCtx,
-        *mut *mut raw::RedisModuleString,
-        c_int,
-    ) -> c_int,
-}
-
-/// Makes the table of commands: each with its documentation and its handler.
-macro_rules! table {
-    ($($doc:expr => $handler:path),* $(,)?) => {
-        &[$($crate::ffi::command::Entry {
-            doc: &$doc,
-            run: {
-                unsafe extern "C" fn run(
-                    ctx: *mut ::redis_module::raw::RedisModuleCtx,
-                    argv: *mut *mut ::redis_module::raw::RedisModuleString,
-                    argc: ::std::ffi::c_int,
-                ) -> ::std::ffi::c_int {
-                    $crate::ffi::command::enter(ctx, argv, argc, $handler)
-                }
-                run
-            },
-        }),*]
-    };
-}
-pub(crate) use table;
-
-/// What every command begins with. Called by [`table`]'s functions alone, with what the server
-/// gave them.
-pub fn enter(
-    ctx: *mut raw::RedisModuleCtx,
-    argv: *mut *mut raw::RedisModuleString,
-    argc: c_int,
-    handler: fn(&Call<'_>),
-) -> c_int {
-    let argc = usize::try_from(argc).unwrap_or(0);
-    // SAFETY: the server gives `argc` arguments, and context and arguments until the return.
-    let call = unsafe { Call { ctx: Ctx::new(ctx), argv: slice::from_raw_parts(argv, argc) } };
-    handler(&call);
-    OK
-}
+use crate::ffi::call::{Call, touch_flags};
+use crate::ffi::context::{Ctx, OK, api, c_string};
+use crate::{commands, fences, reply};
 
 /// Registers all commands.
-pub(super) fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
+pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     // Its own category, where the server can have one (Redis 7.4).
     // SAFETY: see `context`.
     let category = unsafe {
         raw::RedisModule_AddACLCategory.is_some_and(|add| add(ctx.raw(), c"dlock".as_ptr()) == OK)
     };
-    for entry in commands::TABLE {
-        register_one(ctx, entry, category)?;
+    for command in Command::ALL {
+        register_one(ctx, *command, category)?;
     }
     Ok(())
 }
 
-fn register_one(ctx: Ctx<'_>, entry: &Entry, category: bool) -> Result<(), &'static str> {
-    let doc = entry.doc;
+fn register_one(ctx: Ctx<'_>, command: Command, category: bool) -> Result<(), &'static str> {
+    let doc = command.doc();
     // As the server writes its own commands; clients may write them as they like.
     let name = c_string(&doc.name.to_ascii_lowercase());
     let flags = c_string(doc.flags);
@@ -117,7 +34,7 @@ fn register_one(ctx: Ctx<'_>, entry: &Entry, category: bool) -> Result<(), &'sta
     // SAFETY: see `context`; the server copies name and flags.
     let command = unsafe {
         let (first, last, step) = if key == 0 { (0, 0, 0) } else { (key, key, 1) };
-        let run = Some(entry.run);
+        let run = handler(command);
         if api!(RedisModule_CreateCommand(
             ctx.raw(),
             name.as_ptr(),
@@ -147,6 +64,42 @@ fn register_one(ctx: Ctx<'_>, entry: &Entry, category: bool) -> Result<(), &'sta
         }
     }
     document(command, doc, key)
+}
+
+/// What the server calls for a command.
+fn handler(command: Command) -> raw::RedisModuleCmdFunc {
+    macro_rules! enter {
+        ($handler:path) => {{
+            unsafe extern "C" fn run(
+                ctx: *mut raw::RedisModuleCtx,
+                argv: *mut *mut raw::RedisModuleString,
+                argc: c_int,
+            ) -> c_int {
+                // SAFETY: what the server gives to a command's callback, until it returns.
+                $handler(&unsafe { Call::new(ctx, argv, argc) });
+                OK
+            }
+            Some(run)
+        }};
+    }
+    match command {
+        Command::Acquire => enter!(commands::acquire),
+        Command::Release => enter!(commands::release),
+        Command::Extend => enter!(commands::extend),
+        Command::Check => enter!(commands::check),
+        Command::Guard => enter!(commands::guard),
+        Command::Fenced => enter!(fences::fenced),
+        Command::Mark => enter!(fences::mark),
+        Command::Inspect => enter!(commands::inspect),
+        Command::Tokens => enter!(commands::tokens),
+        Command::Break => enter!(commands::break_lock),
+        Command::Evicted => enter!(commands::evicted),
+        Command::Node => enter!(reply::node),
+        Command::Help => enter!(reply::help),
+        Command::Apply => enter!(commands::apply),
+        Command::Promise => enter!(commands::promise),
+        Command::Probe => enter!(commands::probe),
+    }
 }
 
 /// Where the key is; 0: nowhere.
@@ -249,29 +202,6 @@ fn key_specs(doc: &Doc, key: c_int) -> Vec<raw::RedisModuleCommandKeySpec> {
     spec.fk.range.keystep = 1;
     spec.fk.range.limit = 0;
     vec![spec, end]
-}
-
-/// What a command does to a key, as the server has it.
-pub(super) fn touch_flags(touch: Touch) -> c_int {
-    let flags = match touch {
-        Touch::Reads => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
-        Touch::Makes => {
-            raw::REDISMODULE_CMD_KEY_RW
-                | raw::REDISMODULE_CMD_KEY_ACCESS
-                | raw::REDISMODULE_CMD_KEY_INSERT
-        }
-        Touch::Changes => {
-            raw::REDISMODULE_CMD_KEY_RW
-                | raw::REDISMODULE_CMD_KEY_ACCESS
-                | raw::REDISMODULE_CMD_KEY_UPDATE
-        }
-        Touch::Removes => {
-            raw::REDISMODULE_CMD_KEY_RW
-                | raw::REDISMODULE_CMD_KEY_ACCESS
-                | raw::REDISMODULE_CMD_KEY_DELETE
-        }
-    };
-    flags as c_int
 }
 
 /// The layout of the structures above, for servers with another.

@@ -5,11 +5,12 @@ use std::ptr;
 
 use redis_module::raw;
 
-use super::context::{Ctx, ERR, Name, OK, api, bytes_of, c_string};
+use crate::ffi::MainThread;
+use crate::ffi::context::{Ctx, ERR, Name, OK, api, bytes_of, c_string};
 use crate::settings::{self, Number, Text};
 
 /// Registers the settings, and takes what the configuration file says.
-pub(super) fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
+pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     for setting in &settings::NUMBERS {
         // SAFETY: the setting is static; so are the callbacks.
         let registered = unsafe {
@@ -87,7 +88,7 @@ unsafe extern "C" fn get_text(
 }
 
 /// What `get_text` gave last, which lives until the next time.
-static LAST: super::MainThread<Option<Name>> = super::MainThread::new(None);
+static LAST: MainThread<Option<Name>> = MainThread::new(None);
 
 unsafe extern "C" fn set_text(
     _name: *const c_char,

@@ -4,8 +4,9 @@ use std::ffi::{c_char, c_int};
 
 use redis_module::{alloc::RedisAlloc, raw};
 
-use super::context::{Ctx, ERR, OK, api, log};
-use super::{command, config, data_type, events, mark};
+use super::{commands, config, events, lock_type, mark_type, timer, waiters};
+use crate::ffi::context::{Ctx, ERR, OK, api, log};
+use crate::ffi::info::InfoLines;
 use crate::{info, outside};
 
 /// The server counts what the module allocates, and `maxmemory` includes it.
@@ -64,9 +65,9 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
             | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
         api!(RedisModule_SetModuleOptions(ctx.raw(), options as c_int));
     }
-    data_type::register(ctx)?;
-    mark::register(ctx)?;
-    command::register(ctx)?;
+    lock_type::register(ctx)?;
+    mark_type::register(ctx)?;
+    commands::register(ctx)?;
     config::register(ctx)?;
     outside::starting(ctx)?;
     events::subscribe(ctx)?;
@@ -77,7 +78,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     let hears_of_keys = events::listen_to_keys(ctx)?;
     // SAFETY: see `context`; the callback lives as long as the server.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.raw(), Some(on_info))) };
-    outside::started(ctx, hears_of_keys);
+    outside::started(ctx, hears_of_keys, Some(timer::on_alarm), waiters::CALLBACKS);
     if ctx.flags().has_log() && !ctx.tells_configuration() {
         log(
             c"warning",
@@ -201,32 +202,13 @@ fn missing_function() -> Option<&'static str> {
     None
 }
 
-/// One line of `INFO dlock`.
-pub struct InfoLines {
-    raw: *mut raw::RedisModuleInfoCtx,
-}
-
-impl InfoLines {
-    pub fn number(&mut self, name: &str, value: u64) {
-        let name = super::context::c_string(name);
-        // SAFETY: the context is the callback's; the server copies the name.
-        unsafe { api!(RedisModule_InfoAddFieldULongLong(self.raw, name.as_ptr(), value)) };
-    }
-
-    pub fn text(&mut self, name: &str, value: &str) {
-        let (name, value) = (super::context::c_string(name), super::context::c_string(value));
-        // SAFETY: as above.
-        unsafe { api!(RedisModule_InfoAddFieldCString(self.raw, name.as_ptr(), value.as_ptr())) };
-    }
-}
-
 unsafe extern "C" fn on_info(raw: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
     // A crash may have happened anywhere: say nothing rather than look at what is half changed.
     if for_crash_report != 0 {
         return;
     }
     // SAFETY: the context is this callback's.
-    if unsafe { api!(RedisModule_InfoAddSection(raw, c"".as_ptr())) } == OK {
-        info::write(&mut InfoLines { raw });
+    if let Some(mut lines) = unsafe { InfoLines::begin(raw) } {
+        info::write(&mut lines);
     }
 }

@@ -6,7 +6,7 @@ use redis_module::raw;
 
 use dlock_core::{ClientId, Key};
 
-use super::context::{Ctx, OK, api, bytes_of};
+use crate::ffi::context::{Ctx, OK, api, bytes_of};
 use crate::incoming::{self, Step};
 use crate::outside::{self, Loading};
 
@@ -14,7 +14,7 @@ type Callback =
     unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
 
 /// Subscribes to everything that matters to locks.
-pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
+pub fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
     let events: [(u64, Callback); 11] = [
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, on_role),
         (raw::REDISMODULE_EVENT_LOADING, on_loading),
@@ -41,7 +41,7 @@ pub(super) fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
 }
 
 /// Looks at every command, for the one that switches the log.
-pub(super) fn watch_commands(ctx: Ctx<'_>) -> Result<(), &'static str> {
+pub fn watch_commands(ctx: Ctx<'_>) -> Result<(), &'static str> {
     // SAFETY: see `context`; the callback lives as long as the server.
     let filter = unsafe { api!(RedisModule_RegisterCommandFilter(ctx.raw(), Some(on_command), 0)) };
     if filter.is_null() { Err("cannot look at commands") } else { Ok(()) }
@@ -68,7 +68,7 @@ unsafe extern "C" fn on_command(filter: *mut raw::RedisModuleCommandFilterCtx) {
 /// Valkey 8.1 tells events on the connection whose command it carries out, in the database of the
 /// key, and leaves the connection there. After a MOVE or a COPY into another database the client
 /// would go on in that one, and replicas would carry the MOVE out there.
-pub(super) fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
+pub fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
     let valkey = ctx.server_version(c"valkey_version");
     let does_harm = valkey.is_some_and(|version| version.starts_with(b"8.1."));
     // Evictions come before a command or after it, never from it.

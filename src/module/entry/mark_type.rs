@@ -1,0 +1,110 @@
+//! The callbacks of the type `dlockmark`: how a mark is stored, rewritten and weighed.
+
+use std::ffi::{c_int, c_longlong, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use redis_module::raw;
+
+use dlock_core::{Fence, mark};
+
+use crate::fences;
+use crate::ffi::context::{Ctx, Name, api, bytes_of, variadic};
+use crate::ffi::kind;
+use crate::ffi::mark::{Mark, pointer};
+
+/// A context of the module's own: payloads come without one.
+static CONTEXT: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(ptr::null_mut());
+
+/// Registers the type.
+pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
+    // No `copy`: a copy of a mark marks nothing.
+    let mut methods = kind::no_methods();
+    methods.rdb_load = Some(rdb_load);
+    methods.rdb_save = Some(rdb_save);
+    methods.aof_rewrite = Some(aof_rewrite);
+    methods.mem_usage = Some(mem_usage);
+    methods.digest = Some(digest);
+    methods.free = Some(free);
+    methods.unlink = Some(unlink);
+    // SAFETY: the new context lives as long as the server.
+    let context = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx.raw())) };
+    CONTEXT.store(context, Ordering::Relaxed);
+    let registered = kind::MARK.register(ctx, c"dlockmark", VERSION, methods);
+    if registered { Ok(()) } else { Err("cannot register the type dlockmark") }
+}
+
+/// NULL: the bytes are no mark; the server then refuses the payload or file.
+unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *mut c_void {
+    if version != VERSION {
+        return ptr::null_mut();
+    }
+    // SAFETY: with HANDLE_IO_ERRORS a short payload is reported, not fatal.
+    let (number, failed) =
+        unsafe { (api!(RedisModule_LoadUnsigned(io)), api!(RedisModule_IsIOError(io)) != 0) };
+    if failed {
+        return ptr::null_mut();
+    }
+    // SAFETY: the server knows the key of whatever it loads, and keeps it for the callback.
+    let (name, db) = unsafe {
+        let name = api!(RedisModule_GetKeyNameFromIO(io));
+        // A copy: the server's own may lie on its stack, where a key that is open cannot keep it.
+        let name = (!name.is_null()).then(|| Name::new(bytes_of(name)));
+        (name, u32::try_from(api!(RedisModule_GetDbIdFromIO(io))).ok())
+    };
+    let there = || name.zip(db).and_then(|(name, db)| there(name, db));
+    let loaded = mark::stored(number).and_then(|fence| fences::loaded(fence, there));
+    loaded.map_or(ptr::null_mut(), pointer)
+}
+
+/// The mark that is at a key now, outside of any command of ours.
+fn there(name: Name, db: u32) -> Option<Fence> {
+    // SAFETY: the module's own context, which lives as long as the server.
+    let ctx = unsafe { Ctx::new(CONTEXT.load(Ordering::Relaxed)) };
+    // What is loaded goes into another place than what is there.
+    if ctx.flags().is_loading() || !ctx.select(db) {
+        return None;
+    }
+    Mark::read(ctx, name).ok()?.fence()
+}
+
+unsafe extern "C" fn rdb_save(io: *mut raw::RedisModuleIO, value: *mut c_void) {
+    // SAFETY: see `context`.
+    unsafe { api!(RedisModule_SaveUnsigned(io, value.addr() as u64)) };
+}
+
+unsafe extern "C" fn aof_rewrite(
+    io: *mut raw::RedisModuleIO,
+    key: *mut raw::RedisModuleString,
+    value: *mut c_void,
+) {
+    let emit = variadic!(RedisModule_EmitAOF);
+    let fence = value.addr() as c_longlong;
+    // SAFETY: the arguments are what the format says, as in `replicate_mark`.
+    unsafe { emit(io, c"DLOCK.FENCED".as_ptr(), c"sl".as_ptr(), key, fence) };
+}
+
+/// What the server keeps for a value: its type and its pointer.
+unsafe extern "C" fn mem_usage(_value: *const c_void) -> usize {
+    2 * size_of::<*mut c_void>()
+}
+
+unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
+    // SAFETY: see `context`.
+    unsafe {
+        api!(RedisModule_DigestAddLongLong(digest, value.addr() as c_longlong));
+        api!(RedisModule_DigestEndSequence(digest));
+    }
+}
+
+/// There is nothing behind the pointer.
+unsafe extern "C" fn free(_value: *mut c_void) {}
+
+/// Removed, replaced, expired, evicted, or moved to another name.
+unsafe extern "C" fn unlink(_key: *mut raw::RedisModuleString, _value: *const c_void) {
+    if !kind::is_ours() {
+        fences::removed();
+    }
+}
+
+const VERSION: c_int = 1;

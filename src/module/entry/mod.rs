@@ -1,0 +1,20 @@
+//! What the server calls: it enters the module here, and nowhere else.
+//!
+//! - [`load`]: where it begins.
+//! - [`commands`]: commands, and their documentation.
+//! - [`lock_type`], [`mark_type`]: the callbacks of the types `dlock-key` and `dlockmark`.
+//! - [`events`]: what the server tells: roles, loading, flushes, connections, keys.
+//! - [`timer`], [`waiters`]: the timer has gone off; a blocked client is unblocked, or gone.
+//! - [`config`]: the configuration.
+//!
+//! The server calls a module on one thread, under its own lock, with one exception: `free` of
+//! [`lock_type`], which `ffi::block` allows for.
+
+mod commands;
+mod config;
+mod events;
+mod load;
+mod lock_type;
+mod mark_type;
+mod timer;
+mod waiters;

@@ -1,0 +1,85 @@
+//! A command that the server carries out: its arguments.
+
+use std::ffi::c_int;
+use std::slice;
+
+use redis_module::raw;
+
+use dlock_core::command::doc::Touch;
+
+use super::context::{Ctx, Name, bytes_of};
+
+/// A command's arguments.
+pub struct Call<'c> {
+    pub ctx: Ctx<'c>,
+    pub(super) argv: &'c [*mut raw::RedisModuleString],
+}
+
+impl<'c> Call<'c> {
+    /// # Safety
+    /// The server must have given these to a command's callback that runs for all of `'c`.
+    pub unsafe fn new(
+        ctx: *mut raw::RedisModuleCtx,
+        argv: *mut *mut raw::RedisModuleString,
+        argc: c_int,
+    ) -> Call<'c> {
+        let argc = usize::try_from(argc).unwrap_or(0);
+        // SAFETY: the server gives `argc` arguments, and keeps context and arguments until the
+        // callback returns.
+        unsafe { Call { ctx: Ctx::new(ctx), argv: slice::from_raw_parts(argv, argc) } }
+    }
+
+    /// The argument at this place; the command's name is at 0.
+    pub fn arg(&self, at: usize) -> Option<&'c [u8]> {
+        // SAFETY: the server keeps the arguments unchanged until the command returns.
+        self.argv.get(at).map(|arg| unsafe { bytes_of(*arg) })
+    }
+
+    /// The key at this place.
+    pub fn name(&self, at: usize) -> Option<Name> {
+        // SAFETY: as above; the name is used within the command.
+        self.argv.get(at).map(|arg| unsafe { Name::borrowed(*arg) })
+    }
+
+    /// The arguments from this place on; `None` if there are more than any command takes.
+    pub fn rest<'b>(&self, from: usize, room: &'b mut Room<'c>) -> Option<&'b [&'c [u8]]> {
+        let args = self.argv.get(from..)?;
+        let room = room.get_mut(..args.len())?;
+        for (place, arg) in room.iter_mut().zip(args) {
+            // SAFETY: as above.
+            *place = unsafe { bytes_of(*arg) };
+        }
+        Some(room)
+    }
+
+    /// How many arguments there are, the name included.
+    pub fn len(&self) -> usize {
+        self.argv.len()
+    }
+}
+
+/// Where [`Call::rest`] puts the arguments: more than ACQUIRE with every option has.
+pub type Room<'c> = [&'c [u8]; 16];
+
+/// What a command does to a key, as the server has it.
+pub fn touch_flags(touch: Touch) -> c_int {
+    let flags = match touch {
+        Touch::Reads => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
+        Touch::Makes => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_INSERT
+        }
+        Touch::Changes => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_UPDATE
+        }
+        Touch::Removes => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_DELETE
+        }
+    };
+    flags as c_int
+}
