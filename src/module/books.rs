@@ -5,7 +5,8 @@ use std::path::Path;
 use dlock_core::{Ended, Fence, Instant, Millis, Promise, Record, Start};
 
 use crate::ffi::context::{Ctx, log, now};
-use crate::state::{Beginning, State, Store};
+use crate::promises::Beginning;
+use crate::state::State;
 
 impl State {
     /// The module is being loaded: takes the state file.
@@ -13,44 +14,47 @@ impl State {
     /// # Errors
     /// What is wrong with the file, for the operator.
     pub fn open_books(&mut self, ctx: Ctx<'_>) -> Result<(), String> {
-        let path = self.store.state_file.clone();
-        let before =
-            if path.is_empty() { None } else { self.store.ledger.open(Path::new(&path))? };
+        let path = self.store.promises.state_file.clone();
+        let before = if path.is_empty() {
+            None
+        } else {
+            self.store.promises.ledger.open(Path::new(&path))?
+        };
         if let Some(before) = &before {
             let Record { fence, unix, bound, .. } = *before;
             self.node.resume(Promise { fence, unix, bound }, now());
             // Nothing is granted before the data set is loaded, so what the last life left behind
             // stays true; but a log that is not complete now may be cut while it is loaded.
             let complete = before.log_is_complete && ctx.log_is_complete();
-            self.store.ledger.keep_log_complete(complete);
+            self.store.promises.ledger.keep_log_complete(complete);
         }
-        self.store.ledger.write_first()?;
+        self.store.promises.ledger.write_first()?;
         // A server that runs already may be about to begin its log.
-        self.store.log_is_kept = !ctx.had_connections();
-        self.store.beginning = Some(Beginning { before });
+        self.store.promises.log_is_kept = !ctx.had_connections();
+        self.store.promises.beginning = Some(Beginning { before });
         Ok(())
     }
 
     /// Begins, if nothing is being loaded. A server with no data set loads none, and does not
     /// tell.
     pub fn begin_if_loaded(&mut self, ctx: Ctx<'_>) {
-        if self.store.beginning.is_some() && !self.store.is_loading {
+        if !self.store.promises.have_begun() && !self.store.incoming.is_loading() {
             self.begin(ctx);
         }
     }
 
     /// The data set is there: what may have been forgotten?
     pub fn begin(&mut self, ctx: Ctx<'_>) {
-        let Some(Beginning { before }) = self.store.beginning.take() else { return };
+        let Some(Beginning { before }) = self.store.promises.beginning.take() else { return };
         let time = self.time();
         let leads = !ctx.flags().is_replica();
-        self.store.log_is_kept &= leads && ctx.log_is_complete();
+        self.store.promises.log_is_kept &= leads && ctx.log_is_complete();
         // With no log there is nothing to be complete.
-        let log_is_complete = self.store.log_is_kept && self.store.loads_log;
+        let log_is_complete = self.store.promises.log_is_kept && self.store.promises.loads_log;
         let (back, longest) = self.roll();
         let start = Start { before: before.as_ref(), log_is_complete, back, longest };
         self.node.begin(&start, leads, time);
-        let ledger = &self.store.ledger;
+        let ledger = &self.store.promises.ledger;
         let file = ledger
             .path()
             .map_or("no state file".to_owned(), |path| format!("state file {}", path.display()));
@@ -62,22 +66,22 @@ impl State {
 
     /// Ten times a second or so.
     pub fn keep_books(&mut self, now: Instant) {
-        if let Some(promise) = self.store.ledger.written() {
+        if let Some(promise) = self.store.promises.ledger.written() {
             self.node.promised(promise);
-            self.store.tell_promise = true;
+            self.store.promises.tell();
             self.look_for_doubt();
         }
         self.remind(now);
         let time = self.time();
         self.refusing(time);
-        if self.store.beginning.is_some() || !self.store.ledger.is_ready(now) {
+        if !self.store.promises.have_begun() || !self.store.promises.ledger.is_ready(now) {
             return;
         }
-        let failing = self.store.ledger.failure().is_some();
-        let untold = self.may_claim_log(now) != self.store.ledger.says_complete();
+        let failing = self.store.promises.ledger.failure().is_some();
+        let untold = self.may_claim_log(now) != self.store.promises.ledger.says_complete();
         if failing || untold || self.node.should_promise(time) {
             let promise = self.next_promise();
-            self.store.ledger.write(promise, now);
+            self.store.promises.ledger.write(promise, now);
         }
     }
 
@@ -85,17 +89,14 @@ impl State {
     /// replicated counts as a change that has to be saved, so an idle node says nothing.
     fn remind(&mut self, now: Instant) {
         let (fence, bound) = (self.node.fence(), self.node.promise(0).bound);
-        let (at, last) = self.store.told;
-        if now.since(at) > TELL_EVERY && (bound.0 > 0 || fence > last) {
-            (self.store.told, self.store.tell_promise) = ((now, fence), true);
-        }
+        self.store.promises.tell_again(fence, bound, now);
     }
 
     /// The server shuts down.
     pub fn close_books(&mut self) {
         let time = self.time();
         self.finish_taken();
-        if self.store.beginning.is_some() {
+        if !self.store.promises.have_begun() {
             // What the last life left behind still stands.
             return;
         }
@@ -107,14 +108,14 @@ impl State {
             let promise = self.node.last_promise(self.store.index.last(), time);
             (promise, Some(self.roll().0))
         };
-        self.store.ledger.end(promise, ended, time.now);
+        self.store.promises.ledger.end(promise, ended, time.now);
     }
 
     /// The log may miss something from now on. The state file has to say so before anything can
     /// rely on it.
     pub fn note_incomplete_log(&mut self) {
-        self.store.log_is_kept = false;
-        if self.store.ledger.says_complete() {
+        self.store.promises.log_is_kept = false;
+        if self.store.promises.ledger.says_complete() {
             self.promise_now();
         }
     }
@@ -149,7 +150,7 @@ impl State {
     }
 
     fn write_now(&mut self, promise: Promise) -> bool {
-        let written = self.store.write_now(promise);
+        let written = self.store.promises.write_now(promise);
         if written {
             self.node.promised(promise);
         }
@@ -160,18 +161,20 @@ impl State {
     fn next_promise(&mut self) -> Promise {
         let time = self.time();
         let claim = self.may_claim_log(time.now);
-        self.store.ledger.set_log_is_complete(claim);
+        self.store.promises.ledger.set_log_is_complete(claim);
         self.node.next_promise(self.store.index.last(), time)
     }
 
     /// Whether a crash now would lose nothing: all that was granted is in the log, or has ended.
     fn may_claim_log(&self, now: Instant) -> bool {
-        self.store.log_is_kept && !self.node.is_following() && !self.node.is_in_quarantine(now)
+        self.store.promises.log_is_kept
+            && !self.node.is_following()
+            && !self.node.is_in_quarantine(now)
     }
 
     /// Whether the file says so though it is not true any more.
     fn look_for_doubt(&mut self) {
-        let doubt = self.store.ledger.says_complete() && !self.may_claim_log(now());
+        let doubt = self.store.promises.ledger.says_complete() && !self.may_claim_log(now());
         self.node.doubt(doubt);
     }
 
@@ -185,19 +188,3 @@ impl State {
         (all, longest)
     }
 }
-
-impl Store {
-    /// Writes the promise, and waits until it is done. What was last said of the log goes with it,
-    /// and can only become less here.
-    pub fn write_now(&mut self, promise: Promise) -> bool {
-        if !self.log_is_kept {
-            self.ledger.set_log_is_complete(false);
-        }
-        let written = self.ledger.write_now(promise, now());
-        self.tell_promise |= written;
-        written
-    }
-}
-
-/// How often replicas are told, in µs.
-const TELL_EVERY: u64 = 5_000_000;

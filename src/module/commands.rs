@@ -139,7 +139,7 @@ pub fn evicted(call: &Call<'_>) {
     };
     let done = state::with(|state| {
         state.finish_taken();
-        let keys: Vec<&[u8]> = state.store.evicted.page(ctx.db(), page).collect();
+        let keys: Vec<&[u8]> = state.store.strays.evicted.page(ctx.db(), page).collect();
         ctx.reply_array(keys.len());
         keys.iter().for_each(|key| ctx.reply_text(key));
     });

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use dlock_core::command::evicted::Page;
-use dlock_core::{ClientId, Key, KeyBuf};
+use dlock_core::{Key, KeyBuf};
 
 use crate::ffi::block::Block;
 
@@ -17,14 +17,6 @@ use crate::ffi::block::Block;
 pub struct Evicted {
     locks: BTreeMap<KeyBuf, (Block, usize)>,
     bytes: usize,
-}
-
-/// What was taken from its key last, and is not known to have been evicted yet. With a share.
-pub struct Taken {
-    pub key: KeyBuf,
-    pub block: Block,
-    /// The grants in it that end with a connection.
-    pub ephemerals: Vec<(Box<[u8]>, ClientId)>,
 }
 
 impl Evicted {
@@ -69,7 +61,7 @@ impl Evicted {
     pub fn forget(&mut self, key: Key<'_>) {
         if let Some((block, weight)) = self.locks.remove(&key.to_owned()) {
             self.bytes -= weight;
-            block.unkeep();
+            block.release();
         }
     }
 
@@ -80,7 +72,7 @@ impl Evicted {
             let goes = goes(key.db);
             if goes {
                 *bytes -= *weight;
-                block.unkeep();
+                block.release();
             }
             !goes
         });

@@ -7,7 +7,6 @@ use dlock_core::mark::{self, Verdict};
 use dlock_core::{Fence, Time};
 
 use crate::ffi::call::Call;
-use crate::ffi::context::Ctx;
 use crate::ffi::inner::Inner;
 use crate::ffi::mark::{Mark, NoMark};
 use crate::state;
@@ -65,7 +64,11 @@ fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
         state.begin_if_loaded(call.ctx);
         let time = state.time();
         if !state.node.is_following() {
-            return if state.store.evicts_marks { Err(Refusal::Evicts) } else { Ok(Some(time)) };
+            return if state.store.server_memory.evicts_marks {
+                Err(Refusal::Evicts)
+            } else {
+                Ok(Some(time))
+            };
         }
         if call.ctx.flags().is_replay() { Ok(None) } else { Err(Refusal::Replica) }
     });
@@ -136,7 +139,7 @@ pub fn mark(call: &Call<'_>) {
 pub fn loaded(fence: Fence, there: impl FnOnce() -> Option<Fence>) -> Option<Fence> {
     let (is_loading, most) = state::with(|state| {
         let most = (!state.node.is_following()).then(|| mark::most(state.time().unix));
-        (state.store.is_loading, most)
+        (state.store.incoming.is_loading(), most)
     })
     .unwrap_or((false, None));
     if is_loading {
@@ -157,8 +160,3 @@ pub fn marks_removed() -> u64 {
 }
 
 static REMOVED: AtomicU64 = AtomicU64::new(0);
-
-/// Whether this server evicts whatever it likes.
-pub fn evicts_marks(ctx: Ctx<'_>) -> bool {
-    ctx.server_text(c"memory", c"maxmemory_policy").is_some_and(|p| p.starts_with(b"allkeys"))
-}

@@ -59,7 +59,7 @@ impl<'s, 'c> Here<'s, 'c> {
     /// What is here was read as something of another database.
     pub fn correct(&mut self, key: Key<'_>) {
         if self.at(key).block().is_some_and(Block::is_dead) {
-            self.store.arrivals.push_back(key.to_owned());
+            self.store.strays.look_at(key);
         }
         let index = &mut self.store.index;
         let forget = |old: Block| index.remove(old);
@@ -83,16 +83,16 @@ impl<'s, 'c> Here<'s, 'c> {
 
     /// A lock whose key was evicted is still held, unless somebody has put something else there.
     fn recall(&mut self) {
-        if self.store.evicted.is_empty() {
+        if self.store.strays.evicted.is_empty() {
             return;
         }
         let key = self.open.key();
-        let Some(block) = self.store.evicted.get(key) else { return };
+        let Some(block) = self.store.strays.evicted.get(key) else { return };
         if self.open.is_empty() {
             self.open.recall(block);
         } else {
             self.store.index.remove(block);
-            self.store.evicted.forget(key);
+            self.store.strays.evicted.forget(key);
             // Whoever waits for it waits for something else from now on.
             state::note(Note::Changed(key.to_owned()));
         }
@@ -102,7 +102,7 @@ impl<'s, 'c> Here<'s, 'c> {
     fn put_back(&mut self, evicted: Block) -> Option<Block> {
         self.store.index.remove(evicted);
         let block = self.open.put_back(evicted);
-        self.store.evicted.forget(self.open.key());
+        self.store.strays.evicted.forget(self.open.key());
         self.put_back = true;
         block
     }
@@ -210,7 +210,7 @@ impl Host for Here<'_, '_> {
             self.store.index.refresh(new);
         }
         if was_evicted {
-            self.store.evicted.forget(key);
+            self.store.strays.evicted.forget(key);
             self.put_back = true;
         }
     }
@@ -240,7 +240,7 @@ impl Host for Here<'_, '_> {
     fn remove(&mut self, key: Key<'_>) {
         self.clear(key);
         if self.open.is_evicted() {
-            self.store.evicted.forget(key);
+            self.store.strays.evicted.forget(key);
         }
         self.open.remove();
     }
@@ -315,7 +315,7 @@ impl Host for Here<'_, '_> {
     }
 
     fn promise(&mut self, promise: Promise) -> bool {
-        self.store.write_now(promise)
+        self.store.promises.write_now(promise)
     }
 
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {

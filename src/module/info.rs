@@ -25,8 +25,8 @@ fn write_state(lines: &mut InfoLines, state: &State, about: &About) {
     let memory = state.store.memory();
     lines.number("memory", memory.used);
     lines.number("memory_most", if memory.most == u64::MAX { 0 } else { memory.most });
-    lines.number("evicted", state.store.evicted.len() as u64);
-    lines.number("evicted_memory", state.store.evicted.bytes() as u64);
+    lines.number("evicted", state.store.strays.evicted.len() as u64);
+    lines.number("evicted_memory", state.store.strays.evicted.bytes() as u64);
     lines.number("waiters", state.node.waiters() as u64);
     lines.number("places", state.node.places() as u64);
     lines.number("places_refused", state.node.places_refused());

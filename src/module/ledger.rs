@@ -14,7 +14,7 @@ use dlock_core::{Ended, Instant, Promise, Record};
 use crate::ffi::context::log;
 use crate::state_file::{StateFile, unwritable};
 
-/// The books of a node.
+/// The records of a node, and who writes them.
 pub struct Ledger {
     writer: Option<Writer>,
     record: Record,

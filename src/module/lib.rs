@@ -4,18 +4,18 @@
 //! this folder, which calls the server by [`ffi`]. All that is `unsafe` is in these two. In reading
 //! order:
 //!
-//! - [`commands`]: what a client can send, and what becomes of it.
-//! - [`fences`]: commands that are carried out for true holders only.
+//! - [`commands`], [`fences`]: what a client can send, and what becomes of it.
 //! - [`host`]: the server's keyspace as the rules see it.
-//! - [`state`]: what the module keeps beside the keyspace.
+//! - [`state`]: what the module keeps beside the keyspace. Its parts:
+//!   [`strays`] and [`evicted`], locks that are somewhere else than the index thinks;
+//!   [`promises`], with [`ledger`] and [`state_file`], what is promised and the file that says so;
+//!   [`incoming`], what is being loaded; [`waiters`], the blocked clients; [`audience`], whether
+//!   anybody listens to what is replicated; [`server_memory`]; [`stats`].
 //! - [`turn`]: what is done when time has passed.
-//! - [`outside`]: what the server does to locks, and how they take it.
-//! - [`evicted`]: locks whose keys the server has evicted.
-//! - [`incoming`]: a data set that is loaded beside the one that counts.
-//! - [`books`], [`ledger`], [`state_file`]: what is promised, and the file that says so.
-//! - [`audience`]: whether anybody listens to what is replicated.
-//! - [`reply`], [`inspection`]: answers with more than one line.
-//! - [`info`], [`stats`], [`settings`]: for whoever operates it.
+//! - [`outside`], [`taken`], [`loading`]: what the server does to locks, and how they take it.
+//! - [`books`]: what is promised, from the first moment of a life to its last.
+//! - [`reply`], [`inspection`], [`info`]: answers with more than one line.
+//! - [`settings`]: what an operator can set.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![deny(unsafe_code)]
@@ -35,10 +35,16 @@ mod incoming;
 mod info;
 mod inspection;
 mod ledger;
+mod loading;
 mod outside;
+mod promises;
 mod reply;
+mod server_memory;
 mod settings;
 mod state;
 mod state_file;
 mod stats;
+mod strays;
+mod taken;
 mod turn;
+mod waiters;

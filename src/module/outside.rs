@@ -4,14 +4,13 @@
 //! answers waiters, brings the index up to date, and leaves the rest to the next turn, which
 //! comes before the server sleeps.
 
-use dlock_core::{Answer, ClientId, Fence, Key, Millis, WaiterId};
+use dlock_core::{Answer, ClientId, Key, WaiterId};
 
-use crate::evicted::Taken;
-use crate::fences;
 use crate::ffi::alarm::OnAlarm;
 use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, now, unix_micros};
 use crate::ffi::waiter::{Callbacks, Handle};
+use crate::server_memory::ServerMemory;
 use crate::state::{self, Note, State, Store};
 
 /// The module is being loaded. The server forgets what it has registered until here, should this
@@ -22,13 +21,12 @@ pub fn starting(ctx: Ctx<'_>) -> Result<(), String> {
 
 /// The module has been loaded. The data set has not, so nothing is decided yet.
 pub fn started(ctx: Ctx<'_>, hears_of_keys: bool, on_alarm: OnAlarm, for_waiters: Callbacks) {
-    let (most, evicts_marks) = (ctx.max_memory(), fences::evicts_marks(ctx));
+    let memory = ServerMemory::ask(ctx);
     state::with(|state| {
-        state.store.evicts_marks = evicts_marks;
+        state.store.server_memory = memory;
         state.store.alarm.install(ctx, on_alarm);
         state.store.waiters.install(for_waiters);
-        state.store.max_memory = most;
-        state.store.hears_of_keys = hears_of_keys;
+        state.store.strays.install(hears_of_keys);
         state.node.is_deaf = !hears_of_keys;
         state.node.follow(&mut state.store.waiters);
         let now = now();
@@ -44,13 +42,10 @@ pub fn shut_down() {
 /// A configuration parameter has changed.
 pub fn configured(ctx: Ctx<'_>) {
     audience();
-    let (most, evicts_marks) = (ctx.max_memory(), fences::evicts_marks(ctx));
-    state::with(|state| {
-        state.store.max_memory = most;
-        state.store.evicts_marks = evicts_marks;
-    });
+    let memory = ServerMemory::ask(ctx);
+    state::with(|state| state.store.server_memory = memory);
     // Asked outside of `with`, for the answer comes through the server.
-    let kept = state::with(|state| state.store.log_is_kept).unwrap_or(false);
+    let kept = state::with(|state| state.store.promises.log_is_kept).unwrap_or(false);
     if kept && !ctx.log_is_complete() {
         state::with(State::note_incomplete_log);
     }
@@ -60,49 +55,17 @@ pub fn configured(ctx: Ctx<'_>) {
 /// refuses another setting in the same command, and begins a new log then.
 pub fn log_is_switched() {
     state::with(|state| {
-        if state.store.log_is_kept {
+        if state.store.promises.log_is_kept {
             state.note_incomplete_log();
         }
     });
-}
-
-/// A lock has been read, from a file or from a payload. A payload can be refused after all, so
-/// the next turn looks whether the lock is anywhere. An error says why nobody wants it.
-pub fn loaded(
-    key: Key<'_>,
-    block: Block,
-    fence: Option<Fence>,
-    ttl: Millis,
-) -> Result<(), &'static str> {
-    let wanted = state::with(|state| {
-        let unix = state.time().unix;
-        let fence = fence.unwrap_or(Fence(0));
-        if !state.node.is_following() {
-            if state.node.is_too_far(fence, unix) {
-                return Err("a stored fence is more than ten minutes ahead of this server");
-            }
-            if !state.cover(fence, ttl) {
-                return Err("the state file cannot be written, and does not cover a stored lease");
-            }
-            state.store.moving = true;
-            state.keep(block);
-        }
-        state.node.heard_of(key, fence, ttl);
-        let Store { incoming, index, .. } = &mut state.store;
-        incoming.index().unwrap_or(index).refresh(block);
-        if fence == Fence(0) {
-            state.store.arrivals.push_back(key.to_owned());
-        }
-        Ok(())
-    });
-    wanted.unwrap_or(Ok(()))
 }
 
 /// A value was taken from its key by a command that is not ours.
 pub fn unlinked(key: Key<'_>, block: Block) {
     let done = state::with(|state| {
         state.unlinked(key, block);
-        state.store.moving = true;
+        state.store.strays.depart();
     });
     if done.is_none() && block.keep() {
         state::note(Note::Unlinked(key.to_owned(), block));
@@ -117,10 +80,8 @@ pub fn key_event(event: &[u8], key: Key<'_>, elsewhere: bool) {
             return;
         }
         state.finish_taken();
-        // Nothing of ours arrives but what has just been taken from elsewhere, or read.
-        if arrived && std::mem::take(&mut state.store.moving) {
-            state.store.arrivals.push_back(key.to_owned());
-            state.store.owes_search |= elsewhere;
+        if arrived {
+            state.store.strays.arrive(key, elsewhere);
         }
         state.node.maybe_free(key);
         state.set_alarm_if_pending();
@@ -134,7 +95,7 @@ pub fn key_event(event: &[u8], key: Key<'_>, elsewhere: bool) {
 pub fn flushed(db: Option<u32>) {
     state::with(|state| {
         state.finish_taken();
-        state.store.evicted.forget_all(|of| db.is_none_or(|db| db == of));
+        state.store.strays.evicted.forget_all(|of| db.is_none_or(|db| db == of));
         state.store.index.drain(|of| db.is_none_or(|db| db == of), |_, _| {});
         state.node.flushed(&mut state.store.waiters, db);
     });
@@ -148,21 +109,8 @@ pub fn swapped(first: u32, second: u32) {
     }
     state::with(|state| {
         state.finish_taken();
-        state.store.evicted.forget_all(|db| db == first || db == second);
-        let Store { arrivals, index, search, owes_search, .. } = &mut state.store;
-        let swapped = |db| if db == first { second } else { first };
-        for key in arrivals.iter_mut().filter(|key| key.db == first || key.db == second) {
-            key.db = swapped(key.db);
-        }
-        // What it has not seen yet may be where it has been.
-        *owes_search |= search.is_some();
-        index.drain(
-            |db| db == first || db == second,
-            |block, key| {
-                block.kill();
-                arrivals.push_back(Key { db: swapped(key.db), ..key }.to_owned());
-            },
-        );
+        let Store { strays, index, .. } = &mut state.store;
+        strays.swap(first, second, index);
         for db in [first, second] {
             state.node.flushed(&mut state.store.waiters, Some(db));
         }
@@ -179,50 +127,9 @@ pub fn role_changed(replica: bool) {
             state.step_down();
             // What it knows is from its primary from now on, and may lack what is on its way.
             state.note_incomplete_log();
-        } else if state.store.beginning.is_none() {
+        } else if state.store.promises.have_begun() {
             let time = state.time();
             state.node.promoted(time);
-            state.promise_now();
-            state.log_quarantine();
-        }
-        state.set_alarm(now);
-    });
-}
-
-/// What the server says of loading.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Loading {
-    /// A log is being loaded.
-    Log,
-    /// Another kind of data set is.
-    Other,
-    /// It has been, or could not be.
-    Ended,
-}
-
-/// The data set is being loaded, or has been.
-pub fn loading(ctx: Ctx<'_>, step: Loading) {
-    let begins = step != Loading::Ended;
-    let replica = ctx.flags().is_replica();
-    state::with(|state| {
-        let now = now();
-        state.store.audience.may_have_come();
-        state.store.is_loading = begins;
-        state.store.loads_log |= step == Loading::Log;
-        if begins {
-            if !state.store.incoming.spares() {
-                state.step_down();
-            }
-        } else if state.store.incoming.end() {
-            // What there was is still there, and all that is known of it.
-        } else if state.store.beginning.is_some() {
-            state.begin(ctx);
-        } else if replica {
-            state.node.synced();
-        } else {
-            let time = state.time();
-            state.node.replaced(time);
-            state.store.log_is_kept = false;
             state.promise_now();
             state.log_quarantine();
         }
@@ -261,7 +168,7 @@ pub fn answered(waiter: WaiterId, handle: Handle, answer: Answer) {
 pub fn audience() {
     state::with(|state| {
         state.store.audience.may_have_come();
-        state.store.tell_promise = true;
+        state.store.promises.tell();
         state.set_alarm_if_pending();
     });
 }
@@ -281,110 +188,4 @@ pub fn cron(ctx: Ctx<'_>) {
             state.store.alarm.reset(now, now);
         }
     });
-}
-
-impl State {
-    /// After a command or a turn: what happened meanwhile, and when there is something to do.
-    pub fn settle(&mut self, now: dlock_core::Instant) {
-        self.take_notes();
-        self.set_alarm(now);
-    }
-
-    /// What happened while the state was in use.
-    pub fn take_notes(&mut self) {
-        for note in state::notes() {
-            match note {
-                Note::Unlinked(key, block) => {
-                    self.over(key.as_key(), block);
-                    block.unkeep();
-                }
-                Note::Changed(key) => self.node.maybe_free(key.as_key()),
-            }
-        }
-    }
-
-    /// The next turn looks what has become of the block.
-    fn keep(&mut self, block: Block) {
-        if block.keep() {
-            self.store.taken.insert(block);
-            self.set_alarm_if_pending();
-        }
-    }
-
-    /// The lock that was at the key is over.
-    fn over(&mut self, key: Key<'_>, block: Block) {
-        for (token, client) in self.store.index.bury(block) {
-            self.node.lost(key, &token, client);
-        }
-        self.node.removed(&mut self.store.waiters, key, block.top());
-    }
-
-    /// A value was taken from its key: whether it was evicted is told next, if it was.
-    fn unlinked(&mut self, key: Key<'_>, block: Block) {
-        self.finish_taken();
-        if block.is_dead() {
-            self.over(key, block);
-            if !self.store.hears_of_keys {
-                self.keep(block);
-            }
-            return;
-        }
-        let ephemerals = self.store.index.bury(block);
-        if !block.keep() {
-            // Read just now, and looked for already: that share serves for this, too.
-            self.store.taken.remove(&block);
-        }
-        self.store.last_taken = Some(Taken { key: key.to_owned(), block, ephemerals });
-        self.set_alarm_if_pending();
-    }
-
-    /// What was taken from its key was not evicted: its lease is over.
-    pub fn finish_taken(&mut self) {
-        let Some(Taken { key, block, ephemerals }) = self.store.last_taken.take() else { return };
-        for (token, client) in ephemerals {
-            self.node.lost(key.as_key(), &token, client);
-        }
-        self.node.removed(&mut self.store.waiters, key.as_key(), block.top());
-        if self.store.hears_of_keys {
-            block.unkeep();
-        } else {
-            self.store.taken.insert(block);
-            self.set_alarm_if_pending();
-        }
-    }
-
-    /// It was: the lock stays held. False: it was none of ours.
-    fn evicted(&mut self, key: Key<'_>) -> bool {
-        let evicted = self.store.last_taken.take_if(|taken| taken.key.as_key() == key);
-        let Some(Taken { key, block, .. }) = evicted else { return false };
-        if self.node.is_following() {
-            block.unkeep();
-            return true;
-        }
-        block.revive();
-        let before = self.store.index.bytes();
-        self.store.index.refresh(block);
-        let weight = self.store.index.bytes() - before;
-        self.store.evicted.add(key, block, weight);
-        // The log says that the key is gone.
-        self.note_incomplete_log();
-        self.set_alarm(now());
-        true
-    }
-
-    /// Somebody else decides from now on.
-    fn step_down(&mut self) {
-        self.finish_taken();
-        self.node.follow(&mut self.store.waiters);
-        let Store { evicted, index, .. } = &mut self.store;
-        evicted.blocks().for_each(|block| index.remove(block));
-        evicted.forget_all(|_| true);
-    }
-
-    fn set_alarm_if_pending(&mut self) {
-        if self.node.has_pending() || self.store.has_strays() {
-            let now = now();
-            self.store.alarm.set(now, now);
-        }
-    }
 }

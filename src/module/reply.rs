@@ -97,7 +97,7 @@ impl About {
     pub fn of(state: &mut State) -> About {
         let time = state.time();
         let refusing = state.refusing(time);
-        let (node, ledger) = (&state.node, &state.store.ledger);
+        let (node, ledger) = (&state.node, &state.store.promises.ledger);
         let promise = node.promise(time.unix);
         let quarantine = node.in_quarantine().filter(|_| node.is_in_quarantine(time.now));
         About {

@@ -98,13 +98,13 @@ fn set_quarantine(value: &[u8]) -> Result<(), String> {
 }
 
 fn state_file() -> String {
-    state::with(|state| state.store.state_file.clone()).unwrap_or_default()
+    state::with(|state| state.store.promises.state_file.clone()).unwrap_or_default()
 }
 
 fn set_state_file(value: &[u8]) -> Result<(), String> {
     let Ok(path) = String::from_utf8(value.to_vec()) else {
         return Err("dlock.state-file must be UTF-8".to_owned());
     };
-    state::with(|state| state.store.state_file = path);
+    state::with(|state| state.store.promises.state_file = path);
     Ok(())
 }

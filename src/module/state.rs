@@ -1,24 +1,20 @@
 //! What the module keeps beside the keyspace.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-use crate::audience::Audience;
-use dlock_core::{
-    Answer, Answers, Deadline, Fence, Instant, KeyBuf, Memory, Node, Record, Time, WaiterId, limits,
-};
+use dlock_core::{Deadline, Instant, KeyBuf, Memory, Node, Time, limits};
 use lazy_static::lazy_static;
 
-use crate::evicted::{Evicted, Taken};
+use crate::audience::Audience;
 use crate::ffi::MainThread;
 use crate::ffi::alarm::Alarm;
 use crate::ffi::block::Block;
-use crate::ffi::context::{Ctx, log, now, unix_micros};
+use crate::ffi::context::{log, now, unix_micros};
 use crate::ffi::index::Index;
-use crate::ffi::scan::Scan;
-use crate::ffi::waiter::{Blocked, Callbacks, Handle};
 use crate::incoming::Incoming;
-use crate::ledger::Ledger;
+use crate::promises::Promises;
+use crate::server_memory::ServerMemory;
 use crate::stats::Stats;
+use crate::strays::Strays;
+use crate::waiters::Waiters;
 
 /// Everything.
 pub struct State {
@@ -34,59 +30,22 @@ pub struct Store {
     pub alarm: Alarm,
     pub stats: Stats,
     pub waiters: Waiters,
-    /// Keys at which a lock has arrived by RESTORE, RENAME, MOVE or SWAPDB.
-    pub arrivals: VecDeque<KeyBuf>,
-    /// Whether a lock has been taken from its key, or read, and may arrive at another.
-    pub moving: bool,
-    /// Locks that the server took away or read without telling where to, each with a share in its block.
-    pub taken: BTreeSet<Block>,
-    /// The search for those that are still somewhere.
-    pub search: Option<Scan>,
-    /// Whether a dead lock was seen at a key by a replica, which removes nothing. Its primary will,
-    /// unless that dies before; then this node searches for it when it has been promoted.
-    pub owes_search: bool,
-    /// Whether the server tells what happens to keys.
-    pub hears_of_keys: bool,
-    /// What is promised, and the state file.
-    pub ledger: Ledger,
-    /// `dlock.state-file`.
-    pub state_file: String,
-    /// Whether the data set is being loaded.
-    pub is_loading: bool,
-    /// The one that is loaded beside the one that counts.
+    /// Locks that are somewhere else than the index thinks.
+    pub strays: Strays,
+    /// What is promised.
+    pub promises: Promises,
+    /// What is being loaded.
     pub incoming: Incoming,
-    /// What the state file said, until the data set is loaded.
-    pub beginning: Option<Beginning>,
-    /// Whether replicas should be told what is promised.
-    pub tell_promise: bool,
-    /// When they were told last, and how far fences had been handed out then.
-    pub told: (Instant, Fence),
-    /// Whether the server has kept a log that misses nothing, in all of this life.
-    pub log_is_kept: bool,
-    /// Whether a log has been loaded at this start.
-    pub loads_log: bool,
     /// Since when nothing has been granted, and why.
     pub refusing: Option<(Refusing, Instant)>,
-    /// How much memory the server may use; `None`: as much as it likes.
-    pub max_memory: Option<u64>,
+    /// How the server is configured to use its memory.
+    pub server_memory: ServerMemory,
     /// How much of it locks may take, in hundredths.
     pub max_memory_percent: u64,
-    /// Locks that are held and are no keys any more.
-    pub evicted: Evicted,
-    /// Whether this server evicts whatever it likes, marks too.
-    pub evicts_marks: bool,
-    /// What was taken from its key last.
-    pub last_taken: Option<Taken>,
     /// Whether anybody may listen to what is replicated.
     pub audience: Audience,
     /// Room to write in, kept so that a grant need not ask for some.
     pub scratch: Vec<u8>,
-}
-
-/// A life that has begun, but not yet with its data set.
-pub struct Beginning {
-    /// What the last one left behind.
-    pub before: Option<Record>,
 }
 
 /// Why a node grants nothing.
@@ -108,62 +67,6 @@ impl Refusing {
     }
 }
 
-/// The blocked clients.
-#[derive(Default)]
-pub struct Waiters {
-    blocked: BTreeMap<WaiterId, (Blocked, KeyBuf)>,
-    handles: BTreeMap<Handle, WaiterId>,
-    /// Answers that came before the client was blocked.
-    early: BTreeMap<WaiterId, Answer>,
-    /// What the server calls for them.
-    callbacks: Callbacks,
-}
-
-impl Answers for Waiters {
-    fn answer(&mut self, waiter: WaiterId, answer: Answer) {
-        match self.blocked.remove(&waiter) {
-            Some((blocked, key)) => blocked.answer(waiter, answer, key),
-            None => {
-                self.early.insert(waiter, answer);
-            }
-        }
-    }
-}
-
-impl Waiters {
-    /// The module is loaded: what the server calls for them.
-    pub fn install(&mut self, callbacks: Callbacks) {
-        self.callbacks = callbacks;
-    }
-
-    /// Blocks the client that sent the command. False: the server does not allow it.
-    pub fn block(&mut self, ctx: Ctx<'_>, waiter: WaiterId, key: KeyBuf) -> bool {
-        let Some(blocked) = Blocked::block(ctx, self.callbacks) else { return false };
-        self.handles.insert(blocked.handle(), waiter);
-        self.blocked.insert(waiter, (blocked, key));
-        true
-    }
-
-    /// The answer that came before the client was blocked.
-    pub fn early(&mut self, waiter: WaiterId) -> Option<Answer> {
-        self.early.remove(&waiter)
-    }
-
-    /// A client got its answer.
-    pub fn answered(&mut self, handle: Handle) {
-        self.handles.remove(&handle);
-    }
-
-    /// A client is gone.
-    pub fn gone(&mut self, handle: Handle) -> Option<WaiterId> {
-        let waiter = self.handles.remove(&handle)?;
-        if let Some((blocked, _)) = self.blocked.remove(&waiter) {
-            blocked.abandon();
-        }
-        Some(waiter)
-    }
-}
-
 /// What happened while the state was in use further up the stack: the server can take a key
 /// away in the middle of a look at it, when its expiry has passed.
 pub enum Note {
@@ -181,27 +84,12 @@ lazy_static! {
             alarm: Alarm::new(),
             stats: Stats::default(),
             waiters: Waiters::default(),
-            arrivals: VecDeque::new(),
-            moving: false,
-            taken: BTreeSet::new(),
-            search: None,
-            owes_search: false,
-            hears_of_keys: true,
-            ledger: Ledger::nowhere(rand::random()),
-            state_file: String::new(),
-            is_loading: false,
+            strays: Strays::default(),
+            promises: Promises::new(rand::random()),
             incoming: Incoming::default(),
-            beginning: None,
-            tell_promise: false,
-            told: (Instant(0), Fence(0)),
-            log_is_kept: false,
-            loads_log: false,
             refusing: None,
-            max_memory: None,
+            server_memory: ServerMemory::default(),
             max_memory_percent: limits::DEFAULT_MAX_MEMORY_PERCENT,
-            evicted: Evicted::default(),
-            evicts_marks: false,
-            last_taken: None,
             audience: Audience::default(),
             scratch: Vec::new(),
         },
@@ -229,19 +117,18 @@ impl Store {
     /// What locks take, and what they may.
     pub fn memory(&self) -> Memory {
         let percent = self.max_memory_percent;
-        let most = self.max_memory.map_or(u64::MAX, |most| most / 100 * percent);
+        let most = self.server_memory.most.map_or(u64::MAX, |most| most / 100 * percent);
         Memory { used: self.index.bytes() as u64, most }
     }
 
     /// Whether something has to be settled before a command.
     pub fn is_unsettled(&self) -> bool {
-        self.last_taken.is_some() || self.beginning.is_some()
+        self.strays.has_last() || !self.promises.have_begun()
     }
 
-    /// Whether locks may lie about that are nobody's, or that nobody minds yet.
-    pub fn has_strays(&self) -> bool {
-        let taken = !self.taken.is_empty() || self.last_taken.is_some();
-        taken || !self.arrivals.is_empty() || self.search.is_some() || self.tell_promise
+    /// Whether the next turn has something to do.
+    pub fn has_pending(&self) -> bool {
+        self.strays.any() || self.promises.have_to_tell()
     }
 }
 
@@ -258,7 +145,9 @@ impl State {
             Some(Refusing::Replica)
         } else if self.node.is_in_quarantine(time.now) {
             Some(Refusing::Quarantine)
-        } else if self.store.ledger.failure().is_some() && !self.node.is_vouched_for(time.unix) {
+        } else if self.store.promises.ledger.failure().is_some()
+            && !self.node.is_vouched_for(time.unix)
+        {
             Some(Refusing::NotDurable)
         } else {
             None
@@ -285,12 +174,20 @@ impl State {
 
     /// When there is something to do.
     pub fn next(&self, now: Instant) -> Option<Instant> {
-        let owes_search = self.store.owes_search && !self.node.is_following();
-        if self.node.has_pending() || self.store.has_strays() || owes_search {
+        let owes_search = self.store.strays.owes_search() && !self.node.is_following();
+        if self.node.has_pending() || self.store.has_pending() || owes_search {
             return Some(now);
         }
         let leases = if self.node.is_following() { None } else { self.store.index.first() };
         let first: Option<Deadline> = leases.into_iter().chain(self.node.next_wake()).min();
         first.map(|end| Instant(end.0.saturating_mul(1000)))
+    }
+
+    /// Sets the alarm, if there is work at hand.
+    pub fn set_alarm_if_pending(&mut self) {
+        if self.node.has_pending() || self.store.has_pending() {
+            let now = now();
+            self.store.alarm.set(now, now);
+        }
     }
 }

@@ -1,51 +1,17 @@
 //! What is done when time has passed: leases that are over, waits that are over, and work that
 //! was found where nothing may be written.
 
-use dlock_core::{Host, Instant, Node};
+use dlock_core::{Host, Instant};
 
 use crate::ffi::context::{Ctx, now};
-use crate::ffi::scan::Scan;
 use crate::host::Here;
-use crate::state::{self, State, Store};
+use crate::state::{self, State};
 
 /// How much is done in one turn of the server's event loop. A burst of endings takes several, so
 /// that other clients are served in between.
 const BUDGET: usize = 300;
 /// While writes are paused, work at hand is looked at again so soon.
 const PAUSED: u64 = 10_000;
-
-/// What has become of the locks that the server took away, or read.
-fn search(ctx: Ctx<'_>, store: &mut Store, leads: bool) {
-    for _ in 0..BUDGET {
-        let Some(block) = store.taken.pop_first() else { break };
-        if !block.is_in_keyspace() {
-            // Deleted, or a payload that was refused after it had been read.
-            store.index.remove(block);
-        } else if block.is_dead() && !store.hears_of_keys {
-            // Renamed or moved.
-            store.owes_search = true;
-        }
-        block.unkeep();
-    }
-    // One that is under way is carried to its end first: else it might never come to it.
-    if leads && store.search.is_none() && std::mem::take(&mut store.owes_search) {
-        store.search = Some(Scan::new());
-    }
-    for _ in 0..BUDGET {
-        let Some(scan) = &mut store.search else { break };
-        if !scan.step(ctx, &mut store.arrivals) {
-            store.search = None;
-        }
-    }
-}
-
-/// Replicas learn what is promised, before it is used.
-fn tell_promise(ctx: Ctx<'_>, node: &Node, store: &mut Store, may_write: bool, unix: u64) {
-    if store.tell_promise && may_write && ctx.has_replicas() {
-        ctx.replicate_promise(node.promise(unix));
-    }
-    store.tell_promise &= !may_write && !node.is_following();
-}
 
 /// The alarm has gone off.
 pub fn take(ctx: Ctx<'_>) {
@@ -56,13 +22,10 @@ pub fn take(ctx: Ctx<'_>) {
         state.begin_if_loaded(ctx);
         let may_write = !state.node.is_following() && !ctx.avoids_traffic();
         let State { node, store } = state;
-        tell_promise(ctx, node, store, may_write, time.unix);
-        search(ctx, store, !node.is_following());
-        let arrivals: Vec<_> = {
-            let count = store.arrivals.len().min(BUDGET);
-            store.arrivals.drain(..count).collect()
-        };
+        store.promises.tell_replicas(ctx, node, may_write, time.unix);
         let silent = node.is_following();
+        store.strays.search(ctx, &mut store.index, !silent, BUDGET);
+        let arrivals = store.strays.arrivals(BUDGET);
         let mut here = Here::turn(ctx, store, silent);
         let mut put_off = Vec::new();
         for key in arrivals {
@@ -73,11 +36,7 @@ pub fn take(ctx: Ctx<'_>) {
         }
         node.sweep(&mut here, time, BUDGET, may_write);
         drop(here);
-        if silent {
-            store.owes_search |= !put_off.is_empty();
-        } else {
-            store.arrivals.extend(put_off);
-        }
+        store.strays.put_off(put_off, silent);
         state.take_notes();
         let now = now();
         if let Some(at) = state.next(now)

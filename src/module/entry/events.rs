@@ -7,8 +7,8 @@ use redis_module::raw;
 use dlock_core::{ClientId, Key};
 
 use crate::ffi::context::{Ctx, OK, api, bytes_of};
-use crate::incoming::{self, Step};
-use crate::outside::{self, Loading};
+use crate::loading::{self, Loading, Step};
+use crate::outside;
 
 type Callback =
     unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
@@ -106,7 +106,7 @@ unsafe extern "C" fn on_loading(
         _ => Loading::Other,
     };
     // SAFETY: the context is this callback's; so for the callbacks below.
-    outside::loading(unsafe { Ctx::new(ctx) }, step);
+    loading::loading(unsafe { Ctx::new(ctx) }, step);
 }
 
 unsafe extern "C" fn on_async_load(
@@ -121,7 +121,7 @@ unsafe extern "C" fn on_async_load(
         _ => Step::GivenUp,
     };
     // SAFETY: see `on_loading`.
-    incoming::told(unsafe { Ctx::new(ctx) }, step);
+    loading::beside(unsafe { Ctx::new(ctx) }, step);
 }
 
 unsafe extern "C" fn on_flush(

@@ -12,7 +12,7 @@ use dlock_core::{Crowd, Grant, Key, Lease, Millis, Mode};
 use crate::ffi::block::{Block, Inside};
 use crate::ffi::context::{Ctx, api, bytes_of, c_string, now, server_free, variadic};
 use crate::ffi::kind;
-use crate::outside;
+use crate::{loading, outside};
 
 /// Registers the type.
 pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
@@ -74,7 +74,7 @@ fn load(io: *mut raw::RedisModuleIO, bytes: &[u8]) -> Option<Block> {
     let block = build(key, mode, &holders);
     let fence = holders.iter().map(|holder| holder.fence).max();
     let longest = holders.iter().map(|holder| holder.ttl).max();
-    match outside::loaded(key, block, fence, longest.unwrap_or(Millis(0))) {
+    match loading::loaded(key, block, fence, longest.unwrap_or(Millis(0))) {
         Ok(()) => Some(block),
         Err(why) => {
             block.leave_keyspace();

@@ -265,7 +265,7 @@ impl Block {
     }
 
     /// That place lets go.
-    pub fn unkeep(self) {
+    pub fn release(self) {
         self.let_go(KEPT);
     }
 
