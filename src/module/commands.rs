@@ -10,8 +10,8 @@ use crate::fences;
 use crate::ffi::call::{Call, Room};
 use crate::ffi::context::{Ctx, Name, now};
 use crate::ffi::key::Open;
-use crate::host::Here;
 use crate::inspection::{self, Named};
+use crate::keyspace::Keyspace;
 use crate::reply;
 use crate::state::{self, State};
 
@@ -33,7 +33,7 @@ type Result<'c> = std::result::Result<Outcome, Refusal<'c>>;
 /// DLOCK.ACQUIRE.
 pub fn acquire(call: &Call<'_>) {
     let client = call.ctx.client();
-    on_key(call, Open::write, |node, here, key, time| {
+    on_key(call, Open::write, |node, keyspace, key, time| {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let ask = acquire::parse(args, &node.settings)?;
@@ -43,7 +43,7 @@ pub fn acquire(call: &Call<'_>) {
         if ask.ephemeral && !call.ctx.has_connection(client) {
             return Err(Refusal::NoConnection);
         }
-        Ok(match node.acquire(here, key, &ask, client, time)? {
+        Ok(match node.acquire(keyspace, key, &ask, client, time)? {
             Acquired::Granted(fence) => Outcome::Int(fence.0),
             Acquired::Denied => Outcome::Denied,
             Acquired::Waiting(waiter) => Outcome::Waits(waiter),
@@ -53,32 +53,32 @@ pub fn acquire(call: &Call<'_>) {
 
 /// DLOCK.RELEASE.
 pub fn release(call: &Call<'_>) {
-    on_key(call, Open::write, |node, here, key, time| {
+    on_key(call, Open::write, |node, keyspace, key, time| {
         let mut room = Room::default();
         let ask = release::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
         replayed(call, node)?;
-        node.release(here, key, &ask, time).map(|released| Outcome::Int(u64::from(released)))
+        node.release(keyspace, key, &ask, time).map(|released| Outcome::Int(u64::from(released)))
     });
 }
 
 /// DLOCK.EXTEND.
 pub fn extend(call: &Call<'_>) {
-    on_key(call, Open::write, |node, here, key, time| {
+    on_key(call, Open::write, |node, keyspace, key, time| {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let settings = if node.is_following() { Settings::REPLAY } else { node.settings };
         let ask = extend::parse(args, &settings)?;
         replayed(call, node)?;
-        node.extend(here, key, &ask, time).map(|extended| Outcome::Int(u64::from(extended)))
+        node.extend(keyspace, key, &ask, time).map(|extended| Outcome::Int(u64::from(extended)))
     });
 }
 
 /// DLOCK.CHECK.
 pub fn check(call: &Call<'_>) {
-    on_key(call, Open::read, |node, here, key, time| {
+    on_key(call, Open::read, |node, keyspace, key, time| {
         let mut room = Room::default();
         let token = check::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
-        let fence = node.check(here, key, token, time)?;
+        let fence = node.check(keyspace, key, token, time)?;
         Ok(fence.map_or(Outcome::Null, |fence| Outcome::Int(fence.0)))
     });
 }
@@ -88,13 +88,13 @@ pub fn guard(call: &Call<'_>) {
     if call.asks_for_keys() {
         return call.tell_keys(Touch::Reads, guard::INNER);
     }
-    on_key(call, Open::read, |node, here, key, time| {
+    on_key(call, Open::read, |node, keyspace, key, time| {
         let (token, inner) = call.arg(2).zip(call.arg(guard::INNER)).ok_or(Refusal::Arity)?;
         let token = guard::parse(token, inner)?;
         if node.is_following() {
             return Err(Refusal::Replica);
         }
-        let held = node.check(here, key, token, time)?;
+        let held = node.check(keyspace, key, token, time)?;
         held.map(|_| Outcome::Guards).ok_or(Refusal::NotHeld)
     });
 }
@@ -110,21 +110,21 @@ pub fn tokens(call: &Call<'_>) {
 }
 
 fn show_lock(call: &Call<'_>, named: Named) {
-    on_key(call, Open::read, |node, here, key, time| {
+    on_key(call, Open::read, |node, keyspace, key, time| {
         if call.len() > 2 {
             return Err(Refusal::Arity);
         }
-        inspection::reply(call.ctx, node, here, key, time, named).map(|()| Outcome::Done)
+        inspection::reply(call.ctx, node, keyspace, key, time, named).map(|()| Outcome::Done)
     });
 }
 
 /// DLOCK.BREAK.
 pub fn break_lock(call: &Call<'_>) {
-    on_key(call, Open::write, |node, here, key, time| {
+    on_key(call, Open::write, |node, keyspace, key, time| {
         let mut room = Room::default();
         let token = r#break::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
         replayed(call, node)?;
-        node.break_lock(here, key, token, time).map(|count| Outcome::Int(count as u64))
+        node.break_lock(keyspace, key, token, time).map(|count| Outcome::Int(count as u64))
     });
 }
 
@@ -150,7 +150,7 @@ pub fn evicted(call: &Call<'_>) {
 
 /// DLOCK.APPLY.
 pub fn apply(call: &Call<'_>) {
-    on_key(call, Open::write, |node, here, key, time| {
+    on_key(call, Open::write, |node, keyspace, key, time| {
         if !call.ctx.flags().is_replay() {
             return Err(Refusal::Internal(apply::DOC.name));
         }
@@ -158,7 +158,7 @@ pub fn apply(call: &Call<'_>) {
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let apply = apply::parse(args)?;
         replayed(call, node)?;
-        node.apply(here, key, &apply, time);
+        node.apply(keyspace, key, &apply, time);
         Ok(Outcome::Int(1))
     });
 }
@@ -190,7 +190,7 @@ pub fn probe(call: &Call<'_>) {
 fn on_key<'c>(
     call: &Call<'c>,
     open: fn(Ctx<'c>, u32, Name) -> Open<'c>,
-    work: impl FnOnce(&mut Node, &mut Here<'_, 'c>, Key<'c>, Time) -> Result<'c>,
+    work: impl FnOnce(&mut Node, &mut Keyspace<'_, 'c>, Key<'c>, Time) -> Result<'c>,
 ) {
     let ctx = call.ctx;
     let (Some(name), Some(bytes)) = (call.name(1), call.arg(1)) else {
@@ -209,9 +209,9 @@ fn on_key<'c>(
         let time = state.time();
         let State { node, store } = state;
         let silent = node.is_following();
-        let mut here = Here::command(ctx, store, open, silent);
-        let outcome = work(node, &mut here, key, time);
-        drop(here);
+        let mut keyspace = Keyspace::command(ctx, store, open, silent);
+        let outcome = work(node, &mut keyspace, key, time);
+        drop(keyspace);
         match outcome {
             Ok(Outcome::Int(n)) => ctx.reply_int(n),
             Ok(Outcome::Null) => ctx.reply_null(),

@@ -18,7 +18,7 @@ pub struct Incoming {
     /// The deadlines of the new locks, while they are read.
     index: Option<Index>,
     /// Whether the load that is under way has left the old data set alone so far.
-    spares: bool,
+    keeps_old: bool,
 }
 
 impl Incoming {
@@ -35,7 +35,7 @@ impl Incoming {
     /// A load beside what there is begins.
     pub fn begin_beside(&mut self) {
         self.abort();
-        (self.index, self.spares) = (Some(Index::default()), true);
+        (self.index, self.keeps_old) = (Some(Index::default()), true);
     }
 
     /// Where a lock belongs that is read now, if not to the live ones.
@@ -44,13 +44,13 @@ impl Incoming {
     }
 
     /// Whether the load that is under way leaves the old data set alone.
-    pub fn spares(&self) -> bool {
-        self.spares
+    pub fn keeps_old(&self) -> bool {
+        self.keeps_old
     }
 
     /// The new data set has taken the place of the old one.
     pub fn swap(&mut self, live: &mut Index) {
-        self.spares = false;
+        self.keeps_old = false;
         if let Some(new) = self.index.take() {
             std::mem::replace(live, new).clear();
         }
@@ -65,6 +65,6 @@ impl Incoming {
 
     /// The load has ended. Whether the old data set is still there.
     pub fn end(&mut self) -> bool {
-        std::mem::take(&mut self.spares)
+        std::mem::take(&mut self.keeps_old)
     }
 }

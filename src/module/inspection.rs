@@ -10,7 +10,7 @@ use dlock_core::queue::{Queue, Waiter};
 use dlock_core::{ClientId, Found, Grant, Host, Key, Mode, Node, Time};
 
 use crate::ffi::context::Ctx;
-use crate::host::Here;
+use crate::keyspace::Keyspace;
 use crate::reply::{client, number, optional, text};
 
 /// How somebody is named.
@@ -26,7 +26,7 @@ pub enum Named {
 pub fn reply<'c>(
     ctx: Ctx<'_>,
     node: &Node,
-    here: &mut Here<'_, '_>,
+    keyspace: &mut Keyspace<'_, '_>,
     key: Key<'_>,
     time: Time,
     named: Named,
@@ -34,7 +34,7 @@ pub fn reply<'c>(
     let empty = Queue::default();
     let queue = node.queue(key).unwrap_or(&empty);
     let page = Page { ctx, time, named, node, queue };
-    match here.find(key) {
+    match keyspace.find(key) {
         Found::WrongType => return Err(Refusal::WrongType),
         Found::Foreign { left } => {
             ctx.reply_map(7);

@@ -5,7 +5,7 @@
 //! order:
 //!
 //! - [`commands`], [`fences`]: what a client can send, and what becomes of it.
-//! - [`host`]: the server's keyspace as the rules see it.
+//! - [`keyspace`]: the server's keyspace as the rules see it.
 //! - [`state`]: what the module keeps beside the keyspace. Its parts:
 //!   [`strays`] and [`evicted`], locks that are somewhere else than the index thinks;
 //!   [`promises`], with [`ledger`] and [`state_file`], what is promised and the file that says so;
@@ -30,10 +30,10 @@ mod evicted;
 mod fences;
 #[allow(unsafe_code, reason = "the server's functions are C functions")]
 mod ffi;
-mod host;
 mod incoming;
 mod info;
 mod inspection;
+mod keyspace;
 mod ledger;
 mod loading;
 mod outside;

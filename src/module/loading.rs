@@ -5,7 +5,7 @@ use dlock_core::{Fence, Key, KeyBuf, Millis};
 use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, now};
 use crate::ffi::scan::Scan;
-use crate::host::Here;
+use crate::keyspace::Keyspace;
 use crate::state::{self, Store};
 
 /// What the server says of loading.
@@ -29,7 +29,7 @@ pub fn loading(ctx: Ctx<'_>, step: Loading) {
         state.store.incoming.note(begins);
         state.store.promises.loads_log |= step == Loading::Log;
         if begins {
-            if !state.store.incoming.spares() {
+            if !state.store.incoming.keeps_old() {
                 state.step_down();
             }
         } else if state.store.incoming.end() {
@@ -87,8 +87,8 @@ fn correct_databases(ctx: Ctx<'_>, store: &mut Store) {
     let mut keys: Vec<KeyBuf> = Vec::new();
     let mut scan = Scan::of_all_from(1);
     while scan.step(ctx, &mut keys) {}
-    let mut here = Here::turn(ctx, store, true);
-    keys.iter().for_each(|key| here.correct(key.as_key()));
+    let mut keyspace = Keyspace::turn(ctx, store, true);
+    keys.iter().for_each(|key| keyspace.correct(key.as_key()));
 }
 
 /// A lock has been read, from a file or from a payload. A payload can be refused after all, so

@@ -19,7 +19,7 @@ impl State {
         for note in state::notes() {
             match note {
                 Note::Unlinked(key, block) => {
-                    self.over(key.as_key(), block);
+                    self.end_lock(key.as_key(), block);
                     block.release();
                 }
                 Note::Changed(key) => self.node.maybe_free(key.as_key()),
@@ -35,8 +35,8 @@ impl State {
     }
 
     /// The lock that was at the key is over.
-    fn over(&mut self, key: Key<'_>, block: Block) {
-        for (token, client) in self.store.index.bury(block) {
+    fn end_lock(&mut self, key: Key<'_>, block: Block) {
+        for (token, client) in self.store.index.remove_dead(block) {
             self.node.lost(key, &token, client);
         }
         self.node.removed(&mut self.store.waiters, key, block.top());
@@ -46,12 +46,12 @@ impl State {
     pub fn unlinked(&mut self, key: Key<'_>, block: Block) {
         self.finish_taken();
         if block.is_dead() {
-            self.over(key, block);
+            self.end_lock(key, block);
             self.store.strays.keep_dead(block);
             self.set_alarm_if_pending();
             return;
         }
-        let ephemerals = self.store.index.bury(block);
+        let ephemerals = self.store.index.remove_dead(block);
         self.store.strays.take(Taken { key: key.to_owned(), block, ephemerals });
         self.set_alarm_if_pending();
     }

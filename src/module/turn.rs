@@ -4,7 +4,7 @@
 use dlock_core::{Host, Instant};
 
 use crate::ffi::context::{Ctx, now};
-use crate::host::Here;
+use crate::keyspace::Keyspace;
 use crate::state::{self, State};
 
 /// How much is done in one turn of the server's event loop. A burst of endings takes several, so
@@ -26,16 +26,16 @@ pub fn take(ctx: Ctx<'_>) {
         let silent = node.is_following();
         store.strays.search(ctx, &mut store.index, !silent, BUDGET);
         let arrivals = store.strays.arrivals(BUDGET);
-        let mut here = Here::turn(ctx, store, silent);
+        let mut keyspace = Keyspace::turn(ctx, store, silent);
         let mut put_off = Vec::new();
         for key in arrivals {
-            node.pass_on(key.as_key(), here.find(key.as_key()).top());
-            if !here.receive(key.as_key(), may_write) {
+            node.pass_on(key.as_key(), keyspace.find(key.as_key()).top());
+            if !keyspace.receive(key.as_key(), may_write) {
                 put_off.push(key);
             }
         }
-        node.sweep(&mut here, time, BUDGET, may_write);
-        drop(here);
+        node.sweep(&mut keyspace, time, BUDGET, may_write);
+        drop(keyspace);
         store.strays.put_off(put_off, silent);
         state.take_notes();
         let now = now();

@@ -40,7 +40,7 @@ impl Node {
             return Err(Refusal::Final);
         }
         self.look_at_quarantine(time.now);
-        self.freshen(host, key, ask.token, time);
+        self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
         let slot = Slot::of(key.name);
         let found = host.find(key);
@@ -135,7 +135,7 @@ impl Node {
         grant: Grant<'_>,
         waited: Option<u64>,
     ) {
-        self.spare(key, grant.token);
+        self.put_off.cancel_ending(key, grant.token);
         store(host, key, mode, grant);
         if grant.ephemeral && grant.client != ClientId::UNKNOWN {
             let place = Place::of(key, grant.token, grant.client);
@@ -169,7 +169,7 @@ impl Node {
         renewal: Renewal<'_>,
     ) -> Acquired {
         self.forget_ephemeral(host, key, token);
-        self.spare(key, token);
+        self.put_off.cancel_ending(key, token);
         renew(host, key, mode, token, renewal);
         if let Some(Asker { client, ephemeral: true, .. }) = renewal.asker
             && client != ClientId::UNKNOWN

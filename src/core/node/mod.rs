@@ -6,7 +6,8 @@
 //! - `places`: places that are kept for those who are away; `pace`: the clock by which they end.
 //! - `finals`: tokens that are done.
 //! - `promise`: what the state file vouches for; quarantine.
-//! - `sweep`: what time does: leases and waits that are over, and work that had to be put off.
+//! - `sweep`: what time does: leases and waits that are over, and work that had to be put off;
+//!   `put_off`: that work.
 //! - `outside`: what happens to a node: keys removed under it, connections that close, roles
 //!   that change, effects that arrive from a primary.
 //!
@@ -19,6 +20,7 @@ mod outside;
 mod pace;
 mod places;
 mod promise;
+mod put_off;
 mod release;
 mod serve;
 mod sweep;
@@ -27,13 +29,14 @@ mod tests;
 mod watched;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 
 pub use acquire::Acquired;
 use finals::Finals;
 use places::Places;
 pub use promise::Promise;
+use put_off::PutOff;
 use watched::Watched;
 
 use crate::bound::Bound;
@@ -43,17 +46,6 @@ use crate::fence::{Counter, Slot};
 use crate::quarantine::{Policy, Quarantine};
 use crate::queue::Queue;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis, WaiterId};
-
-use crate::host::Ending;
-
-/// What becomes of a grant whose connection is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Undo {
-    /// It ends.
-    End(Ending),
-    /// Nobody has heard of it, and its place is to be kept for so long.
-    Cut(Millis),
-}
 
 /// One server's locks, but for what is held: that is in the host's keyspace.
 #[derive(Debug, Default)]
@@ -99,16 +91,8 @@ pub struct Node {
     watched: Watched,
     /// The grants that end with a connection.
     ephemeral: BTreeMap<ClientId, BTreeSet<Place>>,
-    /// Locks whose first waiter may be grantable, and could not be looked at at once.
-    to_serve: VecDeque<KeyBuf>,
-    /// The same keys, so that none is there twice.
-    serving: BTreeSet<KeyBuf>,
-    /// Grants of which nobody was told, and that end or become shorter if that connection still
-    /// speaks for them. By place, so that a later grant there is quickly spared.
-    to_end: BTreeMap<Place, Undo>,
-    /// The ephemeral grants of connections that have closed, as they were when those did: a
-    /// connection may have had very many, so none is looked at before its turn.
-    leaving: VecDeque<BTreeSet<Place>>,
+    /// What could not be done at once.
+    put_off: PutOff,
     next_waiter: u64,
 }
 
@@ -183,9 +167,7 @@ impl Node {
     /// Whether there is work that was put off.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        let ends = !self.to_end.is_empty() || !self.leaving.is_empty();
-        let any = ends || !self.to_serve.is_empty();
-        any && !self.following
+        !self.put_off.is_empty() && !self.following
     }
 
     /// Who waits at the key.

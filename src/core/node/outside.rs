@@ -49,13 +49,15 @@ impl Node {
     /// A key may have become free by a command that is not ours: a foreign lock, for example.
     pub fn maybe_free(&mut self, key: Key<'_>) {
         if self.queue(key).is_some() {
-            self.serve_later(key.to_owned());
+            self.put_off.serve(key.to_owned());
         }
     }
 
     /// A connection has closed: what it held until then ends, as soon as that can be written.
     pub fn closed(&mut self, client: ClientId) {
-        self.leaving.extend(self.ephemeral.remove(&client));
+        if let Some(places) = self.ephemeral.remove(&client) {
+            self.put_off.end_all(places);
+        }
     }
 
     /// Somebody else decides from now on: a primary, or the data that is being loaded.
@@ -66,11 +68,8 @@ impl Node {
         for key in keys {
             self.dismiss(host, key.as_key(), Answer::Demoted);
         }
-        self.to_serve.clear();
-        self.serving.clear();
+        self.put_off.clear();
         self.unvouched.clear();
-        self.to_end.clear();
-        self.leaving.clear();
         self.watched = super::watched::Watched::default();
         // Their leases run out where they are led from now on.
         self.ephemeral.clear();

@@ -104,7 +104,7 @@ impl Node {
         self.counter.promised(promise.fence);
         self.bound.promise(promise.bound);
         for key in core::mem::take(&mut self.unvouched) {
-            self.serve_later(key);
+            self.put_off.serve(key);
         }
     }
 
@@ -240,6 +240,6 @@ impl Node {
             names.keys().map(move |name| crate::words::Key { db, name }.to_owned()).collect()
         };
         let keys: alloc::vec::Vec<alloc::vec::Vec<_>> = self.queues.iter().map(waits).collect();
-        keys.into_iter().flatten().for_each(|key| self.serve_later(key));
+        keys.into_iter().flatten().for_each(|key| self.put_off.serve(key));
     }
 }

@@ -28,7 +28,7 @@ impl Node {
     ) -> Result<bool, Refusal<'a>> {
         self.note_final(host, key, ask, time.now)?;
         let token = ask.token;
-        self.freshen(host, key, token, time);
+        self.expire_due(host, key, token, time);
         let released = self.end(host, key, token, Ending::Released, time)
             || self.end_foreign(host, key, token)?;
         if !released
@@ -57,7 +57,7 @@ impl Node {
         if ask.fence.is_some() {
             self.refuse_in_quarantine(time.now)?;
         }
-        self.freshen(host, key, ask.token, time);
+        self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
         match host.find(key) {
             Found::WrongType => return Err(Refusal::WrongType),

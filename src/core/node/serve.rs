@@ -1,18 +1,15 @@
 //! Hand-over: who gets a lock that has become free, and waiters that leave before.
 
-use alloc::vec::Vec;
-
 use super::places::Left;
+use super::put_off::Undo;
 use super::sweep::AT_ONCE;
-use super::{Node, Place, Undo};
+use super::{Node, Place};
 use crate::command::Refusal;
 use crate::fence::Slot;
 use crate::host::{Answer, Answers, Ending, Host};
 use crate::lock::{Found, Grant};
 use crate::queue::{Queue, Waiter};
-use crate::words::{
-    ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Time, WaiterId,
-};
+use crate::words::{ClientId, Deadline, Fence, Instant, Key, Lease, Millis, Time, WaiterId};
 
 impl Node {
     /// Grants the lock to its first waiters, as many as it admits. The grants are made here and
@@ -26,7 +23,7 @@ impl Node {
         let mut served = 0;
         while let Some(first) = self.queue(key).and_then(Queue::first) {
             if served == AT_ONCE {
-                return self.serve_later(key.to_owned());
+                return self.put_off.serve(key.to_owned());
             }
             served += 1;
             match first.place_ends().map(|end| self.places.left(end, time.now)) {
@@ -73,20 +70,6 @@ impl Node {
                 self.change_queue(key, |queue| queue.forget_turn(&token));
             }
         }
-    }
-
-    /// The first waiter may be grantable, and is looked at in the next turn.
-    pub(super) fn serve_later(&mut self, key: KeyBuf) {
-        if self.serving.insert(key.clone()) {
-            self.to_serve.push_back(key);
-        }
-    }
-
-    /// One that had to be looked at later.
-    pub(super) fn pop_to_serve(&mut self) -> Option<KeyBuf> {
-        let key = self.to_serve.pop_front()?;
-        self.serving.remove(&key);
-        Some(key)
     }
 
     /// Grants to the first waiter. False: not now. One that is away has a lease for as long as its
@@ -139,7 +122,7 @@ impl Node {
             // A follower takes nothing back: the lease runs out where it is led from now on.
             if !self.following {
                 let undo = keep.map_or(Undo::End(Ending::Undelivered), Undo::Cut);
-                self.to_end.insert(place, undo);
+                self.put_off.undo(place, undo);
             }
         } else {
             self.depart(id, now);
@@ -170,7 +153,7 @@ impl Node {
         let first = self.queue(key).and_then(Queue::first).map(|first| first.id);
         let waiter = self.leave(key, token)?;
         if first == Some(waiter.id) || self.queue(key).is_some_and(Queue::has_turns) {
-            self.serve_later(key.to_owned());
+            self.put_off.serve(key.to_owned());
         }
         Some(waiter)
     }
@@ -228,20 +211,6 @@ impl Node {
         let old = host.find(key).grant(token).map(|grant| (grant.client, grant.ephemeral));
         if let Some((client, ephemeral)) = old {
             self.unmark_ephemeral(key, token, client, ephemeral);
-        }
-    }
-
-    /// The token is granted the lock, or asks again: what was to end is an earlier grant, or was
-    /// not meant to end after all.
-    pub(super) fn spare(&mut self, key: Key<'_>, token: &[u8]) {
-        if self.to_end.is_empty() {
-            return;
-        }
-        let of = |client| Place::of(key, token, ClientId(client));
-        let places = self.to_end.range(of(0)..=of(u64::MAX));
-        let places: Vec<Place> = places.map(|(place, _)| place.clone()).collect();
-        for place in places {
-            self.to_end.remove(&place);
         }
     }
 

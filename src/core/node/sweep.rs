@@ -3,7 +3,8 @@
 use alloc::boxed::Box;
 
 use super::acquire::change;
-use super::{Node, Place, Undo};
+use super::put_off::Undo;
+use super::{Node, Place};
 use crate::fence::Slot;
 use crate::host::{Answer, Effect, Ending, Host, Serves};
 use crate::lock::{Asker, Found, Grant, Held, Renewal};
@@ -75,15 +76,15 @@ impl Node {
 
     fn look_at_foreign(&mut self, time: Time) {
         while let Some(key) = self.watched.pop_over(time.now) {
-            self.serve_later(key);
+            self.put_off.serve(key);
         }
     }
 
     /// Does a piece or two of what had to be put off: of grants that end, and of keys to be served.
     /// How many that were.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time) -> usize {
-        let undo = self.pop_undo();
-        let to_serve = self.pop_to_serve();
+        let undo = self.put_off.next_undo();
+        let to_serve = self.put_off.next_to_serve();
         let pieces = usize::from(undo.is_some()) + usize::from(to_serve.is_some());
         if let Some((place, undo)) = undo {
             self.look_after(host, place.key.as_key(), Some((&place, undo)), time);
@@ -92,20 +93,6 @@ impl Node {
             self.look_after(host, key.as_key(), None, time);
         }
         pieces
-    }
-
-    /// A grant that is to end or to become shorter.
-    fn pop_undo(&mut self) -> Option<(Place, Undo)> {
-        if let Some(first) = self.to_end.pop_first() {
-            return Some(first);
-        }
-        while let Some(places) = self.leaving.front_mut() {
-            if let Some(place) = places.pop_first() {
-                return Some((place, Undo::End(Ending::Disconnected)));
-            }
-            self.leaving.pop_front();
-        }
-        None
     }
 
     /// Ends what is over at the key, and does what a connection that is gone has left to do.
@@ -186,7 +173,7 @@ impl Node {
     ///
     /// Of a large crowd that is over in one moment it ends a part, and leaves the rest to the next
     /// turns: no command takes long. But the token that the command speaks of is up to date.
-    pub(super) fn freshen<H: Host>(
+    pub(super) fn expire_due<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,

@@ -127,11 +127,11 @@ impl Index {
         block.leave_index();
     }
 
-    /// The server takes the block from its key: its lease is over, wherever the value may turn
-    /// up. Returns the grants in it that would have ended with a connection.
+    /// Removes a block whose lock is over, wherever the server may put the value: it has taken
+    /// the block from its key. Returns the grants in it that would have ended with a connection.
     ///
     /// Called while the keyspace or a note still holds it.
-    pub fn bury(&mut self, block: Block) -> Vec<(Box<[u8]>, ClientId)> {
+    pub fn remove_dead(&mut self, block: Block) -> Vec<(Box<[u8]>, ClientId)> {
         // SAFETY: the keyspace or a note holds it.
         let ephemerals = unsafe { block.ephemerals() };
         self.remove(block);

@@ -259,7 +259,7 @@ fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_
     bench.wait(2, "w 10 WAIT 0");
     bench.node.closed(ClientId(1));
     assert!(bench.node.ephemeral.is_empty(), "moved as they are");
-    assert_eq!(bench.node.leaving.iter().map(|places| places.len()).collect::<Vec<_>>(), [100]);
+    assert_eq!(bench.node.put_off.leaving(), [100]);
     bench.host.take(&KEY.to_owned());
     bench.node.maybe_free(KEY);
     let time = bench.time();
@@ -272,5 +272,5 @@ fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_
     assert!(matches!(bench.acquire_at(last, 3, "a 10"), Ok(Acquired::Granted(_))));
     bench.sweep();
     assert_eq!(held(&bench), 2);
-    assert!(bench.node.leaving.is_empty() && !bench.node.has_pending());
+    assert!(bench.node.put_off.leaving().is_empty() && !bench.node.has_pending());
 }

@@ -14,7 +14,7 @@ use crate::ffi::key::Open;
 use crate::state::{self, Note, Store};
 
 /// The keyspace during one command, or one turn.
-pub struct Here<'s, 'c> {
+pub struct Keyspace<'s, 'c> {
     ctx: Ctx<'c>,
     store: &'s mut Store,
     /// The key that was looked at last. Most commands look at one.
@@ -27,20 +27,20 @@ pub struct Here<'s, 'c> {
     put_back: bool,
 }
 
-impl<'s, 'c> Here<'s, 'c> {
+impl<'s, 'c> Keyspace<'s, 'c> {
     /// For a command on a key, which is open already.
     pub fn command(ctx: Ctx<'c>, store: &'s mut Store, open: Open<'c>, silent: bool) -> Self {
-        let mut here = Here { ctx, store, open, silent, command: true, put_back: false };
-        if here.open.is_open() {
-            here.recall();
+        let mut keyspace = Keyspace { ctx, store, open, silent, command: true, put_back: false };
+        if keyspace.open.is_open() {
+            keyspace.recall();
         }
-        here
+        keyspace
     }
 
     /// For a turn, which goes from key to key.
     pub fn turn(ctx: Ctx<'c>, store: &'s mut Store, silent: bool) -> Self {
         let open = Open::nowhere();
-        Here { ctx, store, open, silent, command: false, put_back: false }
+        Keyspace { ctx, store, open, silent, command: false, put_back: false }
     }
 
     /// A lock has arrived at a key by a command that is not ours. One that is alive is minded
@@ -152,7 +152,7 @@ impl<'s, 'c> Here<'s, 'c> {
     }
 }
 
-impl Here<'_, '_> {
+impl Keyspace<'_, '_> {
     /// An effect that is written in this way, at the key that is here.
     fn replicate_written(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.silent {
@@ -176,13 +176,13 @@ impl Here<'_, '_> {
     }
 }
 
-impl Answers for Here<'_, '_> {
+impl Answers for Keyspace<'_, '_> {
     fn answer(&mut self, waiter: WaiterId, answer: Answer) {
         self.store.waiters.answer(waiter, answer);
     }
 }
 
-impl Host for Here<'_, '_> {
+impl Host for Keyspace<'_, '_> {
     fn find(&mut self, key: Key<'_>) -> Found<'_> {
         if let Some(block) = self.at(key).block()
             && !block.is_in_index()
