@@ -53,6 +53,7 @@ mutants: ## bend each rule of the quorum, and see that the proof notices
 check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/rslock/Cargo.toml
+	$(CARGO) fmt --check --manifest-path tests/bench/peers/etcd/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test -q -p dlock-tests --test tidy
 
@@ -61,13 +62,13 @@ bench: build peers ## measure everything, other libraries too, and write target/
 
 bench-node: build ## measure the module against what one would do without it (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- \
-		--only cycle,handover,memory,growth,storm,restart $(ARGS)
+		--only cycle,fences,handover,memory,growth,storm,restart $(ARGS)
 
 bench-quorum: build ## measure the client library over one node and over five (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum $(ARGS)
 
 bench-peers: build peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
-	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,uncontended $(ARGS)
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,distance,uncontended $(ARGS)
 
-peers: setup ## install those libraries, into .peers/
+peers: setup ## install those libraries, etcd and ZooKeeper, into .peers/
 	@scripts/peers.sh

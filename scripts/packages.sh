@@ -13,3 +13,11 @@ apt_install() { # packages
     "${root[@]}" apt-get update -qq
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
+
+# Unpacks a package of the distribution into a folder, and installs nothing.
+apt_unpack() { # package, folder
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null ||
+        by_hand "$1 is missing, and there is no apt-get"
+    echo "$(basename "$0" .sh): fetching $1"
+    (cd "$2" && apt-get download -qq "$1" && dpkg -x ./*.deb .)
+}

@@ -3,19 +3,14 @@
 
 use harness::{Kind, Server};
 
-use crate::load::{COMPARE_AND_DELETE, Pipe, Random, TTL, key, push};
-use crate::measure::{Side, cpu_micros, in_turns};
+use crate::clients::{CLIENTS, OneByOne, Pipelined};
+use crate::load::{COMPARE_AND_DELETE, Random, TTL, key, push};
+use crate::measure::{Side, in_turns};
 use crate::options::Options;
 use crate::report::{Report, Row, Target};
 
 /// Among so many locks one is picked at random each time.
 const KEYS: u64 = 1000;
-/// How many are taken and given back in one write: the cost is then the commands'.
-const DEPTH: usize = 64;
-/// How many different writes there are.
-const BATCHES: usize = 32;
-/// How many clients there are where each waits for its answer before it sends the next request.
-const CLIENTS: usize = 50;
 
 /// How a lock is taken and given back.
 #[derive(Clone, Debug)]
@@ -79,12 +74,12 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
                 let server = start(kind, with_file);
                 let Some(other) = recipe(&server) else { return };
                 let [mut ours, mut theirs] =
-                    [&Recipe::Module, &other].map(|recipe| Pipelined::new(&server, recipe));
+                    [&Recipe::Module, &other].map(|recipe| pipelined(&server, recipe, usual_ttl));
                 let [figures] = in_turns(options.rounds(48), |side| match side {
                     Side::Ours => [ours.cpu(&server, 80)],
                     Side::Theirs => [theirs.cpu(&server, 80)],
                 });
-                let target = target(kind, &other);
+                let target = target(kind, &other, with_file);
                 report.add(kind, Row::compared(&what, other.name(), "µs", figures, target));
             });
         }
@@ -94,7 +89,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
                 let server = start(kind, with_file);
                 let Some(other) = recipe(&server) else { return };
                 let [mut ours, mut theirs] =
-                    [&Recipe::Module, &other].map(|recipe| OneByOne::new(&server, recipe));
+                    [&Recipe::Module, &other].map(|recipe| one_by_one(&server, recipe));
                 let [figures] = in_turns(options.rounds(16), |side| match side {
                     Side::Ours => [ours.cpu(&server, 30)],
                     Side::Theirs => [theirs.cpu(&server, 30)],
@@ -116,93 +111,40 @@ fn start(kind: Kind, with_file: bool) -> Server {
     server.start()
 }
 
-fn target(kind: Kind, other: &Recipe) -> Target {
+fn target(kind: Kind, other: &Recipe, with_file: bool) -> Target {
     match (kind, other) {
+        (_, Recipe::Script(_)) if with_file => Target::AtMost(0.6),
         (Kind::Redis70 | Kind::Redis82, Recipe::Script(_)) => Target::AtMost(0.65),
         (Kind::Valkey91, Recipe::DelIfEq) => Target::AtMost(1.0),
         _ => Target::None,
     }
 }
 
-/// One client that sends many requests before it reads the answers.
-pub struct Pipelined {
-    pipe: Pipe,
-    batches: Vec<Vec<u8>>,
-    next: usize,
+/// Locks that are taken and given back in a pipeline, with leases as long as somebody says.
+pub fn pipelined(
+    server: &Server,
+    recipe: &Recipe,
+    ttl: impl Fn(&mut Random) -> String,
+) -> Pipelined {
+    Pipelined::new(server, 2, |random, requests| {
+        let (key, token) = (key(random.below(KEYS)), random.token());
+        recipe.take(requests, &key, &token, &ttl(random));
+        recipe.give(requests, &key, &token);
+    })
 }
 
-impl Pipelined {
-    /// With leases of the usual length.
-    pub fn new(server: &Server, recipe: &Recipe) -> Pipelined {
-        Pipelined::with_ttl(server, recipe, |_| TTL.to_owned())
-    }
-
-    /// With leases as long as somebody else says.
-    pub fn with_ttl(
-        server: &Server,
-        recipe: &Recipe,
-        ttl: impl Fn(&mut Random) -> String,
-    ) -> Pipelined {
-        let mut random = Random::new(1);
-        let mut batch = || {
-            let mut requests = Vec::new();
-            for _ in 0..DEPTH {
-                let (key, token) = (key(random.below(KEYS)), random.token());
-                recipe.take(&mut requests, &key, &token, &ttl(&mut random));
-                recipe.give(&mut requests, &key, &token);
-            }
-            requests
-        };
-        let batches = (0..BATCHES).map(|_| batch()).collect();
-        Pipelined { pipe: Pipe::new(server), batches, next: 0 }
-    }
-
-    /// What the server spends on a lock taken and given back, on average over so many batches.
-    pub fn cpu(&mut self, server: &Server, batches: usize) -> f64 {
-        cpu_micros(server, batches * DEPTH, || {
-            let next = self.batches.iter().cycle().skip(self.next % BATCHES).take(batches);
-            self.pipe.keep_busy(next.map(Vec::as_slice), 2 * DEPTH);
-            self.next += batches;
-        })
-    }
+/// With leases of the usual length.
+pub fn usual_ttl(_: &mut Random) -> String {
+    TTL.to_owned()
 }
 
-/// Many clients, each with one request under way.
-struct OneByOne {
-    pipes: Vec<Pipe>,
-    takes: Vec<Vec<u8>>,
-    gives: Vec<Vec<u8>>,
-}
-
-impl OneByOne {
-    fn new(server: &Server, recipe: &Recipe) -> OneByOne {
-        let mut random = Random::new(2);
-        let (mut pipes, mut takes, mut gives) = (Vec::new(), Vec::new(), Vec::new());
-        for client in 0..CLIENTS {
-            // A lock of its own, so that it is always free.
-            let (key, token) = (key(client as u64), random.token());
-            let (mut take, mut give) = (Vec::new(), Vec::new());
-            recipe.take(&mut take, &key, &token, TTL);
-            recipe.give(&mut give, &key, &token);
-            pipes.push(Pipe::new(server));
-            takes.push(take);
-            gives.push(give);
-        }
-        OneByOne { pipes, takes, gives }
-    }
-
-    fn cpu(&mut self, server: &Server, laps: usize) -> f64 {
-        cpu_micros(server, laps * CLIENTS, || {
-            for _ in 0..laps {
-                for requests in [&self.takes, &self.gives] {
-                    for (pipe, request) in self.pipes.iter_mut().zip(requests) {
-                        pipe.send(request);
-                    }
-                    for pipe in &mut self.pipes {
-                        pipe.receive(1);
-                    }
-                }
-            }
-        })
-    }
+fn one_by_one(server: &Server, recipe: &Recipe) -> OneByOne {
+    OneByOne::new(server, |random, client| {
+        // A lock of its own, so that it is always free.
+        let (key, token) = (key(client as u64), random.token());
+        let (mut take, mut give) = (Vec::new(), Vec::new());
+        recipe.take(&mut take, &key, &token, TTL);
+        recipe.give(&mut give, &key, &token);
+        vec![take, give]
+    })
 }

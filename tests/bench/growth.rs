@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use harness::{Kind, Server};
 
 use crate::crowd::{LIST_TOKEN, Words};
-use crate::cycle::{Pipelined, Recipe};
+use crate::cycle::{Recipe, pipelined};
 use crate::load::{Pipe, Random};
 use crate::measure::{Compared, Side, cpu_micros, in_turns};
 use crate::memory::hold;
@@ -65,7 +65,7 @@ fn cycle(kind: Kind, options: &Options, recipe: impl Fn(&Server) -> Recipe) -> C
         let recipe = recipe(&server);
         // Those that come and go have the numbers below.
         hold(&mut Pipe::new(&server), &recipe, 10_000..10_000 + locks, any_ttl);
-        let pipelined = Pipelined::with_ttl(&server, &recipe, any_ttl);
+        let pipelined = pipelined(&server, &recipe, any_ttl);
         (server, pipelined)
     };
     let ((large, mut among_many), (small, mut among_few)) = (with(MANY_LOCKS), with(FEW_LOCKS));

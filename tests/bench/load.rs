@@ -76,7 +76,12 @@ pub struct Pipe {
 impl Pipe {
     /// A new connection.
     pub fn new(server: &Server) -> Pipe {
-        let stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
+        Pipe::to(server.port())
+    }
+
+    /// To this port of this machine.
+    pub fn to(port: u16) -> Pipe {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
         stream.set_nodelay(true).expect("a socket takes options");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes options");
         Pipe { stream, buffer: vec![0; 64 << 10] }

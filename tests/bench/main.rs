@@ -5,25 +5,33 @@
 //! In reading order:
 //! - [`options`]: what the command line asks for;
 //! - [`load`]: requests made beforehand, and a connection that sends them;
+//! - [`clients`]: how requests come, many at once or one at a time;
 //! - [`measure`]: CPU time as the server accounts for it, and two sides in turns;
 //! - [`cycle`]: a lock is taken and given back;
+//! - [`fences`]: writes that show a lock or a fence;
 //! - [`crowd`] and [`handover`]: a lock goes round among many;
 //! - [`memory`]: what locks and waiters take;
 //! - [`growth`]: whether much of everything makes it slow;
 //! - [`storm`]: very many leases end at once;
 //! - [`restart`]: what the state file costs, and a start with very many leases;
 //! - [`quorum`]: the client library over one node and over five;
-//! - [`peers`]: other libraries, as programs; [`contention`] and [`uncontended`]: beside them;
+//! - [`peers`]: other libraries, as programs; [`nodes`]: what they connect to, over [`links`];
+//! - [`contention`], [`distance`] and [`uncontended`]: dlock beside them;
 //! - [`report`]: the table; [`page`]: the same as a page, with pictures.
 
+mod clients;
 mod contention;
 mod crowd;
 mod cycle;
+mod distance;
+mod fences;
 mod growth;
 mod handover;
+mod links;
 mod load;
 mod measure;
 mod memory;
+mod nodes;
 mod options;
 mod page;
 mod peers;
@@ -51,6 +59,8 @@ fn main() -> ExitCode {
         peers::dlock::run(words);
     } else if words.next_if(|word| word == peers::bare_sockets::WORD).is_some() {
         peers::bare_sockets::run(words);
+    } else if words.next_if(|word| word == peers::bare_list::WORD).is_some() {
+        peers::bare_list::run(words);
     }
     scratch::use_a_disk();
     let options = Options::read();
@@ -66,10 +76,7 @@ fn main() -> ExitCode {
 
 /// Whether everything could be measured.
 fn measure(options: &Options) -> Result<bool, String> {
-    if options.groups.iter().any(|group| group.with_peers) {
-        peers::installed()?;
-    }
-    // Known before twenty minutes have gone by.
+    // Known before half an hour has gone by.
     if let Some(folder) = &options.page {
         page::prepare(folder)?;
     }

@@ -79,6 +79,7 @@ fn per_waiter(kind: Kind, first: &str, mut wait: impl FnMut() -> Vec<u8>) -> f64
     (used_memory(&server) - before) as f64 / WAITERS as f64
 }
 
-fn used_memory(server: &Server) -> i64 {
+/// In bytes.
+pub fn used_memory(server: &Server) -> i64 {
     server.info_number("memory", "used_memory")
 }

@@ -7,7 +7,10 @@ use std::process;
 use harness::Kind;
 
 use crate::report::Report;
-use crate::{contention, cycle, growth, handover, memory, quorum, restart, storm, uncontended};
+use crate::{
+    contention, cycle, distance, fences, growth, handover, memory, quorum, restart, storm,
+    uncontended,
+};
 
 /// Rows that are measured together.
 pub struct Group {
@@ -16,22 +19,22 @@ pub struct Group {
     pub title: &'static str,
     /// On which servers it runs, unless the command line says so.
     usual: &'static [Kind],
-    /// Whether it needs the libraries that scripts/peers.sh installs.
-    pub with_peers: bool,
     run: fn(Kind, &Options, &mut Report),
 }
 
 /// The groups, by the names that `--only` takes, in the order in which they are measured.
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 11] = [
     Group::of_module("cycle", "A lock is taken and given back", cycle::run),
+    Group::of_module("fences", "Writes that show a lock or a fence", fences::run),
     Group::of_module("handover", "A lock goes round among many", handover::run),
     Group::of_module("memory", "What locks and waiters take", memory::run),
     Group::of_module("growth", "Much of everything", growth::run),
     Group::of_module("storm", "Very many leases end at once", storm::run),
     Group::of_module("restart", "The state file, and a start with very many leases", restart::run),
-    Group::of_library("quorum", "The client library", quorum::run, false),
-    Group::of_library("contention", "One lock that many want", contention::run, true),
-    Group::of_library("uncontended", "A lock that nobody else wants", uncontended::run, true),
+    Group::of_library("quorum", "The client library", quorum::run),
+    Group::of_library("contention", "One lock that many want", contention::run),
+    Group::of_library("distance", "The same over links with a length", distance::run),
+    Group::of_library("uncontended", "A lock that nobody else wants", uncontended::run),
 ];
 
 impl Group {
@@ -40,7 +43,7 @@ impl Group {
         title: &'static str,
         run: fn(Kind, &Options, &mut Report),
     ) -> Group {
-        Group { name, title, usual: &Kind::ALL, with_peers: false, run }
+        Group { name, title, usual: &Kind::ALL, run }
     }
 
     /// What a client sees hardly depends on which server it is.
@@ -48,9 +51,8 @@ impl Group {
         name: &'static str,
         title: &'static str,
         run: fn(Kind, &Options, &mut Report),
-        with_peers: bool,
     ) -> Group {
-        Group { name, title, usual: &[Kind::Redis82], with_peers, run }
+        Group { name, title, usual: &[Kind::Redis82], run }
     }
 
     /// Measures on one server.
@@ -66,9 +68,10 @@ and the client library beside others.
 Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json] [--page FOLDER]
 
   --server  redis-7.0, redis-8.2, valkey-8.1, valkey-9.1
-            (all for what the module does, redis-8.2 for the last three groups)
-  --only    cycle, handover, memory, growth, storm, restart, quorum, contention, uncontended (all)
-  --quick   fewer rounds: some minutes instead of twenty, and more noise
+            (all for what the module does, redis-8.2 for the last four groups)
+  --only    cycle, fences, handover, memory, growth, storm, restart, quorum, contention,
+            distance, uncontended (all)
+  --quick   fewer rounds: ten minutes instead of thirty, and more noise
   --json    an array of figures instead of tables
   --page    writes results.md and its pictures into this folder";
 

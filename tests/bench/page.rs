@@ -1,14 +1,17 @@
 //! The page of results: `results.md`, and the pictures beside it.
 //!
 //! - [`tables`]: the figures;
-//! - [`bars`] and [`curves`]: the pictures, drawn with [`paint`];
+//! - [`bars`], [`curves`] and [`distances`]: the pictures, drawn with [`paint`];
 //! - [`machine`]: what it was measured on.
 
 mod bars;
 mod curves;
+mod distances;
 mod machine;
 mod paint;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::env;
 use std::fs;
@@ -29,7 +32,7 @@ type Picture = (&'static str, &'static str, String);
 /// The page itself.
 pub const NAME: &str = "results.md";
 /// All pictures that there may be.
-const PICTURES: [&str; 4] = ["contention", "waits", "uncontended", "growth"];
+const PICTURES: [&str; 5] = ["contention", "waits", "distance", "uncontended", "growth"];
 
 /// Makes the folder if there is none, and finds out whether files can be written into it.
 pub fn prepare(folder: &Path) -> Result<(), String> {
@@ -122,6 +125,7 @@ fn titles(report: &Report) -> Vec<&'static str> {
 fn belongs(picture: &str, title: &str) -> bool {
     let about = match picture {
         "contention" | "waits" => tables::CONTENTION,
+        "distance" => tables::DISTANCE,
         "uncontended" => tables::UNCONTENDED,
         _ => tables::GROWTH,
     };
@@ -130,15 +134,23 @@ fn belongs(picture: &str, title: &str) -> bool {
 
 fn pictures(report: &Report) -> Result<Vec<Picture>, String> {
     let mut pictures = Vec::new();
-    let settings = settings(&report.contests);
-    if !settings.is_empty() {
+    let here = settings(&report.contests, false);
+    if !here.is_empty() {
         let about = "p99 wait of each library";
-        pictures.push(("contention", about, contention(&settings)?));
+        pictures.push(("contention", about, contention(&here)?));
         let heading = [
             "How long one waits, by percentile",
             "one lock, in a closed loop; logarithmic scales, less is better",
         ];
-        pictures.push(("waits", "waits by percentile", curves::curves(heading, &settings)?));
+        pictures.push(("waits", "waits by percentile", curves::curves(heading, &here)?));
+    }
+    if report.contests.iter().any(|one| one.setting.each_way.is_some()) {
+        let heading = [
+            "Turns a second, by distance",
+            "how far clients and nodes are from each other, each way; logarithmic scale, more is better",
+        ];
+        let picture = distances::distances(heading, &report.contests)?;
+        pictures.push(("distance", "turns a second over distance", picture));
     }
     let rows = |title| -> Vec<(Kind, &Row)> {
         let sections = report.sections.iter().filter(move |section| section.title == title);
@@ -156,11 +168,11 @@ fn pictures(report: &Report) -> Result<Vec<Picture>, String> {
     Ok(pictures)
 }
 
-/// What was measured, setting by setting.
-fn settings(contests: &[Contest]) -> Vec<Vec<&Contest>> {
+/// What was measured over links, or without, setting by setting.
+fn settings(contests: &[Contest], over_links: bool) -> Vec<Vec<&Contest>> {
     let mut settings: Vec<Vec<&Contest>> = Vec::new();
-    for one in contests {
-        match settings.iter_mut().find(|known| known[0].same_setting(one)) {
+    for one in contests.iter().filter(|one| one.setting.each_way.is_some() == over_links) {
+        match settings.iter_mut().find(|known| known[0].setting == one.setting) {
             Some(known) => known.push(one),
             None => settings.push(vec![one]),
         }
@@ -179,12 +191,12 @@ fn contention(settings: &[Vec<&Contest>]) -> Result<String, String> {
                 color: color(one.name),
             }
         };
-        let first = libraries[0];
-        let ideal = (first.ideal(), format!("one round, clients × hold: {}", time(first.ideal())));
+        let setting = libraries[0].setting;
+        let round = setting.ideal();
         Panel {
-            title: first.heading(),
+            title: setting.heading(),
             bars: libraries.iter().map(bar).collect(),
-            ideal: Some(ideal),
+            ideal: Some((round, format!("one round, clients × hold: {}", time(round)))),
         }
     };
     let panels: Vec<Panel> = settings.iter().map(panel).collect();
@@ -248,145 +260,4 @@ fn growth(rows: &[(Kind, &Row)]) -> Result<String, String> {
         "CPU time; dark: with many, pale: with few; logarithmic scale, shorter is better",
     ];
     bars(heading, &panels, true, |figure| format!("{figure} µs"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::time::Duration;
-
-    use harness::Kind;
-    use serde_json::json;
-
-    use super::{PICTURES, command, prepare, tables, write};
-    use crate::contention::Contest;
-    use crate::measure::Compared;
-    use crate::peers::{BARE, Crowd, PEERS, Waits};
-    use crate::report::{Report, Row, Target};
-
-    const KIND: Kind = Kind::Redis82;
-
-    fn contest(name: &'static str, nodes: usize, ms: f64, cut_off: f64) -> Contest {
-        let waits = json!({
-            "library": format!("{name} 1.0"),
-            "waits_ms": [[ms, ms], [ms / 2.0]],
-            "cut_off_ms": [cut_off],
-            "hold_ms_mean": 5.0,
-            "seconds": 1.0,
-            "failures": 0,
-        });
-        let waits = Waits::read(&waits).unwrap();
-        let crowd = Crowd { clients: 2, hold: Duration::from_millis(5), seconds: 1 };
-        Contest { kind: KIND, nodes, crowd, name, waits }
-    }
-
-    fn report() -> Report {
-        let mut report = Report::new(true);
-        let compared = Compared { ours: 2.0, theirs: 1.0, ratio: 2.0 };
-        report.group(KIND, tables::GROWTH);
-        let row = |what, against, target| Row::compared(what, against, "µs", compared, target);
-        report.add(KIND, row("much of it", "little of it", Target::AtMost(1.5)));
-        report.group(KIND, tables::CONTENTION);
-        report.add(KIND, Row::alone("Jain's index", "", 1.0, Target::AtLeast(0.99)));
-        report.add(KIND, row("grants", "some lock", Target::None));
-        for nodes in [1, 5] {
-            report.contest(contest("dlock", nodes, 10.0, 1.0));
-            report.contest(contest("some lock", nodes, 900.0, 2700.0));
-        }
-        report.group(KIND, tables::UNCONTENDED);
-        report.add(KIND, row("acquire", BARE.name, Target::None));
-        report.add(KIND, row("acquire", PEERS[0].name, Target::None));
-        report
-    }
-
-    #[test]
-    fn a_page_shows_every_picture_and_every_figure_once() {
-        let folder = tempfile::tempdir().unwrap();
-        prepare(folder.path()).unwrap();
-        write(folder.path(), &report(), &[(KIND, "8.2.3".to_owned())], &[]).unwrap();
-        let page = fs::read_to_string(folder.path().join("results.md")).unwrap();
-        for name in PICTURES {
-            assert!(page.contains(&format!("({name}.svg)")), "{name} is not on the page:\n{page}");
-            let picture = fs::read_to_string(folder.path().join(format!("{name}.svg"))).unwrap();
-            assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
-        }
-        assert!(page.contains("redis-8.2 (8.2.3)"), "{page}");
-        assert!(page.contains("dlock 1.0, some lock 1.0"), "{page}");
-        // In the table of the libraries, and not among the targets.
-        assert!(page.contains("| some lock | 900 ms | ≥ 2.70 s | ≥ 270.0 |"), "{page}");
-        assert!(!page.contains("| grants |"), "{page}");
-    }
-
-    #[test]
-    fn a_page_names_the_targets_that_are_missed() {
-        let text = tables::verdicts(&report());
-        let wanted = "\n1 of 2 targets are reached; missed are:\n\n\
-                      - redis-8.2: much of it (to little of it): 2.000, and not ≤ 1.5\n";
-        assert_eq!(text, wanted);
-    }
-
-    #[test]
-    fn a_page_says_what_was_not_measured() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut report = report();
-        report.not_measured("acquire, some lock", "it failed".to_owned());
-        report.note("some lock: 3 failures, the last is: gone".to_owned());
-        write(folder.path(), &report, &[], &[(KIND, tables::GROWTH)]).unwrap();
-        let page = fs::read_to_string(folder.path().join("results.md")).unwrap();
-        let wanted = [
-            "- not measured on redis-8.2: acquire, some lock: it failed\n",
-            "| acquire, some lock |  | not measured |  |\n",
-            "- not yet measured on redis-8.2: Much of everything\n",
-            "some lock: 3 failures, the last is: gone\n",
-        ];
-        for text in wanted {
-            assert!(page.contains(text), "{text} is not on the page:\n{page}");
-        }
-    }
-
-    #[test]
-    fn a_folder_that_cannot_be_written_into_is_known_before() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let error = prepare(&file.path().join("folder")).unwrap_err();
-        assert!(error.contains("folder"), "{error}");
-    }
-
-    #[test]
-    fn what_one_server_did_not_measure_stands_beside_the_figures_of_the_others() {
-        let mut report = Report::new(true);
-        for (kind, measured) in [(Kind::Redis70, false), (Kind::Redis82, true)] {
-            report.group(kind, tables::GROWTH);
-            report.attempt("it", |report| {
-                assert!(measured, "too slow");
-                report.add(kind, Row::alone("it", "ms", 1.0, Target::None));
-            });
-        }
-        let table = tables::section(&report, tables::GROWTH);
-        let wanted = "\n| | to | redis-7.0 | redis-8.2 | target |\n|---|---|--:|--:|--:|\n\
-                      | it |  | not measured | **1.000 ms** |  |\n";
-        assert_eq!(table, wanted);
-    }
-
-    #[test]
-    fn a_page_without_the_other_libraries_has_no_pictures_of_them() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut report = report();
-        report.contests.clear();
-        report.sections.truncate(1);
-        fs::write(folder.path().join("contention.svg"), "of a run before").unwrap();
-        fs::write(folder.path().join("mine.svg"), "somebody's").unwrap();
-        write(folder.path(), &report, &[], &[]).unwrap();
-        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<_> = names.collect();
-        names.sort();
-        assert_eq!(names, ["growth.svg", "mine.svg", "results.md"]);
-    }
-
-    #[test]
-    fn the_command_leaves_out_where_the_page_goes() {
-        let shown = |line: &str| command(line.split_whitespace().map(str::to_owned));
-        assert_eq!(shown("--page target/bench"), "make bench");
-        assert_eq!(shown("--page target/bench --quick"), "make bench ARGS=--quick");
-        assert_eq!(shown("--only growth --quick"), "make bench ARGS='--only growth --quick'");
-    }
 }

@@ -12,12 +12,15 @@
 //! - a wait that is not over at the end counts with its length so far; otherwise starvation would be
 //!   hidden. A figure that nobody can know for that reason is shown as "at least";
 //! - leases of 10 s for all, far longer than any hold; new servers for each run, with the module
-//!   loaded, for all.
+//!   loaded, for all that need a Redis;
+//! - etcd and ZooKeeper, three members each, as they are set up by default: they write every step to
+//!   disk before they answer.
 //!
 //! In reading order: [`closed_loop`], what a program does; [`dlock`], dlock's; [`bare_sockets`], no
-//! library at all; [`waits`], what was measured. The others are in `python`, `node` and `rslock`;
-//! scripts/peers.sh installs them.
+//! library at all; [`bare_list`], no lock at all; [`waits`], what was measured. The others are in
+//! `python`, `node`, `rslock` and `etcd`; scripts/peers.sh installs them.
 
+pub mod bare_list;
 pub mod bare_sockets;
 mod closed_loop;
 pub mod dlock;
@@ -32,62 +35,85 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::{Server, process};
+use harness::process;
 use nix::sys::prctl::set_timerslack;
 use serde_json::Value;
 
+use crate::nodes::Service;
 pub use waits::{Wait, Waits};
 
 /// A library in the comparison.
+#[derive(Debug)]
 pub struct Peer {
     /// Its name in tables.
     pub name: &'static str,
     program: Program,
-    /// Whether it can ask several nodes for one lock.
-    pub several_nodes: bool,
+    /// What its nodes are.
+    pub service: Service,
+    /// Over how many nodes it is compared.
+    pub nodes: &'static [usize],
 }
 
+#[derive(Debug)]
 enum Program {
     /// Its first word.
     This(&'static str),
-    Rust,
+    /// Its file's name.
+    Rust(&'static str),
     Node,
     Python(&'static str),
 }
 
+impl Peer {
+    /// One that needs a Redis.
+    const fn on_redis(name: &'static str, program: Program, nodes: &'static [usize]) -> Peer {
+        Peer { name, program, service: Service::Redis, nodes }
+    }
+}
+
 /// Ours.
-pub const DLOCK: Peer =
-    Peer { name: "dlock (Rust)", program: Program::This(dlock::WORD), several_nodes: true };
+pub const DLOCK: Peer = Peer::on_redis("dlock (Rust)", Program::This(dlock::WORD), &NODES);
 
 /// Our commands without our library: what is left is the queue in the server.
-pub const COMMANDS: Peer = Peer {
-    name: "DLOCK by redis-py (Python)",
-    program: Program::Python("dlock_commands.py"),
-    several_nodes: false,
-};
+pub const COMMANDS: Peer =
+    Peer::on_redis("DLOCK by redis-py (Python)", Program::Python("dlock_commands.py"), &[1]);
 
 /// Our commands without any library.
 pub const BARE: Peer =
-    Peer { name: "bare sockets", program: Program::This(bare_sockets::WORD), several_nodes: true };
+    Peer::on_redis("bare sockets", Program::This(bare_sockets::WORD), &ONE_AND_FIVE);
+
+/// What a hand-over takes at least: a token goes round through a list, always on one node.
+pub const FLOOR: Peer =
+    Peer::on_redis("BLPOP + LPUSH by bare sockets", Program::This(bare_list::WORD), &NODES);
 
 /// Theirs, first the one in our language.
 pub const PEERS: [Peer; 4] = [
-    Peer { name: "rslock (Rust)", program: Program::Rust, several_nodes: true },
-    Peer { name: "@sesamecare-oss/redlock (Node)", program: Program::Node, several_nodes: true },
+    Peer::on_redis("rslock (Rust)", Program::Rust("rslock-peer"), &ONE_AND_FIVE),
+    Peer::on_redis("@sesamecare-oss/redlock (Node)", Program::Node, &ONE_AND_FIVE),
+    Peer::on_redis("redis-py (Python)", Program::Python("redis_py.py"), &[1]),
+    Peer::on_redis("python-redis-lock (Python)", Program::Python("python_redis_lock.py"), &[1]),
+];
+
+/// Services of their own.
+pub const SERVICES: [Peer; 2] = [
     Peer {
-        name: "redis-py (Python)",
-        program: Program::Python("redis_py.py"),
-        several_nodes: false,
+        name: "etcd (Rust)",
+        program: Program::Rust("etcd-peer"),
+        service: Service::Etcd,
+        nodes: &[3],
     },
     Peer {
-        name: "python-redis-lock (Python)",
-        program: Program::Python("python_redis_lock.py"),
-        several_nodes: false,
+        name: "ZooKeeper by kazoo (Python)",
+        program: Program::Python("zookeeper.py"),
+        service: Service::ZooKeeper,
+        nodes: &[3],
     },
 ];
 
-/// Over how many nodes they are compared; the second number only where a library can.
-pub const NODES: [usize; 2] = [1, 5];
+/// Over how many nodes they are compared: three only beside etcd and ZooKeeper.
+pub const NODES: [usize; 3] = [1, 3, 5];
+/// Where there are no others beside which three would say more.
+pub const ONE_AND_FIVE: [usize; 2] = [1, 5];
 
 /// In words.
 pub fn so_many_nodes(nodes: usize) -> String {
@@ -105,31 +131,27 @@ pub struct Crowd {
     pub seconds: u64,
 }
 
-/// Says what is missing, if anything is.
-pub fn installed() -> Result<(), String> {
-    for peer in PEERS.iter().chain([&COMMANDS]) {
-        let (program, file) = peer.program.files();
+impl Peer {
+    /// Says what is missing, if anything is.
+    pub fn installed(&self) -> Result<(), String> {
+        let (program, file) = self.program.files();
         let missing = [program, file].into_iter().flatten().find(|path| !path.exists());
-        if let Some(path) = missing {
-            let (name, path) = (peer.name, path.display());
-            return Err(format!(
-                "{name} is not installed, {path} is missing: run scripts/peers.sh"
-            ));
+        let missing = missing.map(|path| format!("{} is missing", path.display()));
+        match missing.or_else(|| self.service.missing()) {
+            Some(missing) => Err(format!("not installed, {missing}: run scripts/peers.sh")),
+            None => Ok(()),
         }
     }
-    Ok(())
-}
 
-impl Peer {
-    /// Many clients want one lock, over these nodes.
-    pub fn contended(&self, servers: &[Server], crowd: Crowd) -> Result<Waits, String> {
+    /// Many clients want one lock, over nodes with these addresses.
+    pub fn contended(&self, nodes: &[String], crowd: Crowd) -> Result<Waits, String> {
         let words = [
             ("--clients", crowd.clients.to_string()),
             ("--hold-us", crowd.hold.as_micros().to_string()),
             ("--seconds", crowd.seconds.to_string()),
         ];
         let key = format!("{}x{}ms", crowd.clients, crowd.hold.as_millis());
-        let (figures, said) = self.run("contended", servers, &key, &words, crowd.seconds)?;
+        let (figures, said) = self.run("contended", nodes, &key, &words, crowd.seconds)?;
         let mut waits = Waits::read(&figures).map_err(|why| format!("{}: {why}", self.name))?;
         let complaint = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
         waits.complaint = complaint.trim().to_owned();
@@ -138,9 +160,9 @@ impl Peer {
 
     /// How long one client takes for each of so many locks that nobody else wants, in microseconds,
     /// after it has done nothing else for a second: what compiles while it runs is then compiled.
-    pub fn uncontended(&self, servers: &[Server], rounds: usize) -> Result<Vec<f64>, String> {
+    pub fn uncontended(&self, nodes: &[String], rounds: usize) -> Result<Vec<f64>, String> {
         let words = [("--rounds", rounds.to_string()), ("--warm-up-ms", "1000".to_owned())];
-        let (figures, _) = self.run("uncontended", servers, "free", &words, 1)?;
+        let (figures, _) = self.run("uncontended", nodes, "free", &words, 1)?;
         let list = waits::numbers(&figures["acquire_us"]).filter(|list| list.len() == rounds);
         list.ok_or_else(|| format!("{} printed nonsense: {figures}", self.name))
     }
@@ -149,13 +171,11 @@ impl Peer {
     fn run(
         &self,
         part: &str,
-        servers: &[Server],
+        nodes: &[String],
         key: &str,
         words: &[(&str, String)],
         seconds: u64,
     ) -> Result<(Value, String), String> {
-        let nodes: Vec<String> =
-            servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
         let key = format!("bench:{}:{key}:{}", self.name, nodes.len()).replace(' ', "-");
         let mut command = self.program.command();
         command.args([part, "--nodes", &nodes.join(","), "--key", &key, "--ttl-ms", "10000"]);
@@ -226,7 +246,7 @@ impl Program {
         let there = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.peers");
         match self {
             Program::This(_) => (env::current_exe().ok(), None),
-            Program::Rust => (Some(there.join("rust/release/rslock-peer")), None),
+            Program::Rust(name) => (Some(there.join("rust/release").join(name)), None),
             Program::Node => {
                 (Some(there.join("node/node_modules")), Some(here.join("node/redlock.js")))
             }

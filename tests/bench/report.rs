@@ -89,9 +89,23 @@ impl Report {
         section.rows.push(row);
     }
 
-    /// All waits of one library.
-    pub fn contest(&mut self, contest: Contest) {
-        self.contests.push(contest);
+    /// All waits of some libraries in one setting.
+    pub fn contests(&mut self, contests: Vec<Contest>) {
+        for Contest { setting, name, waits, ping } in &contests {
+            let setting = setting.name();
+            if waits.failures > 0 {
+                let (count, last) = (waits.failures, &waits.complaint);
+                self.note(format!("{name}, {setting}: {count} failures, the last is: {last}"));
+            }
+            if let Some((ping, off)) = ping.and_then(|ping| Some((ping, ping.off()?))) {
+                let (took, wanted, off) = (digits(ping.ms), digits(ping.wanted), off * 100.0);
+                self.note(format!(
+                    "{name}, {setting}: the links are off by {off:+.0} %: a PING took {took} ms \
+                     meanwhile, and not {wanted} ms"
+                ));
+            }
+        }
+        self.contests.extend(contests);
     }
 
     /// What is to be said besides figures.

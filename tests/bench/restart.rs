@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use harness::{Kind, Server};
 
-use crate::cycle::{Pipelined, Recipe};
+use crate::cycle::{Recipe, pipelined, usual_ttl};
 use crate::load::Pipe;
 use crate::measure::{Compared, Side, in_turns};
 use crate::memory::hold;
@@ -32,7 +32,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
 fn state_file(kind: Kind, options: &Options) -> Compared {
     let with = |line: &str| {
         let server = Server::build(kind).config(line).start();
-        let pipelined = Pipelined::new(&server, &Recipe::Module);
+        let pipelined = pipelined(&server, &Recipe::Module, usual_ttl);
         (server, pipelined)
     };
     let (kept, mut keeping) = with("dlock.state-file my.state");
@@ -60,7 +60,7 @@ fn restarts(kind: Kind, options: &Options) -> Compared {
 }
 
 /// From the start of the process until it has loaded everything and answers.
-fn restart(server: &mut Server) -> f64 {
+pub fn restart(server: &mut Server) -> f64 {
     server.kill();
     let begun = Instant::now();
     server.start_again();

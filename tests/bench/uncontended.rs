@@ -1,11 +1,12 @@
 //! A lock that nobody else wants, beside the lock libraries that people use today: how long it
 //! takes to have it. All in turns, each time in a new process.
 
-use harness::{Kind, Server};
+use harness::Kind;
 
 use crate::measure::{Compared, median};
+use crate::nodes::{Nodes, Service};
 use crate::options::Options;
-use crate::peers::{BARE, COMMANDS, DLOCK, NODES, PEERS, Peer, so_many_nodes};
+use crate::peers::{BARE, COMMANDS, DLOCK, ONE_AND_FIVE, PEERS, Peer, so_many_nodes};
 use crate::report::{Report, Row, Target};
 
 /// So many acquisitions are one figure.
@@ -22,20 +23,22 @@ struct Series {
 
 /// Adds the figures.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
-    let servers: Vec<Server> = (0..NODES[1]).map(|_| Server::start(kind)).collect();
+    let [_, most] = ONE_AND_FIVE;
+    let nodes = Nodes::start(Service::Redis, kind, most, None).expect("servers start");
+    let addresses = nodes.addresses();
     let mut all = Vec::new();
-    for nodes in NODES {
+    for nodes in ONE_AND_FIVE {
         for peer in [&DLOCK, &BARE].into_iter().chain(&PEERS).chain([&COMMANDS]) {
-            if nodes == 1 || peer.several_nodes {
+            if peer.nodes.contains(&nodes) {
                 all.push(Series { place: all.len(), peer, nodes, medians: Vec::new() });
             }
         }
     }
     // Not counted: the first time is never like the others.
-    go_round(&mut all, &servers, 1, report);
+    go_round(&mut all, &addresses, 1, report);
     all.iter_mut().for_each(|one| one.medians.clear());
     for _ in 0..options.rounds(10) {
-        go_round(&mut all, &servers, ACQUISITIONS, report);
+        go_round(&mut all, &addresses, ACQUISITIONS, report);
         // Another begins the next time.
         all.rotate_left(1);
     }
@@ -44,16 +47,19 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
 }
 
 /// One figure more of each; what fails is measured no longer.
-fn go_round(all: &mut Vec<Series>, servers: &[Server], count: usize, report: &mut Report) {
-    all.retain_mut(|one| match one.peer.uncontended(&servers[..one.nodes], count) {
-        Ok(took) => {
-            one.medians.push(median(took));
-            true
-        }
-        Err(why) => {
-            let what = format!("{ACQUIRE}, {}, {}", so_many_nodes(one.nodes), one.peer.name);
-            report.not_measured(what, why);
-            false
+fn go_round(all: &mut Vec<Series>, addresses: &[String], count: usize, report: &mut Report) {
+    all.retain_mut(|one| {
+        let measure = || one.peer.uncontended(&addresses[..one.nodes], count);
+        match one.peer.installed().and_then(|()| measure()) {
+            Ok(took) => {
+                one.medians.push(median(took));
+                true
+            }
+            Err(why) => {
+                let what = format!("{ACQUIRE}, {}, {}", so_many_nodes(one.nodes), one.peer.name);
+                report.not_measured(what, why);
+                false
+            }
         }
     });
 }
@@ -67,7 +73,7 @@ fn add(kind: Kind, all: &[Series], report: &mut Report) {
         let compared = Compared::of_pairs(&pairs.collect::<Vec<_>>());
         report.add(kind, Row::compared(what, against, "µs", compared, target));
     };
-    for nodes in NODES {
+    for nodes in ONE_AND_FIVE {
         let Some(ours) = find(&DLOCK, nodes) else { continue };
         for theirs in all.iter().filter(|one| one.nodes == nodes && one.peer.name != DLOCK.name) {
             let what = format!("{ACQUIRE}, {}", so_many_nodes(nodes));
@@ -78,7 +84,7 @@ fn add(kind: Kind, all: &[Series], report: &mut Report) {
         }
     }
     // What four more nodes cost, beside what they cost another.
-    let [one, several] = NODES;
+    let [one, several] = ONE_AND_FIVE;
     for (peer, target) in [(&DLOCK, Target::AtMost(1.5)), (&PEERS[0], Target::None)] {
         let what = format!("{}: {ACQUIRE}, {}", peer.name, so_many_nodes(several));
         let against = so_many_nodes(one);

@@ -5,6 +5,7 @@
 //!   name, in the middle of whatever command has caused it.
 //! - `CALLER.OFF`: no longer.
 //! - `CALLER.HEARD`: what those calls were answered, each a line; forgets it.
+//! - `CALLER.KEEP key number`: see [`bare`].
 //!
 //! Everything runs on the server's main thread, inside one of its callbacks; strings and contexts
 //! are used within the callback that they were given to. That is what makes the calls below safe.
@@ -15,6 +16,14 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::Mutex;
 
 use redis_module::raw;
+
+macro_rules! api {
+    ($name:ident ( $($arg:expr),* )) => {
+        (raw::$name.expect("the server has it"))($($arg),*)
+    };
+}
+
+mod bare;
 
 type Ctx = *mut raw::RedisModuleCtx;
 type Str = *mut raw::RedisModuleString;
@@ -28,23 +37,19 @@ struct Listener {
 
 static LISTENER: Mutex<Listener> = Mutex::new(Listener { orders: Vec::new(), heard: Vec::new() });
 
-macro_rules! api {
-    ($name:ident ( $($arg:expr),* )) => {
-        (raw::$name.expect("the server has it"))($($arg),*)
-    };
-}
-
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RedisModule_OnLoad(ctx: Ctx, _argv: *mut Str, _argc: c_int) -> c_int {
-    let commands: [(&CStr, raw::RedisModuleCmdFunc); 4] = [
+    let commands: [(&CStr, raw::RedisModuleCmdFunc); 5] = [
         (c"caller.call", Some(call)),
         (c"caller.on", Some(on)),
         (c"caller.off", Some(off)),
         (c"caller.heard", Some(heard)),
+        (c"caller.keep", Some(bare::keep)),
     ];
     // SAFETY: see the top of the file; the callbacks live as long as the server.
     unsafe {
         raw::Export_RedisModule_Init(ctx, c"caller".as_ptr(), 1, 1);
+        bare::register(ctx);
         for (name, run) in commands {
             let (name, flags) = (name.as_ptr(), c"write".as_ptr());
             api!(RedisModule_CreateCommand(ctx, name, run, flags, 0, 0, 0));

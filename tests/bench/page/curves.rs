@@ -14,7 +14,7 @@ pub fn curves(heading: [&str; 2], settings: &[Vec<&Contest>]) -> Result<String, 
     let draw = |number: usize, area: &Area<'_>| panel(&settings[number], area);
     let names: Vec<&str> =
         settings.first().map_or(vec![], |libraries| libraries.iter().map(|one| one.name).collect());
-    picture(heading, settings.len(), HEIGHT as u32, 64, draw, |foot| legend(&names, foot))
+    picture(heading, settings.len(), HEIGHT as u32, 64, draw, |foot| legend(&names, &SIGNS, foot))
 }
 
 const HEIGHT: i32 = 300;
@@ -31,7 +31,7 @@ fn panel(libraries: &[&Contest], area: &Area<'_>) -> Drawn {
     let across = Scale { figures: (0.0, LAST), places, logarithmic: false };
     let up = Scale { figures: WAITS, places: (HEIGHT - 34, 42), logarithmic: true };
     let Some(first) = libraries.first() else { return Ok(()) };
-    write(area, &first.heading(), (20, 18), 15, INK, HPos::Left)?;
+    write(area, &first.setting.heading(), (20, 18), 15, INK, HPos::Left)?;
     for wait in up.marks() {
         let place = up.place(wait);
         line(area, (across.places.0, place), (across.places.1, place), GRID)?;
@@ -42,7 +42,7 @@ fn panel(libraries: &[&Contest], area: &Area<'_>) -> Drawn {
         line(area, (place, up.places.0), (place, up.places.1), GRID)?;
         write(area, text, (place, up.places.0 + 14), 11, FAINT, HPos::Center)?;
     }
-    let ideal = up.place(first.ideal());
+    let ideal = up.place(first.setting.ideal());
     dashes(area, (across.places.0, ideal), (across.places.1, ideal))?;
     // Ours last, on top of the others.
     for one in libraries.iter().rev() {
@@ -82,7 +82,8 @@ fn nines(share: f64) -> f64 {
     -(1.0 - share).log10()
 }
 
-fn legend(names: &[&str], area: &Area<'_>) -> Drawn {
+/// Whose colour is whose, and what else a picture shows.
+pub fn legend(names: &[&str], signs: &[Sign], area: &Area<'_>) -> Drawn {
     let (mut left, mut top) = (40, 16);
     // Where the next one begins, a line below if it is too long for this one.
     let mut place = |name: &str| {
@@ -101,13 +102,18 @@ fn legend(names: &[&str], area: &Area<'_>) -> Drawn {
         area.draw(&Rectangle::new([(left, top - 2), (left + 18, top + 2)], color(name).filled()))?;
         beside(name, (left, top))?;
     }
-    let (left, top) = place(IDEAL);
-    dashes(area, (left, top), (left + 18, top))?;
-    beside(IDEAL, (left, top))?;
-    let (left, top) = place(UNKNOWN);
-    open_end(area, (left + 9, top), FAINT)?;
-    beside(UNKNOWN, (left, top))
+    for (text, draw) in signs {
+        let (left, top) = place(text);
+        draw(area, (left, top))?;
+        beside(text, (left, top))?;
+    }
+    Ok(())
 }
 
-const IDEAL: &str = "one round, clients × hold";
-const UNKNOWN: &str = "not known beyond";
+/// What it means, and how it is drawn from this point on.
+type Sign = (&'static str, fn(&Area<'_>, (i32, i32)) -> Drawn);
+
+const SIGNS: [Sign; 2] = [
+    ("one round, clients × hold", |area, (left, top)| dashes(area, (left, top), (left + 18, top))),
+    ("not known beyond", |area, (left, top)| open_end(area, (left + 9, top), FAINT)),
+];

@@ -30,6 +30,9 @@ pub fn color(library: &str) -> RGBColor {
         "rslock (Rust)" => RGBColor(209, 73, 91),
         "@sesamecare-oss/redlock (Node)" => RGBColor(230, 159, 50),
         "redis-py (Python)" => RGBColor(92, 158, 112),
+        "etcd (Rust)" => RGBColor(120, 94, 60),
+        "ZooKeeper by kazoo (Python)" => RGBColor(196, 120, 170),
+        "BLPOP + LPUSH by bare sockets" => RGBColor(150, 150, 150),
         _ => RGBColor(137, 103, 164),
     }
 }

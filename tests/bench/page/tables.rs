@@ -13,6 +13,8 @@ use crate::report::{Gap, NOT_MEASURED, Report, Row, Verdict, digits};
 /// Titles of groups that have pictures.
 pub const CONTENTION: &str = "One lock that many want";
 /// The same.
+pub const DISTANCE: &str = "The same over links with a length";
+/// The same.
 pub const UNCONTENDED: &str = "A lock that nobody else wants";
 /// The same.
 pub const GROWTH: &str = "Much of everything";
@@ -89,15 +91,16 @@ pub fn section(report: &Report, title: &str) -> String {
     }
     let mut text = match title {
         CONTENTION => format!("{RULES}{SETTINGS}"),
+        DISTANCE => AWAY.to_owned(),
         UNCONTENDED => format!("{FREE}{SETTINGS}"),
         _ => String::new(),
     };
-    if title == CONTENTION {
+    if title == CONTENTION || title == DISTANCE {
         // The libraries have tables of their own.
         let library = |row: &Row| report.contests.iter().any(|one| one.name == row.against);
         rows.retain(|(_, row)| !library(row));
-        for libraries in settings(&report.contests) {
-            text += &contest(&libraries);
+        for libraries in settings(&report.contests, title == DISTANCE) {
+            text += &if title == DISTANCE { distant(&libraries) } else { contest(&libraries) };
         }
     }
     let gaps: Vec<(Kind, &str)> = report
@@ -121,7 +124,8 @@ const RULES: &str = "
 A client asks, waits, holds the lock for a while, gives it back, and asks again at once. For all the
 same: a process for each library, a thread, task or coroutine for each client, with connections of
 its own; new servers for each run, with the module loaded; leases of 10 s. Each library waits as it
-does by default. One that gives up is asked again at once: @sesamecare-oss/redlock, after ten
+does by default. etcd and ZooKeeper have three members each, and their defaults: unlike a Redis they
+write every step to disk before they answer. One that gives up is asked again at once: @sesamecare-oss/redlock, after ten
 retries. rslock, too, begins again at once after three attempts, without a pause between.
 
 A loop without a pause is the worst case for libraries that poll: whoever gives the lock back is the
@@ -132,6 +136,18 @@ A wait that is not over at the end counts with its length so far, as Kaplan and 
 otherwise starvation would be hidden. What nobody can know for that reason has a ≥. *Clients × hold*
 is the length of one round in which each client has the lock once and no time is lost in between.
 Jain's index is 1 if all have the lock as often. Holds are as long as the language can make them.
+
+*BLPOP + LPUSH by bare sockets* is no lock: a token goes round through a list on one node. That is
+what passing something on by way of a server takes at least on this machine, where waking up those
+who sleep is most of it.
+";
+
+const AWAY: &str = "
+The same crowds, while each piece of data takes its time on its way: from a client to a node and back,
+and between the members of etcd and ZooKeeper, as if each were on a machine of its own. A *hand-over*
+is a turn less the hold that was measured: the time in which nobody has the lock, between two who have
+it. It is given in round trips, each a PING over such a link while the library works. A PING that is
+off by more than 3 % of what it should be is named below.
 ";
 
 const FREE: &str = "
@@ -152,15 +168,15 @@ of 1 ns instead of 50 µs); the servers are left as they are.
 
 /// A row for each library in one setting.
 fn contest(libraries: &[&Contest]) -> String {
-    let (ours, ideal) = (libraries[0], time(libraries[0].ideal()));
-    let crowd = ours.crowd;
+    let (ours, ideal) = (libraries[0], time(libraries[0].setting.ideal()));
+    let crowd = ours.setting.crowd;
     let mut text = format!(
         "\n### {}\n\nOne run of {} s each, on {}; one round, clients × hold, is {ideal}.\n\n\
          | | p50 wait | p99 wait | to dlock's | longest seen | Jain's index | grants a second | \
          hold | failures |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
-        ours.heading(),
+        ours.setting.heading(),
         crowd.seconds,
-        ours.kind.name()
+        ours.setting.kind.name()
     );
     let own = ours.waits.percentile(0.99);
     for one in libraries {
@@ -175,6 +191,38 @@ fn contest(libraries: &[&Contest]) -> String {
             waits.fairness(),
             waits.rate(),
             time(waits.hold),
+            waits.failures
+        );
+    }
+    text
+}
+
+/// The same over links.
+fn distant(libraries: &[&Contest]) -> String {
+    let ours = libraries[0];
+    let setting = ours.setting;
+    let mut text = format!(
+        "\n### {}\n\nOne run of {} s each, on {}.\n\n\
+         | | turns a second | dlock's to it | hand-over | in round trips | PING | p99 wait | \
+         Jain's index | failures |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        setting.heading(),
+        setting.crowd.seconds,
+        setting.kind.name()
+    );
+    for one in libraries {
+        let (waits, hand_over) = (&one.waits, one.hand_over());
+        let ping = one.ping.map_or(f64::NAN, |ping| ping.ms);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.2} | {} | {:.2} | {} | {} | {:.4} | {} |",
+            one.name,
+            digits(waits.rate()),
+            ours.waits.rate() / waits.rate(),
+            time(hand_over),
+            hand_over / ping,
+            time(ping),
+            shown(waits.percentile(0.99)),
+            waits.fairness(),
             waits.failures
         );
     }

@@ -1,6 +1,6 @@
 //! Clients of a lock library, measured from outside: each asks, waits, holds, gives back, and asks
-//! again at once. The programs that run dlock and rslock are both built with this file, so that
-//! the two are measured by the same code; those in Python and Node do the same in their languages.
+//! again at once. The programs that run dlock, rslock and etcd are built with this file, so that
+//! all three are measured by the same code; those in Python and Node do the same in their languages.
 //!
 //! `contended`: many clients want one lock. `uncontended`: one client wants locks that nobody else
 //! wants. Both print one JSON object.
@@ -25,6 +25,11 @@ pub trait Contender: Send + Sync + Sized + 'static {
 
     /// Connects to the nodes, each as `host:port`.
     fn connect(nodes: &[String]) -> impl Future<Output = Self> + Send;
+
+    /// Makes a lock, where locks have to be made. Each client asks for it.
+    fn prepare(&self, _key: &str) -> impl Future<Output = Result<(), String>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     /// Waits until it has the lock, however long that takes.
     fn acquire(
@@ -59,6 +64,7 @@ async fn contended<C: Contender>(arguments: &Arguments) -> Value {
     let mut clients = Vec::new();
     for number in 0..arguments.number("--clients") {
         let client = connected::<C>(arguments, &format!("{key}:{number}"), ttl).await;
+        client.prepare(&key).await.unwrap_or_else(|error| refuse(&error));
         clients.push((client, Arc::<Mutex<Record>>::default()));
     }
     let begin = Instant::now() + Duration::from_millis(100);
@@ -171,6 +177,7 @@ async fn uncontended<C: Contender>(arguments: &Arguments) -> Value {
 /// A client that has taken a lock before, so that its connections are open and scripts loaded.
 async fn connected<C: Contender>(arguments: &Arguments, own_key: &str, ttl: Duration) -> C {
     let client = C::connect(&arguments.nodes()).await;
+    client.prepare(own_key).await.unwrap_or_else(|error| refuse(&error));
     let held = client.acquire(own_key, ttl).await.unwrap_or_else(|error| refuse(&error));
     client.release(held).await.unwrap_or_else(|error| refuse(&error));
     client

@@ -2,8 +2,8 @@
 back, and asks again at once. It does what closed_loop.rs does, and prints the same. All threads are
 in one process, and one of them runs at a time, as Python does it.
 
-A library is a class: its instance is one client with connections of its own, `acquire(key)` waits
-until it has the lock and gives something for `release` to give back.
+A library is a class: its instance is one client with connections of its own to nodes, each given as
+`host:port`; `acquire(key)` waits until it has the lock and gives something for `release` to give back.
 """
 
 import argparse
@@ -125,9 +125,7 @@ def uncontended(client_class, given):
 
 def connected(client_class, given, own_key):
     """A client that has taken a lock before: its connection is open, and its scripts are loaded."""
-    [node] = given.nodes.split(",")
-    host, port = node.split(":")
-    client = client_class(host, int(port), given.ttl_ms)
+    client = client_class(given.nodes.split(","), given.ttl_ms)
     client.release(client.acquire(own_key))
     return client
 

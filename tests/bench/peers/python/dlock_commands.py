@@ -12,8 +12,9 @@ from closed_loop import run
 
 
 class Client:
-    def __init__(self, host, port, ttl_ms):
-        self.redis = redis.Redis(host, port, socket_timeout=None)
+    def __init__(self, nodes, ttl_ms):
+        [node] = nodes
+        self.redis = redis.Redis.from_url(f"redis://{node}", socket_timeout=None)
         self.ttl_ms = ttl_ms
 
     def acquire(self, key):

@@ -11,8 +11,9 @@ from closed_loop import run
 
 
 class Client:
-    def __init__(self, host, port, ttl_ms):
-        self.redis = redis.Redis(host, port)
+    def __init__(self, nodes, ttl_ms):
+        [node] = nodes
+        self.redis = redis.Redis.from_url(f"redis://{node}")
         self.ttl = ttl_ms / 1e3
 
     def acquire(self, key):

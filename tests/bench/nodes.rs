@@ -1,0 +1,174 @@
+//! What the clients of a lock library connect to: servers with the module, or the members of another
+//! lock service, on this machine or at a distance from the clients and from each other.
+
+mod members;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use harness::{Kind, Server};
+
+use crate::links::Links;
+use crate::load::{Pipe, request};
+use crate::measure::median;
+use members::Members;
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// A server with the module: for dlock, and for all libraries that need a Redis.
+    Redis,
+    /// A member of an etcd cluster.
+    Etcd,
+    /// A member of a ZooKeeper ensemble.
+    ZooKeeper,
+}
+
+impl Service {
+    /// The program that is missing, if one is.
+    pub fn missing(self) -> Option<String> {
+        match self {
+            Service::Redis => None,
+            Service::Etcd | Service::ZooKeeper => members::missing(self),
+        }
+    }
+}
+
+/// Nodes that are new: nothing is left of the library before.
+pub struct Nodes {
+    ports: Vec<u16>,
+    _behind: Behind,
+    distance: Option<Distance>,
+}
+
+#[expect(dead_code, reason = "they end when this is dropped")]
+enum Behind {
+    Servers(Vec<Server>),
+    Members(Members),
+}
+
+impl Nodes {
+    /// So far from the clients, each way. The members of a service are as far from each other.
+    pub fn start(
+        service: Service,
+        kind: Kind,
+        count: usize,
+        each_way: Option<Duration>,
+    ) -> Result<Nodes, String> {
+        let (behind, ports) = match service {
+            Service::Redis => {
+                let servers: Vec<Server> = (0..count).map(|_| Server::start(kind)).collect();
+                let ports = servers.iter().map(Server::port).collect();
+                (Behind::Servers(servers), ports)
+            }
+            Service::Etcd | Service::ZooKeeper => {
+                let (members, ports) = Members::start(service, count, each_way)?;
+                (Behind::Members(members), ports)
+            }
+        };
+        let Some(each_way) = each_way else {
+            return Ok(Nodes { ports, _behind: behind, distance: None });
+        };
+        let bystander = Server::build(kind).without_module().start();
+        let distance = Distance::start(&ports, bystander, each_way);
+        let distance = distance.map_err(|error| format!("no links: {error}"))?;
+        let ports = distance.links.ports()[..count].to_vec();
+        Ok(Nodes { ports, _behind: behind, distance: Some(distance) })
+    }
+
+    /// Where clients connect to.
+    pub fn addresses(&self) -> Vec<String> {
+        self.ports.iter().map(|port| format!("127.0.0.1:{port}")).collect()
+    }
+
+    /// Does some work, and finds out meanwhile how long a PING over such a link takes.
+    pub fn beside_ping<T>(&self, work: impl FnOnce() -> T) -> (T, Option<Ping>) {
+        match &self.distance {
+            Some(distance) => {
+                let (done, ping) = distance.beside_ping(work);
+                (done, Some(ping))
+            }
+            None => (work(), None),
+        }
+    }
+}
+
+/// Links to nodes, and one more to a server that nobody else uses, to measure them by.
+struct Distance {
+    links: Links,
+    _bystander: Server,
+    /// What a PING has to take, in milliseconds.
+    wanted: f64,
+}
+
+/// How long a PING takes over a link while it is in use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ping {
+    /// In milliseconds.
+    pub ms: f64,
+    /// What it has to be: twice the link, and what a PING without a link takes.
+    pub wanted: f64,
+}
+
+impl Ping {
+    /// How far the links are from what they should be; nothing if that is not worth a word.
+    pub fn off(&self) -> Option<f64> {
+        let off = self.ms / self.wanted - 1.0;
+        (off.abs() > 0.03).then_some(off)
+    }
+}
+
+impl Distance {
+    fn start(targets: &[u16], bystander: Server, each_way: Duration) -> std::io::Result<Distance> {
+        let targets: Vec<u16> = targets.iter().copied().chain([bystander.port()]).collect();
+        let links = Links::start(&targets, each_way)?;
+        let bare = pings(&mut Pipe::new(&bystander), each_way);
+        let distance =
+            Distance { links, _bystander: bystander, wanted: 2e3 * each_way.as_secs_f64() + bare };
+        // What the link itself takes is part of its length.
+        let over = (pings(&mut distance.pipe(), each_way) - distance.wanted) / 2e3;
+        distance.links.shorten(Duration::from_secs_f64(over.max(0.0)));
+        Ok(distance)
+    }
+
+    fn pipe(&self) -> Pipe {
+        Pipe::to(self.links.ports()[self.links.ports().len() - 1])
+    }
+
+    fn beside_ping<T>(&self, work: impl FnOnce() -> T) -> (T, Ping) {
+        let over = Arc::new(AtomicBool::new(false));
+        let pinging: JoinHandle<Vec<f64>> = {
+            let (over, mut pipe) = (Arc::clone(&over), self.pipe());
+            thread::spawn(move || {
+                let mut all = Vec::new();
+                while !over.load(Ordering::Relaxed) || all.is_empty() {
+                    all.push(ping(&mut pipe));
+                    thread::sleep(Duration::from_millis(10));
+                }
+                all
+            })
+        };
+        let done = work();
+        over.store(true, Ordering::Relaxed);
+        let all = pinging.join().expect("the bystander answers");
+        (done, Ping { ms: median(all), wanted: self.wanted })
+    }
+}
+
+/// The median of some, with as much sleep in between as over a link.
+fn pings(pipe: &mut Pipe, each_way: Duration) -> f64 {
+    let one = |_| {
+        thread::sleep(each_way);
+        ping(pipe)
+    };
+    median((0..40).map(one).collect())
+}
+
+/// In milliseconds.
+fn ping(pipe: &mut Pipe) -> f64 {
+    let begun = Instant::now();
+    pipe.exchange(&request(&["PING"]), 1);
+    begun.elapsed().as_secs_f64() * 1e3
+}

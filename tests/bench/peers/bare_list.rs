@@ -1,0 +1,73 @@
+//! No lock at all: a token goes round through a list, by `bench bare-list …`. Who wants it waits in
+//! BLPOP, who has had it puts it back by LPUSH. No hand-over by way of a server takes less, on this
+//! machine: nothing is checked, retried or renewed, and nothing would be noticed if its holder died.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+use super::closed_loop::{self, Contender};
+use crate::load::request;
+
+/// The first word of a command line that asks for this.
+pub const WORD: &str = "bare-list";
+
+/// Does what the rest of the command line asks for. It ends the process.
+pub fn run(words: impl Iterator<Item = String>) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
+    let name = "BLPOP + LPUSH".to_owned();
+    runtime.block_on(closed_loop::run::<List>(name, words));
+}
+
+struct List(Mutex<TcpStream>);
+
+impl Contender for List {
+    /// The list that the token belongs to.
+    type Held = String;
+
+    async fn connect(nodes: &[String]) -> List {
+        let stream = TcpStream::connect(&nodes[0]).await.expect("the node is there");
+        stream.set_nodelay(true).expect("a socket takes options");
+        List(Mutex::new(stream))
+    }
+
+    /// The first client makes the token.
+    async fn prepare(&self, key: &str) -> Result<(), String> {
+        match self.ask(&["SET", &format!("made:{key}"), "1", "NX"], b"+OK\r\n").await {
+            Ok(()) => self.give(key).await,
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn acquire(&self, key: &str, _: Duration) -> Result<String, String> {
+        let token = format!("*2\r\n${}\r\n{key}\r\n$1\r\n1\r\n", key.len());
+        self.ask(&["BLPOP", key, "0"], token.as_bytes()).await?;
+        Ok(key.to_owned())
+    }
+
+    async fn release(&self, key: String) -> Result<(), String> {
+        self.give(&key).await
+    }
+}
+
+impl List {
+    async fn give(&self, key: &str) -> Result<(), String> {
+        self.ask(&["LPUSH", key, "1"], b":1\r\n").await
+    }
+
+    /// An error if the answer is another one.
+    async fn ask(&self, args: &[&str], wanted: &[u8]) -> Result<(), String> {
+        let mut stream = self.0.lock().await;
+        stream.write_all(&request(args)).await.map_err(|error| error.to_string())?;
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\n") || answer.len() < wanted.len() && answer[0] == wanted[0] {
+            if stream.read_buf(&mut answer).await.map_err(|error| error.to_string())? == 0 {
+                return Err("the server closed the connection".to_owned());
+            }
+        }
+        let right = answer == wanted;
+        if right { Ok(()) } else { Err(format!("{args:?}: {}", answer.escape_ascii())) }
+    }
+}
