@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use dlock_client::Key;
 
-use crate::bytes;
-use crate::exit::Failure;
+use crate::say::bytes;
+use crate::say::failure::Failure;
 
 /// The lock, as an argument.
 #[derive(Debug, clap::Args)]

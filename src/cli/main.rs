@@ -2,58 +2,39 @@
 //!
 //! In reading order:
 //!
-//! - [`args`]: the command line: what is common to all subcommands. Each subcommand declares its
-//!   own arguments in its file.
-//! - [`run`]: a command under a lock; [`child`] starts it, [`signals`] passes signals on.
-//! - [`acquire`], [`extend`], [`release`]: the same by hand, for scripts.
-//! - [`key`], [`lock`], [`waiting`], [`meta`]: which lock is wanted, taking it, what there is to wait
-//!   for, and what others see of the holder.
+//! - [`commands`]: the table of all subcommands. [`global`]: the options of each of them.
+//! - [`run`]: a command under a lock. [`signals`]: what ends dlock, or is passed on to the command.
+//! - [`hold`]: the same by hand, for scripts; and taking a lock, which both do.
 //! - [`fenced`]: a command for data that refuses late holders.
-//! - [`inspect`], [`ls`], [`break_`], [`doctor`]: for whoever operates the nodes.
+//! - [`nodes`]: who is asked. [`key`]: about which lock.
+//! - [`locks`], [`doctor`]: for whoever operates the nodes.
 //! - [`bench`]: what a lock costs on these nodes, and how long one waits.
-//! - [`dev`], [`completions`], [`man`]: to try it out, and to install it.
-//! - [`ask`], [`inspection`], [`bytes`], [`table`]: nodes asked one by one, and what they say, shown.
-//! - [`nodes`], [`output`], [`kind`], [`exit`], [`duration`]: what all share.
+//! - [`dev`]: local nodes, to try it out.
+//! - [`say`]: what is printed, how, and where; and the exit codes.
 
-mod acquire;
-mod args;
-mod ask;
 mod bench;
-mod break_;
-mod bytes;
-mod child;
-mod completions;
+mod commands;
 mod dev;
 mod doctor;
-mod duration;
-mod exit;
-mod extend;
 mod fenced;
-mod glob;
-mod inspect;
-mod inspection;
+mod global;
+mod hold;
 mod key;
-mod kind;
-mod lock;
-mod ls;
-mod man;
-mod meta;
+mod locks;
 mod nodes;
-mod output;
-mod release;
 mod run;
+mod say;
 mod signals;
-mod table;
-mod waiting;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use serde_json::json;
 
-use crate::args::{Cli, Command, Global};
-use crate::exit::{Exit, Failure};
+use crate::commands::Cli;
+use crate::run::child;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::stderr;
 
 fn main() -> ExitCode {
     exit_on_panic();
@@ -62,7 +43,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(args::explained(error)).into(),
+        Err(error) => return usage(&commands::explained(error)).into(),
     };
     // More threads than one, so that leases are renewed even while something here blocks.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -71,40 +52,14 @@ fn main() -> ExitCode {
     match runtime {
         Ok(runtime) => runtime.block_on(dispatch(cli)).into(),
         Err(error) => {
-            output::complain(format_args!("cannot start: {error}"));
+            stderr::complain(format_args!("cannot start: {error}"));
             Exit::INTERNAL.into()
         }
     }
 }
 
-async fn dispatch(cli: Cli) -> Exit {
-    let global = &cli.global;
-    let report = |failure: Failure| failure.report(global.json);
-    match cli.command {
-        Command::Run(args) => run::main(args, global).await,
-        Command::Acquire(args) => args.run(global).await.unwrap_or_else(report),
-        Command::Extend(args) => args.run(global).await.unwrap_or_else(report),
-        Command::Fenced(args) => args.run(global).await.unwrap_or_else(report),
-        Command::Release(args) => args.run(global).await.unwrap_or_else(report),
-        Command::Inspect(args) => args.run(global).await.unwrap_or_else(report),
-        Command::Ls(args) => args.run(global).await.unwrap_or_else(report),
-        Command::Break(args) => args.run(global).await.unwrap_or_else(report),
-        Command::Doctor(args) => args.run(global).await.unwrap_or_else(report),
-        Command::Bench(args) => args.run(global).await.unwrap_or_else(report),
-        Command::Dev(args) => dev::main(args, global).await,
-        Command::Completions(args) => completions::main(args, global).await,
-        Command::Man(args) => man::main(args, global).await,
-        Command::Version => version(global).unwrap_or_else(report),
-    }
-}
-
-fn version(global: &Global) -> Result<Exit, Failure> {
-    let version = env!("CARGO_PKG_VERSION");
-    let shown = match global.json {
-        true => output::json(&json!({"version": version})),
-        false => writeln!(io::stdout(), "dlock {version}"),
-    };
-    output::shown(shown).map(|()| Exit::OK)
+async fn dispatch(Cli { global, command }: Cli) -> Exit {
+    command.run(&global).await.unwrap_or_else(|failure| failure.report(global.json))
 }
 
 /// A bug has an exit code too.
@@ -117,8 +72,15 @@ fn exit_on_panic() {
 }
 
 /// `--help` and `--version` arrive here too: they are no mistakes.
-fn usage(error: clap::Error) -> Exit {
-    // A closed pipe is no reason to fail differently.
+fn usage(error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        // A closed pipe is no reason to fail differently.
+        let _ = error.print();
+        return Exit::OK;
+    }
+    if commands::wants_json(std::env::args_os()) {
+        return Failure::usage(commands::plain(error)).report(true);
+    }
     let _ = error.print();
-    if error.use_stderr() { Exit::USAGE } else { Exit::OK }
+    Exit::USAGE
 }

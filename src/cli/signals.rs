@@ -10,7 +10,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, getsid};
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::exit::Failure;
+use crate::say::failure::Failure;
 
 /// While `work` is done, this thread hears no signals, nor do threads and programs that it starts:
 /// those that come wait.

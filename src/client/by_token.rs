@@ -11,7 +11,7 @@ use crate::acquire::lock::{check_key, check_ttl};
 use crate::client::Client;
 use crate::clock;
 use crate::hold::guard::Lease;
-use crate::inspect::{self, Inspection};
+use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::report::error::{Error, Loss, LossReason};
 use crate::report::{NodeError, NodeState, Report};
@@ -77,7 +77,7 @@ impl Client {
         let within = self.shared.timeout(Duration::MAX);
         let replies =
             self.send_all(redis::cmd("DLOCK.INSPECT").arg(key.into().as_bytes()), within).await;
-        let read = replies.into_iter().map(|reply| reply.map(|value| inspect::read(&value)));
+        let read = replies.into_iter().map(|reply| Ok(Inspection::read(&reply?)?));
         self.named(read)
     }
 

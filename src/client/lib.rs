@@ -59,7 +59,7 @@ pub use acquire::lock::Lock;
 pub use client::{Client, ClientBuilder};
 pub use hold::fenced::{Fenced, Late};
 pub use hold::guard::{Guard, Lease};
-pub use inspect::{HolderInfo, Inspection, WaiterInfo};
+pub use inspect::{Fields, HolderInfo, Inspection, UnexpectedReply, WaiterInfo};
 pub use key::Key;
 pub use printable::Printable;
 pub use reach::address::Address;

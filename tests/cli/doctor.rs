@@ -75,16 +75,16 @@ fn settings_that_are_hazards(kind: Kind) {
     let used = servers[1].info_number("memory", "used_memory");
     let nearly_full = format!("maxmemory {}", used + used / 20);
     for (setting, usual, severity, check, words) in [
-        ("dlock.quarantine off", "dlock.quarantine 60000", "warning", "quarantine-off", "auto"),
+        ("dlock.quarantine off", "dlock.quarantine 60000", "warning", "quarantine_off", "auto"),
         ("timeout 60", "timeout 0", "warning", "timeout", "CONFIG SET timeout 0"),
-        ("tcp-keepalive 0", "tcp-keepalive 300", "hint", "tcp-keepalive", "tcp-keepalive 60"),
+        ("tcp-keepalive 0", "tcp-keepalive 300", "hint", "tcp_keepalive", "tcp-keepalive 60"),
         ("appendfsync everysec", "appendfsync always", "hint", "persistence", "appendfsync always"),
-        ("aof-load-truncated yes", "aof-load-truncated no", "warning", "log-gaps", "truncated no"),
+        ("aof-load-truncated yes", "aof-load-truncated no", "warning", "log_gaps", "truncated no"),
         (
             "no-appendfsync-on-rewrite yes",
             "no-appendfsync-on-rewrite no",
             "warning",
-            "log-gaps",
+            "log_gaps",
             "no-appendfsync-on-rewrite no",
         ),
         (
@@ -99,7 +99,7 @@ fn settings_that_are_hazards(kind: Kind) {
             "min-replicas-to-write 1",
             "min-replicas-to-write 0",
             "error",
-            "min-replicas",
+            "min_replicas",
             "CONFIG SET min-replicas-to-write 0",
         ),
         ("maxclients 2", "maxclients 10000", "warning", "connections", "CONFIG SET maxclients 4"),
@@ -143,7 +143,7 @@ fn states_that_are_hazards(kind: Kind) {
     servers[1].until_blocked(0);
 
     servers[1].run("DLOCK.ACQUIRE long alice 3600000");
-    assert_finds(&nodes, "hint", "lease-bound", "CONFIG SET dlock.max-ttl 600000");
+    assert_finds(&nodes, "hint", "lease_bound", "CONFIG SET dlock.max-ttl 600000");
 
     // Its log is not complete, so it may have forgotten leases.
     servers[1].run("CONFIG SET appendonly no");
@@ -168,9 +168,9 @@ fn servers_that_are_hazards(kind: Kind) {
     let (one, three) = (start(good(kind)), start(good(kind)));
     let with = |server: &Server| vec![address(&one), address(server), address(&three)];
     for (line, severity, check, words) in [
-        ("io-threads 2", "warning", "log-gaps", "io-threads 1"),
+        ("io-threads 2", "warning", "log_gaps", "io-threads 1"),
         ("appendonly no", "hint", "persistence", "appendonly yes"),
-        ("dlock.state-file \"\"", "warning", "state-file", "dlock.state-file dlock.state"),
+        ("dlock.state-file \"\"", "warning", "state_file", "dlock.state-file dlock.state"),
     ] {
         let server = start(good(kind).config(line));
         assert_finds(&with(&server), severity, check, words);
@@ -193,7 +193,7 @@ fn servers_that_are_hazards(kind: Kind) {
     eventually("the replica counts", || {
         one.info("replication").get("min_slaves_good_slaves").is_some_and(|good| good == "1")
     });
-    assert!(findings_of(&nodes, "min-replicas").contains("min-replicas-to-write 0"));
+    assert!(findings_of(&nodes, "min_replicas").contains("min-replicas-to-write 0"));
 }
 
 /// The words of a check, among others.
@@ -217,7 +217,7 @@ fn nodes_that_are_not_independent(kind: Kind) {
     fs::copy(servers[0].state_file(), servers[1].state_file()).expect("a file can be copied");
     servers[0].start_again();
     servers[1].start_again();
-    let found = findings_of(&addresses(&servers), "node-id");
+    let found = findings_of(&addresses(&servers), "node_id");
     assert!(found.contains("delete their state files"), "{found}");
 }
 
@@ -257,13 +257,13 @@ fn clocks_and_networks(kind: Kind) {
 fn a_disk_that_forgets_or_fails(kind: Kind) {
     let server = good(kind).with_small_disk().start();
     let nodes = [address(&server)];
-    assert!(findings_of(&nodes, "state-file-disk").contains("in memory (tmpfs)"));
+    assert!(findings_of(&nodes, "state_file_disk").contains("in memory (tmpfs)"));
     assert_eq!(server.run(ANY_DISK).text(), "OK");
     assert_silent(&nodes);
     server.fill_disk();
     // A longer lease than any before has to be written down first.
     assert_eq!(server.run("DLOCK.ACQUIRE job alice 600000").code(), "NOTDURABLE");
-    let found = findings_of(&nodes, "state-file");
+    let found = findings_of(&nodes, "state_file");
     assert!(found.contains("No space left on device"), "{found}");
 }
 

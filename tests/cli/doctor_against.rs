@@ -11,7 +11,7 @@ use crate::{addresses, dlock, dlock_at, on_two_servers, servers};
 /// What it finds, of what is about a change of the set.
 #[track_caller]
 fn found(nodes: &[String], against: &str) -> Vec<Value> {
-    let about = ["two-majorities", "held-twice", "other-node", "addresses"];
+    let about = ["two_majorities", "held_twice", "other_node", "addresses"];
     let said = dlock_at(nodes, &["doctor", "--json", "--against", against]).json();
     let is_about = |one: &Value| about.iter().any(|check| one["check"] == *check);
     said.into_iter().filter(is_about).collect()
@@ -33,7 +33,7 @@ fn a_node_that_is_replaced_at_once_makes_two_holders_and_one_step_after_the_othe
     }
     let findings = found(&new, &old.join(","));
     let checks: Vec<&Value> = findings.iter().map(|one| &one["check"]).collect();
-    assert_eq!(checks, ["two-majorities", "held-twice"], "{findings:#?}");
+    assert_eq!(checks, ["two_majorities", "held_twice"], "{findings:#?}");
     let step = some(&servers, &[0, 1, 2, 3]);
     let fix = findings[0]["fix"].as_str().expect("words");
     assert!(fix.contains(&format!("give all clients {} first", step.join(","))), "{fix}");
@@ -67,7 +67,7 @@ fn an_address_that_leads_to_another_node_than_before_is_found_by_an_earlier_repo
     servers[1].start_again();
     let findings = found(&nodes, &against);
     let checks: Vec<&Value> = findings.iter().map(|one| &one["check"]).collect();
-    assert_eq!(checks, ["other-node", "two-majorities"], "{findings:#?}");
+    assert_eq!(checks, ["other_node", "two_majorities"], "{findings:#?}");
     assert_eq!(findings[0]["nodes"][0], nodes[1]);
     assert_eq!(findings[0]["severity"], "error");
 }

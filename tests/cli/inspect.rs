@@ -107,7 +107,7 @@ fn a_plain_string_is_held_by_somebody_unknown(kind: Kind) {
     servers[0].run("SET job old-token PX 60000");
     let said = dlock(&servers, &["inspect", "job", "--json"]).with_code(0).json();
     assert_eq!((&said[0]["mode"], &said[1]["state"]), (&"foreign".into(), &"foreign".into()));
-    assert!(said[0]["ttl-ms"].as_i64().is_some_and(|left| left > 50_000), "{said:?}");
+    assert!(said[0]["ttl_ms"].as_i64().is_some_and(|left| left > 50_000), "{said:?}");
     dlock(&servers, &["inspect", "--tokens", "job"]).with_code(0);
 }
 
@@ -121,7 +121,7 @@ fn keys_are_any_bytes(kind: Kind) {
     take(&servers, b"\xff", "token", "");
     let raw = [OsStr::new("inspect"), OsStr::new("--json"), OsStr::from_bytes(b"\xff")];
     let said = dlock(&servers, &raw).with_code(0).json();
-    assert_eq!((&said[0]["key"], &said[0]["key-hex"]), (&"\\xff".into(), &"ff".into()));
+    assert_eq!((&said[0]["key"], &said[0]["key_hex"]), (&"\\xff".into(), &"ff".into()));
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn words<const N: usize>(words: [&[u8]; N]) -> [OsString; N] {
 
 /// What of an object tells which key it is about.
 fn key(object: &Value) -> (&Value, &Value) {
-    (&object["key"], &object["key-hex"])
+    (&object["key"], &object["key_hex"])
 }
 
 fn shown() -> (Value, Value) {
@@ -37,7 +37,7 @@ fn a_command_runs_under_a_key_that_is_no_text(kind: Kind) {
     let of = |name: &str| events.iter().find(|event| event["event"] == name).expect("it is told");
     assert_eq!(key(of("acquired")), (&shown().0, &shown().1));
     assert_eq!(of("released")["keys"][0], shown().0);
-    assert_eq!(of("released")["keys-hex"][0], shown().1);
+    assert_eq!(of("released")["keys_hex"][0], shown().1);
 
     take(&servers, STRANGE.0, "alice", "");
     let said = dlock(&servers, &words([b"run", b"-n", STRANGE.0, b"--", b"true"])).with_code(1);

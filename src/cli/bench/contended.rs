@@ -16,9 +16,10 @@ use super::pause;
 use super::quorum::{PATIENCE, PAUSE};
 use super::round::Round;
 use super::tally::{Counts, Tally};
-use crate::args::Global;
-use crate::exit::{Exit, Failure};
+use crate::global::Global;
 use crate::nodes;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
 
 /// What came of it.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use redis::{Cmd, Value, cmd};
 
 use super::course::Course;
 use super::figures::Times;
-use crate::ask::{Node, Nodes, Trouble};
-use crate::kind::Kind;
+use crate::nodes::ask::{Node, Nodes, Trouble};
+use crate::say::kind::Kind;
 
 /// What one node took for it.
 pub struct Cycle {

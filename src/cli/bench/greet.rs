@@ -1,9 +1,9 @@
 //! Who the nodes are: which server, which module.
 
+use dlock_client::Fields;
 use redis::{Value, cmd, pipe};
 
-use crate::ask::{Answers, Node, Nodes, Trouble};
-use crate::inspection::text;
+use crate::nodes::ask::{Answers, Node, Nodes, Trouble};
 
 /// A node that answers.
 #[derive(Clone)]
@@ -40,22 +40,5 @@ async fn greet(mut node: Node) -> Result<Met, Trouble> {
 }
 
 fn field(answer: &Value, name: &str) -> Option<String> {
-    let mut pairs = answer.as_map_iter()?;
-    pairs.find(|(key, _)| text(key).as_deref() == Some(name)).and_then(|(_, value)| text(value))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_version_is_found_in_either_protocol() {
-        let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let map = Value::Map(vec![(bulk("server"), bulk("redis")), (bulk("proto"), Value::Int(3))]);
-        let list = Value::Array(vec![bulk("proto"), Value::Int(2), bulk("server"), bulk("redis")]);
-        for answer in [map, list] {
-            assert_eq!(field(&answer, "server").as_deref(), Some("redis"));
-            assert_eq!(field(&answer, "version"), None);
-        }
-    }
+    Fields::of(answer)?.text(name)
 }

@@ -2,7 +2,7 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::exit::Failure;
+use crate::say::failure::Failure;
 
 /// Raises the limit as far as is needed, or says why that is not possible.
 pub fn allow(clients: usize, nodes: usize) -> Result<(), Failure> {

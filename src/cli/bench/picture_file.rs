@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dlock_client::Token;
 
-use crate::exit::Failure;
+use crate::say::failure::Failure;
 
 /// A file that will be written, or not at all.
 #[derive(Debug)]

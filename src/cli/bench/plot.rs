@@ -8,7 +8,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::contended::Contended;
-use super::show::time;
+use crate::say::duration::measured as time;
 
 /// An SVG, as text.
 pub fn picture(found: &Contended) -> Result<String, String> {

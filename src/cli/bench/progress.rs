@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::output::complain;
-use crate::table;
+use crate::say::stderr::complain;
+use crate::say::table;
 
 /// Where it is shown, if anywhere.
 pub struct Progress {

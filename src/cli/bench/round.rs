@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::show;
+use crate::say::duration::measured;
 
 /// What the command line asks for.
 pub struct Round {
@@ -49,10 +49,10 @@ impl Round {
             format!(
                 "--time {} is short: a lock that {} clients hold for {} each takes {} to go \
                  round, so percentiles of the waits may stay unknown{enough}",
-                show::time(self.time),
+                measured(self.time),
                 self.clients,
-                show::time(self.hold),
-                show::time(self.length()),
+                measured(self.hold),
+                measured(self.length()),
             )
         })
     }

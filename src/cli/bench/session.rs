@@ -6,6 +6,7 @@ use std::time::Duration;
 use dlock_client::{Client, Error, Token};
 use tokio::sync::watch;
 
+use super::args::{Args, Part};
 use super::contended::{Contended, Crowd, End};
 use super::course::{Course, stopped};
 use super::cycle::{self, Cycle, Subject};
@@ -13,12 +14,13 @@ use super::greet::{self, Met};
 use super::picture_file::PictureFile;
 use super::progress::{Progress, Stage};
 use super::show::Show;
-use super::{Args, Part, plot, quorum};
-use crate::args::Global;
-use crate::ask::{Answers, Nodes};
-use crate::exit::{Exit, Failure};
-use crate::kind::Kind;
+use super::{plot, quorum};
+use crate::global::Global;
 use crate::nodes;
+use crate::nodes::ask::{Answers, Nodes};
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
 
 pub struct Session<'a> {
     args: &'a Args,

@@ -1,18 +1,16 @@
 //! What was measured, in the form that was asked for; as tables, if none was.
 
-use std::io::{self, Write};
-use std::time::Duration;
-
 use super::contended::Contended;
 use super::cycle::Cycle;
 use super::figures::{Percentile, Times};
 use super::greet::Met;
 use super::json;
 use super::quorum::Quorum;
-use crate::ask::Answers;
-use crate::exit::Failure;
-use crate::output;
-use crate::table::Table;
+use crate::nodes::ask::Answers;
+use crate::say::duration::measured as time;
+use crate::say::failure::Failure;
+use crate::say::stdout;
+use crate::say::table::Table;
 
 /// In which form.
 pub struct Show {
@@ -39,14 +37,13 @@ impl Show {
             });
         }
         let there = met.iter().filter(|(_, met)| met.is_ok()).count();
-        printed(line(&headcount(met.len(), there)).and_then(|()| table.print()))
+        stdout::line(headcount(met.len(), there))?;
+        table.print()
     }
 
     pub fn cycles(&self, rows: &[(String, Result<Cycle, String>)]) -> Result<(), Failure> {
         if self.json {
-            return printed(
-                rows.iter().try_for_each(|(name, row)| output::json(&json::cycle(name, row))),
-            );
+            return rows.iter().try_for_each(|(name, row)| stdout::json(&json::cycle(name, row)));
         }
         let mut table = Table::new(&[
             "NODE",
@@ -73,12 +70,13 @@ impl Show {
             table.row(cells);
         }
         let title = "\ncycle: one client takes and gives back a free lock, on each node by itself";
-        printed(line(title).and_then(|()| table.print()))
+        stdout::line(title)?;
+        table.print()
     }
 
     pub fn quorum(&self, found: &Quorum) -> Result<(), Failure> {
         if self.json {
-            return printed(output::json(&json::quorum(found)));
+            return stdout::json(&json::quorum(found));
         }
         let mut table = Table::new(&[
             "ACQUIRE p50",
@@ -105,25 +103,23 @@ impl Show {
         let failed = found.last_failure.as_ref().map(|failure| {
             format!("{} failed, and are in no percentile; the last: {failure}", found.failures)
         });
-        printed(
-            line(&title)
-                .and_then(|()| table.print())
-                .and_then(|()| failed.iter().try_for_each(|note| line(note))),
-        )
+        stdout::line(title)?;
+        table.print()?;
+        failed.iter().try_for_each(stdout::line)
     }
 
     pub fn contended(&self, found: &Contended) -> Result<(), Failure> {
         if self.json {
-            return printed(output::json(&json::contended(found)));
+            return stdout::json(&json::contended(found));
         }
         let (clients, hold, took) = (found.clients(), time(found.hold), time(found.took));
         let want = if clients == 1 { "client wants" } else { "clients want" };
-        printed(
-            line(&format!("\ncontended: {clients} {want} one lock, for {hold} each; {took}"))
-                .and_then(|()| grants(found).print())
-                .and_then(|()| waits(found).print())
-                .and_then(|()| notes(found).iter().try_for_each(|note| line(note))),
-        )
+        stdout::line(format_args!(
+            "\ncontended: {clients} {want} one lock, for {hold} each; {took}"
+        ))?;
+        grants(found).print()?;
+        waits(found).print()?;
+        notes(found).iter().try_for_each(stdout::line)
     }
 }
 
@@ -201,59 +197,11 @@ fn pinged(times: &Times) -> String {
     if times.is_empty() { NOTHING.to_owned() } else { time(times.p50()) }
 }
 
-/// For people: three digits and a unit.
-pub fn time(time: Duration) -> String {
-    let micros = time.as_secs_f64() * 1e6;
-    let (value, unit) = match micros {
-        0.0..1e3 => (micros, "µs"),
-        1e3..1e6 => (micros / 1e3, "ms"),
-        _ => (micros / 1e6, "s"),
-    };
-    // A round number needs no more digits than it has.
-    let decimals = match value {
-        _ if value.fract() == 0.0 => 0,
-        0.0..10.0 => 2,
-        10.0..100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
-}
-
-fn line(text: &str) -> io::Result<()> {
-    writeln!(io::stdout().lock(), "{text}")
-}
-
-/// That nobody reads any more is no failure.
-fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
-    match outcome {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal(&error)),
-        _ => Ok(()),
-    }
-}
-
 const NOTHING: &str = "-";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn people_see_three_digits_and_a_unit() {
-        let expected = [
-            (0, "0 µs"),
-            (900, "0.90 µs"),
-            (45_678, "45.7 µs"),
-            (123_456, "123 µs"),
-            (5_000_000, "5 ms"),
-            (5_432_100, "5.43 ms"),
-            (98_765_432, "98.8 ms"),
-            (1_234_567_890, "1.23 s"),
-            (125_000_000_000, "125 s"),
-        ];
-        for (nanos, text) in expected {
-            assert_eq!(time(Duration::from_nanos(nanos)), text);
-        }
-    }
 
     #[test]
     fn it_is_said_how_many_answer() {

@@ -1,7 +1,7 @@
 //! A lock at work: this program run as a user would, and what it said.
 
 use std::env;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 
-use crate::output::complain;
+use crate::say::failure::Failure;
+use crate::say::shell::quoted;
+use crate::say::stdout;
 use crate::signals;
 
 /// Shows it, or says what went wrong.
-pub async fn show(urls: &[String]) -> Result<(), ()> {
+pub async fn show(urls: &[String]) -> Result<(), Failure> {
     let nodes = urls.join(",");
     let shown = spawn_blocking(move || {
         signals::hear();
@@ -25,8 +27,7 @@ pub async fn show(urls: &[String]) -> Result<(), ()> {
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    complain(format_args!("the demonstration failed: {failure}"));
-    Err(())
+    Err(Failure::internal(&format_args!("the demonstration failed: {failure}")))
 }
 
 struct Demo {
@@ -78,10 +79,8 @@ impl Demo {
     }
 
     fn start(&self, arguments: &[&str]) -> io::Result<(String, Child)> {
-        let quoted: Vec<String> = arguments
-            .iter()
-            .map(|argument| crate::output::quoted(argument).display().to_string())
-            .collect();
+        let quoted: Vec<String> =
+            arguments.iter().map(|argument| quoted(argument).display().to_string()).collect();
         let child = Command::new(&self.program)
             .args(arguments)
             .env("DLOCK_NODES", &self.nodes)
@@ -126,9 +125,7 @@ fn show_output(said: &str) -> io::Result<()> {
 }
 
 fn say(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
+    stdout::deliver(text)
 }
 
 /// What Bob runs.

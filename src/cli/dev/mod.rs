@@ -8,16 +8,17 @@ mod find;
 mod server;
 mod tour;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use crate::args::Global;
-use crate::exit::Exit;
-use crate::output::{self, complain};
+use crate::global::Global;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::{stderr, stdout};
 use crate::signals::Signals;
 use server::{Ended, Home, Plan, Server};
 
@@ -48,67 +49,48 @@ pub struct Args {
     demo: bool,
 }
 
-pub async fn main(args: Args, global: &Global) -> Exit {
-    // From here on a signal is not the end, but the beginning of it.
-    let signals = match Signals::listen() {
-        Ok(signals) => signals,
-        Err(failure) => return failure.report(global.json),
-    };
-    let plan = find::module(args.module.as_deref())
-        .and_then(|module| Ok(Plan { module, program: find::server(args.server.as_deref())? }));
-    match plan {
-        Ok(plan) => run(&args, plan, signals, global.json).await,
-        Err(error) => {
-            complain(error);
-            Exit::USAGE
-        }
-    }
-}
-
-async fn run(args: &Args, plan: Plan, mut signals: Signals, as_json: bool) -> Exit {
-    let home = match Home::make() {
-        Ok(home) => home,
-        Err(error) => {
-            complain(error);
-            return Exit::INTERNAL;
-        }
-    };
-    let (report, reports) = channel();
-    let mut nodes = Nodes { servers: Vec::new(), home, reports };
-    let exit = tokio::select! {
-        started = nodes.start(args.number, args.port, &plan, report) => match started {
-            Ok(()) => Exit::OK,
-            Err(error) => {
-                complain(error);
-                Exit::INTERNAL
+impl Args {
+    /// Starts them, and ends them when it is told to end.
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        // From here on a signal is not the end, but the beginning of it.
+        let mut signals = Signals::listen()?;
+        let module = find::module(self.module.as_deref()).map_err(Failure::usage)?;
+        let program = find::server(self.server.as_deref()).map_err(Failure::usage)?;
+        let plan = Plan { module, program };
+        let home = Home::make().map_err(|error| Failure::internal(&error))?;
+        let (report, reports) = channel();
+        let mut nodes = Nodes { servers: Vec::new(), home, reports };
+        let started = tokio::select! {
+            started = nodes.start(self.number, self.port, &plan, report) => {
+                started.map(|()| None).map_err(|error| Failure::internal(&error))
             }
-        },
-        signal = signals.next_that_ends() => Exit::by(signal),
-    };
-    if exit != Exit::OK {
+            signal = signals.next_that_ends() => Ok(Some(Exit::by(signal))),
+        };
+        let end = match started {
+            Ok(None) => tokio::select! {
+                end = self.stay(&mut nodes, &plan, global.json) => end,
+                _ = signals.next_that_ends() => Ok(Exit::OK),
+            },
+            Ok(Some(exit)) => Ok(exit),
+            Err(failure) => Err(failure),
+        };
         nodes.end().await;
-        return exit;
+        end
     }
-    let urls = nodes.urls();
-    let tour = tour::text(&urls, &plan.program);
-    let stay = async {
-        if args.demo && demo::show(&urls).await.is_err() {
-            return Exit::INTERNAL;
+
+    /// Says where they are, and stays until none is left.
+    async fn stay(&self, nodes: &mut Nodes, plan: &Plan, as_json: bool) -> Result<Exit, Failure> {
+        let urls = nodes.urls();
+        if self.demo {
+            demo::show(&urls).await?;
         }
         // Whether anybody reads it or not, they are there.
-        let _ = if as_json {
-            output::json(&serde_json::json!({ "nodes": urls }))
-        } else {
-            io::stdout().write_all(tour.as_bytes())
+        let _ = match as_json {
+            true => stdout::json(&json!({ "nodes": urls })),
+            false => stdout::print(tour::text(&urls, &plan.program)),
         };
-        nodes.watch().await
-    };
-    let exit = tokio::select! {
-        exit = stay => exit,
-        _ = signals.next_that_ends() => Exit::OK,
-    };
-    nodes.end().await;
-    exit
+        Err(nodes.watch(as_json).await)
+    }
 }
 
 /// The servers that run, and who reports it when one has ended.
@@ -146,15 +128,14 @@ impl Nodes {
     }
 
     /// Says it when a server has ended, and returns when none is left.
-    async fn watch(&mut self) -> Exit {
+    async fn watch(&mut self, as_json: bool) -> Failure {
         loop {
             while let Ok(ended) = self.reports.try_recv() {
                 self.servers.retain(|server| server.port != ended.port);
-                complain(&ended);
+                stderr::warn("node_ended", &ended, as_json);
                 self.home.remove(ended.port);
                 if self.servers.is_empty() {
-                    complain("no node is left");
-                    return Exit::INTERNAL;
+                    return Failure::internal(&"no node is left");
                 }
             }
             tokio::time::sleep(LOOK).await;

@@ -11,9 +11,9 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use dlock_client::Fields;
 use redis::{AsyncConnectionConfig, Client, Value, cmd};
 
-use crate::inspection::text;
 use crate::signals;
 
 /// What is started.
@@ -115,9 +115,8 @@ impl Server {
             let mut connection =
                 client.get_multiplexed_async_connection_with_config(&config).await?;
             let node: Value = cmd("DLOCK.NODE").query_async(&mut connection).await?;
-            let mut fields = node.as_map_iter().into_iter().flatten();
-            let file = fields.find(|(name, _)| text(name).as_deref() == Some("state-file"));
-            let file = file.and_then(|(_, file)| text(file)).unwrap_or_default();
+            let file = Fields::of(&node).and_then(|fields| fields.text("state-file"));
+            let file = file.unwrap_or_default();
             if !Path::new(&file).starts_with(folder.canonicalize()?) {
                 return Ok(false);
             }

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::Path;
 
-use crate::output::quoted;
+use crate::say::shell::quoted;
 
 /// The text.
 pub fn text(urls: &[String], server: &Path) -> String {

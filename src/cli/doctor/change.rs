@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use super::collect;
 use super::facts::{Answers, Facts};
 use super::finding::Finding;
-use crate::args::Global;
-use crate::ask::Nodes;
-use crate::exit::Failure;
-use crate::ls::{self, Found};
-use crate::{bytes, nodes};
+use crate::global::Global;
+use crate::locks::ls::{self, Found};
+use crate::nodes;
+use crate::nodes::ask::Nodes;
+use crate::say::bytes;
+use crate::say::failure::Failure;
 
 /// One node of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,14 +67,14 @@ fn member(address: &str, answers: Option<&Answers>) -> Member {
 
 /// For the report that a later one is compared with.
 pub fn record(members: &[Member]) -> Value {
-    members.iter().map(|one| json!({"node": one.address, "node-id": one.id})).collect()
+    members.iter().map(|one| json!({"node": one.address, "node_id": one.id})).collect()
 }
 
 fn recorded(report: &str) -> Option<Vec<Member>> {
     let last: Value = serde_json::from_str(report.lines().last()?).ok()?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let read =
-        |one: &Value| Some(Member { address: text(&one["node"])?, id: text(&one["node-id"]) });
+        |one: &Value| Some(Member { address: text(&one["node"])?, id: text(&one["node_id"]) });
     last["members"].as_array()?.iter().map(read).collect()
 }
 
@@ -117,7 +118,7 @@ fn moved(one: &Member, before: &Before, now: &[Member]) -> Option<Finding> {
                 .why("the nodes are the same ones, so locks are safe; but the order of the list is another, and clients queue at its first node")
                 .fix("give all clients the same order")
         }
-        _ => Finding::error("other-node", format!("it leads to another node than before: to {is}, not to {was}"))
+        _ => Finding::error("other_node", format!("it leads to another node than before: to {is}, not to {was}"))
             .why("that one has not heard of the locks that the earlier one granted: two holders are possible until their leases have ended")
             .fix("if the address is right, start the new node anew with dlock.quarantine 30000 (the longest lease in use, in ms); `Changing the set` in docs/several-nodes.md says more"),
     };
@@ -152,7 +153,7 @@ fn two_majorities(before: &[Member], now: &[Member]) -> Option<Finding> {
          one, {other} of the new one, and no node is in both"
     );
     Some(
-        Finding::error("two-majorities", found)
+        Finding::error("two_majorities", found)
             .why("clients of the old list and clients of this one may hold the same lock at a time")
             .fix(format!(
                 "one node at a time: give all clients {} first, and the next change when the last \
@@ -182,7 +183,7 @@ fn held_twice(
     let more = twice.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let names = twice[..twice.len().min(NAMED)].join(", ");
-    let finding = Finding::error("held-twice", format!("held by clients of the old list, and free for clients of this one: {names}{more}"))
+    let finding = Finding::error("held_twice", format!("held by clients of the old list, and free for clients of this one: {names}{more}"))
         .why("a client of this list can take these locks now, while their holders are at work")
         .fix("give no client this list before these locks are free: `dlock ls` with the old list shows them");
     Some(finding)
@@ -262,7 +263,7 @@ mod tests {
         let mut now = before.clone();
         assert_eq!(checks(&before, &now), [""; 0]);
         now[1].id = Some("4".to_owned());
-        assert_eq!(checks(&before, &now), ["other-node", "two-majorities"]);
+        assert_eq!(checks(&before, &now), ["other_node", "two_majorities"]);
         now[1].id = Some("3".to_owned());
         now[2].id = Some("2".to_owned());
         assert_eq!(checks(&before, &now), ["addresses", "addresses"]);

@@ -23,7 +23,7 @@ pub fn findings(nodes: &[Facts]) -> Vec<Finding> {
 
 fn of_one(answers: &Answers) -> Vec<Finding> {
     // What would matter if it were a node only buries the news that it is none.
-    let is_node = answers.has_module() && !node::is_replica(answers);
+    let is_node = answers.has_module() && !answers.is_replica();
     let checks = if is_node {
         [node::BASICS, node::CHECKS, server::CHECKS].concat()
     } else {
@@ -31,9 +31,6 @@ fn of_one(answers: &Answers) -> Vec<Finding> {
     };
     checks.iter().filter_map(|check| check(answers)).collect()
 }
-
-/// A check of one node.
-pub type Check = fn(&Answers) -> Option<Finding>;
 
 fn unreachable(why: &str) -> Finding {
     Finding::error("unreachable", format!("it does not answer: {why}"))

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use redis::{Pipeline, Value, pipe};
 
 use super::facts::{Answers, Asked, Clock, Fields};
-use crate::ask::{Node, Trouble};
-use crate::inspection::{bytes, text};
+use crate::nodes::ask::{Node, Trouble};
+use crate::nodes::reply::{bytes, text};
 
 /// The facts of one node, or why there are none.
 pub async fn answers(mut node: Node) -> Result<Answers, Trouble> {

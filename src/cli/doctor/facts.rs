@@ -115,6 +115,11 @@ impl Answers {
         !matches!(&self.node, Err(error) if error.contains("unknown command"))
     }
 
+    /// Whether it follows another server.
+    pub fn is_replica(&self) -> bool {
+        self.info("role") == Some("slave") || self.node("role") == Some("replica")
+    }
+
     /// Whether it grants now.
     pub fn grants(&self) -> bool {
         self.node("grants") == Some("yes")

@@ -4,6 +4,7 @@
 //! nothing else does: a check is a function of the facts. [`change`] compares two sets.
 
 mod change;
+mod check;
 mod checks;
 mod collect;
 mod facts;
@@ -15,14 +16,15 @@ mod set;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use serde_json::json;
 
-use crate::args::Global;
-use crate::ask::Nodes;
-use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::global::Global;
+use crate::nodes::ask::Nodes;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::stdout;
 use change::{Before, Member};
 use facts::Facts;
 use finding::{Finding, Severity};
@@ -58,11 +60,11 @@ impl Args {
         }
         let reached = facts.iter().filter(|facts| facts.answers.is_ok()).count();
         let summary = Summary::of(&findings, facts.len(), reached);
-        output::shown(if global.json {
-            print_json(&findings, &summary, &members)
+        if global.json {
+            print_json(&findings, &summary, &members)?;
         } else {
-            print(&findings, &summary)
-        })?;
+            stdout::print(text(&findings, &summary))?;
+        }
         Ok(match summary {
             _ if reached < nodes.majority() => Exit::NO_QUORUM,
             Summary { errors: 0, warnings: 0, .. } => Exit::OK,
@@ -103,9 +105,9 @@ impl Summary {
     }
 }
 
-fn print(findings: &[Finding], summary: &Summary) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    let is_coloured = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+fn text(findings: &[Finding], summary: &Summary) -> String {
+    let mut text = String::new();
+    let is_coloured = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     for finding in findings {
         let severity = match (is_coloured, finding.severity) {
             (false, severity) => severity.name().to_owned(),
@@ -113,12 +115,12 @@ fn print(findings: &[Finding], summary: &Summary) -> io::Result<()> {
             (true, Severity::Warning) => format!("\x1b[1;33m{}\x1b[0m", Severity::Warning.name()),
             (true, Severity::Hint) => format!("\x1b[1;36m{}\x1b[0m", Severity::Hint.name()),
         };
-        writeln!(stdout, "{severity}{}: {}", place(&finding.nodes, summary.nodes), finding.found)?;
-        writeln!(stdout, "  why: {}", finding.why)?;
-        writeln!(stdout, "  fix: {}\n", finding.fix)?;
+        let (place, Finding { found, why, fix, .. }) =
+            (place(&finding.nodes, summary.nodes), finding);
+        text.push_str(&format!("{severity}{place}: {found}\n  why: {why}\n  fix: {fix}\n\n"));
     }
-    writeln!(stdout, "{}", summary.sentence())?;
-    stdout.flush()
+    text.push_str(&format!("{}\n", summary.sentence()));
+    text
 }
 
 /// Where it was found. With one node there is nothing to say.
@@ -130,9 +132,9 @@ fn place(named: &[String], all: usize) -> String {
     }
 }
 
-fn print_json(findings: &[Finding], summary: &Summary, members: &[Member]) -> io::Result<()> {
+fn print_json(findings: &[Finding], summary: &Summary, members: &[Member]) -> Result<(), Failure> {
     for finding in findings {
-        output::json(&json!({
+        stdout::json(&json!({
             "severity": finding.severity.name(),
             "check": finding.check,
             "nodes": finding.nodes,
@@ -141,7 +143,7 @@ fn print_json(findings: &[Finding], summary: &Summary, members: &[Member]) -> io
             "fix": finding.fix,
         }))?;
     }
-    output::json(&json!({
+    stdout::json(&json!({
         "nodes": summary.nodes,
         "reached": summary.reached,
         "errors": summary.errors,

@@ -1,11 +1,8 @@
 //! Checks of one node: whether it is one, whether it grants, and what it remembers.
 
-use std::time::Duration;
-
-use super::checks::Check;
+use super::check::{Check, USUAL_TTL_MS, shown};
 use super::facts::Answers;
 use super::finding::Finding;
-use crate::{duration, lock};
 
 /// What has to be right before the rest matters.
 pub const BASICS: &[Check] = &[no_module, no_answer, version, replica];
@@ -54,18 +51,14 @@ fn version(node: &Answers) -> Option<Finding> {
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
     let found: (u32, u32) = (numbers.next()?, numbers.next().unwrap_or(0));
     (found < least).then(|| {
-        Finding::error("server-version", format!("it is {name} {version}"))
+        Finding::error("server_version", format!("it is {name} {version}"))
             .why("dlock is neither made for it nor tested with it")
             .fix(format!("update it to {name} {}.{} or later", least.0, least.1))
     })
 }
 
-pub fn is_replica(node: &Answers) -> bool {
-    node.info("role") == Some("slave") || node.node("role") == Some("replica")
-}
-
 fn replica(node: &Answers) -> Option<Finding> {
-    is_replica(node).then(|| {
+    node.is_replica().then(|| {
         let primary = node.info("master_host").zip(node.info("master_port"));
         let primary = primary.map(|(host, port)| format!(" of {host}:{port}")).unwrap_or_default();
         Finding::error("replica", format!("it is a replica{primary}"))
@@ -87,15 +80,15 @@ fn quarantine(node: &Answers) -> Option<Finding> {
 fn durable(node: &Answers) -> Option<Finding> {
     let error = node.node("state-file-error").unwrap_or_default();
     let finding = match node.node("durable")? {
-        "no" => Finding::warning("state-file", "it has no state file")
+        "no" => Finding::warning("state_file", "it has no state file")
             .why("after a restart it knows of no lease, and its fences hang on its clock alone")
             .fix("dlock.state-file dlock.state (in its configuration file; then restart it)"),
         "failing" if node.node("grants") == Some("not-durable") => {
-            Finding::error("state-file", format!("it grants nothing: {error}"))
+            Finding::error("state_file", format!("it grants nothing: {error}"))
                 .why("what its state file promised is used up, and it cannot promise more")
                 .fix("make room on the disk, or make the folder writable; it tries again by itself")
         }
-        "failing" => Finding::error("state-file", format!("its state file fails: {error}"))
+        "failing" => Finding::error("state_file", format!("its state file fails: {error}"))
             .why("about a minute after the first failure it grants nothing any more")
             .fix("make room on the disk, or make the folder writable; it tries again by itself"),
         _ => return None,
@@ -114,7 +107,7 @@ fn state_disk(node: &Answers) -> Option<Finding> {
         _ => return None,
     };
     Some(
-        Finding::warning("state-file-disk", found)
+        Finding::warning("state_file_disk", found)
             .why("it goes with the machine or the container, and the node then forgets its leases")
             .fix("keep its dir in a volume; or CONFIG SET dlock.quarantine 30000 (the longest lease in use, in ms), and the same in its configuration file"),
     )
@@ -122,7 +115,7 @@ fn state_disk(node: &Answers) -> Option<Finding> {
 
 fn quarantine_off(node: &Answers) -> Option<Finding> {
     (node.config("dlock.quarantine")? == "off").then(|| {
-        Finding::warning("quarantine-off", "dlock.quarantine is off")
+        Finding::warning("quarantine_off", "dlock.quarantine is off")
             .why("after a crash it grants locks that somebody may still hold")
             .fix("CONFIG SET dlock.quarantine auto, and the same in its configuration file")
     })
@@ -132,7 +125,7 @@ fn lease_bound(node: &Answers) -> Option<Finding> {
     let bound = node.node_number("lease-bound-ms").filter(|bound| *bound > LONG_LEASE_MS)?;
     let most = shown(node.config_number("dlock.max-ttl").unwrap_or(bound));
     Some(
-        Finding::hint("lease-bound", format!("its leases run for up to {}", shown(bound)))
+        Finding::hint("lease_bound", format!("its leases run for up to {}", shown(bound)))
             .why(format!("so long it grants nothing after a crash; dlock.max-ttl allows {most}"))
             .fix("take shorter leases and renew them; CONFIG SET dlock.max-ttl 600000 refuses longer ones"),
     )
@@ -141,7 +134,7 @@ fn lease_bound(node: &Answers) -> Option<Finding> {
 fn max_ttl(node: &Answers) -> Option<Finding> {
     let most = node.config_number("dlock.max-ttl").filter(|most| *most < USUAL_TTL_MS)?;
     Some(
-        Finding::error("max-ttl", format!("dlock.max-ttl is {}, and a usual lease {}", shown(most), shown(USUAL_TTL_MS)))
+        Finding::error("max_ttl", format!("dlock.max-ttl is {}, and a usual lease {}", shown(most), shown(USUAL_TTL_MS)))
             .why("it refuses `dlock run` without --ttl, and the library without .ttl(…)")
             .fix("CONFIG SET dlock.max-ttl 3600000, and the same in its configuration file; or ask for shorter leases everywhere"),
     )
@@ -150,7 +143,7 @@ fn max_ttl(node: &Answers) -> Option<Finding> {
 fn fence_ahead(node: &Answers) -> Option<Finding> {
     let ahead = node.node_number("fence-ahead-ms").filter(|ahead| *ahead > FAR_AHEAD_MS)?;
     Some(
-        Finding::hint("fence-ahead", format!("its fences are {} ahead of its clock", shown(ahead)))
+        Finding::hint("fence_ahead", format!("its fences are {} ahead of its clock", shown(ahead)))
             .why("a client proposes such fences, or a clock was wrong; nodes refuse those more than ten minutes ahead")
             .fix("look at the clocks of the clients; nothing else is to be done, the clock catches up"),
     )
@@ -216,14 +209,6 @@ fn skipped(command: &str, error: &str, right: &str) -> Finding {
         .why("the checks that need it were skipped: this report is not complete")
         .fix(format!("run doctor as another user, or ACL SETUSER <this user> {right}"))
 }
-
-/// A time, for people.
-pub fn shown(ms: i64) -> String {
-    duration::shown(Duration::from_millis(ms.unsigned_abs()))
-}
-
-/// A lease of which nobody says the length.
-pub const USUAL_TTL_MS: i64 = lock::USUAL_TTL.as_millis() as i64;
 
 /// What a lock needs.
 const LOCKING: [&str; 3] = ["DLOCK.ACQUIRE", "DLOCK.EXTEND", "DLOCK.RELEASE"];

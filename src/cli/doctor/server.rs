@@ -1,6 +1,6 @@
 //! Checks of one server's own settings and state, as far as they matter to locks.
 
-use super::checks::Check;
+use super::check::Check;
 use super::facts::Answers;
 use super::finding::Finding;
 
@@ -23,7 +23,7 @@ pub const CHECKS: &[Check] = &[
 
 fn cluster(node: &Answers) -> Option<Finding> {
     (node.cluster("cluster_state")? != "ok").then(|| {
-        Finding::error("cluster-down", "its cluster is down")
+        Finding::error("cluster_down", "its cluster is down")
             .why("it refuses every command that has a key")
             .fix("redis-cli --cluster check <host>:<port>")
     })
@@ -94,7 +94,7 @@ fn log_has_gaps(node: &Answers) -> Option<Finding> {
     let fix: Vec<String> =
         gaps.iter().map(|(setting, value)| format!("{setting} {value}")).collect();
     (!gaps.is_empty()).then(|| {
-        Finding::warning("log-gaps", format!("appendfsync always, but {}", found.join(", ")))
+        Finding::warning("log_gaps", format!("appendfsync always, but {}", found.join(", ")))
             .why("the log may miss what clients were told, so a crash costs a quarantine after all")
             .fix(format!("{} (in its configuration file; then restart it)", fix.join(", ")))
     })
@@ -125,7 +125,7 @@ fn lock_memory(node: &Answers) -> Option<Finding> {
     let most = node.info_number("dlock_memory_most").filter(|most| *most > 0)?;
     (used >= most / 10 * 8).then(|| {
         let percent = used.saturating_mul(100) / most;
-        Finding::warning("lock-memory", format!("locks take {percent} % of what they may"))
+        Finding::warning("lock_memory", format!("locks take {percent} % of what they may"))
             .why("when that is used up new locks are refused with TOOMANYLOCKS")
             .fix("find out with `dlock ls` whose they are, also those that were evicted; raise maxmemory or dlock.max-memory-percent if all is as it should be")
     })
@@ -134,7 +134,7 @@ fn lock_memory(node: &Answers) -> Option<Finding> {
 fn marks_removed(node: &Answers) -> Option<Finding> {
     let removed = node.info_number("dlock_marks_removed").filter(|removed| *removed > 0)?;
     Some(
-        Finding::warning("marks-removed", format!("{removed} marks of fences were removed"))
+        Finding::warning("marks_removed", format!("{removed} marks of fences were removed"))
             .why("whoever is late is not refused by a mark that is gone")
             .fix("find out who sends DEL, FLUSHALL or RENAME there; give users no right to keys of marks but +dlock.fenced"),
     )
@@ -163,9 +163,9 @@ fn replicas_missing(node: &Answers) -> Option<Finding> {
     let found = format!("min-replicas-to-write is {needed}, and it has {good}");
     let finding = match good {
         good if good < needed => {
-            Finding::error("min-replicas", found).why("it refuses writes, and with them every lock")
+            Finding::error("min_replicas", found).why("it refuses writes, and with them every lock")
         }
-        good if good == needed => Finding::warning("min-replicas", found)
+        good if good == needed => Finding::warning("min_replicas", found)
             .why("when one of them is away it refuses writes, and with them every lock"),
         _ => return None,
     };
@@ -195,7 +195,7 @@ fn timeout(node: &Answers) -> Option<Finding> {
 
 fn keepalive(node: &Answers) -> Option<Finding> {
     (node.config_number("tcp-keepalive")? == 0).then(|| {
-        Finding::hint("tcp-keepalive", "tcp-keepalive is 0")
+        Finding::hint("tcp_keepalive", "tcp-keepalive is 0")
             .why("it never notices that a client's machine is gone, so its request waits for ever")
             .fix("CONFIG SET tcp-keepalive 60, and the same in its configuration file")
     })

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::check::{SetCheck, USUAL_TTL_MS, shown};
 use super::facts::{Answers, Facts};
 use super::finding::Finding;
-use super::node::{USUAL_TTL_MS, is_replica, shown};
 
 /// The checks.
 pub const CHECKS: &[SetCheck] = &[
@@ -20,9 +20,6 @@ pub const CHECKS: &[SetCheck] = &[
     fences,
     slow,
 ];
-
-/// A check of all nodes together.
-pub type SetCheck = fn(&[Facts]) -> Vec<Finding>;
 
 fn answering(nodes: &[Facts]) -> impl Iterator<Item = (&str, &Answers)> {
     nodes.iter().filter_map(|facts| Some((facts.name.as_str(), facts.answers.as_ref().ok()?)))
@@ -59,14 +56,14 @@ fn same_server(nodes: &[Facts]) -> Vec<Finding> {
 
 /// Different servers with one name: the state file was copied.
 fn same_identity(nodes: &[Facts]) -> Vec<Finding> {
-    let groups = by(nodes, |node| node.node("node-id").filter(|_| !is_replica(node)));
+    let groups = by(nodes, |node| node.node("node-id").filter(|_| !node.is_replica()));
     let servers = by(nodes, |node| node.info("run_id"));
     let several = |names: &&Vec<&str>| {
         names.len() > 1
             && !servers.values().any(|same| names.iter().all(|name| same.contains(name)))
     };
     let finding = || {
-        Finding::error("node-id", "these servers have the same node-id")
+        Finding::error("node_id", "these servers have the same node-id")
             .why("a state file was copied: clients refuse the set, because one node must not vote twice")
             .fix("stop all but one, delete their state files, and start them with dlock.quarantine 30000 (the longest lease in use, in ms)")
     };
@@ -93,7 +90,7 @@ fn majority(nodes: &[Facts]) -> Vec<Finding> {
     let granting = answering(nodes).filter(|(_, node)| node.grants()).count();
     // Of a node that may not be asked, it is not known.
     let unknown = answering(nodes)
-        .filter(|(_, node)| node.has_module() && !is_replica(node) && node.node.is_err())
+        .filter(|(_, node)| node.has_module() && !node.is_replica() && node.node.is_err())
         .count();
     if granting + unknown >= needed {
         return Vec::new();
@@ -127,7 +124,7 @@ fn versions(nodes: &[Facts]) -> Vec<Finding> {
     };
     let old = groups.iter().filter(|(version, _)| version != &newest);
     let finding = |version: &str| {
-        Finding::warning("module-version", format!("it has dlock {version}, others have {newest}"))
+        Finding::warning("module_version", format!("it has dlock {version}, others have {newest}"))
             .why("what the newer one can do, a majority may not be able to")
             .fix(format!("load libdlock.so {newest} there, one node after the other"))
     };
@@ -148,7 +145,7 @@ fn max_ttls(nodes: &[Facts]) -> Vec<Finding> {
     let Some(largest) = settings().map(|(_, most)| most).max() else { return Vec::new() };
     let finding = |most: i64| {
         let found = format!("dlock.max-ttl is {}, and {} elsewhere", shown(most), shown(largest));
-        Finding::warning("max-ttl", found)
+        Finding::warning("max_ttl", found)
             .why("it refuses longer leases, so for these locks the others have to do without it")
             .fix(format!(
                 "CONFIG SET dlock.max-ttl {largest}, and the same in its configuration file"
@@ -180,7 +177,7 @@ fn new_node(nodes: &[Facts]) -> Vec<Finding> {
         };
         let words =
             format!("it is new: it first started {} ago, and others long before", shown(young));
-        let finding = Finding::warning("new-node", words)
+        let finding = Finding::warning("new_node", words)
             .why(format!("if it took another node's place, it has not heard of that one's locks: two holders are possible for {} more", shown(left)))
             .fix("wait; and start the next one with dlock.quarantine 30000 (the longest lease in use, in ms), or add it to the list as docs/several-nodes.md says");
         found.push(finding.about(name));

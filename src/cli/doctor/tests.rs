@@ -111,11 +111,11 @@ fn a_server_without_the_module_is_told_nothing_else() {
 
 #[test]
 fn versions_that_are_too_old_or_differ() {
-    assert_only(&info("redis_version", "6.2.14"), Error, "server-version", "7.0");
-    assert_only(&info("valkey_version", "7.1.0"), Error, "server-version", "7.2");
+    assert_only(&info("redis_version", "6.2.14"), Error, "server_version", "7.0");
+    assert_only(&info("valkey_version", "7.1.0"), Error, "server_version", "7.2");
     assert_eq!(findings(&info("redis_version", "10.0.1")), []);
     assert_eq!(findings(&info("valkey_version", "7.2.0")), []);
-    assert_only(&node(&[("version", "0.0.9")]), Warning, "module-version", "libdlock.so 0.1.0");
+    assert_only(&node(&[("version", "0.0.9")]), Warning, "module_version", "libdlock.so 0.1.0");
 }
 
 #[test]
@@ -151,15 +151,15 @@ fn no_majority_that_grants() {
 
 #[test]
 fn what_a_node_remembers_and_where() {
-    assert_only(&node(&[("durable", "no")]), Warning, "state-file", "dlock.state-file");
+    assert_only(&node(&[("durable", "no")]), Warning, "state_file", "dlock.state-file");
     let failing = [("durable", "failing"), ("state-file-error", "disk full")];
-    assert_only(&node(&failing), Error, "state-file", "disk full");
+    assert_only(&node(&failing), Error, "state_file", "disk full");
     let refusing = [failing[0], failing[1], ("grants", "not-durable")];
-    assert_only(&node(&refusing), Error, "state-file", "it grants nothing: disk full");
+    assert_only(&node(&refusing), Error, "state_file", "it grants nothing: disk full");
 
     let on = |disk: &'static str| with(|node| node.state_disk = Some(disk.into()));
-    assert_only(&on("tmpfs"), Warning, "state-file-disk", "dlock.quarantine 30000");
-    assert_only(&on("overlay"), Warning, "state-file-disk", "volume");
+    assert_only(&on("tmpfs"), Warning, "state_file_disk", "dlock.quarantine 30000");
+    assert_only(&on("overlay"), Warning, "state_file_disk", "volume");
     assert_eq!(findings(&on("ext4")), []);
     let mut covered = on("overlay");
     covered[1].answers.as_mut().unwrap().config.as_mut().unwrap().set("dlock.quarantine", "60000");
@@ -169,8 +169,8 @@ fn what_a_node_remembers_and_where() {
 #[test]
 fn settings_of_the_module() {
     let off = config(&[("dlock.quarantine", "off")]);
-    assert_only(&off, Warning, "quarantine-off", "CONFIG SET dlock.quarantine auto");
-    assert_only(&node(&[("lease-bound-ms", "3600000")]), Hint, "lease-bound", "60 min");
+    assert_only(&off, Warning, "quarantine_off", "CONFIG SET dlock.quarantine auto");
+    assert_only(&node(&[("lease-bound-ms", "3600000")]), Hint, "lease_bound", "60 min");
     assert_eq!(findings(&node(&[("lease-bound-ms", "600000")])), []);
     assert_only(&node(&[("waiters", "8000")]), Warning, "waiters", "dlock.max-waiters 20000");
     assert_only(&node(&[("places-refused", "3")]), Warning, "places", "dlock.max-places 40000");
@@ -194,7 +194,7 @@ fn a_log_that_is_meant_to_miss_nothing() {
         ("no-appendfsync-on-rewrite", "yes", "no-appendfsync-on-rewrite no"),
         ("aof-load-truncated", "yes", "aof-load-truncated no"),
     ] {
-        assert_only(&config(&[(setting, value)]), Warning, "log-gaps", right);
+        assert_only(&config(&[(setting, value)]), Warning, "log_gaps", right);
     }
     // Such a log is not meant to miss nothing, so this is not what is said of it.
     let loose = config(&[("appendfsync", "everysec"), ("io-threads", "4")]);
@@ -219,7 +219,7 @@ fn locks_that_take_nearly_all_the_memory_that_they_may() {
             info.set("dlock_memory_most", most);
         });
         if found {
-            assert_only(&nodes, Warning, "lock-memory", "dlock.max-memory-percent");
+            assert_only(&nodes, Warning, "lock_memory", "dlock.max-memory-percent");
         } else {
             assert_eq!(findings(&nodes), []);
         }
@@ -230,7 +230,7 @@ fn locks_that_take_nearly_all_the_memory_that_they_may() {
 fn marks_that_were_removed() {
     let removed = |n: &str| with(|node| node.info.as_mut().unwrap().set("dlock_marks_removed", n));
     assert_eq!(findings(&removed("0")), []);
-    assert_only(&removed("2"), Warning, "marks-removed", "+dlock.fenced");
+    assert_only(&removed("2"), Warning, "marks_removed", "+dlock.fenced");
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn replicas_that_are_needed_or_promoted() {
             config.set("dlock.quarantine", "60000");
         })
     };
-    assert_only(&replicas("0"), Error, "min-replicas", "min-replicas-to-write 0");
-    assert_only(&replicas("1"), Warning, "min-replicas", "attach one more replica");
+    assert_only(&replicas("0"), Error, "min_replicas", "min-replicas-to-write 0");
+    assert_only(&replicas("1"), Warning, "min_replicas", "attach one more replica");
     assert_eq!(findings(&replicas("2")), []);
     assert_only(&info("connected_slaves", "1"), Hint, "replicas", "it has 1 replica");
 }
@@ -268,7 +268,7 @@ fn replicas_that_are_needed_or_promoted() {
 #[test]
 fn connections() {
     assert_only(&config(&[("timeout", "60")]), Warning, "timeout", "CONFIG SET timeout 0");
-    assert_only(&config(&[("tcp-keepalive", "0")]), Hint, "tcp-keepalive", "60");
+    assert_only(&config(&[("tcp-keepalive", "0")]), Hint, "tcp_keepalive", "60");
     assert_only(&info("connected_clients", "9000"), Warning, "connections", "maxclients 20000");
 }
 
@@ -296,7 +296,7 @@ fn nodes_that_are_not_independent() {
 
     let copied = findings(&node(&[("node-id", "id1")]));
     assert_eq!(copied.len(), 1, "{copied:#?}");
-    assert_eq!(copied[0].check, "node-id");
+    assert_eq!(copied[0].check, "node_id");
     assert_eq!(copied[0].nodes, ["redis://node1", "redis://node2"]);
 
     let cluster = |known: &'static str| {
@@ -357,7 +357,7 @@ fn fences_that_are_too_far_ahead_for_others() {
 #[test]
 fn fences_that_lead_the_clock() {
     assert_eq!(findings(&node(&[("fence-ahead-ms", "120000")])), []);
-    assert_only(&node(&[("fence-ahead-ms", "120001")]), Hint, "fence-ahead", "ahead of its clock");
+    assert_only(&node(&[("fence-ahead-ms", "120001")]), Hint, "fence_ahead", "ahead of its clock");
 }
 
 #[test]
@@ -371,9 +371,9 @@ fn nodes_that_are_slow() {
 #[test]
 fn the_longest_lease_that_is_allowed() {
     let shorter = config(&[("dlock.max-ttl", "10000")]);
-    assert_only(&shorter, Error, "max-ttl", "10 s, and a usual lease 30 s");
+    assert_only(&shorter, Error, "max_ttl", "10 s, and a usual lease 30 s");
     let other = config(&[("dlock.max-ttl", "3600000")]);
-    assert_only(&other, Warning, "max-ttl", "CONFIG SET dlock.max-ttl 86400000");
+    assert_only(&other, Warning, "max_ttl", "CONFIG SET dlock.max-ttl 86400000");
     assert_eq!(findings(&config(&[("dlock.max-ttl", "86400000")])), []);
 }
 
@@ -388,7 +388,7 @@ fn a_node_that_is_new_among_old_ones() {
         nodes
     };
     let new = ages(["9000", "12", "9000"], "1");
-    assert_only(&new, Warning, "new-node", "dlock.quarantine 30000");
+    assert_only(&new, Warning, "new_node", "dlock.quarantine 30000");
     assert!(only(&new).why.contains("for 18 s more"), "{:?}", only(&new));
     assert_eq!(findings(&ages(["9000", "31", "9000"], "1")), [], "no earlier lease runs any more");
     assert_eq!(findings(&ages(["9000", "12", "9000"], "2")), [], "it has only been restarted");

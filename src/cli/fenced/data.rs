@@ -1,26 +1,33 @@
 //! Data on a server.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use dlock_client::Late;
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
 
-use super::Args;
-use crate::args::Global;
-use crate::exit::{Exit, Failure};
-use crate::kind::Kind;
+use crate::global::Global;
 use crate::nodes;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
+use crate::say::stdout;
 
 /// Sends the command, and prints the reply as redis-cli does when nobody watches.
-pub async fn run(args: &Args, mark: &OsStr, fence: u64, global: &Global) -> Result<Exit, Failure> {
+pub async fn run(
+    words: &[OsString],
+    data: Option<&str>,
+    mark: &OsStr,
+    fence: u64,
+    global: &Global,
+) -> Result<Exit, Failure> {
     let mut command = redis::cmd("DLOCK.FENCED");
     command.arg(mark.as_bytes()).arg(fence);
-    for word in &args.command {
+    for word in words {
         command.arg(word.as_bytes());
     }
-    let url = url(args, global)?;
+    let url = url(data, global)?;
     let address = dlock_client::Address::read(&url)?;
     let within = nodes::timeout(global, LONGEST);
     let config = AsyncConnectionConfig::new()
@@ -31,14 +38,15 @@ pub async fn run(args: &Args, mark: &OsStr, fence: u64, global: &Global) -> Resu
         command.query_async::<Value>(&mut connection.await?).await
     };
     let reply = said.await.map_err(|error| failure(&address.name, &error))?;
-    let mut out = io::stdout().lock();
-    print(&mut out, &reply).and_then(|()| out.flush()).map_err(|e| Failure::internal(&e))?;
+    let mut text = Vec::new();
+    write(&mut text, &reply).map_err(|error| Failure::internal(&error))?;
+    stdout::print(text)?;
     Ok(Exit::OK)
 }
 
 /// The server with the data.
-fn url(args: &Args, global: &Global) -> Result<String, Failure> {
-    if let Some(url) = &args.data {
+fn url(data: Option<&str>, global: &Global) -> Result<String, Failure> {
+    if let Some(url) = data {
         return Ok(nodes::url(url));
     }
     match &nodes::urls(global)?[..] {
@@ -49,7 +57,7 @@ fn url(args: &Args, global: &Global) -> Result<String, Failure> {
 
 fn failure(name: &str, error: &RedisError) -> Failure {
     if let Some(late) = Late::of(error) {
-        return super::late(late);
+        return Failure::new(Kind::Lost, late);
     }
     // What has a code was said by the server.
     let kind = match (error.kind(), error.code()) {
@@ -61,7 +69,7 @@ fn failure(name: &str, error: &RedisError) -> Failure {
     Failure::new(kind, format_args!("{name}: {error}"))
 }
 
-fn print(out: &mut impl Write, reply: &Value) -> io::Result<()> {
+fn write(out: &mut impl Write, reply: &Value) -> io::Result<()> {
     match reply {
         Value::Nil => writeln!(out),
         Value::Int(n) => writeln!(out, "{n}"),
@@ -73,10 +81,10 @@ fn print(out: &mut impl Write, reply: &Value) -> io::Result<()> {
         }
         Value::Double(n) => writeln!(out, "{n}"),
         Value::Boolean(yes) => writeln!(out, "{yes}"),
-        Value::Array(items) | Value::Set(items) => items.iter().try_for_each(|i| print(out, i)),
+        Value::Array(items) | Value::Set(items) => items.iter().try_for_each(|i| write(out, i)),
         Value::Map(pairs) => pairs.iter().try_for_each(|(name, value)| {
-            print(out, name)?;
-            print(out, value)
+            write(out, name)?;
+            write(out, value)
         }),
         other => writeln!(out, "{other:?}"),
     }

@@ -9,11 +9,12 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
 
+use dlock_client::Late;
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::child;
-use crate::exit::{Exit, Failure};
-use crate::kind::Kind;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
 
 /// Runs the program under a lock on the mark's file, unless a later holder has been there.
 pub fn run(path: &Path, fence: u64, command: &[OsString]) -> Result<Exit, Failure> {
@@ -24,7 +25,7 @@ pub fn run(path: &Path, fence: u64, command: &[OsString]) -> Result<Exit, Failur
     let mut mark =
         Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| broken(error.into()))?;
     match read(&mut mark).map_err(broken)? {
-        Some(seen) if fence < seen => return Err(super::stale(seen)),
+        Some(seen) if fence < seen => return Err(Failure::new(Kind::Lost, Late::Stale { seen })),
         Some(seen) if fence == seen => {}
         _ => write(&mut mark, path, fence).map_err(broken)?,
     }
@@ -32,7 +33,7 @@ pub fn run(path: &Path, fence: u64, command: &[OsString]) -> Result<Exit, Failur
     // The lock goes with the last process that has the file open: this one, for the file is not
     // passed on.
     match Command::new(program).args(arguments).status() {
-        Ok(status) => Ok(child::exit_of(status)),
+        Ok(status) => Ok(Exit::of(status)),
         Err(error) => {
             let missing = error.kind() == ErrorKind::NotFound;
             let kind = if missing { Kind::NotFound } else { Kind::CannotExecute };

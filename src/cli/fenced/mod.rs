@@ -4,14 +4,13 @@ mod data;
 mod file;
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::path::PathBuf;
 
-use dlock_client::Late;
+use dlock_core::limits::MAX_FENCE;
 
-use crate::args::Global;
-use crate::exit::{Exit, Failure};
-use crate::kind::Kind;
+use crate::global::Global;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
 
 /// The arguments of `dlock fenced`.
 #[derive(Debug, clap::Args)]
@@ -39,11 +38,13 @@ pub struct Args {
 }
 
 impl Args {
-    pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let fence = self.fence()?;
         match (&self.file, &self.mark) {
             (Some(path), _) => file::run(path, fence, &self.command),
-            (None, Some(mark)) => data::run(self, mark, fence, global).await,
+            (None, Some(mark)) => {
+                data::run(&self.command, self.data.as_deref(), mark, fence, global).await
+            }
             (None, None) => Err(Failure::usage("no mark")),
         }
     }
@@ -59,18 +60,6 @@ impl Args {
         })
     }
 }
-
-/// A later holder has been here.
-fn late(late: impl Display) -> Failure {
-    Failure::new(Kind::Lost, late)
-}
-
-fn stale(seen: u64) -> Failure {
-    late(Late::Stale { seen })
-}
-
-/// As nodes have them.
-const MAX_FENCE: u64 = (1 << 53) - 1;
 
 const USAGE: &str = "dlock fenced [OPTIONS] MARK -- COMMAND [ARGUMENT]...
        dlock fenced [OPTIONS] --file PATH -- PROGRAM [ARGUMENT]...";
@@ -92,12 +81,15 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
 
     fn parsed(line: &str) -> Result<Args, clap::Error> {
-        let cli = Cli::try_parse_from(["dlock", "fenced"].into_iter().chain(line.split(' ')))?;
-        let Command::Fenced(args) = cli.command else { unreachable!() };
-        Ok(args)
+        Line::try_parse_from(["fenced"].into_iter().chain(line.split(' '))).map(|line| line.args)
     }
 
     #[test]

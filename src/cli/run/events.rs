@@ -15,13 +15,16 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::args::Global;
-use crate::duration::shown;
-use crate::exit::Failure;
-use crate::lock::Watch;
-use crate::output::prefixed;
-use crate::waiting::{self, Obstacle, millis};
-use crate::{bytes, child, signals};
+use crate::global::Global;
+use crate::hold::take::Watch;
+use crate::hold::waiting::{self, Obstacle};
+use crate::say::bytes;
+use crate::say::duration::millis;
+use crate::say::duration::shown;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::stderr::prefixed;
+use crate::signals;
 
 /// Says what happens.
 pub struct Events {
@@ -85,7 +88,7 @@ impl Events {
     }
 
     pub fn ended(&self, status: ExitStatus) {
-        let (code, signal) = (child::exit_of(status).0, status.signal());
+        let (code, signal) = (Exit::of(status).0, status.signal());
         self.tell(json!({"event": "ended", "code": code, "signal": signal}), || {
             format!("the command ended: {status}")
         });
@@ -95,7 +98,7 @@ impl Events {
         let names: Vec<String> = keys.iter().map(|key| bytes::text(key.as_bytes())).collect();
         let mut event = json!({"event": "released", "keys": names});
         if keys.iter().any(|key| key.to_str().is_none()) {
-            event["keys-hex"] = keys.iter().map(|key| bytes::hex(key.as_bytes())).collect();
+            event["keys_hex"] = keys.iter().map(|key| bytes::hex(key.as_bytes())).collect();
         }
         self.tell(event, || {
             let keys: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();

@@ -4,18 +4,39 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use dlock_client::{Guard, Loss, LossReason};
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
-use super::OnLost;
+use super::child::{Change, Child};
 use super::events::Events;
 use super::terminal::Terminal;
-use crate::child::{Change, Child};
-use crate::exit::Failure;
-use crate::kind::Kind;
-use crate::lock;
+use crate::hold::take;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
 use crate::signals::{self, Signals};
+
+/// What happens to the command when the lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnLost {
+    /// TERM, and KILL after --grace
+    Term,
+    /// KILL at once
+    Kill,
+    /// Nothing but a warning
+    Ignore,
+}
+
+impl OnLost {
+    pub fn signal(self) -> Option<Signal> {
+        match self {
+            OnLost::Term => Some(Signal::SIGTERM),
+            OnLost::Kill => Some(Signal::SIGKILL),
+            OnLost::Ignore => None,
+        }
+    }
+}
 
 /// A command and what it runs under.
 pub struct Supervised<'a> {
@@ -192,7 +213,7 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
     };
     tokio::select! {
         biased;
-        loss = lock::first_loss(guards) => loss,
+        loss = take::first_loss(guards) => loss,
         () = limit => {
             let (key, fence) = guards.first().map_or(("".into(), 0), |guard| {
                 (guard.key().clone(), guard.fence())

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use redis::Value;
 use tokio::time::timeout;
 
-use crate::inspect::{self, HolderInfo, Inspection};
+use crate::inspect::{HolderInfo, Inspection};
 use crate::key::Key;
 use crate::reach::node::Node;
 use crate::report::{NodeState, Report};
@@ -46,7 +46,7 @@ pub(crate) async fn find(
 
 async fn ask(node: &Arc<Node>, key: &Key, within: Duration) -> Option<Inspection> {
     let reply = node.ask(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within, |_| Ok(())).await;
-    inspect::read(&reply.ok()?)
+    Inspection::read(&reply.ok()?).ok()?
 }
 
 /// Where a connection comes from, if we may know: CLIENT is not for everybody.

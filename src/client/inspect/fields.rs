@@ -4,48 +4,64 @@ use std::time::Duration;
 
 use redis::Value;
 
-/// A map of a reply: a map in RESP3, and a flat list in RESP2 or behind a proxy.
-pub(crate) struct Fields<'a>(Vec<(&'a Value, &'a Value)>);
+/// The fields of a reply to DLOCK.NODE, DLOCK.INSPECT and the like: a map in RESP3, and a flat list in
+/// RESP2 or behind a proxy.
+#[derive(Clone, Debug)]
+pub struct Fields<'a>(Vec<(&'a Value, &'a Value)>);
 
 impl<'a> Fields<'a> {
-    pub(crate) fn of(value: &'a Value) -> Option<Fields<'a>> {
-        value.as_map_iter().map(|pairs| Fields(pairs.collect()))
+    /// The fields, if it is a map.
+    #[must_use]
+    pub fn of(reply: &'a Value) -> Option<Fields<'a>> {
+        reply.as_map_iter().map(|pairs| Fields(pairs.collect()))
     }
 
-    fn get(&self, name: &str) -> Option<&'a Value> {
-        let named = |key: &Value| text(key).is_some_and(|key| key == name);
+    /// A field, if it is there.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'a Value> {
+        let named = |key: &Value| bytes(key).is_some_and(|key| key == name.as_bytes());
         self.0.iter().find(|(key, _)| named(key)).map(|(_, value)| *value)
     }
 
-    /// Text; empty if it is not there.
-    pub(crate) fn text(&self, name: &str) -> String {
-        self.get(name).and_then(text).unwrap_or_default()
+    /// A string.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        self.get(name).and_then(bytes).map(<[u8]>::to_vec)
     }
 
-    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+    /// A string, as text.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name).and_then(bytes).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// A number that is not negative.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u64> {
         match self.get(name)? {
             Value::Int(number) => u64::try_from(*number).ok(),
             _ => None,
         }
     }
 
-    pub(crate) fn millis(&self, name: &str) -> Option<Duration> {
+    /// A number of milliseconds.
+    #[must_use]
+    pub fn millis(&self, name: &str) -> Option<Duration> {
         self.number(name).map(Duration::from_millis)
     }
 
-    pub(crate) fn list(&self, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-        match self.get(name) {
-            Some(Value::Array(items)) => items.iter(),
-            _ => [].iter(),
-        }
+    /// A list.
+    #[must_use]
+    pub fn list(&self, name: &str) -> Option<&'a [Value]> {
+        self.get(name)?.as_sequence()
     }
 }
 
-fn text(value: &Value) -> Option<String> {
+fn bytes(value: &Value) -> Option<&[u8]> {
     match value {
-        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
-        Value::Okay => Some("OK".to_owned()),
+        Value::BulkString(bytes) => Some(bytes),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.as_bytes()),
+        Value::Okay => Some(b"OK"),
         _ => None,
     }
 }

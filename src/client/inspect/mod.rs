@@ -1,12 +1,12 @@
-//! Who holds a lock and who waits for it, as a node sees it.
+//! Who holds a lock and who waits for it, as a node sees it. [`fields`]: replies that are maps.
 
-pub(crate) mod fields;
+mod fields;
 
 use std::time::Duration;
 
 use redis::Value;
 
-use fields::Fields;
+pub use fields::Fields;
 
 /// What one node knows about a lock that is not free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Inspection {
 pub struct HolderInfo {
     /// A name for its token that tells nothing of it; the same on every node.
     pub id: String,
+    /// Its token; only in the reply to DLOCK.TOKENS.
+    pub token: Option<Vec<u8>>,
     /// Its fence.
     pub fence: u64,
     /// How long its lease still runs.
@@ -44,8 +46,8 @@ pub struct HolderInfo {
     pub client: Option<u64>,
     /// Where that connection comes from. Only in [`Error::Held`](crate::Error::Held).
     pub address: Option<String>,
-    /// What it said about itself.
-    pub meta: String,
+    /// What it said about itself: any bytes, and mostly text.
+    pub meta: Vec<u8>,
     /// Whether the lock ends with the connection.
     pub ephemeral: bool,
     /// Whether its turn came while it was away, and it has not asked since.
@@ -58,6 +60,8 @@ pub struct HolderInfo {
 pub struct WaiterInfo {
     /// A name for its token that tells nothing of it; the same on every node.
     pub id: String,
+    /// Its token; only in the reply to DLOCK.TOKENS.
+    pub token: Option<Vec<u8>>,
     /// How it wants to hold.
     pub mode: String,
     /// How long it has waited.
@@ -66,52 +70,87 @@ pub struct WaiterInfo {
     pub left: Option<Duration>,
     /// The connection's number in CLIENT LIST; none once it is closed.
     pub client: Option<u64>,
-    /// What it said about itself.
-    pub meta: String,
+    /// What it said about itself: any bytes, and mostly text.
+    pub meta: Vec<u8>,
     /// Whether its request has ended, and only its place is kept.
     pub away: bool,
 }
 
-/// Reads the reply of DLOCK.INSPECT. A free lock is `None`.
-pub(crate) fn read(reply: &Value) -> Option<Inspection> {
-    let fields = Fields::of(reply)?;
-    Some(Inspection {
-        mode: fields.text("mode"),
-        limit: fields.number("limit").unwrap_or(0),
-        holding: fields.number("holding").unwrap_or(0),
-        holders: fields.list("holders").filter_map(holder).collect(),
-        expires: fields.millis("ttl-ms"),
-        waiting: fields.number("waiting").unwrap_or(0),
-        waiters: fields.list("waiters").filter_map(waiter).collect(),
-    })
+/// A reply to DLOCK.INSPECT that says something else than it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its answer to DLOCK.INSPECT cannot be understood")]
+pub struct UnexpectedReply;
+
+impl Inspection {
+    /// Reads the reply to DLOCK.INSPECT, or to DLOCK.TOKENS. `None`: the lock is free.
+    ///
+    /// # Errors
+    /// When it is no such reply.
+    pub fn read(reply: &Value) -> Result<Option<Inspection>, UnexpectedReply> {
+        match reply {
+            Value::Nil => Ok(None),
+            reply => Inspection::of(reply).map(Some).ok_or(UnexpectedReply),
+        }
+    }
+
+    /// Whether somebody holds the lock, and does not only wait.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.is_foreign() || !self.holders.is_empty()
+    }
+
+    /// Whether it is a plain string, which a client of an older kind of lock has set.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        self.mode == "foreign"
+    }
+
+    fn of(reply: &Value) -> Option<Inspection> {
+        let fields = Fields::of(reply)?;
+        Some(Inspection {
+            mode: fields.text("mode")?,
+            limit: fields.number("limit").unwrap_or(0),
+            holding: fields.number("holding")?,
+            holders: fields.list("holders")?.iter().map(HolderInfo::of).collect::<Option<_>>()?,
+            expires: fields.millis("ttl-ms"),
+            waiting: fields.number("waiting")?,
+            waiters: fields.list("waiters")?.iter().map(WaiterInfo::of).collect::<Option<_>>()?,
+        })
+    }
 }
 
-fn holder(value: &Value) -> Option<HolderInfo> {
-    let fields = Fields::of(value)?;
-    Some(HolderInfo {
-        id: fields.text("id"),
-        fence: fields.number("fence")?,
-        ttl: fields.millis("ttl-ms")?,
-        held: fields.millis("held-ms")?,
-        client: fields.number("client"),
-        address: None,
-        meta: fields.text("meta"),
-        ephemeral: fields.number("ephemeral") == Some(1),
-        away: fields.number("away") == Some(1),
-    })
+impl HolderInfo {
+    fn of(reply: &Value) -> Option<HolderInfo> {
+        let fields = Fields::of(reply)?;
+        Some(HolderInfo {
+            id: fields.text("id")?,
+            token: fields.bytes("token"),
+            fence: fields.number("fence")?,
+            ttl: fields.millis("ttl-ms")?,
+            held: fields.millis("held-ms")?,
+            client: fields.number("client"),
+            address: None,
+            meta: fields.bytes("meta").unwrap_or_default(),
+            ephemeral: fields.number("ephemeral") == Some(1),
+            away: fields.number("away") == Some(1),
+        })
+    }
 }
 
-fn waiter(value: &Value) -> Option<WaiterInfo> {
-    let fields = Fields::of(value)?;
-    Some(WaiterInfo {
-        id: fields.text("id"),
-        mode: fields.text("mode"),
-        waited: fields.millis("waited-ms")?,
-        left: fields.millis("left-ms"),
-        client: fields.number("client"),
-        meta: fields.text("meta"),
-        away: fields.number("away") == Some(1),
-    })
+impl WaiterInfo {
+    fn of(reply: &Value) -> Option<WaiterInfo> {
+        let fields = Fields::of(reply)?;
+        Some(WaiterInfo {
+            id: fields.text("id")?,
+            token: fields.bytes("token"),
+            mode: fields.text("mode")?,
+            waited: fields.millis("waited-ms")?,
+            left: fields.millis("left-ms"),
+            client: fields.number("client"),
+            meta: fields.bytes("meta").unwrap_or_default(),
+            away: fields.number("away") == Some(1),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -134,7 +173,7 @@ mod tests {
             ("ttl-ms", Value::Int(900)),
             ("held-ms", Value::Int(100)),
             ("client", Value::Nil),
-            ("meta", bulk("host=a")),
+            ("meta", Value::BulkString(b"host=a\xff".to_vec())),
             ("ephemeral", Value::Int(1)),
         ];
         let lock = [
@@ -146,16 +185,20 @@ mod tests {
             ("waiters", Value::Array(vec![])),
         ];
         let map = Value::Map(lock.iter().map(|(key, value)| (bulk(key), value.clone())).collect());
-        let found = read(&flat(&lock)).unwrap();
-        assert_eq!(read(&map).as_ref(), Some(&found));
+        let found = Inspection::read(&flat(&lock)).unwrap().unwrap();
+        assert_eq!(Inspection::read(&map), Ok(Some(found.clone())));
         assert_eq!((found.mode.as_str(), found.waiting), ("exclusive", 3));
         assert_eq!((found.holding, found.holders[0].id.as_str()), (2, "4da10dd6"));
         assert_eq!(found.holders[0].ttl, Duration::from_millis(900));
+        assert_eq!(found.holders[0].meta, b"host=a\xff");
         assert!(found.holders[0].ephemeral && found.holders[0].client.is_none());
     }
 
     #[test]
-    fn a_free_lock_has_nothing_to_tell() {
-        assert_eq!(read(&Value::Nil), None);
+    fn a_free_lock_is_told_from_an_answer_that_is_none() {
+        assert_eq!(Inspection::read(&Value::Nil), Ok(None));
+        for nonsense in [Value::Okay, Value::Array(vec![]), flat(&[("mode", bulk("shared"))])] {
+            assert_eq!(Inspection::read(&nonsense), Err(UnexpectedReply), "{nonsense:?}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use redis::Value;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::inspect::fields::Fields;
+use crate::inspect::Fields;
 use crate::reach::address::Address;
 use crate::reach::wire::Wire;
 use crate::report::NodeError;
@@ -107,6 +107,6 @@ impl Identities {
 /// The node's name and role.
 fn read(reply: &Value) -> Option<(String, String)> {
     let fields = Fields::of(reply)?;
-    let id = fields.text("node-id");
-    (!id.is_empty()).then(|| (id, fields.text("role")))
+    let id = fields.text("node-id").filter(|id| !id.is_empty())?;
+    Some((id, fields.text("role")?))
 }

@@ -164,7 +164,7 @@ impl fmt::Display for By<'_> {
             (None, None) => f.write_str("a client that is not connected now")?,
         }
         if !holder.meta.is_empty() {
-            write!(f, " ({})", Printable(holder.meta.as_bytes()))?;
+            write!(f, " ({})", Printable(&holder.meta))?;
         }
         let (held, left) = (Length(holder.held), Length(holder.ttl));
         write!(f, " for {held} now; its lease ends in {left} unless it is renewed")
@@ -206,7 +206,7 @@ mod tests {
     fn a_holder_is_described_and_cannot_forge_lines() {
         let holder = HolderInfo {
             address: Some("10.0.0.7:5000".to_owned()),
-            meta: "host=web-2\nfree".to_owned(),
+            meta: b"host=web-2\nfree".to_vec(),
             held: Duration::from_secs(100),
             ttl: Duration::from_millis(900),
             ..HolderInfo::default()

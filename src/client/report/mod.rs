@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use dlock_core::quorum::Why;
 
+use crate::inspect::UnexpectedReply;
+
 /// What one node said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -140,6 +142,12 @@ impl From<NodeError> for NodeState {
             NodeError::Unfit(text) => NodeState::Unfit(text),
             duplicate @ NodeError::Duplicate { .. } => NodeState::Refused(duplicate.to_string()),
         }
+    }
+}
+
+impl From<UnexpectedReply> for NodeError {
+    fn from(unexpected: UnexpectedReply) -> NodeError {
+        NodeError::Unfit(unexpected.to_string())
     }
 }
 

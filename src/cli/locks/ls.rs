@@ -1,19 +1,21 @@
 //! `dlock ls`: the locks of all nodes, merged by their keys.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::time::Duration;
 
+use dlock_client::Inspection;
 use redis::{Value, cmd, pipe};
 use serde_json::{Map, json};
 
-use crate::args::Global;
-use crate::ask::{self, Node, Nodes, Trouble};
-use crate::exit::{Exit, Failure};
-use crate::inspection::{self, Inspection};
-use crate::kind::Kind;
-use crate::table::Table;
-use crate::{bytes, duration, glob, output};
+use crate::global::Global;
+use crate::locks::glob;
+use crate::nodes::ask::{self, Node, Nodes, Trouble};
+use crate::nodes::reply;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
+use crate::say::table::Table;
+use crate::say::{bytes, duration, stderr, stdout};
 
 /// List the locks
 #[derive(Debug, clap::Args)]
@@ -46,8 +48,8 @@ impl Args {
         if self.contended {
             locks.retain(|_, lock| lock.waiters > 0);
         }
-        let shown = if global.json { print_json(&locks) } else { print(&locks, nodes.count()) };
-        output::shown(shown).map(|()| Exit::OK)
+        if global.json { print_json(&locks) } else { print(&locks, nodes.count()) }?;
+        Ok(Exit::OK)
     }
 }
 
@@ -76,7 +78,7 @@ pub async fn locks(mut node: Node, pattern: Option<String>, count: u32) -> Resul
         cursor = next;
     }
     if let Err(error) = evicted(&mut node, pattern.as_deref(), &mut found).await {
-        output::complain(format_args!("locks whose keys were evicted are not listed: {error}"));
+        stderr::complain(format_args!("locks whose keys were evicted are not listed: {error}"));
     }
     // A user may see some keys only. One who sees none would take the list for an empty one.
     refused.filter(|_| found.is_empty()).map_or(Ok(found), Err)
@@ -101,7 +103,7 @@ async fn evicted(node: &mut Node, pattern: Option<&str>, found: &mut Found) -> R
         }
         let answer = node.run(&question).await?;
         let keys = answer.as_sequence().ok_or("DLOCK.EVICTED answers nonsense")?;
-        let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(inspection::bytes).collect();
+        let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(reply::bytes).collect();
         let is_last = keys.len() < EVICTED_AT_ONCE;
         last = keys.last().cloned();
         keys.retain(|key| pattern.is_none_or(|pattern| glob::matches(pattern.as_bytes(), key)));
@@ -127,7 +129,7 @@ async fn inspect(
         }
         let answers = node.run_all(questions).await?;
         for (key, answer) in keys.iter().zip(&answers) {
-            match Inspection::read(answer) {
+            match read(answer) {
                 Ok(None) => {}
                 Ok(Some(inspection)) => drop(found.insert(key.clone(), (inspection, evicted))),
                 // It ended, and something else is at the key now.
@@ -139,10 +141,17 @@ async fn inspect(
     Ok(refused)
 }
 
+fn read(answer: &Value) -> Result<Option<Inspection>, Trouble> {
+    match answer {
+        Value::ServerError(error) => Err(Trouble::said(error)),
+        answer => Ok(Inspection::read(answer)?),
+    }
+}
+
 fn page(answer: &Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let [cursor, keys] = answer.as_sequence()? else { return None };
-    let keys = keys.as_sequence()?.iter().map(inspection::bytes).collect::<Option<_>>()?;
-    Some((inspection::bytes(cursor)?, keys))
+    let keys = keys.as_sequence()?.iter().map(reply::bytes).collect::<Option<_>>()?;
+    Some((reply::bytes(cursor)?, keys))
 }
 
 /// A lock, as all nodes together say.
@@ -153,18 +162,18 @@ struct Lock {
     /// As far as the nodes list them.
     holders: BTreeSet<String>,
     /// How many one node counts, at most.
-    holding: i64,
+    holding: u64,
     nodes: usize,
     /// On how many of them it is no key any more.
     evicted: usize,
-    least_ttl: Option<i64>,
-    waiters: i64,
+    shortest: Option<Duration>,
+    waiters: u64,
 }
 
 impl Lock {
     /// Those of several nodes may be the same or not: no fewer than these.
-    fn holders(&self) -> i64 {
-        self.holding.max(self.holders.len() as i64)
+    fn holders(&self) -> u64 {
+        self.holding.max(self.holders.len() as u64)
     }
 }
 
@@ -179,7 +188,7 @@ fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
         lock.nodes += 1;
         lock.evicted += usize::from(evicted);
         lock.holding = lock.holding.max(found.holding);
-        lock.least_ttl = lock.least_ttl.into_iter().chain(found.least_ttl()).min();
+        lock.shortest = lock.shortest.into_iter().chain(shortest(&found)).min();
         lock.modes.insert(match found.limit {
             0 => found.mode,
             limit => format!("{} {limit}", found.mode),
@@ -190,14 +199,14 @@ fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
     locks
 }
 
-fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize) -> io::Result<()> {
+fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize) -> Result<(), Failure> {
     let mut headings = vec!["KEY", "MODE", "HOLDERS", "LEFT", "WAITERS"];
     if nodes > 1 {
         headings.insert(3, "NODES");
     }
     let mut table = Table::new(&headings);
     for (key, lock) in locks {
-        let left = lock.least_ttl.map_or("-".to_owned(), span);
+        let left = lock.shortest.map_or("-".to_owned(), duration::shown);
         let mut mode = Vec::from_iter(lock.modes.iter().cloned()).join("/");
         if lock.evicted > 0 {
             mode.push_str(", evicted");
@@ -212,11 +221,12 @@ fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize) -> io::Result<()> {
     table.print()
 }
 
-fn span(ms: i64) -> String {
-    duration::shown(Duration::from_millis(ms.max(0).unsigned_abs()))
+/// What is left of the lease that ends first, unless it is renewed.
+fn shortest(found: &Inspection) -> Option<Duration> {
+    found.holders.iter().map(|holder| holder.ttl).chain(found.expires).min()
 }
 
-fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> io::Result<()> {
+fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> Result<(), Failure> {
     for (key, lock) in locks {
         let mut object = Map::new();
         bytes::insert(&mut object, "key", key);
@@ -225,9 +235,9 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> io::Result<()> {
         object.insert("holders".to_owned(), lock.holders().into());
         object.insert("nodes".to_owned(), lock.nodes.into());
         object.insert("evicted".to_owned(), lock.evicted.into());
-        object.insert("ttl-ms".to_owned(), json!(lock.least_ttl));
+        object.insert("ttl_ms".to_owned(), json!(lock.shortest.map(duration::millis)));
         object.insert("waiters".to_owned(), lock.waiters.into());
-        output::json(&object.into())?;
+        stdout::json(&object.into())?;
     }
     Ok(())
 }

@@ -1,23 +1,21 @@
 //! `dlock acquire`: takes a lock and leaves it to a script.
 
-use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, Key, Token};
+use dlock_client::{Client, Guard, Key};
 use nix::unistd::getppid;
-use serde_json::json;
 
-use crate::args::Global;
-use crate::bytes;
-use crate::exit::{Exit, Failure};
+use super::lease::Shown;
+use super::take::{self, LockArgs, Taken, Wanted, Watch};
+use super::waiting::{self, Obstacle};
+use crate::global::Global;
 use crate::key::{KeyArg, Named};
-use crate::kind::Kind;
-use crate::lock::{self, LockArgs, Taken, Wanted, Watch};
 use crate::nodes;
-use crate::output::{self, complain, quoted};
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
+use crate::say::stderr::complain;
 use crate::signals::Signals;
-use crate::waiting::{self, Obstacle};
 
 /// The arguments of `dlock acquire`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +30,7 @@ pub struct Args {
 
 impl Args {
     /// Prints what is needed to extend and release the lock.
-    pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         // It is the script that holds the lock: this process is gone in a moment.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
@@ -40,7 +38,7 @@ impl Args {
         let client = nodes::connect_to_wait(global, &self.lock, |notice| complain(notice)).await?;
         let mut signals = Signals::listen()?;
         let mut told = Told { verbose: global.verbose };
-        let end = match lock::take(&client, &wanted, &mut signals, &mut told).await {
+        let end = match take::take(&client, &wanted, &mut signals, &mut told).await {
             Taken::All(guards) => hand_over(&keys[0], guards, global.json).await,
             Taken::Failed(error) => Err(self.lock.failure(&error)),
             Taken::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),
@@ -51,7 +49,6 @@ impl Args {
     }
 }
 
-/// A lock whose token nobody gets to know would be held by nobody.
 async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit, Failure> {
     for guard in &guards {
         let lease = Shown {
@@ -60,8 +57,8 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
             fence: Some(guard.fence()),
             left: guard.valid_for(),
         };
-        if let Err(error) = lease.print(json) {
-            lock::release(guards).await;
+        if let Err(error) = lease.deliver(json) {
+            take::release(guards).await;
             return Err(Failure::internal(&format_args!("cannot print the token: {error}")));
         }
     }
@@ -69,39 +66,6 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
         guard.detach().await;
     }
     Ok(Exit::OK)
-}
-
-/// What a script gets to know of a lease.
-pub struct Shown<'a> {
-    pub name: &'a Named,
-    pub token: &'a Token,
-    pub fence: Option<u64>,
-    pub left: Duration,
-}
-
-impl Shown<'_> {
-    /// As a JSON object, or for a shell's `eval`.
-    pub fn print(&self, json: bool) -> io::Result<()> {
-        let deadline = lock::deadline(self.left);
-        if json {
-            let others = json!({
-                "token": self.token.to_string(),
-                "fence": self.fence,
-                "deadline_ms": u64::try_from(deadline).unwrap_or(u64::MAX),
-            });
-            return output::json(&bytes::about(&self.name.key, others));
-        }
-        let mut text = format!("\nDLOCK_TOKEN={}\n", self.token);
-        if let Some(fence) = self.fence {
-            text.push_str(&format!("DLOCK_FENCE={fence}\n"));
-        }
-        text.push_str(&format!("DLOCK_DEADLINE_MS={deadline}\n"));
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(b"DLOCK_KEY=")?;
-        stdout.write_all(quoted(&self.name.typed).as_bytes())?;
-        stdout.write_all(text.as_bytes())?;
-        stdout.flush()
-    }
 }
 
 /// Only those who ask are told.

@@ -1,20 +1,14 @@
 //! What the program's end says: see sysexits.h, and what shells do.
 
-use std::fmt::Display;
-use std::process::ExitCode;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
 
-use dlock_client::Error;
 use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-
-use crate::kind::Kind;
-use crate::output::{self, complain};
 
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit(pub u8);
 
-#[allow(dead_code)] // not every subcommand needs all of them
 impl Exit {
     pub const OK: Exit = Exit(0);
     /// Somebody else has the lock; also: not everything is well.
@@ -44,51 +38,14 @@ impl Exit {
     pub fn by_signal(number: i32) -> Exit {
         Exit(u8::try_from(128 + number).unwrap_or(u8::MAX))
     }
-}
 
-/// Why a subcommand ends early.
-#[derive(Debug)]
-pub struct Failure {
-    pub kind: Kind,
-    /// The kind's own, unless the user has chosen another.
-    pub exit: Exit,
-    /// For stderr; may have several lines. Empty: there is nothing to say.
-    pub message: String,
-}
-
-impl Failure {
-    pub fn new(kind: Kind, message: impl Display) -> Failure {
-        Failure { kind, exit: kind.exit(), message: message.to_string() }
-    }
-
-    pub fn usage(message: impl Display) -> Failure {
-        Failure::new(Kind::Usage, message)
-    }
-
-    /// The system refuses something that it should not.
-    pub fn internal(error: &impl Display) -> Failure {
-        Failure::new(Kind::Internal, error)
-    }
-
-    /// Says it on stderr.
-    pub fn report(self, as_json: bool) -> Exit {
-        match as_json {
-            true if self.message.is_empty() => {}
-            true => output::say(&self.event()),
-            false => complain(self.message),
+    /// The end of a command as shells report it.
+    pub fn of(status: ExitStatus) -> Exit {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Exit(u8::try_from(code).unwrap_or(u8::MAX)),
+            (None, Some(signal)) => Exit::by_signal(signal),
+            (None, None) => Exit::INTERNAL,
         }
-        self.exit
-    }
-
-    /// For programs.
-    pub fn event(&self) -> Value {
-        json!({"event": "error", "kind": self.kind.name(), "message": self.message})
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::new(Kind::from(&error), error)
     }
 }
 
@@ -107,5 +64,14 @@ mod tests {
         assert_eq!(Exit::by_signal(15), Exit(143));
         assert_eq!(Exit::by_signal(64), Exit(192));
         assert_eq!(Exit::by_signal(1000), Exit(255));
+    }
+
+    #[test]
+    fn a_command_ends_with_its_code_or_its_signal() {
+        // As wait(2) encodes it: the code in the second byte, the signal in the first.
+        assert_eq!(Exit::of(ExitStatus::from_raw(0)), Exit::OK);
+        assert_eq!(Exit::of(ExitStatus::from_raw(3 << 8)), Exit(3));
+        assert_eq!(Exit::of(ExitStatus::from_raw(255 << 8)), Exit(255));
+        assert_eq!(Exit::of(ExitStatus::from_raw(9)), Exit(137));
     }
 }

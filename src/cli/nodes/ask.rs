@@ -4,16 +4,17 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use dlock_client::{Address, NodeError};
+use dlock_client::{Address, NodeError, UnexpectedReply};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, ServerError, Value};
 use serde_json::json;
 
-use crate::args::Global;
-use crate::exit::Failure;
-use crate::kind::Kind;
+use crate::global::Global;
+use crate::hold::take;
 use crate::nodes::{self, NOT_GIVEN};
-use crate::{duration, lock, output};
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
+use crate::say::{duration, stderr};
 
 /// The nodes of the command line.
 pub struct Nodes {
@@ -53,7 +54,7 @@ impl Nodes {
             let name = name.strip_prefix("redis://").unwrap_or(&name).to_owned();
             targets.push(Target { name, client });
         }
-        let timeout = nodes::timeout(global, lock::USUAL_TTL);
+        let timeout = nodes::timeout(global, take::USUAL_TTL);
         Ok(Nodes { targets, timeout, are_default: nodes::is_default(global) })
     }
 
@@ -172,10 +173,10 @@ impl Trouble {
     pub fn complain(&self, node: &str, as_json: bool) {
         let (kind, words) = (self.kind.name(), &self.words);
         match as_json {
-            true => output::say(
+            true => stderr::event(
                 &json!({"event": "error", "kind": kind, "node": node, "message": words}),
             ),
-            false => output::complain(format_args!("{node}: {words}")),
+            false => stderr::complain(format_args!("{node}: {words}")),
         }
     }
 }
@@ -188,6 +189,12 @@ impl From<NodeError> for Trouble {
             error => error.to_string(),
         };
         Trouble { kind: error.into(), words }
+    }
+}
+
+impl From<UnexpectedReply> for Trouble {
+    fn from(unexpected: UnexpectedReply) -> Trouble {
+        NodeError::from(unexpected).into()
     }
 }
 

@@ -15,11 +15,12 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, getpid, getppid};
 
-use crate::exit::{Exit, Failure};
-use crate::kind::Kind;
-use crate::output::complain;
-use crate::run::processes;
-use crate::run::terminal::Terminal;
+use super::processes;
+use super::terminal::Terminal;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
+use crate::say::stderr::complain;
 
 /// What to start.
 pub struct Start {
@@ -107,15 +108,6 @@ impl Child {
     }
 }
 
-/// The end of a command as shells report it.
-pub fn exit_of(status: ExitStatus) -> Exit {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Exit(u8::try_from(code).unwrap_or(u8::MAX)),
-        (None, Some(signal)) => Exit::by_signal(signal),
-        (None, None) => Exit::INTERNAL,
-    }
-}
-
 /// The signal that ended it, if one did.
 pub fn signal_of(status: ExitStatus) -> Option<Signal> {
     status.signal().and_then(|number| Signal::try_from(number).ok())
@@ -185,17 +177,3 @@ const TERMINAL: &str = "terminal";
 const NO_TERMINAL: &str = "no-terminal";
 const JSON: &str = "json";
 const WORDS: &str = "words";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_ends_with_its_code_or_its_signal() {
-        // As wait(2) encodes it: the code in the second byte, the signal in the first.
-        assert_eq!(exit_of(ExitStatus::from_raw(0)), Exit::OK);
-        assert_eq!(exit_of(ExitStatus::from_raw(3 << 8)), Exit(3));
-        assert_eq!(exit_of(ExitStatus::from_raw(255 << 8)), Exit(255));
-        assert_eq!(exit_of(ExitStatus::from_raw(9)), Exit(137));
-    }
-}

@@ -1,15 +1,13 @@
 //! Why a lock has to be waited for, as far as the nodes say.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, HolderInfo, Key, Node};
-use redis::{Value, from_redis_value};
-use serde_json::json;
+use dlock_client::{Client, Fields, Guard, HolderInfo, Key, Node};
+use serde_json::{Map, json};
 
-use crate::bytes;
-use crate::duration::shown;
+use crate::say::bytes;
+use crate::say::duration::{millis, shown};
 
 /// What stands in the way.
 pub enum Obstacle {
@@ -29,7 +27,7 @@ impl Obstacle {
         let answers = client.inspect(key).await;
         let known = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());
         for inspection in known {
-            if inspection.mode == "foreign" {
+            if inspection.is_foreign() {
                 return Obstacle::Foreign;
             }
             if let Some(holder) = inspection.holders.into_iter().next() {
@@ -71,8 +69,12 @@ impl Obstacle {
             Obstacle::Quarantine(left) => ("quarantine", None, Some(millis(*left))),
             Obstacle::Unknown => ("unknown", None, None),
         };
-        let holder =
-            holder.map(|holder| json!({"meta": holder.meta, "held_ms": millis(holder.held)}));
+        let holder = holder.map(|holder| {
+            let mut object = Map::new();
+            bytes::insert(&mut object, "meta", &holder.meta);
+            object.insert("held_ms".to_owned(), millis(holder.held).into());
+            object
+        });
         let others = json!({"why": why, "holder": holder, "left_ms": left});
         bytes::event("waiting", key, others)
     }
@@ -84,14 +86,9 @@ pub fn over(guard: &Guard, after: Duration) -> String {
     format!("holding '{key}' after {} (fence {fence})", shown(after))
 }
 
-/// As JSON has it.
-pub fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 fn by(holder: &HolderInfo) -> String {
     match &holder.address {
-        _ if !holder.meta.is_empty() => format!(" by {}", bytes::shown(holder.meta.as_bytes())),
+        _ if !holder.meta.is_empty() => format!(" by {}", bytes::shown(&holder.meta)),
         Some(address) => format!(" by {address}"),
         None => String::new(),
     }
@@ -100,11 +97,7 @@ fn by(holder: &HolderInfo) -> String {
 /// How long it grants nothing; none if it does not say.
 async fn quarantine(node: &Arc<Node>) -> Option<Duration> {
     let answer = node.send(&redis::cmd("DLOCK.NODE")).await.ok()?;
-    let fields: HashMap<String, Value> = from_redis_value(answer).ok()?;
-    match fields.get("quarantine-ms")? {
-        Value::Int(left) => Some(Duration::from_millis(u64::try_from(*left).ok()?)),
-        _ => None,
-    }
+    Fields::of(&answer)?.millis("quarantine-ms")
 }
 
 /// When the last of a majority is out of quarantine. None if too few say it.

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use dlock_client::{Error, Token};
 
-use crate::acquire::Shown;
-use crate::args::Global;
-use crate::exit::{Exit, Failure};
+use super::lease::Shown;
+use super::release::NOT_HELD;
+use crate::global::Global;
 use crate::key::KeyArg;
-use crate::kind::Kind;
-use crate::release::NOT_HELD;
-use crate::{duration, nodes};
+use crate::nodes;
+use crate::say::duration;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
 
 /// The arguments of `dlock extend`.
 #[derive(Debug, clap::Args)]
@@ -37,7 +39,7 @@ pub struct Args {
 
 impl Args {
     /// Prints until when the lock is held now.
-    pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let name = self.key.named()?;
         let client = nodes::connect(global).await?;
         let known = || fence_of(&name.typed, &self.token, |name| env::var_os(name));
@@ -54,7 +56,7 @@ impl Args {
             fence: fence.or(Some(lease.fence)),
             left: lease.valid_for,
         };
-        shown.print(global.json).map_err(|error| Failure::internal(&error))?;
+        shown.deliver(global.json).map_err(|error| Failure::internal(&error))?;
         Ok(Exit::OK)
     }
 }

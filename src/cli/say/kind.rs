@@ -2,7 +2,7 @@
 
 use dlock_client::{Error, NodeError, NodeState, Report};
 
-use crate::exit::Exit;
+use super::exit::Exit;
 
 /// What went wrong. The names are a promise: scripts match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_page_lists_every_kind_with_its_exit_code() {
-        let page = include_str!("../../docs/program.md");
+        let page = include_str!("../../../docs/program.md");
         for kind in Kind::ALL {
             let row = format!("| `{}` | {}", kind.name(), kind.exit().0);
             assert!(page.contains(&row), "no {row:?}");

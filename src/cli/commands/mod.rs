@@ -1,14 +1,23 @@
-//! The command line: the subcommands, and the options that all of them have.
+//! The command line: one table of all subcommands. Each of them declares its own arguments and runs in
+//! a file of its own.
+//!
+//! [`completions`], [`man`] and [`version`] are about the command line itself.
 
-use std::time::Duration;
+mod completions;
+mod man;
+mod version;
+
+use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
-use crate::{
-    acquire, bench, break_, completions, dev, doctor, duration, extend, fenced, inspect, ls, man,
-    release, run,
-};
+use crate::global::Global;
+use crate::hold::{acquire, extend, release};
+use crate::locks::{break_, inspect, ls};
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::{bench, dev, doctor, fenced, run};
 
 /// Distributed locks on Redis or Valkey nodes that run the dlock module.
 #[derive(Debug, Parser)]
@@ -21,63 +30,55 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What every subcommand knows.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Options of every command")]
-pub struct Global {
-    /// The nodes, separated by commas: redis://, rediss:// or unix:// URLs, or HOST:PORT
-    ///
-    /// User and password belong into the URL: redis://user:password@host:port. Everybody on this
-    /// machine can read the arguments of a program, so put URLs with passwords into DLOCK_NODES.
-    /// Without any of them it is redis://127.0.0.1:6379.
-    #[arg(long, global = true, value_name = "URL,…", value_delimiter = ',')]
-    #[arg(env = "DLOCK_NODES", hide_env_values = true)]
-    pub nodes: Option<Vec<String>>,
+/// Makes of the table what clap reads, and what runs.
+macro_rules! commands {
+    ($($(#[doc = $what:literal])+ $name:ident($file:ident),)+) => {
+        /// The subcommands.
+        #[derive(Debug, Subcommand)]
+        pub enum Command {
+            $($(#[doc = $what])+ $name($file::Args),)+
+        }
 
-    /// How long a node may take to answer [default: a twentieth of the ttl, 50ms to 1s]
-    #[arg(long, global = true, value_name = "TIME", value_parser = duration::parse_positive)]
-    pub timeout: Option<Duration>,
-
-    /// Print JSON, one object a line
-    #[arg(long, global = true)]
-    pub json: bool,
-
-    /// Say on stderr what happens
-    #[arg(long, global = true)]
-    pub verbose: bool,
+        impl Command {
+            /// Runs it. What goes wrong is reported by who called.
+            pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+                match self {
+                    $(Command::$name(args) => args.run(global).await,)+
+                }
+            }
+        }
+    };
 }
 
-/// The subcommands.
-#[derive(Debug, Subcommand)]
-pub enum Command {
+commands! {
     /// Run a command while holding a lock
-    Run(run::Args),
+    Run(run),
     /// Take a lock, for a script that releases it later
-    Acquire(acquire::Args),
-    /// Prolong a lock that `acquire` took
-    Extend(extend::Args),
-    /// Carry out a command unless a later holder of the lock has been there
-    Fenced(fenced::Args),
-    /// Give back a lock that `acquire` took
-    Release(release::Args),
+    Acquire(acquire),
+    /// Extend a lock that `acquire` took
+    Extend(extend),
+    /// Run a command on data, unless a later holder of the lock has been there
+    Fenced(fenced),
+    /// Release a lock that `acquire` took
+    Release(release),
     /// Show who holds a lock and who waits for it
-    Inspect(inspect::Args),
+    Inspect(inspect),
     /// List the locks
-    Ls(ls::Args),
+    Ls(ls),
     /// End a lock that somebody else holds
-    Break(break_::Args),
-    /// Look for what makes the nodes unsafe, and say how to mend it
-    Doctor(doctor::Args),
+    Break(break_),
+    /// Look for what makes the nodes unsafe, and say how to fix it
+    Doctor(doctor),
     /// Measure the nodes: cost of a lock, waits, fairness
-    Bench(bench::Args),
+    Bench(bench),
     /// Start local servers with the module, to try it out
-    Dev(dev::Args),
+    Dev(dev),
     /// Print a completion script for a shell
-    Completions(completions::Args),
+    Completions(completions),
     /// Print the manual page
-    Man(man::Args),
+    Man(man),
     /// Print the version
-    Version,
+    Version(version),
 }
 
 /// A key that begins with a dash looks like an option. With `run` what follows `--` is the command,
@@ -93,6 +94,18 @@ pub fn explained(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
     }
     error
+}
+
+/// Whether programs read what is said, though the command line makes no sense.
+pub fn wants_json(words: impl Iterator<Item = OsString>) -> bool {
+    words.take_while(|word| word != "--").any(|word| word == "--json")
+}
+
+/// What is wrong with the command line, without the usage that people get to see below it.
+pub fn plain(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.split("\n\nUsage:").next().unwrap_or_default();
+    text.trim_start_matches("error: ").trim().to_owned()
 }
 
 const FIRST_MINUTE: &str = "\

@@ -13,10 +13,10 @@ pub fn typed(word: &[u8], is_escaped: bool) -> Result<Vec<u8>, String> {
     if is_escaped { unescape(word) } else { Ok(word.to_vec()) }
 }
 
-/// Adds a field to a JSON object, as [`text`]; with a field `…-hex` beside it if it is none.
+/// Adds a field to a JSON object, as [`text`]; with a field `…_hex` beside it if it is none.
 pub fn insert(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     if str::from_utf8(bytes).is_err() {
-        object.insert(format!("{name}-hex"), hex(bytes).into());
+        object.insert(format!("{name}_hex"), hex(bytes).into());
     }
     object.insert(name.to_owned(), text(bytes).into());
 }
@@ -101,10 +101,10 @@ mod tests {
         let mut object = Map::new();
         insert(&mut object, "key", b"job");
         insert(&mut object, "meta", b"\xff");
-        let expected = serde_json::json!({"key": "job", "meta": "\\xff", "meta-hex": "ff"});
+        let expected = serde_json::json!({"key": "job", "meta": "\\xff", "meta_hex": "ff"});
         assert_eq!(Value::Object(object), expected);
         let event = event("lost", &Key::from(&b"\xfe"[..]), serde_json::json!({"fence": 7}));
-        let text = r#"{"event":"lost","key-hex":"fe","key":"\\xfe","fence":7}"#;
+        let text = r#"{"event":"lost","key_hex":"fe","key":"\\xfe","fence":7}"#;
         assert_eq!(event.to_string(), text);
     }
 }

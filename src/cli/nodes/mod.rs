@@ -1,12 +1,17 @@
 //! The nodes, as the command line names them.
+//!
+//! [`ask`]: nodes asked one by one. [`reply`]: what is in their replies.
+
+pub mod ask;
+pub mod reply;
 
 use std::time::Duration;
 
 use dlock_client::{Client, ClientBuilder, Error, Notice};
 
-use crate::args::Global;
-use crate::exit::Failure;
-use crate::lock::LockArgs;
+use crate::global::Global;
+use crate::hold::take::LockArgs;
+use crate::say::failure::Failure;
 
 /// Connects to a majority, at least.
 pub async fn connect(global: &Global) -> Result<Client, Failure> {

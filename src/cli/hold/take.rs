@@ -6,13 +6,15 @@ use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dlock_client::{Client, Error, Guard, Key, Loss};
+use dlock_core::limits::MAX_META;
 use nix::sys::signal::Signal;
 
-use crate::duration;
-use crate::exit::{Exit, Failure};
+use super::meta::{self, Meta};
 use crate::key::Named;
-use crate::kind::Kind;
-use crate::meta::{self, Meta};
+use crate::say::duration;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
 use crate::signals::Signals;
 
 /// The options that say which kind of lock, and what to do if it is not free.
@@ -228,9 +230,6 @@ fn in_order(keys: &[Named]) -> Vec<Key> {
 
 /// The length of a lease if nobody says another.
 pub const USUAL_TTL: Duration = Duration::from_secs(30);
-
-/// What nodes accept.
-const MAX_META: usize = 1024;
 
 #[cfg(test)]
 mod tests {

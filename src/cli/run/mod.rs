@@ -1,5 +1,9 @@
 //! `dlock run`: a command under a lock, renewed while it runs.
+//!
+//! [`child`] starts the command, [`supervise`] watches over it, [`events`] tells what happens.
+//! [`terminal`] and [`processes`]: who reads the keys, and who is left.
 
+pub mod child;
 pub mod events;
 pub mod processes;
 pub mod supervise;
@@ -8,19 +12,20 @@ pub mod terminal;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use dlock_client::{Guard, Key, LossReason};
 use nix::sys::signal::Signal;
 
-use crate::args::Global;
-use crate::child::{self, Start};
-use crate::exit::{Exit, Failure};
+use crate::global::Global;
+use crate::hold::take::{self, LockArgs, Taken, Wanted};
 use crate::key::{Escaped, Named};
-use crate::lock::{self, LockArgs, Taken, Wanted};
+use crate::nodes;
+use crate::say::duration;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
 use crate::signals::{self, Signals};
-use crate::{duration, nodes};
+use child::Start;
 use events::Events;
-use supervise::{End, Supervised};
+use supervise::{End, OnLost, Supervised};
 use terminal::Terminal;
 
 /// The arguments of `dlock run`.
@@ -62,34 +67,6 @@ pub struct Args {
     grace: Duration,
 }
 
-/// What happens to the command when the lock is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnLost {
-    /// TERM, and KILL after --grace
-    Term,
-    /// KILL at once
-    Kill,
-    /// Nothing but a warning
-    Ignore,
-}
-
-/// Runs the command under the locks.
-pub async fn main(args: Args, global: &Global) -> Exit {
-    let mut events = Events::new(global);
-    let finish = args.run(global, &mut events).await.unwrap_or_else(|failure| {
-        events.failed(&failure);
-        Finish::With(failure.exit)
-    });
-    events.flush();
-    match finish {
-        Finish::With(exit) => exit,
-        Finish::Interrupted => {
-            signals::end_interrupted();
-            Exit::by(Signal::SIGINT)
-        }
-    }
-}
-
 /// A command, and what it gets to know.
 type Prepared = (Vec<OsString>, Vec<(&'static str, OsString)>);
 
@@ -101,7 +78,24 @@ enum Finish {
 }
 
 impl Args {
-    async fn run(&self, global: &Global, events: &mut Events) -> Result<Finish, Failure> {
+    /// Runs the command under the locks. What goes wrong is said here, in order with the other events.
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let mut events = Events::new(global);
+        let finish = self.take_and_run(global, &mut events).await.unwrap_or_else(|failure| {
+            events.failed(&failure);
+            Finish::With(failure.exit)
+        });
+        events.flush();
+        Ok(match finish {
+            Finish::With(exit) => exit,
+            Finish::Interrupted => {
+                signals::end_interrupted();
+                Exit::by(Signal::SIGINT)
+            }
+        })
+    }
+
+    async fn take_and_run(&self, global: &Global, events: &mut Events) -> Result<Finish, Failure> {
         let command = self.command()?;
         let keys = self.keys()?;
         let mut wanted = Wanted::new(&keys, &self.lock, std::process::id(), command.first())?;
@@ -109,9 +103,9 @@ impl Args {
         wanted.max_hold = self.max_hold.filter(|_| self.on_lost == OnLost::Ignore);
         let client = nodes::connect_to_wait(global, &self.lock, events.noticing()).await?;
         let mut signals = Signals::listen()?;
-        let finish = match lock::take(&client, &wanted, &mut signals, events).await {
+        let finish = match take::take(&client, &wanted, &mut signals, events).await {
             Taken::All(guards) => {
-                let environment = lock::environment(&keys, &guards);
+                let environment = take::environment(&keys, &guards);
                 self.hold((command, environment), guards, &mut signals, events).await
             }
             Taken::Failed(error) => Err(self.lock.failure(&error)),
@@ -152,7 +146,7 @@ impl Args {
         let end = self.supervise(command, &guards, signals, events).await;
         let keys: Vec<Key> = guards.iter().map(|guard| guard.key().clone()).collect();
         let were_held = guards.iter().all(Guard::is_valid);
-        let losses = lock::release(guards).await;
+        let losses = take::release(guards).await;
         let (status, had_terminal) = match end? {
             End::Lost => return Ok(Finish::With(Exit::LOST)),
             End::Ended { status, had_terminal } => (status, had_terminal),
@@ -171,7 +165,7 @@ impl Args {
             signals::interrupt_others();
             return Ok(Finish::Interrupted);
         }
-        Ok(Finish::With(child::exit_of(status)))
+        Ok(Finish::With(Exit::of(status)))
     }
 
     async fn supervise(
@@ -182,7 +176,7 @@ impl Args {
         events: &Events,
     ) -> Result<End, Failure> {
         if !guards.iter().all(Guard::is_valid) {
-            events.lost(&lock::first_loss(guards).await, NOT_STARTED);
+            events.lost(&take::first_loss(guards).await, NOT_STARTED);
             return Ok(End::Lost);
         }
         let terminal = Terminal::open();
@@ -209,16 +203,6 @@ impl Args {
             max_hold: self.max_hold.filter(|_| self.on_lost != OnLost::Ignore),
         };
         Ok(supervised.run().await)
-    }
-}
-
-impl OnLost {
-    pub fn signal(self) -> Option<Signal> {
-        match self {
-            OnLost::Term => Some(Signal::SIGTERM),
-            OnLost::Kill => Some(Signal::SIGKILL),
-            OnLost::Ignore => None,
-        }
     }
 }
 
@@ -277,12 +261,15 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
 
     fn parsed(line: &str) -> Result<Args, clap::Error> {
-        let cli = Cli::try_parse_from(["dlock", "run"].into_iter().chain(line.split(' ')))?;
-        let Command::Run(args) = cli.command else { unreachable!() };
-        Ok(args)
+        Line::try_parse_from(["run"].into_iter().chain(line.split(' '))).map(|line| line.args)
     }
 
     #[test]

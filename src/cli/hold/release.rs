@@ -3,11 +3,13 @@
 use dlock_client::Token;
 use serde_json::json;
 
-use crate::args::Global;
-use crate::exit::{Exit, Failure};
+use crate::global::Global;
 use crate::key::KeyArg;
-use crate::kind::Kind;
-use crate::{bytes, nodes, output};
+use crate::nodes;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
+use crate::say::{bytes, stdout};
 
 /// The arguments of `dlock release`.
 #[derive(Debug, clap::Args)]
@@ -23,7 +25,7 @@ pub struct Args {
 
 impl Args {
     /// Says by the exit code whether the token held the lock until now.
-    pub async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = self.key.named()?.key;
         let client = nodes::connect(global).await?;
         let released = client.release(&key, &self.token).await;
@@ -31,7 +33,7 @@ impl Args {
         let released = released?;
         if global.json {
             let line = bytes::about(&key, json!({"released": released}));
-            output::json(&line).map_err(|error| Failure::internal(&error))?;
+            stdout::json(&line)?;
         }
         match released {
             true => Ok(Exit::OK),

@@ -3,17 +3,17 @@
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use dlock_client::Key;
-use redis::cmd;
+use dlock_client::{Inspection, Key};
+use redis::{Value, cmd};
 use serde_json::json;
 
-use crate::args::Global;
-use crate::ask::{self, Answers, Nodes};
-use crate::exit::{Exit, Failure};
-use crate::inspect::{self, Inspections, Verdict};
-use crate::inspection::Inspection;
+use crate::global::Global;
 use crate::key::KeyArg;
-use crate::{bytes, inspection, output};
+use crate::locks::inspect::{self, Inspections, Verdict};
+use crate::nodes::ask::{self, Answers, Nodes};
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::{bytes, stderr, stdout};
 
 /// End a lock that somebody else holds
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ impl Args {
             if holders(&now) == holders(&seen) {
                 break;
             }
-            output::complain("meanwhile it has changed hands");
+            stderr::complain("meanwhile it has changed hands");
             seen = now;
         }
         let answers = ended(&nodes, &key, token).await;
@@ -77,7 +77,7 @@ fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> b
         return true;
     }
     if found().any(|lock| lock.is_foreign()) {
-        output::complain(format_args!(
+        stderr::complain(format_args!(
             "'{key}' is a plain string, a lock of an older kind: DEL ends it"
         ));
         return false;
@@ -86,22 +86,21 @@ fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> b
     if answered < nodes.count() {
         return true;
     }
-    output::complain(format_args!("nobody holds '{key}': there is nothing to end"));
+    stderr::complain(format_args!("nobody holds '{key}': there is nothing to end"));
     false
 }
 
 /// On stderr: what was ended is on stdout.
 fn show(key: &Key, seen: &Inspections, nodes: &Nodes) {
-    let mut stderr = io::stderr();
     if seen.len() > 1 {
         let verdict = Verdict::of(seen, nodes.majority());
-        let _ = writeln!(stderr, "{key}: {}\n", verdict.sentence(seen.len()));
+        eprintln!("{key}: {}\n", verdict.sentence(seen.len()));
     }
-    let _ = inspect::table(seen, false).print_to(stderr);
+    inspect::table(seen, false).print_to_stderr();
 }
 
 /// Who holds it where: each grant has a fence of its own.
-fn holders(seen: &Inspections) -> Vec<Vec<i64>> {
+fn holders(seen: &Inspections) -> Vec<Vec<u64>> {
     let fences = |found: &Inspection| found.holders.iter().map(|holder| holder.fence).collect();
     seen.iter()
         .map(|(_, answer)| answer.as_ref().ok().and_then(Option::as_ref).map_or(vec![], fences))
@@ -117,7 +116,7 @@ fn confirmed(key: &Key, nodes: usize) -> bool {
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }
 
-async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<i64> {
+async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<u64> {
     let mut question = cmd("DLOCK.BREAK");
     question.arg(key.as_bytes());
     if let Some(token) = &token {
@@ -127,8 +126,10 @@ async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<i64>
         .each(move |mut node| {
             let question = question.clone();
             async move {
-                let answer = node.run(&question).await?;
-                inspection::number(&answer).ok_or_else(|| "it answers nonsense".into())
+                match node.run(&question).await? {
+                    Value::Int(leases) => Ok(leases.unsigned_abs()),
+                    _ => Err("its answer to DLOCK.BREAK cannot be understood".into()),
+                }
             }
         })
         .await
@@ -136,7 +137,7 @@ async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<i64>
 
 fn report(
     key: &Key,
-    answers: &Answers<i64>,
+    answers: &Answers<u64>,
     majority: usize,
     as_json: bool,
 ) -> Result<Exit, Failure> {
@@ -149,22 +150,22 @@ fn report(
                 let plural = if *leases == 1 { "lease" } else { "leases" };
                 match as_json {
                     true => {
-                        output::json(&bytes::about(key, json!({"node": name, "ended": leases})))
+                        stdout::json(&bytes::about(key, json!({"node": name, "ended": leases})))
                     }
-                    false => writeln!(io::stdout(), "{name}: {leases} {plural} ended"),
+                    false => stdout::line(format_args!("{name}: {leases} {plural} ended")),
                 }
             }
             Err(trouble) if as_json => {
                 let (kind, words) = (trouble.kind.name(), &trouble.words);
                 let others = json!({"node": name, "kind": kind, "error": words});
-                output::json(&bytes::about(key, others))
+                stdout::json(&bytes::about(key, others))
             }
             Err(trouble) => {
                 trouble.complain(name, false);
                 Ok(())
             }
         };
-        output::shown(printed)?;
+        printed?;
     }
     Ok(match (answered >= majority, ended) {
         (false, _) => ask::kind(answers).exit(),

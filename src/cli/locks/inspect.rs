@@ -1,20 +1,18 @@
 //! `dlock inspect`: who holds a lock and who waits for it, on every node.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::time::Duration;
 
-use dlock_client::Key;
+use dlock_client::{HolderInfo, Inspection, Key, WaiterInfo};
 use redis::cmd;
 use serde_json::{Map, Value, json};
 
-use crate::args::Global;
-use crate::ask::{self, Answers, Nodes};
-use crate::exit::{Exit, Failure};
-use crate::inspection::{Holder, Inspection, Waiter};
+use crate::global::Global;
 use crate::key::KeyArg;
-use crate::table::Table;
-use crate::{bytes, duration, output};
+use crate::nodes::ask::{self, Answers, Nodes};
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::table::Table;
+use crate::say::{bytes, duration, stdout};
 
 /// Show who holds a lock and who waits for it
 #[derive(Debug, clap::Args)]
@@ -34,13 +32,13 @@ impl Args {
         let nodes = Nodes::of(global)?;
         let answers = ask(&nodes, &key, self.tokens).await;
         let verdict = Verdict::of(&answers, nodes.majority());
-        output::shown(if global.json {
-            print_json(&key, &answers, &verdict)
+        if global.json {
+            print_json(&key, &answers, &verdict)?;
         } else {
             // A table has no room for it.
             ask::complain(&answers, false);
-            print(&key, &answers, &verdict, self.tokens)
-        })?;
+            print(&key, &answers, &verdict, self.tokens)?;
+        }
         Ok(match verdict {
             Verdict::Unknown { .. } => ask::kind(&answers).exit(),
             verdict => verdict.exit(),
@@ -58,7 +56,7 @@ pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
     nodes
         .each(move |mut node| {
             let question = question.clone();
-            async move { Inspection::read(&node.run(&question).await?) }
+            async move { Ok(Inspection::read(&node.run(&question).await?)?) }
         })
         .await
 }
@@ -67,7 +65,7 @@ pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A majority has this holder; its fence, if a majority agrees on it.
-    Held { nodes: usize, fence: Option<i64> },
+    Held { nodes: usize, fence: Option<u64> },
     /// A majority has a plain string at the key.
     Foreign { nodes: usize },
     /// Nobody can have a majority, on so many nodes somebody holds it.
@@ -84,7 +82,7 @@ impl Verdict {
             answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref()).collect();
         let silent = answers.iter().filter(|(_, answer)| answer.is_err()).count();
         let foreign = found.iter().filter(|inspection| inspection.is_foreign()).count();
-        let mut fences: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+        let mut fences: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for holder in found.iter().flat_map(|inspection| &inspection.holders) {
             fences.entry(&holder.id).or_default().push(holder.fence);
         }
@@ -94,7 +92,7 @@ impl Verdict {
         let held = found.iter().filter(|inspection| inspection.is_held()).count();
         match widest.len() {
             nodes if nodes >= majority => {
-                let agree = |fence: &i64| widest.iter().filter(|other| *other == fence).count();
+                let agree = |fence: &u64| widest.iter().filter(|other| *other == fence).count();
                 let fence = widest.iter().copied().find(|fence| agree(fence) >= majority);
                 Verdict::Held { nodes, fence }
             }
@@ -146,10 +144,10 @@ impl Verdict {
     }
 }
 
-fn print(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> io::Result<()> {
+fn print(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> Result<(), Failure> {
     let of_several = answers.len() > 1;
     if of_several {
-        writeln!(io::stdout(), "{key}: {}\n", verdict.sentence(answers.len()))?;
+        stdout::line(format_args!("{key}: {}\n", verdict.sentence(answers.len())))?;
     }
     table(answers, tokens).print()
 }
@@ -183,7 +181,7 @@ fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
     };
     let mut rows = Vec::new();
     if found.is_foreign() {
-        let left = found.ttl_ms.map_or("no end".to_owned(), span);
+        let left = found.expires.map_or(NO_END.to_owned(), duration::shown);
         let mut row: Vec<String> =
             ["holds", &mode, "", "", &left, "", "a plain string"].map(str::to_owned).to_vec();
         if tokens {
@@ -191,8 +189,8 @@ fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
         }
         rows.push(row);
     }
-    let more = |all: i64, listed: usize, what| {
-        let unlisted = all - listed as i64;
+    let more = |all: u64, listed: usize, what| {
+        let unlisted = all.saturating_sub(listed as u64);
         (unlisted > 0).then(|| vec![format!("and {unlisted} more {what}")])
     };
     rows.extend(found.holders.iter().map(|holder| holder_row(holder, &mode, tokens)));
@@ -202,13 +200,13 @@ fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
     rows
 }
 
-fn holder_row(holder: &Holder, mode: &str, tokens: bool) -> Vec<String> {
+fn holder_row(holder: &HolderInfo, mode: &str, tokens: bool) -> Vec<String> {
     let what = match (holder.ephemeral, holder.away) {
         (true, _) => "holds, ephemeral",
         (_, true) => "its turn, away",
         _ => "holds",
     };
-    let (held, left) = (span(holder.held_ms), span(holder.ttl_ms));
+    let (held, left) = (duration::shown(holder.held), duration::shown(holder.ttl));
     let mut row = vec![what.to_owned(), mode.to_owned(), holder.fence.to_string(), held, left];
     row.push(client(holder.client));
     if tokens {
@@ -218,11 +216,16 @@ fn holder_row(holder: &Holder, mode: &str, tokens: bool) -> Vec<String> {
     row
 }
 
-fn waiter_row(waiter: &Waiter, tokens: bool) -> Vec<String> {
-    let left = waiter.left_ms.map_or("no end".to_owned(), span);
+fn waiter_row(waiter: &WaiterInfo, tokens: bool) -> Vec<String> {
+    let left = waiter.left.map_or(NO_END.to_owned(), duration::shown);
     let what = if waiter.away { "waits, away" } else { "waits" };
-    let mut row =
-        vec![what.to_owned(), waiter.mode.clone(), String::new(), span(waiter.waited_ms), left];
+    let mut row = vec![
+        what.to_owned(),
+        waiter.mode.clone(),
+        String::new(),
+        duration::shown(waiter.waited),
+        left,
+    ];
     row.push(client(waiter.client));
     if tokens {
         row.push(shown_token(waiter.token.as_deref()));
@@ -235,15 +238,11 @@ fn shown_token(token: Option<&[u8]>) -> String {
     token.map_or(String::new(), bytes::shown)
 }
 
-fn client(client: Option<i64>) -> String {
+fn client(client: Option<u64>) -> String {
     client.map_or("gone".to_owned(), |id| id.to_string())
 }
 
-fn span(ms: i64) -> String {
-    duration::shown(Duration::from_millis(ms.max(0).unsigned_abs()))
-}
-
-fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> io::Result<()> {
+fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> Result<(), Failure> {
     for (name, answer) in answers {
         let mut object = Map::new();
         bytes::insert(&mut object, "key", key.as_bytes());
@@ -256,7 +255,7 @@ fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> io::Result
             Ok(None) => drop(object.insert("mode".to_owned(), Value::Null)),
             Ok(Some(found)) => insert_found(&mut object, found),
         }
-        output::json(&object.into())?;
+        stdout::json(&object.into())?;
     }
     let mut object = Map::new();
     bytes::insert(&mut object, "key", key.as_bytes());
@@ -267,7 +266,7 @@ fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> io::Result
     object.insert("nodes".to_owned(), answers.len().into());
     let answered = answers.iter().filter(|(_, answer)| answer.is_ok()).count();
     object.insert("answered".to_owned(), answered.into());
-    output::json(&object.into())
+    stdout::json(&object.into())
 }
 
 fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
@@ -275,8 +274,8 @@ fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
         let mut one = Map::new();
         one.insert("id".to_owned(), holder.id.as_str().into());
         one.insert("fence".to_owned(), holder.fence.into());
-        one.insert("ttl-ms".to_owned(), holder.ttl_ms.into());
-        one.insert("held-ms".to_owned(), holder.held_ms.into());
+        one.insert("ttl_ms".to_owned(), duration::millis(holder.ttl).into());
+        one.insert("held_ms".to_owned(), duration::millis(holder.held).into());
         one.insert("client".to_owned(), json!(holder.client));
         one.insert("ephemeral".to_owned(), holder.ephemeral.into());
         one.insert("away".to_owned(), holder.away.into());
@@ -287,8 +286,8 @@ fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
         let mut one = Map::new();
         one.insert("id".to_owned(), waiter.id.as_str().into());
         one.insert("mode".to_owned(), waiter.mode.as_str().into());
-        one.insert("waited-ms".to_owned(), waiter.waited_ms.into());
-        one.insert("left-ms".to_owned(), json!(waiter.left_ms));
+        one.insert("waited_ms".to_owned(), duration::millis(waiter.waited).into());
+        one.insert("left_ms".to_owned(), json!(waiter.left.map(duration::millis)));
         one.insert("client".to_owned(), json!(waiter.client));
         one.insert("away".to_owned(), waiter.away.into());
         insert_words(&mut one, &waiter.meta, waiter.token.as_deref());
@@ -301,7 +300,7 @@ fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
     object.insert("waiting".to_owned(), found.waiting.into());
     object.insert("waiters".to_owned(), waiters.collect());
     if found.is_foreign() {
-        object.insert("ttl-ms".to_owned(), json!(found.ttl_ms));
+        object.insert("ttl_ms".to_owned(), json!(found.expires.map(duration::millis)));
     }
 }
 
@@ -312,6 +311,8 @@ fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&[u8
     }
 }
 
+const NO_END: &str = "no end";
+
 const NOTES: &str = "\
 Exits with 0 if a majority of the nodes says that somebody holds the lock, 1 if nobody does, 69 if
 too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
@@ -319,29 +320,19 @@ too few nodes answer to say; 77 if they refuse this user, 78 if they lack the mo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask::Trouble;
+    use crate::nodes::ask::Trouble;
 
-    fn held(holders: &[(&str, i64)]) -> Result<Option<Inspection>, Trouble> {
-        let holder = |(token, fence): &(&str, i64)| Holder {
-            id: (*token).to_owned(),
-            token: None,
-            fence: *fence,
-            ttl_ms: 1,
-            held_ms: 1,
-            client: None,
-            meta: Vec::new(),
-            ephemeral: false,
-            away: false,
+    fn held(holders: &[(&str, u64)]) -> Result<Option<Inspection>, Trouble> {
+        let holder = |(id, fence): &(&str, u64)| {
+            let mut holder = HolderInfo::default();
+            (holder.id, holder.fence) = ((*id).to_owned(), *fence);
+            holder
         };
-        Ok(Some(Inspection {
-            mode: "exclusive".into(),
-            limit: 0,
-            ttl_ms: None,
-            holding: holders.len() as i64,
-            holders: holders.iter().map(holder).collect(),
-            waiting: 0,
-            waiters: Vec::new(),
-        }))
+        let mut found = Inspection::default();
+        found.mode = "exclusive".to_owned();
+        found.holding = holders.len() as u64;
+        found.holders = holders.iter().map(holder).collect();
+        Ok(Some(found))
     }
 
     fn verdict<const N: usize>(answers: [Result<Option<Inspection>, Trouble>; N]) -> Verdict {

@@ -1,0 +1,22 @@
+//! What checks have in common.
+
+use std::time::Duration;
+
+use super::facts::{Answers, Facts};
+use super::finding::Finding;
+use crate::hold::take;
+use crate::say::duration;
+
+/// A check of one node.
+pub type Check = fn(&Answers) -> Option<Finding>;
+
+/// A check of all nodes together.
+pub type SetCheck = fn(&[Facts]) -> Vec<Finding>;
+
+/// A time, for people.
+pub fn shown(ms: i64) -> String {
+    duration::shown(Duration::from_millis(ms.unsigned_abs()))
+}
+
+/// A lease of which nobody says the length.
+pub const USUAL_TTL_MS: i64 = take::USUAL_TTL.as_millis() as i64;

@@ -1,0 +1,50 @@
+//! What a script gets to know of a lease.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use dlock_client::Token;
+use serde_json::json;
+
+use super::take;
+use crate::key::Named;
+use crate::say::shell::quoted;
+use crate::say::{bytes, stdout};
+
+/// What is printed.
+pub struct Shown<'a> {
+    pub name: &'a Named,
+    pub token: &'a Token,
+    pub fence: Option<u64>,
+    pub left: Duration,
+}
+
+impl Shown<'_> {
+    /// As a JSON object, or for a shell's `eval`. A reader that went away is an error: a lock whose
+    /// token nobody gets to know would be held by nobody.
+    pub fn deliver(&self, as_json: bool) -> io::Result<()> {
+        stdout::deliver(if as_json { self.json() } else { self.assignments() })
+    }
+
+    fn json(&self) -> Vec<u8> {
+        let others = json!({
+            "token": self.token.to_string(),
+            "fence": self.fence,
+            "deadline_ms": u64::try_from(take::deadline(self.left)).unwrap_or(u64::MAX),
+        });
+        format!("{}\n", bytes::about(&self.name.key, others)).into_bytes()
+    }
+
+    fn assignments(&self) -> Vec<u8> {
+        let mut text = b"DLOCK_KEY=".to_vec();
+        text.extend_from_slice(quoted(&self.name.typed).as_bytes());
+        text.extend_from_slice(format!("\nDLOCK_TOKEN={}\n", self.token).as_bytes());
+        if let Some(fence) = self.fence {
+            text.extend_from_slice(format!("DLOCK_FENCE={fence}\n").as_bytes());
+        }
+        let deadline = take::deadline(self.left);
+        text.extend_from_slice(format!("DLOCK_DEADLINE_MS={deadline}\n").as_bytes());
+        text
+    }
+}

@@ -1,0 +1,33 @@
+//! What goes to stdout. A reader that goes away early is no failure: that is known here alone.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+
+use serde_json::Value;
+
+use super::failure::Failure;
+
+/// Prints all of it at once.
+pub fn print(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
+    match deliver(bytes) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::internal(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// Prints a line.
+pub fn line(text: impl Display) -> Result<(), Failure> {
+    print(format!("{text}\n"))
+}
+
+/// Prints one object, on a line of its own.
+pub fn json(value: &Value) -> Result<(), Failure> {
+    line(value)
+}
+
+/// Prints what has to reach its reader: here a reader that went away is an error.
+pub fn deliver(bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes.as_ref())?;
+    stdout.flush()
+}

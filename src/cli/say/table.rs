@@ -1,0 +1,180 @@
+//! Tables for people: aligned columns, no wider than the terminal.
+//!
+//! By hand: the crates for tables break a long cell into several lines, and then nobody can search
+//! their output by line. Here a long cell is cut, and a table that would still be too wide is printed
+//! as a list.
+
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::failure::Failure;
+use super::stdout;
+
+/// A table.
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table with these headings.
+    pub fn new(headings: &[&str]) -> Table {
+        Table { rows: vec![headings.iter().map(|heading| heading.to_string()).collect()] }
+    }
+
+    /// Adds a row. One that is shorter than the headings may run on over the columns.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Prints it to stdout.
+    pub fn print(&self) -> Result<(), Failure> {
+        stdout::print(self.text(width(io::stdout())))
+    }
+
+    /// Prints it to stderr, beside a question.
+    pub fn print_to_stderr(&self) {
+        let _ = io::stderr().write_all(self.text(width(io::stderr())).as_bytes());
+    }
+
+    /// No wider than this, if it is to be seen on a terminal.
+    fn text(&self, width: Option<usize>) -> String {
+        let mut widths = self.widths();
+        if let Some(width) = width
+            && !fit(&mut widths, width)
+        {
+            return self.list();
+        }
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (index, cell) in row.iter().enumerate() {
+                if index + 1 == row.len() && row.len() < widths.len() {
+                    line.push_str(cell);
+                    break;
+                }
+                let cell = cut(cell, widths[index]);
+                line.push_str(&cell);
+                line.extend(std::iter::repeat_n(' ', widths[index] - cell.width() + GAP));
+            }
+            let line = line.trim_end();
+            text.push_str(&width.map_or_else(|| line.to_owned(), |width| cut(line, width)));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// For a narrow terminal: a line for each cell, which the terminal may break, and an empty one between
+    /// rows.
+    fn list(&self) -> String {
+        let (headings, rows) =
+            self.rows.split_first().map_or((&[][..], &[][..]), |(first, rest)| (&first[..], rest));
+        let widest = headings.iter().map(|heading| heading.width()).max().unwrap_or(0);
+        let mut blocks = Vec::new();
+        for row in rows {
+            let cells = headings.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
+            let lines = cells.map(|(heading, cell)| {
+                let space = " ".repeat(widest - heading.width() + GAP);
+                format!("{heading}{space}{cell}\n")
+            });
+            blocks.push(lines.collect::<String>());
+        }
+        blocks.join("\n")
+    }
+
+    /// The last cell of a row that ends early does not count: it has room to its right.
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.rows[0].len();
+        let mut widths = vec![0; columns];
+        for row in &self.rows {
+            let counted = if row.len() < columns { row.len().saturating_sub(1) } else { columns };
+            for (width, cell) in widths.iter_mut().zip(row).take(counted) {
+                *width = cell.width().max(*width);
+            }
+        }
+        widths
+    }
+}
+
+/// Narrows the widest columns until all fit, but not so far that a number would be cut. Whether they
+/// fit.
+fn fit(widths: &mut [usize], width: usize) -> bool {
+    let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+    while total(widths) > width {
+        match widths.iter_mut().max() {
+            Some(widest) if *widest > NARROW => *widest -= 1,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// What fits, with a sign if it is not all.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut left = width.saturating_sub(1);
+    let fits = text.chars().take_while(|letter| {
+        let needed = letter.width().unwrap_or(0);
+        let fits = needed <= left;
+        left -= needed.min(left);
+        fits
+    });
+    fits.chain(['…']).collect()
+}
+
+/// How wide a terminal is; `None` if it is none.
+pub fn width(out: impl AsFd + IsTerminal) -> Option<usize> {
+    if !out.is_terminal() {
+        return None;
+    }
+    terminal_size::terminal_size_of(out).map(|(width, _)| width.0.into())
+}
+
+/// Between columns.
+const GAP: usize = 2;
+
+/// No column gets narrower than this.
+const NARROW: usize = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(key: &str) -> Table {
+        let mut table = Table::new(&["KEY", "MODE", "META"]);
+        table.row(vec!["job".into(), "exclusive".into(), "host=a".into()]);
+        table.row(vec![key.into(), "free, and that is all".into()]);
+        table
+    }
+
+    #[test]
+    fn columns_are_aligned_by_what_is_seen_of_their_letters() {
+        let expected = "KEY  MODE       META\njob  exclusive  host=a\nsüß  free, and that is all\n";
+        assert_eq!(table("süß").text(None), expected);
+        let expected =
+            "KEY   MODE       META\njob   exclusive  host=a\n鍵鍵  free, and that is all\n";
+        assert_eq!(table("鍵鍵").text(None), expected);
+    }
+
+    #[test]
+    fn a_long_cell_is_cut_and_leaves_the_others_whole() {
+        let text = table(&"k".repeat(300)).text(Some(40));
+        let widest = text.lines().map(UnicodeWidthStr::width).max();
+        assert_eq!(widest, Some(40), "{text}");
+        assert!(text.contains("job"), "{text}");
+        assert!(text.contains("  exclusive  host=a\n"), "{text}");
+        assert!(text.contains("k…  free, and"), "{text}");
+        // Half of a wide letter cannot be shown.
+        assert_eq!(cut("鍵鍵鍵", 4), "鍵…");
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_a_list() {
+        let expected = "KEY   job\nMODE  exclusive\nMETA  host=a\n\nKEY   süß\n\
+                        MODE  free, and that is all\n";
+        assert_eq!(table("süß").text(Some(12)), expected);
+    }
+}
