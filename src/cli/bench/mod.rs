@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use crate::global::Global;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
-use crate::say::stderr::complain;
+use crate::say::stderr;
 use crate::signals::Signals;
 pub use args::Args;
 use args::Part;
@@ -72,7 +72,7 @@ impl Args {
         open_files::allow(usize::from(self.clients), crate::nodes::urls(global)?.len())?;
         let picture = self.plot.as_deref().map(PictureFile::prepare).transpose()?;
         if let Some(warning) = self.round().warning() {
-            complain(warning);
+            stderr::warn("short_time", warning, global.json);
         }
         Ok(picture)
     }

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::say::stderr::complain;
-use crate::say::table;
+use serde_json::json;
+
+use crate::say::{stderr, table};
 
 /// Where it is shown, if anywhere.
 pub struct Progress {
     is_shown: bool,
     verbose: bool,
+    as_json: bool,
 }
 
 /// What is going on.
@@ -45,14 +47,16 @@ impl Stage {
 }
 
 impl Progress {
-    pub fn new(verbose: bool) -> Progress {
-        Progress { is_shown: io::stderr().is_terminal(), verbose }
+    pub fn new(verbose: bool, as_json: bool) -> Progress {
+        Progress { is_shown: io::stderr().is_terminal() && !as_json, verbose, as_json }
     }
 
     /// A part begins.
     pub fn begin(&self, part: &str) {
-        if self.verbose {
-            complain(format_args!("measures: {part}"));
+        match (self.verbose, self.as_json) {
+            (true, true) => stderr::event(&json!({"event": "measuring", "part": part})),
+            (true, false) => stderr::complain(format_args!("measures: {part}")),
+            (false, _) => {}
         }
     }
 

@@ -45,7 +45,7 @@ impl<'a> Session<'a> {
             nodes: Nodes::of(global)?.for_leases_of(args.ttl, global),
             prefix: format!("dlock-bench:{}", &Token::random().as_str()[..16]),
             stop,
-            progress: Progress::new(global.verbose),
+            progress: Progress::new(global.verbose, global.json),
             show: Show { json: global.json },
         })
     }

@@ -71,7 +71,7 @@ impl Server {
         port: u16,
         report: Sender<Ended>,
     ) -> Result<Server, Failed> {
-        if TcpListener::bind(("127.0.0.1", port)).is_err() {
+        if is_taken(port) {
             return Err(Failed::PortTaken);
         }
         let folder = home.of(port);
@@ -89,7 +89,7 @@ impl Server {
                 let log = tail(&folder);
                 home.remove(port);
                 // Somebody else was quicker.
-                if log.contains("Address already in use") {
+                if has_ended && is_taken(port) {
                     return Err(Failed::PortTaken);
                 }
                 let program = plan.program.display();
@@ -127,6 +127,10 @@ impl Server {
         };
         ask.await.unwrap_or(false)
     }
+}
+
+fn is_taken(port: u16) -> bool {
+    TcpListener::bind(("127.0.0.1", port)).is_err()
 }
 
 /// The server behind a guard: a shell that ends it when the pipe to this program breaks. So it ends

@@ -9,7 +9,7 @@ use super::collect;
 use super::facts::{Answers, Facts};
 use super::finding::Finding;
 use crate::global::Global;
-use crate::locks::ls::{self, Found};
+use crate::locks::ls;
 use crate::nodes;
 use crate::nodes::ask::Nodes;
 use crate::say::bytes;
@@ -81,9 +81,9 @@ fn recorded(report: &str) -> Option<Vec<Member>> {
 /// On how many nodes each lock is held.
 pub async fn on_how_many(nodes: &Nodes) -> BTreeMap<Vec<u8>, usize> {
     let answers = nodes.each(|node| ls::locks(node, None, PAGE)).await;
-    let found: Vec<Found> = answers.into_iter().filter_map(|(_, found)| found.ok()).collect();
+    let found = answers.into_iter().filter_map(|(_, listing)| Some(listing.ok()?.found));
     let mut counts = BTreeMap::new();
-    for (key, (lock, _)) in found.into_iter().flatten() {
+    for (key, (lock, _)) in found.flatten() {
         *counts.entry(key).or_default() += usize::from(lock.is_held());
     }
     counts

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, Key};
+use dlock_client::{Client, Guard, Key, Notice};
 use nix::unistd::getppid;
 
 use super::lease::Shown;
@@ -14,7 +14,7 @@ use crate::nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
-use crate::say::stderr::complain;
+use crate::say::{notice, stderr};
 use crate::signals::Signals;
 
 /// The arguments of `dlock acquire`.
@@ -35,9 +35,14 @@ impl Args {
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
         let wanted = Wanted::new(&keys, &self.lock, script, None)?;
-        let client = nodes::connect_to_wait(global, &self.lock, |notice| complain(notice)).await?;
+        let as_json = global.json;
+        let tell = move |notice: &Notice| match as_json {
+            true => stderr::event(&notice::event(notice)),
+            false => stderr::complain(notice),
+        };
+        let client = nodes::connect_to_wait(global, &self.lock, tell).await?;
         let mut signals = Signals::listen()?;
-        let mut told = Told { verbose: global.verbose };
+        let mut told = Told { verbose: global.verbose, as_json };
         let end = match take::take(&client, &wanted, &mut signals, &mut told).await {
             Taken::All(guards) => hand_over(&keys[0], guards, global.json).await,
             Taken::Failed(error) => Err(self.lock.failure(&error)),
@@ -71,20 +76,28 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
 /// Only those who ask are told.
 struct Told {
     verbose: bool,
+    as_json: bool,
 }
 
 impl Watch for Told {
     async fn wait(&mut self, client: &Client, key: &Key) {
         if self.verbose {
             tokio::time::sleep(waiting::SOON).await;
-            complain(Obstacle::of(client, key).await.text(key));
+            let obstacle = Obstacle::of(client, key).await;
+            match self.as_json {
+                true => stderr::event(&obstacle.json(key)),
+                false => stderr::complain(obstacle.text(key)),
+            }
         }
         std::future::pending().await
     }
 
     fn taken(&mut self, guard: &Guard, after: Duration) {
         if self.verbose {
-            complain(waiting::over(guard, after));
+            match self.as_json {
+                true => stderr::event(&waiting::acquired(guard, after)),
+                false => stderr::complain(waiting::over(guard, after)),
+            }
         }
     }
 }

@@ -86,6 +86,12 @@ pub fn over(guard: &Guard, after: Duration) -> String {
     format!("holding '{key}' after {} (fence {fence})", shown(after))
 }
 
+/// The same for programs.
+pub fn acquired(guard: &Guard, after: Duration) -> serde_json::Value {
+    let others = json!({"fence": guard.fence(), "waited_ms": millis(after)});
+    bytes::event("acquired", guard.key(), others)
+}
+
 fn by(holder: &HolderInfo) -> String {
     match &holder.address {
         _ if !holder.meta.is_empty() => format!(" by {}", bytes::shown(&holder.meta)),

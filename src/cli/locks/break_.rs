@@ -54,7 +54,7 @@ impl Args {
             if holders(&now) == holders(&seen) {
                 break;
             }
-            stderr::complain("meanwhile it has changed hands");
+            stderr::warn("changed_hands", "meanwhile it has changed hands", global.json);
             seen = now;
         }
         let answers = ended(&nodes, &key, token).await;
@@ -77,16 +77,15 @@ fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> b
         return true;
     }
     if found().any(|lock| lock.is_foreign()) {
-        stderr::complain(format_args!(
-            "'{key}' is a plain string, a lock of an older kind: DEL ends it"
-        ));
+        let words = format!("'{key}' is a plain string, a lock of an older kind: DEL ends it");
+        stderr::warn("foreign", words, as_json);
         return false;
     }
     // Where it cannot be looked at, something may be there.
     if answered < nodes.count() {
         return true;
     }
-    stderr::complain(format_args!("nobody holds '{key}': there is nothing to end"));
+    stderr::warn("free", format_args!("nobody holds '{key}': there is nothing to end"), as_json);
     false
 }
 

@@ -41,10 +41,18 @@ impl Args {
         let (pattern, count) = (self.pattern, self.count);
         let answers = nodes.each(move |node| locks(node, pattern.clone(), count)).await;
         ask::complain(&answers, global.json);
+        for (name, answer) in &answers {
+            if let Ok(Listing { not_listed: Some(trouble), .. }) = answer {
+                let words =
+                    format!("{name}: locks whose keys were evicted are not listed: {trouble}");
+                stderr::warn("evicted_not_listed", words, global.json);
+            }
+        }
         if answers.iter().all(|(_, answer)| answer.is_err()) {
             return Ok(ask::kind(&answers).exit());
         }
-        let mut locks = merge(answers.into_iter().filter_map(|(_, locks)| locks.ok()));
+        let mut locks =
+            merge(answers.into_iter().filter_map(|(_, listing)| Some(listing.ok()?.found)));
         if self.contended {
             locks.retain(|_, lock| lock.waiters > 0);
         }
@@ -56,8 +64,19 @@ impl Args {
 /// The locks of a node, and whether each was evicted.
 pub type Found = BTreeMap<Vec<u8>, (Inspection, bool)>;
 
+/// What one node lists.
+pub struct Listing {
+    pub found: Found,
+    /// Why locks whose keys were evicted are not among them.
+    pub not_listed: Option<Trouble>,
+}
+
 /// All locks of one node, those included whose keys were evicted, which SCAN does not find.
-pub async fn locks(mut node: Node, pattern: Option<String>, count: u32) -> Result<Found, Trouble> {
+pub async fn locks(
+    mut node: Node,
+    pattern: Option<String>,
+    count: u32,
+) -> Result<Listing, Trouble> {
     has_module(&mut node).await?;
     let mut found = Found::new();
     let mut refused: Option<Trouble> = None;
@@ -77,11 +96,12 @@ pub async fn locks(mut node: Node, pattern: Option<String>, count: u32) -> Resul
         }
         cursor = next;
     }
-    if let Err(error) = evicted(&mut node, pattern.as_deref(), &mut found).await {
-        stderr::complain(format_args!("locks whose keys were evicted are not listed: {error}"));
-    }
+    let not_listed = evicted(&mut node, pattern.as_deref(), &mut found).await.err();
     // A user may see some keys only. One who sees none would take the list for an empty one.
-    refused.filter(|_| found.is_empty()).map_or(Ok(found), Err)
+    match refused {
+        Some(trouble) if found.is_empty() => Err(trouble),
+        _ => Ok(Listing { found, not_listed }),
+    }
 }
 
 /// A server without the module finds no key of its type, as one without locks does. This question is

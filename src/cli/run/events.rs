@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 use crate::global::Global;
 use crate::hold::take::Watch;
 use crate::hold::waiting::{self, Obstacle};
-use crate::say::bytes;
 use crate::say::duration::millis;
 use crate::say::duration::shown;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::stderr::prefixed;
+use crate::say::{bytes, notice};
 use crate::signals;
 
 /// Says what happens.
@@ -74,7 +74,11 @@ impl Events {
         let (first, nodes) =
             why.split_once('\n').map_or((&*why, ""), |(first, rest)| (first, rest));
         self.say(
-            bytes::event("lost", key, json!({"fence": fence, "why": why})),
+            bytes::event(
+                "lost",
+                key,
+                json!({"fence": fence, "why": loss.why.name(), "message": why}),
+            ),
             &format!("lost the lock on '{key}' (fence {fence}): {first}; {action}\n{nodes}"),
         );
     }
@@ -110,15 +114,10 @@ impl Events {
     pub fn noticing(&self) -> impl Fn(&Notice) + Send + Sync + 'static {
         let (writer, json) = (self.writer.clone(), self.json);
         move |notice| {
-            let text = notice.to_string();
-            let event = match notice {
-                Notice::Stranger { node, .. } => {
-                    json!({"event": "stranger", "node": node, "message": text})
-                }
-                Notice::Back { .. } => json!({"event": "back", "message": text}),
-                _ => json!({"event": "outage", "message": text}),
+            let line = match json {
+                true => format!("{}\n", notice::event(notice)),
+                false => prefixed(&notice.to_string()),
             };
-            let line = if json { format!("{event}\n") } else { prefixed(&text) };
             let _ = writer.send(Message::Text(line));
         }
     }
@@ -160,10 +159,7 @@ impl Watch for Events {
     }
 
     fn taken(&mut self, guard: &Guard, after: Duration) {
-        let (key, fence) = (guard.key(), guard.fence());
-        let event =
-            bytes::event("acquired", key, json!({"fence": fence, "waited_ms": millis(after)}));
-        self.tell(event, || waiting::over(guard, after));
+        self.tell(waiting::acquired(guard, after), || waiting::over(guard, after));
     }
 }
 

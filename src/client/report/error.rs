@@ -127,6 +127,20 @@ pub enum LossReason {
     Released,
 }
 
+impl LossReason {
+    /// A word for programs.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            LossReason::NotRenewed { .. } => "not_renewed",
+            LossReason::Ended { .. } => "ended",
+            LossReason::MaxHold => "max_hold",
+            LossReason::Paused => "paused",
+            LossReason::Released => "released",
+        }
+    }
+}
+
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

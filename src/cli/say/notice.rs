@@ -1,0 +1,19 @@
+//! What an operator should know, though the work goes on, as an event.
+
+use dlock_client::Notice;
+use serde_json::{Value, json};
+
+use super::bytes;
+
+/// For programs.
+pub fn event(notice: &Notice) -> Value {
+    let message = notice.to_string();
+    match notice {
+        Notice::Stranger { node, .. } => {
+            json!({"event": "stranger", "node": node, "message": message})
+        }
+        Notice::Outage { key, .. } => bytes::event("outage", key, json!({"message": message})),
+        Notice::Back { key } => bytes::event("back", key, json!({"message": message})),
+        _ => json!({"event": "notice", "message": message}),
+    }
+}
