@@ -3,14 +3,13 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dlock_core::words::{Instant, Millis, Time};
-use rustix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, clock_gettime};
 
 /// Now, on CLOCK_BOOTTIME. A machine that was suspended finds that the time has passed.
 pub(crate) fn now() -> Instant {
-    let time = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let micros = u64::try_from(time.tv_nsec).unwrap_or(0) / 1000;
-    Instant(seconds.saturating_mul(1_000_000).saturating_add(micros))
+    // Every Linux has this clock.
+    let time = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from);
+    Instant(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// Now, with the wall clock: that one is only a floor for proposed fences.

@@ -202,7 +202,7 @@ fn with_verbose_each_part_is_announced_once() {
     let lines: Vec<&str> = said.err.lines().collect();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, part) in lines.iter().zip(["cycle", "quorum", "contended"]) {
-        assert!(line.starts_with("dlock: ") && line.contains(part), "no {part}: {line}");
+        assert_eq!(*line, format!(r#"{{"event":"measuring","part":"{part}"}}"#));
     }
     assert!(!said.err.contains(['\r', '\x1b']), "it is no terminal: {:?}", said.err);
     Report::read(&said);

@@ -51,7 +51,8 @@ fn a_node_that_cannot_be_measured_is_a_row_with_the_reason() {
         ([nodes[5].clone(), nodes[6].clone()], ["module is not loaded", "replica"]),
     ] {
         let set = [&nodes[..3], &others].concat();
-        let said = dlock_at(&set, &["bench", "--json", "--time", "300ms"]).with_code(0);
+        let said = dlock_at(&set, &["bench", "--json", "--time", "300ms", "--timeout", "10s"]);
+        let said = said.with_code(0);
         assert_eq!(said.err, "");
         let report = Report::read(&said);
         let of: Vec<&str> = report.cycles.iter().filter_map(|line| line["node"].as_str()).collect();

@@ -160,6 +160,9 @@ fn a_time_that_is_short_for_the_waits_is_said_before_the_load_and_the_figures_sa
     for word in ["≥", "not warm", "still waiting at the end", "ONE ROUND", "JAIN"] {
         assert!(said.out.contains(word), "no {word}: {}", said.out);
     }
+    let said = dlock(&quorum, &[&["bench", "--json", "--only", "contended"], &long[..]].concat());
+    let event: serde_json::Value = serde_json::from_str(said.with_code(0).err.trim_end()).unwrap();
+    assert_eq!((&event["event"], &event["kind"]), (&"warning".into(), &"short_time".into()));
     // It is only about the part that waits.
     let options = ["bench", "--only", "cycle,quorum", "--time", "100ms"];
     assert_eq!(dlock(&quorum, &options).with_code(0).err, "");

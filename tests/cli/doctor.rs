@@ -77,6 +77,20 @@ fn settings_that_are_hazards(kind: Kind) {
     for (setting, usual, severity, check, words) in [
         ("dlock.quarantine off", "dlock.quarantine 60000", "warning", "quarantine_off", "auto"),
         ("timeout 60", "timeout 0", "warning", "timeout", "CONFIG SET timeout 0"),
+        (
+            "dlock.max-ttl 10000",
+            "dlock.max-ttl 86400000",
+            "error",
+            "max_ttl",
+            "CONFIG SET dlock.max-ttl 3600000",
+        ),
+        (
+            "dlock.max-ttl 60000",
+            "dlock.max-ttl 86400000",
+            "warning",
+            "max_ttl",
+            "CONFIG SET dlock.max-ttl 86400000",
+        ),
         ("tcp-keepalive 0", "tcp-keepalive 300", "hint", "tcp_keepalive", "tcp-keepalive 60"),
         ("appendfsync everysec", "appendfsync always", "hint", "persistence", "appendfsync always"),
         ("aof-load-truncated yes", "aof-load-truncated no", "warning", "log_gaps", "truncated no"),

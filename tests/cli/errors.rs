@@ -14,6 +14,25 @@ fn errors(said: &Said) -> Vec<Value> {
     events.into_iter().filter(|event| event["event"] == "error").collect()
 }
 
+#[test]
+fn wrong_usage_is_an_event_where_programs_read() {
+    for (words, message) in [
+        (&["--json", "nonsense"][..], "unrecognized subcommand 'nonsense'"),
+        (&["run", "--json", "--nonsense", "job", "--", "true"], "unexpected argument '--nonsense'"),
+        (&["ls", "--count", "0", "--json"], "0 is not in 1..=100000"),
+        (&["inspect", "--json"], "<KEY>"),
+    ] {
+        let said = dlock_at(&["127.0.0.1:1".to_owned()], words).with_code(64);
+        let error = &errors(&said)[0];
+        assert_eq!(error["kind"], "usage", "{words:?}");
+        let told = error["message"].as_str().unwrap_or_default();
+        assert!(told.contains(message) && !told.contains("Usage:"), "{words:?}: {told}");
+    }
+    // What comes after -- is the command's.
+    let said = dlock_at(&["127.0.0.1:1".to_owned()], &["run", "--nonsense", "--", "x", "--json"]);
+    assert!(said.with_code(64).err.starts_with("error: "));
+}
+
 /// Asserts what several subcommands make of the same trouble.
 #[track_caller]
 fn assert_fails(nodes: &[String], commands: &[&str], code: i32, kind: &str, words: &str) {

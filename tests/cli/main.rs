@@ -26,6 +26,7 @@ mod run_signals;
 mod run_terminal;
 mod running;
 mod svg;
+mod tables;
 mod tls;
 
 use std::ffi::OsStr;

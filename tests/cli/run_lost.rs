@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use harness::Quorum;
 use harness::busy::assert_in_time;
+use harness::program::Said;
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::running::{Running, SLACK, run};
 
@@ -144,6 +146,18 @@ fn a_loss_is_told_as_json() {
     for event in ["\"acquired\"", "\"started\"", "\"lost\"", "\"killing\""] {
         assert!(said.err.contains(event), "{event}: {}", said.err);
     }
+    assert_eq!(reason(&said), "ended");
+    let limit = ["--json", "--max-hold", "1s", "job", "--", "sleep", "60"];
+    assert_eq!(reason(&Running::start(&quorum, &limit).ended().with_code(75)), "max_hold");
+}
+
+/// The word for the loss.
+fn reason(said: &Said) -> String {
+    let line =
+        said.err.lines().find(|line| line.contains(r#""event":"lost""#)).expect("it is told");
+    let event: Value = serde_json::from_str(line).expect("it is JSON");
+    assert!(event["message"].is_string(), "{event}");
+    event["why"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Starts it with a short lease, and waits until its command runs.

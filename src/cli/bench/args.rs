@@ -1,6 +1,5 @@
 //! The arguments of `dlock bench`, and their limits.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -34,8 +33,9 @@ pub struct Args {
     only: Vec<Part>,
 
     /// Draw the waits and the grants of each client (contended) into this file, as SVG
+    #[cfg(feature = "plot")]
     #[arg(long, value_name = "FILE.svg")]
-    pub plot: Option<PathBuf>,
+    pub plot: Option<std::path::PathBuf>,
 }
 
 /// What can be measured.

@@ -60,10 +60,6 @@ impl Contended {
     pub fn jain(&self) -> Option<f64> {
         (self.counts.total() > 0).then(|| jain(&self.counts.grants))
     }
-
-    pub fn never_served(&self) -> usize {
-        self.counts.grants.iter().filter(|grants| **grants == 0).count()
-    }
 }
 
 /// How the part ended.

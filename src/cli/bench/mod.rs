@@ -15,7 +15,9 @@ mod greet;
 mod json;
 mod open_files;
 mod pause;
+#[cfg(feature = "plot")]
 mod picture_file;
+#[cfg(feature = "plot")]
 mod plot;
 mod progress;
 mod quorum;
@@ -35,17 +37,16 @@ use crate::say::stderr;
 use crate::signals::Signals;
 pub use args::Args;
 use args::Part;
-use picture_file::PictureFile;
-use session::Session;
+use session::{Draw, Session};
 
 impl Args {
     /// Measures, prints, and leaves nothing on the nodes.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let picture = self.prepare(global)?;
+        let draw = self.prepare(global)?;
         let mut signals = Signals::listen()?;
         let (stop, stopped) = watch::channel(false);
         let session = Session::new(&self, global, stopped)?;
-        let mut measuring = pin!(session.measure(picture));
+        let mut measuring = pin!(session.measure(draw));
         let signal = tokio::select! {
             end = &mut measuring => return end,
             signal = signals.next_that_ends() => signal,
@@ -59,21 +60,31 @@ impl Args {
         Ok(Exit::by(signal))
     }
 
-    /// Whatever can be refused is refused before the load.
-    fn prepare(&self, global: &Global) -> Result<Option<PictureFile>, Failure> {
+    /// Whatever can be refused is refused before the load. What comes of it draws the picture.
+    fn prepare(&self, global: &Global) -> Result<Option<Draw>, Failure> {
+        let draw = self.draw()?;
         if !self.has(Part::Contended) {
-            return match self.plot {
-                Some(_) => {
-                    Err(Failure::usage("--plot draws the part contended, which --only leaves out"))
-                }
+            return match draw {
+                Some(_) => Err(Failure::usage(NOTHING_TO_DRAW)),
                 None => Ok(None),
             };
         }
         open_files::allow(usize::from(self.clients), crate::nodes::urls(global)?.len())?;
-        let picture = self.plot.as_deref().map(PictureFile::prepare).transpose()?;
         if let Some(warning) = self.round().warning() {
             stderr::warn("short_time", warning, global.json);
         }
-        Ok(picture)
+        Ok(draw)
+    }
+
+    #[cfg(feature = "plot")]
+    fn draw(&self) -> Result<Option<Draw>, Failure> {
+        self.plot.as_deref().map(plot::prepare).transpose()
+    }
+
+    #[cfg(not(feature = "plot"))]
+    fn draw(&self) -> Result<Option<Draw>, Failure> {
+        Ok(None)
     }
 }
+
+const NOTHING_TO_DRAW: &str = "--plot draws the part contended, which --only leaves out";

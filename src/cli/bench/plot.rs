@@ -1,6 +1,7 @@
 //! The picture of the part `contended`: how long one waits, and who got how much.
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Duration;
 
 use plotters::coord::Shift;
@@ -8,10 +9,22 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::contended::Contended;
+use super::picture_file::PictureFile;
+use super::session::Draw;
 use crate::say::duration::measured as time;
+use crate::say::failure::Failure;
+
+/// Makes sure that the picture can be written into this file. What comes of it draws it.
+pub fn prepare(path: &Path) -> Result<Draw, Failure> {
+    let file = PictureFile::prepare(path)?;
+    Ok(Box::new(|found| {
+        let drawn = picture(found).map_err(|error| Failure::internal(&error))?;
+        file.write(&drawn)
+    }))
+}
 
 /// An SVG, as text.
-pub fn picture(found: &Contended) -> Result<String, String> {
+fn picture(found: &Contended) -> Result<String, String> {
     let mut text = String::new();
     draw(found, &mut text).map_err(|error| format!("cannot draw: {error}"))?;
     Ok(text)
@@ -105,7 +118,7 @@ fn grants(found: &Contended, area: &Area<'_>) -> Outcome {
     let clients = found.clients() as f64;
     let index = found.jain().map(|jain| format!(" (Jain's index {jain:.4})"));
     let caption = format!("grants of each client{}", index.unwrap_or_default());
-    let client = match found.never_served() {
+    let client = match found.counts.grants.iter().filter(|grants| **grants == 0).count() {
         0 => "client".to_owned(),
         never => format!("client ({never} of {clients} were never served)"),
     };

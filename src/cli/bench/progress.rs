@@ -48,7 +48,7 @@ impl Stage {
 
 impl Progress {
     pub fn new(verbose: bool, as_json: bool) -> Progress {
-        Progress { is_shown: io::stderr().is_terminal() && !as_json, verbose, as_json }
+        Progress { is_shown: io::stderr().is_terminal(), verbose, as_json }
     }
 
     /// A part begins.

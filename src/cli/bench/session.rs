@@ -11,16 +11,18 @@ use super::contended::{Contended, Crowd, End};
 use super::course::{Course, stopped};
 use super::cycle::{self, Cycle, Subject};
 use super::greet::{self, Met};
-use super::picture_file::PictureFile;
 use super::progress::{Progress, Stage};
+use super::quorum;
 use super::show::Show;
-use super::{plot, quorum};
 use crate::global::Global;
 use crate::nodes;
 use crate::nodes::ask::{Answers, Nodes};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
+
+/// Draws the picture.
+pub type Draw = Box<dyn FnOnce(&Contended) -> Result<(), Failure>>;
 
 pub struct Session<'a> {
     args: &'a Args,
@@ -51,7 +53,7 @@ impl<'a> Session<'a> {
     }
 
     /// All parts. When somebody stops it, it ends without a word.
-    pub async fn measure(&self, picture: Option<PictureFile>) -> Result<Exit, Failure> {
+    pub async fn measure(&self, draw: Option<Draw>) -> Result<Exit, Failure> {
         let greeted = async {
             match nodes::connect(self.global).await {
                 Err(failure) if failure.exit == Exit::USAGE => Err(failure),
@@ -83,9 +85,8 @@ impl<'a> Session<'a> {
         }
         if self.args.has(Part::Contended) && !self.is_stopped() {
             let found = self.contended().await?;
-            if let (Some(found), Some(picture)) = (found, picture) {
-                let drawn = plot::picture(&found);
-                picture.write(&drawn.map_err(|error| Failure::internal(&error))?)?;
+            if let (Some(found), Some(draw)) = (found, draw) {
+                draw(&found)?;
             }
         }
         Ok(Exit::OK)
