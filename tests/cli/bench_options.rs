@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
 use harness::{Kind, Quorum, Server, program};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::address;
@@ -129,12 +130,14 @@ fn the_least_of_everything_is_accepted() {
 fn locks_held_longer_than_a_part_and_their_leases_do_not_prolong_it() {
     let quorum = Quorum::start(1);
     let long = ["--clients", "30", "--hold", "1s", "--time", "100ms", "--ttl", "800ms"];
-    let only = ["bench", "--json", "--only", "contended"];
+    let only = ["bench", "--timeout", "5s", "--json", "--only", "contended"];
     let begun = Instant::now();
-    let said = dlock(&quorum, &[&only, &long[..]].concat()).with_code(0);
+    let said = program::run(program::command(&quorum.urls()).args(only).args(long)).with_code(0);
     // All of them, one after the other, would take half a minute.
     assert_in_time(begun.elapsed(), Duration::from_secs(10));
     quorum.assert_empty_within(Duration::ZERO);
+    let warning: Value = serde_json::from_str(said.err.trim_end()).expect("one object");
+    assert_eq!((&warning["event"], &warning["kind"]), (&"warning".into(), &"short_time".into()));
     let report = Report::read(&said);
     let line = report.contended();
     assert_contended(line, 1, 30, 1000.0);
@@ -160,9 +163,6 @@ fn a_time_that_is_short_for_the_waits_is_said_before_the_load_and_the_figures_sa
     for word in ["≥", "not warm", "still waiting at the end", "ONE ROUND", "JAIN"] {
         assert!(said.out.contains(word), "no {word}: {}", said.out);
     }
-    let said = dlock(&quorum, &[&["bench", "--json", "--only", "contended"], &long[..]].concat());
-    let event: serde_json::Value = serde_json::from_str(said.with_code(0).err.trim_end()).unwrap();
-    assert_eq!((&event["event"], &event["kind"]), (&"warning".into(), &"short_time".into()));
     // It is only about the part that waits.
     let options = ["bench", "--only", "cycle,quorum", "--time", "100ms"];
     assert_eq!(dlock(&quorum, &options).with_code(0).err, "");

@@ -80,7 +80,7 @@ fn progress_is_one_line_that_is_gone_at_the_end() {
 #[test]
 fn progress_does_not_run_over_the_edge_of_a_narrow_terminal() {
     let quorum = Quorum::start(1);
-    let script = "stty cols 24; $DLOCK bench --time 300ms --json >/dev/null";
+    let script = "stty rows 24 cols 24; $DLOCK bench --time 300ms --json >/dev/null";
     let said = on_a_terminal(&quorum, script).ended().with_code(0);
     assert!(said.out.contains('\r'), "{:?}", said.out);
     assert_eq!(screen(&said.out, 24), [] as [String; 0], "{:?}", said.out);
@@ -89,9 +89,10 @@ fn progress_does_not_run_over_the_edge_of_a_narrow_terminal() {
 #[test]
 fn tables_stand_alone_on_a_terminal() {
     let quorum = Quorum::start(1);
-    let typed = on_a_terminal(&quorum, "stty cols 200; $DLOCK bench --time 300ms");
+    let typed = on_a_terminal(&quorum, "stty rows 24 cols 200; $DLOCK bench --time 300ms");
     let lines = screen(&typed.ended().with_code(0).out, 200);
-    let silent = on_a_terminal(&quorum, "stty cols 200; $DLOCK bench --time 300ms 2>/dev/null");
+    let silent =
+        on_a_terminal(&quorum, "stty rows 24 cols 200; $DLOCK bench --time 300ms 2>/dev/null");
     let expected = screen(&silent.ended().with_code(0).out, 200);
     // All figures differ from run to run, and nothing else.
     let words = |lines: &[String]| -> Vec<String> {
