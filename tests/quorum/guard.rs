@@ -211,7 +211,7 @@ fn who_waits_in_vain_is_told_by_whom_it_is_held() {
                 panic!("{error}");
             };
             assert_eq!((key.to_str(), nodes.len()), (Some("job"), size));
-            assert_eq!(holder.meta, "host=web-2 why=nightly");
+            assert_eq!(holder.meta, b"host=web-2 why=nightly");
             assert!(holder.client.is_some() || holder.address.is_some(), "{holder:?}");
             let token = guard.token().to_string();
             for text in [format!("{error}"), format!("{error:?}"), format!("{guard:?}")] {
