@@ -10,8 +10,10 @@ use crate::report::{Report, Row, Target};
 
 const LOCKS: u64 = 100_000;
 const WAITERS: usize = 1000;
+/// What one user may have of the places, unless the settings say otherwise.
+const PLACES: usize = 10_000;
 
-/// Bytes a lock, and bytes a waiter with its connection.
+/// Bytes a lock, a waiter with its connection, and a place of who is away.
 pub fn run(kind: Kind, _: &Options, report: &mut Report) {
     let what = "memory of a held lock";
     report.attempt(what, |report| {
@@ -28,6 +30,11 @@ pub fn run(kind: Kind, _: &Options, report: &mut Report) {
         let theirs = per_waiter(kind, "PING", || request(&["BLPOP", "bench:list", "0"]));
         let figures = compared(ours, theirs);
         report.add(kind, Row::compared(what, "BLPOP", "B", figures, Target::None));
+    });
+
+    let what = "memory of a place that is kept";
+    report.attempt(what, |report| {
+        report.add(kind, Row::alone(what, "B", per_place(kind), Target::AtMost(400.0)));
     });
 }
 
@@ -77,6 +84,22 @@ fn per_waiter(kind: Kind, first: &str, mut wait: impl FnMut() -> Vec<u8>) -> f64
     let _waiting: Vec<Pipe> = (0..WAITERS).map(connect).collect();
     server.until_blocked(WAITERS as i64);
     (used_memory(&server) - before) as f64 / WAITERS as f64
+}
+
+fn per_place(kind: Kind) -> f64 {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    let mut random = Random::new(5);
+    let mut ask = |token: &str| {
+        client.run_args(&["DLOCK.ACQUIRE", "bench:lock", token, "60000", "KEEP", "60000"])
+    };
+    assert!(ask("holder").int() > 0);
+    let before = used_memory(&server);
+    for _ in 0..PLACES {
+        assert!(ask(&random.token()).is_null());
+    }
+    assert_eq!(server.info_number("dlock", "dlock_places"), PLACES as i64);
+    (used_memory(&server) - before) as f64 / PLACES as f64
 }
 
 /// In bytes.

@@ -12,7 +12,7 @@ use harness::{Kind, Server};
 
 use crate::links::Links;
 use crate::load::{Pipe, request};
-use crate::measure::median;
+use crate::measure::{median, percentile};
 use members::Members;
 
 /// What a node is.
@@ -157,13 +157,13 @@ impl Distance {
     }
 }
 
-/// The median of some, with as much sleep in between as over a link.
+/// What a PING takes if nothing else is in its way, with as much sleep before it as over a link.
 fn pings(pipe: &mut Pipe, each_way: Duration) -> f64 {
     let one = |_| {
         thread::sleep(each_way);
         ping(pipe)
     };
-    median((0..40).map(one).collect())
+    percentile((0..40).map(one).collect(), 0.25)
 }
 
 /// In milliseconds.
