@@ -161,7 +161,8 @@ fn containing<'a>(files: &'a [File], needles: &'a [&str]) -> impl Iterator<Item 
 
 /// Everything that people wrote here.
 fn all_text() -> Vec<File> {
-    let endings = ["rs", "toml", "md", "sh", "c", "Makefile", "run", "yml"];
+    let endings =
+        ["rs", "toml", "md", "sh", "c", "Makefile", "run", "yml", "py", "js", "mjs", "php", "rb"];
     let mut all = files(&["src", "tests", "scripts", "docs", ".ci"], &endings);
     let top = ["Cargo.toml", "Makefile", "README.md", "CHANGELOG.md"];
     all.extend(top.into_iter().filter_map(|name| read(Path::new(name))));

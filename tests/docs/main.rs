@@ -4,6 +4,7 @@
 //! - [`links`]: where its links lead;
 //! - [`alike`]: whether a program printed what a page shows, numbers aside;
 //! - [`redis_cli`]: examples of redis-cli, run by redis-cli against a real server;
+//! - [`examples`]: programs to copy, in other languages;
 //! - [`library`]: examples in Rust, compiled;
 //! - [`shell`]: examples of a shell, run by bash with real nodes.
 //!
@@ -14,6 +15,7 @@
 //! - `<!-- exits: N -->`: a shell example whose last command ends with this code.
 
 mod alike;
+mod examples;
 mod library;
 mod links;
 mod page;

@@ -3,43 +3,53 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use harness::eventually;
+use harness::{Quorum, eventually};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use tempfile::TempDir;
 
-/// The fence of the page's examples.
-const FENCE: &str = "1795238075371227";
+use crate::fences_page::{parts, statements, with};
+use crate::holders::{StoppedHolder, next_holder};
+
+const ACCOUNT: &str =
+    "CREATE TABLE account (id int PRIMARY KEY, balance int); INSERT INTO account VALUES (7, 0)";
 
 #[test]
 fn a_late_transaction_is_refused() {
     let server = Postgres::start();
     let mut session = server.session();
-    let [table, transaction, _] = statements();
+    let [table, transaction, ..] = statements();
     session.run(&table);
-    session.run(
-        "CREATE TABLE account (id int PRIMARY KEY, balance int); INSERT INTO account VALUES (7, 0)",
-    );
-    let fenced = |session: &mut Session, fence: u64, balance: i64| {
-        let (show, write) = parts(&transaction, fence, balance);
-        session.run("BEGIN");
-        let is_late = session.run(&show).contains(&"INSERT 0 0".to_owned());
-        session.run(if is_late { "ROLLBACK" } else { &write });
-        session.run(if is_late { "" } else { "COMMIT" });
-        !is_late
-    };
-    assert!(fenced(&mut session, 10, 100));
-    assert!(fenced(&mut session, 10, 110), "the same holder comes again");
-    assert!(fenced(&mut session, 11, 200));
-    assert!(!fenced(&mut session, 10, 300));
+    session.run(ACCOUNT);
+    assert!(session.fenced(&transaction, 10, 100));
+    assert!(session.fenced(&transaction, 10, 110), "the same holder comes again");
+    assert!(session.fenced(&transaction, 11, 200));
+    assert!(!session.fenced(&transaction, 10, 300));
     assert_eq!(session.run("SELECT balance FROM account"), ["200"]);
     // A read shows the fence with the same statement.
     let (show, _) = parts(&transaction, 12, 0);
     session.run(&format!("BEGIN; {show}; SELECT balance FROM account; COMMIT"));
-    assert!(!fenced(&mut session, 11, 400));
+    assert!(!session.fenced(&transaction, 11, 400));
+    assert_eq!(session.run("SELECT balance FROM account"), ["200"]);
+}
+
+#[test]
+fn a_holder_that_was_stopped_beyond_its_lease_is_refused() {
+    let server = Postgres::start();
+    let mut session = server.session();
+    let [table, transaction, ..] = statements();
+    session.run(&table);
+    session.run(ACCOUNT);
+    let quorum = Quorum::start(3);
+    let alice = StoppedHolder::of(&quorum, "account:7");
+    assert!(session.fenced(&transaction, alice.fence(), 100));
+    // Alice stands still here, and her lease ends.
+    let bob = next_holder(&quorum, "account:7");
+    assert!(session.fenced(&transaction, bob, 200));
+    assert!(!session.fenced(&transaction, alice.fence(), 300));
     assert_eq!(session.run("SELECT balance FROM account"), ["200"]);
 }
 
@@ -47,11 +57,9 @@ fn a_late_transaction_is_refused() {
 fn in_one_statement_a_late_write_changes_no_row() {
     let server = Postgres::start();
     let mut session = server.session();
-    let [table, _, statement] = statements();
+    let [table, _, statement, _] = statements();
     session.run(&table);
-    session.run(
-        "CREATE TABLE account (id int PRIMARY KEY, balance int); INSERT INTO account VALUES (7, 0)",
-    );
+    session.run(ACCOUNT);
     for (fence, balance, rows) in [(10, 100, 1), (11, 200, 1), (10, 300, 0), (11, 400, 1)] {
         let statement = with(&statement, fence, balance);
         assert_eq!(session.run(&statement), [format!("UPDATE {rows}")], "{fence}");
@@ -76,11 +84,9 @@ fn a_select_before_the_update_lets_a_late_write_land() {
 fn a_transaction_that_has_shown_its_fence_is_waited_for() {
     let server = Postgres::start();
     let (mut alice, mut bob) = (server.session(), server.session());
-    let [table, transaction, _] = statements();
+    let [table, transaction, ..] = statements();
     alice.run(&table);
-    alice.run(
-        "CREATE TABLE account (id int PRIMARY KEY, balance int); INSERT INTO account VALUES (7, 0)",
-    );
+    alice.run(ACCOUNT);
     let (show, write) = parts(&transaction, 10, 100);
     alice.run(&format!("BEGIN; {show}"));
     // Bob shows a larger one, and cannot come between alice's mark and her write.
@@ -92,32 +98,6 @@ fn a_transaction_that_has_shown_its_fence_is_waited_for() {
     alice.run(&format!("{write}; COMMIT"));
     bob.hear();
     assert_eq!(judge.run("SELECT balance FROM account"), ["200"]);
-}
-
-/// The statements of the page: the table, the transaction, and all in one.
-fn statements() -> [String; 3] {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/fences.md");
-    let page = fs::read_to_string(page).expect("the page is there");
-    let mut blocks = page.split("```sql\n").skip(1);
-    let mut next = || {
-        let block = blocks.next().and_then(|block| block.split("```").next());
-        block.expect("the page has three examples").to_owned()
-    };
-    [next(), next(), next()]
-}
-
-/// What a transaction shows, and what it writes.
-fn parts(transaction: &str, fence: u64, balance: i64) -> (String, String) {
-    let lines = transaction.lines().filter(|line| !line.starts_with("--"));
-    let text = with(&lines.collect::<Vec<_>>().join("\n"), fence, balance);
-    let mut parts = text.split(';').map(|part| part.trim().to_owned());
-    assert_eq!(parts.next().as_deref(), Some("BEGIN"));
-    let mut part = || parts.next().expect("there are four statements");
-    (part(), part())
-}
-
-fn with(statement: &str, fence: u64, balance: i64) -> String {
-    statement.replace(FENCE, &fence.to_string()).replace("120", &balance.to_string())
 }
 
 /// A server of its own, on a unix socket in a temporary folder, run by a user without rights.
@@ -208,6 +188,16 @@ impl Session {
     fn run(&mut self, statements: &str) -> Vec<String> {
         self.send(statements);
         self.hear()
+    }
+
+    /// Does what the page says. False: a later holder has been here.
+    fn fenced(&mut self, transaction: &str, fence: u64, balance: i64) -> bool {
+        let (show, write) = parts(transaction, fence, balance);
+        self.run("BEGIN");
+        let is_late = self.run(&show).contains(&"INSERT 0 0".to_owned());
+        self.run(if is_late { "ROLLBACK" } else { &write });
+        self.run(if is_late { "" } else { "COMMIT" });
+        !is_late
     }
 
     fn send(&mut self, statements: &str) {

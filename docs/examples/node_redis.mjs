@@ -1,0 +1,110 @@
+// A lock of dlock from node-redis, over the one connection that all of a program share.
+//
+// Tried with redis 6.3 and Node 20. Run it: node node_redis.mjs redis://localhost
+
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import { createClient, ErrorReply } from "redis";
+
+/** The lock is held no longer: somebody else may be at work. */
+export class Lost extends Error {}
+
+/**
+ * Calls `work` while the lock is held, with the fence, with a signal that is aborted when the lock is
+ * lost or the caller's `signal` is, and with a `check` that throws then. Times are in milliseconds.
+ */
+export async function withLock(redis, key, work, options = {}) {
+  const { wait = 60_000, ttl = 30_000, keep = 5_000, signal } = options;
+  const token = randomBytes(16).toString("hex");
+  const deadline = performance.now() + wait;
+  let stray = false; // whether a request may still be on its way that nobody waits for any more
+  let holding;
+  try {
+    for (;;) {
+      signal?.throwIfAborted();
+      const [sent, earlier] = [performance.now(), stray];
+      const left = deadline - sent;
+      stray = true;
+      try {
+        // Without WAIT, which would hold up everybody on this connection. KEEP keeps the place.
+        const fence = await redis.sendCommand(["DLOCK.ACQUIRE", key, token, `${ttl}`, "KEEP", `${keep}`]);
+        stray = earlier;
+        if (fence !== null) {
+          holding = hold(redis, key, token, ttl, sent);
+          const signals = [holding.lost, signal].filter(Boolean);
+          const result = await work({ fence, signal: AbortSignal.any(signals), check: holding.check });
+          holding.check();
+          return result;
+        }
+      } catch (error) {
+        if (holding || left <= 0 || !mayPass(error)) throw error;
+      }
+      if (left <= 0) throw new Error(`${key} was not free within ${wait} ms`);
+      await sleep(25 + 50 * Math.random(), null, { signal });
+    }
+  } finally {
+    holding?.stop();
+    await release(redis, key, token, stray, keep);
+  }
+}
+
+/** Renews the lease until it is told to stop, and says when the lock is lost. */
+function hold(redis, key, token, ttl, sent) {
+  const lost = new AbortController();
+  const lose = () => lost.abort(new Lost(key));
+  // The lease counts from the sending. Clocks differ by less than a hundredth.
+  let until = sent + 0.99 * ttl;
+  let timer;
+  const watch = () => {
+    const left = until - performance.now();
+    if (left > 0) timer = setTimeout(watch, left);
+    else lose();
+  };
+  watch();
+  const renewal = setInterval(async () => {
+    const sent = performance.now();
+    const renewed = await redis.sendCommand(["DLOCK.EXTEND", key, token, `${ttl}`, "GT"]).catch(() => null);
+    if (renewed === 0) lose();
+    if (renewed === 1) until = sent + 0.99 * ttl; // null: the next turn asks again
+  }, ttl / 3);
+  const check = () => {
+    if (performance.now() >= until) lose();
+    lost.signal.throwIfAborted();
+  };
+  const stop = () => {
+    clearInterval(renewal);
+    clearTimeout(timer);
+  };
+  return { lost: lost.signal, check, stop };
+}
+
+async function release(redis, key, token, stray, patience) {
+  // A stray request that arrives after FINAL takes no lock.
+  let final = stray ? ["FINAL"] : [];
+  const until = performance.now() + patience; // later the lease ends by itself
+  while (performance.now() < until) {
+    try {
+      return await redis.sendCommand(["DLOCK.RELEASE", key, token, ...final]);
+    } catch (error) {
+      if (!(error instanceof ErrorReply)) await sleep(50);
+      else if (final.length === 0) return null;
+      else final = []; // the server remembers enough of them already
+    }
+  }
+}
+
+function mayPass(error) {
+  return !(error instanceof ErrorReply) || error.message.startsWith("QUARANTINE");
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const redis = await createClient({ url: process.argv[2] }).connect();
+  await withLock(redis, "job:42", async ({ fence, check }) => {
+    console.log("held with the fence", fence);
+    check();
+    // The server refuses this if a later holder has been here.
+    await redis.sendCommand(["DLOCK.FENCED", "{job:42}:mark", `${fence}`, "INCR", "{job:42}:runs"]);
+  });
+  redis.destroy();
+}

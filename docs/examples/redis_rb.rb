@@ -1,0 +1,98 @@
+# A lock of dlock from redis-rb, over the one connection that all threads share.
+#
+# Tried with redis-rb 4.8 and Ruby 3.1. Run it: ruby redis_rb.rb redis://localhost
+
+require "redis"
+require "securerandom"
+
+# The lock is held no longer: somebody else may be at work.
+class Lost < StandardError; end
+
+# A lock that was granted. Show its fence to whatever can refuse a smaller one.
+Held = Struct.new(:fence, :until, :pid) do
+  def check
+    # A child of fork is not the holder: nobody renews the lease there.
+    raise Lost if now >= self.until || Process.pid != pid
+  end
+end
+
+# Calls the block with the lock. Times are in seconds.
+def with_lock(redis, key, wait: 60, ttl: 30, keep: 5)
+  token, deadline, pid = SecureRandom.hex, now + wait, Process.pid
+  held = renewal = nil
+  stray = false # whether a request may still be on its way that nobody waits for any more
+  until held
+    sent, earlier, stray = now, stray, true
+    left = deadline - sent
+    begin
+      # Without WAIT, which would hold up every thread on this connection. KEEP keeps the place.
+      fence = redis.call("DLOCK.ACQUIRE", key, token, ms(ttl), "KEEP", ms(keep))
+      # redis-rb asks again by itself after a time-out. The answer has taken longer then.
+      stray = earlier || now - sent >= 0.2
+      # The lease counts from the sending. Clocks differ by less than a hundredth.
+      held = Held.new(fence, sent + 0.99 * ttl, pid) if fence
+    rescue Redis::BaseError => e
+      raise if left <= 0 || !may_pass?(e)
+    end
+    raise "#{key} was not free within #{wait} s" if !held && left <= 0
+    sleep(0.025 + 0.05 * rand) unless held
+  end
+  renewal = Thread.new { renew(redis, key, token, ttl, held) }
+  result = yield held
+  held.check
+  result
+ensure
+  # Timeout and Thread#raise must not come between.
+  Thread.handle_interrupt(Object => :never) do
+    renewal&.kill
+    release(redis, key, token, stray, keep) if Process.pid == pid
+  end
+end
+
+def renew(redis, key, token, ttl, held)
+  loop do
+    sleep(ttl / 3.0)
+    sent = now
+    extended = redis.call("DLOCK.EXTEND", key, token, ms(ttl), "GT")
+    held.until = extended == 1 ? sent + 0.99 * ttl : 0
+  rescue Redis::BaseError
+    next # the next turn asks again
+  end
+end
+
+def release(redis, key, token, stray, patience)
+  # A stray request that arrives after FINAL takes no lock.
+  final = stray ? ["FINAL"] : []
+  give_up = now + patience # later the lease ends by itself
+  while now < give_up
+    begin
+      return redis.call("DLOCK.RELEASE", key, token, *final)
+    rescue Redis::BaseConnectionError
+      sleep(0.05)
+    rescue Redis::CommandError
+      return if final.empty?
+      final = [] # the server remembers enough of them already
+    end
+  end
+end
+
+def may_pass?(error)
+  error.is_a?(Redis::BaseConnectionError) || error.message.start_with?("QUARANTINE")
+end
+
+def now
+  Process.clock_gettime(Process::CLOCK_MONOTONIC)
+end
+
+def ms(seconds)
+  (1000 * seconds).to_i
+end
+
+if $PROGRAM_NAME == __FILE__
+  redis = Redis.new(url: ARGV[0])
+  with_lock(redis, "job:42") do |held|
+    puts "held with the fence #{held.fence}"
+    # The server refuses this if a later holder has been here.
+    redis.call("DLOCK.FENCED", "{job:42}:mark", held.fence, "INCR", "{job:42}:runs")
+  end
+end

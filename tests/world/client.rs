@@ -1,0 +1,134 @@
+//! The programs of docs/examples, each driven by one of tests/world/drivers in a process of its own.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use harness::process;
+use tempfile::TempDir;
+
+/// A client library, and with it an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    RedisPy,
+    RedisPyAsyncio,
+    Ioredis,
+    NodeRedis,
+    Phpredis,
+    RedisRb,
+}
+
+/// Examples and drivers side by side, with the packages that `make test-world` installs.
+pub struct Programs {
+    folder: TempDir,
+    library: Library,
+}
+
+/// A process that takes locks.
+pub struct Program {
+    child: Child,
+    _stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Library {
+    /// What runs it, and the names of the example and of the driver.
+    fn names(self) -> (PathBuf, &'static str, &'static [&'static str]) {
+        let python = installed("python/bin/python");
+        match self {
+            Library::RedisPy => (python, "redis_py.py", &["drive_redis_py.py"]),
+            Library::RedisPyAsyncio => {
+                (python, "redis_py_asyncio.py", &["drive_redis_py_asyncio.py"])
+            }
+            Library::Ioredis => ("node".into(), "ioredis.mjs", &["drive_node.mjs", "ioredis"]),
+            Library::NodeRedis => {
+                ("node".into(), "node_redis.mjs", &["drive_node.mjs", "node_redis"])
+            }
+            Library::Phpredis => ("php".into(), "phpredis.php", &["drive_phpredis.php"]),
+            Library::RedisRb => ("ruby".into(), "redis_rb.rb", &["drive_redis_rb.rb"]),
+        }
+    }
+
+    /// Whether one process holds several locks at a time.
+    pub fn has_tasks(self) -> bool {
+        self != Library::Phpredis
+    }
+
+    pub fn programs(self) -> Programs {
+        let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
+        for from in ["docs/examples", "tests/world/drivers"] {
+            for file in fs::read_dir(top().join(from)).expect("it is there") {
+                let file = file.expect("it can be read");
+                fs::copy(file.path(), folder.path().join(file.file_name())).expect("there is room");
+            }
+        }
+        let packages = folder.path().join("node_modules");
+        symlink(installed("node/node_modules"), packages).expect("it is the first");
+        Programs { folder, library: self }
+    }
+}
+
+impl Programs {
+    /// The example as it stands, to be run by hand.
+    pub fn example(&self) -> Command {
+        let (interpreter, example, _) = self.library.names();
+        let mut command = Command::new(interpreter);
+        command.arg(self.folder.path().join(example));
+        command
+    }
+
+    /// A process that does what its driver understands.
+    pub fn start(&self, port: u16, words: &[&str]) -> Program {
+        self.start_with(port, words, &[])
+    }
+
+    /// The same, with something in its environment.
+    pub fn start_with(&self, port: u16, words: &[&str], vars: &[(&str, &str)]) -> Program {
+        let (interpreter, _, driver) = self.library.names();
+        let mut command = Command::new(interpreter);
+        command.arg(self.folder.path().join(driver[0])).args(&driver[1..]);
+        command.arg(port.to_string()).args(words).envs(vars.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child =
+            process::spawn(command).expect("the interpreter is there: scripts/world.sh");
+        let stdin = child.stdin.take().expect("it is piped");
+        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        Program { child, _stdin: stdin, stdout }
+    }
+}
+
+impl Program {
+    /// What it says next.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("it prints text");
+        line.trim_end().to_owned()
+    }
+
+    /// Waits until it has ended well, and gives the rest of what it says.
+    #[track_caller]
+    pub fn end(mut self) -> String {
+        let rest: Vec<String> =
+            self.stdout.by_ref().lines().map(|line| line.expect("it prints text")).collect();
+        let status = self.child.wait().expect("it is ours");
+        assert!(status.success(), "{status}: {rest:?}");
+        rest.join("\n")
+    }
+
+    /// Kills it, as a crash would.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it is ours");
+    }
+}
+
+/// A path in the folder into which scripts/world.sh installs.
+fn installed(path: &str) -> PathBuf {
+    top().join(".world").join(path)
+}
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
