@@ -1,8 +1,8 @@
 //! The lease bound: how much longer any lease of this node can run, at most.
 //!
 //! After a crash the node may have forgotten leases. It does not know which, but it knows the
-//! bound, which stands in its state file before a lease that long is granted. When so much time
-//! has passed, every forgotten lease has ended.
+//! bound: its state file had to say so before a lease that long was granted. When that time has
+//! passed, every forgotten lease has ended.
 
 use crate::words::{Instant, Millis};
 
@@ -27,7 +27,7 @@ impl Bound {
         Millis(self.promised)
     }
 
-    /// No lease that was ever granted or heard of runs longer than so.
+    /// No lease that was granted or heard of can run longer.
     #[must_use]
     pub fn least(&self) -> Millis {
         Millis(self.promised.max(self.recent()))
@@ -44,7 +44,7 @@ impl Bound {
         self.longest[0] = self.longest[0].max(ttl.0);
     }
 
-    /// What was granted so far is over or known: only the longest of what is held counts.
+    /// All leases granted so far are over or known: only the longest that is held counts.
     pub fn restart(&mut self, longest: Millis) {
         self.longest = [longest.0, 0];
     }

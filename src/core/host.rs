@@ -1,13 +1,13 @@
 //! What a node needs from the server around it.
 
 use crate::lock::{Crowd, Found, Grant, Renewal};
-use crate::node::Promise;
+use crate::promise::Promise;
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId};
 
 /// Where blocked requests get their answers.
 pub trait Answers {
     /// A blocked request is answered.
-    fn answer(&mut self, waiter: WaiterId, answer: Answer);
+    fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome);
 }
 
 /// The server's keyspace, and its ways out. The node decides; the host carries out.
@@ -145,9 +145,9 @@ pub enum Ending {
     Undelivered,
 }
 
-/// What a blocked request is told.
+/// How a wait ends: what a blocked request is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum WaitOutcome {
     /// It holds the lock.
     Granted(Fence),
     /// Its time is over, or it was withdrawn.

@@ -11,7 +11,8 @@
 //! - [`fence`]: the counter that only grows.
 //! - [`clock`]: the time that fences go by, which never goes back.
 //! - [`bound`]: how much longer any lease can run, at most.
-//! - [`record`]: what the state file keeps of both.
+//! - [`promise`]: what a node says of both beforehand; [`record`]: how the state file keeps it.
+//! - [`settings`]: what an operator can set.
 //! - [`quarantine`]: when a node may have forgotten leases, and what follows.
 //! - [`node`]: all locks of one server: acquire, release, extend, hand-over, expiry.
 //! - [`host`]: what a node needs from the server around it.
@@ -45,20 +46,24 @@ pub mod lock;
 pub mod mark;
 pub mod node;
 pub mod packed;
+pub mod promise;
 pub mod quarantine;
 pub mod queue;
 pub mod quorum;
 pub mod record;
+pub mod settings;
 pub mod shares;
 pub mod snapshot;
 mod varint;
 pub mod words;
 
-pub use host::{Answer, Answers, Effect, Ending, Host, Memory, Serves};
-pub use lock::{Crowd, Found, Grant, Held, Holder, Renewal};
-pub use node::{Acquired, Node, Promise};
+pub use host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
+pub use lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
+pub use node::{Acquired, Node};
+pub use promise::Promise;
 pub use quarantine::{Policy, Start, Why};
 pub use record::{Ended, Record};
+pub use settings::Settings;
 pub use words::{
     ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Mode, Owner, Time, WaiterId,
 };

@@ -14,15 +14,15 @@ use crate::words::{ClientId, Deadline, Fence, Instant, Lease, Millis, Mode};
 pub enum Found<'a> {
     /// Nothing: the lock is free.
     Free,
-    /// A lock that another command moved here, which ended it. The key is free, but who comes next
-    /// is above it.
+    /// A lock that another command moved here, which ended it. The key is free, but the next fence
+    /// must be larger.
     Over {
         /// Its largest fence.
         top: Fence,
     },
-    /// A lock of ours.
-    Held(Held<'a>),
-    /// A plain string: a lock taken with SET NX. Held by whoever knows its value.
+    /// A lock that dlock granted.
+    Held(Holders<'a>),
+    /// A plain string: a lock taken with SET NX. Its value is the token.
     Foreign {
         /// What is left of its expiry, if it has one.
         left: Option<Millis>,
@@ -33,7 +33,7 @@ pub enum Found<'a> {
 
 /// A held lock.
 #[derive(Debug)]
-pub enum Held<'a> {
+pub enum Holders<'a> {
     /// Exclusive: the one holder.
     One(Grant<'a>),
     /// Shared or a semaphore.
@@ -49,7 +49,7 @@ pub struct Grant<'a> {
     pub fence: Fence,
     /// For how long.
     pub lease: Lease,
-    /// The connection that asked, while that means something.
+    /// The connection that asked; [`ClientId::UNKNOWN`] where that means nothing.
     pub client: ClientId,
     /// It ends with that connection.
     pub ephemeral: bool,
@@ -93,14 +93,14 @@ impl<'a> Grant<'a> {
 }
 
 impl Found<'_> {
-    /// Whether one more holder in `mode` is compatible with those there are. Says nothing of the
-    /// queue: that a request may not overtake is the [`queue`](crate::queue)'s business.
+    /// Whether one more holder in `mode` is compatible with those there are. It does not look at the
+    /// queue: see [`Queue::is_next`](crate::queue::Queue::is_next).
     #[must_use]
     pub fn admits(&self, mode: Mode) -> bool {
         match self {
             Found::Free | Found::Over { .. } => true,
-            Found::Held(Held::Many(crowd)) => crowd.admits(mode),
-            Found::Held(Held::One(_)) | Found::Foreign { .. } | Found::WrongType => false,
+            Found::Held(Holders::Many(crowd)) => crowd.admits(mode),
+            Found::Held(Holders::One(_)) | Found::Foreign { .. } | Found::WrongType => false,
         }
     }
 
@@ -108,19 +108,19 @@ impl Found<'_> {
     #[must_use]
     pub fn top(&self) -> Fence {
         match self {
-            Found::Held(Held::One(grant)) => grant.fence,
-            Found::Held(Held::Many(crowd)) => crowd.top(),
+            Found::Held(Holders::One(grant)) => grant.fence,
+            Found::Held(Holders::Many(crowd)) => crowd.top(),
             Found::Over { top } => *top,
             _ => Fence(0),
         }
     }
 
-    /// The mode in which the lock is held, if it is a lock of ours.
+    /// The mode in which the lock is held, if dlock granted it.
     #[must_use]
     pub fn mode(&self) -> Option<Mode> {
         match self {
-            Found::Held(Held::One(_)) => Some(Mode::Exclusive),
-            Found::Held(Held::Many(crowd)) => Some(crowd.mode()),
+            Found::Held(Holders::One(_)) => Some(Mode::Exclusive),
+            Found::Held(Holders::Many(crowd)) => Some(crowd.mode()),
             _ => None,
         }
     }
@@ -129,8 +129,8 @@ impl Found<'_> {
     #[must_use]
     pub fn grant(&self, token: &[u8]) -> Option<Grant<'_>> {
         match self {
-            Found::Held(Held::One(grant)) => (grant.token == token).then_some(*grant),
-            Found::Held(Held::Many(crowd)) => crowd.holder(token).map(Holder::grant),
+            Found::Held(Holders::One(grant)) => (grant.token == token).then_some(*grant),
+            Found::Held(Holders::Many(crowd)) => crowd.holder(token).map(Holder::grant),
             _ => None,
         }
     }
@@ -331,7 +331,7 @@ mod tests {
     fn a_free_lock_admits_everyone_and_an_exclusive_one_nobody() {
         for mode in [Mode::Exclusive, Mode::Shared, Mode::Limit(3)] {
             assert!(Found::Free.admits(mode));
-            assert!(!Found::Held(Held::One(grant(b"a", 1))).admits(mode));
+            assert!(!Found::Held(Holders::One(grant(b"a", 1))).admits(mode));
             assert!(!Found::Foreign { left: None }.admits(mode));
         }
     }

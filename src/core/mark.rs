@@ -1,4 +1,4 @@
-//! A mark: the largest fence that a resource has seen. Whoever shows a smaller one is late.
+//! A mark: the largest fence that a resource has seen. A holder that shows a smaller one is late.
 
 use crate::limits::{MAX_FENCE, MAX_MARK_AHEAD};
 use crate::words::Fence;

@@ -2,7 +2,7 @@
 //!
 //! A server may hold millions of locks, and next to the plain string that people use today every
 //! field counts: a 20-byte key with a 32-byte token takes 72 bytes here, everything included.
-//! The key is part of it, because whoever ends a lease that is over starts from the deadline
+//! The key is part of it, because the end of a lease is found from the deadline
 //! index, which knows nothing but this record.
 //!
 //! ```text

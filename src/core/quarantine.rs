@@ -14,7 +14,7 @@ pub struct Quarantine {
     pub why: Why,
 }
 
-/// What a node may have forgotten leases by.
+/// The event by which a node may have forgotten leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// A crash.
@@ -52,7 +52,7 @@ pub enum Policy {
     Auto,
     /// Never.
     Off,
-    /// So long at least, whenever it is not certain that nothing was forgotten.
+    /// At least this long, unless it is certain that nothing was forgotten.
     Least(Millis),
 }
 
@@ -70,7 +70,7 @@ impl Policy {
     }
 }
 
-/// A node as it starts, with its data set loaded.
+/// What a node knows when it starts, with its data set loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
     /// What the state file said; `None` at the first start.

@@ -36,16 +36,15 @@ pub struct Waiter {
     pub meta: Box<[u8]>,
     /// When the token came.
     pub since: Instant,
-    /// When it gives up; `None`: never. Of one that is away: when its place ends, by the clock of
-    /// places.
+    /// When it gives up; `None`: never. If it is away: when its place ends, by the clock of places.
     pub until: Option<Deadline>,
     /// For how long its place is kept, if it ends without the lock.
     pub keep: Option<Millis>,
-    /// For whom the place counts then.
+    /// The user for whom the place counts then.
     pub owner: Owner,
     /// Whether it is told when it would be granted if the present holders left.
     pub wants_turn: bool,
-    /// It has ended, and only its place is here.
+    /// The request has ended, and only its place is here.
     pub is_away: bool,
 }
 
@@ -91,8 +90,8 @@ impl Queue {
         self.key.clone()
     }
 
-    /// The rule of who is next: whoever came first, as soon as the lock admits it. Where nobody
-    /// waits, that is who asks.
+    /// The rule of who is next: the token that came first, as soon as the lock admits it. Where
+    /// nobody waits, the token that asks is the first.
     #[must_use]
     pub fn is_next(queue: Option<&Queue>, token: &[u8], mode: Mode, found: &Found<'_>) -> bool {
         let first = queue.and_then(Queue::first);
@@ -129,8 +128,8 @@ impl Queue {
         self.turns > 0
     }
 
-    /// One that wants to be told of its turn, if it is that: it would be granted if the present
-    /// holders left, together with all who are before it.
+    /// A waiter that wants to be told of its turn, if its turn is next: if the present holders left,
+    /// it would be granted the lock together with all waiters before it.
     #[must_use]
     pub fn next_turn(&self) -> Option<&Waiter> {
         if self.turns == 0 {
@@ -147,14 +146,14 @@ impl Queue {
         self.waiters.values().map(|waiter| &**waiter)
     }
 
-    /// The one that waits with this token.
+    /// The waiter with this token.
     #[must_use]
     pub fn get(&self, token: &[u8]) -> Option<&Waiter> {
         self.by_token.get(token).and_then(|place| self.waiters.get(place)).map(|waiter| &**waiter)
     }
 
-    /// A newcomer goes to the end; a token that is there already keeps its place, and what it
-    /// replaces is returned.
+    /// A newcomer goes to the end. A token that is there already keeps its place; its old request is
+    /// returned.
     pub fn join(&mut self, mut waiter: Waiter) -> Option<Waiter> {
         self.away += usize::from(!waiter.is_present());
         self.turns += usize::from(waiter.wants_turn);
@@ -180,7 +179,7 @@ impl Queue {
         self.forget_turn(token);
     }
 
-    /// The one with this token does not want to be told of its turn any more.
+    /// The waiter with this token does not want to be told of its turn any more.
     pub fn forget_turn(&mut self, token: &[u8]) {
         if let Some(waiter) = self.get_mut(token)
             && core::mem::take(&mut waiter.wants_turn)
@@ -196,13 +195,13 @@ impl Queue {
         }
     }
 
-    /// The one with this token leaves.
+    /// The waiter with this token leaves.
     pub fn leave(&mut self, token: &[u8]) -> Option<Waiter> {
         let left = self.by_token.remove(token).and_then(|place| self.waiters.remove(&place));
         self.without(left)
     }
 
-    /// The first one leaves, to be served.
+    /// The first waiter leaves, to be served.
     pub fn pop(&mut self) -> Option<Waiter> {
         let (_, waiter) = self.waiters.pop_first()?;
         self.by_token.remove(&waiter.token);
@@ -214,7 +213,7 @@ impl Queue {
         waiter.map(|waiter| &mut **waiter)
     }
 
-    /// One is not here any more.
+    /// Counts a waiter that is not here any more.
     fn without(&mut self, left: Option<Box<Waiter>>) -> Option<Waiter> {
         self.away -= usize::from(left.as_ref().is_some_and(|left| !left.is_present()));
         self.turns -= usize::from(left.as_ref().is_some_and(|left| left.wants_turn));

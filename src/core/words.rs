@@ -75,9 +75,9 @@ impl Lease {
         Lease { since: self.since, ..Lease::begin(now, ttl) }
     }
 
-    /// The same lease, ending `ttl` from now unless it ends later anyway.
+    /// The same lease, ending `ttl` from now, or when it ends anyway if that is later.
     #[must_use]
-    pub fn prolonged(self, now: Instant, ttl: Millis) -> Lease {
+    pub fn extended_to(self, now: Instant, ttl: Millis) -> Lease {
         let renewed = self.renewed(now, ttl);
         if renewed.end >= self.end { renewed } else { self }
     }

@@ -7,7 +7,7 @@
 //!
 //! Being wrong in one direction costs a little time, in the other a lost effect. Hence: somebody
 //! listens, unless a look at the server has said otherwise and nothing has happened since that
-//! could have changed it. Whoever comes to listen starts from a snapshot, and a snapshot begins
+//! could have changed it. A new listener starts from a snapshot, and a snapshot begins
 //! with a fork, of which the server tells at once; a partial resynchronisation needs a backlog,
 //! which the look has not seen; a role, a configuration or a data set that changes is told of.
 

@@ -1,10 +1,9 @@
 //! What a client can send, and what becomes of it.
 
 use dlock_core::command::{
-    Refusal, Settings, Touch, acquire, apply, r#break, check, evicted, extend, guard, promise,
-    release,
+    Refusal, Touch, acquire, apply, r#break, check, evicted, extend, guard, promise, release,
 };
-use dlock_core::{Acquired, Answer, Key, Node, Time, WaiterId};
+use dlock_core::{Acquired, Key, Node, Settings, Time, WaitOutcome, WaiterId};
 
 use crate::fences;
 use crate::ffi::call::{Call, Room};
@@ -24,7 +23,7 @@ enum Outcome {
     Waits(WaiterId),
     /// The reply has been given.
     Done,
-    /// A command inside this one, which gives it: not before everything of ours is put away.
+    /// The reply of a command inside this one, which runs when nothing of dlock's is open any more.
     Guards,
 }
 
@@ -258,6 +257,6 @@ fn wait(call: &Call<'_>, state: &mut State, key: Key<'_>, waiter: WaiterId) {
     }
     if !state.store.waiters.block(call.ctx, waiter, key.to_owned()) {
         state.node.gone(waiter, now());
-        reply::answer(call.ctx, Answer::Denied, key.name);
+        reply::answer(call.ctx, WaitOutcome::Denied, key.name);
     }
 }

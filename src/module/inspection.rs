@@ -5,7 +5,7 @@
 use dlock_core::command::Refusal;
 use dlock_core::command::inspect::id;
 use dlock_core::limits::INSPECT_LISTED;
-use dlock_core::lock::Held;
+use dlock_core::lock::Holders;
 use dlock_core::queue::{Queue, Waiter};
 use dlock_core::{ClientId, Found, Grant, Host, Key, Mode, Node, Time};
 
@@ -16,7 +16,7 @@ use crate::reply::{client, number, optional, text};
 /// How somebody is named.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Named {
-    /// By an id that says nothing of the token: whoever knows that can release the lock.
+    /// By an id that does not reveal the token: a client that knows the token can release the lock.
     ById,
     /// By the token as well.
     ByToken,
@@ -44,11 +44,11 @@ pub fn reply<'c>(
             page.people(0, 0, [].into_iter());
         }
         Found::Free | Found::Over { .. } => page.lock(Mode::Exclusive, 0, [].into_iter()),
-        Found::Held(Held::One(grant)) => {
+        Found::Held(Holders::One(grant)) => {
             let holding = usize::from(!grant.lease.end.is_over(time.now));
             page.lock(Mode::Exclusive, holding, [grant].into_iter());
         }
-        Found::Held(Held::Many(crowd)) => {
+        Found::Held(Holders::Many(crowd)) => {
             page.lock(crowd.mode(), crowd.holding(time.now), crowd.grants());
         }
     }

@@ -4,8 +4,8 @@ use std::ffi::CStr;
 
 use dlock_core::command::apply::{write_end, write_expiry, write_grant, write_removal};
 use dlock_core::{
-    Answer, Answers, Crowd, Deadline, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
-    Memory, Millis, Owner, Promise, Renewal, Serves, WaiterId,
+    Answers, Crowd, Deadline, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf, Memory,
+    Millis, Owner, Promise, Renewal, Serves, WaitOutcome, WaiterId,
 };
 
 use crate::ffi::block::Block;
@@ -43,8 +43,8 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         Keyspace { ctx, store, open, silent, command: false, put_back: false }
     }
 
-    /// A lock has arrived at a key by a command that is not ours. One that is alive is minded
-    /// from now on; one whose lease that command ended is removed. False: not now.
+    /// A lock has arrived at a key by a command that is not dlock's. The index tracks it from now on;
+    /// or, if that command ended its lease, it is removed. False: it cannot be removed now.
     pub fn receive(&mut self, key: Key<'_>, may_write: bool) -> bool {
         let over = matches!(self.find(key), Found::Free | Found::Over { .. });
         if !over || self.at(key).block().is_none() {
@@ -93,7 +93,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         } else {
             self.store.index.remove(block);
             self.store.strays.evicted.forget(key);
-            // Whoever waits for it waits for something else from now on.
+            // Its waiters wait for something else from now on.
             state::note(Note::Changed(key.to_owned()));
         }
     }
@@ -177,7 +177,7 @@ impl Keyspace<'_, '_> {
 }
 
 impl Answers for Keyspace<'_, '_> {
-    fn answer(&mut self, waiter: WaiterId, answer: Answer) {
+    fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
         self.store.waiters.answer(waiter, answer);
     }
 }

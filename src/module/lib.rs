@@ -14,13 +14,14 @@
 //! - [`turn`]: what is done when time has passed.
 //! - [`outside`], [`taken`], [`loading`]: what the server does to locks, and how they take it.
 //! - [`books`]: what is promised, from the first moment of a life to its last.
-//! - [`reply`], [`inspection`], [`info`]: answers with more than one line.
+//! - [`reply`], [`inspection`], [`info`], [`about`]: answers with more than one line.
 //! - [`settings`]: what an operator can set.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![deny(unsafe_code)]
 #![allow(missing_docs, reason = "nothing here can be used from outside")]
 
+mod about;
 mod audience;
 mod books;
 mod commands;

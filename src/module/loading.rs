@@ -79,9 +79,7 @@ pub fn beside(ctx: Ctx<'_>, step: Step) {
 /// Redis 7 and Valkey 7 say of all that they load so that it is of database 0. What is elsewhere is
 /// looked for, before anything else can happen.
 fn correct_databases(ctx: Ctx<'_>, store: &mut Store) {
-    let version = ctx.server_version(c"valkey_version");
-    let version = version.or_else(|| ctx.server_version(c"redis_version"));
-    if !version.is_some_and(|version| version.starts_with(b"7.")) {
+    if ctx.is_at_least((8, 0), (8, 0)) {
         return;
     }
     let mut keys: Vec<KeyBuf> = Vec::new();

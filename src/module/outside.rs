@@ -4,7 +4,7 @@
 //! answers waiters, brings the index up to date, and leaves the rest to the next turn, which
 //! comes before the server sleeps.
 
-use dlock_core::{Answer, ClientId, Key, WaiterId};
+use dlock_core::{ClientId, Key, WaitOutcome, WaiterId};
 
 use crate::ffi::alarm::OnAlarm;
 use crate::ffi::block::Block;
@@ -101,7 +101,7 @@ pub fn flushed(db: Option<u32>) {
     });
 }
 
-/// Two databases have changed places. Whose locks were they? Nobody's, from now on.
+/// Two databases have changed places. The locks in them are over.
 pub fn swapped(first: u32, second: u32) {
     // Told as well, and nothing has changed.
     if first == second {
@@ -155,16 +155,22 @@ pub fn waiter_gone(handle: Handle) {
     });
 }
 
+/// An operator ends the wait of a blocked client, as if the time were over.
+pub fn wait_ended(handle: Handle) {
+    state::with(|state| state.store.stats.denials += 1);
+    waiter_gone(handle);
+}
+
 /// A blocked client gets its answer.
-pub fn answered(waiter: WaiterId, handle: Handle, answer: Answer) {
+pub fn answered(waiter: WaiterId, handle: Handle, answer: WaitOutcome) {
     state::with(|state| {
-        state.store.stats.denials += u64::from(answer == Answer::Denied);
+        state.store.stats.denials += u64::from(answer == WaitOutcome::Denied);
         state.store.waiters.answered(handle);
         state.node.delivered(waiter);
     });
 }
 
-/// Somebody may listen to what is replicated from now on.
+/// A replica may have connected, or a log may have begun.
 pub fn audience() {
     state::with(|state| {
         state.store.audience.may_have_come();

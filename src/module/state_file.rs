@@ -94,7 +94,7 @@ fn lock(path: &Path) -> Result<File, String> {
     })?;
     match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
-            // For whoever finds it locked. Nothing depends on it.
+            // For the message of a server that finds it locked. Nothing depends on it.
             let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
             Ok(file)
         }
@@ -144,7 +144,7 @@ fn read(path: &Path) -> Result<Option<Record>, String> {
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // A longer one is none of ours, whatever it says.
+    // A longer file is no state file, whatever it says.
     File::open(path)?.take(MAX_LENGTH + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -22,7 +22,7 @@ pub struct Strays {
     /// Whether a lock has been taken from its key, or read, and may arrive at another.
     moving: bool,
     /// What was taken from its key last.
-    last_taken: Option<Taken>,
+    last_taken: Option<TakenLock>,
     /// Locks that the server took away or read without telling where to, each with a share in its
     /// block.
     taken: BTreeSet<Block>,
@@ -38,7 +38,7 @@ pub struct Strays {
 }
 
 /// What was taken from its key last, and is not known to have been evicted yet. With a share.
-pub struct Taken {
+pub struct TakenLock {
     pub key: KeyBuf,
     pub block: Block,
     /// The grants in it that end with a connection.
@@ -67,9 +67,8 @@ impl Strays {
         self.moving = true;
     }
 
-    /// Something has arrived at the key. It is no lock unless one was on its way: nothing of ours
-    /// arrives but what has just been taken from elsewhere, or read. With `elsewhere` it is at a
-    /// key of this name in another database.
+    /// Something has arrived at the key. It can only be a lock if one has just been taken from another
+    /// key, or read. With `elsewhere` it is at a key of this name in another database.
     pub fn arrive(&mut self, key: Key<'_>, elsewhere: bool) {
         if std::mem::take(&mut self.moving) {
             self.look_at(key);
@@ -130,7 +129,7 @@ impl Strays {
     }
 
     /// A lock was taken from its key: whether it was evicted is told next, if it was.
-    pub fn take(&mut self, taken: Taken) {
+    pub fn take(&mut self, taken: TakenLock) {
         if !taken.block.keep() {
             // Read just now, and looked for already: that share serves for this, too.
             self.taken.remove(&taken.block);
@@ -144,13 +143,13 @@ impl Strays {
     }
 
     /// The lock that was taken last, if it was at this key. With its share.
-    pub fn last_at(&mut self, key: Key<'_>) -> Option<Taken> {
+    pub fn last_at(&mut self, key: Key<'_>) -> Option<TakenLock> {
         self.last_taken.take_if(|taken| taken.key.as_key() == key)
     }
 
     /// The lock that was taken last was not evicted. Its share stays here, or is given back by
     /// [`Strays::leave`].
-    pub fn last(&mut self) -> Option<Taken> {
+    pub fn last(&mut self) -> Option<TakenLock> {
         self.last_taken.take()
     }
 

@@ -5,7 +5,7 @@ use dlock_core::Key;
 use crate::ffi::block::Block;
 use crate::ffi::context::now;
 use crate::state::{self, Note, State, Store};
-use crate::strays::{Strays, Taken};
+use crate::strays::{Strays, TakenLock};
 
 impl State {
     /// After a command or a turn: what happened meanwhile, and when there is something to do.
@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    /// The lock that was at the key is over.
+    /// Ends the lock that was at the key.
     fn end_lock(&mut self, key: Key<'_>, block: Block) {
         for (token, client) in self.store.index.remove_dead(block) {
             self.node.lost(key, &token, client);
@@ -52,13 +52,13 @@ impl State {
             return;
         }
         let ephemerals = self.store.index.remove_dead(block);
-        self.store.strays.take(Taken { key: key.to_owned(), block, ephemerals });
+        self.store.strays.take(TakenLock { key: key.to_owned(), block, ephemerals });
         self.set_alarm_if_pending();
     }
 
-    /// What was taken from its key was not evicted: its lease is over.
+    /// The value that was taken from its key last was not evicted: its lease is over.
     pub fn finish_taken(&mut self) {
-        let Some(Taken { key, block, ephemerals }) = self.store.strays.last() else { return };
+        let Some(TakenLock { key, block, ephemerals }) = self.store.strays.last() else { return };
         for (token, client) in ephemerals {
             self.node.lost(key.as_key(), &token, client);
         }
@@ -67,9 +67,11 @@ impl State {
         self.set_alarm_if_pending();
     }
 
-    /// It was: the lock stays held. False: it was none of ours.
+    /// The key was evicted: the lock stays held. False if it was not a dlock key.
     pub fn evicted(&mut self, key: Key<'_>) -> bool {
-        let Some(Taken { key, block, .. }) = self.store.strays.last_at(key) else { return false };
+        let Some(TakenLock { key, block, .. }) = self.store.strays.last_at(key) else {
+            return false;
+        };
         if self.node.is_following() {
             block.release();
             return true;

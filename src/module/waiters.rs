@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dlock_core::{Answer, Answers, KeyBuf, WaiterId};
+use dlock_core::{Answers, KeyBuf, WaitOutcome, WaiterId};
 
 use crate::ffi::context::Ctx;
 use crate::ffi::waiter::{Blocked, Callbacks, Handle};
@@ -13,13 +13,13 @@ pub struct Waiters {
     blocked: BTreeMap<WaiterId, (Blocked, KeyBuf)>,
     handles: BTreeMap<Handle, WaiterId>,
     /// Answers that came before the client was blocked.
-    early: BTreeMap<WaiterId, Answer>,
+    early: BTreeMap<WaiterId, WaitOutcome>,
     /// What the server calls for them.
     callbacks: Callbacks,
 }
 
 impl Answers for Waiters {
-    fn answer(&mut self, waiter: WaiterId, answer: Answer) {
+    fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
         match self.blocked.remove(&waiter) {
             Some((blocked, key)) => blocked.answer(waiter, answer, key),
             None => {
@@ -44,7 +44,7 @@ impl Waiters {
     }
 
     /// The answer that came before the client was blocked.
-    pub fn early(&mut self, waiter: WaiterId) -> Option<Answer> {
+    pub fn early(&mut self, waiter: WaiterId) -> Option<WaitOutcome> {
         self.early.remove(&waiter)
     }
 

@@ -48,7 +48,7 @@ impl Server {
     pub fn assert_in_quarantine(&self, reason: &str) -> i64 {
         let node = self.run("DLOCK.NODE");
         assert_eq!(node.at("quarantine-reason").text(), reason, "{node:?}");
-        assert_eq!(node.at("grants").text(), "quarantine", "{node:?}");
+        assert_eq!(node.at("granting").text(), "quarantine", "{node:?}");
         let left = node.at("quarantine-ms").int();
         let refusal = Refusal::read(&self.run("DLOCK.ACQUIRE anything anybody 1"));
         assert_eq!(refusal.reason, reason);
@@ -62,7 +62,7 @@ impl Server {
         let node = self.run("DLOCK.NODE");
         assert_eq!(node.at("quarantine-reason").text(), "", "{node:?}");
         assert_eq!(node.at("quarantine-ms").int(), 0, "{node:?}");
-        assert_eq!(node.at("grants").text(), "yes", "{node:?}");
+        assert_eq!(node.at("granting").text(), "yes", "{node:?}");
         assert_eq!(node.at("refusing-ms").int(), 0, "{node:?}");
         assert!(self.run("DLOCK.ACQUIRE anything anybody 1").int() > 0);
         self.run("DLOCK.RELEASE anything anybody");
@@ -71,7 +71,7 @@ impl Server {
     /// Waits until it grants.
     #[track_caller]
     pub fn until_it_grants(&self) {
-        eventually("it grants", || self.node("grants").text() == "yes");
+        eventually("it grants", || self.node("granting").text() == "yes");
     }
 
     /// The operator's way out of a quarantine.

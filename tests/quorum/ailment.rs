@@ -40,7 +40,7 @@ impl Ailment {
                 node.run("DLOCK.ACQUIRE forgotten somebody 60000");
                 node.kill();
                 node.start_again();
-                assert_eq!(node.node("grants").text(), "quarantine");
+                assert_eq!(node.node("granting").text(), "quarantine");
             }
         }
     }

@@ -215,7 +215,7 @@ fn a_gate_that_comes_back_in_quarantine_keeps_nobody_waiting() {
         until("all contend", || register.turns.lock().unwrap().len() > 12).await;
         quorum[0].kill();
         quorum[0].start_again();
-        assert_eq!(quorum[0].node("grants").text(), "quarantine");
+        assert_eq!(quorum[0].node("granting").text(), "quarantine");
         people.join_all().await;
         let left = quorum[0].node("quarantine-ms").int();
         assert!(left > 0, "somebody waited for the quarantine's end");

@@ -122,7 +122,7 @@ impl Answers {
 
     /// Whether it grants now.
     pub fn grants(&self) -> bool {
-        self.node("grants") == Some("yes")
+        self.node("granting") == Some("yes")
     }
 
     /// Whether it is one of several nodes that share the keys.

@@ -83,7 +83,7 @@ fn durable(node: &Answers) -> Option<Finding> {
         "no" => Finding::warning("state_file", "it has no state file")
             .why("after a restart it knows of no lease, and its fences hang on its clock alone")
             .fix("dlock.state-file dlock.state (in its configuration file; then restart it)"),
-        "failing" if node.node("grants") == Some("not-durable") => {
+        "failing" if node.node("granting") == Some("not-durable") => {
             Finding::error("state_file", format!("it grants nothing: {error}"))
                 .why("what its state file promised is used up, and it cannot promise more")
                 .fix("make room on the disk, or make the folder writable; it tries again by itself")

@@ -132,7 +132,7 @@ fn a_replica() {
 #[test]
 fn quarantine_says_how_long_and_why() {
     let changes =
-        [("grants", "quarantine"), ("quarantine-ms", "90000"), ("quarantine-reason", "x")];
+        [("granting", "quarantine"), ("quarantine-ms", "90000"), ("quarantine-reason", "x")];
     assert_only(&node(&changes), Warning, "quarantine", "90 s: x");
 }
 
@@ -154,7 +154,7 @@ fn what_a_node_remembers_and_where() {
     assert_only(&node(&[("durable", "no")]), Warning, "state_file", "dlock.state-file");
     let failing = [("durable", "failing"), ("state-file-error", "disk full")];
     assert_only(&node(&failing), Error, "state_file", "disk full");
-    let refusing = [failing[0], failing[1], ("grants", "not-durable")];
+    let refusing = [failing[0], failing[1], ("granting", "not-durable")];
     assert_only(&node(&refusing), Error, "state_file", "it grants nothing: disk full");
 
     let on = |disk: &'static str| with(|node| node.state_disk = Some(disk.into()));
@@ -394,6 +394,6 @@ fn a_node_that_is_new_among_old_ones() {
     assert_eq!(findings(&ages(["9000", "12", "9000"], "2")), [], "it has only been restarted");
     assert_eq!(findings(&ages(["13", "12", "14"], "1")), [], "all are new");
     let mut waits = ages(["9000", "12", "9000"], "1");
-    waits[1].answers.as_mut().unwrap().node.as_mut().unwrap().set("grants", "quarantine");
+    waits[1].answers.as_mut().unwrap().node.as_mut().unwrap().set("granting", "quarantine");
     assert_eq!(findings(&waits), [], "it grants nothing until it is safe");
 }

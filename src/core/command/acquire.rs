@@ -2,8 +2,9 @@
 //! [FENCE proposal] [EPHEMERAL] [META text]`
 
 use super::read::{self, Args};
-use super::{Arg, Doc, Kind, Refusal, Settings, Touch};
+use super::{Arg, Doc, Kind, Refusal, Touch};
 use crate::limits::{MAX_FENCE, MAX_KEEP, MAX_LIMIT, MAX_WAIT};
+use crate::settings::Settings;
 use crate::words::{Fence, Millis, Mode};
 
 /// How the command is documented.

@@ -1,8 +1,9 @@
 //! `DLOCK.EXTEND key token ttl-ms [FENCE f] [GT]`
 
 use super::read::{self, Args};
-use super::{Arg, Doc, Kind, Refusal, Settings, Touch};
+use super::{Arg, Doc, Kind, Refusal, Touch};
 use crate::limits::MAX_FENCE;
+use crate::settings::Settings;
 use crate::words::{Fence, Millis};
 
 /// How the command is documented.

@@ -6,7 +6,7 @@
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal};
 use crate::limits::MAX_FENCE;
-use crate::node::Promise;
+use crate::promise::Promise;
 use crate::words::{Fence, Millis};
 
 /// How the command is documented.

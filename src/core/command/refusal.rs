@@ -46,7 +46,7 @@ pub enum Refusal<'a> {
     Unfinished(&'static str),
     /// SHARED and LIMIT together.
     TwoModes,
-    /// TURN without WAIT or without KEEP.
+    /// TURN without WAIT, or without KEEP.
     TurnAlone,
     /// EPHEMERAL without a connection that could close.
     NoConnection,
@@ -103,7 +103,7 @@ pub enum Refusal<'a> {
     Internal(&'static str),
     /// APPLY with arguments that it never has.
     Malformed,
-    /// Called from the middle of another command of ours.
+    /// Called in the middle of another command of dlock.
     Busy,
     /// GUARD by a token that does not hold the lock now.
     NotHeld,
@@ -114,7 +114,7 @@ pub enum Refusal<'a> {
         /// What was given.
         given: Fence,
     },
-    /// FENCED with a fence that no clock near this one has made.
+    /// FENCED with a fence that no clock near this one can have made.
     Poison {
         /// What was given.
         given: Fence,
@@ -165,12 +165,15 @@ impl fmt::Display for Refusal<'_> {
             }
             R::OtherMode { held, asked } => write!(
                 f,
-                "ERR this token holds the lock {held} and now asks for it {asked}; release it first"
+                "OTHERMODE this token holds the lock {held} and now asks for it {asked}; release it \
+                 first"
             ),
             R::OtherLimit { held, asked } => {
-                write!(f, "ERR the lock is held with LIMIT {held}, not LIMIT {asked}")
+                write!(f, "OTHERMODE the lock is held with LIMIT {held}, not LIMIT {asked}")
             }
-            R::TooManyHolders => write!(f, "ERR the lock has {MAX_HOLDERS} holders, the most"),
+            R::TooManyHolders => {
+                write!(f, "TOOMANYHOLDERS the lock has {MAX_HOLDERS} holders, the most")
+            }
             R::WrongType => {
                 f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value")
             }
@@ -199,7 +202,9 @@ impl fmt::Display for Refusal<'_> {
                 "NOTDURABLE the state file cannot be written, and what it promised is used up; \
                  DLOCK.NODE says why"
             ),
-            R::Exhausted => write!(f, "ERR this node has handed out the largest fence there is"),
+            R::Exhausted => {
+                write!(f, "EXHAUSTED this node has handed out the largest fence there is")
+            }
             R::Internal(name) => write!(f, "ERR {name} is for replication and the AOF alone"),
             R::Malformed => write!(f, "ERR malformed DLOCK.APPLY"),
             R::Busy => {
@@ -211,7 +216,8 @@ impl fmt::Display for Refusal<'_> {
             }
             R::Poison { given, most } => write!(
                 f,
-                "ERR fence {} is more than a day ahead of this server's clock; the most is {} now",
+                "{TOO_FAR} fence {} is more than a day ahead of this server's clock, which accepts up \
+                 to {} now",
                 given.0, most.0
             ),
             R::Evicts => write!(
@@ -229,7 +235,7 @@ impl fmt::Display for Refusal<'_> {
     }
 }
 
-/// The code of a refused fence, by which the library knows it.
+/// The code for a fence that is too far ahead. The library recognises it.
 pub const TOO_FAR: &str = "TOOFAR";
 
 /// A client's bytes in a form that is safe on one line of an error reply: printable, and short.

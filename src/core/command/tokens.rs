@@ -2,8 +2,8 @@
 
 use super::{Arg, Doc, Touch};
 
-/// How the command is documented. Not in the category `read`: whoever knows a token can release
-/// its lock.
+/// How the command is documented. Not in the category `read`: a client that knows a token can
+/// release its lock.
 pub const DOC: Doc = Doc {
     name: "DLOCK.TOKENS",
     summary: "Shows what DLOCK.INSPECT shows, and the tokens; who knows one can release the lock",

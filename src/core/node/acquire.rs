@@ -4,9 +4,9 @@ use super::{Node, Place, Seat};
 use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::fence::Slot;
-use crate::host::{Answer, Effect, Host, Memory};
+use crate::host::{Effect, Host, Memory, WaitOutcome};
 use crate::limits::MAX_HOLDERS;
-use crate::lock::{Asker, Crowd, Found, Grant, Held, Renewal};
+use crate::lock::{Asker, Crowd, Found, Grant, Holders, Renewal};
 use crate::queue::{Queue, Waiter};
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Owner, Time, WaiterId};
 
@@ -66,7 +66,7 @@ impl Node {
                     self.grant_at_once(host, key, ask, client, fence, time);
                     return Ok(Acquired::Granted(fence));
                 }
-                // Whoever wants to wait waits for the disk, too.
+                // A request with WAIT waits for the disk, too.
                 Err(Refusal::NotDurable) => refused = Err(Refusal::NotDurable),
                 Err(refusal) => return Err(refusal),
             }
@@ -78,7 +78,7 @@ impl Node {
         self.wait(host, key, ask, client, time)
     }
 
-    /// Grants to who asks, and is next. It may have been away.
+    /// Grants the lock to the token that asks, which is next. It may have been away.
     fn grant_at_once<H: Host>(
         &mut self,
         host: &mut H,
@@ -99,9 +99,9 @@ impl Node {
         }
     }
 
-    /// A request ends without the lock and without having waited: with KEEP its token has a place
-    /// from now on, and without it none any more. But one that waits on another connection waits
-    /// on, whatever this one asked for.
+    /// A request ends without the lock and has not waited. With KEEP its token has a place from now
+    /// on; without KEEP its token has none any more. But if the token also waits on another connection,
+    /// that request waits on.
     fn poll<H: Host>(
         &mut self,
         host: &mut H,
@@ -158,8 +158,8 @@ impl Node {
         }
     }
 
-    /// The same token asks while it holds: a retry, most likely, by somebody who never got the
-    /// first answer. It gets that answer.
+    /// The same token asks while it holds. Most likely its client never got the first answer, and
+    /// tries again: it gets the same answer.
     fn ask_again<H: Host>(
         &mut self,
         host: &mut H,
@@ -244,7 +244,7 @@ impl Node {
         if let Some(old) = queue.join(waiter) {
             self.unlist(key, &old);
             if old.is_present() {
-                host.answer(old.id, Answer::Replaced);
+                host.answer(old.id, WaitOutcome::Replaced);
             }
         }
         id
@@ -275,13 +275,13 @@ fn renewal<'a>(
     if held != ask.mode {
         return Err(Refusal::OtherMode { held, asked: ask.mode });
     }
-    let lease = grant.lease.prolonged(time.now, ask.ttl);
+    let lease = grant.lease.extended_to(time.now, ask.ttl);
     let asker = Asker { client, ephemeral: ask.ephemeral, meta: ask.meta };
     Ok(Renewal { lease, fence: grant.fence, asker: Some(asker) })
 }
 
-/// Whoever asks for more than locks may take is refused. Those who hold keep what they have, and
-/// who waits comes after somebody who made room.
+/// Refuses a request for more memory than locks may take. Holders keep what they have, and a waiter
+/// comes after a holder that made room.
 fn check_memory<'a, H: Host>(host: &mut H) -> Result<(), Refusal<'a>> {
     let Memory { used, most } = host.memory();
     if used < most { Ok(()) } else { Err(Refusal::TooManyLocks { most }) }
@@ -290,7 +290,7 @@ fn check_memory<'a, H: Host>(host: &mut H) -> Result<(), Refusal<'a>> {
 fn check_mode<'a>(found: &Found<'_>, asked: Mode) -> Result<(), Refusal<'a>> {
     match (found, asked) {
         (Found::WrongType, _) => Err(Refusal::WrongType),
-        (Found::Held(Held::Many(crowd)), asked) => match (crowd.mode(), asked) {
+        (Found::Held(Holders::Many(crowd)), asked) => match (crowd.mode(), asked) {
             (Mode::Limit(held), Mode::Limit(asked)) if held != asked => {
                 Err(Refusal::OtherLimit { held, asked })
             }
@@ -307,7 +307,7 @@ fn check_mode<'a>(found: &Found<'_>, asked: Mode) -> Result<(), Refusal<'a>> {
 pub(super) fn store<H: Host>(host: &mut H, key: Key<'_>, mode: Mode, grant: Grant<'_>) {
     if mode == Mode::Exclusive {
         host.put_one(key, grant);
-    } else if let Found::Held(Held::Many(crowd)) = host.find(key) {
+    } else if let Found::Held(Holders::Many(crowd)) = host.find(key) {
         crowd.add(grant);
         host.changed(key);
         host.forget_expiry(key);
@@ -340,7 +340,7 @@ pub(super) fn change<H: Host>(
 ) {
     if mode == Mode::Exclusive {
         host.renew_one(key, renewal);
-    } else if let Found::Held(Held::Many(crowd)) = host.find(key) {
+    } else if let Found::Held(Holders::Many(crowd)) = host.find(key) {
         crowd.renew(token, &renewal);
         host.changed(key);
     }

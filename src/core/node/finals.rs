@@ -1,7 +1,7 @@
 //! Tokens that are done: an ACQUIRE with one of them was overtaken on its way, and comes too late.
 //!
-//! They are remembered for a minute at least, in two generations of which the older one is
-//! forgotten as a whole. That is about progress and not about safety, so nothing of it is stored.
+//! They are remembered for at least a minute, in two generations; the older one is forgotten as a
+//! whole. FINAL is about progress and not about safety, so nothing of it is stored.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -35,25 +35,23 @@ use alloc::sync::Arc;
 pub use acquire::Acquired;
 use finals::Finals;
 use places::Places;
-pub use promise::Promise;
 use put_off::PutOff;
 use watched::Watched;
 
 use crate::bound::Bound;
 use crate::clock::Clock;
-use crate::command::Settings;
 use crate::fence::{Counter, Slot};
 use crate::quarantine::{Policy, Quarantine};
 use crate::queue::Queue;
+use crate::settings::Settings;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis, WaiterId};
 
 /// One server's locks, but for what is held: that is in the host's keyspace.
 #[derive(Debug, Default)]
 pub struct Node {
-    /// What CONFIG SET can change.
+    /// What an operator can change with CONFIG SET.
     pub settings: Settings,
-    /// The server does not tell when a key changes: foreign locks with waiters are looked at again
-    /// and again.
+    /// The server does not tell when a key changes, so foreign locks with waiters are polled.
     pub is_deaf: bool,
     /// What fences go by.
     pub clock: Clock,
@@ -63,9 +61,9 @@ pub struct Node {
     quarantine: Option<Quarantine>,
     /// What the primary has promised: its successor starts above.
     inherited: Fence,
-    /// How late it was there.
+    /// The Unix time there when it promised.
     inherited_unix: u64,
-    /// And how long any of its leases can run.
+    /// How long any lease of the primary can run.
     inherited_bound: Inherited,
     /// The state file claims more than is true, and must be written before anything is granted.
     in_doubt: bool,
@@ -111,8 +109,8 @@ enum Inherited {
 /// The queues of a database, by key.
 type Queues = BTreeMap<Box<[u8]>, Queue>;
 
-/// Where a waiter stands. There may be very many of them: the key is its queue's, and the token
-/// its own.
+/// Where a waiter stands. There may be very many: so the key is shared with the queue, and the token
+/// with the waiter.
 #[derive(Clone, Debug)]
 struct Seat {
     key: Arc<KeyBuf>,
@@ -146,7 +144,7 @@ impl Node {
         self.bound.saw(ttl);
     }
 
-    /// A lock with this fence has come to the key, alive or not: who comes next is above it.
+    /// A lock with this fence has come to the key, alive or not: the next fence must be larger.
     pub fn pass_on(&mut self, key: Key<'_>, fence: Fence) {
         self.counter.raise(Slot::of(key.name), fence);
     }

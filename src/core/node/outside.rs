@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use super::acquire::store;
 use super::{Inherited, Node};
 use crate::command::apply::Apply;
-use crate::host::{Answer, Answers, Effect, Ending, Host};
-use crate::lock::{Found, Held};
+use crate::host::{Answers, Effect, Ending, Host, WaitOutcome};
+use crate::lock::{Found, Holders};
 use crate::words::{ClientId, Fence, Key, KeyBuf, Lease, Time};
 
 impl Node {
@@ -19,7 +19,7 @@ impl Node {
     /// `top` is its largest fence: it may have been another key's, by whose name it was renamed.
     pub fn removed<A: Answers>(&mut self, host: &mut A, key: Key<'_>, top: Fence) {
         self.pass_on(key, top);
-        self.dismiss(host, key, Answer::Removed);
+        self.dismiss(host, key, WaitOutcome::Removed);
     }
 
     /// A grant that was removed so: its connection has nothing to end any more.
@@ -37,7 +37,7 @@ impl Node {
             .filter(flushed)
             .collect();
         for key in keys {
-            self.dismiss(host, key.as_key(), Answer::Removed);
+            self.dismiss(host, key.as_key(), WaitOutcome::Removed);
         }
         self.watched.retain(|key| !flushed(key));
         self.ephemeral.retain(|_, places| {
@@ -66,7 +66,7 @@ impl Node {
         self.inherited_bound = Inherited::Nothing;
         let keys: Vec<KeyBuf> = self.waiting.values().map(|seat| seat.key().to_owned()).collect();
         for key in keys {
-            self.dismiss(host, key.as_key(), Answer::Demoted);
+            self.dismiss(host, key.as_key(), WaitOutcome::Demoted);
         }
         self.put_off.clear();
         self.unvouched.clear();
@@ -103,7 +103,7 @@ impl Node {
                 let grant = granted.grant(Lease::begin(time.now, granted.ttl));
                 let in_the_way = match host.find(key) {
                     Found::Free | Found::Over { .. } => false,
-                    Found::Held(Held::Many(crowd)) => crowd.mode() != mode,
+                    Found::Held(Holders::Many(crowd)) => crowd.mode() != mode,
                     _ => true,
                 };
                 if in_the_way {
@@ -125,8 +125,8 @@ impl Node {
         let found = host.find(key);
         let top = found.top();
         let holders = match found {
-            Found::Held(Held::One(_)) => 1,
-            Found::Held(Held::Many(crowd)) => crowd.len(),
+            Found::Held(Holders::One(_)) => 1,
+            Found::Held(Holders::Many(crowd)) => crowd.len(),
             Found::Foreign { .. } => return host.remove_foreign(key),
             Found::Free | Found::Over { .. } => {
                 self.pass_on(key, top);

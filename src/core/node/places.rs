@@ -1,8 +1,8 @@
 //! Places that are kept for those who are away.
 //!
 //! A place is a waiter that is away, and its turn is a short lease: there is nothing new between
-//! free and held. So whoever comes back in time is served in the order in which it first came,
-//! however it waits, and a crowd that dies at once costs the others one KEEP in all.
+//! free and held. So a client that comes back in time is served in the order in which it first came,
+//! however it waits; and if many clients die at once, the others wait for one KEEP in all.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -89,7 +89,7 @@ impl Places {
         *self.leases.entry(end).or_default() += 1;
     }
 
-    /// It has none any more, or has heard of it.
+    /// The token has no lease any more, or has heard of it.
     pub fn lease_ended(&mut self, end: Deadline) {
         if let Some(count) = self.leases.get_mut(&end) {
             *count -= 1;
@@ -188,7 +188,7 @@ impl Node {
         true
     }
 
-    /// Ends places that nobody came back for. How much of the budget is left.
+    /// Ends places whose clients did not come back. How much of the budget is left.
     pub(super) fn end_places(&mut self, budget: usize) -> usize {
         let mut left = budget;
         while left > 0

@@ -5,19 +5,9 @@ use super::{Inherited, Node};
 use crate::command::Refusal;
 use crate::fence::Slot;
 use crate::host::Host;
+use crate::promise::Promise;
 use crate::quarantine::{Policy, Quarantine, Start, Why, extended};
 use crate::words::{Deadline, Fence, Instant, Millis, Time};
-
-/// What the state file vouches for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promise {
-    /// No fence above is handed out.
-    pub fence: Fence,
-    /// How late it was, in µs of Unix time.
-    pub unix: u64,
-    /// No lease runs longer.
-    pub bound: Millis,
-}
 
 impl Node {
     /// A state file was there: the node goes on from what it said.
@@ -27,7 +17,7 @@ impl Node {
         self.bound.promise(before.bound);
     }
 
-    /// The data set is loaded, if there is one. Whoever leads decides from now on.
+    /// The data set is loaded, if there is one. A primary decides from now on.
     pub fn begin(&mut self, start: &Start<'_>, leads: bool, time: Time) {
         self.bound.restart(start.longest);
         if let Some((why, bound)) = start.forgotten() {
@@ -160,8 +150,8 @@ impl Node {
         wanted && self.quarantine.is_some_and(|quarantine| !quarantine.until.is_over(now))
     }
 
-    /// Ends a quarantine that is over, or that the operator does not want. Whoever waits may have
-    /// the lock now.
+    /// Ends a quarantine that is over, or that the operator does not want. Waiters may get their locks
+    /// now.
     pub(super) fn look_at_quarantine(&mut self, now: Instant) {
         if self.quarantine.is_some() && !self.is_in_quarantine(now) {
             self.end_quarantine(now);

@@ -9,8 +9,8 @@ use crate::command::Refusal;
 use crate::command::extend::Extend;
 use crate::command::release::Release;
 use crate::fence::Slot;
-use crate::host::{Answer, Effect, Ending, Host};
-use crate::lock::{Asker, Found, Grant, Held, Renewal};
+use crate::host::{Effect, Ending, Host, WaitOutcome};
+use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::queue::Waiter;
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Millis, Mode, Time};
 
@@ -35,7 +35,7 @@ impl Node {
             && let Some(waiter) = self.leave(key, token)
             && waiter.is_present()
         {
-            host.answer(waiter.id, Answer::Denied);
+            host.answer(waiter.id, WaitOutcome::Denied);
         }
         self.serve(host, key, time);
         Ok(released)
@@ -84,12 +84,12 @@ impl Node {
             was_away.then(|| (grant.lease.end, grant.meta.into()));
         let fence = ask.fence.unwrap_or(grant.fence);
         let lease = match ask.gt {
-            true => grant.lease.prolonged(time.now, ask.ttl),
+            true => grant.lease.extended_to(time.now, ask.ttl),
             false => grant.lease.renewed(time.now, ask.ttl),
         };
         self.vouch(host, fence, lease.ttl, time)?;
         self.counter.raise(Slot::of(key.name), fence);
-        // Whoever extends it has heard of it.
+        // A client that extends the grant has heard of it.
         let asker = was_away.as_ref().map(|(_, meta)| Asker {
             client: ClientId::UNKNOWN,
             ephemeral: false,
@@ -139,8 +139,8 @@ impl Node {
         }
         let tokens: Vec<Box<[u8]>> = match (token, found) {
             (Some(token), _) => [token.into()].into(),
-            (None, Found::Held(Held::One(grant))) => [grant.token.into()].into(),
-            (None, Found::Held(Held::Many(crowd))) => {
+            (None, Found::Held(Holders::One(grant))) => [grant.token.into()].into(),
+            (None, Found::Held(Holders::Many(crowd))) => {
                 crowd.grants().map(|grant| grant.token.into()).collect()
             }
             _ => Vec::new(),
@@ -185,13 +185,13 @@ impl Node {
         time: Time,
     ) -> bool {
         let (client, lease, fence) = match host.find(key) {
-            Found::Held(Held::One(grant)) if grant.token == token => {
+            Found::Held(Holders::One(grant)) if grant.token == token => {
                 let Grant { client, ephemeral, lease, fence, .. } = grant;
                 self.unmark_ephemeral(key, token, client, ephemeral);
                 host.remove(key);
                 (client, lease, fence)
             }
-            Found::Held(Held::Many(crowd)) => {
+            Found::Held(Holders::Many(crowd)) => {
                 let Some(holder) = crowd.remove(token) else { return false };
                 let empty = crowd.is_empty();
                 let Grant { client, ephemeral, lease, fence, .. } = holder.grant();
@@ -204,7 +204,7 @@ impl Node {
         if client == ClientId::AWAY {
             self.places.lease_ended(lease.end);
         }
-        // However the lock has come here, who comes next gets a larger one.
+        // However the lock has come here, the next holder gets a larger fence.
         self.counter.raise(Slot::of(key.name), fence);
         host.tell(key, ended(token, why, lease, time));
         true
@@ -224,8 +224,8 @@ impl Node {
         let mut count = 0;
         while count < most && host.first_end(key).is_some_and(|end| end.is_over(time.now)) {
             let (mode, grant) = match host.find(key) {
-                Found::Held(Held::One(grant)) => (Mode::Exclusive, grant),
-                Found::Held(Held::Many(crowd)) => match crowd.first_over(time.now) {
+                Found::Held(Holders::One(grant)) => (Mode::Exclusive, grant),
+                Found::Held(Holders::Many(crowd)) => match crowd.first_over(time.now) {
                     Some(holder) => (crowd.mode(), holder.grant()),
                     None => break,
                 },
@@ -244,8 +244,8 @@ impl Node {
         count
     }
 
-    /// The lease of a token that is away is over, but its request may have arrived and not have
-    /// been read yet. Nobody else has to know that it holds for a moment more.
+    /// The lease of a token that is away is over, but its next request may have arrived and not have
+    /// been read yet. So it holds for a moment more, of which nobody else has to know.
     #[allow(clippy::too_many_arguments, reason = "the grant, without its text")]
     fn wait_for_word<H: Host>(
         &mut self,

@@ -6,7 +6,7 @@ use super::sweep::AT_ONCE;
 use super::{Node, Place};
 use crate::command::Refusal;
 use crate::fence::Slot;
-use crate::host::{Answer, Answers, Ending, Host};
+use crate::host::{Answers, Ending, Host, WaitOutcome};
 use crate::lock::{Found, Grant};
 use crate::queue::{Queue, Waiter};
 use crate::words::{ClientId, Deadline, Fence, Instant, Key, Lease, Millis, Time, WaiterId};
@@ -31,7 +31,7 @@ impl Node {
                     self.pop(key);
                     continue;
                 }
-                // Its turn, or its end, comes with the next turn of the server.
+                // Whether it is served or ends is known at the next turn of the server.
                 Some(Left::Unread) => return self.watch(key, Millis(1), time),
                 Some(Left::Some(_)) | None => {}
             }
@@ -41,7 +41,7 @@ impl Node {
                 return self.tell_turns(host, key, Fence(0), time);
             }
             if matches!(found, Found::WrongType) {
-                self.dismiss(host, key, Answer::Removed);
+                self.dismiss(host, key, WaitOutcome::Removed);
                 return;
             }
             let queue = self.queue(key);
@@ -58,14 +58,14 @@ impl Node {
         }
     }
 
-    /// Tells those whose turn is next, and who want to know. Each of them goes away with that
-    /// answer; where its place cannot be kept, it waits on instead.
+    /// Answers waiters whose turn is next, if they asked with TURN. Each of them is away from then on;
+    /// where its place cannot be kept, it waits on instead.
     fn tell_turns<A: Answers>(&mut self, host: &mut A, key: Key<'_>, top: Fence, time: Time) {
         while let Some(next) = self.queue(key).and_then(Queue::next_turn) {
             let (id, token) = (next.id, next.token.clone());
             if self.keep_place(key, &token, time.now) {
                 let used = self.counter.used(Slot::of(key.name));
-                host.answer(id, Answer::Turn(used.max(top)));
+                host.answer(id, WaitOutcome::Turn(used.max(top)));
             } else {
                 self.change_queue(key, |queue| queue.forget_turn(&token));
             }
@@ -88,7 +88,7 @@ impl Node {
         let present = waiter.is_present();
         let Ok(fence) = fence else {
             if present {
-                host.answer(waiter.id, Answer::Exhausted);
+                host.answer(waiter.id, WaitOutcome::Exhausted);
             }
             return true;
         };
@@ -102,7 +102,7 @@ impl Node {
         if present {
             let place = Place::of(key, token, client);
             self.granted.insert(waiter.id, (place, waiter.keep));
-            host.answer(waiter.id, Answer::Granted(fence));
+            host.answer(waiter.id, WaitOutcome::Granted(fence));
         } else {
             self.places.lease_began(lease.end);
         }
@@ -114,9 +114,9 @@ impl Node {
         self.granted.remove(&id);
     }
 
-    /// A waiter is gone, whatever it was doing. A queued one leaves, or its place is kept. A grant
-    /// it was never told of is taken back, or cut to what its place is kept for, as soon as that
-    /// can be written.
+    /// A blocked client is gone. A queued request leaves, or its place is kept. A grant of which the
+    /// client was not told ends, or becomes as short as its place would be kept, as soon as that can be
+    /// written.
     pub fn gone(&mut self, id: WaiterId, now: Instant) {
         if let Some((place, keep)) = self.granted.remove(&id) {
             // A follower takes nothing back: the lease runs out where it is led from now on.
@@ -129,9 +129,9 @@ impl Node {
         }
     }
 
-    /// Everybody who waits at the key gets the same answer, and nothing else. The places of those
-    /// who are away are dropped in silence.
-    pub(super) fn dismiss<A: Answers>(&mut self, host: &mut A, key: Key<'_>, answer: Answer) {
+    /// All waiters at the key leave with the same answer. Places of tokens that are away end without
+    /// an answer.
+    pub(super) fn dismiss<A: Answers>(&mut self, host: &mut A, key: Key<'_>, answer: WaitOutcome) {
         while let Some(waiter) = self.pop(key) {
             if waiter.is_present() {
                 host.answer(waiter.id, answer);
@@ -147,8 +147,8 @@ impl Node {
         Some(waiter)
     }
 
-    /// A waiter leaves where nothing may be granted: if it was the first, the next is looked at
-    /// later.
+    /// The waiter with this token leaves, while nothing may be granted: if it was the first, the next
+    /// is looked at later.
     pub(super) fn leave_later(&mut self, key: Key<'_>, token: &[u8]) -> Option<Waiter> {
         let first = self.queue(key).and_then(Queue::first).map(|first| first.id);
         let waiter = self.leave(key, token)?;
@@ -160,7 +160,7 @@ impl Node {
 
     /// A foreign lock with waiters: its string has to be looked at again when it expires.
     pub(super) fn watch_foreign(&mut self, key: Key<'_>, left: Option<Millis>, time: Time) {
-        // For places alone it is not polled: whoever comes back looks for itself.
+        // For places alone it is not polled: a client that comes back looks for itself.
         let waited_for = self.queue(key).is_some_and(Queue::has_present);
         let look = (self.is_deaf && waited_for).then(|| self.watched.pause());
         if let Some(next) = left.into_iter().chain(look).min() {

@@ -6,8 +6,8 @@ use super::acquire::change;
 use super::put_off::Undo;
 use super::{Node, Place};
 use crate::fence::Slot;
-use crate::host::{Answer, Effect, Ending, Host, Serves};
-use crate::lock::{Asker, Found, Grant, Held, Renewal};
+use crate::host::{Effect, Ending, Host, Serves, WaitOutcome};
+use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::words::{ClientId, Key, Lease, Millis, Mode, Time};
 
 impl Node {
@@ -68,7 +68,7 @@ impl Node {
             self.waits.pop_first();
             left -= 1;
             if self.depart(id, time.now) {
-                host.answer(id, Answer::Denied);
+                host.answer(id, WaitOutcome::Denied);
             }
         }
         left
@@ -95,7 +95,7 @@ impl Node {
         pieces
     }
 
-    /// Ends what is over at the key, and does what a connection that is gone has left to do.
+    /// Undoes a grant, ends what is over at the key, and serves the next waiters.
     fn look_after<H: Host>(
         &mut self,
         host: &mut H,
@@ -111,7 +111,7 @@ impl Node {
         self.hand_over(host, key, time, serves);
     }
 
-    /// What a connection that is gone leaves behind, if it still speaks for it.
+    /// Ends or cuts the grant of a connection that is gone, if the grant is still that connection's.
     fn undo<H: Host>(&mut self, host: &mut H, place: &Place, undo: Undo, time: Time) {
         let key = place.key.as_key();
         let found = host.find(key);
@@ -128,8 +128,8 @@ impl Node {
         }
     }
 
-    /// Nobody has heard of the grant: it is shortened to what is left of its place. One that
-    /// somebody may have heard of is never cut, for its holder counts on it.
+    /// Nobody has heard of the grant: it becomes as short as its place. A grant of which its holder may
+    /// have heard is never cut: the holder counts on it.
     fn cut<H: Host>(
         &mut self,
         host: &mut H,
@@ -160,12 +160,12 @@ impl Node {
         if self.queue(key).is_none() { Serves::Yes } else { host.serves(key) }
     }
 
-    /// Leases end wherever the lock is. Who waits for it where it is not served has to ask again.
+    /// Serves the next waiters, if this server still serves the key. If not, they have to ask again.
     fn hand_over<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time, serves: Serves) {
         match serves {
             Serves::Yes => self.serve(host, key, time),
             Serves::Later => self.watch(key, Millis(100), time),
-            Serves::Moved => self.dismiss(host, key, Answer::Removed),
+            Serves::Moved => self.dismiss(host, key, WaitOutcome::Removed),
         }
     }
 
@@ -196,7 +196,7 @@ impl Node {
         if self.following || !host.first_end(key).is_some_and(|end| end.is_over(time.now)) {
             return false;
         }
-        let Found::Held(Held::Many(crowd)) = host.find(key) else { return false };
+        let Found::Held(Holders::Many(crowd)) = host.find(key) else { return false };
         let over = crowd.last_end().is_some_and(|end| end.is_over(time.now));
         // Those who are away may have asked meanwhile.
         if !over || crowd.len() <= AT_ONCE || !self.places.have_no_lease() {

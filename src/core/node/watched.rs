@@ -28,9 +28,9 @@ impl Watched {
         self.by_key.insert(key, end);
     }
 
-    /// After how long to look at a key that may change at any moment. Often, for whoever polls
-    /// for it might be there first; but many of them less often, so that it stays a small part of
-    /// what the server does.
+    /// How long to wait before the next look at a key that may change at any moment. Not long, for a
+    /// client that polls might be there first. With many keys longer, so that the looks stay a small
+    /// part of what the server does.
     pub fn pause(&self) -> Millis {
         let many = self.by_key.len() as u64 / LOOKS_PER_MS;
         Millis(many.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))

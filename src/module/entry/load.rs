@@ -71,14 +71,14 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     config::register(ctx)?;
     outside::starting(ctx)?;
     events::subscribe(ctx)?;
-    // Whoever has no log pays nothing for it.
+    // A server without a log pays nothing for it.
     if ctx.log_is_complete() {
         events::watch_commands(ctx)?;
     }
     let hears_of_keys = events::listen_to_keys(ctx)?;
     // SAFETY: see `context`; the callback lives as long as the server.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.raw(), Some(on_info))) };
-    outside::started(ctx, hears_of_keys, Some(timer::on_alarm), waiters::CALLBACKS);
+    outside::started(ctx, hears_of_keys, Some(timer::on_alarm), waiters::callbacks(ctx));
     if ctx.flags().has_log() && !ctx.tells_configuration() {
         log(
             c"warning",
@@ -180,6 +180,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_SetDisconnectCallback,
         RedisModule_UnblockClient,
         RedisModule_GetBlockedClientPrivateData,
+        RedisModule_GetBlockedClientHandle,
         RedisModule_ReplyWithLongLong,
         RedisModule_ReplyWithNull,
         RedisModule_ReplyWithStringBuffer,

@@ -57,7 +57,7 @@ unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *m
     loaded.map_or(ptr::null_mut(), pointer)
 }
 
-/// The mark that is at a key now, outside of any command of ours.
+/// The mark that is at a key now, outside of any command of dlock.
 fn there(name: Name, db: u32) -> Option<Fence> {
     // SAFETY: the module's own context, which lives as long as the server.
     let ctx = unsafe { Ctx::new(CONTEXT.load(Ordering::Relaxed)) };

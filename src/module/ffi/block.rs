@@ -18,7 +18,7 @@ use dlock_core::deadlines::Entry;
 use dlock_core::packed;
 use dlock_core::{ClientId, Crowd, Deadline, Fence, Grant, Key, KeyBuf, Mode};
 
-/// A block. Who has one must know that an owner still holds it.
+/// A block. It may only be used while an owner holds it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Block(NonNull<u8>);
 
@@ -28,7 +28,7 @@ pub enum Inside<'a> {
     One(Key<'a>, Grant<'a>),
     /// A shared lock or a semaphore.
     Many(&'a mut Gathering),
-    /// A lock whose lease somebody's RENAME, MOVE or SWAPDB ended.
+    /// A lock whose lease was ended by a RENAME, MOVE or SWAPDB.
     Dead,
 }
 
@@ -196,7 +196,7 @@ impl Block {
 
     /// Calls `each` with every grant in it.
     pub fn each_grant(self, mut each: impl FnMut(Mode, &Grant<'_>)) {
-        // SAFETY: whoever has a block knows that it is held, and nothing changes while this runs.
+        // SAFETY: an owner holds the block, and nothing changes while this runs.
         match unsafe { self.inside() } {
             Inside::One(_, grant) => each(Mode::Exclusive, &grant),
             Inside::Many(many) => {
@@ -209,7 +209,7 @@ impl Block {
     /// The largest fence in it, alive or not.
     pub fn top(self) -> Fence {
         let head = self.head();
-        // SAFETY: whoever has a block knows that it is held; the tag says how it was made.
+        // SAFETY: an owner holds the block; the tag says how it was made.
         unsafe {
             match head.tag {
                 MANY => (*self.0.cast::<Many>().as_ptr()).gathering.crowd.top(),
@@ -229,7 +229,7 @@ impl Block {
         self.head().flags.fetch_and(!DEAD, Ordering::Relaxed);
     }
 
-    /// Whether its lease was ended so.
+    /// Whether its lease was ended in that way.
     pub fn is_dead(self) -> bool {
         self.head().flags.load(Ordering::Relaxed) & DEAD != 0
     }
@@ -254,17 +254,18 @@ impl Block {
         self.let_go(IN_INDEX);
     }
 
-    /// Whether the module keeps it, though no key may have it.
+    /// Whether the module keeps it, perhaps without a key.
     pub fn is_kept(self) -> bool {
         self.head().flags.load(Ordering::Relaxed) & KEPT != 0
     }
 
-    /// The module keeps it: for a moment, or because the server evicted its key. False: another place does already.
+    /// The module keeps it: for a moment, or because the server evicted its key. False if it is kept
+    /// already.
     pub fn keep(self) -> bool {
         self.head().flags.fetch_or(KEPT, Ordering::Relaxed) & KEPT == 0
     }
 
-    /// That place lets go.
+    /// The module lets go.
     pub fn release(self) {
         self.let_go(KEPT);
     }

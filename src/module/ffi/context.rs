@@ -166,7 +166,7 @@ pub fn log(level: &CStr, message: &str) {
     }
 }
 
-/// Replies. A reply that the server refuses (the client is gone) is nobody's loss.
+/// Replies. The server refuses a reply if the client is gone, which does not matter.
 impl Ctx<'_> {
     pub fn reply_int(self, n: u64) {
         // SAFETY: see above.
@@ -223,7 +223,7 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplicateVerbatim(self.raw)) };
     }
 
-    /// An effect of ours.
+    /// An effect, as DLOCK.APPLY.
     pub fn replicate_apply(self, key: &Name, effect: &[u8], meta: &[u8]) {
         let replicate = variadic!(RedisModule_Replicate);
         let format = if meta.is_empty() { c"sb" } else { c"sbb" };

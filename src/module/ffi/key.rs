@@ -7,7 +7,7 @@ use std::slice;
 
 use redis_module::raw;
 
-use dlock_core::lock::{Found, Held};
+use dlock_core::lock::{Found, Holders};
 use dlock_core::{Crowd, Deadline, Grant, Key, Millis, Renewal};
 
 use super::block::{Block, Inside};
@@ -25,7 +25,7 @@ pub struct Open<'c> {
     mode: u32,
     name: Name,
     db: u32,
-    /// The value, if it is a lock of ours. While the key is open only this changes it.
+    /// The value, if it is a lock of dlock's. While the key is open only this changes it.
     block: Option<Block>,
     /// The server has evicted the key: the value is the module's alone.
     evicted: bool,
@@ -102,7 +102,7 @@ impl<'c> Open<'c> {
         Key { db: self.db, name: self.name.bytes() }
     }
 
-    /// The block of a lock of ours.
+    /// The block of a lock.
     pub fn block(&self) -> Option<Block> {
         self.block
     }
@@ -142,9 +142,9 @@ impl<'c> Open<'c> {
         let Some(block) = self.block() else { return self.found_other() };
         // SAFETY: the keyspace holds the block until this key changes, which takes `&mut self`.
         match unsafe { block.inside() } {
-            Inside::One(_, grant) => Found::Held(Held::One(grant)),
+            Inside::One(_, grant) => Found::Held(Holders::One(grant)),
             Inside::Many(gathering) if gathering.crowd.is_empty() => Found::Free,
-            Inside::Many(gathering) => Found::Held(Held::Many(&mut gathering.crowd)),
+            Inside::Many(gathering) => Found::Held(Holders::Many(&mut gathering.crowd)),
             Inside::Dead => Found::Over { top: block.top() },
         }
     }
@@ -286,7 +286,7 @@ impl<'c> Open<'c> {
     }
 }
 
-/// The value of an open key, if it is a lock of ours.
+/// The value of an open key, if it is a lock of dlock's.
 fn block_of(key: *mut raw::RedisModuleKey) -> Option<Block> {
     if key.is_null() {
         return None;

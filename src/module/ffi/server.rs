@@ -44,6 +44,13 @@ impl Ctx<'_> {
         self.server_text(c"server", field)
     }
 
+    /// Whether the server is this version or a later one: of Redis, or of Valkey.
+    pub fn is_at_least(self, redis: (u64, u64), valkey: (u64, u64)) -> bool {
+        let own = self.server_version(c"valkey_version").map(|version| (version, valkey));
+        let own = own.or_else(|| self.server_version(c"redis_version").map(|it| (it, redis)));
+        own.is_some_and(|(version, least)| major_and_minor(&version) >= Some(least))
+    }
+
     /// A field of INFO.
     pub fn server_text(self, section: &CStr, field: &CStr) -> Option<Vec<u8>> {
         // SAFETY: see `context`; the text is copied before the data is freed.
@@ -142,4 +149,10 @@ impl Ctx<'_> {
         }
         self.has_replicas() || self.info_number(c"replication", c"repl_backlog_active") != Some(0)
     }
+}
+
+/// 8 and 2 of 8.2.3.
+fn major_and_minor(version: &[u8]) -> Option<(u64, u64)> {
+    let mut numbers = str::from_utf8(version).ok()?.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

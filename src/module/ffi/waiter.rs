@@ -8,17 +8,17 @@ use std::ptr::{self, NonNull};
 
 use redis_module::raw;
 
-use dlock_core::{Answer, KeyBuf, WaiterId};
+use dlock_core::{KeyBuf, WaitOutcome, WaiterId};
 
 use super::context::{Ctx, api};
 
-/// A blocked client. Unblocked exactly once, by whoever has it.
+/// A blocked client. Its owner unblocks it, exactly once.
 pub struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
 
 /// What a blocked client is told, on its way.
 pub struct Parting {
     pub waiter: WaiterId,
-    pub answer: Answer,
+    pub answer: WaitOutcome,
     pub key: KeyBuf,
     pub handle: Handle,
 }
@@ -28,7 +28,9 @@ pub struct Parting {
 pub struct Callbacks {
     /// It has been unblocked, and can be replied to.
     pub reply: raw::RedisModuleCmdFunc,
-    /// It is gone, or somebody else unblocked it.
+    /// An operator ends its wait, as if the time were over.
+    pub timeout: raw::RedisModuleCmdFunc,
+    /// It is gone, or an operator ends its wait with an error.
     pub disconnect: raw::RedisModuleDisconnectFunc,
     /// Its parting is not needed any more.
     pub free: Option<unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void)>,
@@ -42,10 +44,10 @@ impl Blocked {
     /// Blocks the client that sent the command; `None` if the server does not allow it. The
     /// server may or may not have replied then.
     pub fn block(ctx: Ctx<'_>, callbacks: Callbacks) -> Option<Blocked> {
-        let Callbacks { reply, disconnect, free } = callbacks;
+        let Callbacks { reply, timeout, disconnect, free } = callbacks;
         // SAFETY: see `context`; the callbacks are `entry`'s, and live as long as the server.
         unsafe {
-            let client = api!(RedisModule_BlockClient(ctx.raw(), reply, None, free, 0));
+            let client = api!(RedisModule_BlockClient(ctx.raw(), reply, timeout, free, 0));
             let client = NonNull::new(client)?;
             api!(RedisModule_SetDisconnectCallback(client.as_ptr(), disconnect));
             Some(Blocked(client))
@@ -57,7 +59,7 @@ impl Blocked {
     }
 
     /// Lets it go, with an answer. The reply is sent before the server sleeps next.
-    pub fn answer(self, waiter: WaiterId, answer: Answer, key: KeyBuf) {
+    pub fn answer(self, waiter: WaiterId, answer: WaitOutcome, key: KeyBuf) {
         let parting = Box::new(Parting { waiter, answer, key, handle: self.handle() });
         // SAFETY: `self` is used up, so this is the only time; `Callbacks::free` frees the parting.
         unsafe {
@@ -94,5 +96,14 @@ impl Handle {
     /// That of a client which the server names in a callback.
     pub fn of(client: *mut raw::RedisModuleBlockedClient) -> Handle {
         Handle(client.addr())
+    }
+
+    /// That of the client of this context.
+    ///
+    /// # Safety
+    /// The context must be that of [`Callbacks::timeout`].
+    pub unsafe fn of_context(ctx: Ctx<'_>) -> Handle {
+        // SAFETY: by the caller's word.
+        Handle::of(unsafe { api!(RedisModule_GetBlockedClientHandle(ctx.raw())) })
     }
 }

@@ -71,7 +71,7 @@ fn asking_again_for_another_mode_is_an_error_that_changes_nothing(kind: Kind) {
             for wait in ["", "WAIT 0"] {
                 let again = format!("DLOCK.ACQUIRE {key} alice 600000 META new {mode} {wait}");
                 let refused = server.run(&again);
-                assert_eq!(refused.code(), "ERR", "{again}");
+                assert_eq!(refused.code(), "OTHERMODE", "{again}");
             }
         }
         let holder = server.holder(key);
@@ -108,7 +108,7 @@ fn a_waiter_that_asks_again_takes_its_old_place(kind: Kind) {
 
     let mut bob = server.client();
     bob.send("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert_eq!(lost.recv().code(), "ERR");
+    assert_eq!(lost.recv().code(), "REPLACED");
     lost.assert_in_step();
     assert_eq!(server.waiters("job"), ["bob", "carol"]);
 
@@ -127,7 +127,7 @@ fn a_waiter_that_asks_again_waits_for_its_new_time(kind: Kind) {
     let mut lost = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 300000 META old");
     let mut bob = server.client();
     bob.send("DLOCK.ACQUIRE job bob 60000 WAIT 100 META new");
-    assert_eq!(lost.recv().code(), "ERR");
+    assert_eq!(lost.recv().code(), "REPLACED");
     assert!(bob.recv().is_null());
     assert!(server.waiters("job").is_empty());
 }

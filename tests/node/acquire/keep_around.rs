@@ -74,7 +74,7 @@ fn in_quarantine_a_place_is_taken_with_the_refusal(kind: Kind) {
     let mut later = server.client();
     later.send("DLOCK.ACQUIRE job later 60000 WAIT 0");
     // It does not end meanwhile, and its turn comes first.
-    eventually("the quarantine is over", || server.node("grants").text() == "yes");
+    eventually("the quarantine is over", || server.node("granting").text() == "yes");
     eventually("its turn", || server.holders("job") == ["away"]);
     assert!(server.run("DLOCK.ACQUIRE job away 60000").int() > 0);
     server.run("DLOCK.RELEASE job away");

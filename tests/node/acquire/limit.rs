@@ -56,7 +56,7 @@ fn another_number_of_permits_is_an_error_while_one_is_held(kind: Kind) {
         for wait in ["", "WAIT 0"] {
             let request = format!("DLOCK.ACQUIRE pool t2 60000 LIMIT {limit} {wait}");
             let refused = server.run(&request);
-            assert_eq!(refused.code(), "ERR", "{request}");
+            assert_eq!(refused.code(), "OTHERMODE", "{request}");
             let words = refused.error();
             assert!(words.to_uppercase().contains("LIMIT"), "{words}");
             assert!(words.contains(limit) && words.contains('3'), "{words}");

@@ -125,34 +125,6 @@ fn a_killed_waiter_leaves_the_queue(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn an_operators_unblock_ends_a_waiter_wholly_or_not_at_all(kind: Kind) {
-    let server = Server::start(kind);
-    for form in ["TIMEOUT", "ERROR"] {
-        server.run("DLOCK.ACQUIRE job alice 60000");
-        let mut bob = server.client();
-        let id = bob.id();
-        server.block(&mut bob, "DLOCK.ACQUIRE job bob 60000 WAIT 0");
-        // Servers refuse to unblock a module's client whose time-out is not theirs.
-        if server.run(&format!("CLIENT UNBLOCK {id} {form}")).int() == 0 {
-            assert_eq!(server.waiters("job"), ["bob"]);
-            server.run("DLOCK.RELEASE job alice");
-            assert!(bob.recv().int() > 0);
-            server.run("DLOCK.RELEASE job bob");
-        } else {
-            match form {
-                "ERROR" => assert_eq!(bob.recv().code(), "UNBLOCKED"),
-                _ => assert!(bob.recv().is_null()),
-            }
-            eventually("bob leaves", || server.waiters("job").is_empty());
-            server.run("DLOCK.RELEASE job alice");
-        }
-        bob.assert_in_step();
-        assert_eq!(server.run("DBSIZE").int(), 0);
-        assert_eq!(server.node("waiters").int(), 0);
-    }
-}
-
-#[apply(on_every_server)]
 fn a_waiter_whose_lock_is_deleted_gets_unblocked_and_nothing_is_granted(kind: Kind) {
     let server = Server::start(kind);
     for deletion in ["DEL job", "UNLINK job", "SET job text", "FLUSHALL"] {

@@ -11,7 +11,7 @@ fn a_fresh_node_describes_itself(kind: Kind) {
     assert_eq!(names, FIELDS);
     assert_eq!(node.at("version").text(), env!("CARGO_PKG_VERSION"));
     assert!(!node.at("node-id").text().is_empty());
-    assert_eq!(node.at("grants").text(), "yes");
+    assert_eq!(node.at("granting").text(), "yes");
     assert!(node.at("fence-reserved").int() >= node.at("fence").int());
     assert_eq!(node.at("durable").text(), "yes");
     assert_eq!(node.at("state-file").text(), server.state_file().display().to_string());
@@ -30,7 +30,7 @@ const FIELDS: [&str; 20] = [
     "version",
     "node-id",
     "boot",
-    "grants",
+    "granting",
     "refusing-ms",
     "fence",
     "fence-reserved",
@@ -91,7 +91,7 @@ fn a_replica_says_so(kind: Kind) {
     let replica = Server::build(kind).replica_of(&primary).start();
     assert_eq!(replica.node("role").text(), "replica");
     assert_eq!(primary.node("role").text(), "primary");
-    assert_eq!(replica.node("grants").text(), "replica");
+    assert_eq!(replica.node("granting").text(), "replica");
     eventually("time passes", || replica.node("refusing-ms").int() > 0);
     assert_ne!(replica.node("node-id").text(), primary.node("node-id").text());
     replica.run("REPLICAOF NO ONE");

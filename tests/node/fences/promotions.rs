@@ -86,7 +86,7 @@ fn a_replica_that_is_promoted_as_soon_as_it_has_the_data_set_knows_enough(kind: 
         eventually("the link is up", || replica.info("replication")["master_link_status"] == "up");
         promote(&replica);
         let node = replica.run("DLOCK.NODE");
-        assert_eq!(node.at("grants").text(), "quarantine", "{round}: {node:?}");
+        assert_eq!(node.at("granting").text(), "quarantine", "{round}: {node:?}");
         assert!(node.at("quarantine-ms").int() > 50_000, "{round}");
         replica.run("CONFIG SET dlock.quarantine off");
         let next = replica.run("DLOCK.ACQUIRE job bob 60000").int();

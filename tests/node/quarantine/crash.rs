@@ -142,7 +142,7 @@ fn the_time_that_is_left_only_falls(kind: Kind) {
         if left == 0 {
             break;
         }
-        assert_eq!(node.at("grants").text(), "quarantine");
+        assert_eq!(node.at("granting").text(), "quarantine");
         seen += 1;
     }
     assert!(seen > 0);

@@ -209,7 +209,7 @@ fn nothing_is_granted_while_the_file_claims_more_than_is_true(kind: Kind) {
     std::fs::create_dir(&in_the_way).expect("the folder can be written");
     assert_eq!(server.run("CONFIG SET appendfsync everysec").text(), "OK");
     assert_eq!(server.run("DLOCK.ACQUIRE other bob 1000").code(), "NOTDURABLE");
-    assert_eq!(server.node("grants").text(), "not-durable");
+    assert_eq!(server.node("granting").text(), "not-durable");
     let mut waiter = server.waiter("DLOCK.ACQUIRE other carol 1000 WAIT 0");
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
     std::fs::remove_dir(&in_the_way).expect("it was just made");

@@ -296,7 +296,7 @@ fn replicas_hear_of_what_ends_and_of_nothing_new(kind: Kind) {
     let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 60000 WAIT 0");
     eventually("a lease ends", || server.run("EXISTS brief").int() == 0);
     server.assert_agrees_with(&replica);
-    assert_eq!(replica.node("grants").text(), "replica");
+    assert_eq!(replica.node("granting").text(), "replica");
     server.leave_quarantine();
     assert!(waiter.recv().int() > 0);
     server.assert_agrees_with(&replica);

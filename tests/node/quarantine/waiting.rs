@@ -229,7 +229,7 @@ fn a_place_in_the_queue_is_kept_on_a_new_connection(kind: Kind) {
     let mut carol = wait(&server, "job carol 60000 WAIT 0");
     let mut new = server.client();
     new.send("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert_eq!(old.recv().code(), "ERR");
+    assert_eq!(old.recv().code(), "REPLACED");
     assert_eq!(server.node("waiters").int(), 2);
     server.leave_quarantine();
     assert!(new.recv().int() > 0);
@@ -311,7 +311,7 @@ fn who_waits_when_a_quarantine_begins_goes_on_waiting_or_is_told(kind: Kind) {
     server.run("DEBUG RELOAD");
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
     server.run("DEL foreign");
-    assert_eq!(server.node("grants").text(), "quarantine");
+    assert_eq!(server.node("granting").text(), "quarantine");
     for waiter in &mut waiters {
         let answer = waiter.recv_within(Duration::from_millis(100));
         assert!(answer.is_none_or(|answer| answer.code() == "UNBLOCKED"));

@@ -32,7 +32,7 @@ fn until_role(server: &Server, role: &str) -> Option<Instant> {
 fn assert_promoted(server: &Server) {
     let node = server.client().run("DLOCK.NODE");
     assert_eq!(node.at("quarantine-reason").text(), PROMOTED, "{node:?}");
-    assert_eq!(node.at("grants").text(), "quarantine", "{node:?}");
+    assert_eq!(node.at("granting").text(), "quarantine", "{node:?}");
 }
 
 #[apply(on_every_server)]
@@ -53,7 +53,7 @@ fn a_failover_on_command_waits_at_the_new_primary_and_grants_nothing_at_the_old(
         let promoted = Instant::now();
         assert_bound(new.assert_in_quarantine(PROMOTED), 60_000, promoted);
         until_role(old, "replica");
-        assert_eq!(old.node("grants").text(), "replica");
+        assert_eq!(old.node("granting").text(), "replica");
         assert_eq!(old.run("DLOCK.ACQUIRE lost bob 1000").code(), "READONLY");
         let mut bob = new.waiter("DLOCK.ACQUIRE known bob 60000 WAIT 0");
         eventually("a known lease ends", || new.run("EXISTS known").int() == 0);
@@ -156,7 +156,7 @@ fn a_failover_in_order(cluster: &Cluster) -> Server {
     let refused = replica.run(&format!("DLOCK.ACQUIRE {key} bob 1000"));
     assert_eq!(refused.code(), "QUARANTINE");
     until_role(primary, "replica");
-    assert_eq!(primary.node("grants").text(), "replica");
+    assert_eq!(primary.node("granting").text(), "replica");
     assert_eq!(replica.run(&format!("DLOCK.RELEASE {key} alice")).int(), 1);
     replica
 }

@@ -171,7 +171,7 @@ fn without_a_lease_there_is_nothing_to_wait_for(kind: Kind) {
 fn a_replica_grants_nothing_and_says_so(kind: Kind) {
     let (primary, replica) = pair_with_leases_of(kind, 60_000);
     let node = replica.run("DLOCK.NODE");
-    assert_eq!(node.at("grants").text(), "replica");
+    assert_eq!(node.at("granting").text(), "replica");
     assert_eq!(node.at("role").text(), "replica");
     assert_eq!(replica.info("dlock")["dlock_granting"], "replica");
     let refusing = node.at("refusing-ms").int();
@@ -211,7 +211,7 @@ fn a_replica_that_was_restarted_still_knows_it(kind: Kind) {
     primary.pause();
     replica.stop();
     replica.start_again();
-    assert_eq!(replica.node("grants").text(), "replica");
+    assert_eq!(replica.node("granting").text(), "replica");
     replica.kill();
     replica.start_again();
     promote(&replica);
@@ -293,7 +293,7 @@ fn a_quarantine_goes_on_when_its_node_becomes_a_replica_and_a_primary_again(kind
     let left = server.assert_in_quarantine(CRASHED);
     server.run(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
     other.until_streaming_to(&server);
-    assert_eq!(server.node("grants").text(), "replica");
+    assert_eq!(server.node("granting").text(), "replica");
     promote(&server);
     let next = server.node("quarantine-ms").int();
     assert_no_shorter(next, left, since);
@@ -310,7 +310,7 @@ fn the_middle_of_a_chain_is_promoted_and_its_replica_follows(kind: Kind) {
     primary.pause();
     promote(&middle);
     middle.assert_in_quarantine(PROMOTED);
-    assert_eq!(last.node("grants").text(), "replica");
+    assert_eq!(last.node("granting").text(), "replica");
     assert_eq!(last.node("quarantine-reason").text(), "");
     middle.leave_quarantine();
     let fence = middle.run("DLOCK.ACQUIRE free bob 60000").int();

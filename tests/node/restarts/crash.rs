@@ -171,7 +171,7 @@ fn crash(server: &mut Server, setup: &Setup, rng: &mut StdRng) {
     }
     server.start_again();
     if setup.leases_survive {
-        assert_eq!(server.node("grants").text(), "yes");
+        assert_eq!(server.node("granting").text(), "yes");
         assert_eq!(server.node("quarantine-ms").int(), 0);
     }
 }

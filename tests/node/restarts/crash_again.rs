@@ -97,7 +97,7 @@ fn a_log_that_is_not_yet_begun_is_not_complete(kind: Kind) {
     primary.run("DLOCK.ACQUIRE job alice 200");
     let mut server = build(kind).config("rdb-key-save-delay 60000000").start();
     follow_and_be_promoted(&primary, &server);
-    eventually("its quarantine ends", || server.node("grants").text() == "yes");
+    eventually("its quarantine ends", || server.node("granting").text() == "yes");
     take_locks(&server);
     server.kill();
     server.start_again();

@@ -156,7 +156,7 @@ impl Crashed {
 #[track_caller]
 fn assert_in_quarantine(server: &Server) {
     let node = server.run("DLOCK.NODE");
-    assert_eq!(node.at("grants").text(), "quarantine");
+    assert_eq!(node.at("granting").text(), "quarantine");
     assert!(node.at("quarantine-ms").int() > 0);
     let reason = "the last life ended without a clean shutdown";
     assert_eq!(node.at("quarantine-reason").text(), reason);

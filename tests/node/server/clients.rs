@@ -58,16 +58,87 @@ fn a_killed_first_waiter_lets_the_next_in(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
+/// Ends the wait of a client. False: a server before Redis 7.4 leaves it where it is.
+fn unblock(server: &Server, kind: Kind, id: i64, form: &str) -> bool {
+    let can = kind != Kind::Redis70;
+    assert_eq!(server.run(&format!("CLIENT UNBLOCK {id} {form}")).int(), i64::from(can), "{form}");
+    can
+}
+
+#[track_caller]
+fn assert_unblocked(mut client: Client, form: &str) {
+    match form {
+        "ERROR" => client.recv().assert_error("UNBLOCKED", "CLIENT UNBLOCK"),
+        _ => assert!(client.recv().is_null(), "{form}"),
+    }
+    client.assert_in_step();
+}
+
+#[apply(on_every_server)]
+fn an_operators_unblock_ends_a_wait(kind: Kind) {
+    let (server, replica) = watched(kind);
+    for form in ["", "TIMEOUT", "ERROR"] {
+        server.run("DLOCK.ACQUIRE job alice 60000");
+        let (mut bob, id) = waiter(&server, "DLOCK.ACQUIRE job bob 60000 WAIT 0");
+        let mut carol = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0");
+        if unblock(&server, kind, id, form) {
+            assert_unblocked(bob, form);
+            assert_eq!(server.waiters("job"), ["carol"], "{form}");
+        } else {
+            assert_eq!(server.waiters("job"), ["bob", "carol"]);
+            server.run("DLOCK.RELEASE job bob");
+            assert!(bob.recv().is_null());
+        }
+        server.run("DLOCK.RELEASE job alice");
+        assert!(carol.recv().int() > 0, "{form}");
+        server.run("DLOCK.RELEASE job carol");
+        assert_eq!(server.node("waiters").int(), 0, "{form}");
+    }
+    server.assert_agrees_with(&replica);
+}
+
+#[apply(on_every_server)]
+fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
+    let (server, replica) = watched(kind);
+    for form in ["TIMEOUT", "ERROR"] {
+        server.run("DLOCK.ACQUIRE job alice 60000");
+        let (bob, id) = waiter(&server, "DLOCK.ACQUIRE job bob 60000 WAIT 0 KEEP 60000");
+        if !unblock(&server, kind, id, form) {
+            return;
+        }
+        assert_unblocked(bob, form);
+        assert_eq!(server.node("places").int(), 1, "{form}");
+        server.run("DLOCK.RELEASE job alice");
+        assert_eq!(server.holders("job"), ["bob"], "{form}");
+        assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > 0, "{form}");
+        assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 1, "{form}");
+    }
+    server.assert_agrees_with(&replica);
+}
+
+/// It is told like one whose time was over.
+#[apply(on_every_server)]
+fn a_wait_that_an_operator_ended_counts_as_a_denial(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let (bob, id) = waiter(&server, "DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    if unblock(&server, kind, id, "TIMEOUT") {
+        assert_unblocked(bob, "TIMEOUT");
+        assert_eq!(server.info_number("dlock", "dlock_denials"), 1);
+    }
+}
+
 /// The grant and the end of the client come in one turn of the server.
 #[apply(on_every_server)]
 fn a_grant_to_a_client_that_ends_in_the_same_moment_is_handed_on(kind: Kind) {
     let (server, replica) = watched(kind);
     for round in 0..20 {
-        for end in ["CLIENT KILL ID", "CLIENT UNBLOCK"] {
+        for (end, reason) in
+            [("CLIENT KILL ID", ""), ("CLIENT UNBLOCK", "ERROR"), ("CLIENT UNBLOCK", "TIMEOUT")]
+        {
             server.run("DLOCK.ACQUIRE job alice 60000");
             let (bob, id) = waiter(&server, "DLOCK.ACQUIRE job bob 60000 WAIT 0");
             let mut carol = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0");
-            let reason = if end.ends_with("UNBLOCK") { "ERROR" } else { "" };
             let end = format!("{end} {id} {reason}");
             let mut operator = server.client();
             operator.run("MULTI");
@@ -87,11 +158,12 @@ fn a_grant_to_a_client_that_ends_in_the_same_moment_is_handed_on(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
-/// Bob got the lock, or an error, or was disconnected: then carol has it.
+/// Bob got the lock, or null, or an error, or was disconnected: then carol has it.
 #[track_caller]
 fn end_of_bob(server: &Server, mut bob: Client, carol: &mut Client) {
     match bob.try_recv() {
         Ok(Value::Error(why)) => assert!(why.starts_with("UNBLOCKED "), "{why}"),
+        Ok(Value::Null) => {}
         Ok(granted) => {
             assert!(granted.int() > 0);
             assert_eq!(server.holders("job"), ["bob"]);

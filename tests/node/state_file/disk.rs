@@ -36,7 +36,7 @@ fn until_noticed(server: &Server) {
 fn use_up(server: &Server) -> i64 {
     let (_, reserved) = server.fences();
     server.set_wall_clock(300);
-    eventually("it is used up", || server.node("grants").text() == "not-durable");
+    eventually("it is used up", || server.node("granting").text() == "not-durable");
     reserved
 }
 
@@ -52,7 +52,7 @@ fn assert_not_durable(server: &Server, words: &str) {
 fn until_recovered(server: &Server) {
     eventually("it writes again", || server.node("durable").text() == "yes");
     assert_eq!(server.node("state-file-error").text(), "");
-    eventually("it grants again", || server.node("grants").text() == "yes");
+    eventually("it grants again", || server.node("granting").text() == "yes");
     assert_eq!(server.node("refusing-ms").int(), 0);
 }
 
@@ -61,7 +61,7 @@ fn on_a_full_disk_grants_go_on_as_far_as_was_promised(kind: Kind) {
     let server = full(kind);
     let node = server.run("DLOCK.NODE");
     assert!(node.at("state-file-error").text().contains("No space left"), "{node:?}");
-    assert_eq!(node.at("grants").text(), "yes");
+    assert_eq!(node.at("granting").text(), "yes");
     let reserved = node.at("fence-reserved").int();
     let mut last = node.at("fence").int();
     for _ in 0..200 {
@@ -74,7 +74,7 @@ fn on_a_full_disk_grants_go_on_as_far_as_was_promised(kind: Kind) {
     assert_not_durable(&server, "DLOCK.ACQUIRE free bob 1000");
     assert_not_durable(&server, "DLOCK.ACQUIRE free bob 1000 SHARED");
 
-    eventually("it says so", || server.node("grants").text() == "not-durable");
+    eventually("it says so", || server.node("granting").text() == "not-durable");
     eventually("it says since when", || server.node("refusing-ms").int() >= 50);
     assert_eq!(server.info("dlock")["dlock_granting"], "not-durable");
     assert_eq!(server.fences().1, reserved);
@@ -126,7 +126,7 @@ fn on_a_full_disk_no_lease_is_given_that_is_longer_than_the_file_says(kind: Kind
     let left = server.holder("held")["ttl-ms"].int();
     assert!(left <= 60_000, "it is {left} now");
     assert_eq!(server.node("lease-bound-ms").int(), bound);
-    assert_eq!(server.node("grants").text(), "yes", "others are granted");
+    assert_eq!(server.node("granting").text(), "yes", "others are granted");
 
     assert_eq!(server.run(&format!("DLOCK.EXTEND held alice {bound}")).int(), 1);
     assert!(server.run(&format!("DLOCK.ACQUIRE long bob {bound}")).int() > fence);

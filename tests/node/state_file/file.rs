@@ -166,7 +166,7 @@ fn without_one_a_node_works_by_the_clock_and_remembers_nothing(kind: Kind) {
         assert_eq!(node.at("state-file-error").text(), "");
         assert_eq!(node.at("boot").int(), 1);
         assert_eq!(node.at("fence-reserved").int(), 0);
-        assert_eq!(node.at("grants").text(), "yes");
+        assert_eq!(node.at("granting").text(), "yes");
         assert_hex(&node.at("node-id").text());
         names.insert(node.at("node-id").text());
 

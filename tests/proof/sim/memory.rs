@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use dlock_core::{
-    Answer, Answers, Crowd, Deadline, Effect, Ended, Found, Grant, Held, Holder, Host, Instant,
-    Key, KeyBuf, Lease, Millis, Mode, Owner, Promise, Renewal, Serves, WaiterId,
+    Answers, Crowd, Deadline, Effect, Ended, Found, Grant, Holder, Holders, Host, Instant, Key,
+    KeyBuf, Lease, Millis, Mode, Owner, Promise, Renewal, Serves, WaitOutcome, WaiterId,
 };
 
 /// A lock in the keyspace.
@@ -37,7 +37,7 @@ pub struct Memory {
     /// What the node told since somebody last looked.
     pub told: Vec<Told>,
     /// What blocked requests are answered.
-    pub answers: Vec<(WaiterId, Answer)>,
+    pub answers: Vec<(WaiterId, WaitOutcome)>,
     /// What the state file says.
     pub file: Option<Promise>,
     /// What is being written into it.
@@ -120,7 +120,7 @@ fn first_end(value: &Value) -> Option<Deadline> {
 }
 
 impl Answers for Memory {
-    fn answer(&mut self, waiter: WaiterId, answer: Answer) {
+    fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
         self.answers.push((waiter, answer));
     }
 }
@@ -129,8 +129,8 @@ impl Host for Memory {
     fn find(&mut self, key: Key<'_>) -> Found<'_> {
         match self.values.get_mut(&key.to_owned()) {
             None => Found::Free,
-            Some(Value::One(holder)) => Found::Held(Held::One(holder.grant())),
-            Some(Value::Many(crowd)) => Found::Held(Held::Many(crowd)),
+            Some(Value::One(holder)) => Found::Held(Holders::One(holder.grant())),
+            Some(Value::Many(crowd)) => Found::Held(Holders::Many(crowd)),
         }
     }
 

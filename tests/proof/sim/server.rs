@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use dlock_core::command::Refusal;
 use dlock_core::command::acquire::Acquire;
 use dlock_core::command::extend::Extend;
 use dlock_core::command::release::Release;
-use dlock_core::command::{Refusal, Settings};
 use dlock_core::quorum::{Answer, Ask, Why};
 use dlock_core::{
-    Acquired, ClientId, Ended, Fence, KeyBuf, Millis, Mode, Node, Policy, Promise, Record, Start,
-    Time, WaiterId,
+    Acquired, ClientId, Ended, Fence, KeyBuf, Millis, Mode, Node, Policy, Promise, Record,
+    Settings, Start, Time, WaiterId,
 };
 
 use super::clock::Clock;
@@ -334,10 +334,10 @@ fn refused(refusal: &Refusal<'_>) -> Answer {
 }
 
 /// What a blocked request is told.
-pub fn told(answer: dlock_core::Answer) -> Answer {
+pub fn told(answer: dlock_core::WaitOutcome) -> Answer {
     match answer {
-        dlock_core::Answer::Granted(fence) => Answer::Granted(fence),
-        dlock_core::Answer::Denied => Answer::Denied,
+        dlock_core::WaitOutcome::Granted(fence) => Answer::Granted(fence),
+        dlock_core::WaitOutcome::Denied => Answer::Denied,
         _ => Answer::Refused(Why::Busy),
     }
 }

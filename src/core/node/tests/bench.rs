@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::memory::{Event, Memory, Value};
 use crate::command::release::Release;
 use crate::command::{Refusal, acquire, extend};
-use crate::host::{Answer, Ending};
+use crate::host::{Ending, WaitOutcome};
 use crate::node::{Acquired, Node};
 use crate::words::{ClientId, Deadline, Fence, Instant, Key, Millis, Time, WaiterId};
 
@@ -149,7 +149,7 @@ impl Bench {
     }
 
     /// The answers since the last look.
-    pub fn answers(&mut self) -> Vec<(WaiterId, Answer)> {
+    pub fn answers(&mut self) -> Vec<(WaiterId, WaitOutcome)> {
         let log = core::mem::take(&mut self.host.log);
         let answer = |event| match event {
             Event::Answered(id, answer) => Some((id, answer)),

@@ -4,9 +4,9 @@ use super::bench::{Bench, KEY};
 use super::memory::Value;
 use crate::command::apply::{Apply, Granted};
 use crate::fence::Slot;
-use crate::host::Answer;
+use crate::host::WaitOutcome;
 use crate::lock::{Crowd, Grant};
-use crate::node::Promise;
+use crate::promise::Promise;
 use crate::quarantine::Start;
 use crate::record::Ended;
 use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis, Mode};
@@ -158,7 +158,7 @@ fn however_a_lock_has_come_to_its_key_who_joins_is_above_its_holders() {
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     let d = bench.wait(2, "d 10 LIMIT 2 WAIT 0 FENCE 5000000");
     assert!(bench.release("b"));
-    assert_eq!(bench.answers().last(), Some(&(d, Answer::Granted(Fence(120_000_001)))));
+    assert_eq!(bench.answers().last(), Some(&(d, WaitOutcome::Granted(Fence(120_000_001)))));
 }
 
 #[test]

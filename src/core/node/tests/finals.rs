@@ -7,7 +7,7 @@ use alloc::vec;
 use super::bench::{Bench, KEY};
 use super::memory::Value;
 use crate::command::Refusal;
-use crate::host::Answer;
+use crate::host::WaitOutcome;
 use crate::limits::MAX_FINALS;
 use crate::node::Acquired;
 use crate::words::{Fence, Key, Owner};
@@ -35,7 +35,7 @@ fn a_final_release_ends_a_lease_a_wait_and_a_place() {
     let b = bench.wait(2, "b 100 WAIT 0 KEEP 50");
     assert_eq!(bench.acquire(3, "c 100 KEEP 50"), Ok(Acquired::Denied));
     assert_eq!((bench.finish("b"), bench.finish("c")), (Ok(false), Ok(false)));
-    assert_eq!((bench.answers(), bench.waiters()), (vec![(b, Answer::Denied)], "".into()));
+    assert_eq!((bench.answers(), bench.waiters()), (vec![(b, WaitOutcome::Denied)], "".into()));
     assert_eq!((bench.finish("a"), bench.finish("a")), (Ok(true), Ok(false)));
     assert_eq!(bench.acquire(1, "a 100"), Err(Refusal::Final));
 }

@@ -10,7 +10,7 @@ use proptest::test_runner::TestCaseError;
 
 use super::memory::{Event, Memory, Value};
 use crate::command::acquire::Acquire;
-use crate::host::{Answer, Ending};
+use crate::host::{Ending, WaitOutcome};
 use crate::lock::Holder;
 use crate::words::{ClientId, Fence, KeyBuf, Mode, WaiterId};
 
@@ -83,7 +83,7 @@ pub struct Judge {
     pub closed: BTreeSet<ClientId>,
     pub gone: BTreeSet<WaiterId>,
     /// The answers heard and not yet taken away.
-    pub answers: Vec<(WaiterId, Answer)>,
+    pub answers: Vec<(WaiterId, WaitOutcome)>,
     pub replaced: BTreeSet<WaiterId>,
     /// Those of whose grants it is going to hear next.
     pub served: BTreeSet<WaiterId>,
@@ -328,20 +328,20 @@ impl Judge {
     fn hear_answer(
         &mut self,
         id: WaiterId,
-        answer: Answer,
+        answer: WaitOutcome,
         cause: Cause<'_>,
         host: &Memory,
     ) -> Verdict {
         prop_assert!(!self.gone.contains(&id), "answered, and is gone");
         self.answers.push((id, answer));
-        if matches!(answer, Answer::Turn(_)) && self.told.remove(&id) {
+        if matches!(answer, WaitOutcome::Turn(_)) && self.told.remove(&id) {
             return Ok(());
         }
-        if let Answer::Granted(fence) = answer {
+        if let WaitOutcome::Granted(fence) = answer {
             prop_assert_eq!(self.granted.remove(&id), Some(fence), "told of another grant");
             return Ok(());
         }
-        if answer == Answer::Replaced {
+        if answer == WaitOutcome::Replaced {
             prop_assert!(self.replaced.remove(&id), "was not replaced");
             return Ok(());
         }
@@ -354,22 +354,29 @@ impl Judge {
         };
         let gone = |wait: &Wait| self.may_be_gone(&key, wait, cause, host);
         let in_line = self.is_in_line(&key, id, gone);
-        if matches!((answer, cause), (Answer::Denied, Cause::Sweep { .. }) | (Answer::Turn(_), _)) {
+        if matches!(
+            (answer, cause),
+            (WaitOutcome::Denied, Cause::Sweep { .. }) | (WaitOutcome::Turn(_), _)
+        ) {
             self.departs(id, self.now);
         } else {
             self.leaves(id);
         }
         let other_data = matches!(host.values.get(&key), Some(Value::Other));
         let rightly = match (answer, cause) {
-            (Answer::Denied, Cause::Release(at, by)) if *at == key && *by == *wait.token => true,
-            (Answer::Denied, Cause::Sweep { .. }) => wait.until.is_some_and(|end| end <= self.now),
-            (Answer::Turn(fence), _) => {
+            (WaitOutcome::Denied, Cause::Release(at, by)) if *at == key && *by == *wait.token => {
+                true
+            }
+            (WaitOutcome::Denied, Cause::Sweep { .. }) => {
+                wait.until.is_some_and(|end| end <= self.now)
+            }
+            (WaitOutcome::Turn(fence), _) => {
                 let highest = self.highest.get(&key.name).copied().unwrap_or(0);
                 let stays = self.queue(&key).iter().any(|wait| wait.id == id);
                 wait.turn && in_line && stays && fence.0 >= highest
             }
-            (Answer::Removed, cause) => matches!(cause, Cause::Removal) || other_data,
-            (Answer::Demoted, Cause::Follow) => true,
+            (WaitOutcome::Removed, cause) => matches!(cause, Cause::Removal) || other_data,
+            (WaitOutcome::Demoted, Cause::Follow) => true,
             _ => false,
         };
         prop_assert!(rightly, "no reason to answer {wait:?} at {}", self.now);

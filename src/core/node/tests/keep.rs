@@ -3,7 +3,7 @@
 use alloc::vec;
 
 use super::bench::{Bench, KEY};
-use crate::host::{Answer, Ending};
+use crate::host::{Ending, WaitOutcome};
 use crate::node::Acquired;
 use crate::words::{ClientId, Fence};
 
@@ -53,7 +53,7 @@ fn the_turn_of_one_that_does_not_come_back_is_over_with_its_place() {
         bench.pass_and_sweep(2 * MS);
     }
     assert_eq!((bench.holders(), bench.node.leases_away()), ("c".into(), 0));
-    assert_eq!(bench.answers(), vec![(c, Answer::Granted(Fence(1_053_000)))]);
+    assert_eq!(bench.answers(), vec![(c, WaitOutcome::Granted(Fence(1_053_000)))]);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_wait_that_is_over_or_whose_connection_breaks_leaves_a_place() {
             bench.gone(b);
         }
         bench.pass_and_sweep(if breaks { 0 } else { 20 * MS });
-        let answers = if breaks { vec![] } else { vec![(b, Answer::Denied)] };
+        let answers = if breaks { vec![] } else { vec![(b, WaitOutcome::Denied)] };
         assert_eq!(bench.answers(), answers);
         assert_eq!((bench.waiters(), bench.node.places()), ("b c".into(), 1));
         bench.pass_and_sweep(49 * MS);
@@ -118,7 +118,7 @@ fn the_newest_request_says_whether_a_place_is_kept() {
         assert_eq!(bench.acquire(3, poll), Ok(Acquired::Denied));
         assert_eq!((bench.answers(), bench.waiters()), (vec![], "b".into()));
         bench.pass_and_sweep(20 * MS);
-        assert_eq!(bench.answers(), vec![(b, Answer::Denied)]);
+        assert_eq!(bench.answers(), vec![(b, WaitOutcome::Denied)]);
         bench.pass_and_sweep(10 * MS);
         assert_eq!(bench.waiters(), stays);
     }
@@ -133,7 +133,7 @@ fn one_that_is_away_and_comes_back_in_another_mode_keeps_its_position() {
     // First in line, and compatible now: it gets the lock, and so does who was behind it.
     let fence = bench.hold(2, "b 100 SHARED KEEP 50");
     assert_eq!((bench.holders(), bench.check("b")), ("a b c".into(), Some(fence)));
-    assert_eq!(bench.answers(), vec![(c, Answer::Granted(Fence(fence.0 + 1)))]);
+    assert_eq!(bench.answers(), vec![(c, WaitOutcome::Granted(Fence(fence.0 + 1)))]);
     // Not the first.
     assert_eq!(bench.acquire(2, "d 100 KEEP 50"), Ok(Acquired::Denied));
     assert_eq!(bench.acquire(2, "e 100 KEEP 50"), Ok(Acquired::Denied));

@@ -4,7 +4,7 @@ use alloc::vec;
 
 use super::bench::{Bench, KEY};
 use crate::command::Refusal;
-use crate::host::Answer;
+use crate::host::WaitOutcome;
 use crate::node::Acquired;
 use crate::words::{Fence, Millis, Owner};
 
@@ -133,7 +133,7 @@ fn who_finds_no_room_goes_without_a_place_and_nobody_else_is_concerned() {
     bench.host.owner = Owner(2);
     assert_eq!(bench.acquire(3, "f 100 KEEP 50"), Ok(Acquired::Denied));
     bench.pass_and_sweep(10 * MS);
-    assert_eq!(bench.answers(), vec![(e, Answer::Denied)]);
+    assert_eq!(bench.answers(), vec![(e, WaitOutcome::Denied)]);
     assert_eq!((bench.waiters(), bench.node.places_refused()), ("b c f".into(), 2));
 }
 

@@ -9,7 +9,7 @@ use super::judge::{Cause, Hold, Judge, MOST_PLACES, Verdict, Wait};
 use super::memory::{Event, Memory, Value};
 use super::world::{Side, World};
 use crate::command::acquire::Acquire;
-use crate::host::Answer;
+use crate::host::WaitOutcome;
 use crate::words::{ClientId, Instant, Key, KeyBuf, Mode, WaiterId};
 
 impl Judge {
@@ -81,7 +81,7 @@ impl Judge {
         let there = self.queue(key).iter().find(|wait| *wait.token == *token);
         let Some(id) = there.map(|wait| wait.id) else { return };
         let told =
-            |event: &Event| matches!(event, Event::Answered(of, Answer::Turn(_)) if *of == id);
+            |event: &Event| matches!(event, Event::Answered(of, WaitOutcome::Turn(_)) if *of == id);
         if log.iter().any(told) {
             self.departs(id, now);
             self.told.insert(id);

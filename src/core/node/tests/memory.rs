@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::host::{self, Answer, Answers, Effect, Ending, Host, Serves};
-use crate::lock::{Crowd, Found, Grant, Held, Holder, Renewal};
-use crate::node::Promise;
+use crate::host::{self, Answers, Effect, Ending, Host, Serves, WaitOutcome};
+use crate::lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
+use crate::promise::Promise;
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId};
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub enum Event {
     AllExpired(KeyBuf, usize),
     TextRemoved(KeyBuf),
     TextExpires(KeyBuf, Millis),
-    Answered(WaiterId, Answer),
+    Answered(WaiterId, WaitOutcome),
 }
 
 /// The host. Panics when a node breaks the rules of [`Host`].
@@ -134,7 +134,7 @@ fn first_end(value: &Value) -> Option<Deadline> {
 }
 
 impl Answers for Memory {
-    fn answer(&mut self, waiter: WaiterId, answer: Answer) {
+    fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
         self.log.push(Event::Answered(waiter, answer));
     }
 }
@@ -147,8 +147,8 @@ impl Host for Memory {
         }
         match self.values.get_mut(&key) {
             None => Found::Free,
-            Some(Value::One(holder)) => Found::Held(Held::One(holder.grant())),
-            Some(Value::Many(crowd)) => Found::Held(Held::Many(crowd)),
+            Some(Value::One(holder)) => Found::Held(Holders::One(holder.grant())),
+            Some(Value::Many(crowd)) => Found::Held(Holders::Many(crowd)),
             Some(Value::Text { end, .. }) => {
                 Found::Foreign { left: end.map(|end| end.left(self.now)) }
             }

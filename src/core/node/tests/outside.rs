@@ -6,7 +6,7 @@ use super::bench::{Bench, KEY};
 use super::memory::Value;
 use crate::command::Refusal;
 use crate::command::apply::{Apply, Granted};
-use crate::host::{Answer, Ending, Memory};
+use crate::host::{Ending, Memory, WaitOutcome};
 use crate::node::Acquired;
 use crate::words::{ClientId, Deadline, Fence, Key, Millis, Mode};
 
@@ -18,7 +18,7 @@ fn a_removed_lock_is_over_and_its_waiters_are_told() {
     let c = bench.wait(3, "c 10 WAIT 50");
     bench.host.take(&KEY.to_owned());
     bench.node.removed(&mut bench.host, KEY, Fence(0));
-    assert_eq!(bench.answers(), vec![(b, Answer::Removed), (c, Answer::Removed)]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Removed), (c, WaitOutcome::Removed)]);
     bench.sweep();
     assert_eq!((bench.holders(), bench.node.waiters()), ("".into(), 0));
 }
@@ -140,7 +140,7 @@ fn a_waiter_can_leave_the_queue_of_a_foreign_lock() {
     bench.set_text("old", None);
     let b = bench.wait(2, "b 10 WAIT 0");
     assert!(!bench.release("b"));
-    assert_eq!(bench.answers(), vec![(b, Answer::Denied)]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Denied)]);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn waiters_are_told_when_other_data_takes_the_place_of_a_foreign_lock() {
     bench.host.set(&KEY.to_owned(), Value::Other);
     bench.node.maybe_free(KEY);
     bench.sweep();
-    assert_eq!(bench.answers(), vec![(b, Answer::Removed)]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Removed)]);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn waiters_for_a_lock_that_has_moved_are_told_and_nothing_is_granted() {
     bench.host.moved.insert(KEY.to_owned());
     bench.node.maybe_free(KEY);
     bench.sweep();
-    assert_eq!(bench.answers(), vec![(b, Answer::Removed)]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Removed)]);
     assert_eq!(bench.holders(), "");
 }
 
@@ -244,7 +244,7 @@ fn a_node_that_becomes_a_replica_tells_its_waiters_and_ends_nothing() {
     bench.hold(1, "a 10");
     let b = bench.wait(2, "b 10 WAIT 0");
     bench.node.follow(&mut bench.host);
-    assert_eq!(bench.answers(), vec![(b, Answer::Demoted)]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Demoted)]);
     bench.pass(10_000);
     let time = bench.time();
     assert!(!bench.node.sweep(&mut bench.host, time, 10, true));

@@ -4,8 +4,9 @@ use alloc::vec;
 
 use super::bench::{Bench, KEY};
 use crate::command::Refusal;
-use crate::host::Answer;
-use crate::node::{Acquired, Promise};
+use crate::host::WaitOutcome;
+use crate::node::Acquired;
+use crate::promise::Promise;
 use crate::quarantine::{Policy, Start, Why};
 use crate::record::{Ended, Record};
 use crate::words::{Fence, Millis};
@@ -100,7 +101,7 @@ fn who_waits_is_served_in_order_once_the_disk_has_room() {
     bench.node.promised(promise);
     bench.sweep();
     assert_eq!((bench.holders(), bench.waiters()), ("b".into(), "c".into()));
-    assert_eq!(bench.answers()[0], (b, Answer::Granted(Fence(300_000_000))));
+    assert_eq!(bench.answers()[0], (b, WaitOutcome::Granted(Fence(300_000_000))));
     bench.release("b");
     assert_eq!(bench.answers().last().map(|(id, _)| *id), Some(c));
 }
@@ -120,7 +121,9 @@ fn after_a_crash_nothing_is_granted_until_the_bound_has_passed() {
     assert_eq!((bench.holders(), bench.waiters()), ("b".into(), "c".into()));
     let answers = bench.answers();
     assert_eq!(answers.len(), 1);
-    assert!(matches!(answers[0], (id, Answer::Granted(fence)) if id == b && fence.0 > 5_000_000));
+    assert!(
+        matches!(answers[0], (id, WaitOutcome::Granted(fence)) if id == b && fence.0 > 5_000_000)
+    );
     bench.release("b");
     assert_eq!(bench.answers()[0].0, c);
 }
@@ -143,7 +146,7 @@ fn in_quarantine_a_wait_runs_out_and_a_waiter_leaves() {
     let c = bench.wait(3, "c 10 WAIT 0");
     bench.pass_and_sweep(100_000);
     assert!(!bench.release("c"));
-    assert_eq!(bench.answers(), vec![(b, Answer::Denied), (c, Answer::Denied)]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Denied), (c, WaitOutcome::Denied)]);
     bench.host.blocks = false;
     assert_eq!(bench.acquire(1, "a 10 WAIT 0"), Err(quarantine(400)));
 }
@@ -256,7 +259,7 @@ fn who_wants_to_wait_waits_for_the_disk_too() {
     let promise = bench.node.next_promise(None, time);
     bench.node.promised(promise);
     bench.sweep();
-    assert!(matches!(bench.answers()[..], [(id, Answer::Granted(_))] if id == b));
+    assert!(matches!(bench.answers()[..], [(id, WaitOutcome::Granted(_))] if id == b));
 }
 
 #[test]

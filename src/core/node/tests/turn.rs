@@ -3,7 +3,7 @@
 use alloc::vec;
 
 use super::bench::{Bench, KEY};
-use crate::host::Answer;
+use crate::host::WaitOutcome;
 use crate::words::Fence;
 
 #[test]
@@ -11,7 +11,7 @@ fn who_is_next_is_told_so_at_once_and_keeps_its_place() {
     let mut bench = Bench::new();
     let held = bench.hold(1, "a 1000");
     let b = bench.wait(2, "b 100 WAIT 0 KEEP 50 TURN");
-    assert_eq!(bench.answers(), vec![(b, Answer::Turn(held))]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Turn(held))]);
     assert_eq!((bench.waiters(), bench.node.places()), ("b".into(), 1));
     bench.wait(2, "b 100 WAIT 0 KEEP 50");
     assert!(bench.release("a"));
@@ -27,7 +27,10 @@ fn who_is_not_next_is_told_when_it_has_become_that() {
     assert_eq!(bench.answers(), vec![]);
     assert!(bench.release("a"));
     let fence = Fence(1_000_001);
-    assert_eq!(bench.answers(), vec![(b, Answer::Granted(fence)), (c, Answer::Turn(fence))]);
+    assert_eq!(
+        bench.answers(),
+        vec![(b, WaitOutcome::Granted(fence)), (c, WaitOutcome::Turn(fence))]
+    );
 }
 
 #[test]
@@ -42,7 +45,7 @@ fn behind_one_that_is_away_it_is_nobodys_turn() {
     for _ in 0..2 {
         bench.pass_and_sweep(51_000);
     }
-    assert!(matches!(bench.answers()[..], [(id, Answer::Turn(_))] if id == c));
+    assert!(matches!(bench.answers()[..], [(id, WaitOutcome::Turn(_))] if id == c));
 }
 
 #[test]
@@ -52,7 +55,7 @@ fn all_who_would_be_granted_together_are_told() {
     let b = bench.wait(2, "b 100 LIMIT 2 WAIT 0 KEEP 50 TURN");
     let c = bench.wait(3, "c 100 LIMIT 2 WAIT 0 KEEP 50 TURN");
     let d = bench.wait(4, "d 100 LIMIT 2 WAIT 0 KEEP 50 TURN");
-    let turn = Answer::Turn(Fence(1_000_000));
+    let turn = WaitOutcome::Turn(Fence(1_000_000));
     assert_eq!(bench.answers(), vec![(b, turn), (c, turn)]);
     assert!(!bench.release("b"));
     assert_eq!(bench.answers(), vec![(d, turn)]);
@@ -63,7 +66,7 @@ fn who_holds_by_a_plain_string_is_waited_for_in_turn() {
     let mut bench = Bench::new();
     bench.set_text("old", None);
     let b = bench.wait(2, "b 100 WAIT 0 KEEP 50 TURN");
-    assert_eq!(bench.answers(), vec![(b, Answer::Turn(Fence(0)))]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Turn(Fence(0)))]);
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn it_says_the_largest_fence_of_the_key_and_not_of_the_holder() {
     bench.hold(2, "b 1000 SHARED FENCE 3000000");
     assert!(bench.release("b"));
     let c = bench.wait(3, "c 100 WAIT 0 KEEP 50 TURN");
-    assert_eq!(bench.answers(), vec![(c, Answer::Turn(Fence(3_000_000)))]);
+    assert_eq!(bench.answers(), vec![(c, WaitOutcome::Turn(Fence(3_000_000)))]);
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn who_cannot_keep_its_place_is_not_told_and_waits_for_the_lock() {
     let b = bench.wait(2, "b 100 WAIT 0 KEEP 50 TURN");
     assert_eq!(bench.answers(), vec![]);
     assert!(bench.release("a"));
-    assert_eq!(bench.answers(), vec![(b, Answer::Granted(Fence(1_000_001)))]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Granted(Fence(1_000_001)))]);
 }
 
 #[test]
@@ -97,6 +100,6 @@ fn in_quarantine_it_is_nobodys_turn() {
     assert_eq!(bench.answers(), vec![]);
     bench.node.settings.quarantine = crate::quarantine::Policy::Off;
     bench.sweep();
-    assert!(matches!(bench.answers()[..], [(id, Answer::Turn(_))] if id == b));
+    assert!(matches!(bench.answers()[..], [(id, WaitOutcome::Turn(_))] if id == b));
     assert!(bench.node.queue(KEY).is_some());
 }

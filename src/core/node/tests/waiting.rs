@@ -4,7 +4,7 @@ use alloc::vec;
 
 use super::bench::{Bench, KEY};
 use crate::command::Refusal;
-use crate::host::Answer;
+use crate::host::WaitOutcome;
 use crate::limits::MAX_FENCE;
 use crate::node::Acquired;
 use crate::words::{ClientId, Fence};
@@ -17,7 +17,7 @@ fn a_release_hands_the_lock_to_the_oldest_waiter() {
     bench.wait(3, "c 10 WAIT 0");
     assert!(bench.release("a"));
     let fence = Fence(first.0 + 1);
-    assert_eq!(bench.answers(), vec![(b, Answer::Granted(fence))]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Granted(fence))]);
     assert_eq!(bench.check("b"), Some(fence));
     assert_eq!((bench.holders(), bench.waiters()), ("b".into(), "c".into()));
 }
@@ -90,7 +90,7 @@ fn a_waiter_gives_up_when_its_time_is_over_and_not_before() {
     bench.pass_and_sweep(19_999);
     assert_eq!(bench.answers(), vec![]);
     bench.pass_and_sweep(1);
-    assert_eq!(bench.answers(), vec![(b, Answer::Denied)]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Denied)]);
     assert_eq!((bench.node.waiters(), bench.node.next_wake()), (0, None));
 }
 
@@ -107,7 +107,7 @@ fn waits_end_where_nothing_may_be_written_and_the_next_is_served_later() {
     assert_eq!((bench.holders(), bench.node.has_pending()), ("a".into(), true));
     bench.sweep();
     assert_eq!(bench.holders(), "a c");
-    assert_eq!(bench.answers()[1], (c, Answer::Granted(Fence(1_020_000))));
+    assert_eq!(bench.answers()[1], (c, WaitOutcome::Granted(Fence(1_020_000))));
 }
 
 #[test]
@@ -117,13 +117,13 @@ fn a_token_that_asks_again_takes_its_old_place() {
     let old = bench.wait(2, "b 10 WAIT 5");
     bench.wait(3, "c 10 WAIT 0");
     let new = bench.wait(4, "b 10 WAIT 0");
-    assert_eq!(bench.answers(), vec![(old, Answer::Replaced)]);
+    assert_eq!(bench.answers(), vec![(old, WaitOutcome::Replaced)]);
     // What the old request does from now on is nobody's business.
     bench.gone(old);
     bench.pass_and_sweep(5_000);
     assert_eq!(bench.waiters(), "b c");
     assert!(bench.release("a"));
-    assert_eq!(bench.answers(), vec![(new, Answer::Granted(Fence(1_005_000)))]);
+    assert_eq!(bench.answers(), vec![(new, WaitOutcome::Granted(Fence(1_005_000)))]);
     let (_, holders) = bench.host.holders(&KEY.to_owned());
     assert_eq!(holders[0].grant().client, ClientId(4));
 }
@@ -134,8 +134,8 @@ fn a_token_that_asks_again_for_less_may_be_served_at_once() {
     bench.hold(1, "a 10 SHARED");
     let old = bench.wait(2, "b 10 WAIT 0");
     let new = bench.wait(3, "b 10 SHARED WAIT 0");
-    let granted = Answer::Granted(Fence(1_000_001));
-    assert_eq!(bench.answers(), vec![(old, Answer::Replaced), (new, granted)]);
+    let granted = WaitOutcome::Granted(Fence(1_000_001));
+    assert_eq!(bench.answers(), vec![(old, WaitOutcome::Replaced), (new, granted)]);
     assert_eq!(bench.holders(), "a b");
 }
 
@@ -146,8 +146,8 @@ fn a_released_waiter_leaves_and_the_next_is_served() {
     let b = bench.wait(2, "b 10 WAIT 0");
     let c = bench.wait(3, "c 10 SHARED WAIT 0");
     assert!(!bench.release("b"));
-    let granted = Answer::Granted(Fence(1_000_001));
-    assert_eq!(bench.answers(), vec![(b, Answer::Denied), (c, granted)]);
+    let granted = WaitOutcome::Granted(Fence(1_000_001));
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Denied), (c, granted)]);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_waiter_that_is_gone_leaves_without_an_answer_and_the_next_is_served() {
     let c = bench.wait(3, "c 10 SHARED WAIT 0");
     bench.gone(b);
     bench.sweep();
-    assert_eq!(bench.answers(), vec![(c, Answer::Granted(Fence(1_000_001)))]);
+    assert_eq!(bench.answers(), vec![(c, WaitOutcome::Granted(Fence(1_000_001)))]);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn waiters_learn_that_the_fences_are_used_up() {
     let b = bench.wait(2, "b 10 WAIT 0");
     bench.node.heard_of(KEY, Fence(MAX_FENCE), crate::words::Millis(1));
     assert!(bench.release("a"));
-    assert_eq!(bench.answers(), vec![(b, Answer::Exhausted)]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Exhausted)]);
     assert_eq!((bench.holders(), bench.node.waiters()), ("".into(), 0));
 }
 
@@ -250,5 +250,5 @@ fn a_waiters_fence_is_at_least_its_proposal() {
     bench.hold(1, "a 10");
     let b = bench.wait(2, "b 10 WAIT 0 FENCE 5000000");
     assert!(bench.release("a"));
-    assert_eq!(bench.answers(), vec![(b, Answer::Granted(Fence(5_000_000)))]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Granted(Fence(5_000_000)))]);
 }

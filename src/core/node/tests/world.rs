@@ -13,7 +13,7 @@ use super::memory::{Event, Memory, Value};
 use crate::command::apply::{self, Apply};
 use crate::command::extend::Extend;
 use crate::fence::Slot;
-use crate::host::Answer;
+use crate::host::WaitOutcome;
 use crate::lock::Holder;
 use crate::node::Node;
 use crate::words::{ClientId, Fence, Instant, KeyBuf, Mode, Time, WaiterId};
@@ -124,7 +124,7 @@ impl World {
         for (id, answer) in core::mem::take(&mut self.judge.answers) {
             match answer {
                 // It may have been answered before anybody knew that it waits.
-                Answer::Granted(_) => {
+                WaitOutcome::Granted(_) => {
                     if let Some(blocked) = self.blocked.get_mut(&id) {
                         prop_assert!(!blocked.granted, "answered twice");
                         blocked.granted = true;

@@ -1,0 +1,38 @@
+//! What an operator can set: `CONFIG SET dlock.*`.
+
+use crate::limits;
+use crate::quarantine::Policy;
+
+/// How far requests may go, and when nothing is granted.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The longest lease, in milliseconds.
+    pub max_ttl: u64,
+    /// The most blocked requests on this node.
+    pub max_waiters: u64,
+    /// The most places that are kept for those who are away.
+    pub max_places: u64,
+    /// When to grant nothing.
+    pub quarantine: Policy,
+}
+
+impl Settings {
+    /// What was granted elsewhere, by whatever settings, is not refused here.
+    pub const REPLAY: Settings = Settings {
+        max_ttl: limits::MAX_TTL_CEILING,
+        max_waiters: limits::MAX_WAITERS_CEILING,
+        max_places: limits::MAX_PLACES_CEILING,
+        quarantine: Policy::Auto,
+    };
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            max_ttl: limits::DEFAULT_MAX_TTL,
+            max_waiters: limits::DEFAULT_MAX_WAITERS,
+            max_places: limits::DEFAULT_MAX_PLACES,
+            quarantine: Policy::Auto,
+        }
+    }
+}

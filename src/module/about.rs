@@ -1,0 +1,53 @@
+//! What a node says of itself: for DLOCK.NODE and INFO alike, so that a figure has one name.
+
+use crate::ffi::context::unix_micros;
+use crate::state::State;
+
+/// The value of a figure.
+pub enum Figure {
+    Number(u64),
+    Text(String),
+}
+
+/// Whether this node grants, what it has promised, and what there is.
+///
+/// In names of DLOCK.NODE: INFO and JSON write `_` for `-`.
+pub fn figures(state: &mut State) -> [(&'static str, Figure); 19] {
+    use Figure::{Number, Text};
+    let time = state.time();
+    let refusing = state.refusing(time);
+    let (node, ledger) = (&state.node, &state.store.promises.ledger);
+    let (promise, path) = (node.promise(time.unix), ledger.path());
+    let quarantine = node.in_quarantine().filter(|_| node.is_in_quarantine(time.now));
+    let granting = refusing.map_or("yes", |(why, _)| why.name());
+    let refusing_ms = refusing.map_or(0, |(_, since)| time.now.since(since) / 1000);
+    let fence_ahead_ms = node.fence().0.saturating_sub(unix_micros()) / 1000;
+    let durable = match (path, ledger.failure()) {
+        (None, _) => "no",
+        (Some(_), None) => "yes",
+        (Some(_), Some(_)) => "failing",
+    };
+    let state_file = path.map_or(String::new(), |path| path.display().to_string());
+    [
+        ("version", Text(env!("CARGO_PKG_VERSION").to_owned())),
+        ("node-id", Text(format!("{:032x}", ledger.node_id()))),
+        ("boot", Number(ledger.boot())),
+        ("granting", Text(granting.to_owned())),
+        ("refusing-ms", Number(refusing_ms)),
+        ("fence", Number(node.fence().0)),
+        ("fence-reserved", Number(path.map_or(0, |_| promise.fence.0))),
+        // How far the largest fence is ahead of the wall clock.
+        ("fence-ahead-ms", Number(fence_ahead_ms)),
+        ("lease-bound-ms", Number(promise.bound.0)),
+        ("durable", Text(durable.to_owned())),
+        ("state-file", Text(state_file)),
+        ("state-file-error", Text(ledger.failure().unwrap_or_default().to_owned())),
+        ("quarantine-ms", Number(quarantine.map_or(0, |q| q.until.left(time.now).0))),
+        ("quarantine-reason", Text(quarantine.map_or(String::new(), |q| q.why.to_string()))),
+        ("leases", Number(state.store.index.leases() as u64)),
+        ("waiters", Number(node.waiters() as u64)),
+        ("places", Number(node.places() as u64)),
+        ("places-refused", Number(node.places_refused())),
+        ("leases-away", Number(node.leases_away() as u64)),
+    ]
+}
