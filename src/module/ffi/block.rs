@@ -259,8 +259,7 @@ impl Block {
         self.head().flags.load(Ordering::Relaxed) & KEPT != 0
     }
 
-    /// The module keeps it: for a moment, or because the server evicted its key. False if it is kept
-    /// already.
+    /// The module keeps it, for a moment or because the key was evicted. False if it did already.
     pub fn keep(self) -> bool {
         self.head().flags.fetch_or(KEPT, Ordering::Relaxed) & KEPT == 0
     }

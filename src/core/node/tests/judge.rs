@@ -354,10 +354,8 @@ impl Judge {
         };
         let gone = |wait: &Wait| self.may_be_gone(&key, wait, cause, host);
         let in_line = self.is_in_line(&key, id, gone);
-        if matches!(
-            (answer, cause),
-            (WaitOutcome::Denied, Cause::Sweep { .. }) | (WaitOutcome::Turn(_), _)
-        ) {
+        let swept = matches!(cause, Cause::Sweep { .. });
+        if matches!(answer, WaitOutcome::Turn(_)) || swept && answer == WaitOutcome::Denied {
             self.departs(id, self.now);
         } else {
             self.leaves(id);
