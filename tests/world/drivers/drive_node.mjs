@@ -96,7 +96,7 @@ async function cancel(name, times, tasks) {
 async function waits(key) {
   const found = await ask("DLOCK.INSPECT", key);
   const names = Array.isArray(found) ? found : Object.entries(found).flat();
-  return Number(names[names.indexOf("waiting") + 1]) === 1;
+  return Number(names[names.indexOf("waiting") + 1]) >= 1;
 }
 
 await { count, turn, hold, fail, cancel }[action](...args);

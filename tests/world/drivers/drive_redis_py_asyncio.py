@@ -88,7 +88,7 @@ async def cancel(client, key, times, tasks):
 
 
 async def waits(client, key):
-    return (await client.execute_command("DLOCK.INSPECT", key))[b"waiting"] == 1
+    return (await client.execute_command("DLOCK.INSPECT", key))[b"waiting"] >= 1
 
 
 async def main():
