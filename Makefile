@@ -21,11 +21,9 @@ build: setup ## build the module and the program: target/release/libdlock.so and
 run: build ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
 	@exec "$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
 
-# Tests mostly wait: for leases to end, and for servers to start.
-test: export RUST_TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
-test: build ## run all tests, end to end on every server (ARGS='acquire::' picks some)
+test: build ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
 	$(CARGO) build --release -p dlock-test-caller
-	$(CARGO) test --workspace --exclude dlock-module --exclude dlock-test-caller --no-fail-fast -- $(ARGS)
+	@SERVER=$(if $(filter-out file,$(origin SERVER)),$(SERVER)) scripts/test.sh $(ARGS)
 
 test-busy: build ## run all tests beside three busy loops, as on a machine with other work (LOOPS=3)
 	@scripts/busy.sh $(MAKE) test

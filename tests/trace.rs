@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dlock_client::Client;
 use harness::Quorum;
+use harness::library::connect;
 use tokio::runtime::Builder;
 use tracing::Level;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -25,7 +25,7 @@ fn acquisitions_and_holds_are_spans_without_secrets() {
     let runtime = Builder::new_current_thread().enable_all().build().expect("it starts");
     let token = tracing::subscriber::with_default(listener.finish(), || {
         runtime.block_on(async {
-            let client = Client::connect(&quorum.urls().join(",")).await.expect("all is well");
+            let client = connect(&quorum.urls(), Duration::from_secs(10)).await;
             let guard = client.lock("job").try_acquire().await.expect("it is free");
             guard.extend(Duration::from_secs(30)).await.expect("it is held");
             let token = guard.token().to_string();

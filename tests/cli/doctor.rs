@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use harness::Builder;
 use harness::proxy::Proxy;
-use harness::server::Builder;
 use harness::{Cluster, Kind, Server, apply, eventually, wall_clock};
 use serde_json::Value;
 

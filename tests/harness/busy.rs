@@ -109,7 +109,12 @@ impl Server {
 
     /// For how long its main thread could have run and had no processor, since its start.
     pub fn waited_for_a_processor(&self) -> Duration {
+        self.at_work().1
+    }
+
+    /// For how long its main thread has run since its start, and could have run and had no processor.
+    pub fn at_work(&self) -> (Duration, Duration) {
         let id = self.process_id();
-        times(&format!("/proc/{id}/task/{id}/schedstat")).1
+        times(&format!("/proc/{id}/task/{id}/schedstat"))
     }
 }

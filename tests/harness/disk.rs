@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
-use crate::server::{Builder, Server};
+use crate::builder::Builder;
+use crate::server::Server;
 
 impl Builder {
     /// Keeps the state file on a disk of 64 KB, which [`Server::fill_disk`] fills.

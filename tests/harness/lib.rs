@@ -2,7 +2,8 @@
 //!
 //! In reading order:
 //! - [`kind`]: the four servers that every test runs against;
-//! - [`server`]: one server process, from its start in a temporary folder to its end;
+//! - [`builder`]: what one of them is to be like;
+//! - [`server`]: its process, from its start in a temporary folder to its end;
 //! - [`cluster`]: three of them that share the slots;
 //! - [`module_file`]: the module it loads, never an old one;
 //! - [`program`]: the program `dlock`, run as a user would;
@@ -47,6 +48,7 @@
 //! ```
 
 pub mod append_only;
+pub mod builder;
 pub mod busy;
 pub mod client;
 pub mod cluster;
@@ -80,6 +82,7 @@ pub mod value;
 pub mod wait;
 pub mod wall_clock;
 
+pub use builder::Builder;
 pub use client::Client;
 pub use cluster::Cluster;
 pub use history::{Grant, History, Promise};
@@ -91,7 +94,7 @@ pub use picture::Picture;
 pub use proxy::{Proxy, Way};
 pub use quorum::Quorum;
 pub use sentinel::Sentinel;
-pub use server::{Builder, Server};
+pub use server::Server;
 pub use system_calls::Fault;
 pub use value::Value;
 pub use wait::eventually;

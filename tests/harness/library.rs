@@ -7,8 +7,7 @@ use dlock_client::{Client, Error, Guard};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-/// Longer than any test takes: one that hangs fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::wait::PATIENCE;
 
 /// Lets the asynchronous part of a test run. It may call what blocks: the library has threads of its
 /// own.

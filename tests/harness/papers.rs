@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
+use crate::builder::Builder;
 use crate::kind::Kind;
 use crate::ports;
-use crate::server::{Builder, Server};
+use crate::server::Server;
 
 /// An authority, and a certificate for a node of this machine.
 pub struct Papers {

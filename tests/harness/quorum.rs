@@ -8,10 +8,11 @@ use std::ops::{Deref, DerefMut};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::builder::Builder;
 use crate::busy::assert_in_time;
 use crate::kind::Kind;
 use crate::proxy::Proxy;
-use crate::server::{Builder, Server};
+use crate::server::Server;
 use crate::wait::eventually;
 
 /// What a quorum is made of when a test does not care.

@@ -12,101 +12,15 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
+use crate::builder::Builder;
 use crate::client::Client;
 use crate::kind::Kind;
 use crate::value::Value;
 use crate::wait::{PATIENCE, eventually};
-use crate::{busy, module_file, ports, process, scratch, wall_clock};
+use crate::{busy, process, scratch, wall_clock};
 
 /// How much of a log a failed test shows.
 const LOG_LINES: usize = 60;
-
-/// What every server here has: no files unless a test asks for them, and all that a test may need.
-const DEFAULTS: &str = r#"
-bind 127.0.0.1
-save ""
-enable-debug-command yes
-enable-module-command yes
-repl-diskless-sync-delay 0
-"#;
-
-/// A server that is still to be started.
-#[derive(Clone, Debug)]
-pub struct Builder {
-    kind: Kind,
-    with_module: bool,
-    config: Vec<String>,
-    moves_wall_clock: bool,
-    on_a_disk: bool,
-    wrapper: Vec<String>,
-}
-
-impl Builder {
-    /// Leaves the module out.
-    pub fn without_module(mut self) -> Builder {
-        self.with_module = false;
-        self
-    }
-
-    /// Adds a line to the configuration file.
-    pub fn config(mut self, line: &str) -> Builder {
-        self.config.push(line.to_owned());
-        self
-    }
-
-    /// Keeps an append-only file, written with every command.
-    pub fn append_only(self) -> Builder {
-        self.config("appendonly yes").config("appendfsync always")
-    }
-
-    /// A replica of another server.
-    pub fn replica_of(self, primary: &Server) -> Builder {
-        self.config(&format!("replicaof 127.0.0.1 {}", primary.port()))
-    }
-
-    /// A node of a cluster, which still has no slots and knows nobody.
-    pub fn cluster(self) -> Builder {
-        self.config("cluster-enabled yes").config("cluster-node-timeout 2000")
-    }
-
-    /// Keeps its files on a disk, if temporary files are there, and never in memory only.
-    pub fn on_a_disk(mut self) -> Builder {
-        self.on_a_disk = true;
-        self
-    }
-
-    /// Lets the test set the wall clock of this server: see [`Server::set_wall_clock`].
-    pub fn with_movable_wall_clock(mut self) -> Builder {
-        self.moves_wall_clock = true;
-        self
-    }
-
-    /// Starts it through a command, which gets the server's as its last arguments. It runs in the
-    /// server's folder and has to become the server in the end, with `exec`, so that both are one
-    /// process.
-    pub fn through(mut self, wrapper: &[&str]) -> Builder {
-        self.wrapper.extend(wrapper.iter().map(|word| word.to_string()));
-        self
-    }
-
-    /// Starts it, and waits until it answers.
-    #[track_caller]
-    pub fn start(self) -> Server {
-        self.try_start().unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
-    }
-
-    /// Starts it, or gives the exit status and the log of one that ended at once.
-    pub fn try_start(self) -> Result<Server, String> {
-        loop {
-            let started = Server::new(self.clone(), ports::free());
-            match started {
-                // Somebody else took the port in the meantime.
-                Err(log) if log.contains("Address already in use") => continue,
-                other => return other,
-            }
-        }
-    }
-}
 
 /// A running server, or one that the test has stopped. Dropping it kills the process.
 pub struct Server {
@@ -127,17 +41,10 @@ impl Server {
 
     /// A server to be described further.
     pub fn build(kind: Kind) -> Builder {
-        Builder {
-            kind,
-            with_module: true,
-            config: Vec::new(),
-            moves_wall_clock: false,
-            on_a_disk: false,
-            wrapper: Vec::new(),
-        }
+        Builder::new(kind)
     }
 
-    fn new(builder: Builder, port: u16) -> Result<Server, String> {
+    pub(crate) fn new(builder: Builder, port: u16) -> Result<Server, String> {
         busy::watch();
         let folder = scratch::folder(builder.on_a_disk);
         let mut server =
@@ -312,7 +219,8 @@ impl Server {
     }
 
     fn command(&self) -> Command {
-        fs::write(self.config_file(), self.config_text()).expect("the folder can be written");
+        fs::write(self.config_file(), self.builder.config_text(self.folder(), self.port))
+            .expect("the folder can be written");
         let log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -338,18 +246,6 @@ impl Server {
             wall_clock::attach(&mut command, &self.wall_clock_file());
         }
         command
-    }
-
-    fn config_text(&self) -> String {
-        let builder = &self.builder;
-        let folder = self.folder().display();
-        let mut lines = vec![DEFAULTS.to_owned(), format!("port {}", self.port)];
-        lines.push(format!("dir {folder}"));
-        if builder.with_module {
-            lines.push(format!("loadmodule {}", module_file::path().display()));
-        }
-        lines.extend(builder.config.iter().cloned());
-        lines.join("\n") + "\n"
     }
 
     fn wait_until_it_answers(&mut self) -> Result<(), String> {

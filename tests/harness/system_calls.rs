@@ -6,8 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::Signal;
 
+use crate::builder::Builder;
 use crate::process;
-use crate::server::{Builder, Server};
+use crate::server::Server;
 use crate::wait::eventually;
 
 const RECORD: &str = "system-calls";

@@ -7,8 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use harness::Builder;
 use harness::quarantine::{PROMOTED, Refusal};
-use harness::server::Builder;
 use harness::wait::PATIENCE;
 use harness::{Client, Kind, Proxy, Sentinel, Server, Way, apply, eventually, on_every_server};
 

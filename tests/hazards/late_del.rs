@@ -10,7 +10,7 @@ use crate::recipe::{Dlock, Party, SetNx, has_value, random, set_nx};
 
 const KEY: &str = "report";
 /// Alice's lock is over while her unlock is on its way.
-const ALICES: u64 = 1_000;
+const ALICES: u64 = 3_000;
 /// The others' locks are not over before the test is.
 const OTHERS: u64 = 60_000;
 

@@ -43,7 +43,7 @@ fn a_redlock_is_held_twice_when_a_node_restarts_empty() {
 fn a_guard_is_not_held_twice_when_a_node_restarts_empty() {
     let mut quorum = Quorum::start(3);
     run(async {
-        let people = People::meet(&quorum).await;
+        let people = People::meet(&quorum, TTL).await;
         let promised = quorum[1].node("fence-reserved").int();
         quorum[1].kill();
         quorum[1].start_again();
@@ -63,7 +63,7 @@ fn a_guard_is_not_held_twice_when_a_node_restarts_empty() {
 fn a_guard_is_held_twice_when_a_node_has_lost_its_state_file_too() {
     let mut quorum = Quorum::start(3);
     run(async {
-        let people = People::meet(&quorum).await;
+        let people = People::meet(&quorum, ms(60_000)).await;
         lose_everything(&mut quorum, "dlock.quarantine auto");
         quorum[1].assert_grants();
         let bobs = take(&people.bob, "job", TTL).await;
@@ -75,7 +75,7 @@ fn a_guard_is_held_twice_when_a_node_has_lost_its_state_file_too() {
 fn a_guard_is_not_held_twice_where_the_quarantine_is_set_to_the_longest_lease() {
     let mut quorum = Quorum::start(3);
     run(async {
-        let people = People::meet(&quorum).await;
+        let people = People::meet(&quorum, TTL).await;
         lose_everything(&mut quorum, &format!("dlock.quarantine {}", TTL.as_millis()));
         quorum[1].assert_in_quarantine(NO_FILE);
         people.assert_bob_comes_after(&quorum).await;
@@ -100,13 +100,13 @@ struct People {
 }
 
 impl People {
-    async fn meet(quorum: &Quorum) -> People {
+    async fn meet(quorum: &Quorum, ttl: Duration) -> People {
         let network = Proxy::start(quorum[0].port());
         let mut urls = quorum.direct_urls();
         urls[0] = format!("redis://127.0.0.1:{}", network.port());
         let (alice, bob) = (program(quorum).await, connect(&urls, NODE_TIMEOUT).await);
         quorum[2].network().refuse();
-        let alices = take(&alice, "job", TTL).await;
+        let alices = take(&alice, "job", ttl).await;
         assert_eq!(quorum.held_by("job", alices.token().as_str()), 2);
         network.refuse();
         assert_held(bob.lock("job").ttl(TTL).try_acquire().await);

@@ -67,7 +67,7 @@ fn live<R: Rules>(rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
     if flaw == Some(sim::Flaw::IgnoresProposals) {
         return costs(flaw);
     }
-    (0..SEEDS).find_map(|seed| {
+    KNOWN.into_iter().chain(0..SEEDS).find_map(|seed| {
         let broken = sim::run(seed, rules.clone(), flaw, false).broken?;
         Some(format!("seed {seed}: {}", broken.promise))
     })
@@ -76,7 +76,7 @@ fn live<R: Rules>(rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
 /// Whether it breaks no promise, but makes claims dearer than they are: by their second rounds.
 fn costs(flaw: Option<sim::Flaw>) -> Option<String> {
     let share = |flaw| {
-        let (claims, raised) = sim::runs(0..600, &Sound, flaw, |_, _| {}).calm_claims;
+        let (claims, raised) = sim::runs(0..150, &Sound, flaw, |_, _| {}).calm_claims;
         100 * raised / claims
     };
     let (sound, flawed) = (share(None), share(flaw));
@@ -84,4 +84,7 @@ fn costs(flaw: Option<sim::Flaw>) -> Option<String> {
     noticed.then(|| format!("{flawed} % of claims take two rounds instead of {sound} %"))
 }
 
+/// The lives that have killed mutants before are tried first. A change of the simulation makes other
+/// lives of them: whoever finds this test slow takes new ones from what it prints.
+const KNOWN: [u64; 7] = [33, 96, 123, 209, 367, 2200, 2349];
 const SEEDS: u64 = 3_000;

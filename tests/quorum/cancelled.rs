@@ -12,12 +12,12 @@ use rand::{RngExt, SeedableRng};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use crate::coordinator::{assert_holds, healthy_program, ms, run, take, until};
+use crate::coordinator::{assert_holds, healthy_program, ms, patient_program, run, take, until};
 
 const ACQUISITIONS: usize = 10_000;
 const AT_ONCE: usize = 20;
 const KEYS: usize = 8;
-const TTL: Duration = ms(2_000);
+const TTL: Duration = ms(6_000);
 
 /// More than a program needs for one node: its ordinary connection, and those that waited.
 const CONNECTIONS: usize = AT_ONCE + 2;
@@ -83,7 +83,7 @@ fn futures_that_are_dropped_with_their_program_leave_no_more_than_a_lease() {
     let alice = tokio::runtime::Runtime::new().expect("threads can be made");
     let urls = Arc::new(quorum.urls());
     let guard = alice.block_on(async {
-        let client = Client::connect(&urls.join(",")).await.expect("it runs");
+        let client = patient_program(&urls).await;
         let guard = client.lock("job").ttl(TTL).try_acquire().await.expect("it is free");
         tokio::spawn(async move { client.lock("job").ttl(ms(60_000)).acquire().await });
         guard

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use dlock_client::{Client, Error, Guard};
-use harness::Quorum;
+use dlock_client::{Client, Guard};
+use harness::{Proxy, Quorum};
 
-use crate::coordinator::{connect, ms, run};
+use crate::coordinator::{ms, patient_program, run};
 
 const TTL: Duration = ms(30_000);
 
@@ -24,17 +24,18 @@ fn two_lists_that_differ_by_one_node_never_have_two_holders() {
             for (held, wants) in [(one, other), (other, one)] {
                 for holders in majorities(held) {
                     let name = format!("{held:?} to {wants:?}, held on {holders:?}");
-                    let guard = take_on(&quorum, held, &holders).await;
-                    let guard = guard.unwrap_or_else(|error| panic!("{name}: {error}"));
+                    let holder = Program::new(&quorum, held, &holders).await;
+                    let guard = holder.take(&name).await;
+                    let mut programs = Vec::new();
                     for askers in majorities(wants) {
-                        let second = take_on(&quorum, wants, &askers).await;
+                        let program = Program::new(&quorum, wants, &askers).await;
+                        let second = program.client.lock("job").ttl(TTL).try_acquire().await;
                         assert!(second.is_err(), "{name}: a second one on {askers:?}");
+                        programs.push(program);
                     }
                     let fence = guard.fence();
                     guard.release().await.expect("it is held all the time");
-                    let all = majorities(wants);
-                    let next = take_on(&quorum, wants, &all[all.len() - 1]).await;
-                    let next = next.unwrap_or_else(|error| panic!("{name}: {error}"));
+                    let next = programs.last().expect("there is a majority").take(&name).await;
                     assert!(next.fence() > fence, "{name}: {} after {fence}", next.fence());
                     next.release().await.expect("it is held");
                 }
@@ -48,24 +49,41 @@ fn two_lists_that_differ_by_one_node_never_have_two_holders() {
 fn two_lists_that_differ_by_a_replaced_node_can_have_two_holders() {
     let quorum = Quorum::start(4);
     run(async {
-        let old = take_on(&quorum, &[0, 1, 2], &[0, 2]).await.expect("a majority of the old list");
-        let new = take_on(&quorum, &[1, 3, 0], &[1, 3]).await.expect("a majority of the new list");
-        assert!(old.is_valid() && new.is_valid(), "this is the danger");
+        let (old, new) = (
+            Program::new(&quorum, &[0, 1, 2], &[0, 2]).await,
+            Program::new(&quorum, &[1, 3, 0], &[1, 3]).await,
+        );
+        let first = old.take("a majority of the old list").await;
+        let second = new.take("a majority of the new list").await;
+        assert!(first.is_valid() && second.is_valid(), "this is the danger");
     });
 }
 
-/// Takes the lock with a list of nodes of which these alone can be reached meanwhile.
-async fn take_on(quorum: &Quorum, list: &[usize], reachable: &[usize]) -> Result<Guard, Error> {
-    let through: Vec<String> = list.iter().map(|at| quorum[*at].url()).collect();
-    let client: Client = connect(&through).await;
-    for at in list.iter().filter(|at| !reachable.contains(at)) {
-        quorum[*at].network().refuse();
+/// A program with a list of nodes of which it can reach these alone.
+struct Program {
+    client: Client,
+    _networks: Vec<Proxy>,
+}
+
+impl Program {
+    async fn new(quorum: &Quorum, list: &[usize], reachable: &[usize]) -> Program {
+        let networks: Vec<Proxy> = list.iter().map(|at| Proxy::start(quorum[*at].port())).collect();
+        let url = |network: &Proxy| format!("redis://127.0.0.1:{}", network.port());
+        let urls: Vec<String> = networks.iter().map(url).collect();
+        let client = patient_program(&urls).await;
+        for (at, network) in list.iter().zip(&networks) {
+            if !reachable.contains(at) {
+                network.refuse();
+            }
+        }
+        Program { client, _networks: networks }
     }
-    let taken = client.lock("job").ttl(TTL).try_acquire().await;
-    for at in list {
-        quorum[*at].network().pass();
+
+    /// Takes the lock, which nobody has. Others may still be giving up what they got of it.
+    async fn take(&self, name: &str) -> Guard {
+        let taken = self.client.lock("job").ttl(TTL).acquire_within(TTL).await;
+        taken.unwrap_or_else(|error| panic!("{name}: {error}"))
     }
-    taken
 }
 
 fn majorities(list: &[usize]) -> Vec<Vec<usize>> {

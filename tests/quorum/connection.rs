@@ -8,30 +8,30 @@ use harness::Quorum;
 use tokio::task::JoinSet;
 
 use crate::coordinator::{
-    NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
-    until, wait_for,
+    NODE_TIMEOUT, assert_holds, assert_within, for_sizes, healthy_program, ms, program, run, take,
+    timed, until, wait_for,
 };
 
-const TTL: Duration = ms(900);
+const TTL: Duration = ms(2_400);
 
 #[test]
 fn a_guard_outlives_its_connections() {
-    for size in [1, 3] {
+    for_sizes([1, 3], |size| {
         let quorum = Quorum::start(size);
         run(async {
             let client = program(&quorum).await;
-            let guard = take(&client, "job", TTL).await;
+            let guard = take(&client, "job", ms(5_000)).await;
             for _ in 0..5 {
                 for node in quorum.iter() {
                     node.network().cut();
                 }
-                tokio::time::sleep(ms(300)).await;
+                tokio::time::sleep(ms(1_300)).await;
                 assert_holds(&quorum, &guard);
             }
             guard.release().await.expect("it is held");
             quorum.assert_empty_within(ms(0));
         });
-    }
+    });
 }
 
 #[test]

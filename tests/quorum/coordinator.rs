@@ -1,6 +1,7 @@
 //! Programs that take locks, in the process of the test, and what is said of them.
 
 use std::future::Future;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock_client::{Client, Error, Guard, NodeState, Report};
@@ -11,8 +12,11 @@ use harness::wait::PATIENCE;
 use harness::{Quorum, library};
 
 /// How long a node may take to answer here: the usual time is too short for a machine that runs many
-/// tests at once.
-pub const NODE_TIMEOUT: Duration = ms(300);
+/// tests at once, or stands still for a moment.
+pub const NODE_TIMEOUT: Duration = ms(1_500);
+
+/// The same for nodes that nothing is wrong with: nobody waits so long for them.
+pub const HEALTHY_TIMEOUT: Duration = ms(10_000);
 
 /// A program of its own.
 pub async fn connect(urls: &[String]) -> Client {
@@ -26,7 +30,22 @@ pub async fn program(quorum: &Quorum) -> Client {
 
 /// A program of its own, whose networks are all well.
 pub async fn healthy_program(quorum: &Quorum) -> Client {
-    connect(&quorum.direct_urls()).await
+    library::connect(&quorum.direct_urls(), HEALTHY_TIMEOUT).await
+}
+
+/// A program of its own, connected through the networks of the nodes, of which none is silent.
+pub async fn patient_program(urls: &[String]) -> Client {
+    library::connect(urls, HEALTHY_TIMEOUT).await
+}
+
+/// Tries a quorum of each size, side by side: they wait most of the time.
+pub fn for_sizes<const N: usize>(sizes: [usize; N], test: impl Fn(usize) + Sync) {
+    thread::scope(|scope| {
+        for size in sizes {
+            let test = &test;
+            scope.spawn(move || test(size));
+        }
+    });
 }
 
 /// What each node said of an attempt for which there was no majority.

@@ -1,9 +1,11 @@
 //! A guard's fence travels with every command, and the data's server refuses late holders.
 
 use dlock_client::{Client, Error, Late};
-use harness::library::{connect, ms, run, take};
+use harness::library::{ms, run, take};
 use harness::{Kind, Quorum, Server};
 use redis::aio::MultiplexedConnection;
+
+use crate::coordinator::patient_program;
 
 async fn open(server: &Server) -> MultiplexedConnection {
     let url = format!("redis://127.0.0.1:{}", server.port());
@@ -16,7 +18,7 @@ fn what_a_late_holder_writes_or_reads_is_refused() {
     let quorum = Quorum::start(3);
     let data = Server::start(Kind::Valkey91);
     run(async {
-        let client = connect(&quorum.urls(), ms(1000)).await;
+        let client = patient_program(&quorum.urls()).await;
         let first = take(&client, "account", ms(60_000)).await;
         let mut early = first.fenced(open(&data).await, "{a}:mark").expect("it is exclusive");
         redis::cmd("SET").arg("a").arg(1).exec_async(&mut early).await.expect("it is in time");
@@ -47,7 +49,7 @@ fn what_a_late_holder_writes_or_reads_is_refused() {
 fn shared_locks_and_permits_have_no_fence_for_a_mark() {
     let quorum = Quorum::start(1);
     run(async {
-        let client = connect(&quorum.urls(), ms(1000)).await;
+        let client = patient_program(&quorum.urls()).await;
         let shared = client.lock("a").shared().try_acquire().await.expect("it is free");
         let permit = client.lock("b").limit(2).try_acquire().await.expect("it is free");
         for guard in [shared, permit] {
@@ -61,7 +63,7 @@ fn shared_locks_and_permits_have_no_fence_for_a_mark() {
 fn one_node_carries_out_what_its_holder_asks() {
     let mut quorum = Quorum::start(1);
     run(async {
-        let client = connect(&quorum.urls(), ms(1000)).await;
+        let client = patient_program(&quorum.urls()).await;
         let guard = take(&client, "job", ms(60_000)).await;
         let mut data = guard.guarded(open(&quorum[0]).await).expect("one node");
         redis::cmd("SET").arg("a").arg(1).exec_async(&mut data).await.expect("it holds");
@@ -78,7 +80,7 @@ fn one_node_carries_out_what_its_holder_asks() {
 fn over_several_nodes_none_can_say_who_holds() {
     let quorum = Quorum::start(3);
     run(async {
-        let client: Client = connect(&quorum.urls(), ms(1000)).await;
+        let client: Client = patient_program(&quorum.urls()).await;
         let guard = take(&client, "job", ms(60_000)).await;
         assert!(matches!(guard.guarded(()), Err(Error::Usage(_))));
     });

@@ -8,7 +8,7 @@ use harness::{Quorum, Server, Value};
 
 use crate::coordinator::{assert_holds, healthy_program, ms, program, run, take, until, wait_for};
 
-const TTL: Duration = ms(700);
+const TTL: Duration = ms(2_000);
 
 /// How far ahead one node's counter is, in microseconds. Less than what it refuses.
 const AHEAD: i64 = 300_000_000;

@@ -13,7 +13,7 @@ use crate::coordinator::{
     timed, until, without_quorum,
 };
 
-const TTL: Duration = ms(1_000);
+const TTL: Duration = ms(4_000);
 
 #[test]
 fn a_dead_majority_is_reported() {

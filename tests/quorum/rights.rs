@@ -8,7 +8,7 @@ use crate::coordinator::{
     assert_held, assert_holds, assert_within, connect, ms, run, take, timed, until, wait_for,
 };
 
-const TTL: Duration = ms(500);
+const TTL: Duration = ms(5_000);
 
 /// What is enough for a program that takes locks whose names begin with `lock:`.
 const ENOUGH: &str = "~lock:* -@all +dlock.acquire +dlock.extend +dlock.release +dlock.node";

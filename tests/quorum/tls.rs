@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock_client::{Client, Error};
 use harness::{Papers, Quorum};
 
-use crate::coordinator::{assert_holds, connect, ms, run, take};
+use crate::coordinator::{HEALTHY_TIMEOUT, assert_holds, ms, patient_program, run, take};
 
 const TTL: Duration = ms(2_000);
 
@@ -15,7 +15,7 @@ fn a_node_is_reached_through_tls_with_an_authority_of_ones_own() {
     let (quorum, port) = node(&papers, "no");
     run(async {
         let url = format!("rediss://127.0.0.1:{port}?ca={}", papers.path("ca.pem").display());
-        let client = connect(&[url]).await;
+        let client = patient_program(&[url]).await;
         let guard = take(&client, "job", TTL).await;
         assert_holds(&quorum, &guard);
         guard.release().await.expect("it is held");
@@ -60,15 +60,15 @@ fn a_program_shows_a_certificate_of_its_own_where_the_node_wants_one() {
         let ca = file("ca.pem");
         let (cert, key) = (file("node.pem"), file("node.key"));
         let with = format!("rediss://127.0.0.1:{port}?ca={ca}&cert={cert}&key={key}");
-        let client = connect(&[with]).await;
+        let client = patient_program(&[with]).await;
         take(&client, "job", TTL).await.release().await.expect("it is held");
-        let without = Client::connect(&format!("rediss://127.0.0.1:{port}?ca={ca}")).await;
+        let without = try_connect(&format!("rediss://127.0.0.1:{port}?ca={ca}")).await;
         assert!(matches!(without, Err(Error::Connect { .. })), "{:?}", without.err());
     });
 }
 
 async fn assert_names_the_certificate(url: &str) {
-    let error = Client::connect(url).await.expect_err("it must not be trusted");
+    let error = try_connect(url).await.expect_err("it must not be trusted");
     assert!(matches!(error, Error::Connect { .. }), "{error:?}");
     assert!(error.to_string().contains("certificate"), "{error}");
 }
@@ -77,4 +77,8 @@ async fn assert_names_the_certificate(url: &str) {
 fn node(papers: &Papers, wants: &str) -> (Quorum, u16) {
     let (server, port) = papers.server(wants);
     (Quorum::of(vec![server]), port)
+}
+
+async fn try_connect(url: &str) -> Result<Client, Error> {
+    Client::builder().nodes([url]).node_timeout(HEALTHY_TIMEOUT).connect().await
 }

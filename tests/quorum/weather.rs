@@ -17,6 +17,8 @@ use crate::coordinator::{ms, run};
 const PROGRAMS: usize = 6;
 const KEYS: [&str; 2] = ["a", "b"];
 const TTL: Duration = ms(400);
+/// A storm in which nobody gets a lock shows nothing.
+const LEAST: usize = 20;
 
 /// Short, so that much goes wrong.
 const NODE_TIMEOUT: Duration = ms(60);
@@ -86,7 +88,8 @@ fn storm(size: usize, nodes: Nodes, wish: Wish) {
         // Many seconds here would find more, and cost everybody who runs the tests as many.
         let lasts = if soak::tries_every_case() { ms(30_000) } else { ms(3_000) };
         let until = Instant::now() + lasts;
-        while Instant::now() < until {
+        // A busy machine takes longer to show as much.
+        while Instant::now() < until || history.len() <= LEAST {
             change_the_weather(&networks, &mut rng);
             trouble(&mut quorum, nodes, &mut rng);
             thread::sleep(ms(rng.random_range(5..60)));
@@ -102,7 +105,6 @@ fn storm(size: usize, nodes: Nodes, wish: Wish) {
     violations.retain(|one| wish == Wish::Write || one.promise != Promise::FenceUsedOnce);
     assert!(violations.is_empty(), "{size} nodes, {nodes:?}: {violations:#?}");
     eprintln!("{size} nodes, {nodes:?}, {wish:?}: {} grants", history.len());
-    assert!(history.len() > 20, "only {} grants", history.len());
     quorum.assert_empty_within(TTL);
 }
 

@@ -44,7 +44,7 @@ fn assert_others_can_write(server: &Server) {
 fn locks_leave_room_for_others_whatever_is_evicted(kind: Kind) {
     for policy in ["allkeys-lru", "allkeys-random"] {
         let server = small(kind, policy);
-        let fence = server.run("DLOCK.ACQUIRE early alice 60000").int();
+        let fence = server.run("DLOCK.ACQUIRE early alice 3600000").int();
         assert_others_can_write(&server);
         let taken = take_all(&mut server.client(), |n| format!("k{n} mallory 86400000"));
         assert!(taken > 3_000, "{taken}");
@@ -53,28 +53,28 @@ fn locks_leave_room_for_others_whatever_is_evicted(kind: Kind) {
         assert_eq!(server.node("leases").int(), taken as i64 + 1, "{policy}");
         assert!(info(&server, "evicted") > 1_000, "{policy}");
         assert_eq!(server.run("DLOCK.CHECK early alice").int(), fence);
-        assert_eq!(server.run("DLOCK.EXTEND early alice 60000").int(), 1);
-        assert_eq!(server.run("DLOCK.ACQUIRE early alice 60000").int(), fence);
+        assert_eq!(server.run("DLOCK.EXTEND early alice 3600000").int(), 1);
+        assert_eq!(server.run("DLOCK.ACQUIRE early alice 3600000").int(), fence);
         assert_eq!(server.run("DLOCK.RELEASE early alice").int(), 1);
     }
 }
 
 #[apply(on_every_server)]
 fn readers_permits_and_longer_texts_are_bounded_as_well(kind: Kind) {
-    for options in ["k t{} 60000 SHARED", "k t{} 60000 LIMIT 65535"] {
+    for options in ["k t{} 3600000 SHARED", "k t{} 3600000 LIMIT 65535"] {
         let server = small(kind, "noeviction");
         take_all(&mut server.client(), |n| options.replace("{}", &n.to_string()));
         assert_others_can_write_some(&server);
-        assert_eq!(server.run("DLOCK.EXTEND k t1 60000").int(), 1, "{options}");
+        assert_eq!(server.run("DLOCK.EXTEND k t1 3600000").int(), 1, "{options}");
     }
     let server = small(kind, "noeviction");
     let mut client = server.client();
-    client.pipeline((0..20_000).map(|n| format!("DLOCK.ACQUIRE k{n} t 60000")));
+    client.pipeline((0..20_000).map(|n| format!("DLOCK.ACQUIRE k{n} t 3600000")));
     assert_eq!(server.node("leases").int(), 20_000);
-    take_all(&mut client, |n| format!("k{n} t 60000"));
+    take_all(&mut client, |n| format!("k{n} t 3600000"));
     assert_others_can_write_some(&server);
     // Asking again without more of it is never refused.
-    assert!(server.run("DLOCK.ACQUIRE k1 t 60000 META m").int() > 0);
+    assert!(server.run("DLOCK.ACQUIRE k1 t 3600000 META m").int() > 0);
 }
 
 fn assert_others_can_write_some(server: &Server) {
@@ -85,16 +85,16 @@ fn assert_others_can_write_some(server: &Server) {
 fn who_gives_locks_back_makes_room(kind: Kind) {
     let server = small(kind, "allkeys-lru");
     let mut client = server.client();
-    let taken = take_all(&mut client, |n| format!("k{n} t 60000"));
-    assert_eq!(server.run("DLOCK.ACQUIRE other t 60000").code(), "TOOMANYLOCKS");
-    assert_eq!(server.run("DLOCK.ACQUIRE other t 60000 WAIT 0").code(), "TOOMANYLOCKS");
+    let taken = take_all(&mut client, |n| format!("k{n} t 3600000"));
+    assert_eq!(server.run("DLOCK.ACQUIRE other t 3600000").code(), "TOOMANYLOCKS");
+    assert_eq!(server.run("DLOCK.ACQUIRE other t 3600000 WAIT 0").code(), "TOOMANYLOCKS");
     // A place in a queue is another matter, and so is the turn of who has one.
-    let mut waiter = server.waiter("DLOCK.ACQUIRE k7 next 60000 WAIT 0");
+    let mut waiter = server.waiter("DLOCK.ACQUIRE k7 next 3600000 WAIT 0");
     assert_eq!(server.run("DLOCK.RELEASE k7 t").int(), 1);
     assert!(waiter.recv().int() > 0);
     server.run("DLOCK.RELEASE k8 t");
     server.run("DLOCK.RELEASE k9 t");
-    assert!(server.run("DLOCK.ACQUIRE other t 60000").int() > 0);
+    assert!(server.run("DLOCK.ACQUIRE other t 3600000").int() > 0);
     client.pipeline((0..taken).map(|n| format!("DLOCK.BREAK k{n}")));
     server.run("DLOCK.BREAK other");
     assert_eq!((info(&server, "memory"), info(&server, "leases")), (0, 0));
@@ -108,7 +108,7 @@ fn the_bound_follows_its_settings(kind: Kind) {
     assert_eq!(info(&server, "memory_most"), 0);
     server.run("CONFIG SET maxmemory 100mb");
     assert_eq!(info(&server, "memory_most"), (50 << 20) / 100 * 100);
-    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("DLOCK.ACQUIRE job alice 3600000");
     let used = info(&server, "memory");
     assert!((100..1000).contains(&used), "{used}");
     server.run("CONFIG SET dlock.max-memory-percent 1");
@@ -126,9 +126,9 @@ fn evicted_locks_are_listed_page_by_page_and_can_be_broken(kind: Kind) {
     assert!(server.run("DLOCK.EVICTED").items().is_empty());
     server.run("SET text any");
     let mut client = server.client();
-    client.pipeline((0..250).map(|n| format!("DLOCK.ACQUIRE k{n:03} t 60000 META m")));
+    client.pipeline((0..250).map(|n| format!("DLOCK.ACQUIRE k{n:03} t 3600000 META m")));
     client.run("SELECT 3");
-    client.run("DLOCK.ACQUIRE elsewhere t 60000 SHARED");
+    client.run("DLOCK.ACQUIRE elsewhere t 3600000 SHARED");
     let memory = info(&server, "memory");
     server.evict_all();
     assert_eq!(info(&server, "evicted"), 251);
@@ -148,7 +148,7 @@ fn evicted_locks_are_listed_page_by_page_and_can_be_broken(kind: Kind) {
     assert_eq!(found, (0..250).map(|n| format!("k{n:03}")).collect::<Vec<_>>());
     assert_eq!(names(server.run("DLOCK.EVICTED COUNT 2 AFTER k0")), ["k000", "k001"]);
     // One that is extended is a key again.
-    assert_eq!(server.run("DLOCK.EXTEND k000 t 60000").int(), 1);
+    assert_eq!(server.run("DLOCK.EXTEND k000 t 3600000").int(), 1);
     assert_eq!(names(server.run("DLOCK.EVICTED COUNT 1")), ["k001"]);
     for key in &found {
         assert_eq!(server.run(&format!("DLOCK.BREAK {key}")).int(), 1, "{key}");
@@ -164,11 +164,11 @@ fn what_locks_take_is_counted_by_whatever_way_they_come_and_go(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();
     let mut client = server.client();
     let long = "k".repeat(300);
-    let locks = ["a t 60000", "b t 60000 SHARED", "c t 60000 LIMIT 3 META m"];
-    let locks = locks.map(str::to_owned).into_iter().chain([format!("{long} t 60000 META m")]);
+    let locks = ["a t 3600000", "b t 3600000 SHARED", "c t 3600000 LIMIT 3 META m"];
+    let locks = locks.map(str::to_owned).into_iter().chain([format!("{long} t 3600000 META m")]);
     let locks: Vec<String> = locks.map(|lock| format!("DLOCK.ACQUIRE {lock}")).collect();
     client.pipeline(locks.clone());
-    client.run("DLOCK.ACQUIRE b u 60000 SHARED META mm");
+    client.run("DLOCK.ACQUIRE b u 3600000 SHARED META mm");
     let all = info(&server, "memory");
     for round in ["DEBUG RELOAD", "SWAPDB 0 0"] {
         assert_eq!(server.run(round).text(), "OK");

@@ -5,7 +5,7 @@
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use harness::client::request;
 use harness::{Client, Grant, History, Value};
@@ -19,8 +19,11 @@ const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A proposed fence is up to so far ahead, in microseconds: further than what a node promises
-/// itself, and not so far that it refuses.
+/// itself.
 const AHEAD: i64 = 120_000_000;
+/// A proposal that is further ahead of the clock than ten minutes is refused. Who has come so far
+/// proposes nothing until the clock has caught up.
+const FAR: i64 = 300_000_000;
 
 /// How often a holder extends its lease.
 const EXTENSIONS: [u32; 8] = [0, 0, 0, 0, 0, 0, 1, 3];
@@ -154,7 +157,8 @@ impl<'c> Contender<'c> {
         if waits {
             words += if self.rng.random() { " WAIT 0" } else { " WAIT 300" };
         }
-        if self.largest_fence > 0 && self.rng.random_ratio(1, 20) {
+        let may_propose = (1..unix_micros() + FAR).contains(&self.largest_fence);
+        if may_propose && self.rng.random_ratio(1, 20) {
             words += &format!(" FENCE {}", self.largest_fence + self.rng.random_range(1..AHEAD));
         }
         Wish { key, token, ttl, is_shared, is_ephemeral, waits, words }
@@ -317,4 +321,9 @@ fn assert_refused(codes: &[&str], words: &str, answer: &Value) {
     let known = answer.is_error() && codes.contains(&answer.code());
     assert!(known, "{words} was answered {answer:?}");
     thread::sleep(PAUSE);
+}
+
+fn unix_micros() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
+    since.as_micros() as i64
 }

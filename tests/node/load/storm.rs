@@ -1,10 +1,11 @@
-//! Two hundred thousand leases that end in the same second, and a client that does not notice.
+//! A hundred thousand leases that end in the same second, and a client that does not notice.
 //!
 //! What a client waits for is the server's own work, or a machine that is busy with others: with the
 //! server, the client, the network between them or a disk waiting for their turn. The kernel counts
-//! for how long the server has run, and only that is judged. In that count, a virtual machine that
-//! stands still is at work; but it stands still now and then, and work in pieces that are too large
-//! comes again and again, or in one.
+//! for how long the server has run, and only that is judged: beside all that it worked in the storm,
+//! on a machine of whatever speed. In that count, a virtual machine that stands still is at work; but
+//! it stands still now and then, and work in pieces that are too large comes again and again, or in
+//! one.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -15,12 +16,14 @@ use std::time::{Duration, Instant};
 use harness::busy::times;
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
-const LEASES: u64 = 200_000;
+const LEASES: u64 = 100_000;
 /// All leases end so long after they were set, at the least.
 const END: Duration = Duration::from_secs(2);
-/// For no longer the server works before it answers, but for so many answers.
-const WORST: Duration = Duration::from_millis(10);
+/// Before it answers, the server does no more than this part of all its work, but for so many answers.
+const PART: u32 = 25;
 const BUT: usize = 3;
+/// What is shorter is not judged.
+const SHORT: Duration = Duration::from_millis(10);
 /// All of them are gone so soon after their end, if the server has a processor all the time.
 const GONE: Duration = Duration::from_secs(5);
 
@@ -61,7 +64,7 @@ fn storm(server: &Server) {
     let expired = server.info_number("dlock", "dlock_expiries");
 
     thread::sleep(end.saturating_sub(begun.elapsed() + Duration::from_millis(100)));
-    let waited = server.waited_for_a_processor();
+    let (worked, waited) = server.at_work();
     let storm = with_questions(server, || {
         while server.node("leases").int() > 0 {
             assert!(begun.elapsed() < end + 20 * GONE, "they never end");
@@ -70,13 +73,13 @@ fn storm(server: &Server) {
         }
     });
     let gone = begun.elapsed().saturating_sub(end);
-    let waited = server.waited_for_a_processor() - waited;
+    let (worked, waited) = (server.at_work().0 - worked, server.at_work().1 - waited);
     let seen = format!(
         "{storm}\nidle, before: {idle}\n\
-         all gone {gone:?} after their end, {waited:?} of it without a processor"
+         all gone {gone:?} after their end, {waited:?} of it without a processor, {worked:?} at work"
     );
     assert!(gone.saturating_sub(waited) < GONE, "{seen}");
-    assert!(storm.worst[BUT].worked < WORST, "{seen}");
+    assert!(storm.worst[BUT].worked < SHORT.max(worked / PART), "{seen}");
     assert!(storm.on_the_way > 20, "{seen}");
     assert_eq!(server.run("DBSIZE").int(), 0);
     assert_eq!(server.info_number("dlock", "dlock_expiries") - expired, LEASES as i64);

@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
+use harness::Builder;
 use harness::quarantine::{CRASHED, assert_bound, assert_no_shorter};
-use harness::server::Builder;
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
 /// What makes a log complete, and for each setting a value with which it is not.

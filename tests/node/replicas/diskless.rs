@@ -52,6 +52,7 @@ fn change_and_stream_again(primary: &Server) {
     ];
     let answers = client.pipeline(steps.chain(locks.map(str::to_owned)));
     assert!(!answers.iter().any(Value::is_error), "{answers:?}");
+    eventually("it streams", || primary.info("persistence")["rdb_bgsave_in_progress"] == "1");
     primary.run("CONFIG SET rdb-key-save-delay 0");
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::server::Builder;
+use harness::Builder;
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
 /// Locks of every mode and option, in two databases. They outlive the test.

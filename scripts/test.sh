@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Runs all tests. Most of them wait, for leases to end and for servers to start: so the suites run
+# side by side, and the largest in a process for each server. All of them run; what failed comes last.
+#
+# Usage: test.sh [FILTER...]    the tests whose names contain one of these
+#   SERVER=redis-8.2            those with this server, and those that need none
+#   JOBS=4                      so many suites at a time
+#   RUST_TEST_THREADS=3         so many tests of a suite at a time
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+jobs=${JOBS:-$((2 * $(nproc)))}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
+kinds=(redis_7_0 redis_8_2 valkey_8_1 valkey_9_1)
+members=(--workspace --exclude dlock-module --exclude dlock-test-caller)
+filters=("$@")
+
+main() {
+    build
+    choose_servers
+    # Who needs a processor all the time begins, then who takes longest.
+    for name in mutants sim quorum; do suite "$name"; done
+    for kind in "${wanted[@]}"; do suite node "$kind"; done
+    for name in hazards cli docs "${!program[@]}"; do suite "$name"; done
+    start documentation "$cargo" test --quiet --doc "${members[@]}" -- "${filters[@]}"
+    while [ ${#running[@]} != 0 ]; do wait_for_one; done
+    report
+}
+
+# --- what there is ----------------------------------------------------------------------------
+
+declare -A program=() folder=()
+
+# Builds the tests, and takes down where each suite is. Unit tests are called like their library or
+# program.
+build() {
+    local artifact='s|.*"manifest_path":"\([^"]*\)/Cargo.toml","target":{.*"name":"\([^"]*\)".*'
+    artifact+='"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2 \3|p'
+    "$cargo" test --no-run "${members[@]}"
+    while read -r there name file; do
+        folder[$name]=$there
+        program[$name]=$file
+    done < <("$cargo" test --no-run --quiet --message-format json "${members[@]}" | sed -n "$artifact")
+}
+
+choose_servers() {
+    wanted=("${kinds[@]}")
+    [ -n "${SERVER:-}" ] || return 0
+    wanted=("$(tr '.-' '__' <<<"$SERVER")")
+    [[ " ${kinds[*]} " == *" ${wanted[0]} "* ]] && return
+    echo "test: there is no server $SERVER: see .servers/" >&2
+    exit 1
+}
+
+# --- running it -------------------------------------------------------------------------------
+
+declare -A begun=() running=()
+failed=()
+logs=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$logs"' EXIT
+trap 'exit 130' INT TERM
+
+# Starts a suite, with one server or with all that are wanted; once, unless it is divided.
+suite() { # name [server]
+    local kind skipped=()
+    [ $# = 2 ] || [ -z "${begun[$1]:-}" ] || return 0
+    begun[$1]=yes
+    for kind in "${kinds[@]}"; do
+        [[ " ${2:-${wanted[*]}} " == *" $kind "* ]] || skipped+=(--skip "::$kind")
+    done
+    start "$*" run_in "${folder[$1]}" "${program[$1]}" "${skipped[@]}" "${filters[@]}"
+}
+
+run_in() { # folder command
+    cd "$1"
+    exec "${@:2}"
+}
+
+# Starts a command as soon as there is room for it.
+start() { # name command
+    while [ ${#running[@]} -ge "$jobs" ]; do wait_for_one; done
+    "${@:2}" >"$logs/$1" 2>&1 &
+    running[$!]=$1
+}
+
+wait_for_one() {
+    local ended code=0 name
+    wait -n -p ended || code=$?
+    name=${running[$ended]}
+    unset "running[$ended]"
+    [ $code = 0 ] || failed+=("$name")
+    printf '%4d s  %-20s %s\n' $SECONDS "$name" "$(outcome "$name" $code)"
+}
+
+outcome() { # name code
+    local passed
+    passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$logs/$1" | awk '{ n += $1 } END { print n }')
+    if [ "$2" = 0 ]; then echo "${passed:-0} passed"; else echo "FAILED"; fi
+}
+
+# Shows what failed suites said of their failures, or all that they said if they did not come so far.
+report() {
+    local name
+    for name in "${failed[@]}"; do
+        printf '\n--- %s ---\n' "$name"
+        sed -n '/^failures:$/,$p' "$logs/$name" | grep . || cat "$logs/$name"
+    done
+    [ ${#failed[@]} = 0 ] && echo "test: all passed, in $SECONDS s" && return
+    printf '\ntest: FAILED: %s\n' "$(paste -sd, <<<"$(printf '%s\n' "${failed[@]}")")"
+    exit 1
+}
+
+main

@@ -1,0 +1,117 @@
+//! What a server is to be like: its kind, its configuration, and how it is started.
+
+use std::path::Path;
+
+use crate::kind::Kind;
+use crate::server::Server;
+use crate::{module_file, ports};
+
+/// A server that is still to be started.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pub(crate) kind: Kind,
+    pub(crate) with_module: bool,
+    pub(crate) config: Vec<String>,
+    pub(crate) moves_wall_clock: bool,
+    pub(crate) on_a_disk: bool,
+    pub(crate) wrapper: Vec<String>,
+}
+
+impl Builder {
+    /// A server with the module and nothing special.
+    pub(crate) fn new(kind: Kind) -> Builder {
+        Builder {
+            kind,
+            with_module: true,
+            config: Vec::new(),
+            moves_wall_clock: false,
+            on_a_disk: false,
+            wrapper: Vec::new(),
+        }
+    }
+
+    /// Leaves the module out.
+    pub fn without_module(mut self) -> Builder {
+        self.with_module = false;
+        self
+    }
+
+    /// Adds a line to the configuration file.
+    pub fn config(mut self, line: &str) -> Builder {
+        self.config.push(line.to_owned());
+        self
+    }
+
+    /// Keeps an append-only file, written with every command.
+    pub fn append_only(self) -> Builder {
+        self.config("appendonly yes").config("appendfsync always")
+    }
+
+    /// A replica of another server.
+    pub fn replica_of(self, primary: &Server) -> Builder {
+        self.config(&format!("replicaof 127.0.0.1 {}", primary.port()))
+    }
+
+    /// A node of a cluster, which still has no slots and knows nobody.
+    pub fn cluster(self) -> Builder {
+        self.config("cluster-enabled yes").config("cluster-node-timeout 2000")
+    }
+
+    /// Keeps its files on a disk, if temporary files are there, and never in memory only.
+    pub fn on_a_disk(mut self) -> Builder {
+        self.on_a_disk = true;
+        self
+    }
+
+    /// Lets the test set the wall clock of this server: see [`Server::set_wall_clock`].
+    pub fn with_movable_wall_clock(mut self) -> Builder {
+        self.moves_wall_clock = true;
+        self
+    }
+
+    /// Starts it through a command, which gets the server's as its last arguments. It runs in the
+    /// server's folder and has to become the server in the end, with `exec`, so that both are one
+    /// process.
+    pub fn through(mut self, wrapper: &[&str]) -> Builder {
+        self.wrapper.extend(wrapper.iter().map(|word| word.to_string()));
+        self
+    }
+
+    /// Starts it, and waits until it answers.
+    #[track_caller]
+    pub fn start(self) -> Server {
+        self.try_start().unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
+    }
+
+    /// Starts it, or gives the exit status and the log of one that ended at once.
+    pub fn try_start(self) -> Result<Server, String> {
+        loop {
+            let started = Server::new(self.clone(), ports::free());
+            match started {
+                // Somebody else took the port in the meantime.
+                Err(log) if log.contains("Address already in use") => continue,
+                other => return other,
+            }
+        }
+    }
+
+    /// Its configuration file.
+    pub(crate) fn config_text(&self, folder: &Path, port: u16) -> String {
+        let mut lines = vec![DEFAULTS.to_owned(), format!("port {port}")];
+        lines.push(format!("dir {}", folder.display()));
+        if self.with_module {
+            lines.push(format!("loadmodule {}", module_file::path().display()));
+        }
+        lines.extend(self.config.iter().cloned());
+        lines.join("\n") + "\n"
+    }
+}
+
+/// What every server here has: no files unless a test asks for them, and all that a test may need.
+const DEFAULTS: &str = r#"
+bind 127.0.0.1
+save ""
+enable-debug-command yes
+enable-module-command yes
+repl-diskless-sync-delay 0
+"#;
