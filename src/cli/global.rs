@@ -10,14 +10,14 @@ use crate::say::duration;
 pub struct Global {
     /// The nodes, separated by commas: redis://, rediss:// or unix:// URLs, or HOST:PORT
     ///
-    /// User and password belong into the URL: redis://user:password@host:port. Everybody on this
+    /// User and password belong in the URL: redis://user:password@host:port. Everybody on this
     /// machine can read the arguments of a program, so put URLs with passwords into DLOCK_NODES.
-    /// Without any of them it is redis://127.0.0.1:6379.
+    /// Without --nodes and DLOCK_NODES the node is redis://127.0.0.1:6379.
     #[arg(long, global = true, value_name = "URL,…", value_delimiter = ',')]
     #[arg(env = "DLOCK_NODES", hide_env_values = true)]
     pub nodes: Option<Vec<String>>,
 
-    /// How long a node may take to answer [default: a twentieth of the ttl, 50ms to 1s]
+    /// How long a node may take to answer [default: a twentieth of the ttl, between 50ms and 1s]
     #[arg(long, global = true, value_name = "TIME", value_parser = duration::parse_positive)]
     pub timeout: Option<Duration>,
 

@@ -1,4 +1,4 @@
-//! The lock that a subcommand is about: any bytes, typed as they are, or escaped.
+//! The key of the lock that a subcommand is about: any bytes, typed plainly or escaped.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +22,7 @@ pub struct KeyArg {
 /// How keys are written.
 #[derive(Debug, clap::Args)]
 pub struct Escaped {
-    /// Keys are written as `dlock ls` shows them, as in \x00
+    /// Read keys in the form in which `dlock ls` shows them, as in \x00
     #[arg(long)]
     escaped: bool,
 }

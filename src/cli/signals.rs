@@ -12,8 +12,8 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::say::failure::Failure;
 
-/// While `work` is done, this thread hears no signals, nor do threads and programs that it starts:
-/// those that come wait.
+/// Blocks these signals for this thread, and for threads and programs that it starts, until `work` is
+/// done. Signals that arrive meanwhile wait.
 pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
     // It cannot fail: there are such signals.
     let before = SigSet::from_iter(HEARD).thread_swap_mask(SigmaskHow::SIG_BLOCK);
@@ -24,12 +24,12 @@ pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// From now on this thread hears none. Each but the first does so, and leaves them to that one.
+/// Blocks these signals for this thread. Every thread but the first does so, and leaves them to the first.
 pub fn hold_off() {
     let _ = SigSet::from_iter(HEARD).thread_block();
 }
 
-/// Lets this thread hear them, and what it starts.
+/// Unblocks these signals for this thread, and for what it starts.
 pub fn hear() {
     let _ = SigSet::from_iter(HEARD).thread_unblock();
 }
@@ -59,7 +59,7 @@ impl Signals {
         Ok(Signals { streams })
     }
 
-    /// The next one. Those of one kind that arrive together count as one.
+    /// The next signal. Several of one kind that arrive together count as one.
     pub async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
@@ -72,7 +72,7 @@ impl Signals {
         .await
     }
 
-    /// The next one that asks to end. There is nobody yet to whom others could be passed on.
+    /// The next signal that asks dlock to end. Others are dropped: no command runs yet that could get them.
     pub async fn next_that_ends(&mut self) -> Signal {
         loop {
             match self.next().await {
@@ -123,7 +123,7 @@ const HEARD: [Signal; 10] = [
 
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// Linux tells it in a file. Where there is none, nothing counts as ignored.
+/// The signals that were ignored when dlock started, from a file of Linux. Without the file, none.
 fn ignored() -> SignalMask {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     SignalMask::ignored_in(&status)

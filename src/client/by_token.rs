@@ -1,4 +1,4 @@
-//! Locks that no guard keeps: extended and released by their token, looked at and broken.
+//! Locks without a guard: extended and released by their token, inspected and broken.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::traffic::answer;
 use crate::traffic::request;
 
 impl Client {
-    /// Extends a lock by its token: it is valid for `ttl` from now on. Without its fence, the
-    /// nodes are asked for that first.
+    /// Extends a lock by its token: it is valid for `ttl` from now on. If the fence is not given, the nodes
+    /// are asked for it first.
     ///
     /// # Errors
     /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes.
@@ -51,7 +51,7 @@ impl Client {
         Ok(Lease { key: key.clone(), token: *token, fence, valid_for })
     }
 
-    /// Releases a lock by its token. Whether the token held it at any node.
+    /// Releases a lock by its token. Returns whether the token held it at any node.
     ///
     /// # Errors
     /// [`Error::NoQuorum`] when no majority of the nodes answers.
@@ -69,7 +69,7 @@ impl Client {
         Err(self.no_quorum(key, &states.collect::<Vec<_>>()))
     }
 
-    /// What each node knows about a lock; nothing, where it is free.
+    /// Returns what each node knows about a lock; `None` where it is free.
     pub async fn inspect(
         &self,
         key: impl Into<Key>,
@@ -81,8 +81,8 @@ impl Client {
         self.named(read)
     }
 
-    /// Ends a lock on all nodes, or this token's part in it. How many leases each node ended. A guard
-    /// learns of it at its next renewal, after a third of its lease at the latest.
+    /// Ends a lock on all nodes, or only the lease of this token. Returns how many leases each node ended.
+    /// A guard learns of it at its next renewal, after a third of its lease at the latest.
     pub async fn break_lock(
         &self,
         key: impl Into<Key>,
@@ -97,11 +97,11 @@ impl Client {
         let replies = self.send_all(&command, within).await;
         self.named(replies.into_iter().map(|reply| match reply? {
             Value::Int(ended) => Ok(u64::try_from(ended).unwrap_or(0)),
-            other => Err(NodeError::Refused(format!("an answer that nobody expects: {other:?}"))),
+            other => Err(NodeError::Refused(format!("an unexpected answer: {other:?}"))),
         }))
     }
 
-    /// The lock's fence: what a majority of the nodes says of this token.
+    /// The lock's fence, as a majority of the nodes knows it for this token.
     async fn fence(&self, key: &Key, token: &Token, within: Duration) -> Result<u64, Error> {
         let mut command = redis::cmd("DLOCK.CHECK");
         command.arg(key.as_bytes()).arg(token.as_str());
@@ -122,7 +122,7 @@ impl Client {
         Ok(most)
     }
 
-    /// Whether so many nodes are enough; else, whether the lock is lost or the nodes are.
+    /// Whether the nodes that agree are a majority. If not, either the lock is lost, or too few answer.
     fn need_majority(
         &self,
         key: &Key,

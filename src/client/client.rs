@@ -36,8 +36,8 @@ impl Client {
     /// Connects to the nodes of a comma-separated list of URLs:
     ///
     /// - `redis://[user][:password@]host[:port][/db]`;
-    /// - `rediss://…` with TLS; `?ca=FILE` says whom to trust instead of whom the machine trusts,
-    ///   `&cert=FILE&key=FILE` is a certificate of our own, all in PEM form;
+    /// - `rediss://…` with TLS; `?ca=FILE` is the authority to trust, in place of those that the
+    ///   machine trusts; `&cert=FILE&key=FILE` is the client's own certificate; all in PEM form;
     /// - `unix:///path[?user=…&pass=…&db=…]`.
     ///
     /// Special characters in a password are written as in any URL: `%40` for `@`, `%2C` for a
@@ -97,30 +97,29 @@ impl ClientBuilder {
         self
     }
 
-    /// Who is told what an operator wants to know, though the work goes on: see [`Notice`]. It is
-    /// called in the midst of that work, and must not take long.
+    /// Sets a listener for each [`Notice`]: what an operator should know while the work goes on. The
+    /// listener is called in the middle of that work, and must return quickly.
     pub fn notify(mut self, listener: impl Fn(&Notice) + Send + Sync + 'static) -> ClientBuilder {
         self.listener = Listener::new(listener);
         self
     }
 
-    /// Connects. It is enough if a majority of the nodes answers; the others are tried again when
-    /// they are needed.
+    /// Connects. A majority of the nodes is enough; the others are tried again when they are needed.
     ///
     /// # Errors
-    /// When an address makes no sense, two of them lead to the same node, or no majority can be
-    /// used: because nodes do not answer, are replicas, or lack the module.
+    /// When an address is not valid, two of them lead to the same node, or no majority can be used:
+    /// because nodes do not answer, are replicas, or lack the module.
     pub async fn connect(self) -> Result<Client, Error> {
         let client = self.connect_later()?;
         client.shared.check().await?;
         Ok(client)
     }
 
-    /// A client that connects to the nodes when they are needed, so that who
-    /// [waits](Lock::acquire) for a lock waits for the nodes as well. Inside a runtime, as all of this.
+    /// Makes a client that connects to the nodes when they are needed. [Waiting](Lock::acquire) for a
+    /// lock then also waits for the nodes. Like everything here, it runs inside a tokio runtime.
     ///
     /// # Errors
-    /// When an address makes no sense.
+    /// When an address is not valid.
     pub fn connect_later(self) -> Result<Client, Error> {
         if self.node_timeout.is_some_and(|timeout| timeout < Duration::from_millis(1)) {
             return Err(Error::Usage("the node time-out must be at least 1 ms".to_owned()));

@@ -12,7 +12,7 @@ pub(crate) fn now() -> Instant {
     Instant(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// Now, with the wall clock: that one is only a floor for proposed fences.
+/// Now, on both clocks. The wall clock is only a floor for proposed fences.
 pub(crate) fn time() -> Time {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time { now: now(), unix: u64::try_from(unix.as_micros()).unwrap_or(u64::MAX) }
@@ -38,7 +38,7 @@ pub(crate) fn left(end: Instant) -> Duration {
     Duration::from_micros(end.since(now()))
 }
 
-/// That much later.
+/// The moment that is so much later.
 pub(crate) fn later(from: Instant, by: Duration) -> Instant {
     Instant(from.0.saturating_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX)))
 }

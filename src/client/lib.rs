@@ -24,17 +24,17 @@
 //!
 //! A complete program is in `examples/job.rs`.
 //!
-//! What happens is told to whoever listens with [`tracing`]: a span `acquire` for each acquisition,
-//! a span `hold` for each guard, and events in them; never a token or a password.
+//! The library reports what happens through [`tracing`]: a span `acquire` for each acquisition, a span
+//! `hold` for each guard, and events in them. They never contain a token or a password.
 //!
-//! The rules are in `dlock-core`, in its module `quorum`, without any IO. This crate is what runs
-//! them. In reading order:
+//! The rules are in `dlock-core`, in its module `quorum`, without any IO. This crate runs them. In
+//! reading order:
 //!
-//! - `client`: the nodes, and what was learned of them. `shared`: what all of a client share.
+//! - `client`: the nodes, and how to connect to them. `shared`: what locks and guards of a client share.
 //! - `acquire`: a lock that is wanted, and the run of an acquisition.
 //! - `hold`: a guard, the task that renews its lock, and connections to data that refuse late holders.
-//! - `traffic`: what both ask the nodes, over which connections, and what the replies mean.
-//! - `reach`: getting there: URLs, connections, and which node is at the other end.
+//! - `traffic`: the requests of both, their connections, and what the replies mean.
+//! - `reach`: from a URL to a connection, and which node is at its other end.
 //! - `by_token`: locks that no guard keeps; `inspect`: what a node tells about a lock.
 //! - `report`: what each node said, what went wrong, and what an operator should know.
 //! - `key`, `token`, `printable`, `clock`: names, secrets, how both are shown, and the time.

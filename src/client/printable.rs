@@ -1,9 +1,9 @@
-//! Bytes from elsewhere, as people may see them.
+//! Bytes of others, shown safely to people.
 
 use std::fmt::{self, Write};
 
-/// Any bytes on one line. What cannot be printed is escaped as in `\x00`, and so is the backslash,
-/// so that nobody can forge a line, and nothing looks like something else.
+/// Any bytes, shown on one line. Bytes that cannot be printed are escaped as in `\x00`, and so is the
+/// backslash: nobody can forge a line, and no two texts look the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a [u8]);
 

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// 128 random bits. Whoever knows them can release and extend the lock, so they are shown only
-/// where that is wanted: [`Display`](fmt::Display) writes them out, `Debug` does not.
+/// 128 random bits. Whoever knows them can release and extend the lock, so `Debug` does not show them;
+/// [`Display`](fmt::Display) does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token([u8; LENGTH]);
 
-/// As it is written, and as nodes know it: 32 hex digits.
+/// The length of its text: 32 hex digits.
 const LENGTH: usize = 32;
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
@@ -25,7 +25,7 @@ impl Token {
         Token(digits)
     }
 
-    /// As it is written.
+    /// Its text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default()

@@ -52,7 +52,7 @@ fn an_authority_that_nobody_here_trusts() {
     assert_told(&format!("rediss://127.0.0.1:{port}"), "?ca=FILE says whom to trust");
     let others = Papers::valid();
     let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&others));
-    assert_told(&url, "its certificate is signed by nobody who is trusted here");
+    assert_told(&url, "its certificate is not signed by an authority that is trusted here");
 }
 
 #[test]
@@ -76,5 +76,5 @@ fn a_node_that_wants_a_certificate() {
     let papers = Papers::valid();
     let (_server, port) = running(&papers, "yes");
     let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&papers));
-    assert_told(&url, "it wants a certificate from us");
+    assert_told(&url, "it wants a certificate from the client");
 }

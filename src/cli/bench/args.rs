@@ -16,15 +16,15 @@ pub struct Args {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub clients: u16,
 
-    /// How long each of them holds it: from 0 to 10s
+    /// How long each of them holds it: between 0 and 10s
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = hold)]
     hold: Duration,
 
-    /// How long each part is measured: from 100ms to 10m (contended warms up before that)
+    /// How long each part is measured: between 100ms and 10m (contended warms up before that)
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
     pub time: Duration,
 
-    /// The leases, from 100ms to 10m: if this command is killed, nothing of it is left after so long
+    /// The leases, between 100ms and 10m: if this command is killed, its locks are gone after this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = ttl)]
     pub ttl: Duration,
 
@@ -74,17 +74,17 @@ impl Args {
 }
 
 fn hold(text: &str) -> Result<Duration, String> {
-    within(duration::parse(text)?, Duration::ZERO..=Duration::from_secs(10), "0ms to 10s")
+    within(duration::parse(text)?, Duration::ZERO..=Duration::from_secs(10), "0ms and 10s")
 }
 
 fn time(text: &str) -> Result<Duration, String> {
     let limits = Duration::from_millis(100)..=Duration::from_secs(600);
-    within(duration::parse(text)?, limits, "100ms to 10m")
+    within(duration::parse(text)?, limits, "100ms and 10m")
 }
 
 fn ttl(text: &str) -> Result<Duration, String> {
     let limits = Duration::from_millis(100)..=Duration::from_secs(600);
-    within(duration::parse(text)?, limits, "100ms to 10m")
+    within(duration::parse(text)?, limits, "100ms and 10m")
 }
 
 fn within(
@@ -92,36 +92,37 @@ fn within(
     limits: std::ops::RangeInclusive<Duration>,
     said: &str,
 ) -> Result<Duration, String> {
-    if limits.contains(&given) { Ok(given) } else { Err(format!("it can be from {said}")) }
+    if limits.contains(&given) { Ok(given) } else { Err(format!("must be between {said}")) }
 }
 
 const NOTES: &str = "\
-The load is bounded: each client has one request under way, and sends the next when that is
-answered. `cycle` and `quorum` are one client; still, on a fast network one client keeps a node's
-processor busy (cycle). `contended` is --clients of them, each with connections of its own: up to
-2 x --clients to a node. To begin gently, where others use the nodes:
+The load is bounded: each client has one request under way, and sends the next after the answer.
+`cycle` and `quorum` are one client each, but on a fast network one client can keep a node's processor
+busy. `contended` is --clients clients, each with connections of its own: up to 2 x --clients to each
+node. If others use the nodes, begin gently:
 
   dlock bench --only cycle --time 500ms
 
-The keys are dlock-bench:<random>:…, so no lock of anybody else is touched, and two runs at once do
-not meet; a user of the nodes needs a right to such keys. Nothing is left behind, also after Ctrl-C.
+All keys begin with dlock-bench:<random>, so a run touches no lock of anybody else, nor of another run;
+the user needs a right to such keys. A run leaves nothing behind, also after Ctrl-C.
 
 The parts:
   cycle      ACQUIRE and RELEASE on each node by itself, in turns with a PING: which node is slow.
              A PING writes nothing, so with an append-only file most of the difference is the file
   quorum     the same over all nodes, by the library, in turns with a PING to all of them.
-             Acquisitions that failed are counted (FAILURES), and are in no percentile
-  contended  a lock goes round. On top of --time come a warm-up, in which all connect and each has
-             the lock once (who did not is counted: in JSON cold), and a last round for those that
-             still wait when the time is over. Where --time is short, both are cut short as well
+             Failed acquisitions are counted (FAILURES), and are in no percentile
+  contended  many clients take turns with one lock. Before --time there is a warm-up: all clients
+             connect and each takes the lock once (JSON counts in `cold` those that did not). After
+             --time there is a last round for clients that still wait. If --time is short, both are
+             short as well
 
 What `contended` shows:
-  HELD       for which share of the time somebody held the lock
+  HELD       the share of the time for which somebody held the lock
   JAIN       Jain's index of fairness: 1 if all clients got the same, 1/n if one of n got all
-  WAIT       from the ask to the grant, failures on the way included. ≥: at least, because waits at
-             or below this rank were cut off at the end (in JSON wait_at_least_ms)
-  ONE ROUND  clients x hold (in JSON ideal_ms): what the lock takes to go round, if handing over
-             costs nothing. A wait is one hold less: those of the others
+  WAIT       from the request to the grant, with failures on the way. ≥ means at least: waits at or
+             below this rank were cut off at the end (in JSON wait_at_least_ms)
+  ONE ROUND  clients x hold (in JSON ideal_ms): how long a round takes if handing over costs nothing.
+             A wait is one hold less: the holds of the others
 
   dlock bench --clients 50 --hold 20ms --time 30s --plot waits.svg
 
@@ -135,8 +136,8 @@ mod tests {
     fn what_is_beyond_the_limits_is_refused_by_their_name() {
         assert_eq!(hold("0"), Ok(Duration::ZERO));
         assert_eq!(hold("10s"), Ok(Duration::from_secs(10)));
-        assert_eq!(hold("10.1s"), Err("it can be from 0ms to 10s".to_owned()));
-        assert_eq!(time("99ms"), Err("it can be from 100ms to 10m".to_owned()));
+        assert_eq!(hold("10.1s"), Err("must be between 0ms and 10s".to_owned()));
+        assert_eq!(time("99ms"), Err("must be between 100ms and 10m".to_owned()));
         assert!(time("10m").is_ok() && time("601").is_err());
         assert!(
             ttl("100ms").is_ok()

@@ -73,7 +73,7 @@ pub enum End {
 /// The clients, connected.
 pub struct Crowd(Vec<Contender>);
 
-/// A client, and what is said of an outage of its nodes while there is one: its wait would go on.
+/// A client, and the words for an outage of its nodes while there is one: a wait would go on through it.
 #[derive(Clone)]
 struct Contender {
     client: Client,
@@ -174,7 +174,7 @@ impl Crowd {
 pub struct Contest {
     subject: Subject,
     hold: Duration,
-    /// For so long those that wait are still served when the time is over.
+    /// How long clients that still wait are served when the time is over.
     last: Duration,
     /// One of the clients.
     first: Client,
@@ -281,7 +281,7 @@ struct One {
 
 impl One {
     async fn go_round(self) {
-        // Through all failures: what it waits for is the lock, not an answer.
+        // Through all failures: it waits for the lock, not for an answer.
         let mut asked = None;
         while *self.phase.borrow() < Phase::LastCall {
             let since = *asked.get_or_insert_with(Instant::now);
@@ -332,7 +332,7 @@ impl One {
     }
 }
 
-/// So many clients connect at the same time.
+/// How many clients connect at the same time.
 const AT_ONCE: usize = 16;
 /// How often it is looked how far they are, and whether there is any hope.
 const LOOK: Duration = Duration::from_millis(20);

@@ -25,7 +25,7 @@ impl Cycle {
     }
 }
 
-/// What is measured: a key and its leases.
+/// The lock with which we measure: its key, and the length of its leases.
 #[derive(Clone)]
 pub struct Subject {
     pub key: String,
@@ -123,7 +123,7 @@ async fn rounds(
         let begun = Instant::now();
         let answer = node.run(&acquire).await.map_err(failed)?;
         if answer == Value::Nil {
-            return Err("the lock that this run made up is held by somebody else".to_owned());
+            return Err("somebody else holds the lock of this run".to_owned());
         }
         let taken = Instant::now();
         node.release(&release).await.map_err(failed)?;
@@ -159,7 +159,7 @@ fn why(trouble: Trouble, cycles: u64) -> String {
 }
 
 /// What a release that finds nothing means: nobody else knows the lock and the token.
-const ENDED: &str = "an operator has ended it, or the node was away for longer than --ttl";
+const ENDED: &str = "an operator ended it, or the node was away for longer than --ttl";
 const WARM_UP: u64 = 3;
 
 #[cfg(test)]

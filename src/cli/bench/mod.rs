@@ -3,8 +3,8 @@
 //! In reading order: [`session`] runs the parts one after the other; the parts are [`cycle`],
 //! [`quorum`] and [`contended`] (with its [`round`] and its [`tally`]), each of which makes
 //! [`figures`]; [`show`], [`json`] and [`plot`] print them. [`course`] says when a part is over, [`progress`] how far it is, [`greet`]
-//! who the nodes are, [`pause`] waits exactly, [`open_files`] and [`picture_file`] make sure
-//! beforehand that nothing is missing in the end.
+//! who the nodes are, [`pause`] waits exactly, [`open_files`] and `picture_file` make sure beforehand that
+//! nothing is missing in the end.
 
 mod args;
 mod contended;

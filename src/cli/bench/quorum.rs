@@ -17,7 +17,7 @@ pub struct Quorum {
     pub release: Times,
     /// A PING to all that answer, until the last has answered. Empty, if this user may not.
     pub ping_all: Times,
-    /// They are in no percentile.
+    /// Failed rounds; they are in no percentile.
     pub failures: u64,
     pub last_failure: Option<String>,
 }
@@ -108,7 +108,7 @@ async fn ping_all(nodes: &mut Vec<&Arc<Node>>) -> Option<Duration> {
     answered.then_some(took)
 }
 
-/// For so long nothing may be granted before it is no use to go on.
+/// After this time without a grant there is no use in going on.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 /// After a failure.
 pub const PAUSE: Duration = Duration::from_millis(100);

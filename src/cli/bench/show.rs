@@ -18,7 +18,7 @@ pub struct Show {
 }
 
 impl Show {
-    /// Who is measured. Not in JSON, where each line is a part's.
+    /// The nodes. Not in JSON, where each line belongs to a part.
     pub fn nodes(&self, met: &Answers<Met>) -> Result<(), Failure> {
         if self.json {
             return Ok(());
@@ -69,7 +69,7 @@ impl Show {
             }
             table.row(cells);
         }
-        let title = "\ncycle: one client takes and gives back a free lock, on each node by itself";
+        let title = "\ncycle: one client takes and releases a free lock, on each node by itself";
         stdout::line(title)?;
         table.print()
     }
@@ -180,8 +180,8 @@ fn notes(found: &Contended) -> Vec<String> {
     }
     if counts.unserved > 0 {
         notes.push(format!(
-            "{} of {clients} clients were still waiting at the end: for how long they would have \
-             waited is not known (≥). Measure for longer: --time",
+            "{} of {clients} clients were still waiting at the end, so nobody knows how long their \
+             waits would have been (≥). Measure for longer: --time",
             counts.unserved
         ));
     }

@@ -12,7 +12,7 @@ pub struct Tally(Mutex<Counts>);
 #[derive(Clone)]
 pub struct Counts {
     pub waits: Waits,
-    /// For so long somebody held the lock, in all.
+    /// How long somebody held the lock, in all.
     pub held: Duration,
     /// By client.
     pub grants: Vec<u64>,

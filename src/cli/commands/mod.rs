@@ -40,7 +40,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// Runs it. What goes wrong is reported by who called.
+            /// Runs it. The caller reports a failure.
             pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
                 match self {
                     $(Command::$name(args) => args.run(global).await,)+

@@ -26,7 +26,7 @@ use server::{Ended, Home, Plan, Server};
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
-    /// How many
+    /// How many nodes
     #[arg(short, long, default_value_t = 3, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=99))]
     number: u16,
@@ -154,7 +154,7 @@ impl Nodes {
     }
 }
 
-/// Where nobody else is likely to be.
+/// A port that other programs rarely use.
 const FIRST_PORT: u16 = 7701;
 
 /// How often it is looked whether a server has ended.
@@ -164,4 +164,4 @@ const LOOK: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const NOTES: &str = "\
-They keep what they have in a temporary folder, and end with this command, also when it is killed.";
+The nodes keep their data in a temporary folder, and end with this command, even if it is killed.";

@@ -1,4 +1,4 @@
-//! A set of nodes against the one that it was before: whether both can grant the same lock.
+//! A set of nodes against an earlier one: whether both can grant the same lock.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -89,8 +89,8 @@ pub async fn on_how_many(nodes: &Nodes) -> BTreeMap<Vec<u8>, usize> {
     counts
 }
 
-/// What is wrong with the change from one set to the other. `now_held`: on how many of the nodes of
-/// now a lock is held.
+/// What is wrong with the change from one set to the other. `now_held`: on how many of the present nodes
+/// each lock is held.
 pub fn findings(
     before: &Before,
     now: &[Member],
@@ -115,11 +115,11 @@ fn moved(one: &Member, before: &Before, now: &[Member]) -> Option<Finding> {
         Some(elsewhere) if now.iter().any(|other| other.id == old.id) => {
             let found = format!("it leads to the node that was at {} before", elsewhere.address);
             Finding::hint("addresses", found)
-                .why("the nodes are the same ones, so locks are safe; but the order of the list is another, and clients queue at its first node")
+                .why("the nodes are the same, so locks are safe; but the order of the list has changed, and clients queue at its first node")
                 .fix("give all clients the same order")
         }
         _ => Finding::error("other_node", format!("it leads to another node than before: to {is}, not to {was}"))
-            .why("that one has not heard of the locks that the earlier one granted: two holders are possible until their leases have ended")
+            .why("the new node does not know the locks that the earlier one granted: two holders are possible until their leases have ended")
             .fix("if the address is right, start the new node anew with dlock.quarantine 30000 (the longest lease in use, in ms); `Changing the set` in docs/several-nodes.md says more"),
     };
     Some(finding.about(&one.address))
@@ -154,7 +154,7 @@ fn two_majorities(before: &[Member], now: &[Member]) -> Option<Finding> {
     );
     Some(
         Finding::error("two_majorities", found)
-            .why("clients of the old list and clients of this one may hold the same lock at a time")
+            .why("clients with the old list and clients with this one may hold the same lock at the same time")
             .fix(format!(
                 "one node at a time: give all clients {} first, and the next change when the last \
                  one has it; or stop all clients, wait until `dlock ls` with the old list is empty, \
@@ -203,7 +203,7 @@ impl Member {
 const NAMED: usize = 5;
 /// How many keys a node looks at in one go.
 const PAGE: u32 = 1000;
-const NO_REPORT: &str = "it is no report of `dlock doctor --json`";
+const NO_REPORT: &str = "it is not a report of `dlock doctor --json`";
 
 #[cfg(test)]
 mod tests {

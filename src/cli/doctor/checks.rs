@@ -22,7 +22,7 @@ pub fn findings(nodes: &[Facts]) -> Vec<Finding> {
 }
 
 fn of_one(answers: &Answers) -> Vec<Finding> {
-    // What would matter if it were a node only buries the news that it is none.
+    // Other findings would only hide that the server cannot be a node.
     let is_node = answers.has_module() && !answers.is_replica();
     let checks = if is_node {
         [node::BASICS, node::CHECKS, server::CHECKS].concat()
@@ -34,6 +34,6 @@ fn of_one(answers: &Answers) -> Vec<Finding> {
 
 fn unreachable(why: &str) -> Finding {
     Finding::error("unreachable", format!("it does not answer: {why}"))
-        .why("a majority of the nodes has to answer for every lock; this one counts as a no")
+        .why("every lock needs the answer of a majority of the nodes; this one counts as a no")
         .fix("start it, or correct its address or password in DLOCK_NODES or --nodes")
 }

@@ -1,4 +1,4 @@
-//! What one node was asked, and what it answered: all that the checks know.
+//! The answers of one node: all that the checks know.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

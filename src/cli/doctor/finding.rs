@@ -3,9 +3,9 @@
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Locks are refused, or not safe.
+    /// Locks are refused, or are not safe.
     Error,
-    /// They will be, when something else goes wrong.
+    /// They will be once something else goes wrong too.
     Warning,
     /// It could be better.
     Hint,

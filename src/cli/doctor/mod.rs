@@ -1,4 +1,4 @@
-//! `dlock doctor`: what makes the nodes unsafe or slow, and how to mend it.
+//! `dlock doctor`: what makes the nodes unsafe or slow, and how to fix it.
 //!
 //! [`collect`] asks the nodes for [`facts`]; [`checks`] makes each [`finding`] of them, and
 //! nothing else does: a check is a function of the facts. [`change`] compares two sets.
@@ -29,15 +29,15 @@ use change::{Before, Member};
 use facts::Facts;
 use finding::{Finding, Severity};
 
-/// Look for what makes the nodes unsafe, and say how to mend it
+/// Look for what makes the nodes unsafe, and say how to fix it
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
-    /// Compare with the nodes of before: a list like that of --nodes, or @FILE, an earlier --json report
+    /// Compare with an earlier set of nodes: a list as for --nodes, or @FILE, an earlier --json report
     ///
-    /// Says whether clients that still have the old list and clients that have this one could hold the
-    /// same lock at a time, which locks are in danger, and which addresses lead to another node than
-    /// before. As with --nodes, put lists with passwords into the environment.
+    /// Says whether clients with the old list and clients with this one could hold the same lock at the
+    /// same time, which locks are in danger, and which addresses lead to another node than before. Put
+    /// lists with passwords into the environment variable DLOCK_AGAINST.
     #[arg(long, value_name = "OLD", env = "DLOCK_AGAINST", hide_env_values = true)]
     against: Option<String>,
 }
@@ -73,7 +73,7 @@ impl Args {
     }
 }
 
-/// How much there is of everything.
+/// How many findings there are.
 struct Summary {
     nodes: usize,
     reached: usize,
@@ -158,5 +158,5 @@ fn counted(number: usize, what: &str) -> String {
 }
 
 const NOTES: &str = "\
-Nothing is changed on the nodes. Exits with 0 if there are neither errors nor warnings, 1 if there
-are, 69 if no majority of the nodes answers.";
+It changes nothing on the nodes. Exits with 0 if there are neither errors nor warnings, 1 if there are,
+69 if no majority of the nodes answers.";

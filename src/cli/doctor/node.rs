@@ -27,7 +27,7 @@ pub const CHECKS: &[Check] = &[
 fn no_module(node: &Answers) -> Option<Finding> {
     (!node.has_module()).then(|| {
         Finding::error("module", "it runs without the module dlock")
-            .why("it does not know the commands, so it counts as a no for every lock")
+            .why("it does not know dlock's commands, so it counts as a no for every lock")
             .fix("loadmodule /path/to/libdlock.so (in its configuration file; then restart it)")
     })
 }
@@ -52,7 +52,7 @@ fn version(node: &Answers) -> Option<Finding> {
     let found: (u32, u32) = (numbers.next()?, numbers.next().unwrap_or(0));
     (found < least).then(|| {
         Finding::error("server_version", format!("it is {name} {version}"))
-            .why("dlock is neither made for it nor tested with it")
+            .why("dlock does not support it, and is not tested with it")
             .fix(format!("update it to {name} {}.{} or later", least.0, least.1))
     })
 }
@@ -85,19 +85,19 @@ fn durable(node: &Answers) -> Option<Finding> {
             .fix("dlock.state-file dlock.state (in its configuration file; then restart it)"),
         "failing" if node.node("granting") == Some("not-durable") => {
             Finding::error("state_file", format!("it grants nothing: {error}"))
-                .why("what its state file promised is used up, and it cannot promise more")
-                .fix("make room on the disk, or make the folder writable; it tries again by itself")
+                .why("the promises of its state file are used up, and it cannot write new ones")
+                .fix("make room on the disk, or make the folder writable; the node tries again by itself")
         }
         "failing" => Finding::error("state_file", format!("its state file fails: {error}"))
             .why("about a minute after the first failure it grants nothing any more")
-            .fix("make room on the disk, or make the folder writable; it tries again by itself"),
+            .fix("make room on the disk, or make the folder writable; the node tries again by itself"),
         _ => return None,
     };
     Some(finding)
 }
 
 fn state_disk(node: &Answers) -> Option<Finding> {
-    // With a least quarantine the operator has said that nothing hangs on the file.
+    // With a least quarantine, nothing depends on the file.
     if node.config_number("dlock.quarantine").is_some() {
         return None;
     }
@@ -108,8 +108,8 @@ fn state_disk(node: &Answers) -> Option<Finding> {
     };
     Some(
         Finding::warning("state_file_disk", found)
-            .why("it goes with the machine or the container, and the node then forgets its leases")
-            .fix("keep its dir in a volume; or CONFIG SET dlock.quarantine 30000 (the longest lease in use, in ms), and the same in its configuration file"),
+            .why("it disappears with the machine or the container, and then the node has forgotten its leases")
+            .fix("put its dir on a volume; or CONFIG SET dlock.quarantine 30000 (the longest lease in use, in ms), and the same in its configuration file"),
     )
 }
 
@@ -126,8 +126,8 @@ fn lease_bound(node: &Answers) -> Option<Finding> {
     let most = shown(node.config_number("dlock.max-ttl").unwrap_or(bound));
     Some(
         Finding::hint("lease_bound", format!("its leases run for up to {}", shown(bound)))
-            .why(format!("so long it grants nothing after a crash; dlock.max-ttl allows {most}"))
-            .fix("take shorter leases and renew them; CONFIG SET dlock.max-ttl 600000 refuses longer ones"),
+            .why(format!("after a crash it grants nothing for that time; dlock.max-ttl allows {most}"))
+            .fix("use shorter leases and renew them; CONFIG SET dlock.max-ttl 600000 refuses longer ones"),
     )
 }
 
@@ -136,7 +136,7 @@ fn max_ttl(node: &Answers) -> Option<Finding> {
     Some(
         Finding::error("max_ttl", format!("dlock.max-ttl is {}, and a usual lease {}", shown(most), shown(USUAL_TTL_MS)))
             .why("it refuses `dlock run` without --ttl, and the library without .ttl(…)")
-            .fix("CONFIG SET dlock.max-ttl 3600000, and the same in its configuration file; or ask for shorter leases everywhere"),
+            .fix("CONFIG SET dlock.max-ttl 3600000, and the same in its configuration file; or use shorter leases everywhere"),
     )
 }
 
@@ -145,7 +145,7 @@ fn fence_ahead(node: &Answers) -> Option<Finding> {
     Some(
         Finding::hint("fence_ahead", format!("its fences are {} ahead of its clock", shown(ahead)))
             .why("a client proposes such fences, or a clock was wrong; nodes refuse those more than ten minutes ahead")
-            .fix("look at the clocks of the clients; nothing else is to be done, the clock catches up"),
+            .fix("look at the clocks of the clients; nothing else is needed, because the node's clock catches up"),
     )
 }
 
@@ -153,8 +153,8 @@ fn waiters(node: &Answers) -> Option<Finding> {
     let (waiters, most) = (node.node_number("waiters")?, node.config_number("dlock.max-waiters")?);
     (waiters * 10 >= most * 8).then(|| {
         Finding::warning("waiters", format!("{waiters} requests wait, of {most} that may"))
-            .why("one more than that is refused with TOOMANYWAITERS")
-            .fix(format!("CONFIG SET dlock.max-waiters {}, or find out with `dlock ls --contended` what they wait for", most * 2))
+            .why("further requests are refused with TOOMANYWAITERS")
+            .fix(format!("CONFIG SET dlock.max-waiters {}, or see with `dlock ls --contended` what they wait for", most * 2))
     })
 }
 
@@ -163,9 +163,9 @@ fn places(node: &Answers) -> Option<Finding> {
     let most = node.config_number("dlock.max-places")?;
     (refused > 0).then(|| {
         Finding::warning("places", format!("{refused} requests with KEEP got no place"))
-            .why("their users had all the places that one user may have, so they lost their turn")
+            .why("each user may have a limited number of places, and theirs were used up, so the requests lost their turn")
             .fix(format!(
-                "CONFIG SET dlock.max-places {}, or find out who asks for so many",
+                "CONFIG SET dlock.max-places {}, or find out which client asks for so many",
                 most * 2
             ))
     })
@@ -175,8 +175,8 @@ fn away(node: &Answers) -> Option<Finding> {
     let (leases, away) = (node.node_number("leases")?, node.node_number("leases-away")?);
     (away >= 10 && away * 2 > leases).then(|| {
         Finding::hint("away", format!("{away} of {leases} leases are of tokens that are away"))
-            .why("their turn came, and they do not come back: each keeps its lock for as long as its KEEP")
-            .fix("ask for a shorter KEEP, a few times the pause between two requests")
+            .why("they do not come back for their turn: each blocks its lock for as long as its KEEP")
+            .fix("use a shorter KEEP: a few times the pause between two requests")
     })
 }
 
@@ -187,9 +187,9 @@ fn denied(node: &Answers) -> Option<Finding> {
     let finding = match (node.denied.is_empty(), locks) {
         (true, _) => return None,
         (_, true) => Finding::error("acl", format!("this user may not run {names}"))
-            .why("without them a lock cannot be taken, kept and given back here"),
+            .why("without them nobody can take, extend and release a lock here"),
         (_, false) => Finding::hint("acl", format!("this user may not run {names}"))
-            .why("the checks that need it were skipped, and so are answers to `dlock inspect` and the like"),
+            .why("the checks that need it were skipped, and commands such as `dlock inspect` fail"),
     };
     Some(finding.fix(format!("ACL SETUSER <this user> {}", rights.join(" "))))
 }

@@ -42,7 +42,7 @@ fn saving_fails(node: &Answers) -> Option<Finding> {
     Some(
         Finding::error("saving", what)
             .why("it refuses writes, and with them every lock")
-            .fix("make room on its disk, or make its dir writable; then BGSAVE"),
+            .fix("make room on its disk, or make its dir writable; then run BGSAVE"),
     )
 }
 
@@ -95,7 +95,7 @@ fn log_has_gaps(node: &Answers) -> Option<Finding> {
         gaps.iter().map(|(setting, value)| format!("{setting} {value}")).collect();
     (!gaps.is_empty()).then(|| {
         Finding::warning("log_gaps", format!("appendfsync always, but {}", found.join(", ")))
-            .why("the log may miss what clients were told, so a crash costs a quarantine after all")
+            .why("the log may miss grants that clients have, so a crash still leads to a quarantine")
             .fix(format!("{} (in its configuration file; then restart it)", fix.join(", ")))
     })
 }
@@ -111,7 +111,7 @@ fn eviction(node: &Answers) -> Option<Finding> {
         };
         Finding::warning("eviction", format!("maxmemory-policy is {policy}{now}"))
             .why(
-                "it evicts locks: they stay held, but are not saved, and not moved with their slot",
+                "it evicts locks: these stay held, but are neither saved nor moved with their slot",
             )
             .fix(format!(
                 "CONFIG SET maxmemory-policy {}, and the same in its configuration file",
@@ -125,9 +125,9 @@ fn lock_memory(node: &Answers) -> Option<Finding> {
     let most = node.info_number("dlock_memory_most").filter(|most| *most > 0)?;
     (used >= most / 10 * 8).then(|| {
         let percent = used.saturating_mul(100) / most;
-        Finding::warning("lock_memory", format!("locks take {percent} % of what they may"))
-            .why("when that is used up new locks are refused with TOOMANYLOCKS")
-            .fix("find out with `dlock ls` whose they are, also those that were evicted; raise maxmemory or dlock.max-memory-percent if all is as it should be")
+        Finding::warning("lock_memory", format!("locks use {percent} % of the memory that they may use"))
+            .why("when it is used up, new locks are refused with TOOMANYLOCKS")
+            .fix("see with `dlock ls` whose they are, the evicted ones too; raise maxmemory or dlock.max-memory-percent if all of them are needed")
     })
 }
 
@@ -135,8 +135,8 @@ fn marks_removed(node: &Answers) -> Option<Finding> {
     let removed = node.info_number("dlock_marks_removed").filter(|removed| *removed > 0)?;
     Some(
         Finding::warning("marks_removed", format!("{removed} marks of fences were removed"))
-            .why("whoever is late is not refused by a mark that is gone")
-            .fix("find out who sends DEL, FLUSHALL or RENAME there; give users no right to keys of marks but +dlock.fenced"),
+            .why("a mark that is gone refuses no late holder")
+            .fix("find out who sends DEL, FLUSHALL or RENAME there; for keys of marks, give users the right to +dlock.fenced alone"),
     )
 }
 
@@ -166,7 +166,7 @@ fn replicas_missing(node: &Answers) -> Option<Finding> {
             Finding::error("min_replicas", found).why("it refuses writes, and with them every lock")
         }
         good if good == needed => Finding::warning("min_replicas", found)
-            .why("when one of them is away it refuses writes, and with them every lock"),
+            .why("when one of them is away, it refuses writes, and with them every lock"),
         _ => return None,
     };
     Some(finding.fix(format!(
@@ -179,7 +179,7 @@ fn replicas(node: &Answers) -> Option<Finding> {
     let replicas = node.info_number("connected_slaves").filter(|replicas| *replicas > 0)?;
     (node.config("dlock.quarantine")? == "auto").then(|| {
         Finding::hint("replicas", format!("it has {replicas} replica{}", plural(replicas)))
-            .why("one that is promoted waits for the leases it was told of; a longer one, granted last, it may not know")
+            .why("a promoted replica waits for the leases that it knows; it may not know a longer one that was granted last")
             .fix("CONFIG SET dlock.quarantine 30000 on it and its replicas (the longest lease in use, in ms), and the same in their configuration files")
     })
 }
@@ -188,7 +188,7 @@ fn timeout(node: &Answers) -> Option<Finding> {
     let seconds = node.config_number("timeout").filter(|seconds| *seconds > 0)?;
     Some(
         Finding::warning("timeout", format!("timeout is {seconds}: it closes idle connections"))
-            .why("EPHEMERAL locks end with their connection, also while somebody works under them")
+            .why("EPHEMERAL locks end with their connection, even while their holder works")
             .fix("CONFIG SET timeout 0, and the same in its configuration file"),
     )
 }
@@ -196,7 +196,7 @@ fn timeout(node: &Answers) -> Option<Finding> {
 fn keepalive(node: &Answers) -> Option<Finding> {
     (node.config_number("tcp-keepalive")? == 0).then(|| {
         Finding::hint("tcp_keepalive", "tcp-keepalive is 0")
-            .why("it never notices that a client's machine is gone, so its request waits for ever")
+            .why("it never notices that a client's machine is gone, so that client's request waits for ever")
             .fix("CONFIG SET tcp-keepalive 60, and the same in its configuration file")
     })
 }
@@ -205,7 +205,7 @@ fn connections(node: &Answers) -> Option<Finding> {
     let (used, most) = (node.info_number("connected_clients")?, node.config_number("maxclients")?);
     (used * 10 >= most * 9).then(|| {
         Finding::warning("connections", format!("{used} of {most} connections are in use"))
-            .why("beyond that clients are turned away; each request that waits is a connection")
+            .why("further clients are turned away; each waiting request is a connection")
             .fix(format!(
                 "CONFIG SET maxclients {}, and the same in its configuration file",
                 most * 2

@@ -47,7 +47,7 @@ fn same_server(nodes: &[Facts]) -> Vec<Finding> {
     let groups = by(nodes, |node| node.info("run_id"));
     let same = groups.values().filter(|names| names.len() > 1);
     let finding = || {
-        Finding::error("duplicate", "these addresses lead to one and the same server")
+        Finding::error("duplicate", "these addresses lead to the same server")
             .why("it would vote more than once, and a lock could be granted twice")
             .fix("leave only one of them in DLOCK_NODES or --nodes")
     };
@@ -64,7 +64,7 @@ fn same_identity(nodes: &[Facts]) -> Vec<Finding> {
     };
     let finding = || {
         Finding::error("node_id", "these servers have the same node-id")
-            .why("a state file was copied: clients refuse the set, because one node must not vote twice")
+            .why("somebody copied a state file: clients refuse the set, because one node must not vote twice")
             .fix("stop all but one, delete their state files, and start them with dlock.quarantine 30000 (the longest lease in use, in ms)")
     };
     groups.values().filter(several).map(|names| about(finding(), names)).collect()
@@ -76,8 +76,8 @@ fn one_cluster(nodes: &[Facts]) -> Vec<Finding> {
     let finding = match (names.len(), nodes.len()) {
         (0, _) => return Vec::new(),
         (_, 1) => Finding::warning("cluster", "it is one node of a Redis Cluster")
-            .why("a key of another node's slots is refused here with MOVED")
-            .fix("use a server of its own for locks, or keys whose slots it owns"),
+            .why("it refuses keys of other nodes' slots with MOVED")
+            .fix("use a separate server for locks, or keys whose slots this node owns"),
         _ => Finding::error("cluster", "cluster-enabled is yes")
             .why("nodes of one cluster share the keys and fail over to each other: they are not independent")
             .fix("cluster-enabled no (in the configuration files of servers for locks; or give one node only)"),
@@ -95,17 +95,17 @@ fn majority(nodes: &[Facts]) -> Vec<Finding> {
     if granting + unknown >= needed {
         return Vec::new();
     }
-    let found = format!("{granting} of {} nodes grant locks, and {needed} have to", nodes.len());
+    let found = format!("{granting} of {} nodes grant locks, and {needed} are needed", nodes.len());
     let finding = Finding::error("majority", found)
         .why("no lock can be taken now")
-        .fix("see what is said of each node");
+        .fix("see the findings about each node");
     vec![finding]
 }
 
 fn number(nodes: &[Facts]) -> Vec<Finding> {
     let finding = match nodes.len() {
         2 => Finding::warning("number", "there are two nodes")
-            .why("both have to answer for every lock: that is worse than one")
+            .why("every lock needs both: that is worse than one node")
             .fix("add a third node, or leave one out"),
         even if even % 2 == 0 => {
             Finding::hint("number", format!("there are {even} nodes, an even number"))
@@ -125,7 +125,7 @@ fn versions(nodes: &[Facts]) -> Vec<Finding> {
     let old = groups.iter().filter(|(version, _)| version != &newest);
     let finding = |version: &str| {
         Finding::warning("module_version", format!("it has dlock {version}, others have {newest}"))
-            .why("what the newer one can do, a majority may not be able to")
+            .why("a majority may lack what the newer one can do")
             .fix(format!("load libdlock.so {newest} there, one node after the other"))
     };
     old.map(|(version, names)| about(finding(version), names)).collect()
@@ -146,7 +146,7 @@ fn max_ttls(nodes: &[Facts]) -> Vec<Finding> {
     let finding = |most: i64| {
         let found = format!("dlock.max-ttl is {}, and {} elsewhere", shown(most), shown(largest));
         Finding::warning("max_ttl", found)
-            .why("it refuses longer leases, so for these locks the others have to do without it")
+            .why("it refuses longer leases, so locks with such leases have to do without this node")
             .fix(format!(
                 "CONFIG SET dlock.max-ttl {largest}, and the same in its configuration file"
             ))
@@ -178,7 +178,7 @@ fn new_node(nodes: &[Facts]) -> Vec<Finding> {
         let words =
             format!("it is new: it first started {} ago, and others long before", shown(young));
         let finding = Finding::warning("new_node", words)
-            .why(format!("if it took another node's place, it has not heard of that one's locks: two holders are possible for {} more", shown(left)))
+            .why(format!("if it took another node's place, it does not know that node's locks: two holders are possible for {} more", shown(left)))
             .fix("wait; and start the next one with dlock.quarantine 30000 (the longest lease in use, in ms), or add it to the list as docs/several-nodes.md says");
         found.push(finding.about(name));
     }
@@ -202,7 +202,7 @@ fn clocks(nodes: &[Facts]) -> Vec<Finding> {
     wrong.iter().map(|(name, off)| finding(*off).about(name)).collect()
 }
 
-/// What is left of an offset when the benefit of the doubt is given.
+/// The part of an offset that is certain.
 fn surely(offset: i64, uncertainty: i64) -> i64 {
     offset.signum() * (offset.abs() - uncertainty).max(0)
 }
@@ -217,7 +217,7 @@ fn clock(whose: &str, others: &str, off: i64) -> Finding {
         )
     } else {
         Finding::warning("clock", found)
-            .why("leases do not hang on it, but beyond ten minutes proposals of fences are refused")
+            .why("leases do not depend on it, but nodes refuse fences that are more than ten minutes ahead")
     };
     finding.fix("timedatectl set-ntp true, or chronyc makestep, on the machine that is wrong")
 }
@@ -238,8 +238,8 @@ fn fences(nodes: &[Facts]) -> Vec<Finding> {
         "another node's fences have reached {largest}, more than ten minutes ahead of its clock"
     );
     let finding = Finding::warning("fences", found)
-        .why("it refuses fences so far ahead, so it does not count for locks with such fences")
-        .fix("find out which clock was wrong; its fences catch up with time, one µs each µs");
+        .why("it refuses fences that far ahead, so it does not count for locks with such fences")
+        .fix("find out which clock was wrong; this node's clock catches up with time");
     vec![about(finding, &behind)]
 }
 
@@ -260,7 +260,7 @@ fn slow(nodes: &[Facts]) -> Vec<Finding> {
                 .fix("look at its load, SLOWLOG GET and LATENCY DOCTOR; or give a larger node time-out")
         } else {
             Finding::hint("slow", found)
-                .why("the default node time-out is a twentieth of the lease: short leases will miss this node")
+                .why("the default node time-out is a twentieth of the lease, so locks with short leases will lack this node")
                 .fix(format!("leases of at least {} s, or look at SLOWLOG GET and LATENCY DOCTOR there", (trip * 60 / SECOND).max(1)))
         }
     };

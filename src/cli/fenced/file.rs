@@ -1,7 +1,8 @@
 //! Data in files.
 //!
 //! The mark is a number in a file, of always the same width, so that it is overwritten in place.
-//! Who has the file locked compares, writes, and runs its program; whoever is killed loses the lock.
+//! A process locks the file, compares and writes the mark, and runs its program. A process that is killed
+//! loses the lock.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};

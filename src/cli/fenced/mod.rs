@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "FENCE", env = "DLOCK_FENCE")]
     fence: String,
 
-    /// The command, and what it needs
+    /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -45,7 +45,7 @@ impl Args {
             (None, Some(mark)) => {
                 data::run(&self.command, self.data.as_deref(), mark, fence, global).await
             }
-            (None, None) => Err(Failure::usage("no mark")),
+            (None, None) => Err(Failure::usage("name a MARK, or --file PATH")),
         }
     }
 
@@ -69,12 +69,12 @@ Examples:
   dlock run job -c 'dlock fenced \"{account:7}:mark\" -- SET account:7 120'
   dlock run job -c 'dlock fenced --file balance.fence -- mv balance.new balance'
 
-The command is carried out unless a later holder has been there, and the mark rises to the fence in
+The server runs the command unless a later holder has been there, and raises the mark to the fence in
 the same step. `dlock run` gives the fence in DLOCK_FENCE. Show it with reads as well as writes.
 With --file, PROGRAM runs under a lock on the file. Let it be one `mv`: that is atomic.
 
 Exit codes: 75 a later holder has been there, and nothing has happened; with --file, PROGRAM's own;
-65 the server refuses the command; 77 it does not let this user; 69 no answer; 64 wrong usage.";
+65 the server refuses the command; 77 it refuses this user; 69 no answer; 64 wrong usage.";
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! `dlock acquire`: takes a lock and leaves it to a script.
+//! `dlock acquire`: takes a lock for a script.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use dlock_client::{Client, Guard, Key, Notice};
 use nix::unistd::getppid;
 
 use super::lease::Shown;
-use super::take::{self, LockArgs, Taken, Wanted, Watch};
+use super::take::{self, LockArgs, Outcome, Request, Watch};
 use super::waiting::{self, Obstacle};
 use crate::global::Global;
 use crate::key::{KeyArg, Named};
@@ -31,10 +31,10 @@ pub struct Args {
 impl Args {
     /// Prints what is needed to extend and release the lock.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        // It is the script that holds the lock: this process is gone in a moment.
+        // The script is the holder: this process ends in a moment.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
-        let wanted = Wanted::new(&keys, &self.lock, script, None)?;
+        let request = Request::new(&keys, &self.lock, script, None)?;
         let as_json = global.json;
         let tell = move |notice: &Notice| match as_json {
             true => stderr::event(&notice::event(notice)),
@@ -43,11 +43,11 @@ impl Args {
         let client = nodes::connect_to_wait(global, &self.lock, tell).await?;
         let mut signals = Signals::listen()?;
         let mut told = Told { verbose: global.verbose, as_json };
-        let end = match take::take(&client, &wanted, &mut signals, &mut told).await {
-            Taken::All(guards) => hand_over(&keys[0], guards, global.json).await,
-            Taken::Failed(error) => Err(self.lock.failure(&error)),
-            Taken::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),
-            Taken::Interrupted(signal) => Ok(Exit::by(signal)),
+        let end = match take::take(&client, &request, &mut signals, &mut told).await {
+            Outcome::All(guards) => hand_over(&keys[0], guards, global.json).await,
+            Outcome::Failed(error) => Err(self.lock.failure(&error)),
+            Outcome::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),
+            Outcome::Interrupted(signal) => Ok(Exit::by(signal)),
         };
         client.close().await;
         end
@@ -73,7 +73,7 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
     Ok(Exit::OK)
 }
 
-/// Only those who ask are told.
+/// Reports waits to users who asked for it.
 struct Told {
     verbose: bool,
     as_json: bool,

@@ -1,4 +1,4 @@
-//! `dlock extend`: prolongs what `dlock acquire` took.
+//! `dlock extend`: extends a lock that `dlock acquire` took.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -27,12 +27,12 @@ pub struct Args {
     #[arg(value_name = "TOKEN", env = "DLOCK_TOKEN", hide_env_values = true)]
     token: Token,
 
-    /// How long the lease runs from now; it may become shorter
+    /// How long the lease runs from now on, even if that is shorter than before
     #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
     #[arg(default_value = "30s")]
     ttl: Duration,
 
-    /// The fence that `acquire` printed: then only a majority that knows it counts
+    /// The fence that `acquire` printed; only nodes that know it count
     #[arg(long, value_name = "FENCE")]
     fence: Option<u64>,
 }
@@ -61,8 +61,8 @@ impl Args {
     }
 }
 
-/// The fence in the environment, if what is there is about this lock and this token: a script may
-/// hold another lock as well.
+/// The fence in the environment, if it belongs to this lock and this token: a script may hold another
+/// lock as well.
 fn fence_of(
     key: &OsStr,
     token: &Token,
@@ -73,8 +73,8 @@ fn fence_of(
 }
 
 const HELP: &str = "\
-Prints what `acquire` printed, with the new DLOCK_DEADLINE_MS. Without TOKEN, the
-environment variable DLOCK_TOKEN is taken, and DLOCK_FENCE with it if DLOCK_KEY is KEY.
+Prints what `acquire` printed, with the new DLOCK_DEADLINE_MS. Without TOKEN, the environment
+variable DLOCK_TOKEN is used, and with it DLOCK_FENCE if DLOCK_KEY is KEY.
 
 Exit codes: 75 the token does not hold the lock any more; 69 no majority of the nodes.";
 

@@ -12,7 +12,7 @@ use crate::key::Named;
 use crate::say::shell::quoted;
 use crate::say::{bytes, stdout};
 
-/// What is printed.
+/// A lease, as `acquire` and `extend` print it.
 pub struct Shown<'a> {
     pub name: &'a Named,
     pub token: &'a Token,
@@ -21,8 +21,8 @@ pub struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// As a JSON object, or for a shell's `eval`. A reader that went away is an error: a lock whose
-    /// token nobody gets to know would be held by nobody.
+    /// Prints it as a JSON object, or for a shell's `eval`. It is an error if the reader has gone away:
+    /// then nobody would know the token of the lock.
     pub fn deliver(&self, as_json: bool) -> io::Result<()> {
         stdout::deliver(if as_json { self.json() } else { self.assignments() })
     }

@@ -1,4 +1,4 @@
-//! `dlock release`: gives back what `dlock acquire` took.
+//! `dlock release`: releases a lock that `dlock acquire` took.
 
 use dlock_client::Token;
 use serde_json::json;
@@ -43,9 +43,9 @@ impl Args {
 }
 
 /// What the nodes say when the token holds nothing.
-pub const NOT_HELD: &str = "the token does not hold the lock: the lease was over, or was ended";
+pub const NOT_HELD: &str = "the token does not hold the lock: its lease has ended, or somebody ended it";
 
 const HELP: &str = "\
-Without TOKEN, the environment variable DLOCK_TOKEN is taken.
+Without TOKEN, the environment variable DLOCK_TOKEN is used.
 
 Exit codes: 75 the token did not hold the lock any more; 69 no majority of the nodes.";

@@ -1,4 +1,4 @@
-//! Which lock is wanted and how, for `run` and `acquire`; and taking it, or several.
+//! Taking one lock or several, for `run` and `acquire`.
 
 use std::ffi::{OsStr, OsString};
 use std::future::{Future, poll_fn};
@@ -24,7 +24,7 @@ pub struct LockArgs {
     #[arg(short, long)]
     pub nonblock: bool,
 
-    /// Wait at most so long, for all locks together: 30, 0.5, 500ms, 2m [default: without limit]
+    /// Wait at most this long, for all locks together: 30, 0.5, 500ms, 2m [default: without limit]
     #[arg(short, long, value_name = "SECS", value_parser = duration::parse)]
     #[arg(conflicts_with = "nonblock", allow_hyphen_values = true)]
     pub wait: Option<Duration>,
@@ -46,12 +46,12 @@ pub struct LockArgs {
     #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.0)]
     pub conflict_exit_code: u8,
 
-    /// The lease: if everything here dies, the lock is free again after this time
+    /// The lease: if dlock dies, the lock is free again after this time
     #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
     #[arg(default_value = "30s")]
     pub ttl: Duration,
 
-    /// What `inspect` shows of the holder, beside host, pid and user; may be repeated
+    /// A text that `inspect` shows with the holder, beside host, pid and user; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = meta::parse)]
     pub meta: Vec<Meta>,
 
@@ -60,8 +60,8 @@ pub struct LockArgs {
     pub quiet: bool,
 }
 
-/// What is to be taken.
-pub struct Wanted<'a> {
+/// Which locks to take, and how.
+pub struct Request<'a> {
     pub options: &'a LockArgs,
     /// As the user named them.
     pub keys: &'a [Named],
@@ -70,7 +70,7 @@ pub struct Wanted<'a> {
 }
 
 impl LockArgs {
-    /// What the failure to take the lock means for the program's end.
+    /// What the program ends with when the lock cannot be taken.
     pub fn failure(&self, error: &Error) -> Failure {
         let Error::Held { .. } = error else { return Failure::from(error.clone()) };
         // Who holds it is worth a line; what each node said of it is not.
@@ -80,89 +80,89 @@ impl LockArgs {
     }
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> Request<'a> {
     /// For a process, and the program that it runs.
     pub fn new(
         keys: &'a [Named],
         options: &'a LockArgs,
         pid: u32,
         program: Option<&OsString>,
-    ) -> Result<Wanted<'a>, Failure> {
+    ) -> Result<Request<'a>, Failure> {
         let meta = meta::text(pid, program.map(OsString::as_os_str), &options.meta);
         if meta.len() > MAX_META {
             let length = meta.len();
             return Err(Failure::usage(format_args!(
-                "--meta: {length} bytes in all, the most is {MAX_META}"
+                "--meta: {length} bytes in all; at most {MAX_META} are allowed"
             )));
         }
-        Ok(Wanted { options, keys, meta, max_hold: None })
+        Ok(Request { options, keys, meta, max_hold: None })
     }
 }
 
 /// How it went.
-pub enum Taken {
+pub enum Outcome {
     All(Vec<Guard>),
     /// Nothing is held any more.
     Failed(Error),
-    /// One was lost while another was waited for.
+    /// One lock was lost while dlock waited for another.
     Lost(Loss),
     Interrupted(Signal),
 }
 
 /// What happens while locks are taken.
 pub trait Watch {
-    /// Tells about a wait for this key, if it lasts; never ends.
+    /// Reports a wait for this key, if it lasts; never ends.
     async fn wait(&mut self, client: &Client, key: &Key);
     fn taken(&mut self, guard: &Guard, after: Duration);
 }
 
-/// Takes all, in an order that is the same for everybody, so that no two wait for each other.
-/// All or none: if one cannot be had, those before it are released.
+/// Takes all of them, in the same order everywhere, so that no two processes wait for each other. All or
+/// none: if one cannot be taken, those before it are released.
 pub async fn take(
     client: &Client,
-    wanted: &Wanted<'_>,
+    request: &Request<'_>,
     signals: &mut Signals,
     watch: &mut impl Watch,
-) -> Taken {
+) -> Outcome {
     let started = Instant::now();
     let mut guards: Vec<Guard> = Vec::new();
-    for key in in_order(wanted.keys) {
+    for key in in_order(request.keys) {
         let asked = Instant::now();
         let failed = tokio::select! {
             biased;
-            loss = first_loss(&guards) => Taken::Lost(loss),
-            signal = signals.next_that_ends() => Taken::Interrupted(signal),
-            guard = acquire(client, &key, wanted, started) => match guard {
+            loss = first_loss(&guards) => Outcome::Lost(loss),
+            signal = signals.next_that_ends() => Outcome::Interrupted(signal),
+            guard = acquire(client, &key, request, started) => match guard {
                 Ok(guard) => {
                     watch.taken(&guard, asked.elapsed());
                     guards.push(guard);
                     continue;
                 }
-                Err(error) => Taken::Failed(error),
+                Err(error) => Outcome::Failed(error),
             },
             () = watch.wait(client, &key) => continue,
         };
         release(guards).await;
         return failed;
     }
-    Taken::All(guards)
+    Outcome::All(guards)
 }
 
 async fn acquire(
     client: &Client,
     key: &Key,
-    wanted: &Wanted<'_>,
+    request: &Request<'_>,
     started: Instant,
 ) -> Result<Guard, Error> {
-    let options = wanted.options;
-    let mut lock = client.lock(key).ttl(options.ttl).meta(&wanted.meta);
+    let options = request.options;
+    let mut lock = client.lock(key).ttl(options.ttl).meta(&request.meta);
     if options.shared {
         lock = lock.shared();
     }
     if let Some(limit) = options.limit {
         lock = lock.limit(limit);
     }
-    if let Some(longest) = wanted.max_hold {
+    if let Some(longest) = request.max_hold {
         lock = lock.max_hold(longest);
     }
     match options.wait.map(|wait| wait.saturating_sub(started.elapsed())) {
@@ -173,7 +173,7 @@ async fn acquire(
     }
 }
 
-/// Ends when the first of them is lost. Never, if there are none.
+/// Ends when the first lock is lost; never, if there are no locks.
 pub async fn first_loss(guards: &[Guard]) -> Loss {
     let mut losses: Vec<_> = guards.iter().map(|guard| Box::pin(guard.lost())).collect();
     poll_fn(|context| {
@@ -183,7 +183,7 @@ pub async fn first_loss(guards: &[Guard]) -> Loss {
     .await
 }
 
-/// Gives all of them back, at the same time. The losses are of those that were lost before.
+/// Releases all of them at the same time. Returns the losses of those that were lost before.
 pub async fn release(guards: Vec<Guard>) -> Vec<Loss> {
     let tasks: Vec<_> = guards.into_iter().map(|guard| tokio::spawn(guard.release())).collect();
     let mut losses = Vec::new();
@@ -195,7 +195,7 @@ pub async fn release(guards: Vec<Guard>) -> Vec<Loss> {
     losses
 }
 
-/// What a command gets to know of its locks: the keys as they were given, and the rest likewise.
+/// The environment of a command: the keys as they were given, and the rest in the same order.
 pub fn environment(keys: &[Named], guards: &[Guard]) -> Vec<(&'static str, OsString)> {
     let mut named: Vec<(&OsStr, &Guard)> = Vec::new();
     for key in keys {
@@ -228,7 +228,7 @@ fn in_order(keys: &[Named]) -> Vec<Key> {
     keys
 }
 
-/// The length of a lease if nobody says another.
+/// The default length of a lease.
 pub const USUAL_TTL: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Why a lock has to be waited for, as far as the nodes say.
+//! Why we have to wait for a lock, as far as the nodes say.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::say::duration::{millis, shown};
 
 /// What stands in the way.
 pub enum Obstacle {
-    /// One of those who hold it.
+    /// A client holds it. This is one of the holders.
     Held(Box<HolderInfo>),
     /// A plain string at the key: a lock of an older kind, and nobody knows whose.
     Foreign,
     /// Nodes that may have forgotten locks. A majority is back after this time.
     Quarantine(Duration),
-    /// A moment ago there was something.
+    /// Something was in the way a moment ago.
     Unknown,
 }
 
@@ -80,7 +80,7 @@ impl Obstacle {
     }
 }
 
-/// What those who waited are told.
+/// What we tell users after a wait.
 pub fn over(guard: &Guard, after: Duration) -> String {
     let (key, fence) = (guard.key(), guard.fence());
     format!("holding '{key}' after {} (fence {fence})", shown(after))

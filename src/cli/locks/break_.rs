@@ -22,7 +22,7 @@ pub struct Args {
     #[command(flatten)]
     key: KeyArg,
 
-    /// Only this holder, as `dlock inspect --tokens` shows it
+    /// End only the lease of this token, which `dlock inspect --tokens` shows
     token: Option<OsString>,
 
     /// Do not ask
@@ -35,8 +35,8 @@ impl Args {
         let key = self.key.named()?.key;
         let token = self.token.as_ref().map(|token| self.key.escaped().bytes(token)).transpose()?;
         let nodes = Nodes::of(global)?;
-        if !self.yes && !somebody_is_there() {
-            return Err(Failure::usage("nobody is there to be asked: add --yes to end the lock"));
+        if !self.yes && !can_ask() {
+            return Err(Failure::usage("there is no terminal to ask on: add --yes to end the lock"));
         }
         let mut seen = inspect::ask(&nodes, &key, false).await;
         loop {
@@ -49,12 +49,12 @@ impl Args {
             if !confirmed(&key, nodes.count()) {
                 return Ok(Exit::CONFLICT);
             }
-            // Whoever was shown is to be ended, and not who came after.
+            // The holder that was shown is to be ended, and not a later one.
             let now = inspect::ask(&nodes, &key, false).await;
             if holders(&now) == holders(&seen) {
                 break;
             }
-            stderr::warn("changed_hands", "meanwhile it has changed hands", global.json);
+            stderr::warn("changed_hands", "the lock has changed hands meanwhile", global.json);
             seen = now;
         }
         let answers = ended(&nodes, &key, token).await;
@@ -62,7 +62,7 @@ impl Args {
     }
 }
 
-fn somebody_is_there() -> bool {
+fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -77,7 +77,7 @@ fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> b
         return true;
     }
     if found().any(|lock| lock.is_foreign()) {
-        let words = format!("'{key}' is a plain string, a lock of an older kind: DEL ends it");
+        let words = format!("'{key}' is a plain string, an older kind of lock: DEL ends it");
         stderr::warn("foreign", words, as_json);
         return false;
     }
@@ -174,7 +174,7 @@ fn report(
 }
 
 const NOTES: &str = "\
-Shows who holds the lock, and asks on a terminal; without one it needs --yes. Whoever holds the lock is
-not told: it finds out when it renews its lease. Exits with 1 if nobody held the lock, or the answer
-was no; 69 if no majority of the nodes answered: somebody may still hold it then; 77 if they refuse
-this user, 78 if they lack the module.";
+Shows who holds the lock, and asks on the terminal; without a terminal it needs --yes. The holder gets
+no message: it finds out when it renews its lease. Exits with 1 if nobody held the lock or the answer
+was no; 69 if no majority of the nodes answered, so that somebody may still hold it; 77 if the nodes
+refuse this user, 78 if they lack the module.";

@@ -68,11 +68,11 @@ pub enum Verdict {
     Held { nodes: usize, fence: Option<u64> },
     /// A majority has a plain string at the key.
     Foreign { nodes: usize },
-    /// Nobody can have a majority, on so many nodes somebody holds it.
+    /// Clients hold it on this many nodes, and none of them can have a majority.
     Split { nodes: usize },
     /// No node that answers knows a holder.
     Free,
-    /// It hangs on nodes that do not answer.
+    /// It depends on nodes that do not answer.
     Unknown { nodes: usize },
 }
 
@@ -125,20 +125,20 @@ impl Verdict {
     pub fn sentence(&self, all: usize) -> String {
         match self {
             Verdict::Held { nodes, fence: Some(fence) } => {
-                format!("held, by {nodes} of {all} nodes, with fence {fence}")
+                format!("held on {nodes} of {all} nodes, with fence {fence}")
             }
             Verdict::Held { nodes, fence: None } => {
-                format!("held, by {nodes} of {all} nodes, which do not agree on a fence (yet)")
+                format!("held on {nodes} of {all} nodes, which do not agree on a fence (yet)")
             }
             Verdict::Foreign { nodes } => {
-                format!("held by an older client: a plain string on {nodes} of {all} nodes")
+                format!("held by a client of an older kind of lock: a plain string on {nodes} of {all} nodes")
             }
             Verdict::Split { nodes } => {
                 format!("split: leases on {nodes} of {all} nodes, and nobody has a majority")
             }
             Verdict::Free => "free".to_owned(),
             Verdict::Unknown { nodes } => {
-                format!("not known: leases on {nodes} of {all} nodes, and too few answer")
+                format!("unknown: leases on {nodes} of {all} nodes, and too few nodes answer")
             }
         }
     }

@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long)]
     contended: bool,
 
-    /// How many keys a node looks at in one go
+    /// How many keys a node looks at in one step
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     count: u32,
@@ -97,15 +97,15 @@ pub async fn locks(
         cursor = next;
     }
     let not_listed = evicted(&mut node, pattern.as_deref(), &mut found).await.err();
-    // A user may see some keys only. One who sees none would take the list for an empty one.
+    // A user may have the right to some keys only. An empty list would mislead one who has none.
     match refused {
         Some(trouble) if found.is_empty() => Err(trouble),
         _ => Ok(Listing { found, not_listed }),
     }
 }
 
-/// A server without the module finds no key of its type, as one without locks does. This question is
-/// never answered: it lacks the key, which is noticed before rights are looked at.
+/// A server without the module finds no key of its type, like one without locks. This request lacks the
+/// key, so it is always refused; but a server with the module refuses it for the missing key.
 async fn has_module(node: &mut Node) -> Result<(), Trouble> {
     match node.run(&cmd("DLOCK.INSPECT")).await {
         Err(trouble) if trouble.kind != Kind::Refused => Err(trouble),
@@ -134,7 +134,8 @@ async fn evicted(node: &mut Node, pattern: Option<&str>, found: &mut Found) -> R
     }
 }
 
-/// Each is asked for on its own, so one that ended meanwhile is left out. Gives the last refusal.
+/// Asks for each lock by itself, and leaves out those that have ended meanwhile. Returns the last
+/// refusal.
 async fn inspect(
     node: &mut Node,
     keys: Vec<Vec<u8>>,
@@ -174,7 +175,7 @@ fn page(answer: &Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     Some((reply::bytes(cursor)?, keys))
 }
 
-/// A lock, as all nodes together say.
+/// A lock, as all nodes together see it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Lock {
     /// More than one, if the nodes do not agree.
@@ -269,7 +270,7 @@ const AT_ONCE: usize = 100;
 const EVICTED_AT_ONCE: usize = 1000;
 
 const NOTES: &str = "\
-Lists every lock that is held on some node, also without a majority, and also one that a node without
-memory has evicted: it is no key any more, and is held all the same. Plain strings of older clients
-are not listed: nobody can tell them from other data. Exits with 69 if no node answers; 77 if they
-refuse this user, 78 if they lack the module.";
+Lists every lock that is held on at least one node, even without a majority. Locks that a node evicted
+for lack of memory are listed, too: they are not keys any more, but they are still held. Plain strings
+of older kinds of locks are not listed: nothing tells them from other data. Exits with 69 if no node
+answers; 77 if the nodes refuse this user, 78 if they lack the module.";

@@ -1,4 +1,4 @@
-//! Nodes, asked one by one: whoever operates them wants to hear from each, majority or not.
+//! Nodes, asked one by one: an operator wants the answer of each, majority or not.
 
 use std::fmt;
 use std::future::Future;
@@ -20,7 +20,7 @@ use crate::say::{duration, stderr};
 pub struct Nodes {
     targets: Vec<Target>,
     timeout: Duration,
-    /// Nobody has named them.
+    /// The user has named none.
     are_default: bool,
 }
 
@@ -50,7 +50,7 @@ impl Nodes {
         let mut targets = Vec::new();
         for url in urls {
             let Address { name, client } = Address::read(url)?;
-            // What is usual need not be said on every line.
+            // The usual scheme is left out.
             let name = name.strip_prefix("redis://").unwrap_or(&name).to_owned();
             targets.push(Target { name, client });
         }
@@ -184,7 +184,7 @@ impl Trouble {
 impl From<NodeError> for Trouble {
     fn from(error: NodeError) -> Trouble {
         let words = match &error {
-            // That it is about a node is said anyway.
+            // The caller says which node it is about.
             NodeError::Unreachable(words) => words.clone(),
             error => error.to_string(),
         };
@@ -198,7 +198,7 @@ impl From<UnexpectedReply> for Trouble {
     }
 }
 
-/// An answer that is none.
+/// An answer that cannot be understood.
 impl From<String> for Trouble {
     fn from(words: String) -> Trouble {
         Trouble { kind: Kind::Unfit, words }

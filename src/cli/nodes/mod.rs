@@ -13,12 +13,12 @@ use crate::global::Global;
 use crate::hold::take::LockArgs;
 use crate::say::failure::Failure;
 
-/// Connects to a majority, at least.
+/// Connects to at least a majority.
 pub async fn connect(global: &Global) -> Result<Client, Failure> {
     builder(global)?.connect().await.map_err(|error| failed(global, error))
 }
 
-/// The same, with somebody who is told what happens to the nodes.
+/// The same, with a listener for what happens to the nodes.
 pub async fn connect_and_hear(
     global: &Global,
     tell: impl Fn(&Notice) + Send + Sync + 'static,
@@ -26,8 +26,8 @@ pub async fn connect_and_hear(
     builder(global)?.notify(tell).connect().await.map_err(|error| failed(global, error))
 }
 
-/// For who waits for a lock, for so long, or without limit: through an outage, too, and with a word of
-/// it. Where nobody has said which nodes are meant, it is more likely that there are none.
+/// The same, before waiting for a lock: then an outage of the nodes is no reason to end. If the user has
+/// named no nodes, there are probably none, so that case fails at once.
 pub async fn connect_to_wait(
     global: &Global,
     lock: &LockArgs,
@@ -69,12 +69,12 @@ pub fn read(list: &[String]) -> Vec<String> {
     list.iter().map(|node| node.trim()).filter(|node| !node.is_empty()).map(url).collect()
 }
 
-/// Whether nobody has said which nodes are meant.
+/// Whether the user has named no nodes.
 pub fn is_default(global: &Global) -> bool {
     global.nodes.is_none()
 }
 
-/// How long a node may take, if the command line says nothing: what the library takes for a ttl.
+/// How long a node may take to answer. The default is that of the library for this ttl.
 pub fn timeout(global: &Global, ttl: Duration) -> Duration {
     let usual = (ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
     global.timeout.unwrap_or(usual)
@@ -91,9 +91,9 @@ pub fn url(node: &str) -> String {
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";
 
-/// What to do when nobody has said which nodes are meant, and the default is none.
-pub const NOT_GIVEN: &str = "no nodes are given, so the one here was tried: name yours with --nodes \
-                             or in DLOCK_NODES; `dlock dev` starts some to try";
+/// What to do if the user has named no nodes, and the default one does not answer.
+pub const NOT_GIVEN: &str = "no nodes are given, so dlock tried the one on this machine: name yours with \
+                             --nodes or in DLOCK_NODES; `dlock dev` starts some to try";
 
 const EMPTY: &str = "the list of nodes is empty: name them with --nodes or in DLOCK_NODES; \
                      `dlock dev` starts some to try";

@@ -26,7 +26,7 @@ use crate::say::stderr::complain;
 pub struct Start {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// What it gets beside dlock's own environment.
+    /// What it gets in addition to dlock's own environment.
     pub environment: Vec<(&'static str, OsString)>,
     /// Whether the terminal is dlock's to hand over.
     pub takes_terminal: bool,
@@ -70,12 +70,12 @@ impl Start {
 }
 
 impl Child {
-    /// News, if there are any. To be asked at each SIGCHLD until there are none.
+    /// The next change, if there is one. Call it at each SIGCHLD until there is none.
     pub fn change(&mut self) -> Option<Change> {
         if let Ok(Some(status)) = self.process.try_wait() {
             return Some(Change::Ended(status));
         }
-        self.bury_others();
+        self.reap_others();
         match waitid(Id::Pid(self.group), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
             Ok(WaitStatus::Stopped(_, signal)) => Some(Change::Stopped(signal)),
             _ => None,
@@ -90,12 +90,12 @@ impl Child {
     /// Whether no process of the group runs any more. Collects the first one if it has ended.
     pub fn is_gone(&mut self) -> bool {
         let _ = self.process.try_wait();
-        self.bury_others();
+        self.reap_others();
         killpg(self.group, None) == Err(Errno::ESRCH) || !processes::runs(self.group)
     }
 
     /// In a container dlock may be process 1, and then the orphans are its own.
-    fn bury_others(&self) {
+    fn reap_others(&self) {
         let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         while let Ok(status) = waitid(Id::All, look) {
             match status.pid() {
@@ -122,7 +122,7 @@ pub fn arguments() -> Option<Vec<OsString>> {
 /// `dlock __child PARENT SIGNAL TERMINAL JSON COMMAND…`: becomes the command.
 pub fn main(arguments: &[OsString]) -> Exit {
     let [parent, signal, terminal, json, program, rest @ ..] = arguments else {
-        complain(format_args!("{CHILD} is not for people"));
+        complain(format_args!("{CHILD} is for dlock itself alone"));
         return Exit::USAGE;
     };
     if terminal == TERMINAL

@@ -31,7 +31,7 @@ pub struct Events {
     writer: mpsc::Sender<Message>,
     json: bool,
     verbose: bool,
-    /// Somebody is looking, and wonders why nothing happens.
+    /// Stderr is a terminal, so somebody may wonder why nothing happens.
     watched: bool,
 }
 
@@ -110,7 +110,7 @@ impl Events {
         });
     }
 
-    /// Tells what an operator should know, though the work goes on.
+    /// A listener for what an operator should know while the work goes on.
     pub fn noticing(&self) -> impl Fn(&Notice) + Send + Sync + 'static {
         let (writer, json) = (self.writer.clone(), self.json);
         move |notice| {
@@ -122,7 +122,7 @@ impl Events {
         }
     }
 
-    /// Waits until all is written, but not for long: whoever reads may never go on.
+    /// Waits until all is written, but not for long: the reader may never go on.
     pub fn flush(&self) {
         let (done, all_written) = mpsc::channel();
         if self.writer.send(Message::Flush(done)).is_ok() {
@@ -130,7 +130,7 @@ impl Events {
         }
     }
 
-    /// For those who asked to be told.
+    /// Says it to users who asked for it.
     fn tell(&self, event: Value, text: impl FnOnce() -> String) {
         if self.verbose || self.json {
             self.say(event, &text());
@@ -145,7 +145,7 @@ impl Events {
 }
 
 impl Watch for Events {
-    /// A wait that is over soon is not worth a line, and a question to the nodes.
+    /// A short wait is not worth a line, nor a question to the nodes.
     async fn wait(&mut self, client: &Client, key: &Key) {
         let patience = match (self.verbose || self.json, self.watched) {
             (true, _) => waiting::SOON,

@@ -16,7 +16,7 @@ use dlock_client::{Guard, Key, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
-use crate::hold::take::{self, LockArgs, Taken, Wanted};
+use crate::hold::take::{self, LockArgs, Outcome, Request};
 use crate::key::{Escaped, Named};
 use crate::nodes;
 use crate::say::duration;
@@ -32,18 +32,18 @@ use terminal::Terminal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = HELP, override_usage = USAGE)]
 pub struct Args {
-    /// The locks; several are taken all or none, and cannot deadlock
+    /// The locks. Several are taken all or none, without deadlocks
     #[arg(value_name = "KEY", required_unless_present = "more_keys")]
     keys: Vec<OsString>,
 
-    /// One more lock, whatever it begins with: --key=-nightly; may be repeated
+    /// One more lock, which may begin with a dash: --key=-nightly; may be repeated
     #[arg(long = "key", value_name = "KEY", allow_hyphen_values = true)]
     more_keys: Vec<OsString>,
 
     #[command(flatten)]
     escaped: Escaped,
 
-    /// The command, and its arguments: no shell reads them
+    /// The command and its arguments; no shell interprets them
     #[arg(value_name = "CMD", last = true)]
     command: Vec<OsString>,
 
@@ -54,7 +54,7 @@ pub struct Args {
     #[command(flatten)]
     lock: LockArgs,
 
-    /// The command is ended after this time, as if the lock were lost
+    /// End the command after this time, as if the lock were lost
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     max_hold: Option<Duration>,
 
@@ -62,12 +62,12 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
     on_lost: OnLost,
 
-    /// How long they have between TERM and KILL
+    /// How long they have to end between TERM and KILL
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "5s")]
     grace: Duration,
 }
 
-/// A command, and what it gets to know.
+/// A command, and its environment.
 type Prepared = (Vec<OsString>, Vec<(&'static str, OsString)>);
 
 /// What is left to do when all is released.
@@ -98,22 +98,22 @@ impl Args {
     async fn take_and_run(&self, global: &Global, events: &mut Events) -> Result<Finish, Failure> {
         let command = self.command()?;
         let keys = self.keys()?;
-        let mut wanted = Wanted::new(&keys, &self.lock, std::process::id(), command.first())?;
-        // Else it is counted here, and the lock kept until the command is gone.
-        wanted.max_hold = self.max_hold.filter(|_| self.on_lost == OnLost::Ignore);
+        let mut request = Request::new(&keys, &self.lock, std::process::id(), command.first())?;
+        // Otherwise the time is measured here, and the lock is kept until the command is gone.
+        request.max_hold = self.max_hold.filter(|_| self.on_lost == OnLost::Ignore);
         let client = nodes::connect_to_wait(global, &self.lock, events.noticing()).await?;
         let mut signals = Signals::listen()?;
-        let finish = match take::take(&client, &wanted, &mut signals, events).await {
-            Taken::All(guards) => {
+        let finish = match take::take(&client, &request, &mut signals, events).await {
+            Outcome::All(guards) => {
                 let environment = take::environment(&keys, &guards);
                 self.hold((command, environment), guards, &mut signals, events).await
             }
-            Taken::Failed(error) => Err(self.lock.failure(&error)),
-            Taken::Lost(loss) => {
+            Outcome::Failed(error) => Err(self.lock.failure(&error)),
+            Outcome::Lost(loss) => {
                 events.lost(&loss, NOT_STARTED);
                 Ok(Finish::With(Exit::LOST))
             }
-            Taken::Interrupted(signal) => {
+            Outcome::Interrupted(signal) => {
                 let by_key = signal == Signal::SIGINT
                     && Terminal::open().is_some_and(|terminal| terminal.is_to_hand_over());
                 Ok(if by_key { Finish::Interrupted } else { Finish::With(Exit::by(signal)) })
@@ -187,7 +187,7 @@ impl Args {
             if_dlock_dies: self.on_lost.signal(),
             as_json: events.are_json(),
         };
-        // What was said so far comes before what the command says.
+        // Earlier events come before the output of the command.
         events.flush();
         let child = start.spawn()?;
         events.started(child.group);
@@ -228,14 +228,14 @@ Examples:
 
 const EXAMPLES: &str = concat!(
     examples!(),
-    "\n\n--help tells more: what the command gets to know, signals, --json, exit codes."
+    "\n\n--help tells more: the command's environment, signals, --json, exit codes."
 );
 
 const HELP: &str = concat!(
     examples!(),
     "
 
-The command gets, beside dlock's own environment:
+In addition to dlock's own environment, the command gets:
   DLOCK_KEY          the keys as given, separated by spaces
   DLOCK_FENCE        their fences, in the same order: numbers that only grow. Pass them along with
                      every write, and let the resource refuse a smaller one than it has seen
@@ -244,7 +244,7 @@ The command gets, beside dlock's own environment:
 
 It is a process group of its own; dlock hands it the terminal and passes on the signals INT, TERM,
 HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. If the lock is lost, all its processes are ended, and
-the exit code is 75. Processes that it leaves behind when it ends are let alone.
+the exit code is 75. Processes that it leaves behind when it ends are left alone.
 If dlock itself is killed, the command gets TERM (KILL with --on-lost kill), on Linux; other
 processes of the group get nothing, and the lock is free when the lease ends. So what must never
 happen twice needs the fence.

@@ -55,7 +55,7 @@ pub struct Supervised<'a> {
 
 /// How it ended.
 pub enum End {
-    /// The command ended while the locks were held, or nobody minds.
+    /// The command ended while the locks were held, or a loss does not matter.
     Ended {
         status: ExitStatus,
         /// It was in the foreground of the terminal.
@@ -66,7 +66,7 @@ pub enum End {
 }
 
 impl Supervised<'_> {
-    /// Until the command has ended, or been ended.
+    /// Waits until the command has ended, by itself or for a loss.
     pub async fn run(mut self) -> End {
         let status = self.watch().await;
         let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.child.group));
@@ -74,7 +74,7 @@ impl Supervised<'_> {
         status.map_or(End::Lost, |status| End::Ended { status, had_terminal })
     }
 
-    /// The end of the command; none if the lock was lost before, and that counts.
+    /// The end of the command; `None` if the lock was lost before, and that matters.
     async fn watch(&mut self) -> Option<ExitStatus> {
         let mut loss = pin!(first_loss(self.guards, self.max_hold));
         let mut lost = false;
@@ -95,7 +95,7 @@ impl Supervised<'_> {
         ended
     }
 
-    /// The end of the command, if that is what the signal told of.
+    /// The end of the command, if the signal reports that.
     fn handle(&mut self, signal: Signal) -> Option<ExitStatus> {
         match signal {
             Signal::SIGCHLD => self.look_at_child(),
@@ -223,7 +223,7 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
     }
 }
 
-/// No signal tells of the end of a process that somebody else started.
+/// No signal reports the end of a process that the command started.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A process that hangs in a system call, or belongs to somebody else.

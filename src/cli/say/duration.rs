@@ -41,7 +41,7 @@ fn split(text: &str, is_of_it: impl Fn(char) -> bool) -> (&str, &str) {
 /// As [`parse`], but at least a millisecond.
 pub fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        duration if duration < Duration::from_millis(1) => Err("the least is 1ms".to_owned()),
+        duration if duration < Duration::from_millis(1) => Err("must be at least 1ms".to_owned()),
         duration => Ok(duration),
     }
 }
@@ -49,7 +49,7 @@ pub fn parse_positive(text: &str) -> Result<Duration, String> {
 /// A lease: one that is over before a program has started is of no use.
 pub fn parse_lease(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        duration if duration < Duration::from_millis(100) => Err("the least is 100ms".to_owned()),
+        duration if duration < Duration::from_millis(100) => Err("must be at least 100ms".to_owned()),
         duration => Ok(duration),
     }
 }
@@ -90,7 +90,7 @@ pub fn measured(time: Duration) -> String {
 }
 
 const EXPECTED: &str = "expected seconds, as 30 or 0.5, or units, as 500ms, 2s, 1m, 1h30m";
-const TOO_LONG: &str = "more than 1000 days";
+const TOO_LONG: &str = "must be at most 1000 days";
 
 /// Beyond this, sums with the time of day would have to be checked everywhere.
 const LONGEST: Duration = Duration::from_secs(1000 * 86_400);

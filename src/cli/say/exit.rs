@@ -1,4 +1,4 @@
-//! What the program's end says: see sysexits.h, and what shells do.
+//! Exit codes: those of sysexits.h, and those of shells.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
@@ -11,21 +11,21 @@ pub struct Exit(pub u8);
 
 impl Exit {
     pub const OK: Exit = Exit(0);
-    /// Somebody else has the lock; also: not everything is well.
+    /// Somebody else has the lock; or a check has found something.
     pub const CONFLICT: Exit = Exit(1);
     /// EX_USAGE.
     pub const USAGE: Exit = Exit(64);
-    /// EX_DATAERR: the nodes refuse what is asked for.
+    /// EX_DATAERR: the nodes refuse the request.
     pub const REFUSED: Exit = Exit(65);
     /// EX_UNAVAILABLE: no majority of the nodes.
     pub const NO_QUORUM: Exit = Exit(69);
-    /// EX_SOFTWARE: a bug, or a system that refuses what it should not.
+    /// EX_SOFTWARE: a bug, or the system refuses something.
     pub const INTERNAL: Exit = Exit(70);
     /// EX_TEMPFAIL: the lock was lost.
     pub const LOST: Exit = Exit(75);
-    /// EX_NOPERM: the nodes do not accept this user, or not for this.
+    /// EX_NOPERM: the nodes do not accept this user, or not for this command.
     pub const NO_PERMISSION: Exit = Exit(77);
-    /// EX_CONFIG: the servers are no nodes for locks.
+    /// EX_CONFIG: the servers cannot be nodes for locks.
     pub const UNFIT: Exit = Exit(78);
     pub const CANNOT_EXECUTE: Exit = Exit(126);
     pub const NOT_FOUND: Exit = Exit(127);

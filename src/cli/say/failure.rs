@@ -28,7 +28,7 @@ impl Failure {
         Failure::new(Kind::Usage, message)
     }
 
-    /// The system refuses something that it should not.
+    /// A bug, or the system refuses something.
     pub fn internal(error: &impl Display) -> Failure {
         Failure::new(Kind::Internal, error)
     }

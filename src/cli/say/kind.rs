@@ -13,11 +13,11 @@ pub enum Kind {
     Usage,
     /// The nodes refuse this request, and always will.
     Refused,
-    /// At the key is something else than a lock.
+    /// The key holds something else than a lock.
     WrongType,
-    /// The nodes do not accept this user, or not for this.
+    /// The nodes do not accept this user, or not for this command.
     NoPermission,
-    /// The servers are no nodes for locks: they have no module, or are replicas.
+    /// The servers cannot be nodes for locks: they lack the module, or are replicas.
     Unfit,
     /// No majority of the nodes answers, or can grant anything now.
     NoQuorum,
@@ -27,13 +27,13 @@ pub enum Kind {
     TimedOut,
     /// One node: it says no, but may say yes later.
     Busy,
-    /// The lock was held, and is not any more.
+    /// The lock is not held any more.
     Lost,
     /// The command cannot be executed.
     CannotExecute,
     /// There is no such command.
     NotFound,
-    /// A bug, or a system that refuses what it should not.
+    /// A bug, or the system refuses something.
     Internal,
 }
 
@@ -92,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// What nodes together fail with: no majority, or what it is that a majority will never have.
+    /// Why the nodes together fail: no majority for now, or the reason why there will never be one.
     pub fn of_set(troubles: impl IntoIterator<Item = Kind>, nodes: usize) -> Kind {
         let mut lasting: Vec<Kind> =
             troubles.into_iter().filter(|kind| kind.exit() != Exit::NO_QUORUM).collect();

@@ -1,4 +1,4 @@
-//! Runs one acquisition: sends what the rules ask for, and tells them what is answered.
+//! Runs one acquisition: sends the requests that the rules ask for, and passes the answers on to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 use crate::traffic::{Heard, Traffic};
 
-/// Acquires. `wait`: for how long to wait for others; zero: without limit; none: not at all.
+/// Acquires a lock. `wait` is how long to wait for other holders: zero is without limit, `None` is not
+/// at all.
 pub(crate) async fn acquire(
     shared: Arc<Shared>,
     wanted: Wanted,
@@ -35,9 +36,9 @@ pub(crate) async fn acquire(
     acquisition.instrument(span).await
 }
 
-/// An acquisition that is going on. Dropped at any point, it gives back what it has taken.
+/// An acquisition that is going on. If it is dropped at any point, it releases what it has taken.
 struct Run {
-    /// There until it has ended.
+    /// `None` once it has ended.
     going: Option<Going>,
 }
 
@@ -146,7 +147,7 @@ impl Going {
         }
     }
 
-    /// No majority answers one who waits; or does again.
+    /// Tells the listener that no majority answers while we wait, or that one answers again.
     fn tell(&self, is_outage: bool) {
         let Traffic { shared, wanted, .. } = &self.traffic;
         let key = wanted.key.clone();
@@ -155,7 +156,7 @@ impl Going {
         shared.listener.tell(&if is_outage { outage } else { Notice::Back { key } });
     }
 
-    /// What helps the next acquisition.
+    /// Remembers what helps the next acquisition.
     fn learn(&self) {
         let memory = &self.traffic.shared.memory;
         memory.see(self.machine.seen());
@@ -165,6 +166,6 @@ impl Going {
     }
 }
 
-/// A shorter outage is not worth a word, in µs.
+/// A shorter outage is not reported, in µs.
 const SHORT_OUTAGE: u64 = 1_000_000;
 const OVER: &str = "the acquisition has ended already";

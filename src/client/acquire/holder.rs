@@ -1,4 +1,4 @@
-//! Who holds a lock that could not be had: for the error's text.
+//! Who holds a lock that was not acquired, for the text of the error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::reach::node::Node;
 use crate::report::{NodeState, Report};
 use crate::shared::Shared;
 
-/// Asks the nodes that said that the lock is held. The holder that most of them name; none if
-/// nobody answers in time.
+/// Asks the nodes which said that the lock is held. Returns the holder that most of them name, or `None`
+/// if no node answers in time.
 pub(crate) async fn find(
     shared: &Shared,
     key: &Key,
@@ -33,7 +33,7 @@ pub(crate) async fn find(
         let votes = |holder: &HolderInfo| {
             known.iter().filter(|(other, _)| other.fence == holder.fence).count()
         };
-        // The first of those with the most votes, and no lost time if it is the only one.
+        // Of those with the most votes, the first.
         let (holder, node) = known.iter().rev().max_by_key(|(holder, _)| votes(holder))?;
         let address = match holder.client {
             Some(client) => address(node, client, within).await,
@@ -49,7 +49,7 @@ async fn ask(node: &Arc<Node>, key: &Key, within: Duration) -> Option<Inspection
     Inspection::read(&reply.ok()?).ok()?
 }
 
-/// Where a connection comes from, if we may know: CLIENT is not for everybody.
+/// The address of a client's connection, if this user may run CLIENT LIST.
 async fn address(node: &Arc<Node>, client: u64, within: Duration) -> Option<String> {
     let mut command = redis::cmd("CLIENT");
     command.arg("LIST").arg("ID").arg(client);

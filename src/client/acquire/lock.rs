@@ -1,4 +1,4 @@
-//! A lock that is wanted: what it is asked for with, and how long to wait for it.
+//! A lock that is wanted: with which options, and how long to wait for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::report::error::{Error, RunError};
 use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 
-/// A lock that is wanted. Nothing is sent before one of the methods that wait is called.
+/// A lock that is wanted. Nothing is sent until one of the methods that acquire it is called.
 #[must_use = "a lock is not held before it is acquired"]
 #[derive(Clone)]
 pub struct Lock {
@@ -34,48 +34,50 @@ impl Lock {
         Lock { shared, wanted }
     }
 
-    /// The lease: if this process vanishes, the lock is free again after this time. While the
-    /// guard lives it is renewed, each time a third of it has passed. 30 seconds by default.
+    /// Sets the lease: if this process dies, the lock is free again after this time. As long as the
+    /// guard lives, the lease is renewed each time a third of it has passed. The default is 30 seconds.
     pub fn ttl(mut self, ttl: Duration) -> Lock {
         self.wanted.ttl = ttl;
         self
     }
 
-    /// For readers: any number of them hold it together, but nobody else.
+    /// Asks for a shared lock, for readers: any number of readers hold it together, and nobody else
+    /// beside them.
     pub fn shared(mut self) -> Lock {
         self.wanted.mode = Mode::Shared;
         self
     }
 
-    /// A semaphore: so many hold it together. All of them must say the same number. On a single
-    /// node only: over several nodes, more could hold it.
+    /// Asks for a permit of a semaphore: up to `permits` clients hold it together. All of them must
+    /// give the same number. It works on a single node only: over several nodes, more clients could
+    /// hold it.
     pub fn limit(mut self, permits: u16) -> Lock {
         self.wanted.mode = Mode::Limit(permits);
         self
     }
 
-    /// The lock ends when the connection does: at once when this process vanishes, but also when
-    /// the network hiccups. The guard is lost then as soon as the system knows that the connection
-    /// is; where a network fails in silence, that may be later than the node noticed.
+    /// Ties the lock to the connection: it ends at once when this process dies, but also when the
+    /// network fails for a moment. The guard is then lost as soon as the operating system knows that the
+    /// connection has ended. Where a network fails silently, the node may know that earlier.
     pub fn ephemeral(mut self) -> Lock {
         self.wanted.ephemeral = true;
         self
     }
 
-    /// Shown to whoever asks who holds the lock. At most 1024 bytes.
+    /// Sets a text about the holder, which anybody who inspects the lock sees. At most 1024 bytes.
     pub fn meta(mut self, meta: impl Into<String>) -> Lock {
         self.wanted.meta = meta.into();
         self
     }
 
-    /// The lock is lost after this time, however well it is renewed. Others get it when the guard is
-    /// dropped or released, or when the last lease has ended.
+    /// Limits how long the lock is held: after this time it is lost, even if every renewal succeeds.
+    /// Others get it when the guard is dropped or released, or when the last lease has ended.
     pub fn max_hold(mut self, max_hold: Duration) -> Lock {
         self.wanted.max_hold = Some(max_hold);
         self
     }
 
-    /// Acquires the lock, and waits for it without limit.
+    /// Acquires the lock, and waits without limit until it is free.
     ///
     /// # Errors
     /// When no majority of the nodes can be used, or they refuse.
@@ -103,8 +105,8 @@ impl Lock {
         driver::acquire(self.shared, self.wanted, None).await
     }
 
-    /// Acquires the lock, does the work and releases. If the lock is lost, the work is dropped
-    /// where it stands.
+    /// Acquires the lock, does the work, and releases the lock. If the lock is lost, the future of the
+    /// work is dropped.
     ///
     /// # Errors
     /// As [`acquire`](Lock::acquire); and [`RunError::Lost`] when the lock was lost before the
@@ -126,16 +128,19 @@ impl Lock {
         check_key(key)?;
         check_ttl(*ttl)?;
         if meta.len() > MAX_META {
-            return usage(format!("meta may have {MAX_META} bytes, not {}", meta.len()));
+            return usage(format!(
+                "meta must be at most {MAX_META} bytes long, not {}",
+                meta.len()
+            ));
         }
         if max_hold.is_some_and(|max| max.is_zero()) {
-            return usage("the longest hold must be more than nothing".to_owned());
+            return usage("max_hold must be longer than zero".to_owned());
         }
         match mode {
-            Mode::Limit(0) => usage("a semaphore has at least one permit".to_owned()),
+            Mode::Limit(0) => usage("a semaphore needs at least one permit".to_owned()),
             Mode::Limit(_) if several => usage(
-                "a semaphore works on a single node only: over several nodes, permits would not \
-                 add up"
+                "a semaphore works on a single node only: over several nodes, more clients could \
+                 hold it than it has permits"
                     .to_owned(),
             ),
             _ => Ok(()),
@@ -156,7 +161,7 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
     if (SHORTEST_TTL..=most).contains(&ttl) {
         return Ok(());
     }
-    usage(format!("a lease must be from 10 ms to 49 days long, not {ttl:?}"))
+    usage(format!("a lease must be between 10 ms and 49 days long, not {ttl:?}"))
 }
 
 fn usage(text: String) -> Result<(), Error> {
@@ -164,5 +169,5 @@ fn usage(text: String) -> Result<(), Error> {
 }
 
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
-/// Shorter ones are over, or nearly, when the answer comes.
+/// A shorter lease is over, or nearly so, when the answer arrives.
 const SHORTEST_TTL: Duration = Duration::from_millis(10);

@@ -1,7 +1,7 @@
-//! Acquiring: what is wanted, and the run of an acquisition.
+//! Acquiring a lock.
 //!
-//! [`lock`]: what is wanted, and how long to wait for it. [`driver`]: runs an acquisition, and gives
-//! everything back if it is dropped half-way. [`holder`]: who holds a lock that could not be had.
+//! [`lock`]: which lock is wanted, and how long to wait for it. [`driver`]: runs an acquisition, and
+//! releases everything if it is dropped half-way. [`holder`]: who holds a lock that was not acquired.
 
 pub(crate) mod driver;
 pub(crate) mod holder;

@@ -10,15 +10,15 @@ use crate::key::Key;
 use crate::report::error::Error;
 
 /// A connection over which every command carries the fence or the token of a guard, so that the
-/// server refuses it once a later holder has been there. Use it as any connection of the `redis`
-/// crate; what it refuses is an error that [`Late::of`] understands.
+/// server refuses it once a later holder has been there. Use it like any connection of the `redis`
+/// crate; [`Late::of`] recognises the errors of refused commands.
 ///
 /// Reads belong under the fence as much as writes: what was read before a later holder wrote must
 /// not be written back.
 #[derive(Clone)]
 pub struct Fenced<C> {
     connection: C,
-    /// What stands before every command.
+    /// The words in front of every command.
     before: Arc<[Vec<u8>]>,
 }
 
@@ -71,7 +71,7 @@ impl Guard {
 }
 
 impl Late {
-    /// What a server said, if it refused because the holder was late.
+    /// Reads an error of a server; `None` if the server refused for another reason.
     #[must_use]
     pub fn of(error: &RedisError) -> Option<Late> {
         match error.code()? {
@@ -86,7 +86,7 @@ impl Late {
 }
 
 impl<C> Fenced<C> {
-    /// The connection, as it was.
+    /// The connection, without the fence.
     pub fn into_inner(self) -> C {
         self.connection
     }

@@ -27,7 +27,7 @@ pub struct Guard {
     orders: mpsc::UnboundedSender<Order>,
     loss: watch::Receiver<Option<Loss>>,
     shared: Arc<Shared>,
-    /// Released or handed on: nothing is left to do when it is dropped.
+    /// Released or detached: dropping it does nothing more.
     done: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct View {
 
 /// What a guard tells its keeper.
 pub(crate) enum Order {
-    /// Renew now, for at least so long.
+    /// Renew now, for at least this long.
     Extend(Duration, oneshot::Sender<Result<(), Error>>),
     /// Release, and say so when a majority has answered.
     Release(oneshot::Sender<Result<(), Loss>>, Busy),
@@ -55,7 +55,7 @@ pub(crate) enum Order {
     Detach(oneshot::Sender<()>),
 }
 
-/// A lock that nobody renews: for another process, which extends and releases it by its token.
+/// A lock that this client does not renew: another process extends and releases it by its token.
 #[derive(Clone, Debug)]
 pub struct Lease {
     /// The lock.
@@ -64,7 +64,7 @@ pub struct Lease {
     pub token: Token,
     /// Its fence.
     pub fence: u64,
-    /// For how long it is valid, from now.
+    /// How long it is valid, from now.
     pub valid_for: Duration,
 }
 
@@ -84,7 +84,8 @@ impl Guard {
         &self.view.key
     }
 
-    /// What the nodes know this holder by. Secret: whoever knows it can release the lock.
+    /// The token, by which the nodes know this holder. It is a secret: whoever knows it can release the
+    /// lock.
     #[must_use]
     pub fn token(&self) -> &Token {
         &self.view.token
@@ -106,7 +107,7 @@ impl Guard {
         self.shared.nodes.len()
     }
 
-    /// For how much longer the lock is certainly held, as things stand; zero when it is lost.
+    /// How much longer the lock is certainly held without another renewal; zero once it is lost.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         clock::left(self.view.until())
@@ -124,8 +125,8 @@ impl Guard {
         Duration::from_millis(self.view.ttl.load(Ordering::Relaxed))
     }
 
-    /// Resolves when the lock is lost, and says why. It can be dropped and asked for again, and
-    /// any number of callers can wait.
+    /// Resolves when the lock is lost, and says why. Any number of futures can wait for this, one after
+    /// the other or at the same time.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
         let (mut loss, view) = (self.loss.clone(), Arc::clone(&self.view));
         async move {
@@ -138,16 +139,16 @@ impl Guard {
                 }
             }
             clock::sleep_until(Some(view.until())).await;
-            view.unkept()
+            view.runtime_ended()
         }
     }
 
-    /// Renews the lease now, with this length or the present one, whichever is longer. Later
-    /// renewals keep to it. Waits until a majority has renewed it.
+    /// Renews the lease now, with this length or the present one, whichever is longer. Later renewals
+    /// use that length, too. Waits until a majority has renewed the lease.
     ///
     /// # Errors
-    /// When the lock is lost before that, or a node refuses so long a lease. Then the lock is held
-    /// as it was.
+    /// When the lock is lost before that, or when no majority accepts so long a lease. In the second case
+    /// the lock is held as before.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
         let (sender, done) = oneshot::channel();
         if self.orders.send(Order::Extend(ttl, sender)).is_ok()
@@ -158,9 +159,9 @@ impl Guard {
         Err(self.lost().await.into())
     }
 
-    /// Releases the lock. Waits until a majority of the nodes has answered, or until they had the
-    /// time to; the rest goes on in the background. It begins even if the future is dropped at
-    /// once.
+    /// Releases the lock. Waits until a majority of the nodes has answered, or until the time for an
+    /// answer is over; the rest goes on in the background. The lock is released even if the future is
+    /// dropped at once.
     ///
     /// # Errors
     /// When the lock was lost before.
@@ -168,18 +169,18 @@ impl Guard {
         let (sender, done) = oneshot::channel();
         self.done = true;
         let order = Order::Release(sender, self.shared.background.busy());
-        // Where nobody takes it, the order is dropped here, and `done` says so at once.
+        // If the keeper has ended, the order is dropped here, and `done` says so at once.
         drop(self.orders.send(order));
         async move {
             match done.await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(self.view.unkept()),
+                Err(_) => Err(self.view.runtime_ended()),
             }
         }
     }
 
-    /// Gives the lock out of hand: it is neither renewed nor released from here any more. Waits until
-    /// all nodes that answer have it, for at most twice as long as a node may take.
+    /// Hands the lock over to another process: this client neither renews nor releases it any more. Waits
+    /// until all nodes that answer have the lock, for at most twice as long as a node may take.
     pub async fn detach(mut self) -> Lease {
         self.done = true;
         let (sender, done) = oneshot::channel();
@@ -208,8 +209,8 @@ impl View {
         Instant(self.until.load(Ordering::Acquire))
     }
 
-    /// Nobody keeps it any more: the runtime of its keeper has ended.
-    fn unkept(&self) -> Loss {
+    /// The runtime of the keeper has ended, so nobody renews the lock.
+    fn runtime_ended(&self) -> Loss {
         self.loss(LossReason::NotRenewed { nodes: Vec::new() })
     }
 

@@ -46,9 +46,9 @@ struct Keeper {
     traffic: Traffic,
     view: Arc<View>,
     loss: watch::Sender<Option<Loss>>,
-    /// Who waits for a lease of some length, asked for at some moment or later.
+    /// Callers who wait for a lease of this length, renewed at this moment or later.
     extensions: Vec<(Millis, Instant, Extended)>,
-    /// This task did not run while there was something to do, until the validity was over.
+    /// This task did not run in time, and the validity ended meanwhile.
     paused: bool,
 }
 
@@ -97,8 +97,8 @@ impl Keeper {
         }
     }
 
-    /// Notes whether this process did not run for so long that the lease could not be renewed. Any
-    /// timer is a little late; what comes later than a good part of the lease was paused.
+    /// Notes whether this process was paused, and could not renew the lease for that. Any timer is a little
+    /// late; one that is late by a good part of the lease means a pause.
     fn note_pause(&mut self, due: Option<Instant>, now: Instant) {
         if let (State::Held(claim), Some(due)) = (self.hold.state(), due) {
             let far_too_late = FAR_TOO_LATE.min(self.hold.ttl().0 * 1_000 / 4);
@@ -134,8 +134,8 @@ impl Keeper {
         }
     }
 
-    /// Waits until each node that answers has it for certain: a grant that waited would end with its
-    /// connection, and a node that was asked and not heard may have it or not. Not for long.
+    /// Waits, but not for long, until each node that answers certainly has the lock: a grant after a wait
+    /// would end with its connection, and a node that has not answered yet may have the lock or not.
     async fn settle(&mut self) {
         let (now, timeout) = (clock::now(), self.traffic.timeout);
         let end = clock::later(now, timeout * 2);
@@ -160,7 +160,7 @@ impl Keeper {
         }
     }
 
-    /// Lets the guard see how it stands. True: the lock is lost.
+    /// Lets the guard see the present state. Returns true if the lock is lost.
     fn publish(&mut self) -> bool {
         match self.hold.state() {
             State::Held(claim) => {
@@ -193,7 +193,7 @@ impl Keeper {
         self.loss.send_replace(Some(loss));
     }
 
-    /// The lock is lost. What is left of it is kept until the guard goes: whoever comes next
+    /// The lock is lost. What is left of it is kept until the guard is dropped, so that the next holder
     /// begins after the work of this one has ended, or after the lease.
     async fn end(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
         self.traffic.forget_requests();
@@ -214,7 +214,7 @@ impl Keeper {
     }
 
     async fn release(mut self, done: Option<oneshot::Sender<Result<(), Loss>>>, busy: Busy) {
-        // What ended before it was released was lost.
+        // A lock that ended before its release was lost.
         self.hold.tick(clock::now());
         let was_held = matches!(self.hold.state(), State::Held(_));
         if !was_held && self.outcome().is_ok() {
@@ -244,5 +244,5 @@ impl Keeper {
     }
 }
 
-/// Nothing but a pause makes a timer so late, in µs.
+/// A timer that is so late means a pause, in µs.
 const FAR_TOO_LATE: u64 = 1_000_000;

@@ -13,11 +13,11 @@ use url::Url;
 
 use crate::report::error::Error;
 
-/// One node's address, understood. For whoever wants to talk to a single node, as a
-/// [`Client`](crate::Client) needs a majority.
+/// The address of one node, for programs that talk to single nodes: a [`Client`](crate::Client) needs a
+/// majority.
 #[derive(Debug)]
 pub struct Address {
-    /// For people: without user and password.
+    /// How it is shown: without user and password.
     pub name: String,
     /// What to connect with.
     pub client: redis::Client,
@@ -45,7 +45,7 @@ pub(crate) fn read_all(list: &[String]) -> Result<Vec<Address>, Error> {
     for text in list.iter().flat_map(|part| split(part)) {
         let address = read(text)?;
         if all.iter().any(|other| other.name == address.name) {
-            return usage(&address.name, "is given twice; each node must be one of its own");
+            return usage(&address.name, "is given twice; each address must be a node of its own");
         }
         all.push(address);
     }
@@ -59,7 +59,7 @@ pub(crate) fn read_all(list: &[String]) -> Result<Vec<Address>, Error> {
 pub(crate) fn read(text: &str) -> Result<Address, Error> {
     let shown = without_secrets(text);
     if !text.contains("://") {
-        return usage(&shown, &format!("is no URL; write redis://{shown}"));
+        return usage(&shown, &format!("is not a URL; write redis://{shown}"));
     }
     let scheme = text.split("://").next().unwrap_or_default();
     if !["redis", "rediss", "unix"].contains(&scheme) {
@@ -72,14 +72,14 @@ pub(crate) fn read(text: &str) -> Result<Address, Error> {
     let Some(url) = redis::parse_redis_url(text) else {
         return usage(
             &shown,
-            "is no URL that can be understood (is a special character in a \
-             password? write it as %40 for @, %2F for /, and so on)",
+            "cannot be understood (does the password have special characters? write \
+             %40 for @, %2F for /, and so on)",
         );
     };
     if url.fragment().is_some() {
         return usage(
             &shown,
-            "has a # part; certificates are always checked, ?ca=FILE says against what",
+            "has a # part, which means nothing here: certificates are always checked",
         );
     }
     let mut options = Options::default();
@@ -114,15 +114,15 @@ fn open(
     tls: bool,
     certificates: TlsCertificates,
 ) -> redis::RedisResult<redis::Client> {
-    // Nagle's algorithm would hold back requests while earlier ones are unanswered.
-    // And without probes nobody would notice that a connection on which one waits is gone.
+    // Nagle's algorithm would hold back requests while earlier ones are unanswered. Without probes,
+    // nobody would notice that the connection of a waiting request is gone.
     let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY);
     let settings = info.tcp_settings().clone().set_nodelay(true).set_keepalive(probes);
     let info = info.clone().set_tcp_settings(settings);
     if !tls {
         return redis::Client::open(info);
     }
-    // Whoever has chosen already has chosen for the whole program.
+    // The first choice counts for the whole program.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
@@ -175,11 +175,11 @@ fn name(place: String, db: i64) -> String {
 fn database(shown: &str, text: &str) -> Result<i64, Error> {
     match text.parse() {
         Ok(db) if db >= 0 => Ok(db),
-        _ => usage(shown, "does not end in the number of a database"),
+        _ => usage(shown, "must end in the number of a database"),
     }
 }
 
-/// What stands behind the question mark.
+/// The options after the question mark.
 #[derive(Default)]
 struct Options {
     user: Option<String>,
@@ -211,9 +211,9 @@ impl Options {
 /// Files with certificates.
 #[derive(Default)]
 struct Certificates {
-    /// Whom to trust, instead of whom this machine trusts.
+    /// Authorities to trust, in place of those that this machine trusts.
     ca: Option<String>,
-    /// Our own, and its key.
+    /// The client's own certificate, and its key.
     cert: Option<String>,
     key: Option<String>,
 }
@@ -272,7 +272,7 @@ const CERTIFICATE: &str = "BEGIN CERTIFICATE";
 const KEY: &str = "PRIVATE KEY";
 const OPTIONS: &str = "user, pass, db, and for rediss:// ca, cert and key";
 
-/// A connection on which nothing happens is probed after this time, and then so often.
+/// An idle connection is probed after this time, and then at this interval.
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 

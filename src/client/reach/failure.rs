@@ -1,4 +1,4 @@
-//! What the errors of a connection mean, and those of a server where its own words do not help.
+//! What errors of a connection and of a server mean, in words that say what to do.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::report::code::code;
 use crate::report::{Length, NodeError};
 
 impl NodeError {
-    /// Why no connection could be made within this time, with what may be wrong with the address.
+    /// Why no connection could be made within this time, with a hint at what may be wrong with the address.
     #[must_use]
     pub fn not_connected(client: &Client, error: &RedisError, within: Duration) -> NodeError {
         let address = client.get_connection_info().addr();
@@ -52,11 +52,11 @@ pub(crate) fn redis_error(error: &RedisError) -> NodeError {
     let details = error.detail().unwrap_or_default();
     match (error.kind(), error.code()) {
         (_, Some(code)) => of_line(format!("{code} {details}")),
-        (ErrorKind::AuthenticationFailed, _) => {
-            NodeError::Refused(format!("WRONGPASS user or password is not accepted: {details}"))
-        }
+        (ErrorKind::AuthenticationFailed, _) => NodeError::Refused(format!(
+            "WRONGPASS the user or the password is not accepted: {details}"
+        )),
         (ErrorKind::RESP3NotSupported, _) => {
-            NodeError::Unfit("the server is too old: it knows no RESP3".to_owned())
+            NodeError::Unfit("the server is too old: it does not know RESP3".to_owned())
         }
         (ErrorKind::Parse, _) => NodeError::Unreachable(NO_REDIS.to_owned()),
         _ => {
@@ -66,7 +66,7 @@ pub(crate) fn redis_error(error: &RedisError) -> NodeError {
     }
 }
 
-const NO_REDIS: &str = "what answers there does not speak Redis's protocol \
+const NO_REDIS: &str = "the server there does not speak the Redis protocol \
                         (is it a TLS port? then write rediss://)";
 
 /// A server's error, with what to do where its own words do not say it.

@@ -20,23 +20,22 @@ use crate::report::{NodeError, NodeState};
 pub struct Node {
     name: String,
     place: usize,
-    /// For commands that come with no time-out of their own.
+    /// For commands without a time-out of their own.
     pub(crate) timeout: Duration,
     identities: Arc<Identities>,
-    /// It did not answer the last time.
+    /// It did not answer the last request.
     suspect: AtomicBool,
-    /// Until then it is in quarantine, as it said itself, on [`clock::now`]; zero: it is not.
+    /// When its quarantine ends, on [`clock::now`], as the node said; zero if it is in none.
     quarantined: AtomicU64,
     link: Mutex<Link>,
-    /// Connections for waiting that wait for nothing just now.
+    /// Idle connections for requests that wait.
     idle: Mutex<Vec<Wire>>,
 }
 
 /// The connection that all requests share, but for those that wait.
 enum Link {
     Down,
-    /// Somebody connects already, in a task of its own: who gives up does not take the connection
-    /// from the others.
+    /// A task of its own connects already, so a caller who gives up does not end it for the others.
     Connecting(watch::Receiver<Option<Result<Wire, NodeError>>>),
     Up(Wire),
 }
@@ -68,7 +67,7 @@ impl Node {
         self.call(command, self.timeout, 1, |_| Ok(())).await
     }
 
-    /// Sends a command that may arrive twice: if the connection breaks, over another.
+    /// Sends a command that may arrive twice: if the connection breaks, it is sent over another.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         command: &Cmd,
@@ -152,9 +151,8 @@ impl Node {
         self.suspect.load(Ordering::Relaxed) || !clock::left(quarantined).is_zero()
     }
 
-    /// Sends a command that waits at the node, over a connection of its own, which comes back
-    /// with the answer. Whoever drops this future closes the connection. `limit`: the node ends
-    /// the wait before.
+    /// Sends a command that waits at the node, over a connection of its own, which is returned with the
+    /// answer. Dropping this future closes the connection. The node ends the wait before `limit`.
     pub(crate) async fn wait(
         self: &Arc<Self>,
         command: &Cmd,
@@ -185,7 +183,7 @@ impl Node {
         }
     }
 
-    /// The connection that requests share; made if there is none.
+    /// The connection that requests share. It is made if there is none.
     pub(crate) async fn wire(self: &Arc<Self>) -> Result<Wire, NodeError> {
         let mut coming = match &mut *self.link() {
             Link::Up(wire) if !wire.is_retired() => return Ok(wire.clone()),
@@ -220,7 +218,7 @@ impl Node {
         self.identities.connect(self.place, self.timeout.max(CONNECT)).await
     }
 
-    /// How often another server has taken its place: what the former one granted is gone with it.
+    /// How often another server has taken its place. The grants of the former server are gone then.
     pub(crate) fn changes(&self) -> u64 {
         self.identities.changes(self.place)
     }
@@ -260,7 +258,7 @@ impl fmt::Debug for Node {
     }
 }
 
-/// A connection may take so long to make, at least: longer than an answer, with TLS and DNS.
+/// How long connecting may take, at least: with TLS and DNS it takes longer than an answer.
 const CONNECT: Duration = Duration::from_secs(1);
-/// The most connections for waiting that are kept for later.
+/// How many idle connections are kept at most.
 const MAX_IDLE: usize = 64;

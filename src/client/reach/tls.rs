@@ -1,4 +1,4 @@
-//! What went wrong with TLS, in words for whoever has to mend it.
+//! What went wrong with TLS, in words that help to fix it.
 
 use std::error::Error as _;
 use std::io;
@@ -22,20 +22,20 @@ fn words(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => format!("its certificate {}", certificate(why)),
         Error::AlertReceived(Alert::CertificateRequired) => {
-            "it wants a certificate from us: rediss://host?cert=FILE&key=FILE".to_owned()
+            "it wants a certificate from the client: rediss://host?cert=FILE&key=FILE".to_owned()
         }
         Error::AlertReceived(Alert::UnknownCA | Alert::BadCertificate) => {
-            "it does not accept our certificate, which ?cert=FILE names".to_owned()
+            "it does not accept the client's certificate in ?cert=FILE".to_owned()
         }
         Error::AlertReceived(Alert::CertificateExpired) => {
-            "it does not accept our certificate, which has expired".to_owned()
+            "it does not accept the client's certificate, which has expired".to_owned()
         }
         Error::InvalidMessage(_) => {
-            "what answers there does not speak TLS: write redis://, or give its tls-port".to_owned()
+            "the server there does not speak TLS: write redis://, or give its tls-port".to_owned()
         }
         Error::PeerIncompatible(_)
         | Error::AlertReceived(Alert::HandshakeFailure | Alert::ProtocolVersion) => {
-            "it and dlock know no version of TLS, or no cipher, in common".to_owned()
+            "it and dlock have no version of TLS, or no cipher, in common".to_owned()
         }
         other => format!("TLS fails: {other}"),
     }
@@ -44,9 +44,10 @@ fn words(error: &Error) -> String {
 fn certificate(error: &CertificateError) -> String {
     use CertificateError as C;
     match error {
-        // An authority that has made itself a new key keeps its name.
+        // An authority with a new key keeps its name.
         C::UnknownIssuer | C::BadSignature => {
-            "is signed by nobody who is trusted here; ?ca=FILE says whom to trust".to_owned()
+            "is not signed by an authority that is trusted here; name the right one with ?ca=FILE"
+                .to_owned()
         }
         C::Expired | C::ExpiredContext { .. } => {
             "has expired, if this machine's clock is right".to_owned()

@@ -18,7 +18,7 @@ pub(crate) struct Wire(Arc<Inner>);
 
 struct Inner {
     connection: MultiplexedConnection,
-    /// It broke.
+    /// Whether the connection broke.
     closed: watch::Receiver<bool>,
     /// Nothing new is sent over it: it broke, or the node did not answer in time.
     retired: Arc<AtomicBool>,
@@ -83,5 +83,5 @@ impl Wire {
     }
 }
 
-/// So many requests can be handed over before their senders have to wait.
+/// How many requests can be queued before their senders have to wait.
 const PIPELINE: usize = 1024;

@@ -1,4 +1,4 @@
-//! What can go wrong, in words that help whoever has to mend it.
+//! What can go wrong, in words that help to fix it.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub enum Error {
         /// What each node said.
         nodes: Vec<Report>,
     },
-    /// The request makes no sense. Nothing was sent.
+    /// The request is not valid. Nothing was sent.
     #[error("{0}")]
     Usage(String),
     /// Two of the addresses lead to the same node: a majority of them would mean nothing.
@@ -68,8 +68,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether waiting may help: no majority answers now, but so few refuse for good that there may be
-    /// one again.
+    /// Whether waiting may help: no majority answers now, but too few nodes refuse for good to prevent
+    /// one later.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         let (Error::Connect { needed, nodes } | Error::NoQuorum { needed, nodes, .. }) = self
@@ -93,7 +93,7 @@ pub enum RunError {
     Lost(#[from] Loss),
 }
 
-/// A lock that is held no more.
+/// A lock that is not held any more.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{} (fence {fence}) is not held any more: {why}", Name(.key))]
 pub struct Loss {
@@ -105,7 +105,7 @@ pub struct Loss {
     pub why: LossReason,
 }
 
-/// Why a lock is held no more.
+/// Why a lock is not held any more.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -121,9 +121,9 @@ pub enum LossReason {
     },
     /// It was held for as long as it was allowed to be.
     MaxHold,
-    /// This process did not run for so long that the lease ran out.
+    /// This process was paused until the lease had run out.
     Paused,
-    /// It was given back.
+    /// It was released.
     Released,
 }
 

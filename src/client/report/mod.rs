@@ -27,9 +27,9 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeState {
-    /// It was not asked, or its answer was not waited for.
+    /// It was not asked, or nobody waited for its answer.
     NotAsked,
-    /// It is there. While connecting, or when only asked for that.
+    /// It answers, and was asked for nothing more.
     Answers,
     /// It granted or renewed the lock, with this fence.
     Granted(u64),
@@ -41,11 +41,11 @@ pub enum NodeState {
     Unreachable(String),
     /// It did not answer in time.
     TimedOut(Duration),
-    /// It may have forgotten leases, and grants nothing until that is over.
+    /// It may have forgotten leases, and grants nothing for this time.
     Quarantine(Duration),
-    /// It refuses, in its own words.
+    /// It refuses; these are its words.
     Refused(String),
-    /// It is no node for locks: it has no module, or is a replica.
+    /// It cannot be a node for locks: it lacks the module, or is a replica.
     Unfit(String),
 }
 
@@ -59,7 +59,7 @@ impl NodeState {
         }
     }
 
-    /// Whether it says no to this request, and will say no to it again.
+    /// Whether it refuses this request, and would refuse it again.
     #[must_use]
     pub fn refuses_for_good(&self) -> bool {
         match self {
@@ -78,7 +78,7 @@ impl NodeState {
 impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NodeState::NotAsked => f.write_str("no answer was waited for"),
+            NodeState::NotAsked => f.write_str("not waited for"),
             NodeState::Answers => f.write_str("answers"),
             NodeState::Granted(fence) => write!(f, "granted, fence {fence}"),
             NodeState::Held => f.write_str("held by somebody else"),
@@ -114,10 +114,10 @@ pub enum NodeError {
     /// No answer in time.
     #[error("no answer within {}", Length(*.0))]
     TimedOut(Duration),
-    /// An error of the server, beginning with its code; or something is wrong with the node.
+    /// An error of the server, which begins with its code; or something is wrong with the node.
     #[error("{0}")]
     Refused(String),
-    /// It is no node for locks: it has no module, or is a replica.
+    /// It cannot be a node for locks: it lacks the module, or is a replica.
     #[error("{0}")]
     Unfit(String),
     /// It is the node to which another address leads as well.

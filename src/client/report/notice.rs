@@ -1,4 +1,4 @@
-//! What an operator wants to know, though the work goes on.
+//! What an operator should know while the work goes on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use crate::key::Key;
 use crate::report::error::Name;
 use crate::report::{Lines, Report};
 
-/// Something has happened that nobody has to be asked about, and somebody should know.
+/// Something that an operator should know, though the work goes on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// An address leads to another server than before, which knows nothing of the locks that the
-    /// former one has granted.
+    /// An address leads to another server than before. That server does not know the locks that the former
+    /// one granted.
     Stranger {
         /// The node: its address, without secrets.
         node: String,
@@ -23,7 +23,7 @@ pub enum Notice {
         /// That of the one that is there now.
         now: String,
     },
-    /// No majority of the nodes grants anything to somebody who waits. The wait goes on.
+    /// No majority of the nodes can grant a lock for which a caller waits. The wait goes on.
     Outage {
         /// The lock that is waited for.
         key: Key,
@@ -32,7 +32,7 @@ pub enum Notice {
         /// What each node said last.
         nodes: Vec<Report>,
     },
-    /// That is over.
+    /// A majority of the nodes answers again.
     Back {
         /// The lock that is waited for.
         key: Key,
@@ -72,8 +72,8 @@ impl fmt::Display for Notice {
         match self {
             Notice::Stranger { node, before, now } => write!(
                 f,
-                "{node} leads to another server than before (node-id {now}, it was {before}): it \
-                 knows nothing of the locks that are held there"
+                "{node} leads to another server than before (node-id {now}, before {before}): it \
+                 does not know the locks that the former server granted"
             ),
             Notice::Outage { key, needed, nodes } => write!(
                 f,

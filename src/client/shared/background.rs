@@ -1,4 +1,4 @@
-//! Work that goes on when nobody waits for it: releases.
+//! Releases that nobody waits for.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Background {
         });
     }
 
-    /// Waits until nothing runs. False: it took too long.
+    /// Waits until no task runs. Returns false if that takes longer than `within`.
     pub(crate) async fn idle(&self, within: Duration) -> bool {
         let mut running = self.running.subscribe();
         timeout(within, running.wait_for(|running| *running == 0)).await.is_ok()

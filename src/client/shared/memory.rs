@@ -14,7 +14,7 @@ use crate::key::Key;
 pub(crate) struct Memory {
     /// The largest fence seen.
     seen: AtomicU64,
-    /// Keys for which somebody else stood in the way, and when.
+    /// Keys that somebody else held or wanted, and when.
     contended: Mutex<HashMap<Key, Instant>>,
 }
 
@@ -48,9 +48,9 @@ impl Memory {
     }
 }
 
-/// For so long a key that was contended is expected to be so again, in µs.
+/// How long a contended key is expected to stay contended, in µs.
 const CONTENDED_FOR: u64 = 2_000_000;
-/// The most keys of which that is remembered.
+/// How many contended keys are remembered at most.
 const MAX_KEYS: usize = 1024;
 
 #[cfg(test)]

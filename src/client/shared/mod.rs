@@ -40,7 +40,7 @@ impl Shared {
         self.node_timeout.unwrap_or((ttl / 20).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT))
     }
 
-    /// Connects to all nodes at once. Those that are slow do not hold up a majority for long.
+    /// Connects to all nodes at once. Slow ones do not delay a majority for long.
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let mut states = vec![NodeState::TimedOut(GRACE); self.nodes.len()];
         let connect = async |(place, node): (usize, &Arc<Node>)| (place, node.wire().await);
@@ -57,7 +57,7 @@ impl Shared {
             states[place] = match outcome {
                 Ok(_) => NodeState::Answers,
                 Err(NodeError::Duplicate { other, id }) => {
-                    // Which of the two was late is chance. They are named in the order given.
+                    // Which of the two connected last is chance, so they are named in the given order.
                     let late = self.nodes[place].name().to_owned();
                     let is_second = self.nodes[..place].iter().any(|node| node.name() == other);
                     let (first, second) = if is_second { (other, late) } else { (late, other) };
@@ -85,8 +85,8 @@ impl Shared {
     }
 }
 
-/// A node's time-out, if none was chosen, is between these.
+/// The time-out of a node is between these, if the user has not chosen one.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// For so long those that connect slowly are waited for when a majority is there.
+/// Once a majority has connected, how long to wait for the rest.
 const GRACE: Duration = Duration::from_millis(200);

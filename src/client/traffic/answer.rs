@@ -1,4 +1,4 @@
-//! What a node's reply means: to the rules of the quorum, and to a person.
+//! What a node's reply means, to the rules of the quorum and to people.
 
 use dlock_core::command::refusal::TOO_FAR;
 use dlock_core::quorum::{Answer, Ask, Why};
@@ -27,13 +27,13 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
         (Ask::Extend { .. }, Value::Int(0)) => (Answer::Gone, NodeState::Gone),
         (Ask::Release, Value::Int(_)) | (Ask::Ping, _) => (Answer::Done, NodeState::Answers),
         _ => {
-            let text = format!("an answer that nobody expects: {value:?}");
+            let text = format!("an unexpected answer: {value:?}");
             (Answer::Refused(Why::Never), NodeState::Refused(text))
         }
     }
 }
 
-/// What it means that there is no reply, or that it is an error.
+/// What an error means, or a missing reply.
 fn refused(error: NodeError) -> (Answer, NodeState) {
     let answer = match &error {
         NodeError::Unreachable(_) => Answer::Unreachable,

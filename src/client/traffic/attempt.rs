@@ -1,4 +1,4 @@
-//! One attempt at a lock: its token, and the ways on which its requests went to each node.
+//! One attempt at a lock: its token, and the connections over which its requests went to each node.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,16 +26,16 @@ pub(crate) struct Attempt {
 /// The requests of one attempt to one node.
 #[derive(Default)]
 struct Lane {
-    /// A RELEASE was sent: an ACQUIRE that was not sent before never is.
+    /// A RELEASE was sent. From then on no ACQUIRE is sent.
     given_up: bool,
-    /// Connections over which an ACQUIRE went, and how many of them are unanswered there. The
-    /// last is kept in any case: an EPHEMERAL lock ends with it.
+    /// Connections over which an ACQUIRE went, each with the number of unanswered ones. The last
+    /// connection is kept in any case: an EPHEMERAL lock ends with it.
     wires: Vec<(Wire, u32)>,
     /// A request waits at the node, or did; dropping this ends the wait.
     waiting: Option<oneshot::Sender<()>>,
     has_waited: bool,
-    /// On which a request that waited was granted: the grant is EPHEMERAL, and ends with it unless
-    /// it is confirmed.
+    /// The connection of a granted request that had waited: the grant is EPHEMERAL, and ends with this
+    /// connection unless it is confirmed.
     granted: Option<Wire>,
 }
 
@@ -105,18 +105,18 @@ impl Attempt {
         Ok(value)
     }
 
-    /// Whether a RELEASE was sent: what fails after that says nothing of the node.
+    /// Whether a RELEASE was sent. A failure after that says nothing about the node.
     pub(crate) fn is_given_up(&self, place: usize) -> bool {
         self.lane(place).given_up
     }
 
-    /// Over which connection the node was asked last: an EPHEMERAL lock ends with it.
+    /// The connection over which the node was asked last. An EPHEMERAL lock ends with it.
     pub(crate) fn wire(&self, place: usize) -> Option<Wire> {
         self.lane(place).wires.last().map(|(wire, _)| wire.clone())
     }
 
-    /// From now on nothing more is acquired here. The connections to send the RELEASE over, and
-    /// whether one is needed at all.
+    /// Sends no ACQUIRE to this node from now on. Returns the connections over which to send the RELEASE,
+    /// and whether a RELEASE is needed at all.
     pub(crate) fn give_up(&self, place: usize) -> (Vec<Wire>, bool) {
         let mut lane = self.lane(place);
         lane.given_up = true;
@@ -150,7 +150,7 @@ impl Lane {
         Ok(())
     }
 
-    /// An ACQUIRE that did not wait was answered: one that did is not needed any more.
+    /// An ACQUIRE without WAIT was answered, so the connection of one with WAIT is not needed any more.
     fn answered(&mut self, wire: &Wire) -> Option<Wire> {
         for (_, open) in self.wires.iter_mut().filter(|(used, _)| used.is(wire)) {
             *open = open.saturating_sub(1);
@@ -159,21 +159,21 @@ impl Lane {
     }
 }
 
-/// What comes of a RELEASE at one node.
+/// The outcome of a RELEASE at one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
-    /// The token held there.
+    /// The token held the lock there.
     Held,
     /// It did not.
     NotHeld,
-    /// The node has answered, but not the first time that it was asked.
+    /// The node answered, but not to the first request, so nobody knows whether the token held the lock.
     Either,
     /// The node does not answer.
     No,
 }
 
-/// Releases at one node, over the connections on which requests went before: so it arrives after
-/// them. If it gets no answer there, it is sent again over others until the lease is over.
+/// Releases at one node, over the connections of the earlier requests, so that the RELEASE arrives after
+/// them. Without an answer, it is sent again over other connections until the lease is over.
 pub(crate) async fn release(
     node: Arc<Node>,
     wires: Vec<Wire>,

@@ -1,4 +1,4 @@
-//! What one acquisition, or the lock that came of it, has under way to the nodes.
+//! The requests of one acquisition, or of the lock that it won, and the nodes' answers.
 //!
 //! [`request`]: the commands. [`attempt`]: over which connections they go. [`answer`]: what the
 //! replies mean to the rules. [`under_way`]: a few futures at once.
@@ -27,7 +27,7 @@ use attempt::{Attempt, Released};
 use request::Wanted;
 use under_way::UnderWay;
 
-/// Requests under way, and what the nodes said.
+/// The requests that are under way, and what the nodes said.
 pub(crate) struct Traffic {
     pub(crate) shared: Arc<Shared>,
     pub(crate) wanted: Arc<Wanted>,
@@ -43,16 +43,16 @@ pub(crate) struct Traffic {
     states: Vec<NodeState>,
     /// How often each node's place was taken by another server, as far as that was told.
     changes: Vec<u64>,
-    /// What came in the moment in which that was noticed.
+    /// A reply that arrived when such a change was noticed.
     next: Option<Reply>,
 }
 
-/// What is heard of the nodes.
+/// What happened at a node.
 pub(crate) enum Heard {
     /// An answer to a request.
     Reply(Reply),
-    /// What this node has granted counts no more: the connection with which an EPHEMERAL lock ends has
-    /// ended, or another server has taken its place.
+    /// The grants of this node do not count any more: the connection of an EPHEMERAL lock has ended, or
+    /// another server has taken the node's place.
     CutOff(usize),
 }
 
@@ -124,13 +124,13 @@ impl Traffic {
         });
     }
 
-    /// What happens next. Sends what is to be sent, all of it at once.
+    /// Sends all prepared requests at once, and returns what happens next.
     pub(crate) async fn next(&mut self) -> Heard {
         if let Some(reply) = self.next.take() {
             return self.tell(reply);
         }
         let heard = poll_fn(|cx| {
-            // First, so that what was given up makes room for what comes.
+            // Releases first: they make room for the next requests.
             while let Poll::Ready(outcome) = self.releases.poll(cx) {
                 self.released += usize::from(outcome != Released::No);
             }
@@ -152,7 +152,7 @@ impl Traffic {
         }
     }
 
-    /// A reply, but first that another server has taken the place of the one that was asked before.
+    /// Passes a reply on; but if another server has taken the place of a node, that comes first.
     fn tell(&mut self, reply: Reply) -> Heard {
         let now = self.shared.nodes.iter().map(|node| node.changes());
         let mut changed = now.zip(&mut self.changes).enumerate();
@@ -166,7 +166,7 @@ impl Traffic {
         Heard::Reply(reply)
     }
 
-    /// An EPHEMERAL lock ends with its connection: its holder has to know at once.
+    /// Watches the connection of an EPHEMERAL lock: when it ends, the holder has to know at once.
     fn watch(&mut self, reply: &Reply) {
         let node = reply.node;
         if self.wanted.ephemeral
@@ -180,8 +180,8 @@ impl Traffic {
         }
     }
 
-    /// Waits until the nodes that answer have answered a RELEASE, but not long for the last of
-    /// them. Whether so many may have been held that they are a majority.
+    /// Waits until the nodes that answer have answered a RELEASE, but not long for the last of them.
+    /// Returns whether a majority may have held the lock until then.
     pub(crate) async fn released(&mut self) -> bool {
         let majority = self.shared.majority();
         let expected = self.states.iter().filter(|state| state.answers()).count().max(majority);
@@ -203,7 +203,7 @@ impl Traffic {
         held >= majority
     }
 
-    /// Forgets the requests, and goes on with the releases where nobody waits for them.
+    /// Forgets the requests, and finishes the releases in the background.
     pub(crate) fn finish(mut self) {
         self.requests.clear();
         if !self.releases.is_empty() {
