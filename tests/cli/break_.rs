@@ -40,7 +40,7 @@ fn what_is_about_to_be_ended_is_shown(kind: Kind) {
     take(&servers[..2], b"job", "alice", "META who=alice");
     let said = dlock(&servers, &["break", "--yes", "job"]).with_code(0);
     let first = said.err.lines().next().expect("it is shown");
-    assert!(first.starts_with("job: held, by 2 of 3 nodes"), "{}", said.err);
+    assert!(first.starts_with("job: held on 2 of 3 nodes"), "{}", said.err);
     assert_eq!(said.err.matches("who=alice").count(), 2, "{}", said.err);
     assert!(!said.err.contains(" alice "), "a token is a secret: {}", said.err);
     assert_eq!(

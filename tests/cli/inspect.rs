@@ -94,7 +94,7 @@ fn several_nodes_say_together_whether_it_is_held(kind: Kind) {
     assert_eq!((&held["state"], &held["fence"]), (&"held".into(), &(fence + 1_000_000).into()));
 
     let said = dlock(&servers, &["inspect", "job"]).with_code(0);
-    assert!(said.out.starts_with("job: held, by 2 of 3 nodes, with fence "), "{}", said.out);
+    assert!(said.out.starts_with("job: held on 2 of 3 nodes, with fence "), "{}", said.out);
 
     servers[1].stop();
     assert_eq!(state(&servers, 69)["state"], "unknown");
