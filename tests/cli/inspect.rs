@@ -66,7 +66,7 @@ fn of_very_many_the_first_are_shown_and_the_others_counted(kind: Kind) {
     let said = dlock(&servers, &["inspect", "--json", "job"]).with_code(0).json();
     assert_eq!(said[0]["holding"], 130);
     let said = dlock(&servers, &["ls", "--json"]).with_code(0).json();
-    assert_eq!(said[0]["holders"], 130);
+    assert_eq!(said[0]["holding"], 130);
 }
 
 fn waiter_id(server: &harness::Server) -> String {

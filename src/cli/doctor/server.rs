@@ -95,7 +95,9 @@ fn log_has_gaps(node: &Answers) -> Option<Finding> {
         gaps.iter().map(|(setting, value)| format!("{setting} {value}")).collect();
     (!gaps.is_empty()).then(|| {
         Finding::warning("log_gaps", format!("appendfsync always, but {}", found.join(", ")))
-            .why("the log may miss grants that clients have, so a crash still leads to a quarantine")
+            .why(
+                "the log may miss grants that clients have, so a crash still leads to a quarantine",
+            )
             .fix(format!("{} (in its configuration file; then restart it)", fix.join(", ")))
     })
 }

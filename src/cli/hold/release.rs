@@ -43,7 +43,8 @@ impl Args {
 }
 
 /// What the nodes say when the token holds nothing.
-pub const NOT_HELD: &str = "the token does not hold the lock: its lease has ended, or somebody ended it";
+pub const NOT_HELD: &str =
+    "the token does not hold the lock: its lease has ended, or somebody ended it";
 
 const HELP: &str = "\
 Without TOKEN, the environment variable DLOCK_TOKEN is used.

@@ -36,7 +36,9 @@ impl Args {
         let token = self.token.as_ref().map(|token| self.key.escaped().bytes(token)).transpose()?;
         let nodes = Nodes::of(global)?;
         if !self.yes && !can_ask() {
-            return Err(Failure::usage("there is no terminal to ask on: add --yes to end the lock"));
+            return Err(Failure::usage(
+                "there is no terminal to ask on: add --yes to end the lock",
+            ));
         }
         let mut seen = inspect::ask(&nodes, &key, false).await;
         loop {

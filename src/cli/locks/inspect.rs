@@ -131,7 +131,9 @@ impl Verdict {
                 format!("held on {nodes} of {all} nodes, which do not agree on a fence (yet)")
             }
             Verdict::Foreign { nodes } => {
-                format!("held by a client of an older kind of lock: a plain string on {nodes} of {all} nodes")
+                format!(
+                    "held by a client of an older kind of lock: a plain string on {nodes} of {all} nodes"
+                )
             }
             Verdict::Split { nodes } => {
                 format!("split: leases on {nodes} of {all} nodes, and nobody has a majority")

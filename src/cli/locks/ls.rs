@@ -253,11 +253,11 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> Result<(), Failure> {
         bytes::insert(&mut object, "key", key);
         object
             .insert("mode".to_owned(), Vec::from_iter(lock.modes.iter().cloned()).join("/").into());
-        object.insert("holders".to_owned(), lock.holders().into());
+        object.insert("holding".to_owned(), lock.holders().into());
         object.insert("nodes".to_owned(), lock.nodes.into());
         object.insert("evicted".to_owned(), lock.evicted.into());
         object.insert("ttl_ms".to_owned(), json!(lock.shortest.map(duration::millis)));
-        object.insert("waiters".to_owned(), lock.waiters.into());
+        object.insert("waiting".to_owned(), lock.waiters.into());
         stdout::json(&object.into())?;
     }
     Ok(())

@@ -49,7 +49,9 @@ pub fn parse_positive(text: &str) -> Result<Duration, String> {
 /// A lease: one that is over before a program has started is of no use.
 pub fn parse_lease(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        duration if duration < Duration::from_millis(100) => Err("must be at least 100ms".to_owned()),
+        duration if duration < Duration::from_millis(100) => {
+            Err("must be at least 100ms".to_owned())
+        }
         duration => Ok(duration),
     }
 }

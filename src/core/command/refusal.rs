@@ -263,6 +263,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_client_may_want_to_tell_apart_has_a_code() {
+        let (held, asked) = (Mode::Shared, Mode::Exclusive);
+        for (refusal, code) in [
+            (Refusal::OtherMode { held, asked }, "OTHERMODE"),
+            (Refusal::OtherLimit { held: 2, asked: 3 }, "OTHERMODE"),
+            (Refusal::TooManyHolders, "TOOMANYHOLDERS"),
+        ] {
+            assert_eq!(refusal.to_string().split(' ').next(), Some(code), "{refusal:?}");
+        }
+    }
+
+    #[test]
     fn a_refusal_is_one_printable_line_whatever_was_given() {
         let given = b"\r\n\0\xff+OK";
         let text = Refusal::Unknown { given, options: "WAIT ms" }.to_string();
