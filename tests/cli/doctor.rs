@@ -240,7 +240,7 @@ fn nodes_of_one_cluster() {
     let cluster = Cluster::start(Kind::Redis82);
     let nodes = addresses(&cluster.nodes);
     assert!(findings_of(&nodes, "cluster").contains("cluster-enabled no"));
-    assert!(findings_of(&nodes[..1], "cluster").contains("a server of its own"));
+    assert!(findings_of(&nodes[..1], "cluster").contains("a separate server"));
 }
 
 #[apply(on_two_servers)]

@@ -49,7 +49,7 @@ fn no_tls_at_a_port_that_speaks_nothing_else() {
 fn an_authority_that_nobody_here_trusts() {
     let papers = Papers::valid();
     let (_server, port) = running(&papers, "no");
-    assert_told(&format!("rediss://127.0.0.1:{port}"), "?ca=FILE says whom to trust");
+    assert_told(&format!("rediss://127.0.0.1:{port}"), "name the right one with ?ca=FILE");
     let others = Papers::valid();
     let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&others));
     assert_told(&url, "its certificate is not signed by an authority that is trusted here");
