@@ -1,225 +1,308 @@
 //! The lease bound: how much longer any lease of this node can run, at most.
 //!
 //! After a crash the node may have forgotten leases. It does not know which, but it knows the
-//! bound: its state file had to say so before a lease that long was granted. When that time has
-//! passed, every forgotten lease has ended.
+//! bound, which stands in its state file before a lease that long is granted. When so much time
+//! has passed, every forgotten lease has ended.
+//!
+//! One bound for all keys would let one client with one long lease keep the whole node waiting. So
+//! there is a usual bound, for all keys, and a few exceptions, each for one key (by its hash):
+//!
+//! - *Safe*: at any moment, of each lease that may be held, what is left is no more than the state
+//!   file says of its key: what is usual, or the key's exception. While the file is being written,
+//!   what it says is the less of before and after, for each key.
+//! - A lease longer than that is written first. It makes an exception of its key while there are
+//!   few; beyond, it raises the usual bound, up to `dlock.usual-ttl`. One still longer makes an
+//!   exception while there is room, of which one user has half at most; and else it is refused.
+//!   What is not granted here, but arrives or is replicated, is never refused: then the usual bound
+//!   is raised. A lease of a minute is nothing that keeps anybody waiting: it is never an exception.
+//! - Both shrink when nobody waits, to what is held and to what was asked for in the last five to
+//!   ten minutes; an exception not before its key is free. Under pressure exceptions are
+//!   remembered for a minute or two.
+//! - What a client can force to be written is bounded: the usual bound is rounded up, and to a power
+//!   of two if it grows again within a minute; so is an exception, once it grows; and a user forces
+//!   no more than so many writes for exceptions within a minute.
 
-use crate::words::{Instant, Millis};
+use alloc::collections::BTreeMap;
+use core::mem;
+
+use crate::bounds::{Bounds, KeyHash, rounded_up};
+use crate::limits::{FEW_LONG_KEYS, GROWS_AGAIN, MAX_LONG_KEYS, MAX_LONG_WRITES, NEVER_LONG};
+use crate::shares::Shares;
+use crate::words::{Instant, Millis, Owner};
 
 /// The bound.
-///
-/// It grows at once and shrinks slowly, and is rounded up, so that a steady workload never waits
-/// for a write.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Bound {
     /// What the state file says, at least, whatever has become of the last write.
-    promised: u64,
-    /// The longest lease of this period, and of the one before.
-    longest: [u64; 2],
-    /// When this period began.
+    said: Bounds,
+    /// The longest leases of this period, and of the one before.
+    recent: [Bounds; 2],
+    /// Whether the exceptions among those are said.
+    says_long: bool,
+    /// When this period began, and the one for exceptions.
     since: Option<Instant>,
+    long_since: Instant,
+    /// When the usual bound was raised for a grant.
+    raised: Option<Instant>,
+    /// Who has made the exceptions of this life.
+    makers: BTreeMap<KeyHash, Owner>,
+    /// What was written for exceptions in this minute, and when that began.
+    forced: Shares,
+    forced_since: Instant,
+}
+
+/// There is no room for one more key with a lease so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyLong;
+
+/// A lease that is longer than the state file says.
+#[derive(Clone, Copy, Debug)]
+pub struct Longer {
+    /// Its key.
+    pub key: KeyHash,
+    /// Its length.
+    pub ttl: Millis,
+    /// For whom; `None`: it is not this node that grants it, and it is not refused.
+    pub owner: Option<Owner>,
+    /// `dlock.usual-ttl`.
+    pub usual_ttl: u64,
+}
+
+impl Default for Bound {
+    fn default() -> Bound {
+        Bound {
+            said: Bounds::default(),
+            recent: <[Bounds; 2]>::default(),
+            says_long: true,
+            since: None,
+            long_since: Instant(0),
+            raised: None,
+            makers: BTreeMap::new(),
+            forced: Shares::default(),
+            forced_since: Instant(0),
+        }
+    }
 }
 
 impl Bound {
     /// What the state file says.
     #[must_use]
-    pub fn promised(&self) -> Millis {
-        Millis(self.promised)
+    pub fn said(&self) -> &Bounds {
+        &self.said
     }
 
     /// No lease that was granted or heard of can run longer.
     #[must_use]
-    pub fn least(&self) -> Millis {
-        Millis(self.promised.max(self.recent()))
+    pub fn least(&self) -> Bounds {
+        self.said.join(&self.recent())
     }
 
-    /// Whether a lease of this length may be granted, by what the state file says.
+    /// Whether the state file says all that is known.
     #[must_use]
-    pub fn covers(&self, ttl: Millis) -> bool {
-        self.promised >= ttl.0.max(self.recent())
+    pub fn is_said(&self) -> bool {
+        let [this, before] = &self.recent;
+        self.says_long && self.said.usual() >= this.usual().max(before.usual())
+    }
+
+    /// Whether a lease of this length may be granted at the key, by what the state file says. Most
+    /// often what is usual is enough.
+    #[must_use]
+    pub fn covers(&self, name: &[u8], ttl: Millis) -> bool {
+        let usual = ttl <= self.said.usual();
+        self.is_said() && (usual || ttl <= self.said.of(KeyHash::of(name)))
     }
 
     /// A lease of this length was granted here, loaded, or replicated.
-    pub fn saw(&mut self, ttl: Millis) {
-        self.longest[0] = self.longest[0].max(ttl.0);
+    pub fn saw(&mut self, name: &[u8], ttl: Millis, usual_ttl: u64) {
+        let [this, _] = &mut self.recent;
+        if ttl <= self.said.usual() {
+            return this.raise_usual(ttl);
+        }
+        let key = KeyHash::of(name);
+        let is_exception = ttl <= self.said.of(key) || {
+            let longer = Longer { key, ttl, owner: None, usual_ttl };
+            self.is_exception(longer, &self.least()) == Ok(true)
+        };
+        let [this, _] = &mut self.recent;
+        if is_exception {
+            this.raise(key, ttl)
+        } else {
+            this.raise_usual(ttl)
+        }
+        self.look();
     }
 
-    /// All leases granted so far are over or known: only the longest that is held counts.
-    pub fn restart(&mut self, longest: Millis) {
-        self.longest = [longest.0, 0];
+    /// What was granted so far is over or known: only what is held counts.
+    pub fn restart(&mut self, held: Bounds) {
+        self.recent = [held, Bounds::default()];
+        self.look();
     }
 
     /// Whether the state file should say something else, though nobody waits for it.
     #[must_use]
     pub fn is_stale(&self, now: Instant) -> bool {
-        self.promised < self.recent() || self.since.is_none_or(|since| now.since(since) > PERIOD)
+        let period_is_over = self.since.is_none_or(|since| now.since(since) > PERIOD);
+        !self.is_said() || period_is_over || self.is_pressed(now)
     }
 
-    /// What the state file should say, when the longest lease that is held has so much `left`.
-    /// With `may_shrink` false it never says less than before.
-    pub fn renew(&mut self, left: Millis, now: Instant, may_shrink: bool) -> Millis {
-        if now.since(*self.since.get_or_insert(now)) > PERIOD {
-            self.longest = [0, self.longest[0]];
-            self.since = Some(now);
+    /// What the state file should say, when `needed` is known otherwise, and these are the leases
+    /// that are `held`.
+    pub fn renew(
+        &mut self,
+        needed: &Bounds,
+        held: impl Iterator<Item = (Millis, impl AsRef<[u8]>)>,
+        usual_ttl: u64,
+        now: Instant,
+    ) -> Bounds {
+        self.forget_old(now);
+        let mut needed = needed.join(&self.recent());
+        let said = |key| self.said.exception(key).unwrap_or(Millis(0));
+        add_held(&mut needed, held, usual_ttl, said);
+        needed.rounded_up()
+    }
+
+    /// What the state file must say before such a lease can be granted. It is going to be asked to.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub fn raise(&mut self, longer: Longer, now: Instant) -> Result<Bounds, TooManyLong> {
+        let Longer { key, ttl, owner, .. } = longer;
+        let mut next = self.said.join(&self.recent().rounded_up());
+        if ttl > next.of(key) {
+            if self.makes_exception(longer, &next, now)? {
+                next.raise(key, grown(ttl, next.exception(key).is_some()));
+                self.makers.extend(owner.map(|owner| (key, owner)));
+            } else {
+                let again = self.raised.is_some_and(|at| now.since(at) < GROWS_AGAIN);
+                self.raised = Some(now);
+                next.raise_usual(grown(ttl, again));
+            }
         }
-        let needed = rounded_up(left.0.max(self.recent()));
-        Millis(if may_shrink { needed } else { needed.max(self.promised) })
-    }
-
-    /// What the state file must say before a lease of this length can be granted.
-    #[must_use]
-    pub fn raised(&self, ttl: Millis) -> Millis {
-        Millis(self.promised.max(rounded_up(ttl.0.max(self.recent()))))
+        next.fit();
+        Ok(next)
     }
 
     /// The state file is asked to say so: from now on it may say this, or still what it did.
-    pub fn asked(&mut self, bound: Millis) {
-        self.promised = self.promised.min(bound.0);
+    pub fn asked(&mut self, bounds: &Bounds) {
+        self.said = self.said.meet(bounds);
+        self.look();
     }
 
     /// The state file says so.
-    pub fn promise(&mut self, bound: Millis) {
-        self.promised = bound.0;
+    pub fn promise(&mut self, bounds: Bounds) {
+        self.said = bounds;
+        self.makers.retain(|key, _| self.said.exception(*key).is_some());
+        self.look();
     }
 
-    fn recent(&self) -> u64 {
-        self.longest[0].max(self.longest[1])
+    fn recent(&self) -> Bounds {
+        let [this, before] = &self.recent;
+        this.join(before)
+    }
+
+    fn look(&mut self) {
+        let said = |recent: &Bounds| recent.long().all(|(key, ttl)| ttl <= self.said.of(key));
+        self.says_long = self.recent.iter().all(said);
+    }
+
+    /// Whether a lease that is longer than `all` says makes an exception of its key. Else what is
+    /// usual grows.
+    fn is_exception(&self, longer: Longer, all: &Bounds) -> Result<bool, TooManyLong> {
+        let Longer { key, ttl, owner, usual_ttl } = longer;
+        if ttl <= never_long(usual_ttl) {
+            return Ok(false);
+        }
+        let is_usual = ttl.0 <= usual_ttl;
+        let is_one = all.exception(key).is_some();
+        let wanted = is_one || !is_usual || all.long_keys() < FEW_LONG_KEYS;
+        match wanted && (is_one || self.has_room(owner, all)) {
+            false if !is_usual && owner.is_some() => Err(TooManyLong),
+            makes => Ok(makes),
+        }
+    }
+
+    /// The same for a lease that this node is about to grant, which has to be written first.
+    fn makes_exception(
+        &mut self,
+        longer: Longer,
+        all: &Bounds,
+        now: Instant,
+    ) -> Result<bool, TooManyLong> {
+        let makes = self.is_exception(longer, all)?;
+        let Some(owner) = longer.owner.filter(|_| makes) else { return Ok(makes) };
+        if now.since(self.forced_since) >= MINUTE {
+            (self.forced, self.forced_since) = (Shares::default(), now);
+        }
+        match self.forced.take(owner, 1, 2 * MAX_LONG_WRITES) {
+            false if longer.ttl.0 > longer.usual_ttl => Err(TooManyLong),
+            may => Ok(may),
+        }
+    }
+
+    /// Whether there is room for one more exception. A user has no more of them than are left.
+    fn has_room(&self, owner: Option<Owner>, all: &Bounds) -> bool {
+        let left = MAX_LONG_KEYS.saturating_sub(all.long_keys());
+        let own = self.makers.values().filter(|maker| Some(**maker) == owner).count();
+        left > own
+    }
+
+    /// Forgets what was asked for long ago.
+    fn forget_old(&mut self, now: Instant) {
+        if now.since(*self.since.get_or_insert(now)) > PERIOD {
+            let this = mem::take(&mut self.recent[0]);
+            self.recent[1] = this;
+            (self.since, self.long_since) = (Some(now), now);
+        } else if self.is_pressed(now) {
+            let [this, before] = &mut self.recent;
+            before.take_long();
+            *before = before.join(&this.take_long());
+            self.long_since = now;
+        }
+    }
+
+    /// Whether there are so many exceptions that they are not remembered for long.
+    fn is_pressed(&self, now: Instant) -> bool {
+        self.said.long_keys() > MAX_LONG_KEYS / 4 && now.since(self.long_since) > MINUTE
     }
 }
 
+/// What is said at least, for the leases that are held, each by how much is left of it and its key,
+/// the one that ends last first. An exception is no less than it `was`, as long as its lease is
+/// held: so it need not be written again whenever the holder renews.
+pub fn add_held(
+    needed: &mut Bounds,
+    held: impl Iterator<Item = (Millis, impl AsRef<[u8]>)>,
+    usual_ttl: u64,
+    was: impl Fn(KeyHash) -> Millis,
+) {
+    for (left, name) in held {
+        if left <= needed.usual() {
+            break;
+        }
+        if left <= never_long(usual_ttl) {
+            needed.raise_usual(left);
+            break;
+        }
+        let key = KeyHash::of(name.as_ref());
+        needed.raise(key, left.max(was(key)));
+        needed.fit();
+    }
+    needed.fit();
+}
+
+/// Up to here a lease keeps nobody waiting for long.
+fn never_long(usual_ttl: u64) -> Millis {
+    Millis(NEVER_LONG.min(usual_ttl))
+}
+
+/// To what a bound grows for a lease. In few steps, if it grows `again`.
+fn grown(ttl: Millis, again: bool) -> Millis {
+    if again { Millis(ttl.0.next_power_of_two()) } else { rounded_up(ttl) }
+}
+
+const MINUTE: u64 = 60 * 1_000_000;
 /// For how long the longest lease is remembered, at least: five minutes, in µs.
-const PERIOD: u64 = 5 * 60 * 1_000_000;
-
-/// The next number with four significant binary digits: at most an eighth more.
-fn rounded_up(ms: u64) -> u64 {
-    let step = 1 << ms.checked_ilog2().unwrap_or(0).saturating_sub(3);
-    ms.div_ceil(step).saturating_mul(step)
-}
+const PERIOD: u64 = 5 * MINUTE;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const MINUTE: u64 = 60_000_000;
-
-    /// The state file is written at once.
-    fn write(bound: &mut Bound, left: u64, at: u64) {
-        let next = bound.renew(Millis(left), Instant(at), true);
-        bound.asked(next);
-        bound.promise(next);
-    }
-
-    #[test]
-    fn a_longer_lease_needs_a_larger_bound() {
-        let mut bound = Bound::default();
-        assert!(!bound.covers(Millis(1)));
-        bound.promise(bound.raised(Millis(10_000)));
-        assert_eq!(bound.promised(), Millis(10_240));
-        assert!(bound.covers(Millis(10_240)));
-        assert!(!bound.covers(Millis(10_241)));
-    }
-
-    #[test]
-    fn it_shrinks_when_the_long_lease_is_over_and_forgotten() {
-        let mut bound = Bound::default();
-        bound.saw(Millis(100_000));
-        write(&mut bound, 100_000, 0);
-        for minute in [4, 6, 10] {
-            write(&mut bound, 10, minute * MINUTE);
-            assert!(bound.covers(Millis(100_000)), "after {minute} minutes");
-        }
-        write(&mut bound, 10, 12 * MINUTE);
-        assert_eq!(bound.promised(), Millis(10));
-    }
-
-    #[test]
-    fn it_does_not_shrink_below_what_is_held() {
-        let mut bound = Bound::default();
-        bound.saw(Millis(3_600_000));
-        for minute in 0..60 {
-            let left = 3_600_000 - minute * 60_000;
-            write(&mut bound, left, minute * MINUTE);
-            assert!(bound.covers(Millis(left)), "after {minute} minutes");
-        }
-    }
-
-    #[test]
-    fn a_follower_keeps_the_longest_it_has_heard_of() {
-        let mut bound = Bound::default();
-        bound.saw(Millis(100_000));
-        for minute in [0, 10, 20, 30] {
-            let next = bound.renew(Millis(0), Instant(minute * MINUTE), false);
-            bound.asked(next);
-            bound.promise(next);
-        }
-        assert!(bound.covers(Millis(100_000)));
-    }
-
-    #[test]
-    fn while_a_smaller_one_is_being_written_only_that_counts() {
-        let mut bound = Bound::default();
-        bound.promise(Millis(100));
-        bound.asked(Millis(50));
-        assert!(!bound.covers(Millis(51)));
-        bound.promise(Millis(50));
-        assert!(!bound.covers(Millis(51)));
-    }
-
-    #[test]
-    fn while_a_larger_one_is_being_written_the_old_one_counts() {
-        let mut bound = Bound::default();
-        bound.promise(Millis(50));
-        bound.asked(Millis(100));
-        assert!(!bound.covers(Millis(51)));
-    }
-
-    #[test]
-    fn what_was_heard_of_is_written_before_anything_is_granted() {
-        let mut bound = Bound::default();
-        bound.promise(Millis(50));
-        bound.saw(Millis(70));
-        assert!(bound.is_stale(Instant(0)));
-        assert!(!bound.covers(Millis(10)));
-        assert_eq!(bound.raised(Millis(10)), Millis(72));
-    }
-
-    #[test]
-    fn after_a_restart_only_what_is_held_counts() {
-        let mut bound = Bound::default();
-        bound.saw(Millis(100_000));
-        bound.restart(Millis(10));
-        assert_eq!(bound.raised(Millis(1)), Millis(10));
-    }
-
-    #[test]
-    fn it_is_looked_at_again_once_in_a_period_and_not_all_the_time() {
-        let mut bound = Bound::default();
-        assert!(bound.is_stale(Instant(0)), "nothing has been said yet");
-        bound.saw(Millis(10));
-        write(&mut bound, 10, 0);
-        for (at, stale) in [(0, false), (1, false), (PERIOD, false), (PERIOD + 1, true)] {
-            assert_eq!(bound.is_stale(Instant(at)), stale, "after {at} µs");
-        }
-    }
-
-    #[test]
-    fn what_is_rounded_up_already_stays() {
-        let mut bound = Bound::default();
-        bound.saw(Millis(100));
-        write(&mut bound, 100, 0);
-        assert!(!bound.is_stale(Instant(0)), "it says exactly what is needed");
-        write(&mut bound, 100, PERIOD);
-        write(&mut bound, 0, 2 * PERIOD);
-        assert!(bound.covers(Millis(100)), "one period is not over before its end");
-    }
-
-    proptest! {
-        #[test]
-        fn it_is_rounded_by_an_eighth_at_most(ms in 0..u64::from(u32::MAX) * 2) {
-            let rounded = rounded_up(ms);
-            prop_assert!(rounded >= ms && rounded - ms <= ms / 8, "{ms} {rounded}");
-            prop_assert_eq!(rounded_up(rounded), rounded);
-        }
-    }
-}
+mod tests;

@@ -57,15 +57,14 @@ impl Deadlines {
         self.runs.first().and_then(Run::first)
     }
 
-    /// The latest.
-    #[must_use]
-    pub fn last(&self) -> Option<(Deadline, Entry)> {
-        self.runs.last().and_then(Run::last)
-    }
-
     /// All of them, the earliest first.
     pub fn iter(&self) -> impl Iterator<Item = (Deadline, Entry)> + '_ {
         self.runs.iter().flat_map(|run| run.entries.iter().map(|entry| run.read(entry)))
+    }
+
+    /// All of them, the latest first.
+    pub fn backwards(&self) -> impl Iterator<Item = (Deadline, Entry)> + '_ {
+        self.runs.iter().rev().flat_map(|run| run.entries.iter().rev().map(|entry| run.read(entry)))
     }
 
     /// Adds an entry that is not there.
@@ -246,6 +245,7 @@ mod tests {
             }
             prop_assert_eq!(index.len(), model.len());
             prop_assert!(index.iter().eq(model.iter().copied()));
+            prop_assert!(index.backwards().eq(model.iter().rev().copied()));
             index.drain(|entry| entry.0 % 2 == 0);
             model.retain(|(_, entry)| entry.0 % 2 != 0);
             prop_assert!(index.iter().eq(model.iter().copied()));

@@ -53,13 +53,14 @@ pub trait Host: Answers {
     /// Whether the request that is being carried out may block: not inside a transaction, a
     /// script or another module's call.
     fn may_block(&mut self) -> bool;
-    /// Who sends the request that is being carried out. Asked of requests with KEEP alone.
+    /// Who sends the request that is being carried out. Asked of few: of those with KEEP, and with
+    /// long leases.
     fn owner(&mut self) -> Owner;
     /// Whether this server would grant the key's lock to a client that asked for it now.
     fn serves(&mut self, key: Key<'_>) -> Serves;
     /// Writes the promise into the state file now, for a grant waits for it. False: that cannot be
     /// done.
-    fn promise(&mut self, promise: Promise) -> bool;
+    fn promise(&mut self, promise: &Promise) -> bool;
     /// A key with a lease that is over by now, if there is one.
     fn due(&mut self, now: Instant) -> Option<KeyBuf>;
 }
@@ -162,4 +163,9 @@ pub enum WaitOutcome {
     Demoted,
     /// The fences are used up.
     Exhausted,
+    /// Its lease is longer than this, and one such lease too many.
+    TooManyLong {
+        /// In ms.
+        usual: u64,
+    },
 }

@@ -10,7 +10,8 @@
 //! - [`queue`]: who waits for it, and who is next.
 //! - [`fence`]: the counter that only grows.
 //! - [`clock`]: the time that fences go by, which never goes back.
-//! - [`bound`]: how much longer any lease can run, at most.
+//! - [`bounds`]: how long leases can run: the usual ones, and those of a few keys.
+//! - [`bound`]: how much longer any lease can run, at most: what of it is written down, and when.
 //! - [`promise`]: what a node says of both beforehand; [`record`]: how the state file keeps it.
 //! - [`settings`]: what an operator can set.
 //! - [`quarantine`]: when a node may have forgotten leases, and what follows.
@@ -36,6 +37,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod bound;
+pub mod bounds;
 pub mod clock;
 pub mod command;
 pub mod deadlines;
@@ -57,6 +59,7 @@ pub mod snapshot;
 mod varint;
 pub mod words;
 
+pub use bounds::Bounds;
 pub use host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
 pub use lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
 pub use node::{Acquired, Node};

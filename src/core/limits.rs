@@ -23,6 +23,24 @@ pub const MAX_WAIT: u64 = 1 << 40;
 pub const MAX_TTL_CEILING: u64 = u32::MAX as u64;
 /// The default of `dlock.max-ttl`: one day.
 pub const DEFAULT_MAX_TTL: u64 = 86_400_000;
+/// The default of `dlock.usual-ttl`: one hour. What is longer is an exception to the usual bound of
+/// leases, and may keep no key but its own in quarantine.
+pub const DEFAULT_USUAL_TTL: u64 = 3_600_000;
+/// A lease of up to a minute is never an exception.
+pub const NEVER_LONG: u64 = 60_000;
+/// How many keys can be exceptions, each with a line in the state file. One user alone can have half
+/// of them.
+pub const MAX_LONG_KEYS: usize = 128;
+/// As long as there are fewer, any longer lease becomes one.
+pub const FEW_LONG_KEYS: usize = 16;
+/// How many writes of the state file a user can force with longer leases within a minute, at most;
+/// several users force twice as many together.
+pub const MAX_LONG_WRITES: u64 = 64;
+/// When the usual bound has grown, and grows again within so many µs, then to a power of two: a
+/// minute. From 1 ms to 49 days that is some thirty writes.
+pub const GROWS_AGAIN: u64 = 60 * 1_000_000;
+/// No bound of leases is larger, in milliseconds: the longest lease, rounded up, is less.
+pub const MAX_BOUND: u64 = 1 << 33;
 /// What `dlock.max-waiters` may be set to.
 pub const MAX_WAITERS_CEILING: u64 = 1_000_000;
 /// The default of `dlock.max-waiters`. A blocked client costs the server about 35 KB.

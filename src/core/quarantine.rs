@@ -1,17 +1,93 @@
 //! Quarantine: a node that may have forgotten leases grants nothing until they have all ended.
+//!
+//! What is usual keeps all keys waiting; a key that may have had a longer lease waits on alone.
 
+use alloc::vec::Vec;
 use core::fmt;
 
+use crate::bounds::{Bounds, KeyHash};
 use crate::record::{Ended, Record};
 use crate::words::{Deadline, Instant, Millis};
 
-/// A time in which nothing is granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A time in which nothing is granted, and a longer one for some keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantine {
-    /// When it is over.
+    /// When it is over, but for some keys.
     pub until: Deadline,
     /// Why.
     pub why: Why,
+    /// Whether who waits for the others has been woken.
+    is_over: bool,
+    /// When it is over for those keys, by hash.
+    long: Vec<(KeyHash, Deadline)>,
+}
+
+impl Quarantine {
+    /// One that begins now, for leases that run no longer than so; what is left of an `old` one goes
+    /// on. `None`: nothing has been forgotten.
+    #[must_use]
+    pub fn begin(
+        old: Option<Quarantine>,
+        why: Why,
+        bounds: &Bounds,
+        now: Instant,
+    ) -> Option<Quarantine> {
+        let left = old.as_ref().map_or(Bounds::default(), |old| old.left(now));
+        let why = old.filter(|_| left.usual() >= bounds.usual()).map_or(why, |old| old.why);
+        let bounds = left.join(bounds);
+        let after = |length| Deadline::after(now, length);
+        let long = bounds.long().map(|(key, length)| (key, after(length))).collect();
+        let is_over = bounds.usual().0 == 0;
+        let all = Quarantine { until: after(bounds.usual()), why, is_over, long };
+        (bounds.longest().0 > 0).then_some(all)
+    }
+
+    /// How much longer it lasts, for each key.
+    #[must_use]
+    pub fn left(&self, now: Instant) -> Bounds {
+        let mut left = Bounds::usual_of(self.until.left(now));
+        self.long.iter().for_each(|(key, end)| left.raise(*key, end.left(now)));
+        left
+    }
+
+    /// When it is over for the key.
+    #[must_use]
+    pub fn of(&self, name: &[u8]) -> Deadline {
+        if self.long.is_empty() {
+            return self.until;
+        }
+        let hash = KeyHash::of(name);
+        let at = self.long.binary_search_by_key(&hash, |(hash, _)| *hash);
+        let long = at.ok().and_then(|at| self.long.get(at));
+        long.map_or(self.until, |(_, end)| *end)
+    }
+
+    /// When it is over for all keys.
+    #[must_use]
+    pub fn last(&self) -> Deadline {
+        self.long.iter().map(|(_, end)| *end).fold(self.until, Deadline::max)
+    }
+
+    /// When something of it is over next.
+    #[must_use]
+    pub fn next(&self) -> Deadline {
+        let ends = self.long.iter().map(|(_, end)| *end);
+        ends.chain((!self.is_over).then_some(self.until)).min().unwrap_or(self.until)
+    }
+
+    /// Whether it is not known to be over for any key.
+    #[must_use]
+    pub fn is_for_all(&self) -> bool {
+        !self.is_over
+    }
+
+    /// Time has passed. Whether it is over now for keys for which it was not.
+    pub fn pass(&mut self, now: Instant) -> bool {
+        let before = (self.is_over, self.long.len());
+        self.is_over |= self.until.is_over(now);
+        self.long.retain(|(_, end)| !end.is_over(now));
+        before != (self.is_over, self.long.len())
+    }
 }
 
 /// The event by which a node may have forgotten leases.
@@ -57,16 +133,15 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// How long, when the leases that may have been forgotten end within `bound`. `None`: not at
-    /// all.
+    /// How long, when the leases that may have been forgotten end within these `bounds`. `None`:
+    /// not at all.
     #[must_use]
-    pub fn length(self, bound: Millis) -> Option<Millis> {
-        let length = match self {
-            Policy::Auto => bound,
-            Policy::Off => return None,
-            Policy::Least(least) => bound.max(least),
-        };
-        (length.0 > 0).then_some(length)
+    pub fn length(self, bounds: &Bounds) -> Option<Bounds> {
+        match self {
+            Policy::Auto => Some(bounds.clone()),
+            Policy::Off => None,
+            Policy::Least(least) => Some(bounds.join(&Bounds::usual_of(least))),
+        }
     }
 }
 
@@ -79,37 +154,26 @@ pub struct Start<'a> {
     pub log_is_complete: bool,
     /// The leases that came with the data set.
     pub back: Ended,
-    /// The longest of them, at full length.
-    pub longest: Millis,
+    /// How long they run.
+    pub held: &'a Bounds,
 }
 
 impl Start<'_> {
     /// What may have been forgotten, and how much longer it can run. `None`: nothing.
     #[must_use]
-    pub fn forgotten(&self) -> Option<(Why, Millis)> {
+    pub fn forgotten(&self) -> Option<(Why, Bounds)> {
         let Some(before) = self.before else {
             let why = if self.back.leases > 0 { Why::Unrecorded } else { Why::Unknown };
-            return Some((why, self.longest));
+            // Those that nobody knows of may be at any key.
+            return Some((why, Bounds::usual_of(self.held.longest())));
         };
         match before.ended {
             Some(ended) if ended == self.back || ended.leases == 0 => None,
-            Some(_) => Some((Why::Lost, before.bound)),
+            Some(_) => Some((Why::Lost, before.bounds.clone())),
             None if before.log_is_complete && self.log_is_complete => None,
-            None => Some((Why::Crash, before.bound)),
+            None => Some((Why::Crash, before.bounds.clone())),
         }
     }
-}
-
-/// Until when there is quarantine, given what there is of it: the later end counts.
-#[must_use]
-pub fn extended(
-    old: Option<Quarantine>,
-    why: Why,
-    length: Millis,
-    now: Instant,
-) -> Option<Quarantine> {
-    let new = Quarantine { until: Deadline::after(now, length), why };
-    Some(old.filter(|old| old.until >= new.until).unwrap_or(new))
 }
 
 #[cfg(test)]
@@ -120,19 +184,31 @@ mod tests {
     const NONE: Ended = Ended { leases: 0, digest: 0 };
     const THREE: Ended = Ended { leases: 3, digest: 77 };
 
-    fn before(ended: Option<Ended>, log_is_complete: bool) -> Record {
-        let (fence, bound) = (Fence(9), Millis(500));
-        Record { node_id: 1, boot: 1, fence, unix: 0, bound, ended, log_is_complete }
+    fn usual(ms: u64) -> Bounds {
+        Bounds::usual_of(Millis(ms))
     }
 
-    fn forgotten(before: Option<&Record>, log: bool, back: Ended) -> Option<(Why, Millis)> {
-        Start { before, log_is_complete: log, back, longest: Millis(40) }.forgotten()
+    /// The same, and longer ones at one key.
+    fn with(ms: u64, name: &[u8], long: u64) -> Bounds {
+        let mut bounds = usual(ms);
+        bounds.raise(KeyHash::of(name), Millis(long));
+        bounds
+    }
+
+    fn before(ended: Option<Ended>, log_is_complete: bool) -> Record {
+        let (fence, bounds) = (Fence(9), with(500, b"long", 900));
+        Record { node_id: 1, boot: 1, fence, unix: 0, bounds, ended, log_is_complete }
+    }
+
+    fn forgotten(before: Option<&Record>, log: bool, back: Ended) -> Option<(Why, Bounds)> {
+        let held = &with(20, b"held", 40);
+        Start { before, log_is_complete: log, back, held }.forgotten()
     }
 
     #[test]
     fn after_a_crash_everything_may_have_been_forgotten() {
         for back in [NONE, THREE] {
-            let crash = Some((Why::Crash, Millis(500)));
+            let crash = Some((Why::Crash, with(500, b"long", 900)));
             assert_eq!(forgotten(Some(&before(None, false)), true, back), crash);
             assert_eq!(forgotten(Some(&before(None, true)), false, back), crash);
         }
@@ -152,7 +228,7 @@ mod tests {
 
     #[test]
     fn after_a_shutdown_leases_that_did_not_come_back_are_forgotten() {
-        let lost = Some((Why::Lost, Millis(500)));
+        let lost = Some((Why::Lost, with(500, b"long", 900)));
         let others = Ended { digest: 78, ..THREE };
         assert_eq!(forgotten(Some(&before(Some(THREE), false)), false, NONE), lost);
         assert_eq!(forgotten(Some(&before(Some(THREE), true)), true, others), lost);
@@ -160,26 +236,49 @@ mod tests {
 
     #[test]
     fn at_the_first_start_the_leases_of_the_data_set_count() {
-        assert_eq!(forgotten(None, true, THREE), Some((Why::Unrecorded, Millis(40))));
-        let none = Start { before: None, log_is_complete: false, back: NONE, longest: Millis(0) };
-        assert_eq!(none.forgotten(), Some((Why::Unknown, Millis(0))));
-        assert_eq!(Policy::Auto.length(Millis(0)), None);
+        assert_eq!(forgotten(None, true, THREE), Some((Why::Unrecorded, usual(40))));
+        let held = &Bounds::default();
+        let none = Start { before: None, log_is_complete: false, back: NONE, held };
+        assert_eq!(none.forgotten(), Some((Why::Unknown, usual(0))));
+        assert_eq!(Quarantine::begin(None, Why::Unknown, &usual(0), Instant(0)), None);
     }
 
     #[test]
     fn the_operator_can_ask_for_more_or_for_none() {
-        assert_eq!(Policy::Auto.length(Millis(5)), Some(Millis(5)));
-        assert_eq!(Policy::Least(Millis(9)).length(Millis(5)), Some(Millis(9)));
-        assert_eq!(Policy::Least(Millis(4)).length(Millis(5)), Some(Millis(5)));
-        assert_eq!(Policy::Least(Millis(4)).length(Millis(0)), Some(Millis(4)));
-        assert_eq!(Policy::Off.length(Millis(5)), None);
+        let some = with(5, b"long", 9);
+        assert_eq!(Policy::Auto.length(&some), Some(some.clone()));
+        assert_eq!(Policy::Least(Millis(7)).length(&some), Some(with(7, b"long", 9)));
+        assert_eq!(Policy::Least(Millis(9)).length(&some), Some(usual(9)));
+        assert_eq!(Policy::Least(Millis(4)).length(&usual(0)), Some(usual(4)));
+        assert_eq!(Policy::Off.length(&some), None);
     }
 
     #[test]
-    fn the_later_end_counts() {
-        let first = extended(None, Why::Crash, Millis(10), Instant(0));
-        assert_eq!(extended(first, Why::Promoted, Millis(5), Instant(0)), first);
-        let later = extended(first, Why::Promoted, Millis(11), Instant(0));
-        assert_eq!(later, Some(Quarantine { until: Deadline(11), why: Why::Promoted }));
+    fn for_each_key_the_later_end_counts() {
+        let at = |name: &[u8], all: &Option<Quarantine>| all.as_ref().unwrap().of(name).0;
+        let first = Quarantine::begin(None, Why::Crash, &with(10, b"a", 30), Instant(0));
+        let same = Quarantine::begin(first.clone(), Why::Promoted, &with(5, b"b", 20), Instant(0));
+        assert_eq!(same.as_ref().unwrap().why, Why::Crash);
+        assert_eq!((at(b"a", &same), at(b"b", &same), at(b"c", &same)), (30, 20, 10));
+        let later = Quarantine::begin(same, Why::Promoted, &usual(25), Instant(0));
+        assert_eq!(later.as_ref().unwrap().why, Why::Promoted);
+        assert_eq!((at(b"a", &later), at(b"b", &later), at(b"c", &later)), (30, 25, 25));
+    }
+
+    #[test]
+    fn it_ends_first_for_most_keys_and_then_for_each_of_the_others() {
+        let mut bounds = with(10, b"a", 30);
+        bounds.raise(KeyHash::of(b"b"), Millis(20));
+        let mut all = Quarantine::begin(None, Why::Crash, &bounds, Instant(0)).unwrap();
+        let mut seen = Vec::new();
+        for ms in [9, 10, 11, 20, 29, 30] {
+            seen.push((all.next().0, all.pass(Instant(ms * 1000)), all.is_for_all()));
+        }
+        let (yes, no) = (true, false);
+        let ends = [10, 10, 20, 20, 30, 30];
+        let passed = [(no, yes), (yes, no), (no, no), (yes, no), (no, no), (yes, no)];
+        let expected = ends.iter().zip(passed).map(|(end, (passed, all))| (*end, passed, all));
+        assert!(seen.into_iter().eq(expected));
+        assert_eq!(all.left(Instant(30_000)), usual(0));
     }
 }

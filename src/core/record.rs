@@ -1,20 +1,22 @@
 //! The record that outlives the server: what stands in the state file.
 //!
 //! ```text
-//! dlock-state 2
+//! dlock-state 3
 //! node-id 6f0c2f0f4c1e4b6a9d0c5f3a2b1c0d9e
 //! boot 3
 //! fence 1790000060000000
 //! clock 1790000000000000
 //! bound-ms 30720
+//! long-ms e3b0c44298fc1c149afbf4c8996fb924 7340032
 //! ended 2 leases 77f1c05fd0a1b2c300f1c05fd0a1b2c3
 //! log incomplete
 //! checksum 0f1e2d3c4b5a6978
 //! ```
 //!
-//! Plain text, for the operator who has to look at it. While the server runs `ended` says
-//! `not cleanly`. There is one way to write a record, and nothing else is taken for one. Version 1
-//! is still read: it had no clock.
+//! Plain text, for the operator who has to look at it. Each key that may have longer leases than the
+//! bound has a line `long-ms`, with the hash of its name. While the server runs `ended` says
+//! `not cleanly`. There is one way to write a record, and nothing else is taken for one. Versions 1
+//! and 2 are still read: the first had no clock, and neither knew such keys.
 
 use alloc::format;
 use alloc::string::String;
@@ -22,11 +24,13 @@ use core::fmt;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use crate::bounds::Bounds;
+use crate::limits::MAX_LONG_KEYS;
 use crate::lock::Grant;
 use crate::words::{Fence, Key, Millis, Mode};
 
 /// What a node must not forget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The node's name, made at its first start.
     pub node_id: u128,
@@ -37,7 +41,7 @@ pub struct Record {
     /// How late it was when this was written, in µs of Unix time; zero: unknown.
     pub unix: u64,
     /// No lease runs longer than so.
-    pub bound: Millis,
+    pub bounds: Bounds,
     /// The leases that were held when it was shut down; `None`: it was not, or not yet.
     pub ended: Option<Ended>,
     /// Whether the server keeps a log that misses nothing, and has done so in all of this life.
@@ -81,7 +85,8 @@ impl Record {
     }
 
     fn encode_as(&self, version: u64) -> String {
-        let Record { node_id, boot, fence: Fence(fence), bound: Millis(bound), .. } = self;
+        let Record { node_id, boot, fence: Fence(fence), bounds, .. } = self;
+        let (Millis(bound), long) = (bounds.usual(), bounds.write_long("long-ms ", "\n"));
         let clock = if version > 1 { format!("clock {}\n", self.unix) } else { String::new() };
         let ended = match self.ended {
             Some(Ended { leases, digest }) => format!("{leases} leases {digest:032x}"),
@@ -90,7 +95,7 @@ impl Record {
         let log = if self.log_is_complete { "complete" } else { "incomplete" };
         let text = format!(
             "{MAGIC} {version}\nnode-id {node_id:032x}\nboot {boot}\nfence {fence}\n{clock}\
-             bound-ms {bound}\nended {ended}\nlog {log}\n"
+             bound-ms {bound}\n{long}ended {ended}\nlog {log}\n"
         );
         let checksum = xxh3_64(text.as_bytes());
         format!("{text}checksum {checksum:016x}\n")
@@ -135,48 +140,74 @@ fn version(text: &str) -> Option<u64> {
 
 /// Reads generously; `decode` is strict.
 fn parse(text: &str, version: u64) -> Option<Record> {
-    let mut lines = text.lines().skip(1);
-    let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+    let mut lines = text.lines().skip(1).peekable();
+    let mut value = |name| of(lines.next()?, name);
     let node_id = u128::from_str_radix(value("node-id")?, 16).ok()?;
     let boot = value("boot")?.parse().ok()?;
     let fence = Fence(value("fence")?.parse().ok()?);
     let unix = if version > 1 { value("clock")?.parse().ok()? } else { 0 };
-    let bound = Millis(value("bound-ms")?.parse().ok()?);
-    let ended = match value("ended")?.split_once(" leases ") {
+    let mut bounds = Bounds::usual_of(Millis(value("bound-ms")?.parse().ok()?));
+    while let Some(long) = lines.peek().and_then(|line| of(line, "long-ms")) {
+        let (hash, ms) = long.split_once(' ')?;
+        bounds.read_long(hash, ms)?;
+        lines.next();
+    }
+    let ended = match of(lines.next()?, "ended")?.split_once(" leases ") {
         Some((leases, digest)) => Some(Ended {
             leases: leases.parse().ok()?,
             digest: u128::from_str_radix(digest, 16).ok()?,
         }),
         None => None,
     };
-    let log_is_complete = value("log")? == "complete";
-    Some(Record { node_id, boot, fence, unix, bound, ended, log_is_complete })
+    let log_is_complete = of(lines.next()?, "log")? == "complete";
+    Some(Record { node_id, boot, fence, unix, bounds, ended, log_is_complete })
+}
+
+/// What a line says of the thing with this name.
+fn of<'t>(line: &'t str, name: &str) -> Option<&'t str> {
+    line.strip_prefix(name)?.strip_prefix(' ')
 }
 
 const MAGIC: &str = "dlock-state";
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// No record is longer.
-pub const MAX_LENGTH: u64 = 1024;
+pub const MAX_LENGTH: u64 = 1024 + MAX_LONG_KEYS as u64 * 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::KeyHash;
+    use crate::limits::MAX_BOUND;
     use crate::words::{ClientId, Instant, Lease};
     use proptest::prelude::*;
 
     fn record() -> Record {
         let ended = Some(Ended { leases: 2, digest: 99 });
-        let (fence, bound) = (Fence(1_790_000_060_000_000), Millis(30_720));
+        let (fence, bounds) = (Fence(1_790_000_060_000_000), with_long(2));
         let (node_id, unix) = (u128::MAX / 3, 1_790_000_000_000_000);
-        Record { node_id, boot: 3, fence, unix, bound, ended, log_is_complete: true }
+        Record { node_id, boot: 3, fence, unix, bounds, ended, log_is_complete: true }
+    }
+
+    /// So many keys have leases longer than what is usual.
+    fn with_long(keys: usize) -> Bounds {
+        let mut bounds = Bounds::usual_of(Millis(30_720));
+        for key in 0..keys {
+            bounds.raise(KeyHash::of(&key.to_le_bytes()), Millis(MAX_BOUND - key as u64));
+        }
+        bounds
     }
 
     #[test]
     fn what_is_written_is_read() {
         for ended in [None, Some(Ended::default()), Some(Ended { leases: 2, digest: u128::MAX })] {
             for log_is_complete in [false, true] {
-                let record = Record { ended, log_is_complete, ..record() };
-                assert_eq!(Record::decode(record.encode().as_bytes()), Ok(record));
+                for keys in [0, 1, MAX_LONG_KEYS] {
+                    let bounds = with_long(keys);
+                    let record = Record { ended, log_is_complete, bounds, ..record() };
+                    let text = record.encode();
+                    assert!(text.len() as u64 <= MAX_LENGTH);
+                    assert_eq!(Record::decode(text.as_bytes()), Ok(record));
+                }
             }
         }
     }
@@ -199,30 +230,40 @@ mod tests {
 
     #[test]
     fn a_later_version_is_named() {
-        let later = record().encode().replace("dlock-state 2", "dlock-state 3");
-        assert_eq!(Record::decode(later.as_bytes()), Err(Unreadable::Version(3)));
+        let later = record().encode().replace("dlock-state 3", "dlock-state 4");
+        assert_eq!(Record::decode(later.as_bytes()), Err(Unreadable::Version(4)));
     }
 
     #[test]
-    fn the_earlier_version_is_read() {
-        let earlier = "dlock-state 1\nnode-id 00000000000000000000000000000007\nboot 3\n\
-                       fence 900\nbound-ms 30720\nended not cleanly\nlog incomplete\n\
-                       checksum CHECKSUM\n";
-        let checksum = xxh3_64(earlier.split("checksum").next().unwrap().as_bytes());
-        let earlier = earlier.replace("CHECKSUM", &format!("{checksum:016x}"));
-        let (fence, bound) = (Fence(900), Millis(30_720));
-        let record = Record {
-            node_id: 7,
-            boot: 3,
-            fence,
-            unix: 0,
-            bound,
-            ended: None,
-            log_is_complete: false,
-        };
-        assert_eq!(Record::decode(earlier.as_bytes()), Ok(record));
-        let clock = earlier.replace("bound-ms", "clock 5\nbound-ms");
-        assert_eq!(Record::decode(clock.as_bytes()), Err(Unreadable::Damaged));
+    fn more_keys_than_there_is_room_for_are_none_that_were_written() {
+        let bounds = with_long(MAX_LONG_KEYS + 1);
+        let text = Record { bounds, ..record() }.encode();
+        assert_eq!(Record::decode(text.as_bytes()), Err(Unreadable::Damaged));
+    }
+
+    /// With the line of the clock or without.
+    fn earlier(version: u64, clock: &str) -> String {
+        let text = format!(
+            "dlock-state {version}\nnode-id 00000000000000000000000000000007\nboot 3\nfence 900\n\
+             {clock}bound-ms 30720\nended not cleanly\nlog incomplete\n"
+        );
+        let checksum = xxh3_64(text.as_bytes());
+        format!("{text}checksum {checksum:016x}\n")
+    }
+
+    #[test]
+    fn the_earlier_versions_are_read() {
+        let (fence, bounds) = (Fence(900), with_long(0));
+        let log_is_complete = false;
+        let first =
+            Record { node_id: 7, boot: 3, fence, unix: 0, bounds, ended: None, log_is_complete };
+        let second = Record { unix: 5, ..first.clone() };
+        assert_eq!(Record::decode(earlier(1, "").as_bytes()), Ok(first));
+        assert_eq!(Record::decode(earlier(2, "clock 5\n").as_bytes()), Ok(second));
+        for (version, clock) in [(1, "clock 5\n"), (2, "")] {
+            let mixed = earlier(version, clock);
+            assert_eq!(Record::decode(mixed.as_bytes()), Err(Unreadable::Damaged), "{mixed}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a node says of itself: for DLOCK.NODE and INFO alike, so that a figure has one name.
 
+use dlock_core::Bounds;
+
 use crate::ffi::context::unix_micros;
 use crate::state::State;
 
@@ -12,13 +14,14 @@ pub enum Figure {
 /// Whether this node grants, what it has promised, and what there is.
 ///
 /// In names of DLOCK.NODE: INFO and JSON write `_` for `-`.
-pub fn figures(state: &mut State) -> [(&'static str, Figure); 19] {
+pub fn figures(state: &mut State) -> [(&'static str, Figure); 23] {
     use Figure::{Number, Text};
     let time = state.time();
     let refusing = state.refusing(time);
     let (node, ledger) = (&state.node, &state.store.promises.ledger);
     let (promise, path) = (node.promise(time.unix), ledger.path());
-    let quarantine = node.in_quarantine().filter(|_| node.is_in_quarantine(time.now));
+    let quarantine = node.in_quarantine().filter(|_| node.may_have_forgotten(time.now));
+    let left = quarantine.map_or(Bounds::default(), |quarantine| quarantine.left(time.now));
     let granting = refusing.map_or("yes", |(why, _)| why.name());
     let refusing_ms = refusing.map_or(0, |(_, since)| time.now.since(since) / 1000);
     let fence_ahead_ms = node.fence().0.saturating_sub(unix_micros()) / 1000;
@@ -38,12 +41,16 @@ pub fn figures(state: &mut State) -> [(&'static str, Figure); 19] {
         ("fence-reserved", Number(path.map_or(0, |_| promise.fence.0))),
         // How far the largest fence is ahead of the wall clock.
         ("fence-ahead-ms", Number(fence_ahead_ms)),
-        ("lease-bound-ms", Number(promise.bound.0)),
+        ("lease-bound-ms", Number(promise.bounds.longest().0)),
+        ("usual-bound-ms", Number(promise.bounds.usual().0)),
+        ("long-keys", Number(promise.bounds.long_keys() as u64)),
         ("durable", Text(durable.to_owned())),
         ("state-file", Text(state_file)),
         ("state-file-error", Text(ledger.failure().unwrap_or_default().to_owned())),
-        ("quarantine-ms", Number(quarantine.map_or(0, |q| q.until.left(time.now).0))),
+        ("quarantine-ms", Number(left.usual().0)),
         ("quarantine-reason", Text(quarantine.map_or(String::new(), |q| q.why.to_string()))),
+        ("quarantine-longest-ms", Number(left.longest().0)),
+        ("quarantine-keys", Number(left.long_keys() as u64)),
         ("leases", Number(state.store.index.leases() as u64)),
         ("waiters", Number(node.waiters() as u64)),
         ("places", Number(node.places() as u64)),

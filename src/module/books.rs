@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dlock_core::{Ended, Fence, Instant, Millis, Promise, Record, Start};
+use dlock_core::{Ended, Fence, Instant, Key, Millis, Promise, Record, Start};
 
 use crate::ffi::context::{Ctx, log, now};
 use crate::promises::Beginning;
@@ -21,8 +21,8 @@ impl State {
             self.store.promises.ledger.open(Path::new(&path))?
         };
         if let Some(before) = &before {
-            let Record { fence, unix, bound, .. } = *before;
-            self.node.resume(Promise { fence, unix, bound }, now());
+            let Record { fence, unix, ref bounds, .. } = *before;
+            self.node.resume(&Promise { fence, unix, bounds: bounds.clone() }, now());
             // Nothing is granted before the data set is loaded, so what the last life left behind
             // stays true; but a log that is not complete now may be cut while it is loaded.
             let complete = before.log_is_complete && ctx.log_is_complete();
@@ -51,8 +51,8 @@ impl State {
         self.store.promises.log_is_kept &= leads && ctx.log_is_complete();
         // With no log there is nothing to be complete.
         let log_is_complete = self.store.promises.log_is_kept && self.store.promises.loads_log;
-        let (back, longest) = self.roll();
-        let start = Start { before: before.as_ref(), log_is_complete, back, longest };
+        let (back, held) = (self.roll(), self.node.held(self.store.index.held(), time.now));
+        let start = Start { before: before.as_ref(), log_is_complete, back, held: &held };
         self.node.begin(&start, leads, time);
         let ledger = &self.store.promises.ledger;
         let file = ledger
@@ -88,7 +88,7 @@ impl State {
     /// A server that follows another replica hears nothing but what is told again. But what is
     /// replicated counts as a change that has to be saved, so an idle node says nothing.
     fn remind(&mut self, now: Instant) {
-        let (fence, bound) = (self.node.fence(), self.node.promise(0).bound);
+        let (fence, bound) = (self.node.fence(), self.node.bounds().longest());
         self.store.promises.tell_again(fence, bound, now);
     }
 
@@ -101,12 +101,12 @@ impl State {
             return;
         }
         // What a replica, or a node in quarantine, does not know cannot be told from what it does.
-        let unsure = self.node.is_following() || self.node.is_in_quarantine(time.now);
+        let unsure = self.node.is_following() || self.node.may_have_forgotten(time.now);
         let (promise, ended) = if unsure {
             (self.next_promise(), None)
         } else {
-            let promise = self.node.last_promise(self.store.index.last(), time);
-            (promise, Some(self.roll().0))
+            let promise = self.node.last_promise(self.store.index.held(), time);
+            (promise, Some(self.roll()))
         };
         self.store.promises.ledger.end(promise, ended, time.now);
     }
@@ -121,9 +121,9 @@ impl State {
     }
 
     /// A lease is about to arrive, which the state file has to cover. False: it cannot be written.
-    pub fn cover(&mut self, fence: Fence, ttl: Millis) -> bool {
+    pub fn cover(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) -> bool {
         let time = self.time();
-        let needed = self.node.needs(fence, ttl, time);
+        let needed = self.node.needs(key, fence, ttl, time);
         needed.is_none_or(|promise| self.write_now(promise))
     }
 
@@ -131,13 +131,17 @@ impl State {
         if let Some(quarantine) = self.node.in_quarantine()
             && !self.node.is_following()
         {
-            let left = quarantine.until.left(now()).0;
+            let (left, why) = (quarantine.left(now()), quarantine.why);
+            let (usual, longest, keys) = (left.usual().0, left.longest().0, left.long_keys());
+            let and_then = match keys {
+                0 => String::new(),
+                _ => format!(" (of {} for up to {longest} ms)", count_keys(keys)),
+            };
             log(
                 c"notice",
                 &format!(
-                    "quarantine: nothing is granted for {left} ms, because {}. CONFIG SET \
-                     dlock.quarantine off ends it",
-                    quarantine.why
+                    "quarantine: nothing is granted for {usual} ms{and_then}, because {why}. CONFIG \
+                     SET dlock.quarantine off ends it"
                 ),
             );
         }
@@ -150,7 +154,7 @@ impl State {
     }
 
     fn write_now(&mut self, promise: Promise) -> bool {
-        let written = self.store.promises.write_now(promise);
+        let written = self.store.promises.write_now(&promise);
         if written {
             self.node.promised(promise);
         }
@@ -162,14 +166,14 @@ impl State {
         let time = self.time();
         let claim = self.may_claim_log(time.now);
         self.store.promises.ledger.set_log_is_complete(claim);
-        self.node.next_promise(self.store.index.last(), time)
+        self.node.next_promise(self.store.index.held(), time)
     }
 
     /// Whether a crash now would lose nothing: all that was granted is in the log, or has ended.
     fn may_claim_log(&self, now: Instant) -> bool {
         self.store.promises.log_is_kept
             && !self.node.is_following()
-            && !self.node.is_in_quarantine(now)
+            && !self.node.may_have_forgotten(now)
     }
 
     /// Whether the file says so though it is not true any more.
@@ -178,13 +182,15 @@ impl State {
         self.node.doubt(doubt);
     }
 
-    /// All leases that are held, and the length of the longest.
-    fn roll(&self) -> (Ended, Millis) {
-        let (mut all, mut longest) = (Ended::default(), Millis(0));
-        self.store.index.each(|key, mode, grant| {
-            all.add(key, mode, grant);
-            longest = longest.max(grant.lease.ttl);
-        });
-        (all, longest)
+    /// All leases that are held.
+    fn roll(&self) -> Ended {
+        let mut all = Ended::default();
+        self.store.index.each(|key, mode, grant| all.add(key, mode, grant));
+        all
     }
+}
+
+/// So many keys, in words.
+pub fn count_keys(keys: usize) -> String {
+    format!("{keys} {}", if keys == 1 { "key" } else { "keys" })
 }

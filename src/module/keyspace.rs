@@ -314,7 +314,7 @@ impl Host for Keyspace<'_, '_> {
         self.ctx.serves(&Name::new(key.name))
     }
 
-    fn promise(&mut self, promise: Promise) -> bool {
+    fn promise(&mut self, promise: &Promise) -> bool {
         self.store.promises.write_now(promise)
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use dlock_core::{Ended, Instant, Promise, Record};
+use dlock_core::{Bounds, Ended, Instant, Promise, Record};
 
 use crate::ffi::context::log;
 use crate::state_file::{StateFile, unwritable};
@@ -38,7 +38,7 @@ impl Ledger {
                 boot: 1,
                 fence: dlock_core::Fence(0),
                 unix: 0,
-                bound: dlock_core::Millis(0),
+                bounds: Bounds::default(),
                 ended: None,
                 log_is_complete: false,
             },
@@ -55,7 +55,7 @@ impl Ledger {
     /// What is wrong with it, for the operator.
     pub fn open(&mut self, path: &Path) -> Result<Option<Record>, String> {
         let (file, before) = StateFile::open(path)?;
-        if let Some(before) = before {
+        if let Some(before) = before.clone() {
             let boot = before.boot.saturating_add(1);
             self.record = Record { boot, ..before };
         }
@@ -100,7 +100,7 @@ impl Ledger {
 
     /// Whether the file may say that the log is complete.
     pub fn says_complete(&self) -> bool {
-        self.says_complete || self.in_flight.is_some_and(|(_, complete)| complete)
+        self.says_complete || self.in_flight.as_ref().is_some_and(|(_, complete)| *complete)
     }
 
     /// What it says of that with the next write; and that this life has not ended.
@@ -120,9 +120,9 @@ impl Ledger {
 
     /// Begins to write.
     pub fn write(&mut self, promise: Promise, now: Instant) {
+        let Promise { fence, unix, bounds } = promise.clone();
+        (self.record.fence, self.record.unix, self.record.bounds) = (fence, unix, bounds);
         (self.in_flight, self.begun) = (Some((promise, self.record.log_is_complete)), now);
-        let Promise { fence, unix, bound } = promise;
-        self.record = Record { fence, unix, bound, ..self.record };
         if let Some(writer) = &self.writer {
             writer.hand_over(self.record.encode());
         }
@@ -160,14 +160,14 @@ impl Ledger {
 
     /// Waits until what is on its way has been written.
     fn wait(&mut self, limit: Duration) -> Option<Promise> {
-        let (promise, complete) = self.in_flight?;
+        self.in_flight.as_ref()?;
         let outcome = match &self.writer {
             Some(writer) => writer.outcome(limit),
             None => Some(Ok(())),
         };
         match outcome {
             Some(Ok(())) => {
-                self.in_flight = None;
+                let (promise, complete) = self.in_flight.take()?;
                 self.says_complete = complete;
                 if self.failure.take().is_some() {
                     log(c"notice", "the state file can be written again");
@@ -175,9 +175,8 @@ impl Ledger {
                 return Some(promise);
             }
             Some(Err(why)) => {
-                self.in_flight = None;
                 // It may have been written nevertheless.
-                self.says_complete |= complete;
+                self.says_complete |= self.in_flight.take()?.1;
                 self.fail(why);
             }
             None if !limit.is_zero() => self.fail("the disk does not answer".to_owned()),

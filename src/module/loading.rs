@@ -104,7 +104,7 @@ pub fn loaded(
             if state.node.is_too_far(fence, unix) {
                 return Err("a stored fence is more than ten minutes ahead of this server");
             }
-            if !state.cover(fence, ttl) {
+            if !state.cover(key, fence, ttl) {
                 return Err("the state file cannot be written, and does not cover a stored lease");
             }
             state.store.strays.depart();

@@ -70,18 +70,18 @@ impl Promises {
     /// Replicas learn what is promised, before it is used.
     pub fn tell_replicas(&mut self, ctx: Ctx<'_>, node: &Node, may_write: bool, unix: u64) {
         if self.tell && may_write && ctx.has_replicas() {
-            ctx.replicate_promise(node.promise(unix));
+            ctx.replicate_promise(&node.promise(unix));
         }
         self.tell &= !may_write && !node.is_following();
     }
 
     /// Writes the promise, and waits until it is done. What was last said of the log goes with it,
     /// and can only become less here.
-    pub fn write_now(&mut self, promise: Promise) -> bool {
+    pub fn write_now(&mut self, promise: &Promise) -> bool {
         if !self.log_is_kept {
             self.ledger.set_log_is_complete(false);
         }
-        let written = self.ledger.write_now(promise, now());
+        let written = self.ledger.write_now(promise.clone(), now());
         self.tell |= written;
         written
     }

@@ -34,6 +34,9 @@ pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
             ctx.reply_error("UNBLOCKED this node became a replica, or loads another data set")
         }
         WaitOutcome::Exhausted => ctx.reply_error(&Refusal::Exhausted.to_string()),
+        WaitOutcome::TooManyLong { usual } => {
+            ctx.reply_error(&Refusal::TooManyLong { usual }.to_string());
+        }
     }
 }
 

@@ -16,12 +16,18 @@ pub struct Number {
 }
 
 /// All of these.
-pub static NUMBERS: [Number; 4] = [
+pub static NUMBERS: [Number; 5] = [
     Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
         most: limits::MAX_TTL_CEILING,
         field: |state| &mut state.node.settings.max_ttl,
+    },
+    Number {
+        name: c"usual-ttl",
+        default: limits::DEFAULT_USUAL_TTL,
+        most: limits::MAX_TTL_CEILING,
+        field: |state| &mut state.node.settings.usual_ttl,
     },
     Number {
         name: c"max-waiters",

@@ -4,6 +4,7 @@ use dlock_core::{Deadline, Instant, KeyBuf, Memory, Node, Time, limits};
 use lazy_static::lazy_static;
 
 use crate::audience::Audience;
+use crate::books::count_keys;
 use crate::ffi::MainThread;
 use crate::ffi::alarm::Alarm;
 use crate::ffi::block::Block;
@@ -160,7 +161,9 @@ impl State {
         if was.is_some_and(|(was, _)| was == Refusing::Quarantine)
             && !matches!(why, Some(Refusing::Quarantine | Refusing::Replica))
         {
-            log(c"notice", "the quarantine is over");
+            let keys = self.node.in_quarantine().map_or(0, |all| all.left(time.now).long_keys());
+            let but = (keys > 0).then(|| format!(", but for {}", count_keys(keys)));
+            log(c"notice", &format!("the quarantine is over{}", but.unwrap_or_default()));
         }
         self.store.refusing
     }

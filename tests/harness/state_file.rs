@@ -23,6 +23,11 @@ impl Server {
         names
     }
 
+    /// What its state file says.
+    pub fn state_text(&self) -> String {
+        fs::read_to_string(self.state_file()).expect("the state file can be read")
+    }
+
     /// Waits until the state file says that a crash would lose nothing.
     #[track_caller]
     pub fn until_its_log_is_complete(&self) {

@@ -68,8 +68,16 @@ fn replica(node: &Answers) -> Option<Finding> {
 }
 
 fn quarantine(node: &Answers) -> Option<Finding> {
-    let left = node.node_number("quarantine-ms").filter(|left| *left > 0)?;
     let why = node.node("quarantine-reason").unwrap_or("unknown");
+    let Some(left) = node.node_number("quarantine-ms").filter(|left| *left > 0) else {
+        let keys = node.node_number("quarantine-keys").filter(|keys| *keys > 0)?;
+        let longest = shown(node.node_number("quarantine-longest-ms")?);
+        return Some(
+            Finding::hint("quarantine_keys", format!("it grants, but for {keys} keys, for up to {longest}: {why}"))
+                .why("these had long leases, which it may have forgotten")
+                .fix("wait; or, if their holders were restarted too: CONFIG SET dlock.quarantine off, and then auto again"),
+        );
+    };
     Some(
         Finding::warning("quarantine", format!("it is in quarantine for {}: {why}", shown(left)))
             .why("it may have forgotten leases, and grants nothing until they have ended")
@@ -122,12 +130,12 @@ fn quarantine_off(node: &Answers) -> Option<Finding> {
 }
 
 fn lease_bound(node: &Answers) -> Option<Finding> {
-    let bound = node.node_number("lease-bound-ms").filter(|bound| *bound > LONG_LEASE_MS)?;
-    let most = shown(node.config_number("dlock.max-ttl").unwrap_or(bound));
+    let bound = node.node_number("usual-bound-ms").filter(|bound| *bound > LONG_LEASE_MS)?;
+    let most = shown(node.config_number("dlock.usual-ttl").unwrap_or(bound));
     Some(
-        Finding::hint("lease_bound", format!("its leases run for up to {}", shown(bound)))
-            .why(format!("after a crash it grants nothing for that time; dlock.max-ttl allows {most}"))
-            .fix("use shorter leases and renew them; CONFIG SET dlock.max-ttl 600000 refuses longer ones"),
+        Finding::hint("lease_bound", format!("leases of many of its keys run for up to {}", shown(bound)))
+            .why(format!("after a crash it grants nothing for that time; dlock.usual-ttl allows {most}"))
+            .fix("use shorter leases and renew them; with CONFIG SET dlock.usual-ttl 600000 a longer one costs its own key alone"),
     )
 }
 

@@ -131,9 +131,10 @@ fn a_replica() {
 
 #[test]
 fn quarantine_says_how_long_and_why() {
-    let changes =
-        [("granting", "quarantine"), ("quarantine-ms", "90000"), ("quarantine-reason", "x")];
-    assert_only(&node(&changes), Warning, "quarantine", "90 s: x");
+    let all = [("granting", "quarantine"), ("quarantine-ms", "90000"), ("quarantine-reason", "x")];
+    assert_only(&node(&all), Warning, "quarantine", "90 s: x");
+    let few = [("quarantine-keys", "2"), ("quarantine-longest-ms", "7200000")];
+    assert_only(&node(&few), Hint, "quarantine_keys", "2 keys, for up to 2 h");
 }
 
 #[test]
@@ -170,8 +171,8 @@ fn what_a_node_remembers_and_where() {
 fn settings_of_the_module() {
     let off = config(&[("dlock.quarantine", "off")]);
     assert_only(&off, Warning, "quarantine_off", "CONFIG SET dlock.quarantine auto");
-    assert_only(&node(&[("lease-bound-ms", "3600000")]), Hint, "lease_bound", "60 min");
-    assert_eq!(findings(&node(&[("lease-bound-ms", "600000")])), []);
+    assert_only(&node(&[("usual-bound-ms", "3600000")]), Hint, "lease_bound", "dlock.usual-ttl");
+    assert_eq!(findings(&node(&[("lease-bound-ms", "86400000")])), [], "those are few");
     assert_only(&node(&[("waiters", "8000")]), Warning, "waiters", "dlock.max-waiters 20000");
     assert_only(&node(&[("places-refused", "3")]), Warning, "places", "dlock.max-places 40000");
     assert_only(&node(&[("leases", "15"), ("leases-away", "10")]), Hint, "away", "shorter KEEP");

@@ -14,9 +14,8 @@ pub(crate) fn why(text: &str) -> Why {
     match code(text) {
         "QUARANTINE" => Why::Quarantine,
         "NOTDURABLE" | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "TOOMANYWAITERS"
-        | "TOOMANYLOCKS" | "UNBLOCKED" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS" => {
-            Why::Busy
-        }
+        | "TOOMANYLOCKS" | "TOOMANYLONG" | "UNBLOCKED" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF"
+        | "NOREPLICAS" => Why::Busy,
         _ if text.starts_with("ERR max number of clients") => Why::Busy,
         _ => Why::Never,
     }

@@ -93,7 +93,7 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
         Some((b'+', grant)) => parse_grant(grant, meta),
         Some((b'!', [])) => Ok(Apply::Remove),
         Some((b'@', at)) => Ok(Apply::Expire(read::number("unix-ms", at, 0, MAX_UNIX_MS)?)),
-        _ => Err(Refusal::Malformed),
+        _ => Err(Refusal::Malformed(DOC.name)),
     }
 }
 
@@ -137,7 +137,7 @@ pub fn write_expiry(unix_ms: u64, out: &mut Vec<u8>) {
 fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'a>> {
     // The token is the rest, spaces and all.
     let mut words = grant.splitn(4, |byte| *byte == b' ');
-    let mut word = || words.next().ok_or(Refusal::Malformed);
+    let mut word = || words.next().ok_or(Refusal::Malformed(DOC.name));
     let ttl = Millis(read::number("ttl-ms", word()?, 1, MAX_TTL_CEILING)?);
     let fence = Fence(read::number("fence", word()?, 1, MAX_FENCE)?);
     let mode = word()?;

@@ -82,6 +82,12 @@ pub enum Refusal<'a> {
         /// How many that is.
         most: u64,
     },
+    /// As many keys as may have leases longer than is usual have one, or this user is in too much of
+    /// a hurry with them.
+    TooManyLong {
+        /// Up to here there is always room, in ms.
+        usual: u64,
+    },
     /// The token was released with FINAL.
     Final,
     /// There is no room to remember one more token that is done.
@@ -101,8 +107,8 @@ pub enum Refusal<'a> {
     Exhausted,
     /// From an ordinary client, a command that only servers send to each other.
     Internal(&'static str),
-    /// APPLY with arguments that it never has.
-    Malformed,
+    /// A command between servers with arguments that it never has.
+    Malformed(&'static str),
     /// Called in the middle of another command of dlock.
     Busy,
     /// GUARD by a token that does not hold the lock now.
@@ -186,6 +192,11 @@ impl fmt::Display for Refusal<'_> {
                 "TOOMANYLOCKS the locks on this node take the {most} bytes that they may \
                  (dlock.max-memory-percent of maxmemory)"
             ),
+            R::TooManyLong { usual } => write!(
+                f,
+                "TOOMANYLONG this user has leases longer than {usual} ms (dlock.usual-ttl) on as \
+                 many keys as it may; ask for a shorter one"
+            ),
             R::Final => write!(
                 f,
                 "FINAL this token was released for good; take a new one for each acquisition"
@@ -206,7 +217,7 @@ impl fmt::Display for Refusal<'_> {
                 write!(f, "EXHAUSTED this node has handed out the largest fence there is")
             }
             R::Internal(name) => write!(f, "ERR {name} is for replication and the AOF alone"),
-            R::Malformed => write!(f, "ERR malformed DLOCK.APPLY"),
+            R::Malformed(name) => write!(f, "ERR malformed {name}"),
             R::Busy => {
                 write!(f, "ERR dlock is in the middle of another command; call it afterwards")
             }

@@ -5,7 +5,7 @@ use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::fence::Slot;
 use crate::host::{Effect, Host, Memory, WaitOutcome};
-use crate::limits::MAX_HOLDERS;
+use crate::limits::{MAX_HOLDERS, NEVER_LONG};
 use crate::lock::{Asker, Crowd, Found, Grant, Holders, Renewal};
 use crate::queue::{Queue, Waiter};
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Owner, Time, WaiterId};
@@ -50,18 +50,18 @@ impl Node {
             if ask.meta.len() > grant.meta.len() {
                 check_memory(host)?;
             }
-            self.vouch(host, renewal.fence, ask.ttl, time)?;
+            self.vouch(host, key, (renewal.fence, ask.ttl), None, time)?;
             self.back(was_away);
             return Ok(self.ask_again(host, key, mode, ask.token, renewal));
         }
         check_mode(&found, ask.mode)?;
-        let mut refused = self.refuse_in_quarantine(time.now);
+        let mut refused = self.refuse_in_quarantine(key, time.now);
         let queue = self.queue(key);
         let waits = queue.and_then(|queue| queue.get(ask.token)).is_some_and(Waiter::is_present);
         if refused.is_ok() && !waits && Queue::is_next(queue, ask.token, ask.mode, &found) {
             self.counter.raise(slot, found.top());
             check_memory(host)?;
-            match self.next_fence(host, slot, ask.fence, ask.ttl, time) {
+            match self.next_fence(host, key, (ask.fence, ask.ttl), None, time) {
                 Ok(fence) => {
                     self.grant_at_once(host, key, ask, client, fence, time);
                     return Ok(Acquired::Granted(fence));
@@ -216,6 +216,7 @@ impl Node {
     ) -> WaiterId {
         let id = WaiterId(self.next_waiter);
         self.next_waiter += 1;
+        let counts = ask.keep.is_some() || ask.ttl.0 > NEVER_LONG.min(self.settings.usual_ttl);
         let until = ask.wait.filter(|wait| wait.0 > 0).map(|ms| Deadline::after(time.now, ms));
         let waiter = Waiter {
             id,
@@ -229,7 +230,7 @@ impl Node {
             since: time.now,
             until,
             keep: ask.keep,
-            owner: if ask.keep.is_some() { host.owner() } else { Owner::default() },
+            owner: if counts { host.owner() } else { Owner::default() },
             wants_turn: ask.turn && ask.keep.is_some(),
             is_away: false,
         };

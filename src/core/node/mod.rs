@@ -39,9 +39,10 @@ use put_off::PutOff;
 use watched::Watched;
 
 use crate::bound::Bound;
+use crate::bounds::Bounds;
 use crate::clock::Clock;
 use crate::fence::{Counter, Slot};
-use crate::quarantine::{Policy, Quarantine};
+use crate::quarantine::Quarantine;
 use crate::queue::Queue;
 use crate::settings::Settings;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis, WaiterId};
@@ -57,14 +58,14 @@ pub struct Node {
     pub clock: Clock,
     counter: Counter,
     bound: Bound,
-    /// Nothing is granted until it is over.
+    /// Nothing is granted until it is over, and at some keys for longer.
     quarantine: Option<Quarantine>,
     /// What the primary has promised: its successor starts above.
     inherited: Fence,
     /// The Unix time there when it promised.
     inherited_unix: u64,
     /// How long any lease of the primary can run.
-    inherited_bound: Inherited,
+    inherited_bounds: Inherited,
     /// The state file claims more than is true, and must be written before anything is granted.
     in_doubt: bool,
     /// Locks whose first waiter waits for the state file, too.
@@ -95,7 +96,7 @@ pub struct Node {
 }
 
 /// What a replica knows of how long any lease of its primary can run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Inherited {
     /// It has nothing of its primary yet but what it was sent lease by lease.
     #[default]
@@ -103,7 +104,7 @@ enum Inherited {
     /// It has its primary's data set, and no word of what may be missing in it.
     DataSet,
     /// The primary has told.
-    Told(Millis),
+    Told(Bounds),
 }
 
 /// The queues of a database, by key.
@@ -141,7 +142,7 @@ impl Node {
     /// A lease was loaded from a stored data set, or replicated.
     pub fn heard_of(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) {
         self.pass_on(key, fence);
-        self.bound.saw(ttl);
+        self.bound.saw(key.name, ttl, self.settings.usual_ttl);
     }
 
     /// A lock with this fence has come to the key, alive or not: the next fence must be larger.
@@ -183,9 +184,7 @@ impl Node {
     #[must_use]
     pub fn next_wake(&self) -> Option<Deadline> {
         let wait = self.waits.first().map(|(end, _)| *end);
-        let off = self.settings.quarantine == Policy::Off;
-        let end = |quarantine: Quarantine| if off { Deadline(0) } else { quarantine.until };
-        let quarantine = self.quarantine.map(end);
+        let quarantine = self.quarantine_wakes();
         let queue = earlier(wait, self.places.next_end());
         earlier(queue, earlier(quarantine, self.watched.first()))
     }

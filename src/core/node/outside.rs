@@ -63,7 +63,7 @@ impl Node {
     /// Somebody else decides from now on: a primary, or the data that is being loaded.
     pub fn follow<A: Answers>(&mut self, host: &mut A) {
         self.following = true;
-        self.inherited_bound = Inherited::Nothing;
+        self.inherited_bounds = Inherited::Nothing;
         let keys: Vec<KeyBuf> = self.waiting.values().map(|seat| seat.key().to_owned()).collect();
         for key in keys {
             self.dismiss(host, key.as_key(), WaitOutcome::Demoted);
@@ -82,7 +82,7 @@ impl Node {
         self.clock.at_least(time.now, self.inherited_unix);
         self.counter.raise_all(self.inherited);
         self.counter.begin(time.unix);
-        self.inherited_bound = Inherited::Nothing;
+        self.inherited_bounds = Inherited::Nothing;
     }
 
     /// Whether somebody else decides.

@@ -149,7 +149,7 @@ impl Node {
     pub fn look_at_places(&mut self, now: Instant, paused: bool) {
         self.finals.look(now);
         if self.places.len() > 0 || !self.places.have_no_lease() {
-            self.places.pace.look(now, !paused && self.quarantine.is_none());
+            self.places.pace.look(now, !paused && !self.refuses_all());
             self.places.forget_leases();
         }
     }
@@ -177,7 +177,7 @@ impl Node {
             return false;
         }
         if self.places.ends.is_empty() {
-            self.places.pace.start(now, self.quarantine.is_none());
+            self.places.pace.start(now, !self.refuses_all());
         }
         let end = Deadline::after(self.places.pace.at(now), keep);
         self.change_queue(key, |queue| queue.send_away(token, end));

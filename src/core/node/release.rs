@@ -55,7 +55,7 @@ impl Node {
         self.check_proposal(ask.fence, time)?;
         self.look_at_quarantine(time.now);
         if ask.fence.is_some() {
-            self.refuse_in_quarantine(time.now)?;
+            self.refuse_in_quarantine(key, time.now)?;
         }
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
@@ -87,7 +87,7 @@ impl Node {
             true => grant.lease.extended_to(time.now, ask.ttl),
             false => grant.lease.renewed(time.now, ask.ttl),
         };
-        self.vouch(host, fence, lease.ttl, time)?;
+        self.vouch(host, key, (fence, lease.ttl), None, time)?;
         self.counter.raise(Slot::of(key.name), fence);
         // A client that extends the grant has heard of it.
         let asker = was_away.as_ref().map(|(_, meta)| Asker {

@@ -17,7 +17,7 @@ impl Node {
     ///
     /// Of very many readers a part is served at once, and the others in the next turns.
     pub(super) fn serve<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
-        if self.quarantine.is_some() {
+        if self.kept_back(key, time.now).is_some() {
             return;
         }
         let mut served = 0;
@@ -79,18 +79,21 @@ impl Node {
         let left = first.place_ends().map(|end| end.left(self.places.pace.at(time.now)));
         let ends = [Some(first.ttl), left, first.keep.filter(|_| left.is_some())];
         let ttl = ends.into_iter().flatten().min().unwrap_or(first.ttl);
-        let proposal = first.proposal;
-        let fence = self.next_fence(host, Slot::of(key.name), proposal, ttl, time);
+        let (proposal, owner) = (first.proposal, first.owner);
+        let fence = self.next_fence(host, key, (proposal, ttl), Some(owner), time);
         if fence == Err(Refusal::NotDurable) {
             return false;
         }
         let Some(waiter) = self.pop(key) else { return true };
         let present = waiter.is_present();
-        let Ok(fence) = fence else {
-            if present {
-                host.answer(waiter.id, WaitOutcome::Exhausted);
+        let fence = match fence {
+            Ok(fence) => fence,
+            Err(refusal) => {
+                if present {
+                    host.answer(waiter.id, no(&refusal));
+                }
+                return true;
             }
-            return true;
         };
         let client = if present { waiter.client } else { ClientId::AWAY };
         let ephemeral = present && waiter.ephemeral;
@@ -237,5 +240,13 @@ impl Node {
             }
         }
         Some(result)
+    }
+}
+
+/// What a waiter is told whose turn has come in vain.
+fn no(refusal: &Refusal<'_>) -> WaitOutcome {
+    match *refusal {
+        Refusal::TooManyLong { usual } => WaitOutcome::TooManyLong { usual },
+        _ => WaitOutcome::Exhausted,
     }
 }

@@ -25,7 +25,7 @@ impl Node {
         self.look_at_quarantine(time.now);
         // Waits may take half of it: there may be something due for others.
         let waits = budget.div_ceil(2);
-        let hears = may_write && !self.following && self.quarantine.is_none();
+        let hears = may_write && !self.following && !self.refuses_all();
         self.places.pace.turn(time.now, hears);
         let unused = self.end_waits(host, time, waits);
         let unused = self.end_places(unused);

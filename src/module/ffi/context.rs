@@ -13,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
+use dlock_core::command::promise::write_long;
 use dlock_core::{ClientId, Instant, Owner, Promise};
 
 /// Calls a function of the server's interface.
@@ -244,12 +245,18 @@ impl Ctx<'_> {
     }
 
     /// What is promised in the state file.
-    pub fn replicate_promise(self, promise: Promise) {
+    pub fn replicate_promise(self, Promise { fence, unix, bounds }: &Promise) {
         let replicate = variadic!(RedisModule_Replicate);
-        let [fence, bound, unix] = [promise.fence.0, promise.bound.0, promise.unix].map(signed);
-        // SAFETY: as in `replicate_apply`; l is a long long.
+        let [fence, usual, unix] = [fence.0, bounds.usual().0, *unix].map(signed);
+        let long = write_long(bounds);
+        // A replica of an earlier version knows the numbers alone.
+        let format = if long.is_empty() { c"lll" } else { c"lllb" };
+        let (name, format, long) = (c"DLOCK.PROMISE".as_ptr(), format.as_ptr(), long.as_bytes());
+        // SAFETY: as in `replicate_apply`; l is a long long. What the format does not name is not
+        // read.
         unsafe {
-            replicate(self.raw, c"DLOCK.PROMISE".as_ptr(), c"lll".as_ptr(), fence, bound, unix);
+            let bytes = long.as_ptr().cast::<c_char>();
+            replicate(self.raw, name, format, fence, usual, unix, bytes, long.len());
         }
     }
 

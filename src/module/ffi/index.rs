@@ -1,5 +1,7 @@
 //! The deadlines of the blocks: which lease ends next, in the whole keyspace.
 
+use std::iter;
+
 use dlock_core::deadlines::Deadlines;
 use dlock_core::{ClientId, Deadline, Grant, Instant, Key, KeyBuf, Mode};
 
@@ -31,10 +33,20 @@ impl Index {
         self.deadlines.first().map(|(end, _)| end)
     }
 
-    /// When the last of them ends.
-    pub fn last(&self) -> Option<Deadline> {
-        let last = |of: &Deadlines| of.last().map(|(end, _)| end);
-        last(&self.deadlines).max(last(&self.crowds))
+    /// When the last lease of each lock ends, and the name of its key: the one that ends last first.
+    /// Of a crowd it tells again when its first lease ends.
+    pub fn held(&self) -> impl Iterator<Item = (Deadline, Box<[u8]>)> + '_ {
+        let mut ones = self.deadlines.backwards().peekable();
+        let mut crowds = self.crowds.backwards().peekable();
+        let ends = iter::from_fn(move || {
+            let crowd_is_next = crowds.peek() > ones.peek();
+            if crowd_is_next { crowds.next() } else { ones.next() }
+        });
+        ends.filter_map(|(end, entry)| {
+            // SAFETY: entries are removed before their blocks are let go.
+            let block = unsafe { Block::from_entry(entry) }?;
+            Some((end, key_of(block)?.name))
+        })
     }
 
     /// Calls `each` with every lease.

@@ -3,6 +3,7 @@
 pub mod crash;
 mod first;
 mod log;
+mod long;
 mod reload;
 mod rules;
 mod setting;

@@ -177,11 +177,11 @@ fn an_older_dump_with_another_state_of_a_lease_is_noticed(kind: Kind) {
         // Another grant to the same token, another token, a longer lease, another share.
         &["DLOCK.RELEASE job alice", "DLOCK.ACQUIRE job alice 60000 SHARED"][..],
         &["DLOCK.RELEASE job alice", "DLOCK.ACQUIRE job bob 60000 SHARED"],
-        &["DLOCK.EXTEND job alice 90000"],
+        &["DLOCK.EXTEND job alice 60000"],
         &["DLOCK.ACQUIRE job bob 60000 SHARED"],
     ] {
         let mut server = Server::start(kind);
-        server.run("DLOCK.ACQUIRE job alice 60000 SHARED");
+        server.run("DLOCK.ACQUIRE job alice 50000 SHARED");
         let older = dump(&server);
         let since = Instant::now();
         for words in change {

@@ -60,6 +60,48 @@ fn the_main_thread_never_touches_it(kind: Kind) {
     assert!(renamed >= 10, "what is seen cannot be all: {calls:#?}");
 }
 
+/// How often it was replaced while `work` was done, but for what is written as time passes.
+fn writes(server: &Server, work: impl FnOnce()) -> usize {
+    let renames = || server.system_calls().iter().filter(|call| call.renames()).count();
+    let (before, begun) = (renames(), Instant::now());
+    work();
+    let in_time = 1 + begun.elapsed().as_secs() as usize / 20;
+    (renames() - before).saturating_sub(in_time)
+}
+
+#[apply(on_every_server)]
+fn ever_longer_leases_write_it_in_few_steps(kind: Kind) {
+    let server = Server::build(kind).watched(WATCHED).start();
+    let mut client = server.client();
+    let longer = std::iter::successors(Some(1), |ttl| Some(ttl + ttl / 9 + 1));
+    let asked: Vec<i64> = longer.take_while(|ttl| *ttl < 86_400_000).collect();
+    let written = writes(&server, || {
+        for ttl in &asked {
+            assert!(client.run(&format!("DLOCK.ACQUIRE job alice {ttl}")).is_int());
+            client.run("DLOCK.RELEASE job alice");
+        }
+    });
+    // Seventeen up to a minute, and twelve from there to a day.
+    assert!(asked.len() > 150 && written <= 17 + 12, "{written}");
+}
+
+#[apply(on_every_server)]
+fn a_steady_load_with_long_leases_hardly_ever_writes_it(kind: Kind) {
+    let server = Server::build(kind).watched(WATCHED).start();
+    let mut client = server.client();
+    let ask = |n: i64| {
+        let (key, ttl) =
+            [("usual", 30_000), ("long", 3_600_000), ("longer", 80_000_000)][n as usize % 3];
+        [format!("DLOCK.ACQUIRE {key} t {}", ttl - n % 1000), format!("DLOCK.RELEASE {key} t")]
+    };
+    (0..3).flat_map(ask).for_each(|words| drop(client.run(&words)));
+    let written = writes(&server, || {
+        let answers = client.pipeline((0..20_000).flat_map(ask));
+        assert!(answers.iter().all(|answer| answer.int() > 0));
+    });
+    assert_eq!(written, 0);
+}
+
 #[apply(on_every_server)]
 fn a_steady_load_hardly_ever_writes_it(kind: Kind) {
     let server = Server::build(kind).watched(WATCHED).start();

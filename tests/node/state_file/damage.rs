@@ -151,15 +151,15 @@ fn one_that_is_something_else_is_refused(kind: Kind) {
 fn one_of_a_later_version_is_refused_as_such(kind: Kind) {
     let mut ended = Ended::new(kind);
     let text = String::from_utf8(ended.good.clone()).unwrap();
-    for version in ["3", "10", "4294967296"] {
-        let text = text.replacen("dlock-state 2", &format!("dlock-state {version}"), 1);
+    for version in ["4", "10", "4294967296"] {
+        let text = text.replacen("dlock-state 3", &format!("dlock-state {version}"), 1);
         for text in [text, format!("dlock-state {version}\nanything else\n")] {
             let line = ended.refusal(text.as_bytes());
             assert!(line.contains("later"), "{line}");
         }
     }
-    for version in ["0", "1", "", "one", "2.1", "-1"] {
-        let text = text.replacen("dlock-state 2", &format!("dlock-state {version}"), 1);
+    for version in ["0", "1", "2", "", "one", "2.1", "-1"] {
+        let text = text.replacen("dlock-state 3", &format!("dlock-state {version}"), 1);
         ended.assert_refused(text.as_bytes());
     }
     ended.assert_goes_on();

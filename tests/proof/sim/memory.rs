@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use dlock_core::{
-    Answers, Crowd, Deadline, Effect, Ended, Found, Grant, Holder, Holders, Host, Instant, Key,
-    KeyBuf, Lease, Millis, Mode, Owner, Promise, Renewal, Serves, WaitOutcome, WaiterId,
+    Answers, Bounds, Crowd, Deadline, Effect, Ended, Found, Grant, Holder, Holders, Host, Instant,
+    Key, KeyBuf, Lease, Millis, Mode, Owner, Promise, Renewal, Serves, WaitOutcome, WaiterId,
 };
 
 /// A lock in the keyspace.
@@ -49,15 +49,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// When the last lease ends.
-    pub fn last_end(&self) -> Option<Deadline> {
-        let ends = self.values.values().filter_map(|value| match value {
-            Value::One(holder) => Some(holder.grant().lease.end),
-            Value::Many(crowd) => crowd.last_end(),
-        });
-        ends.max()
-    }
-
     /// When the first does.
     pub fn first_of_all(&self) -> Option<Deadline> {
         self.values.values().filter_map(first_end).min()
@@ -78,14 +69,21 @@ impl Memory {
         all
     }
 
-    /// The leases, as the state file counts them, and the length of the longest.
-    pub fn roll(&self) -> (Ended, Millis) {
-        let (mut ended, mut longest) = (Ended::default(), Millis(0));
+    /// The leases, as the state file counts them.
+    pub fn roll(&self) -> Ended {
+        let mut ended = Ended::default();
         for (key, mode, holder) in self.grants() {
             ended.add(key.as_key(), mode, &holder.grant());
-            longest = longest.max(holder.grant().lease.ttl);
         }
-        (ended, longest)
+        ended
+    }
+
+    /// When each lease ends, and the name of its key: the one that ends last first.
+    pub fn held(&self) -> Vec<(Deadline, Box<[u8]>)> {
+        let end = |(key, _, holder): (KeyBuf, Mode, Holder)| (holder.grant().lease.end, key.name);
+        let mut held: Vec<_> = self.grants().into_iter().map(end).collect();
+        held.sort_unstable_by(|a, b| b.cmp(a));
+        held
     }
 
     /// A lock comes back with the data set: its lease begins again.
@@ -106,9 +104,10 @@ impl Memory {
 
     /// The state file is written.
     pub fn write(&mut self, promise: Promise) {
-        let bound = self.file.map_or(Millis(0), |file| file.bound);
-        let bound = if self.forgets_bound { bound.min(promise.bound) } else { promise.bound };
-        self.file = Some(Promise { bound, ..promise });
+        let before = self.file.take().map_or(Bounds::default(), |file| file.bounds);
+        let all = promise.bounds;
+        let bounds = if self.forgets_bound { before.meet(&all) } else { all };
+        self.file = Some(Promise { bounds, ..promise });
     }
 }
 
@@ -205,12 +204,12 @@ impl Host for Memory {
         Serves::Yes
     }
 
-    fn promise(&mut self, promise: Promise) -> bool {
+    fn promise(&mut self, promise: &Promise) -> bool {
         if self.disk_is_full {
             return false;
         }
         self.writing = None;
-        self.write(promise);
+        self.write(promise.clone());
         true
     }
 

@@ -8,7 +8,7 @@ use dlock_core::command::extend::Extend;
 use dlock_core::command::release::Release;
 use dlock_core::quorum::{Answer, Ask, Why};
 use dlock_core::{
-    Acquired, ClientId, Ended, Fence, KeyBuf, Millis, Mode, Node, Policy, Promise, Record,
+    Acquired, Bounds, ClientId, Ended, Fence, KeyBuf, Millis, Mode, Node, Policy, Promise, Record,
     Settings, Start, Time, WaiterId,
 };
 
@@ -144,9 +144,9 @@ impl Server {
         (self.is_up, self.life) = (true, self.life + 1);
         self.node = Node::default();
         self.node.settings = self.settings();
-        let before = self.host.file.map(|file| self.record(file));
-        if let Some(Record { fence, unix, bound, .. }) = before {
-            self.node.resume(Promise { fence, unix, bound }, time.now);
+        let before = self.host.file.clone().map(|file| self.record(file));
+        if let Some(Record { fence, unix, bounds, .. }) = before.clone() {
+            self.node.resume(&Promise { fence, unix, bounds }, time.now);
         }
         let back = self.host.grants();
         self.host.values.clear();
@@ -155,13 +155,14 @@ impl Server {
             self.node.heard_of(key.as_key(), grant.fence, grant.lease.ttl);
             self.host.load(&key, mode, &holder, time.now);
         }
-        let (back, longest) = self.host.roll();
+        let back = self.host.roll();
+        let held = &self.node.held(self.host.held().into_iter(), time.now);
         let log_is_complete = self.log_is_complete;
-        let start = Start { before: before.as_ref(), log_is_complete, back, longest };
+        let start = Start { before: before.as_ref(), log_is_complete, back, held };
         self.node.begin(&start, true, time);
         self.ended = None;
-        let promise = self.node.next_promise(self.host.last_end(), time);
-        self.host.write(promise);
+        let promise = self.node.next_promise(self.host.held().into_iter(), time);
+        self.host.write(promise.clone());
         self.node.promised(promise);
     }
 
@@ -171,15 +172,15 @@ impl Server {
     }
 
     fn record(&self, file: Promise) -> Record {
-        let Promise { mut fence, unix, mut bound } = file;
+        let Promise { mut fence, unix, mut bounds } = file;
         if self.flaw == Some(Flaw::ForgetsCounter) {
             fence = Fence(0);
         }
         if self.flaw == Some(Flaw::ShortQuarantine) {
-            bound = Millis(bound.0 / 2);
+            bounds = Bounds::usual_of(Millis(bounds.longest().0 / 2));
         }
         let (ended, log_is_complete) = (self.ended, self.log_is_complete);
-        Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
+        Record { node_id: 1, boot: self.life, fence, unix, bounds, ended, log_is_complete }
     }
 
     /// A crash: of the data set a part comes back, which may be nothing; and a write that was on
@@ -205,12 +206,12 @@ impl Server {
         self.blocked.clear();
         self.host.writing = None;
         if self.node.is_in_quarantine(time.now) {
-            let promise = self.node.next_promise(self.host.last_end(), time);
+            let promise = self.node.next_promise(self.host.held().into_iter(), time);
             self.host.write(promise);
         } else {
-            let promise = self.node.last_promise(self.host.last_end(), time);
+            let promise = self.node.last_promise(self.host.held().into_iter(), time);
             self.host.write(promise);
-            self.ended = Some(self.host.roll().0);
+            self.ended = Some(self.host.roll());
         }
         if dice.chance(300) && !self.log_is_complete {
             self.host.values.clear();
@@ -221,10 +222,10 @@ impl Server {
     pub fn keep_books(&mut self, now: u64) {
         let time = self.time(now);
         if let Some(promise) = self.host.writing.take() {
-            self.host.write(promise);
+            self.host.write(promise.clone());
             self.node.promised(promise);
         } else if self.node.should_promise(time) && !self.host.disk_is_full {
-            self.host.writing = Some(self.node.next_promise(self.host.last_end(), time));
+            self.host.writing = Some(self.node.next_promise(self.host.held().into_iter(), time));
         }
     }
 

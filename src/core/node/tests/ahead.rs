@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
+use crate::bounds::Bounds;
 use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::command::extend::Extend;
@@ -93,17 +94,17 @@ impl Site {
 
     /// The server dies, and starts again with its state file alone.
     fn crash(&mut self) {
-        let promise = *self.bench.host.promises.last().unwrap();
-        let Promise { fence, unix, bound } = promise;
+        let promise = self.bench.host.promises.last().unwrap().clone();
+        let Promise { fence, unix, bounds } = promise.clone();
         let (ended, log_is_complete) = (None, false);
-        let before = Record { node_id: 1, boot: 1, fence, unix, bound, ended, log_is_complete };
+        let before = Record { node_id: 1, boot: 1, fence, unix, bounds, ended, log_is_complete };
         let now = self.bench.now;
         *self = Site { bench: Bench::new(), ahead: self.ahead };
         self.bench.pass(now - self.bench.now);
         self.bench.node.settings.quarantine = Policy::Off;
-        self.bench.node.resume(promise, self.bench.time().now);
-        let (back, longest) = (Ended::default(), Millis(0));
-        let start = Start { before: Some(&before), log_is_complete, back, longest };
+        self.bench.node.resume(&promise, self.bench.time().now);
+        let (back, held) = (Ended::default(), &Bounds::default());
+        let start = Start { before: Some(&before), log_is_complete, back, held };
         let time = self.time();
         self.bench.node.begin(&start, true, time);
         self.write();
@@ -112,8 +113,8 @@ impl Site {
     /// The state file is written, as it is at each start and in the background.
     fn write(&mut self) {
         let time = self.time();
-        let promise = self.bench.node.next_promise(None, time);
-        self.bench.node.promised(promise);
+        let promise = self.bench.node.next_promise(self.bench.host.held().into_iter(), time);
+        self.bench.node.promised(promise.clone());
         self.bench.host.promises.push(promise);
     }
 

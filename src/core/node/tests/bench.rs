@@ -4,10 +4,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::memory::{Event, Memory, Value};
+use crate::bounds::Bounds;
 use crate::command::release::Release;
 use crate::command::{Refusal, acquire, extend};
 use crate::host::{Ending, WaitOutcome};
 use crate::node::{Acquired, Node};
+use crate::promise::Promise;
+use crate::quarantine::Start;
+use crate::record::{Ended, Record};
 use crate::words::{ClientId, Deadline, Fence, Instant, Key, Millis, Time, WaiterId};
 
 pub const KEY: Key<'static> = Key { db: 0, name: b"key" };
@@ -128,6 +132,35 @@ impl Bench {
     pub fn break_lock(&mut self, token: Option<&'static str>) -> usize {
         let time = self.time();
         self.node.break_lock(&mut self.host, KEY, token.map(str::as_bytes), time).unwrap()
+    }
+
+    /// The server has died, and starts again with nothing but what stood in its state file.
+    pub fn crash(&mut self, said: Promise) {
+        let settings = self.node.settings;
+        self.node = Node { settings, ..Node::default() };
+        let now = self.time().now;
+        self.host = Memory::new();
+        self.host.now = now;
+        self.node.resume(&said, now);
+        let Promise { fence, unix, bounds } = said;
+        let (ended, log_is_complete) = (None, false);
+        let before = Record { node_id: 1, boot: 1, fence, unix, bounds, ended, log_is_complete };
+        let (back, held) = (Ended::default(), &Bounds::default());
+        let start = Start { before: Some(&before), log_is_complete, back, held };
+        self.node.begin(&start, true, self.time());
+    }
+
+    /// What the state file is going to say, though nobody waits for it.
+    pub fn next_promise(&mut self) -> Promise {
+        let time = self.time();
+        self.node.next_promise(self.host.held().into_iter(), time)
+    }
+
+    /// The state file is written, though nobody waits for it. What it says.
+    pub fn write(&mut self) -> Promise {
+        let promise = self.next_promise();
+        self.node.promised(promise.clone());
+        promise
     }
 
     /// A plain string is put over whatever is there.

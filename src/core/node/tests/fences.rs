@@ -2,6 +2,7 @@
 
 use super::bench::{Bench, KEY};
 use super::memory::Value;
+use crate::bounds::Bounds;
 use crate::command::apply::{Apply, Granted};
 use crate::fence::Slot;
 use crate::host::WaitOutcome;
@@ -18,8 +19,8 @@ const ELSEWHERE: Key<'static> = Key { db: 7, name: b"key" };
 fn begun() -> Bench {
     assert_ne!(Slot::of(KEY.name), Slot::of(OTHER.name));
     let mut bench = Bench::new();
-    let start =
-        Start { before: None, log_is_complete: false, back: Ended::default(), longest: Millis(0) };
+    let (back, held) = (Ended::default(), &Bounds::default());
+    let start = Start { before: None, log_is_complete: false, back, held };
     bench.node.begin(&start, true, bench.time());
     bench.pass(9_000_000);
     bench
@@ -93,10 +94,10 @@ fn a_loaded_lease_raises_its_key_and_no_other() {
 #[test]
 fn after_a_restart_every_key_goes_on_above_the_promise() {
     let mut bench = Bench::new();
-    let (fence, bound) = (Fence(80_000_000), Millis(0));
-    bench.node.resume(Promise { fence, unix: 0, bound }, bench.time().now);
-    let start =
-        Start { before: None, log_is_complete: true, back: Ended::default(), longest: Millis(0) };
+    let (fence, bounds) = (Fence(80_000_000), Bounds::default());
+    bench.node.resume(&Promise { fence, unix: 0, bounds }, bench.time().now);
+    let (back, held) = (Ended::default(), &Bounds::default());
+    let start = Start { before: None, log_is_complete: true, back, held };
     bench.node.begin(&start, true, bench.time());
     assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(80_000_001));
     assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(80_000_001));
@@ -120,7 +121,7 @@ fn a_promoted_replica_goes_on_above_what_it_heard_of_and_was_told_and_the_clock(
         };
         assert_eq!(next(KEY, &bench.node), Some(Fence(heard + 1)));
         assert_eq!(next(OTHER, &bench.node), Some(Fence(7)));
-        bench.node.inherit(Promise { fence: Fence(told), unix: 0, bound: Millis(0) });
+        bench.node.inherit(Promise { fence: Fence(told), unix: 0, bounds: Bounds::default() });
         bench.node.promoted(time);
         assert_eq!(next(KEY, &bench.node), Some(Fence(first)));
         assert_eq!(next(OTHER, &bench.node), Some(Fence(first)));

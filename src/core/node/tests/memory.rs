@@ -55,8 +55,9 @@ pub struct Memory {
     pub refuses: bool,
     /// The state file cannot be written.
     pub disk_is_full: bool,
-    /// What was written into it because a grant waited for it.
+    /// What was written into it because a grant waited for it, and what may have been.
     pub promises: Vec<Promise>,
+    pub failed: Vec<Promise>,
     /// The first end at each lock, as far as the host was told.
     index: BTreeSet<(Deadline, KeyBuf)>,
 }
@@ -75,6 +76,7 @@ impl Memory {
             refuses: false,
             disk_is_full: false,
             promises: Vec::new(),
+            failed: Vec::new(),
             index: BTreeSet::new(),
         }
     }
@@ -99,6 +101,15 @@ impl Memory {
             }
             _ => (None, Vec::new()),
         }
+    }
+
+    /// When each lock's last lease ends, and its name: the one that ends last first.
+    pub fn held(&self) -> Vec<(Deadline, &[u8])> {
+        let end = |key| self.holders(key).1.iter().map(|holder| holder.grant().lease.end).max();
+        let held = self.values.keys().filter_map(|key| Some((end(key)?, &*key.name)));
+        let mut held: Vec<_> = held.collect();
+        held.sort_unstable_by(|a, b| b.cmp(a));
+        held
     }
 
     /// Whether each lock is in the index with its first end, and nothing else is.
@@ -263,10 +274,9 @@ impl Host for Memory {
         }
     }
 
-    fn promise(&mut self, promise: Promise) -> bool {
-        if !self.disk_is_full {
-            self.promises.push(promise);
-        }
+    fn promise(&mut self, promise: &Promise) -> bool {
+        let written = if self.disk_is_full { &mut self.failed } else { &mut self.promises };
+        written.push(promise.clone());
         !self.disk_is_full
     }
 

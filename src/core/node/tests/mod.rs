@@ -7,6 +7,7 @@
 //!   can happen there; `judge`: the contract, written once more and naively, watching;
 //!   `kept`: queues and places, there and here;
 //!   `random`: long random runs of all that.
+//! - `long`: long leases, crashes, and a model that remembers every lease.
 
 mod ahead;
 mod around;
@@ -18,6 +19,7 @@ mod judge;
 mod keep;
 mod keep_around;
 mod kept;
+mod long;
 mod memory;
 mod outside;
 mod promise;

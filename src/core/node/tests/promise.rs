@@ -3,22 +3,20 @@
 use alloc::vec;
 
 use super::bench::{Bench, KEY};
+use crate::bounds::Bounds;
 use crate::command::Refusal;
 use crate::host::WaitOutcome;
 use crate::node::Acquired;
 use crate::promise::Promise;
-use crate::quarantine::{Policy, Start, Why};
-use crate::record::{Ended, Record};
+use crate::quarantine::{Policy, Why};
 use crate::words::{Fence, Millis};
 
 fn crashed(bench: &mut Bench, bound: u64) {
-    let (fence, bound) = (Fence(5_000_000), Millis(bound));
-    let before =
-        Record { node_id: 1, boot: 1, fence, unix: 0, bound, ended: None, log_is_complete: false };
-    bench.node.resume(Promise { fence, unix: 0, bound }, bench.time().now);
-    let back = Ended::default();
-    let start = Start { before: Some(&before), log_is_complete: false, back, longest: Millis(0) };
-    bench.node.begin(&start, true, bench.time());
+    bench.crash(Promise { fence: Fence(5_000_000), unix: 0, bounds: usual(bound) });
+}
+
+fn usual(bound: u64) -> Bounds {
+    Bounds::usual_of(Millis(bound))
 }
 
 fn quarantine(left: u64) -> Refusal<'static> {
@@ -29,8 +27,8 @@ fn quarantine(left: u64) -> Refusal<'static> {
 fn the_first_grant_waits_for_a_write_and_the_next_ones_do_not() {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
-    let promise = bench.host.promises[0];
-    assert!(promise.fence >= Fence(bench.now + 60_000_000) && promise.bound == Millis(1024));
+    let promise = &bench.host.promises[0];
+    assert!(promise.fence >= Fence(bench.now + 60_000_000) && promise.bounds == usual(1024));
     for _ in 0..20 {
         bench.release("a");
         bench.pass(1_000_000);
@@ -47,7 +45,7 @@ fn a_longer_lease_waits_for_a_write() {
     bench.hold(1, "a 4000");
     bench.release("a");
     bench.hold(2, "b 8000");
-    let bounds: vec::Vec<u64> = bench.host.promises.iter().map(|p| p.bound.0).collect();
+    let bounds: vec::Vec<u64> = bench.host.promises.iter().map(|p| p.bounds.usual().0).collect();
     assert_eq!(bounds, vec![1024, 2048, 4096, 8192]);
 }
 
@@ -96,9 +94,7 @@ fn who_waits_is_served_in_order_once_the_disk_has_room() {
     assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b c".into()));
     bench.host.disk_is_full = false;
     bench.answers();
-    let time = bench.time();
-    let promise = bench.node.next_promise(None, time);
-    bench.node.promised(promise);
+    bench.write();
     bench.sweep();
     assert_eq!((bench.holders(), bench.waiters()), ("b".into(), "c".into()));
     assert_eq!(bench.answers()[0], (b, WaitOutcome::Granted(Fence(300_000_000))));
@@ -173,7 +169,7 @@ fn in_quarantine_what_is_known_goes_on() {
 fn a_promoted_replica_waits_for_the_longest_lease_it_has_heard_of() {
     let mut bench = Bench::new();
     bench.node.follow(&mut bench.host);
-    bench.node.inherit(Promise { fence: Fence(400_000_000), unix: 0, bound: Millis(3_000) });
+    bench.node.inherit(Promise { fence: Fence(400_000_000), unix: 0, bounds: usual(3_000) });
     bench.node.heard_of(KEY, Fence(7), Millis(2_000));
     bench.node.promoted(bench.time());
     let refused = bench.acquire(1, "a 10");
@@ -189,24 +185,17 @@ fn a_replica_forgets_long_leases_when_its_primary_does() {
     bench.node.heard_of(KEY, Fence(7), Millis(80_000));
     let mut write = |minutes: u64| {
         bench.pass(minutes * 60_000_000);
-        let time = bench.time();
-        let promise = bench.node.next_promise(None, time);
-        bench.node.promised(promise);
-        promise.bound
+        bench.write().bounds.longest()
     };
     assert_eq!(write(0), Millis(81_920));
     assert_eq!(write(60), Millis(81_920));
     assert_eq!(write(60), Millis(81_920), "the primary has not told");
-    bench.node.inherit(Promise { fence: Fence(9), unix: 0, bound: Millis(90_000) });
+    bench.node.inherit(Promise { fence: Fence(9), unix: 0, bounds: usual(90_000) });
     assert!(bench.node.should_promise(bench.time()));
-    let time = bench.time();
-    let promise = bench.node.next_promise(None, time);
-    bench.node.promised(promise);
-    assert_eq!(promise.bound, Millis(90_112));
-    bench.node.inherit(Promise { fence: Fence(9), unix: 0, bound: Millis(3_072) });
+    assert_eq!(bench.write().bounds, usual(90_112));
+    bench.node.inherit(Promise { fence: Fence(9), unix: 0, bounds: usual(3_072) });
     bench.pass(60_000_000);
-    let time = bench.time();
-    assert_eq!(bench.node.next_promise(None, time).bound, Millis(3_072));
+    assert_eq!(bench.write().bounds, usual(3_072));
 }
 
 #[test]
@@ -229,11 +218,11 @@ fn the_promise_covers_what_is_left_of_a_quarantine() {
     crashed(&mut bench, 5_000);
     let time = bench.time();
     assert!(bench.node.should_promise(time));
-    let next = bench.node.next_promise(None, time);
-    assert!(next.bound >= Millis(5_000), "{next:?}");
+    let next = bench.next_promise();
+    assert!(next.bounds.usual() >= Millis(5_000), "{next:?}");
     bench.pass_and_sweep(5_000_000);
     let time = bench.time();
-    assert_eq!(bench.node.last_promise(None, time).bound, Millis(0));
+    assert_eq!(bench.node.last_promise(bench.host.held().into_iter(), time).bounds, usual(0));
 }
 
 #[test]
@@ -245,7 +234,7 @@ fn a_lease_that_is_stored_counts_before_anything_is_granted() {
     assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
     bench.host.disk_is_full = false;
     bench.hold(1, "a 10");
-    assert_eq!(bench.host.promises[1].bound, Millis(61_440));
+    assert_eq!(bench.host.promises[1].bounds, usual(61_440));
 }
 
 #[test]
@@ -255,9 +244,7 @@ fn who_wants_to_wait_waits_for_the_disk_too() {
     assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
     let b = bench.wait(2, "b 10 WAIT 0");
     bench.host.disk_is_full = false;
-    let time = bench.time();
-    let promise = bench.node.next_promise(None, time);
-    bench.node.promised(promise);
+    bench.write();
     bench.sweep();
     assert!(matches!(bench.answers()[..], [(id, WaitOutcome::Granted(_))] if id == b));
 }
@@ -293,9 +280,9 @@ fn a_lease_that_is_not_accepted_leaves_no_trace() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
     let (time, fence) = (bench.time(), bench.node.fence());
-    assert_eq!(bench.node.needs(fence, Millis(10), time), None);
-    let needed = bench.node.needs(Fence(900_000_000), Millis(60_000), time);
-    assert!(needed.is_some_and(|p| p.fence > Fence(900_000_000) && p.bound == Millis(61_440)));
+    assert_eq!(bench.node.needs(KEY, fence, Millis(10), time), None);
+    let needed = bench.node.needs(KEY, Fence(900_000_000), Millis(60_000), time);
+    assert!(needed.is_some_and(|p| p.fence > Fence(900_000_000) && p.bounds == usual(65_536)));
     bench.host.disk_is_full = true;
     bench.release("a");
     assert_eq!(bench.hold(1, "b 10"), Fence(fence.0 + 1));

@@ -1,0 +1,210 @@
+//! A long lease keeps its own key in quarantine after a crash, and no other key.
+
+use harness::quarantine::{CRASHED, PROMOTED, Refusal};
+use harness::{Kind, Server, Value, apply, bytes, eventually, on_every_server};
+
+const HOUR: i64 = 3_600_000;
+
+/// Asserts that the key alone is in quarantine, by a lease of so many milliseconds. What is left.
+#[track_caller]
+fn assert_kept_back(server: &Server, key: &str, ttl: i64) -> i64 {
+    let refusal = Refusal::read(&server.run(&format!("DLOCK.ACQUIRE {key} somebody 1000")));
+    assert_eq!(refusal.reason, CRASHED);
+    assert!(refusal.left > ttl - HOUR / 2, "{refusal:?}, with a lease of {ttl} ms");
+    assert!(server.run("DLOCK.ACQUIRE another somebody 1").is_int());
+    refusal.left
+}
+
+/// Kills it and starts it again, until it grants.
+fn crash(server: &mut Server) {
+    server.kill();
+    server.start_again();
+    server.until_it_grants();
+}
+
+#[apply(on_every_server)]
+fn a_long_lease_keeps_its_own_key_waiting_and_no_other(kind: Kind) {
+    let mut server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE usual alice 300");
+    assert!(server.run(&format!("DLOCK.ACQUIRE long alice {}", 4 * HOUR)).is_int());
+    let node = server.run("DLOCK.NODE");
+    assert!((300..=337).contains(&node.at("usual-bound-ms").int()), "{node:?}");
+    assert!(node.at("lease-bound-ms").int() >= 4 * HOUR, "{node:?}");
+    assert_eq!(node.at("long-keys").int(), 1, "{node:?}");
+    // What is said is not forgotten by one crash more.
+    for _ in 0..2 {
+        crash(&mut server);
+        let left = assert_kept_back(&server, "long", 4 * HOUR);
+        let node = server.run("DLOCK.NODE");
+        assert_eq!(node.at("quarantine-ms").int(), 0, "{node:?}");
+        assert_eq!(node.at("quarantine-reason").text(), CRASHED, "{node:?}");
+        assert_eq!(node.at("quarantine-keys").int(), 1, "{node:?}");
+        let longest = node.at("quarantine-longest-ms").int();
+        assert!((1..=left).contains(&longest), "{longest} of {left}");
+        assert_eq!(server.info_number("dlock", "dlock_quarantine_keys"), 1);
+        assert!(server.info_number("dlock", "dlock_quarantine_longest_ms") > HOUR);
+        assert!(server.log().contains("of 1 key for up to"), "{}", server.log());
+        assert!(server.log().contains("the quarantine is over, but for 1 key"));
+    }
+    server.run("CONFIG SET dlock.quarantine off");
+    assert!(server.run("DLOCK.ACQUIRE long bob 1000").is_int());
+    assert_eq!(server.node("quarantine-keys").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn who_waits_is_served_when_the_quarantine_of_its_key_is_over(kind: Kind) {
+    let mut server = Server::build(kind).config("dlock.usual-ttl 100").start();
+    server.run("DLOCK.ACQUIRE usual alice 100");
+    server.run("DLOCK.ACQUIRE soon alice 4000");
+    server.run(&format!("DLOCK.ACQUIRE late alice {HOUR}"));
+    server.kill();
+    server.start_again();
+    let mut waiters = ["usual", "soon", "late"].map(|key| {
+        let mut client = server.client();
+        client.send(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
+        client
+    });
+    let [usual, soon, late] = &mut waiters;
+    assert!(usual.recv().int() > 0);
+    assert!(soon.recv().int() > 0);
+    assert!(!late.has_answer());
+    assert_kept_back(&server, "late", HOUR);
+}
+
+#[apply(on_every_server)]
+fn every_way_to_a_long_lease_is_remembered_of_its_key(kind: Kind) {
+    let mut server = Server::build(kind).config("dlock.usual-ttl 100").start();
+    let ttl = 2 * HOUR;
+    for (key, mode) in [("plain", ""), ("shared", "SHARED"), ("pool", "LIMIT 3")] {
+        assert!(server.run(&format!("DLOCK.ACQUIRE {key} alice {ttl} {mode}")).is_int());
+    }
+    // The first end of a crowd is not its last.
+    assert!(server.run("DLOCK.ACQUIRE shared bob 50 SHARED").is_int());
+    for key in ["again", "extended", "waited"] {
+        assert!(server.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).is_int());
+    }
+    assert!(server.run(&format!("DLOCK.ACQUIRE again alice {ttl}")).is_int());
+    assert_eq!(server.run(&format!("DLOCK.EXTEND extended alice {ttl}")).int(), 1);
+    let mut waiter = server.waiter(&format!("DLOCK.ACQUIRE waited bob {ttl} WAIT 0"));
+    server.run("DLOCK.RELEASE waited alice");
+    assert!(waiter.recv().is_int());
+    let script = format!("return redis.call('DLOCK.ACQUIRE', KEYS[1], 'alice', '{ttl}')");
+    assert!(server.client().run_args(&["EVAL", &script, "1", "scripted"]).is_int());
+    let payload = server.run("DUMP plain");
+    let restored = server.client().run_args(&bytes!["RESTORE", "restored", "0", payload.bytes()]);
+    assert_eq!(restored.text(), "OK");
+    crash(&mut server);
+    for key in ["plain", "shared", "pool", "again", "extended", "waited", "scripted", "restored"] {
+        assert_kept_back(&server, key, ttl);
+    }
+}
+
+/// Where its key goes, its name stays in quarantine: the data set that comes back may be older.
+#[apply(on_every_server)]
+fn a_key_that_was_moved_or_swapped_keeps_its_name_back_in_every_database(kind: Kind) {
+    let ways: [&[&str]; 4] = [
+        &["MOVE long 1"],
+        &["SWAPDB 0 1"],
+        &["RENAME long other"],
+        &["MULTI", "DLOCK.BREAK long", "DLOCK.ACQUIRE long alice 7200000", "EXEC"],
+    ];
+    for way in ways {
+        let mut server = Server::build(kind).config("dlock.usual-ttl 100").start();
+        assert!(server.run("DLOCK.ACQUIRE long alice 7200000").is_int());
+        let mut client = server.client();
+        for words in way {
+            assert!(!client.run(words).is_error(), "{words}");
+        }
+        crash(&mut server);
+        assert_kept_back(&server, "long", 2 * HOUR);
+        server.run("SELECT 1");
+        assert_kept_back(&server, "long", 2 * HOUR);
+    }
+}
+
+#[apply(on_every_server)]
+fn a_promoted_replica_keeps_back_the_keys_that_its_primary_told_it_of(kind: Kind) {
+    let primary = Server::build(kind).config("dlock.usual-ttl 100").start();
+    let replica = Server::build(kind).config("dlock.usual-ttl 100").replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    for n in 0..20 {
+        assert!(primary.run(&format!("DLOCK.ACQUIRE long{n} alice {}", 2 * HOUR)).is_int());
+    }
+    let said = || replica.node("long-keys").int() == 20;
+    eventually("the replica has written it down", said);
+    // It has only heard that it is over.
+    primary.run("DEL long7");
+    primary.until_followed_by(&replica);
+    replica.run("REPLICAOF NO ONE");
+    replica.until_it_grants();
+    for (key, waits) in [("long7", true), ("another", false)] {
+        let answer = replica.run(&format!("DLOCK.ACQUIRE {key} bob 1000"));
+        assert_eq!(answer.is_error(), waits, "{key}: {answer:?}");
+        if waits {
+            assert_eq!(Refusal::read(&answer).reason, PROMOTED);
+        }
+    }
+}
+
+/// What was lost in the crash may have been granted in the log's place.
+#[apply(on_every_server)]
+fn a_log_does_not_count_as_complete_before_the_last_key_is_free(kind: Kind) {
+    let mut server = Server::build(kind).config("dlock.usual-ttl 100").start();
+    server.run(&format!("DLOCK.ACQUIRE long alice {HOUR}"));
+    server.kill();
+    server.add_config("appendonly yes");
+    server.add_config("appendfsync always");
+    server.add_config("no-appendfsync-on-rewrite no");
+    server.add_config("aof-load-truncated no");
+    server.start_again();
+    server.until_it_grants();
+    assert!(server.run("DLOCK.ACQUIRE another alice 50").is_int());
+    assert!(server.state_text().contains("log incomplete"));
+    crash(&mut server);
+    assert_kept_back(&server, "long", HOUR);
+    server.run("CONFIG SET dlock.quarantine off");
+    server.until_its_log_is_complete();
+}
+
+#[track_caller]
+fn assert_refused(answer: &Value) {
+    answer.assert_error("TOOMANYLONG", "longer than 3600000 ms (dlock.usual-ttl)");
+}
+
+#[apply(on_every_server)]
+fn a_user_has_half_of_the_long_leases_and_the_next_one_is_refused(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("ACL SETUSER other on nopass ~* &* +@all");
+    let mut long = (0..).map(|n| server.run(&format!("DLOCK.ACQUIRE long{n} alice {}", 2 * HOUR)));
+    let granted = long.by_ref().take_while(Value::is_int).count();
+    assert_eq!(granted, 64);
+    let bound = server.node("usual-bound-ms").int();
+    assert_refused(&server.run(&format!("DLOCK.ACQUIRE job alice {} WAIT 0", 2 * HOUR)));
+    assert!(server.run("DLOCK.INSPECT job").is_null());
+    assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_int(), "that is not long");
+    assert_refused(&server.run(&format!("DLOCK.EXTEND job alice {}", 2 * HOUR)));
+    let mut waiter = server.waiter(&format!("DLOCK.ACQUIRE job bob {} WAIT 0", 2 * HOUR));
+    server.run("DLOCK.RELEASE job alice");
+    assert_refused(&waiter.recv());
+    assert!(bound < HOUR && server.node("usual-bound-ms").int() < HOUR, "nobody else is concerned");
+    let mut other = server.client();
+    other.run("AUTH other x");
+    assert!(other.run(&format!("DLOCK.ACQUIRE job carol {}", 2 * HOUR)).is_int());
+    server.run(&format!("CONFIG SET dlock.usual-ttl {}", 2 * HOUR));
+    assert!(server.run(&format!("DLOCK.ACQUIRE more alice {}", 2 * HOUR)).is_int());
+}
+
+/// A slot that moves, or a data set, comes with as many as there are.
+#[apply(on_every_server)]
+fn long_leases_that_arrive_are_never_refused(kind: Kind) {
+    let server = Server::start(kind);
+    assert!(server.run(&format!("DLOCK.ACQUIRE long alice {}", 2 * HOUR)).is_int());
+    let payload = server.run("DUMP long");
+    let mut client = server.client();
+    for n in 0..200 {
+        let name = format!("restored{n}");
+        let answer = client.run_args(&bytes!["RESTORE", name.as_str(), "0", payload.bytes()]);
+        assert_eq!(answer.text(), "OK", "{n}");
+    }
+    assert!(server.node("usual-bound-ms").int() >= 2 * HOUR, "there is no room for so many");
+}
