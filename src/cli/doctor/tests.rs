@@ -19,7 +19,7 @@ fn good(number: u32) -> Facts {
          maxclients:10000\nstop-writes-on-bgsave-error:yes\ndlock.max-ttl:86400000\n\
          dlock.max-waiters:10000\ndlock.max-places:20000\ndlock.quarantine:auto";
     let node = format!(
-        "version:0.1.0\nnode-id:id{number}\nboot:1\ngrants:yes\nfence:{NOW}\ndurable:yes\n\
+        "version:0.1.0\nnode-id:id{number}\nboot:1\ngranting:yes\nfence:{NOW}\ndurable:yes\n\
          state-file-error:\nquarantine-ms:0\nquarantine-reason:\nlease-bound-ms:30720\n\
          waiters:0\nrole:primary"
     );
