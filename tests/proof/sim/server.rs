@@ -205,7 +205,7 @@ impl Server {
         self.is_up = false;
         self.blocked.clear();
         self.host.writing = None;
-        if self.node.is_in_quarantine(time.now) {
+        if self.node.may_have_forgotten(time.now) {
             let promise = self.node.next_promise(self.host.held().into_iter(), time);
             self.host.write(promise);
         } else {
