@@ -133,15 +133,15 @@ impl State {
         {
             let (left, why) = (quarantine.left(now()), quarantine.why);
             let (usual, longest, keys) = (left.usual().0, left.longest().0, left.long_keys());
-            let and_then = match keys {
-                0 => String::new(),
-                _ => format!(" (of {} for up to {longest} ms)", count_keys(keys)),
-            };
+            let all = (usual > 0).then(|| format!("nothing is granted for {usual} ms"));
+            let few = (keys > 0)
+                .then(|| format!("{} may be held for up to {longest} ms", count_keys(keys)));
+            let both: Vec<String> = all.into_iter().chain(few).collect();
+            let refused = both.join(", and ");
             log(
                 c"notice",
                 &format!(
-                    "quarantine: nothing is granted for {usual} ms{and_then}, because {why}. CONFIG \
-                     SET dlock.quarantine off ends it"
+                    "quarantine: {refused}, because {why}. CONFIG SET dlock.quarantine off ends it"
                 ),
             );
         }

@@ -26,7 +26,7 @@ fn reason(line: &Value) -> String {
 /// A server that has crashed and starts again grants nothing for a while.
 fn in_quarantine() -> Server {
     let mut server = Server::start(Kind::Redis82);
-    assert!(server.run("DLOCK.ACQUIRE long alice 600000").is_int());
+    assert!(server.run("DLOCK.ACQUIRE long alice 60000").is_int());
     server.kill();
     server.start_again();
     server
