@@ -43,7 +43,7 @@ fn a_long_lease_keeps_its_own_key_waiting_and_no_other(kind: Kind) {
         assert!((1..=left).contains(&longest), "{longest} of {left}");
         assert_eq!(server.info_number("dlock", "dlock_quarantine_keys"), 1);
         assert!(server.info_number("dlock", "dlock_quarantine_longest_ms") > HOUR);
-        assert!(server.log().contains("of 1 key for up to"), "{}", server.log());
+        assert!(server.log().contains("1 key may be held for up to"), "{}", server.log());
         assert!(server.log().contains("the quarantine is over, but for 1 key"));
     }
     server.run("CONFIG SET dlock.quarantine off");
