@@ -6,7 +6,7 @@ use std::time::Instant;
 use harness::quarantine::{PROMOTED, assert_bound, assert_no_shorter};
 use harness::{Builder, Client, Kind, Proxy, Server, Value, apply, eventually, on_every_server};
 
-use super::promotion::{promote, until_told};
+use super::promotion::{promote, times_told, until_told, until_told_more};
 use crate::quarantine::crash::crashed;
 
 const SWAPS: [&str; 2] = [
@@ -126,10 +126,11 @@ fn a_replica_answers_from_its_old_locks_until_it_has_all_new_ones(kind: Kind) {
     let old = Seen::at(&replica);
     assert_eq!((old.readers, old.leases, old.fresh.is_null()), (1, 5, true));
 
+    let before = times_told(&replica);
     change_and_stream_again(&primary);
     assert_reads_go_on(&replica, &old);
     until_loaded(&replica);
-    until_told(&primary, &replica);
+    until_told_more(&primary, &replica, before);
     let new = Seen::at(&replica);
     assert_eq!(new, Seen::at(&primary));
     assert_eq!((new.readers, new.leases, new.gone.is_null()), (2, 7, true));

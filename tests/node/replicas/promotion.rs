@@ -34,11 +34,26 @@ pub fn grant_and_release(primary: &Server, ttl: u32) {
 
 /// Waits until a replica has all of its primary, and knows how long its leases may be.
 pub fn until_told(primary: &Server, replica: &Server) {
-    let bound = primary.node("lease-bound-ms").int();
+    until_told_more(primary, replica, 0);
+}
+
+/// The same for a replica that was told so often before.
+pub fn until_told_more(primary: &Server, replica: &Server, before: u64) {
     primary.until_followed_by(replica);
-    eventually("the replica knows the bound of its primary", || {
-        replica.node("lease-bound-ms").int() >= bound
+    eventually("the replica knows the bound of its primary", || times_told(replica) > before);
+    let bound = primary.node("lease-bound-ms").int();
+    eventually("and it says so", || replica.node("lease-bound-ms").int() >= bound);
+}
+
+/// How often a replica was told what its primary promises. What it says of its own leases may be as
+/// much before that.
+pub fn times_told(replica: &Server) -> u64 {
+    let commands = replica.info("commandstats");
+    let promises = commands.get("cmdstat_dlock.promise").and_then(|stats| {
+        let (calls, _) = stats.strip_prefix("calls=")?.split_once(',')?;
+        calls.parse().ok()
     });
+    promises.unwrap_or(0)
 }
 
 /// From now on a replica hears nothing of its primary, and stands still.
