@@ -57,6 +57,7 @@ struct Place {
 impl Place {
     fn make() -> Place {
         let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+        fs::create_dir(folder.path().join("srv")).expect("a folder can be made");
         for name in ["backup.sh", "transfer", "deploy.sh"] {
             let path = folder.path().join(name);
             fs::write(&path, "#!/bin/sh\n").expect("it can be written");
@@ -86,7 +87,7 @@ impl Place {
 
     fn run(&self, place: &str, script: &str, code: i32) -> String {
         let mut nodes = Vec::new();
-        let mut script = script.replace("/srv", ".");
+        let mut script = script.replace("/srv", "srv");
         for (index, node) in self.nodes.iter().enumerate() {
             nodes.push(format!("127.0.0.1:{}", node.port()));
             script = script.replace(&format!("10.0.0.{}", index + 1), &nodes[index]);
