@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Puts what is for debuggers and backtraces into a file of its own beside each program or library:
-# NAME.debug, which is found there by whoever needs it, and is four fifths of the whole.
+# NAME.debug, which is found there by whoever needs it, and is most of the whole.
 #
 # Usage: split-debug.sh FILE...
 set -euo pipefail

@@ -16,8 +16,8 @@ members=(--workspace --exclude dlock-module --exclude dlock-test-caller)
 filters=("$@")
 
 main() {
-    build
     choose_servers
+    build
     # Who needs a processor all the time begins, then who takes longest.
     for name in mutants sim quorum; do suite "$name"; done
     for kind in "${wanted[@]}"; do suite node "$kind"; done
