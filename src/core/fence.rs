@@ -1,11 +1,12 @@
 //! The fence counters: they only grow, over restarts too.
 //!
-//! A node counts in many slots, and a key's name says in which, so that a grant on one key need not
-//! be above the fences of other keys. So several nodes that are asked for the same number can all
-//! give it, however busy each of them is with other keys.
+//! A node has many counters, called slots, and a key's name says which one counts for it. So a grant
+//! on one key does not push the fences of other keys up, and several nodes that are asked for the same
+//! number can all give it, however busy each of them is with other keys.
 //!
-//! The node need not write each number down. It promises, in its state file, to hand out nothing
-//! above a number well ahead, and after a start it goes on from there, as timestamp oracles do.
+//! The node does not write each number down. Its state file promises that no fence above a certain
+//! number, well ahead, has been handed out. After a restart the node goes on from that number, as
+//! timestamp oracles do.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -20,13 +21,13 @@ use crate::words::{Fence, Instant, Time};
 ///
 /// The next fence of a key is one more than the last of its slot, or than the floor below all
 /// slots, or the caller's proposal, whichever is the largest. Without a proposal the time is a
-/// floor, too: it keeps the fences of keys near each other. Beside a proposal it is none, for the
-/// nodes of a quorum are all asked for the same number, and their clocks differ. Order never rests
-/// on the time.
+/// floor, too: it keeps the fences of keys near each other. With a proposal the time does not count,
+/// because the nodes of a quorum are all asked for the same number, and their clocks differ. The
+/// order of fences never depends on the time.
 ///
-/// How far ahead a proposal may be hangs on the clock and on the floor alone, and no client moves
-/// these. So whatever clients propose, the largest fence is about as far ahead as one proposal may
-/// be, and far below the last there is.
+/// Only the clock and the floor decide how far ahead a proposal may be, and no client can move
+/// either. So whatever clients propose, the largest fence is about as far ahead as one proposal may
+/// be, and far below the largest number there is.
 #[derive(Clone)]
 pub struct Counter {
     /// The largest number handed out or heard of, at any key.
@@ -35,15 +36,15 @@ pub struct Counter {
     floor: u64,
     /// The largest number handed out or heard of at the keys of each slot, above the floor.
     slots: Box<[u64]>,
-    /// Up to here the state file vouches for what is handed out.
+    /// The state file vouches for fences up to this one.
     reserved: u64,
-    /// What the state file was last asked to vouch for: it may say so already.
+    /// The most that the state file was asked to vouch for. It may be written already.
     asked: u64,
-    /// When it was last asked for more than the clock alone needs.
+    /// When the state file was last asked for more than the clock alone needs.
     asked_ahead: Option<Instant>,
 }
 
-/// Where a key is counted. Its name alone decides, so that a key keeps its slot when it moves to
+/// The counter of a key. The key's name alone decides, so a key keeps its slot when it moves to
 /// another database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(usize);
@@ -91,7 +92,8 @@ impl Counter {
         Fence(by_clock.max(self.floor.saturating_add(MAX_FLOOR_AHEAD)).min(MAX_FENCE))
     }
 
-    /// The largest number handed out or heard of at the keys of the slot, or below all slots.
+    /// The largest number handed out or heard of at the keys of the slot, or the floor if that is
+    /// larger.
     #[must_use]
     pub fn used(&self, slot: Slot) -> Fence {
         Fence(self.slots.get(slot.0).map_or(self.last, |used| *used).max(self.floor))
@@ -107,7 +109,7 @@ impl Counter {
         (next <= MAX_FENCE).then_some(Fence(next))
     }
 
-    /// What the next fence would be, without a proposal, at a key that is new to the node.
+    /// What the next fence of a key in an unused slot would be, without a proposal.
     #[must_use]
     pub fn first(&self, unix: u64) -> Option<Fence> {
         let first = (self.floor + 1).max(unix.min(MAX_FENCE));
@@ -132,8 +134,8 @@ impl Counter {
         self.floor = self.floor.max(to);
     }
 
-    /// This node decides from now on. What was handed out before is below what it has heard of, at
-    /// whatever keys that was; or most of it is below the clock, if all is lost.
+    /// This node decides from now on. The floor rises to the largest fence that it has heard of, at
+    /// any key, and to the clock: if the node has lost everything, most earlier fences are below that.
     pub fn begin(&mut self, unix: u64) {
         self.floor = self.floor.max(self.last).max(unix.min(MAX_FENCE));
     }
@@ -153,9 +155,9 @@ impl Counter {
 
     /// What to reserve next, so that `fence` can be handed out.
     ///
-    /// It outlives a crash as the floor. So where fences are ahead of the clock little is added, for
-    /// else crash after crash would drive them farther. But who needs more again and again gets more
-    /// at a time, for each is a write.
+    /// After a crash the reserved number is the floor. So where fences are ahead of the clock the node
+    /// adds little: otherwise each crash would drive them farther. A node that soon needs more again
+    /// adds more at a time, because each time costs a write.
     #[must_use]
     pub fn to_reserve(&self, time: Time, fence: Fence) -> Fence {
         let used = self.last.max(fence.0);
@@ -166,7 +168,7 @@ impl Counter {
         Fence(time.unix.saturating_add(RESERVE).max(ahead).min(MAX_FENCE).max(self.asked))
     }
 
-    /// The state file is asked to vouch for so much.
+    /// The state file has been asked to vouch for fences up to this one.
     pub fn asked(&mut self, fence: Fence, time: Time) {
         if fence.0 > self.asked.max(time.unix.saturating_add(RESERVE)) {
             self.asked_ahead = Some(time.now);
@@ -174,7 +176,7 @@ impl Counter {
         self.asked = self.asked.max(fence.0);
     }
 
-    /// The state file vouches for so much.
+    /// The state file vouches for fences up to this one now.
     pub fn promised(&mut self, fence: Fence) {
         self.reserved = self.reserved.max(fence.0);
     }
@@ -184,7 +186,7 @@ impl Counter {
 const RESERVE: u64 = 60 * 1_000_000;
 /// How far ahead of a fence that is itself ahead of the clock: a million grants and more.
 const STEP: u64 = 5 * 1_000_000;
-/// Who needs more than the clock does twice within so many µs gets more at a time.
+/// Within how many µs a second need for more than the clock gets more at a time.
 const AGAIN: u64 = 2 * RESERVE;
 /// How many counters there are, 8 bytes each. Keys that share one are no worse off than with one
 /// counter for all.

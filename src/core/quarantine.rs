@@ -1,6 +1,7 @@
 //! Quarantine: a node that may have forgotten leases grants nothing until they have all ended.
 //!
-//! What is usual keeps all keys waiting; a key that may have had a longer lease waits on alone.
+//! All keys wait for the leases of usual length. A key that may have had a longer lease waits longer,
+//! alone.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,36 +10,36 @@ use crate::bounds::{Bounds, KeyHash};
 use crate::record::{Ended, Record};
 use crate::words::{Deadline, Instant, Millis};
 
-/// A time in which nothing is granted, and a longer one for some keys.
+/// A time in which nothing is granted, which is longer for some keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantine {
-    /// When it is over, but for some keys.
+    /// When it is over for all keys but those in `long`.
     pub until: Deadline,
-    /// Why.
-    pub why: Why,
-    /// Whether who waits for the others has been woken.
+    /// What it began with.
+    pub cause: Cause,
+    /// Whether `until` has passed, and the waiters for those keys have been woken.
     is_over: bool,
-    /// When it is over for those keys, by hash.
+    /// The keys for which it is longer, by hash, and when it is over for each.
     long: Vec<(KeyHash, Deadline)>,
 }
 
 impl Quarantine {
-    /// One that begins now, for leases that run no longer than so; what is left of an `old` one goes
-    /// on. `None`: nothing has been forgotten.
+    /// Begins one now, for leases that end within `bounds`. What is left of an `old` one goes on.
+    /// `None` if no lease can be left.
     #[must_use]
     pub fn begin(
         old: Option<Quarantine>,
-        why: Why,
+        cause: Cause,
         bounds: &Bounds,
         now: Instant,
     ) -> Option<Quarantine> {
         let left = old.as_ref().map_or(Bounds::default(), |old| old.left(now));
-        let why = old.filter(|_| left.usual() >= bounds.usual()).map_or(why, |old| old.why);
+        let cause = old.filter(|_| left.usual() >= bounds.usual()).map_or(cause, |old| old.cause);
         let bounds = left.join(bounds);
         let after = |length| Deadline::after(now, length);
         let long = bounds.long().map(|(key, length)| (key, after(length))).collect();
         let is_over = bounds.usual().0 == 0;
-        let all = Quarantine { until: after(bounds.usual()), why, is_over, long };
+        let all = Quarantine { until: after(bounds.usual()), cause, is_over, long };
         (bounds.longest().0 > 0).then_some(all)
     }
 
@@ -68,20 +69,20 @@ impl Quarantine {
         self.long.iter().map(|(_, end)| *end).fold(self.until, Deadline::max)
     }
 
-    /// When something of it is over next.
+    /// When it is next over for some keys.
     #[must_use]
     pub fn next(&self) -> Deadline {
         let ends = self.long.iter().map(|(_, end)| *end);
         ends.chain((!self.is_over).then_some(self.until)).min().unwrap_or(self.until)
     }
 
-    /// Whether it is not known to be over for any key.
+    /// Whether it still holds for all keys.
     #[must_use]
     pub fn is_for_all(&self) -> bool {
         !self.is_over
     }
 
-    /// Time has passed. Whether it is over now for keys for which it was not.
+    /// Time has passed. True if it has just ended for some keys.
     pub fn pass(&mut self, now: Instant) -> bool {
         let before = (self.is_over, self.long.len());
         self.is_over |= self.until.is_over(now);
@@ -92,7 +93,7 @@ impl Quarantine {
 
 /// The event by which a node may have forgotten leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum Cause {
     /// A crash.
     Crash,
     /// A shutdown after which less came back than there was.
@@ -107,15 +108,15 @@ pub enum Why {
     Unknown,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::Crash => "the last life ended without a clean shutdown",
-            Why::Lost => "the leases of the last life did not come back as they were",
-            Why::Promoted => "this node was promoted from replica to primary",
-            Why::Replaced => "a data set was loaded over the live one",
-            Why::Unrecorded => "leases came with the data set and there was no state file",
-            Why::Unknown => "there was no state file",
+            Cause::Crash => "the last life ended without a clean shutdown",
+            Cause::Lost => "the leases of the last life did not come back as they were",
+            Cause::Promoted => "this node was promoted from replica to primary",
+            Cause::Replaced => "a data set was loaded over the live one",
+            Cause::Unrecorded => "leases came with the data set and there was no state file",
+            Cause::Unknown => "there was no state file",
         })
     }
 }
@@ -123,7 +124,7 @@ impl fmt::Display for Why {
 /// What the operator says of it: `dlock.quarantine`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// As long as is needed.
+    /// As long as a forgotten lease can run.
     #[default]
     Auto,
     /// Never.
@@ -133,8 +134,8 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// How long, when the leases that may have been forgotten end within these `bounds`. `None`:
-    /// not at all.
+    /// How long the quarantine is when the leases that may have been forgotten end within `bounds`.
+    /// `None`: there is none.
     #[must_use]
     pub fn length(self, bounds: &Bounds) -> Option<Bounds> {
         match self {
@@ -154,24 +155,24 @@ pub struct Start<'a> {
     pub log_is_complete: bool,
     /// The leases that came with the data set.
     pub back: Ended,
-    /// How long they run.
+    /// How long those leases run.
     pub held: &'a Bounds,
 }
 
 impl Start<'_> {
-    /// What may have been forgotten, and how much longer it can run. `None`: nothing.
+    /// How leases may have been forgotten, and how much longer they can run. `None`: none was.
     #[must_use]
-    pub fn forgotten(&self) -> Option<(Why, Bounds)> {
+    pub fn forgotten(&self) -> Option<(Cause, Bounds)> {
         let Some(before) = self.before else {
-            let why = if self.back.leases > 0 { Why::Unrecorded } else { Why::Unknown };
-            // Those that nobody knows of may be at any key.
-            return Some((why, Bounds::usual_of(self.held.longest())));
+            let cause = if self.back.leases > 0 { Cause::Unrecorded } else { Cause::Unknown };
+            // Other leases may have been lost, at any key.
+            return Some((cause, Bounds::usual_of(self.held.longest())));
         };
         match before.ended {
             Some(ended) if ended == self.back || ended.leases == 0 => None,
-            Some(_) => Some((Why::Lost, before.bounds.clone())),
+            Some(_) => Some((Cause::Lost, before.bounds.clone())),
             None if before.log_is_complete && self.log_is_complete => None,
-            None => Some((Why::Crash, before.bounds.clone())),
+            None => Some((Cause::Crash, before.bounds.clone())),
         }
     }
 }
@@ -200,7 +201,7 @@ mod tests {
         Record { node_id: 1, boot: 1, fence, unix: 0, bounds, ended, log_is_complete }
     }
 
-    fn forgotten(before: Option<&Record>, log: bool, back: Ended) -> Option<(Why, Bounds)> {
+    fn forgotten(before: Option<&Record>, log: bool, back: Ended) -> Option<(Cause, Bounds)> {
         let held = &with(20, b"held", 40);
         Start { before, log_is_complete: log, back, held }.forgotten()
     }
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn after_a_crash_everything_may_have_been_forgotten() {
         for back in [NONE, THREE] {
-            let crash = Some((Why::Crash, with(500, b"long", 900)));
+            let crash = Some((Cause::Crash, with(500, b"long", 900)));
             assert_eq!(forgotten(Some(&before(None, false)), true, back), crash);
             assert_eq!(forgotten(Some(&before(None, true)), false, back), crash);
         }
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn after_a_shutdown_leases_that_did_not_come_back_are_forgotten() {
-        let lost = Some((Why::Lost, with(500, b"long", 900)));
+        let lost = Some((Cause::Lost, with(500, b"long", 900)));
         let others = Ended { digest: 78, ..THREE };
         assert_eq!(forgotten(Some(&before(Some(THREE), false)), false, NONE), lost);
         assert_eq!(forgotten(Some(&before(Some(THREE), true)), true, others), lost);
@@ -236,11 +237,11 @@ mod tests {
 
     #[test]
     fn at_the_first_start_the_leases_of_the_data_set_count() {
-        assert_eq!(forgotten(None, true, THREE), Some((Why::Unrecorded, usual(40))));
+        assert_eq!(forgotten(None, true, THREE), Some((Cause::Unrecorded, usual(40))));
         let held = &Bounds::default();
         let none = Start { before: None, log_is_complete: false, back: NONE, held };
-        assert_eq!(none.forgotten(), Some((Why::Unknown, usual(0))));
-        assert_eq!(Quarantine::begin(None, Why::Unknown, &usual(0), Instant(0)), None);
+        assert_eq!(none.forgotten(), Some((Cause::Unknown, usual(0))));
+        assert_eq!(Quarantine::begin(None, Cause::Unknown, &usual(0), Instant(0)), None);
     }
 
     #[test]
@@ -256,12 +257,13 @@ mod tests {
     #[test]
     fn for_each_key_the_later_end_counts() {
         let at = |name: &[u8], all: &Option<Quarantine>| all.as_ref().unwrap().of(name).0;
-        let first = Quarantine::begin(None, Why::Crash, &with(10, b"a", 30), Instant(0));
-        let same = Quarantine::begin(first.clone(), Why::Promoted, &with(5, b"b", 20), Instant(0));
-        assert_eq!(same.as_ref().unwrap().why, Why::Crash);
+        let first = Quarantine::begin(None, Cause::Crash, &with(10, b"a", 30), Instant(0));
+        let same =
+            Quarantine::begin(first.clone(), Cause::Promoted, &with(5, b"b", 20), Instant(0));
+        assert_eq!(same.as_ref().unwrap().cause, Cause::Crash);
         assert_eq!((at(b"a", &same), at(b"b", &same), at(b"c", &same)), (30, 20, 10));
-        let later = Quarantine::begin(same, Why::Promoted, &usual(25), Instant(0));
-        assert_eq!(later.as_ref().unwrap().why, Why::Promoted);
+        let later = Quarantine::begin(same, Cause::Promoted, &usual(25), Instant(0));
+        assert_eq!(later.as_ref().unwrap().cause, Cause::Promoted);
         assert_eq!((at(b"a", &later), at(b"b", &later), at(b"c", &later)), (30, 25, 25));
     }
 
@@ -269,7 +271,7 @@ mod tests {
     fn it_ends_first_for_most_keys_and_then_for_each_of_the_others() {
         let mut bounds = with(10, b"a", 30);
         bounds.raise(KeyHash::of(b"b"), Millis(20));
-        let mut all = Quarantine::begin(None, Why::Crash, &bounds, Instant(0)).unwrap();
+        let mut all = Quarantine::begin(None, Cause::Crash, &bounds, Instant(0)).unwrap();
         let mut seen = Vec::new();
         for ms in [9, 10, 11, 20, 29, 30] {
             seen.push((all.next().0, all.pass(Instant(ms * 1000)), all.is_for_all()));

@@ -48,7 +48,7 @@ pub fn figures(state: &mut State) -> [(&'static str, Figure); 23] {
         ("state-file", Text(state_file)),
         ("state-file-error", Text(ledger.failure().unwrap_or_default().to_owned())),
         ("quarantine-ms", Number(left.usual().0)),
-        ("quarantine-reason", Text(quarantine.map_or(String::new(), |q| q.why.to_string()))),
+        ("quarantine-reason", Text(quarantine.map_or(String::new(), |q| q.cause.to_string()))),
         ("quarantine-longest-ms", Number(left.longest().0)),
         ("quarantine-keys", Number(left.long_keys() as u64)),
         ("leases", Number(state.store.index.leases() as u64)),

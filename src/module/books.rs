@@ -131,7 +131,7 @@ impl State {
         if let Some(quarantine) = self.node.in_quarantine()
             && !self.node.is_following()
         {
-            let (left, why) = (quarantine.left(now()), quarantine.why);
+            let (left, cause) = (quarantine.left(now()), quarantine.cause);
             let (usual, longest, keys) = (left.usual().0, left.longest().0, left.long_keys());
             let all = (usual > 0).then(|| format!("nothing is granted for {usual} ms"));
             let few = (keys > 0)
@@ -141,7 +141,7 @@ impl State {
             log(
                 c"notice",
                 &format!(
-                    "quarantine: {refused}, because {why}. CONFIG SET dlock.quarantine off ends it"
+                    "quarantine: {refused}, because {cause}. CONFIG SET dlock.quarantine off ends it"
                 ),
             );
         }

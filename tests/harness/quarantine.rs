@@ -19,7 +19,7 @@ pub const FOUND: &str = "leases came with the data set and there was no state fi
 /// A first start, where the operator wants a quarantine after it.
 pub const NO_FILE: &str = "there was no state file";
 
-/// What an answer `QUARANTINE <reason>, N ms left` says.
+/// What an answer `QUARANTINE N ms left: <reason>` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Why nothing is granted.
@@ -34,8 +34,8 @@ impl Refusal {
     pub fn read(answer: &Value) -> Refusal {
         let read = || {
             let words = answer.error().strip_prefix("QUARANTINE ")?;
-            let (reason, left) = words.rsplit_once(", ")?;
-            let left = left.strip_suffix(" ms left")?.parse().ok()?;
+            let (left, reason) = words.split_once(" ms left: ")?;
+            let left = left.parse().ok()?;
             Some(Refusal { reason: reason.to_owned(), left })
         };
         read().unwrap_or_else(|| panic!("expected a QUARANTINE error, got {answer:?}"))

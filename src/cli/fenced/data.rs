@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use dlock_client::Late;
+use dlock_client::{Late, NodeState};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
 
 use crate::global::Global;
@@ -59,14 +59,13 @@ fn failure(name: &str, error: &RedisError) -> Failure {
     if let Some(late) = Late::of(error) {
         return Failure::new(Kind::Lost, late);
     }
-    // What has a code was said by the server.
-    let kind = match (error.kind(), error.code()) {
-        (ErrorKind::Io, _) | (_, None) => Kind::Unreachable,
-        (_, Some("NOPERM" | "NOAUTH" | "WRONGPASS")) => Kind::NoPermission,
-        (_, Some("WRONGTYPE")) => Kind::WrongType,
-        _ => Kind::Refused,
+    let state = match error.code() {
+        Some(code) if error.kind() != ErrorKind::Io => {
+            NodeState::Refused(format!("{code} {}", error.detail().unwrap_or_default()))
+        }
+        _ => NodeState::Unreachable(error.to_string()),
     };
-    Failure::new(kind, format_args!("{name}: {error}"))
+    Failure::new(Kind::from(&state), format_args!("{name}: {error}"))
 }
 
 fn write(out: &mut impl Write, reply: &Value) -> io::Result<()> {

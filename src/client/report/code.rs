@@ -21,9 +21,10 @@ pub(crate) fn why(text: &str) -> Why {
     }
 }
 
-/// For how much longer a node is in quarantine: `QUARANTINE …, N ms left`.
+/// For how much longer a node is in quarantine: `QUARANTINE N ms left: …`.
 pub(crate) fn quarantine(text: &str) -> Option<Duration> {
-    let left = (code(text) == "QUARANTINE").then(|| text.rsplit(", ").next())??;
-    let millis = left.strip_suffix(" ms left").and_then(|millis| millis.parse().ok());
-    Some(Duration::from_millis(millis.unwrap_or(0)))
+    let mut words = text.split(' ');
+    let is_quarantine = words.next() == Some("QUARANTINE");
+    let millis = words.next().and_then(|millis| millis.parse().ok()).unwrap_or(0);
+    is_quarantine.then(|| Duration::from_millis(millis))
 }

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_quarantine_says_how_long() {
-        let (answer, state) = refusal("QUARANTINE the last life ended badly, 29516 ms left");
+        let (answer, state) = refusal("QUARANTINE 29516 ms left: the last life ended badly");
         assert_eq!(answer, Answer::Refused(Why::Quarantine));
         assert_eq!(state, NodeState::Quarantine(Duration::from_millis(29_516)));
     }
@@ -92,8 +92,7 @@ mod tests {
         {
             assert_eq!(refusal(text).0, Answer::Refused(Why::Never), "{text}");
         }
-        let far =
-            "TOOFAR FENCE 9 is more than ten minutes ahead of this node, which accepts up to 1";
+        let far = "TOOFAR 1 is the largest fence that this node accepts now; FENCE 9 is too far";
         assert_eq!(refusal(far).0, Answer::TooFar);
         assert_eq!(refusal(&format!("ERR {far}")).0, Answer::Refused(Why::Never));
     }

@@ -10,7 +10,7 @@ use crate::words::Fence;
 
 /// How the command is documented.
 pub const DOC: Doc = Doc {
-    name: "DLOCK.FENCED",
+    name: inner::FENCED,
     summary: "Raises a mark to a fence and carries out a command; STALE if the mark has seen a \
               larger one",
     complexity: "That of the command, and O(1)",

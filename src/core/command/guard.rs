@@ -4,7 +4,7 @@ use super::{Arg, Doc, Kind, Refusal, Touch, inner, read};
 
 /// How the command is documented.
 pub const DOC: Doc = Doc {
-    name: "DLOCK.GUARD",
+    name: inner::GUARD,
     summary: "Carries out a command if the token holds the lock now; else NOTHELD, and nothing \
               happens",
     complexity: "That of the command, and O(1); O(log(N)) where N is the number of holders",

@@ -4,7 +4,12 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use super::{Refusal, fenced, guard};
+use super::Refusal;
+
+/// The name of GUARD.
+pub(super) const GUARD: &str = "DLOCK.GUARD";
+/// The name of FENCED.
+pub(super) const FENCED: &str = "DLOCK.FENCED";
 
 /// Whether a command of this name can be inside.
 ///
@@ -26,7 +31,7 @@ pub fn check(name: &[u8]) -> Result<(), Refusal<'_>> {
 /// Whether it is GUARD or FENCED again, which would let a request nest as deep as it is long.
 #[must_use]
 pub fn is_nested(name: &[u8]) -> bool {
-    [guard::DOC.name, fenced::DOC.name].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
+    [GUARD, FENCED].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
 /// The longest name of a command; the server's own are much shorter.

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::limits::MAX_HOLDERS;
-use crate::quarantine::Why;
+use crate::quarantine::Cause;
 use crate::words::{Fence, Millis, Mode};
 
 /// A refused request. It has left no trace.
@@ -97,7 +97,7 @@ pub enum Refusal<'a> {
     /// The node may have forgotten leases, and grants nothing for a while.
     Quarantine {
         /// What it may have forgotten them by.
-        why: Why,
+        cause: Cause,
         /// For how much longer.
         left: Millis,
     },
@@ -165,8 +165,8 @@ impl fmt::Display for Refusal<'_> {
             R::TooFar { given, most } => {
                 write!(
                     f,
-                    "{TOO_FAR} FENCE {given} is more than ten minutes ahead of this node, which \
-                     accepts up to {most} now"
+                    "{TOO_FAR} {most} is the largest fence that this node accepts now; FENCE {given} is \
+                     more than ten minutes ahead of its clock"
                 )
             }
             R::OtherMode { held, asked } => write!(
@@ -207,7 +207,7 @@ impl fmt::Display for Refusal<'_> {
                  release without FINAL, or again in a minute"
             ),
             R::Replica => write!(f, "READONLY this node is a replica; ask its primary"),
-            R::Quarantine { why, left } => write!(f, "QUARANTINE {why}, {} ms left", left.0),
+            R::Quarantine { cause, left } => write!(f, "QUARANTINE {} ms left: {cause}", left.0),
             R::NotDurable => write!(
                 f,
                 "NOTDURABLE the state file cannot be written, and what it promised is used up; \
@@ -227,9 +227,9 @@ impl fmt::Display for Refusal<'_> {
             }
             R::Poison { given, most } => write!(
                 f,
-                "{TOO_FAR} fence {} is more than a day ahead of this server's clock, which accepts up \
-                 to {} now",
-                given.0, most.0
+                "{TOO_FAR} {} is the largest fence that this server accepts now; fence {} is more than a \
+                 day ahead of its clock",
+                most.0, given.0
             ),
             R::Evicts => write!(
                 f,
@@ -268,8 +268,8 @@ mod tests {
     #[test]
     fn a_proposal_too_far_ahead_has_a_code_of_its_own() {
         let text = Refusal::TooFar { given: 9, most: 7 }.to_string();
-        let whole = "TOOFAR FENCE 9 is more than ten minutes ahead of this node, \
-                     which accepts up to 7 now";
+        let whole = "TOOFAR 7 is the largest fence that this node accepts now; FENCE 9 is more \
+                     than ten minutes ahead of its clock";
         assert_eq!(text, whole);
     }
 

@@ -10,7 +10,7 @@ use crate::command::Refusal;
 use crate::fence::Slot;
 use crate::host::Host;
 use crate::promise::Promise;
-use crate::quarantine::{Policy, Quarantine, Start, Why};
+use crate::quarantine::{Cause, Policy, Quarantine, Start};
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Owner, Time};
 
 impl Node {
@@ -24,8 +24,8 @@ impl Node {
     /// The data set is loaded, if there is one. A primary decides from now on.
     pub fn begin(&mut self, start: &Start<'_>, leads: bool, time: Time) {
         self.bound.restart(start.held.clone());
-        if let Some((why, bounds)) = start.forgotten() {
-            self.quarantine(why, &bounds, time.now);
+        if let Some((cause, bounds)) = start.forgotten() {
+            self.quarantine(cause, &bounds, time.now);
         }
         if leads {
             self.lead(time);
@@ -42,13 +42,13 @@ impl Node {
             Inherited::DataSet => self.bound.least().join(&anything),
             Inherited::Told(bounds) => self.bound.least().join(bounds),
         };
-        self.quarantine(Why::Promoted, &bounds, time.now);
+        self.quarantine(Cause::Promoted, &bounds, time.now);
         self.lead(time);
     }
 
     /// Another data set was loaded over what this primary had.
     pub fn replaced(&mut self, time: Time) {
-        self.quarantine(Why::Replaced, &self.bound.least(), time.now);
+        self.quarantine(Cause::Replaced, &self.bound.least(), time.now);
         self.lead(time);
     }
 
@@ -245,10 +245,10 @@ impl Node {
     }
 
     /// How much longer the key is in quarantine, and why.
-    pub(super) fn kept_back(&self, key: Key<'_>, now: Instant) -> Option<(Why, Millis)> {
+    pub(super) fn kept_back(&self, key: Key<'_>, now: Instant) -> Option<(Cause, Millis)> {
         let quarantine = self.quarantine.as_ref()?;
         let end = quarantine.of(key.name);
-        (!end.is_over(now)).then(|| (quarantine.why, end.left(now)))
+        (!end.is_over(now)).then(|| (quarantine.cause, end.left(now)))
     }
 
     /// Refuses in quarantine.
@@ -258,7 +258,7 @@ impl Node {
         now: Instant,
     ) -> Result<(), Refusal<'a>> {
         match self.kept_back(key, now) {
-            Some((why, left)) if !self.following => Err(Refusal::Quarantine { why, left }),
+            Some((cause, left)) if !self.following => Err(Refusal::Quarantine { cause, left }),
             _ => Ok(()),
         }
     }
@@ -315,9 +315,9 @@ impl Node {
         promise
     }
 
-    fn quarantine(&mut self, why: Why, bounds: &Bounds, now: Instant) {
+    fn quarantine(&mut self, cause: Cause, bounds: &Bounds, now: Instant) {
         if let Some(length) = self.settings.quarantine.length(bounds) {
-            self.quarantine = Quarantine::begin(self.quarantine.take(), why, &length, now);
+            self.quarantine = Quarantine::begin(self.quarantine.take(), cause, &length, now);
         }
     }
 

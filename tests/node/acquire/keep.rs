@@ -209,7 +209,7 @@ fn the_length_of_keep_has_bounds(kind: Kind) {
     let before = server.traces();
     for keep in ["KEEP 0", "KEEP 60001", "KEEP -1", "KEEP", "KEEP 5 KEEP 5"] {
         let refused = server.run(&format!("DLOCK.ACQUIRE job alice 60000 {keep}"));
-        assert!(refused.is_error(), "{keep}: {refused:?}");
+        refused.assert_error("ERR", "KEEP");
     }
     assert_eq!(server.traces(), before);
     assert!(server.run("DLOCK.ACQUIRE job alice 60000 KEEP 60000").int() > 0);

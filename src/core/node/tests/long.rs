@@ -18,7 +18,7 @@ use crate::host::WaitOutcome;
 use crate::limits::{FEW_LONG_KEYS, MAX_LONG_KEYS};
 use crate::node::{Acquired, Node};
 use crate::promise::Promise;
-use crate::quarantine::{Policy, Why};
+use crate::quarantine::{Cause, Policy};
 use crate::words::{ClientId, Fence, Key, Millis, Mode, Owner};
 
 const HOUR: u64 = 3_600_000;
@@ -265,7 +265,7 @@ const LONG: Key<'_> = Key { db: 0, name: b"long" };
 #[test]
 fn a_key_with_a_long_lease_stays_in_quarantine_alone() {
     let mut bench = crashed();
-    let refused = |left| Err(Refusal::Quarantine { why: Why::Crash, left: Millis(left) });
+    let refused = |left| Err(Refusal::Quarantine { cause: Cause::Crash, left: Millis(left) });
     assert_eq!(bench.acquire(1, "a 10"), refused(500));
     assert_eq!(bench.acquire_at(LONG, 1, "a 10"), refused(HOUR));
     assert_eq!(bench.acquire_at(Key { db: 7, ..LONG }, 1, "a 10"), refused(HOUR), "after a SWAPDB");

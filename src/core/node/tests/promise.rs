@@ -8,7 +8,7 @@ use crate::command::Refusal;
 use crate::host::WaitOutcome;
 use crate::node::Acquired;
 use crate::promise::Promise;
-use crate::quarantine::{Policy, Why};
+use crate::quarantine::{Cause, Policy};
 use crate::words::{Fence, Millis};
 
 fn crashed(bench: &mut Bench, bound: u64) {
@@ -20,7 +20,7 @@ fn usual(bound: u64) -> Bounds {
 }
 
 fn quarantine(left: u64) -> Refusal<'static> {
-    Refusal::Quarantine { why: Why::Crash, left: Millis(left) }
+    Refusal::Quarantine { cause: Cause::Crash, left: Millis(left) }
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn in_quarantine_what_is_known_goes_on() {
     assert_eq!(bench.check("a"), Some(fence));
     assert_eq!(bench.extend("a 900"), Ok(true));
     let refused = bench.extend("a 900 FENCE 70000000");
-    assert!(matches!(refused, Err(Refusal::Quarantine { why: Why::Promoted, .. })));
+    assert!(matches!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, .. })));
     assert!(bench.release("a"));
     assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b".into()));
     bench.pass_and_sweep(1_024_000);
@@ -173,7 +173,7 @@ fn a_promoted_replica_waits_for_the_longest_lease_it_has_heard_of() {
     bench.node.heard_of(KEY, Fence(7), Millis(2_000));
     bench.node.promoted(bench.time());
     let refused = bench.acquire(1, "a 10");
-    assert_eq!(refused, Err(Refusal::Quarantine { why: Why::Promoted, left: Millis(3_000) }));
+    assert_eq!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, left: Millis(3_000) }));
     bench.pass_and_sweep(3_000_000);
     assert_eq!(bench.hold(1, "a 10"), Fence(400_000_001));
 }
@@ -272,7 +272,7 @@ fn a_replica_that_has_only_the_data_set_waits_for_the_longest_lease_there_may_be
     bench.node.synced();
     bench.node.promoted(bench.time());
     let refused = bench.acquire(1, "a 10");
-    assert_eq!(refused, Err(Refusal::Quarantine { why: Why::Promoted, left: Millis(9_000) }));
+    assert_eq!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, left: Millis(9_000) }));
 }
 
 #[test]
