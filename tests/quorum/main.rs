@@ -3,8 +3,9 @@
 //! In reading order: [`coordinator`], what the tests share; [`smoke`]; nodes that fail, [`minority`]
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`shared`] and [`limit`]
 //! for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
-//! [`cancelled`] for who gives up; [`weather`], where everything fails at random; [`addresses`],
-//! [`rights`] and [`tls`] for how nodes are reached; [`example`], the library's own.
+//! [`cancelled`] for who gives up; [`weather`] and [`late_writers`], where everything fails at
+//! random; [`addresses`], [`rights`] and [`tls`] for how nodes are reached; [`example`], the library's
+//! own.
 
 mod addresses;
 mod ailment;
@@ -20,6 +21,7 @@ mod gate;
 mod guard;
 mod holding;
 mod late;
+mod late_writers;
 mod limit;
 mod loss;
 mod majority;

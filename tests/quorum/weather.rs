@@ -109,7 +109,7 @@ fn storm(size: usize, nodes: Nodes, wish: Wish) {
 }
 
 /// One network, or all of a program, changes.
-fn change_the_weather(networks: &[Vec<Proxy>], rng: &mut impl Rng) {
+pub fn change_the_weather(networks: &[Vec<Proxy>], rng: &mut impl Rng) {
     let program = &networks[rng.random_range(0..networks.len())];
     let one = rng.random_range(0..program.len());
     let concerned = if rng.random_range(0..4) == 0 { &program[..] } else { &program[one..=one] };

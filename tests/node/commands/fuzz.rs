@@ -103,13 +103,14 @@ impl Fuzz {
 
     /// A request as words, mostly one that makes sense.
     fn request(&mut self) -> Vec<Vec<u8>> {
-        let mut args = match self.below(20) {
+        let mut args = match self.below(22) {
             0..15 => self.lock_command(),
             15..19 => self.other_command(),
+            19..21 => self.with_another_inside(),
             _ => return self.nonsense(),
         };
         // A command in three is damaged; but nobody must kill the connection that judges.
-        if self.below(3) == 0 && args[0] != b"CLIENT" {
+        if self.below(3) == 0 && !args.iter().any(|arg| arg == b"CLIENT") {
             for _ in 0..=self.below(3) {
                 self.damage(&mut args);
             }
@@ -122,12 +123,22 @@ impl Fuzz {
         let ttl = self.ttl();
         let mut words = match self.below(12) {
             0..6 => format!("DLOCK.ACQUIRE {key} {token} {ttl}"),
-            6..8 => return words(&format!("DLOCK.RELEASE {key} {token}")),
+            6 => return words(&format!("DLOCK.RELEASE {key} {token}")),
+            // Not for all tokens: those that are done cannot ask for a minute.
+            7 => return words(&format!("DLOCK.RELEASE {key} t4 FINAL")),
             8 => format!("DLOCK.EXTEND {key} {token} {ttl}"),
             9 => return words(&format!("DLOCK.CHECK {key} {token}")),
             10 => return words(&format!("DLOCK.INSPECT {key}")),
             _ => {
-                let rare = ["DLOCK.BREAK a", "DLOCK.BREAK b t1", "DLOCK.NODE", "DLOCK.HELP"];
+                let rare = [
+                    "DLOCK.BREAK a",
+                    "DLOCK.BREAK b t1",
+                    "DLOCK.TOKENS c",
+                    "DLOCK.EVICTED COUNT 3",
+                    "DLOCK.MARK d",
+                    "DLOCK.NODE",
+                    "DLOCK.HELP",
+                ];
                 return words(self.pick(&rare));
             }
         };
@@ -138,12 +149,17 @@ impl Fuzz {
             "WAIT 1",
             "WAIT 0",
             "WAIT 700",
+            "KEEP 400",
+            "KEEP 1",
+            "WAIT 200 KEEP 300 TURN",
+            "TURN",
             "EPHEMERAL",
             "FENCE 1",
             "META here",
             "FENCE 9007199254740991",
             "LIMIT 0",
             "WAIT -1",
+            "KEEP 0",
         ];
         for _ in 0..self.below(4) {
             words.push(' ');
@@ -158,6 +174,23 @@ impl Fuzz {
             0 => self.pick(&odd).to_owned(),
             _ => (1 + self.below(LONGEST as usize)).to_string(),
         }
+    }
+
+    /// GUARD or FENCED, with a command inside.
+    fn with_another_inside(&mut self) -> Vec<Vec<u8>> {
+        let (key, token) = (self.pick(&KEYS), self.pick(&["t1", "t2", "t3"]));
+        let fence = self.pick(&["1", "7", "8", "1790000000000000", "9007199254740991", "0", "-1"]);
+        let mut args = match self.below(2) {
+            0 => words(&format!("DLOCK.GUARD {key} {token}")),
+            _ => words(&format!("DLOCK.FENCED {key} {fence}")),
+        };
+        args.extend(match self.below(8) {
+            0 => Vec::new(),
+            1 => self.with_another_inside(),
+            2..5 => self.lock_command(),
+            _ => self.other_command(),
+        });
+        args
     }
 
     /// What happens to keys, and to requests, besides.
