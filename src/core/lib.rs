@@ -64,7 +64,7 @@ pub use host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
 pub use lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
 pub use node::{Acquired, Node};
 pub use promise::Promise;
-pub use quarantine::{Policy, Start, Why};
+pub use quarantine::{Cause, Policy, Start};
 pub use record::{Ended, Record};
 pub use settings::Settings;
 pub use words::{
