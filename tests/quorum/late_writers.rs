@@ -78,8 +78,8 @@ impl Storm {
         let mut rng = seed::rng();
         let (mut networks, mut holders) = (Vec::new(), Vec::new());
         for _ in 0..if soak::tries_every_case() { 20 } else { 8 } {
-            let servers = nodes.iter().chain([&data]);
-            let own: Vec<Proxy> = servers.map(|server| Proxy::start(server.port())).collect();
+            let ports = nodes.iter().map(|node| node.port()).chain([data.port()]);
+            let own: Vec<Proxy> = ports.map(Proxy::start).collect();
             let url = |proxy: &Proxy| format!("redis://127.0.0.1:{}", proxy.port());
             let holder = Holder {
                 nodes: own[..5].iter().map(url).collect(),
