@@ -68,3 +68,5 @@ pub const MAX_FINALS: u64 = 20_000;
 pub const FINAL_LASTS: u64 = 60 * 1_000_000;
 /// How many from the front of a queue are looked at for one whose turn is next.
 pub const MAX_TURNS: usize = 256;
+/// How many servers of one cluster a client knows by their names. More do not make a cluster.
+pub const MAX_SERVERS_OF_A_NODE: usize = 1024;

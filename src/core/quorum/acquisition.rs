@@ -11,6 +11,7 @@ use super::ballot::{Ballot, Outbox};
 use super::gate::{Gate, ping_every};
 use super::hold::Hold;
 use super::rules::{Rules, Sound};
+use super::vote::Said;
 use super::{Answer, Ask, Failure, Plan, Send, Verdict, Why};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Fence, Instant, Millis, Time};
@@ -28,6 +29,8 @@ pub struct Acquisition<R = Sound> {
     /// Since when no majority answers, or what it grants comes to nothing.
     missing_since: Option<Instant>,
     contended: bool,
+    /// It queues at a node that grants nothing yet.
+    pub(super) waits_for_quarantine: bool,
     /// How often it backed off.
     splits: u32,
 }
@@ -84,6 +87,7 @@ impl<R: Rules> Acquisition<R> {
             deadline: wait.map(|wait| later(time.now, wait)),
             missing_since: None,
             contended: false,
+            waits_for_quarantine: false,
             splits: 0,
             rules,
             plan,
@@ -138,7 +142,7 @@ impl<R: Rules> Acquisition<R> {
     /// Since when no majority answers, or what it grants comes to nothing: fences are too far apart.
     #[must_use]
     pub fn missing_since(&self) -> Option<Instant> {
-        self.missing_since.filter(|_| !self.is_queued())
+        self.missing_since.filter(|_| !self.is_queued() || self.waits_for_quarantine)
     }
 
     /// Nodes that do not answer, or are in quarantine.
@@ -170,7 +174,7 @@ impl<R: Rules> Acquisition<R> {
                 None => self.ask_all(time),
             },
             // The node ends the wait; this is for one that does not.
-            Phase::Queueing { .. } if self.deadline.is_some_and(over) => self.lose(Failure::Held),
+            Phase::Queueing { .. } if self.deadline.is_some_and(over) => self.lose_queue(),
             Phase::Queueing { gate, ping, ping_at, .. } if time.now >= *ping_at => {
                 *ping_at = later(time.now, ping_every(self.plan.timeout));
                 // One at a time: the silence about the last must not be taken for an old one's.
@@ -273,6 +277,11 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
+    /// The node at which it queues is out of quarantine.
+    pub(super) fn serves_again(&mut self) {
+        (self.waits_for_quarantine, self.missing_since) = (false, None);
+    }
+
     /// The attempt has come to nothing: gives everything back, and decides what is next.
     fn fail(&mut self, time: Time) {
         let answered = self.ballot.has_answered();
@@ -293,6 +302,13 @@ impl<R: Rules> Acquisition<R> {
             };
         }
         self.missing_since.get_or_insert(time.now);
+        // Where there is no other, its queue serves in order as soon as it grants again.
+        let quarantine = Some(Said::Refused(Why::Quarantine));
+        if waits && self.plan.nodes == 1 && self.ballot.said().next() == quarantine {
+            self.ballot.withdraw(&mut self.out);
+            self.waits_for_quarantine = true;
+            return self.queue_at(0, time);
+        }
         // Who waits does so through an outage. Where a majority granted and the fences came to
         // nothing, another try will do.
         if waits || (answered && self.splits < SPLITS) {

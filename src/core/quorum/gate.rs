@@ -70,6 +70,10 @@ impl<R: Rules> Acquisition<R> {
         answer: Answer,
         time: Time,
     ) -> bool {
+        // A ping that is answered with anything else: it is over.
+        if !waiting && self.waits_for_quarantine && answer != Answer::Refused(Why::Quarantine) {
+            self.serves_again();
+        }
         match answer {
             Answer::Granted(_) => return waiting,
             Answer::TooFar => {
@@ -80,7 +84,7 @@ impl<R: Rules> Acquisition<R> {
                     *id = again;
                 }
             }
-            Answer::Denied if waiting => self.lose(Failure::Held),
+            Answer::Denied if waiting => self.lose_queue(),
             // It is one node: without it the others may be a majority. Not at once, as it may answer
             // whoever does not wait, and be the gate again.
             Answer::Refused(_) | Answer::Unreachable if waiting => {
@@ -101,6 +105,11 @@ impl<R: Rules> Acquisition<R> {
             _ => {}
         }
         false
+    }
+
+    /// The time is over, or the queue gone, before it was its turn.
+    pub(super) fn lose_queue(&mut self) {
+        self.lose(if self.waits_for_quarantine { Failure::NoQuorum } else { Failure::Held });
     }
 
     /// It is this one's turn: confirms the gate's grant, and asks the others.

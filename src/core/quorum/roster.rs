@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use crate::limits::MAX_SERVERS_OF_A_NODE;
+
 /// The nodes of a set, by their own names, and the address at which each is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roster<I> {
@@ -12,6 +14,8 @@ pub struct Roster<I> {
 struct Place<I> {
     /// The node's own name, once it is known.
     id: Option<I>,
+    /// The names of other servers that make up the same node: those of a cluster.
+    others: Vec<I>,
     /// The place in the given list of the address at which it is looked for.
     address: usize,
     /// How often another server has taken this place.
@@ -44,7 +48,7 @@ impl<I: Clone + PartialEq> Roster<I> {
     /// So many nodes, each at its own address. Nobody was met.
     #[must_use]
     pub fn new(nodes: usize) -> Roster<I> {
-        let place = |address| Place { id: None, address, changes: 0 };
+        let place = |address| Place { id: None, others: Vec::new(), address, changes: 0 };
         Roster { places: (0..nodes).map(place).collect() }
     }
 
@@ -62,9 +66,7 @@ impl<I: Clone + PartialEq> Roster<I> {
 
     /// A server that was reached for this place says what its name is.
     pub fn meet(&mut self, place: usize, id: &I) -> Met {
-        let is_met = |entry: &Place<I>| entry.id.as_ref() == Some(id);
-        let at = self.places.iter().position(is_met);
-        match (at, self.places.get_mut(place)) {
+        match (self.place_of(id), self.places.get_mut(place)) {
             (Some(at), _) if at == place => Met::Known,
             (None, Some(Place { id: unknown @ None, .. })) => {
                 *unknown = Some(id.clone());
@@ -76,14 +78,54 @@ impl<I: Clone + PartialEq> Roster<I> {
 
     /// The server that was reached for this place takes it, now that it is known where all are.
     pub fn take(&mut self, place: usize, id: I) -> Taken<I> {
-        let is_met = |entry: &Place<I>| entry.id.as_ref() == Some(&id);
-        if let Some(at) = self.places.iter().position(is_met) {
+        let taken = self.follow(place, id);
+        if matches!(taken, Taken::Stranger(_)) {
+            self.changed(place);
+        }
+        taken
+    }
+
+    /// What was granted at this place does not count any more.
+    pub fn changed(&mut self, place: usize) {
+        if let Some(entry) = self.places.get_mut(place) {
+            entry.changes += 1;
+        }
+    }
+
+    /// The same for a place at which servers come and go, and stay one node: a primary and those that
+    /// can be promoted in its stead. What the former one granted, the new one respects.
+    pub fn follow(&mut self, place: usize, id: I) -> Taken<I> {
+        if let Some(at) = self.place_of(&id) {
             return if at == place { Taken::Same } else { Taken::Twin(at) };
         }
         let Some(entry) = self.places.get_mut(place) else { return Taken::Same };
-        let Some(before) = entry.id.replace(id) else { return Taken::Same };
-        entry.changes += 1;
-        Taken::Stranger(before)
+        entry.id.replace(id).map_or(Taken::Same, Taken::Stranger)
+    }
+
+    /// The same for a place that several servers share at the same time: a cluster.
+    pub fn join(&mut self, place: usize, id: I) -> Taken<I> {
+        if let Some(at) = self.place_of(&id) {
+            return if at == place { Taken::Same } else { Taken::Twin(at) };
+        }
+        if let Some(entry) = self.places.get_mut(place) {
+            if entry.others.len() >= MAX_SERVERS_OF_A_NODE {
+                entry.others.remove(0);
+            }
+            entry.others.push(id);
+        }
+        Taken::Same
+    }
+
+    /// The name of the node at this place, if it has one and was met.
+    #[must_use]
+    pub fn id(&self, place: usize) -> Option<&I> {
+        self.places.get(place).and_then(|place| place.id.as_ref())
+    }
+
+    fn place_of(&self, id: &I) -> Option<usize> {
+        self.places
+            .iter()
+            .position(|place| place.id.as_ref() == Some(id) || place.others.contains(id))
     }
 
     /// Which node is at each address, as far as they answer. Nodes are looked for where they are; the
@@ -210,5 +252,33 @@ mod tests {
         assert_eq!(addresses(&roster), [0, 1, 2]);
         roster.rebind(&[None, Some('x'), Some('b')]);
         assert_eq!(addresses(&roster), [0, 2, 1]);
+    }
+
+    #[test]
+    fn a_promoted_server_takes_the_place_and_what_was_granted_counts_on() {
+        let mut roster = met();
+        assert_eq!(roster.follow(1, 'x'), Taken::Stranger('b'));
+        assert_eq!(roster.follow(1, 'x'), Taken::Same);
+        assert_eq!(roster.follow(1, 'a'), Taken::Twin(0));
+        assert_eq!((roster.changes(1), roster.id(1)), (0, Some(&'x')));
+    }
+
+    #[test]
+    fn all_servers_of_a_cluster_are_one_node_and_no_other() {
+        let mut roster = Roster::new(2);
+        assert_eq!(['a', 'b', 'a'].map(|id| roster.join(0, id)), [const { Taken::Same }; 3]);
+        assert_eq!(roster.join(1, 'b'), Taken::Twin(0));
+        assert_eq!(roster.meet(1, &'b'), Met::Another);
+        assert_eq!(roster.take(1, 'b'), Taken::Twin(0));
+    }
+
+    #[test]
+    fn so_many_servers_of_a_cluster_are_known_and_the_oldest_is_forgotten() {
+        let mut roster = Roster::new(2);
+        for id in 0..=MAX_SERVERS_OF_A_NODE {
+            assert_eq!(roster.join(0, id), Taken::Same);
+        }
+        assert_eq!(roster.join(1, 1), Taken::Twin(0));
+        assert_eq!(roster.join(1, 0), Taken::Same);
     }
 }

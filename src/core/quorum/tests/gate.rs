@@ -104,3 +104,38 @@ fn a_gate_in_quarantine_is_left_if_the_others_may_be_a_majority() {
     trial.hears(1, Answer::Denied);
     trial.sends("0R 2R 1A102w0");
 }
+
+/// There is one node, and it is in quarantine. Where should anybody queue but there?
+fn queued_in_quarantine(wait: u64) -> Trial {
+    let mut trial = trial(plan(1, Some(wait)));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Refused(Why::Quarantine));
+    trial.sends(&format!("0R 0A100w{wait}"));
+    trial
+}
+
+#[test]
+fn who_waits_for_the_only_node_waits_in_its_queue_during_a_quarantine() {
+    let mut trial = queued_in_quarantine(0);
+    trial.wakes();
+    trial.sends("0P");
+    trial.hears(0, Answer::Refused(Why::Quarantine));
+    trial.is_pending();
+    trial.waited(0, Answer::Granted(Fence(100)));
+    trial.sends("0A");
+    trial.grants(0, 100);
+    trial.wins(100);
+}
+
+#[test]
+fn a_wait_that_ends_during_the_quarantine_of_the_only_node_was_not_for_a_holder() {
+    let mut trial = queued_in_quarantine(300);
+    trial.waited(0, Answer::Denied);
+    trial.loses(Failure::NoQuorum);
+    let mut trial = queued_in_quarantine(3_000);
+    trial.wakes();
+    trial.sends("0P");
+    trial.hears(0, Answer::Gone);
+    trial.waited(0, Answer::Denied);
+    trial.loses(Failure::Held);
+}
