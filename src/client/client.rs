@@ -38,7 +38,18 @@ impl Client {
     /// - `redis://[user][:password@]host[:port][/db]`;
     /// - `rediss://…` with TLS; `?ca=FILE` is the authority to trust, in place of those that the
     ///   machine trusts; `&cert=FILE&key=FILE` is the client's own certificate; all in PEM form;
-    /// - `unix:///path[?user=…&pass=…&db=…]`.
+    /// - `unix:///path[?user=…&pass=…&db=…]`;
+    /// - `redis+sentinel://[user:password@]s1[:26379],s2,…/NAME[/db]`: the primary that Sentinels watch
+    ///   under this name, whichever server it is at the moment. User and password are those of the
+    ///   servers, and of the Sentinels if they have any; where these differ,
+    ///   `?sentinel-user=…&sentinel-pass=…`;
+    /// - `redis+cluster://[user:password@]h1[:6379],h2,…`: a Redis Cluster, of which these are some
+    ///   servers. It is *one* node: each key is at one of its primaries.
+    ///
+    /// The last two have a form with TLS as well: `rediss+sentinel://…` (`?sentinel-tls=no` where only
+    /// the servers speak it) and `rediss+cluster://…`. Where servers tell of themselves an address that
+    /// cannot be reached from here, `?map=10.0.0.5:6379=localhost:7001` says what to use instead; it may
+    /// be given more than once, and without ports.
     ///
     /// Special characters in a password are written as in any URL: `%40` for `@`, `%2C` for a
     /// comma.
@@ -125,7 +136,8 @@ impl ClientBuilder {
             return Err(Error::Usage("the node time-out must be at least 1 ms".to_owned()));
         }
         let addresses = address::read_all(&self.nodes)?;
-        let names: Vec<String> = addresses.iter().map(|address| address.name.clone()).collect();
+        let names: Vec<String> =
+            addresses.iter().map(|address| address.name().to_owned()).collect();
         let identities = Arc::new(Identities::new(addresses, self.listener.clone()));
         let timeout = self.node_timeout.unwrap_or(shared::LONGEST_TIMEOUT);
         let node = |(place, name)| Node::new(name, place, timeout, Arc::clone(&identities));

@@ -63,6 +63,7 @@ pub use inspect::{Fields, HolderInfo, Inspection, UnexpectedReply, WaiterInfo};
 pub use key::Key;
 pub use printable::Printable;
 pub use reach::address::Address;
+pub use reach::address::servers::Server;
 pub use reach::node::Node;
 pub use report::error::{Error, Loss, LossReason, RunError};
 pub use report::notice::Notice;

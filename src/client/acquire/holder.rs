@@ -36,7 +36,7 @@ pub(crate) async fn find(
         // Of those with the most votes, the first.
         let (holder, node) = known.iter().rev().max_by_key(|(holder, _)| votes(holder))?;
         let address = match holder.client {
-            Some(client) => address(node, client, within).await,
+            Some(client) => address(node, key, client).await,
             None => None,
         };
         Some(HolderInfo { address, ..holder.clone() })
@@ -50,10 +50,10 @@ async fn ask(node: &Arc<Node>, key: &Key, within: Duration) -> Option<Inspection
 }
 
 /// The address of a client's connection, if this user may run CLIENT LIST.
-async fn address(node: &Arc<Node>, client: u64, within: Duration) -> Option<String> {
+async fn address(node: &Arc<Node>, key: &Key, client: u64) -> Option<String> {
     let mut command = redis::cmd("CLIENT");
     command.arg("LIST").arg("ID").arg(client);
-    let list = match node.ask(&command, within, |_| Ok(())).await.ok()? {
+    let list = match node.send_where(key, &command).await.ok()? {
         Value::BulkString(bytes) => String::from_utf8(bytes).ok()?,
         Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
         _ => return None,

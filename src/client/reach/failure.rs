@@ -80,6 +80,11 @@ fn of_line(line: String) -> NodeError {
             "NOAUTH a password is needed: redis://user:password@host".to_owned(),
         );
     }
+    if ["MOVED", "ASK", "CROSSSLOT"].contains(&code(&line)) {
+        return NodeError::Refused(format!(
+            "{line} (a Redis Cluster: write redis+cluster://host:port)"
+        ));
+    }
     NodeError::Refused(line)
 }
 

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use dlock_core::quorum::{Met, Roster, Taken};
 use futures_util::future::join_all;
-use redis::Value;
+use redis::{Client, Value};
+use tokio::select;
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::inspect::Fields;
-use crate::reach::address::Address;
+use crate::reach::address::host::Host;
+use crate::reach::address::{Address, Place, Seeds};
+use crate::reach::sentinel::course::Course;
+use crate::reach::sentinel::{self, Sentinels};
 use crate::reach::wire::Wire;
 use crate::report::NodeError;
 use crate::report::notice::{Listener, Notice};
@@ -18,15 +22,49 @@ use crate::report::notice::{Listener, Notice};
 /// The addresses, and the nodes' own names. Two addresses that lead to the same node would make one
 /// vote count twice.
 pub(crate) struct Identities {
-    addresses: Vec<Address>,
+    entries: Vec<Entry>,
     roster: Mutex<Roster<String>>,
     pub(crate) listener: Listener,
+}
+
+/// An address of the list.
+struct Entry {
+    name: String,
+    leads: Leads,
+}
+
+/// What an address leads to.
+enum Leads {
+    /// A server, which is known again wherever it is.
+    Server(Client),
+    /// A primary behind Sentinels, and which server that was last.
+    Primary { sentinels: Sentinels, last: Mutex<Option<Host>> },
+    /// A cluster.
+    Cluster(Seeds),
+}
+
+/// What a server says of itself.
+struct About {
+    id: String,
+    is_replica: bool,
+    quarantine: Duration,
 }
 
 impl Identities {
     pub(crate) fn new(addresses: Vec<Address>, listener: Listener) -> Identities {
         let roster = Mutex::new(Roster::new(addresses.len()));
-        Identities { addresses, roster, listener }
+        let entry = |Address { name, place }| {
+            let leads = match place {
+                Place::Server(client) => Leads::Server(client),
+                Place::Cluster(seeds) => Leads::Cluster(seeds),
+                Place::Sentinel(watched) => {
+                    Leads::Primary { sentinels: Sentinels::new(watched), last: Mutex::default() }
+                }
+            };
+            Entry { name, leads }
+        };
+        let entries = addresses.into_iter().map(entry).collect();
+        Identities { entries, roster, listener }
     }
 
     /// How often another server has taken a node's place.
@@ -34,8 +72,36 @@ impl Identities {
         self.roster().changes(node)
     }
 
-    /// A new connection to what is certainly this node, at whichever address it is now.
-    pub(crate) async fn connect(&self, node: usize, within: Duration) -> Result<Wire, NodeError> {
+    /// How an address is shown.
+    pub(crate) fn name(&self, node: usize) -> &str {
+        self.entries.get(node).map_or("", |entry| &entry.name)
+    }
+
+    /// Whether the server of this node can become another one, and it stays the same node.
+    pub(crate) fn follows(&self, node: usize) -> bool {
+        !matches!(self.leads(node), Some(Leads::Server(_)) | None)
+    }
+
+    /// A new connection to what is certainly this node, at whichever address it is now; or to this
+    /// server of it.
+    pub(crate) async fn connect(
+        &self,
+        node: usize,
+        host: Option<&Host>,
+        within: Duration,
+    ) -> Result<Wire, NodeError> {
+        match (self.leads(node), host) {
+            (Some(Leads::Primary { sentinels, last }), _) => {
+                self.follow(node, sentinels, last, within).await
+            }
+            (Some(Leads::Cluster(seeds)), Some(host)) => self.join(node, seeds, host, within).await,
+            _ => self.find(node, within).await,
+        }
+    }
+
+    // --- a server --------------------------------------------------------------------------------
+
+    async fn find(&self, node: usize, within: Duration) -> Result<Wire, NodeError> {
         let before = self.roster().address(node);
         let (mut wire, mut id) = self.reach(before, within).await?;
         if self.roster().meet(node, &id) == Met::Known {
@@ -53,50 +119,127 @@ impl Identities {
         }
         let taken = self.roster().take(node, id.clone());
         match taken {
-            Taken::Same => {}
+            Taken::Same => Ok(wire),
             Taken::Stranger(before) => {
-                let node = self.name(node).to_owned();
-                self.listener.tell(&Notice::Stranger { node, before, now: id });
+                self.tell_stranger(node, before, id);
+                Ok(wire)
             }
-            Taken::Twin(other) => {
-                return Err(NodeError::Duplicate { other: self.name(other).to_owned(), id });
-            }
+            Taken::Twin(other) => Err(self.duplicate(other, id)),
         }
-        Ok(wire)
     }
 
-    /// Which node is at each address, as far as they answer. One of them is known.
+    /// Which node is at each address, as far as they answer. One of them is known, and those that
+    /// are no single servers stay where they are.
     async fn look_around(&self, known: usize, id: &str, within: Duration) -> Vec<Option<String>> {
         let reach = |address| async move {
-            match address == known {
-                true => Some(id.to_owned()),
-                false => Some(self.reach(address, within).await.ok()?.1),
+            match self.leads(address) {
+                _ if address == known => Some(id.to_owned()),
+                Some(Leads::Server(_)) => Some(self.reach(address, within).await.ok()?.1),
+                _ => self.roster().id(address).cloned(),
             }
         };
-        join_all((0..self.addresses.len()).map(reach)).await
+        join_all((0..self.entries.len()).map(reach)).await
     }
 
     /// A new connection to what is at an address, and its name.
     async fn reach(&self, address: usize, within: Duration) -> Result<(Wire, String), NodeError> {
-        let Some(Address { client, .. }) = self.addresses.get(address) else {
+        let Some(Leads::Server(client)) = self.leads(address) else {
             return Err(NodeError::Unreachable("it has no address".to_owned()));
         };
         let wire = Wire::open(client, within).await?;
-        let reply = timeout(within, wire.send(&redis::cmd("DLOCK.NODE"))).await;
-        let reply = reply.unwrap_or(Err(NodeError::TimedOut(within)))?;
-        let Some((id, role)) = read(&reply) else {
-            let text = "its answer to DLOCK.NODE cannot be understood".to_owned();
-            return Err(NodeError::Refused(text));
-        };
-        if role == "replica" {
-            let text = "it is a replica; give the address of its primary".to_owned();
-            return Err(NodeError::Unfit(text));
+        let about = About::of(&wire, within).await?;
+        if about.is_replica {
+            let text = "it is a replica; give the address of its primary, or of its Sentinels \
+                        (redis+sentinel://host:26379/NAME)";
+            return Err(NodeError::Unfit(text.to_owned()));
         }
-        Ok((wire, id))
+        Ok((wire, about.id))
     }
 
-    fn name(&self, node: usize) -> &str {
-        self.addresses.get(node).map_or("", |address| &address.name)
+    // --- a primary behind Sentinels ----------------------------------------------------------------
+
+    async fn follow(
+        &self,
+        node: usize,
+        sentinels: &Sentinels,
+        last: &Mutex<Option<Host>>,
+        within: Duration,
+    ) -> Result<Wire, NodeError> {
+        loop {
+            let host = sentinels.primary(within).await?;
+            let course = sentinels.course(host.clone());
+            let met = select! {
+                biased;
+                met = open(&host, sentinels, within) => met?,
+                // Another was promoted meanwhile, and this one may never answer.
+                () = course.left() => continue,
+            };
+            let (wire, about) = met;
+            let before = last.lock().unwrap_or_else(PoisonError::into_inner).replace(host.clone());
+            let taken = self.roster().follow(node, about.id.clone());
+            match taken {
+                Taken::Same => {}
+                // At the very place of the former one: it is no replica of it that was promoted.
+                Taken::Stranger(before_id) if before.as_ref() == Some(&host) => {
+                    self.roster().changed(node);
+                    self.tell_stranger(node, before_id, about.id);
+                }
+                Taken::Stranger(_) => self.tell_promoted(node, &host, about.quarantine),
+                Taken::Twin(other) => return Err(self.duplicate(other, about.id)),
+            }
+            return Ok(wire);
+        }
+    }
+
+    // --- a cluster -----------------------------------------------------------------------------------
+
+    async fn join(
+        &self,
+        node: usize,
+        seeds: &Seeds,
+        host: &Host,
+        within: Duration,
+    ) -> Result<Wire, NodeError> {
+        let client = seeds.servers.client(host).map_err(|error| NodeError::from(&error))?;
+        let named = |error| at(host, error);
+        let wire = Wire::open_to(&client, within, Some(host.clone()), None).await.map_err(named)?;
+        let about = About::of(&wire, within).await.map_err(named)?;
+        if about.is_replica {
+            return Err(NodeError::Unreachable(format!("{host} is a replica now")));
+        }
+        let taken = self.roster().join(node, about.id.clone());
+        match taken {
+            Taken::Twin(other) => Err(self.duplicate(other, about.id)),
+            _ => Ok(wire),
+        }
+    }
+
+    // --- what all have in common ---------------------------------------------------------------------
+
+    /// The seeds of a cluster, if it is one.
+    pub(crate) fn seeds(&self, node: usize) -> Option<&Seeds> {
+        match self.leads(node) {
+            Some(Leads::Cluster(seeds)) => Some(seeds),
+            _ => None,
+        }
+    }
+
+    fn tell_stranger(&self, node: usize, before: String, now: String) {
+        let node = self.name(node).to_owned();
+        self.listener.tell(&Notice::Stranger { node, before, now });
+    }
+
+    fn tell_promoted(&self, node: usize, host: &Host, quarantine: Duration) {
+        let (node, server) = (self.name(node).to_owned(), host.to_string());
+        self.listener.tell(&Notice::Promoted { node, server, quarantine });
+    }
+
+    fn duplicate(&self, other: usize, id: String) -> NodeError {
+        NodeError::Duplicate { other: self.name(other).to_owned(), id }
+    }
+
+    fn leads(&self, node: usize) -> Option<&Leads> {
+        self.entries.get(node).map(|entry| &entry.leads)
     }
 
     fn roster(&self) -> MutexGuard<'_, Roster<String>> {
@@ -104,9 +247,66 @@ impl Identities {
     }
 }
 
-/// The node's name and role.
-fn read(reply: &Value) -> Option<(String, String)> {
-    let fields = Fields::of(reply)?;
-    let id = fields.text("node-id").filter(|id| !id.is_empty())?;
-    Some((id, fields.text("role")?))
+/// A connection to the server of which Sentinels say that it is the primary.
+async fn open(
+    host: &Host,
+    sentinels: &Sentinels,
+    within: Duration,
+) -> Result<(Wire, About), NodeError> {
+    let client = sentinels.watched().servers.client(host);
+    let client = client.map_err(|error| NodeError::from(&error))?;
+    let course: Option<Course> = Some(sentinels.course(host.clone()));
+    let named = |error| at(host, error);
+    let wire = Wire::open_to(&client, within, Some(host.clone()), course).await.map_err(named)?;
+    let about = About::of(&wire, within).await.map_err(named)?;
+    if about.is_replica {
+        let text = format!("{host} is a replica, though Sentinels call it the primary");
+        return Err(NodeError::Unreachable(text));
+    }
+    Ok((wire, about))
+}
+
+impl About {
+    async fn of(wire: &Wire, within: Duration) -> Result<About, NodeError> {
+        let ask = async |command: &str| {
+            let reply = timeout(within, wire.send(&redis::cmd(command))).await;
+            reply.unwrap_or(Err(NodeError::TimedOut(within)))
+        };
+        match ask("DLOCK.NODE").await {
+            Ok(reply) => About::read(&reply).ok_or_else(|| {
+                NodeError::Refused("its answer to DLOCK.NODE cannot be understood".to_owned())
+            }),
+            Err(NodeError::Unfit(why)) => {
+                let role = ask("ROLE").await.ok();
+                let watches = role.as_ref().and_then(sentinel::watched_by);
+                Err(NodeError::Unfit(watches.map_or(why, |names| it_is_a_sentinel(&names))))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read(reply: &Value) -> Option<About> {
+        let fields = Fields::of(reply)?;
+        let id = fields.text("node-id").filter(|id| !id.is_empty())?;
+        let is_replica = fields.text("role")? == "replica";
+        Some(About {
+            id,
+            is_replica,
+            quarantine: fields.millis("quarantine-ms").unwrap_or_default(),
+        })
+    }
+}
+
+fn it_is_a_sentinel(names: &[String]) -> String {
+    let name = names.first().map_or("NAME", String::as_str);
+    format!("it is a Sentinel: write redis+sentinel://host:26379/{name}")
+}
+
+/// Which server of a node an error is about.
+fn at(host: &Host, error: NodeError) -> NodeError {
+    match error {
+        NodeError::Unreachable(why) => NodeError::Unreachable(format!("{host}: {why}")),
+        NodeError::Unfit(why) => NodeError::Unfit(format!("{host}: {why}")),
+        error => error,
+    }
 }

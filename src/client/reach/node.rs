@@ -1,22 +1,23 @@
 //! One node: its connections, and requests that end in time.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dlock_core::words::Instant;
 use redis::{Cmd, Value};
-use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::clock;
+use crate::key::Key;
 use crate::reach::identity::Identities;
+use crate::reach::route::{Lines, Route};
 use crate::reach::wire::Wire;
 use crate::report::{NodeError, NodeState};
 
-/// A node.
+/// A node: a server, a primary behind Sentinels, or a Redis Cluster.
 pub struct Node {
     name: String,
     place: usize,
@@ -27,17 +28,7 @@ pub struct Node {
     suspect: AtomicBool,
     /// When its quarantine ends, on [`clock::now`], as the node said; zero if it is in none.
     quarantined: AtomicU64,
-    link: Mutex<Link>,
-    /// Idle connections for requests that wait.
-    idle: Mutex<Vec<Wire>>,
-}
-
-/// The connection that all requests share, but for those that wait.
-enum Link {
-    Down,
-    /// A task of its own connects already, so a caller who gives up does not end it for the others.
-    Connecting(watch::Receiver<Option<Result<Wire, NodeError>>>),
-    Up(Wire),
+    lines: Lines,
 }
 
 impl Node {
@@ -47,9 +38,9 @@ impl Node {
         timeout: Duration,
         identities: Arc<Identities>,
     ) -> Node {
-        let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
+        let lines = Lines::new(&identities, place, timeout);
         let (suspect, quarantined) = (AtomicBool::default(), AtomicU64::default());
-        Node { name, place, timeout, identities, suspect, quarantined, link, idle }
+        Node { name, place, timeout, identities, suspect, quarantined, lines }
     }
 
     /// Its address, without secrets.
@@ -58,13 +49,27 @@ impl Node {
         &self.name
     }
 
-    /// Sends any command, and waits for the answer for as long as a node may take.
+    /// Sends any command, and waits for the answer for as long as a node may take. In a cluster a
+    /// command of the module goes to the server that has its key, and any other to some server.
     ///
     /// # Errors
     /// When there is no answer, or when it is an error of the server.
     pub async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, NodeError> {
         // Nobody knows whether it may be sent twice.
-        self.call(command, self.timeout, 1, |_| Ok(())).await
+        self.call(Route::of(command), command, self.timeout, 1, |_| Ok(())).await
+    }
+
+    /// The same for a command without a key, which concerns the server that has this one.
+    ///
+    /// # Errors
+    /// As [`send`](Node::send).
+    pub async fn send_where(
+        self: &Arc<Self>,
+        key: &Key,
+        command: &Cmd,
+    ) -> Result<Value, NodeError> {
+        let route = Route::to(key.as_bytes());
+        self.call(route, command, self.timeout, 1, |_| Ok(())).await
     }
 
     /// Sends a command that may arrive twice: if the connection breaks, it is sent over another.
@@ -74,12 +79,13 @@ impl Node {
         within: Duration,
         enter: impl FnMut(&Wire) -> Result<(), NodeError>,
     ) -> Result<Value, NodeError> {
-        self.call(command, within, 2, enter).await
+        self.call(Route::of(command), command, within, 2, enter).await
     }
 
-    /// `enter` is told the connection before it is used.
+    /// `enter` is told each connection before it is used.
     async fn call(
         self: &Arc<Self>,
+        mut route: Route,
         command: &Cmd,
         within: Duration,
         tries: usize,
@@ -89,10 +95,15 @@ impl Node {
         let answer = timeout(within, async {
             let mut left = tries;
             loop {
-                let wire = self.wire().await?;
+                let wire = self.lines.wire(&mut route).await?;
                 enter(&wire)?;
+                let wire = used.insert(wire);
+                let answer = route.send(wire, command).await;
+                if self.lines.goes_on(&mut route, wire, &answer).await {
+                    continue;
+                }
                 left -= 1;
-                match used.insert(wire).send(command).await {
+                match answer {
                     Err(NodeError::Unreachable(_)) if left > 0 => {}
                     answer => return answer,
                 }
@@ -105,6 +116,7 @@ impl Node {
             }
             Err(NodeError::TimedOut(within))
         });
+        let answer = self.lines.heard(answer);
         self.hear(&answer);
         answer
     }
@@ -158,26 +170,39 @@ impl Node {
         command: &Cmd,
         limit: Option<Duration>,
     ) -> Result<(Value, Wire), NodeError> {
+        let mut route = Route::of(command);
         loop {
-            let pooled = self.pop_idle();
+            let line = self.lines.line(&route).await?;
+            let pooled = line.pop_idle();
             let fresh = pooled.is_none();
             let wire = match pooled {
                 Some(wire) => wire,
-                None => self.connect().await?,
+                None => match line.connect().await {
+                    Ok(wire) => wire,
+                    Err(error) if self.lines.goes_round(&line, &mut route, &error).await => {
+                        continue;
+                    }
+                    Err(error) => return self.lines.heard(Err(error)),
+                },
             };
             let answer = match limit {
-                None => wire.send(command).await,
-                Some(limit) => match timeout(limit, wire.send(command)).await {
+                None => route.send(&wire, command).await,
+                Some(limit) => match timeout(limit, route.send(&wire, command)).await {
                     Ok(answer) => answer,
                     Err(_) => return Err(NodeError::TimedOut(limit)),
                 },
             };
+            if self.lines.goes_on(&mut route, &wire, &answer).await {
+                self.pool(wire);
+                continue;
+            }
             match answer {
                 Ok(value) => return Ok((value, wire)),
-                Err(NodeError::Unreachable(_)) if !fresh => {}
+                // Where it waited there is no queue any more, so it goes to the one that there is.
+                Err(NodeError::Unreachable(_)) if !fresh || wire.is_astray() => {}
                 Err(error) => {
                     self.pool(wire);
-                    return Err(error);
+                    return self.lines.heard(Err(error));
                 }
             }
         }
@@ -185,37 +210,7 @@ impl Node {
 
     /// The connection that requests share. It is made if there is none.
     pub(crate) async fn wire(self: &Arc<Self>) -> Result<Wire, NodeError> {
-        let mut coming = match &mut *self.link() {
-            Link::Up(wire) if !wire.is_retired() => return Ok(wire.clone()),
-            Link::Connecting(coming) if coming.has_changed().is_ok() => coming.clone(),
-            link => {
-                let (done, coming) = watch::channel(None);
-                *link = Link::Connecting(coming.clone());
-                tokio::spawn(Arc::clone(self).bring_up(done));
-                coming
-            }
-        };
-        let outcome = coming.wait_for(Option::is_some).await;
-        let ended = || Err(NodeError::Unreachable("the runtime that connected ended".to_owned()));
-        outcome.ok().and_then(|outcome| outcome.clone()).unwrap_or_else(ended)
-    }
-
-    async fn bring_up(self: Arc<Self>, done: watch::Sender<Option<Result<Wire, NodeError>>>) {
-        let outcome = self.connect().await;
-        match &outcome {
-            Ok(_) => debug!(node = %self.name, "connected"),
-            Err(error) => debug!(node = %self.name, %error, "not connected"),
-        }
-        *self.link() = match &outcome {
-            Ok(wire) => Link::Up(wire.clone()),
-            Err(_) => Link::Down,
-        };
-        done.send_replace(Some(outcome));
-    }
-
-    /// A new connection to what is certainly this node.
-    async fn connect(&self) -> Result<Wire, NodeError> {
-        self.identities.connect(self.place, self.timeout.max(CONNECT)).await
+        self.lines.wire(&mut Route::default()).await
     }
 
     /// How often another server has taken its place. The grants of the former server are gone then.
@@ -225,30 +220,12 @@ impl Node {
 
     /// Closes what is not in use.
     pub(crate) fn hang_up(&self) {
-        *self.link() = Link::Down;
-        self.idle().clear();
-    }
-
-    fn pop_idle(&self) -> Option<Wire> {
-        let mut idle = self.idle();
-        idle.retain(|wire| !wire.is_retired());
-        idle.pop()
+        self.lines.hang_up();
     }
 
     /// Keeps a connection that does not wait any more.
     pub(crate) fn pool(&self, wire: Wire) {
-        let mut idle = self.idle();
-        if idle.len() < MAX_IDLE && !wire.is_retired() {
-            idle.push(wire);
-        }
-    }
-
-    fn link(&self) -> MutexGuard<'_, Link> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Wire>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.pool(wire);
     }
 }
 
@@ -257,8 +234,3 @@ impl fmt::Debug for Node {
         f.debug_struct("Node").field("name", &self.name).finish_non_exhaustive()
     }
 }
-
-/// How long connecting may take, at least: with TLS and DNS it takes longer than an answer.
-const CONNECT: Duration = Duration::from_secs(1);
-/// How many idle connections are kept at most.
-const MAX_IDLE: usize = 64;

@@ -1,31 +1,48 @@
-//! One connection to a node.
+//! One connection to a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, SendError};
-use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value};
+use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value, pipe};
+use tokio::select;
 use tokio::sync::watch;
 
+use super::address::host::Host;
 use super::failure::{redis_error, server_error};
+use super::sentinel::course::Course;
 use crate::report::NodeError;
 
-/// A connection on which many requests can be under way; the node answers them in their order.
+/// A connection on which many requests can be under way; the server answers them in their order.
 /// It is closed when the last clone is gone.
 #[derive(Clone)]
 pub(crate) struct Wire(Arc<Inner>);
 
 struct Inner {
     connection: MultiplexedConnection,
+    /// The server, where a node has several.
+    host: Option<Host>,
+    /// Whether that is still the primary, where Sentinels say which one is.
+    course: Option<Course>,
     /// Whether the connection broke.
     closed: watch::Receiver<bool>,
-    /// Nothing new is sent over it: it broke, or the node did not answer in time.
+    /// Nothing new is sent over it: it broke, or the server did not answer in time.
     retired: Arc<AtomicBool>,
 }
 
 impl Wire {
     pub(crate) async fn open(client: &redis::Client, within: Duration) -> Result<Wire, NodeError> {
+        Wire::open_to(client, within, None, None).await
+    }
+
+    /// One to a server of several.
+    pub(crate) async fn open_to(
+        client: &redis::Client,
+        within: Duration,
+        host: Option<Host>,
+        course: Option<Course>,
+    ) -> Result<Wire, NodeError> {
         let retired = Arc::new(AtomicBool::new(false));
         let broken = Arc::clone(&retired);
         let (closes, closed) = watch::channel(false);
@@ -42,16 +59,56 @@ impl Wire {
             .set_pipeline_buffer_size(PIPELINE)
             .set_push_sender(notice);
         match client.get_multiplexed_async_connection_with_config(&config).await {
-            Ok(connection) => Ok(Wire(Arc::new(Inner { connection, closed, retired }))),
+            Ok(connection) => {
+                Ok(Wire(Arc::new(Inner { connection, host, course, closed, retired })))
+            }
             Err(error) => Err(NodeError::not_connected(client, &error, within)),
         }
+    }
+
+    /// The server at the other end, where a node has several.
+    pub(crate) fn host(&self) -> Option<&Host> {
+        self.0.host.as_ref()
     }
 
     /// Sends a command and waits for its answer. Requests that are first polled one after the
     /// other are sent in that order.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, NodeError> {
-        let mut connection = self.0.connection.clone();
-        match connection.send_packed_command(command).await {
+        self.answered(async {
+            let mut connection = self.0.connection.clone();
+            connection.send_packed_command(command).await
+        })
+        .await
+    }
+
+    /// The same to a server of a cluster that is only getting the key's slot.
+    pub(crate) async fn send_asking(&self, command: &Cmd) -> Result<Value, NodeError> {
+        let mut both = pipe();
+        both.cmd("ASKING").add_command(command.clone());
+        self.answered(async {
+            let mut connection = self.0.connection.clone();
+            let answers = connection.send_packed_commands(&both, 0, 2).await?;
+            Ok(answers.into_iter().next_back().unwrap_or(Value::Nil))
+        })
+        .await
+    }
+
+    async fn answered(
+        &self,
+        answer: impl Future<Output = redis::RedisResult<Value>>,
+    ) -> Result<Value, NodeError> {
+        let answer = match &self.0.course {
+            None => answer.await,
+            Some(course) => select! {
+                biased;
+                answer = answer => answer,
+                () = course.left() => {
+                    self.retire();
+                    return Err(NodeError::Unreachable(course.why()));
+                }
+            },
+        };
+        match answer {
             Ok(Value::ServerError(error)) => Err(server_error(&error)),
             Ok(value) => Ok(value),
             Err(error) => {
@@ -69,13 +126,25 @@ impl Wire {
     }
 
     pub(crate) fn is_retired(&self) -> bool {
-        self.0.retired.load(Ordering::Acquire)
+        self.0.retired.load(Ordering::Acquire) || self.is_astray()
     }
 
-    /// Resolves when the connection has broken.
+    /// Whether another server is the primary by now.
+    pub(crate) fn is_astray(&self) -> bool {
+        self.0.course.as_ref().is_some_and(Course::is_left)
+    }
+
+    /// Resolves when the connection has broken, or leads to a primary of the past.
     pub(crate) async fn closed(&self) {
         let mut closed = self.0.closed.clone();
-        let _ = closed.wait_for(|closed| *closed).await;
+        let broken = async { drop(closed.wait_for(|closed| *closed).await) };
+        match &self.0.course {
+            None => broken.await,
+            Some(course) => select! {
+                () = broken => {}
+                () = course.left() => {}
+            },
+        }
     }
 
     pub(crate) fn is(&self, other: &Wire) -> bool {

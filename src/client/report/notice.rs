@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::{info, warn};
 
 use crate::key::Key;
 use crate::report::error::Name;
-use crate::report::{Lines, Report};
+use crate::report::{Length, Lines, Report};
 
 /// Something that an operator should know, though the work goes on.
 #[derive(Clone, Debug)]
@@ -22,6 +23,16 @@ pub enum Notice {
         before: String,
         /// That of the one that is there now.
         now: String,
+    },
+    /// Another server of a node is the primary now. It knows the locks that the former one had told it
+    /// of, and grants none for as long as there may be others.
+    Promoted {
+        /// The node: its address, without secrets.
+        node: String,
+        /// Where the new primary is.
+        server: String,
+        /// For how long it grants nothing.
+        quarantine: Duration,
     },
     /// No majority of the nodes can grant a lock for which a caller waits. The wait goes on.
     Outage {
@@ -52,7 +63,7 @@ impl Listener {
 
     pub(crate) fn tell(&self, notice: &Notice) {
         match notice {
-            Notice::Back { .. } => info!("{notice}"),
+            Notice::Back { .. } | Notice::Promoted { .. } => info!("{notice}"),
             _ => warn!("{notice}"),
         }
         if let Some(listener) = &self.0 {
@@ -74,6 +85,15 @@ impl fmt::Display for Notice {
                 f,
                 "{node} leads to another server than before (node-id {now}, before {before}): it \
                  does not know the locks that the former server granted"
+            ),
+            Notice::Promoted { node, server, quarantine } if quarantine.is_zero() => {
+                write!(f, "{server} is the primary of {node} now")
+            }
+            Notice::Promoted { node, server, quarantine } => write!(
+                f,
+                "{server} is the primary of {node} now; it grants nothing for {} more: there may be \
+                 leases that it does not know",
+                Length(*quarantine)
             ),
             Notice::Outage { key, needed, nodes } => write!(
                 f,

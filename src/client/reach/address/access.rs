@@ -1,0 +1,111 @@
+//! How the servers of a node are opened: with which login, over TLS or not, and where they really are.
+
+use std::time::Duration;
+
+use redis::io::tcp::socket2::TcpKeepalive;
+use redis::{
+    Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo, RedisResult,
+    TlsCertificates,
+};
+
+use super::host::Host;
+
+/// What all servers of a node have in common.
+#[derive(Clone)]
+pub(crate) struct Access {
+    pub(crate) login: Login,
+    pub(crate) db: i64,
+    pub(crate) tls: bool,
+    pub(crate) certificates: TlsCertificates,
+    pub(crate) map: Map,
+}
+
+/// User and password.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Login {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+}
+
+/// Where servers are reached that tell of themselves an address which cannot be reached from here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Map(Vec<(Told, Host)>);
+
+/// What a server tells of itself: with a port, or any.
+type Told = (String, Option<u16>);
+
+impl Access {
+    /// What to connect to a server with.
+    pub(crate) fn client(&self, host: &Host) -> RedisResult<Client> {
+        self.at(host.addr(self.tls))
+    }
+
+    pub(super) fn at(&self, addr: ConnectionAddr) -> RedisResult<Client> {
+        let info = addr.into_connection_info()?.set_redis_settings(self.settings());
+        // Nagle's algorithm would hold back requests while earlier ones are unanswered. Without
+        // probes, nobody would notice that the connection of a waiting request is gone.
+        let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY);
+        let settings = info.tcp_settings().clone().set_nodelay(true).set_keepalive(probes);
+        let info = info.set_tcp_settings(settings);
+        if !self.tls {
+            return Client::open(info);
+        }
+        // The first choice counts for the whole program.
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        Client::build_with_tls(info, self.certificates.clone())
+    }
+
+    fn settings(&self) -> RedisConnectionInfo {
+        let settings =
+            RedisConnectionInfo::default().set_db(self.db).set_protocol(ProtocolVersion::RESP3);
+        let mut settings = settings.set_lib_name("dlock", env!("CARGO_PKG_VERSION"));
+        if let Some(user) = &self.login.user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = &self.login.password {
+            settings = settings.set_password(password);
+        }
+        settings
+    }
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access").field("tls", &self.tls).finish_non_exhaustive()
+    }
+}
+
+impl Map {
+    /// Adds `told:port=reached:port`, or `told=reached` for all ports. Whether it is one.
+    pub(super) fn add(&mut self, text: &str) -> bool {
+        let Some((told, reached)) = text.split_once('=') else { return false };
+        let (Some(told), Some(reached)) = (Host::read(told, 0), Host::read(reached, 0)) else {
+            return false;
+        };
+        let port = (told.port != 0).then_some(told.port);
+        let agrees = port.is_some() || reached.port == 0;
+        if agrees {
+            self.0.push(((told.name, port), reached));
+        }
+        agrees
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Where a server is reached.
+    pub(crate) fn reached(&self, told: Host) -> Host {
+        let is =
+            |(name, port): &Told| *name == told.name && port.is_none_or(|port| port == told.port);
+        let Some((_, reached)) = self.0.iter().find(|(entry, _)| is(entry)) else { return told };
+        let port = if reached.port == 0 { told.port } else { reached.port };
+        Host { name: reached.name.clone(), port }
+    }
+}
+
+/// An idle connection is probed after this time, and then at this interval.
+const PROBE_AFTER: Duration = Duration::from_secs(15);
+const PROBE_EVERY: Duration = Duration::from_secs(5);

@@ -1,0 +1,61 @@
+//! Where one address of a list ends and the next begins.
+
+use super::{Address, read, usage};
+use crate::report::error::Error;
+
+/// Reads all addresses.
+pub(crate) fn read_all(list: &[String]) -> Result<Vec<Address>, Error> {
+    let mut all: Vec<Address> = Vec::new();
+    for text in list.iter().flat_map(|part| split(part)) {
+        let address = read(text)?;
+        if all.iter().any(|other| other.name == address.name) {
+            return usage(&address.name, "is given twice; each address must be a node of its own");
+        }
+        all.push(address);
+    }
+    if all.is_empty() {
+        return Err(Error::Usage("no node is given; write redis://host:port".to_owned()));
+    }
+    Ok(all)
+}
+
+impl Address {
+    /// Splits a list at the commas between its addresses. The commas inside of an address that begins
+    /// with `redis+` or `rediss+` separate its hosts: there only a comma before another `scheme://`
+    /// ends it. A comma in a password is written `%2C`.
+    pub fn split(list: &str) -> impl Iterator<Item = &str> {
+        split(list)
+    }
+}
+
+/// See [`Address::split`].
+pub(crate) fn split(list: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(list);
+    let parts = std::iter::from_fn(move || {
+        let (part, after) = cut(rest?);
+        rest = after;
+        Some(part)
+    });
+    parts.map(|part| part.trim().trim_end_matches(',')).filter(|part| !part.is_empty())
+}
+
+/// The first address, and what follows it.
+fn cut(list: &str) -> (&str, Option<&str>) {
+    let has_several_hosts = begins_with(list, |scheme| scheme.contains('+'));
+    let ends = |at: &usize| {
+        let after = &list[at + 1..];
+        !has_several_hosts || begins_with(after, |_| true)
+    };
+    let commas = list.match_indices(',').map(|(at, _)| at);
+    match commas.into_iter().find(ends) {
+        Some(at) => (&list[..at], Some(&list[at + 1..])),
+        None => (list, None),
+    }
+}
+
+/// Whether it begins with a scheme, and one of which this is true.
+fn begins_with(text: &str, is: impl Fn(&str) -> bool) -> bool {
+    let Some((scheme, _)) = text.trim_start().split_once("://") else { return false };
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    !scheme.is_empty() && scheme.chars().all(is_scheme) && is(scheme)
+}

@@ -1,0 +1,244 @@
+//! Where the nodes are: a node is a server, a primary that Sentinels watch, or a Redis Cluster.
+//!
+//! [`list`]: where one address ends and the next begins. [`host`]: a server's place in the network.
+//! [`options`]: what follows the question mark. [`access`]: how the servers of a node are opened.
+//! [`servers`]: which those are.
+
+pub(crate) mod access;
+pub(crate) mod host;
+mod list;
+mod options;
+pub(crate) mod servers;
+#[cfg(test)]
+mod tests;
+
+use redis::ConnectionAddr;
+use url::Url;
+
+use crate::report::error::Error;
+use access::Access;
+use host::Host;
+pub(crate) use list::read_all;
+use options::Options;
+
+/// The address of one node, for programs that talk to single nodes: a [`Client`](crate::Client) needs a
+/// majority.
+#[derive(Clone, Debug)]
+pub struct Address {
+    pub(crate) name: String,
+    pub(crate) place: Place,
+}
+
+/// What an address leads to.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Server(redis::Client),
+    Sentinel(Watched),
+    Cluster(Seeds),
+}
+
+/// A primary that Sentinels watch.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) sentinels: Vec<Host>,
+    /// What the Sentinels call the primary.
+    pub(crate) primary: String,
+    pub(crate) servers: Access,
+    /// How the Sentinels themselves are opened.
+    pub(crate) access: Access,
+}
+
+/// Some servers of a cluster, which know the others.
+#[derive(Clone, Debug)]
+pub(crate) struct Seeds {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) servers: Access,
+}
+
+impl Address {
+    /// Reads a URL, as [`Client::connect`](crate::Client::connect) does.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] says what is wrong with it, without secrets.
+    pub fn read(url: &str) -> Result<Address, Error> {
+        read(url)
+    }
+
+    /// How it is shown: without user, password and options.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is a Redis Cluster, of which each key is at one server.
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.place, Place::Cluster(_))
+    }
+
+    /// Whether it is a primary that Sentinels watch.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        matches!(self.place, Place::Sentinel(_))
+    }
+}
+
+/// Reads one address.
+pub(crate) fn read(text: &str) -> Result<Address, Error> {
+    let shown = without_secrets(text);
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return usage(&shown, &format!("is not a URL; write redis://{shown}"));
+    };
+    let tls = scheme.starts_with("rediss");
+    match scheme {
+        "redis" | "rediss" | "unix" => server(text, &shown, scheme),
+        "redis+sentinel" | "rediss+sentinel" => sentinel(rest, &shown, tls),
+        "redis+cluster" | "rediss+cluster" => cluster(rest, &shown, tls),
+        _ => usage(&shown, &format!("does not begin with {SCHEMES}")),
+    }
+}
+
+/// One server.
+fn server(text: &str, shown: &str, scheme: &str) -> Result<Address, Error> {
+    let place = shown.split("://").nth(1).unwrap_or_default();
+    if scheme != "unix" && (place.is_empty() || place.starts_with(['/', ':'])) {
+        return usage(shown, "names no host");
+    }
+    let Some(url) = redis::parse_redis_url(text) else {
+        return usage(shown, NOT_UNDERSTOOD);
+    };
+    let options = Options::read(shown, &url)?;
+    options.refuse_more_than_one_server(shown)?;
+    let (addr, name, db) = match scheme {
+        "unix" => unix(shown, &url, &options)?,
+        _ => tcp(shown, &url, scheme == "rediss", &options)?,
+    };
+    let access = options.access(shown, &url, scheme == "rediss", db)?;
+    match access.at(addr) {
+        Ok(client) => Ok(Address { name, place: Place::Server(client) }),
+        Err(error) => usage(shown, &format!("cannot be used: {error}")),
+    }
+}
+
+/// `user:password@s1:26379,s2:26379/mymaster/0?…`
+fn sentinel(rest: &str, shown: &str, tls: bool) -> Result<Address, Error> {
+    let (hosts, url) = hosts_and_rest(rest, shown, SENTINEL_PORT)?;
+    let options = Options::read(shown, &url)?;
+    let path = url.path().trim_matches('/');
+    let (primary, db) = path.split_once('/').unwrap_or((path, ""));
+    if primary.is_empty() {
+        return usage(
+            shown,
+            "does not say which primary: write redis+sentinel://host:26379/NAME, with the name that \
+             the Sentinels know (`sentinel monitor NAME …`)",
+        );
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+    if !primary.chars().all(is_plain) {
+        return usage(
+            shown,
+            "names a primary in a way that no Sentinel does: letters, digits, '.', '-' and '_' (a \
+             node that follows needs its scheme, as in …,redis://host)",
+        );
+    }
+    let db = options.database(shown, db)?;
+    let servers = options.access(shown, &url, tls, db)?;
+    let access = options.sentinel_access(&servers);
+    let scheme = if tls { "rediss+sentinel" } else { "redis+sentinel" };
+    let mut name = format!("{scheme}://{}/{primary}", host::joined(&hosts));
+    if db != 0 {
+        name.push_str(&format!("/{db}"));
+    }
+    let watched = Watched { sentinels: hosts, primary: primary.to_owned(), servers, access };
+    Ok(Address { name, place: Place::Sentinel(watched) })
+}
+
+/// `user:password@h1:7000,h2:7000?…`
+fn cluster(rest: &str, shown: &str, tls: bool) -> Result<Address, Error> {
+    let (hosts, url) = hosts_and_rest(rest, shown, DEFAULT_PORT)?;
+    let options = Options::read(shown, &url)?;
+    options.refuse_sentinels(shown)?;
+    if options.database(shown, url.path().trim_matches('/'))? != 0 {
+        return usage(shown, "has a database, but a Redis Cluster has only one");
+    }
+    let servers = options.access(shown, &url, tls, 0)?;
+    let scheme = if tls { "rediss+cluster" } else { "redis+cluster" };
+    let name = format!("{scheme}://{}", host::joined(&hosts));
+    Ok(Address { name, place: Place::Cluster(Seeds { hosts, servers }) })
+}
+
+/// Several hosts, and a URL of the first of them that has everything else.
+fn hosts_and_rest(rest: &str, shown: &str, port: u16) -> Result<(Vec<Host>, Url), Error> {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (login, list) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let mut hosts = Vec::new();
+    for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let Some(host) = Host::read(part, port) else {
+            return usage(shown, NOT_UNDERSTOOD);
+        };
+        if hosts.contains(&host) {
+            return usage(shown, &format!("names {host} twice"));
+        }
+        hosts.push(host);
+    }
+    if hosts.is_empty() {
+        return usage(shown, "names no host");
+    }
+    let login = if login.is_empty() { String::new() } else { format!("{login}@") };
+    match Url::parse(&format!("redis://{login}host{path}")) {
+        Ok(url) => Ok((hosts, url)),
+        Err(_) => usage(shown, NOT_UNDERSTOOD),
+    }
+}
+
+type Server = (ConnectionAddr, String, i64);
+
+fn tcp(shown: &str, url: &Url, tls: bool, options: &Options) -> Result<Server, Error> {
+    let Some(host) = url.host_str().filter(|host| !host.is_empty()) else {
+        return usage(shown, "names no host");
+    };
+    let host = Host::new(host, url.port().unwrap_or(DEFAULT_PORT));
+    let db = options.database(shown, url.path().trim_matches('/'))?;
+    let scheme = if tls { "rediss" } else { "redis" };
+    let name = name(format!("{scheme}://{host}"), db);
+    Ok((host.addr(tls), name, db))
+}
+
+fn unix(shown: &str, url: &Url, options: &Options) -> Result<Server, Error> {
+    let path = match url.to_file_path() {
+        Ok(path) if path.as_os_str() != "/" && !url.path().is_empty() => path,
+        _ => return usage(shown, "names no socket; write unix:///path/to/socket"),
+    };
+    let db = options.database(shown, "")?;
+    let name = name(format!("unix://{}", path.display()), db);
+    Ok((ConnectionAddr::Unix(path), name, db))
+}
+
+fn name(place: String, db: i64) -> String {
+    if db == 0 { place } else { format!("{place} (db {db})") }
+}
+
+/// The address as it may be shown: no user, no password, no options.
+fn without_secrets(text: &str) -> String {
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    let shown = match text.split_once("://") {
+        Some((scheme, rest)) => {
+            format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, place)| place))
+        }
+        None => text.rsplit_once('@').map_or(text, |(_, place)| place).to_owned(),
+    };
+    shown.escape_debug().to_string()
+}
+
+fn usage<T>(shown: &str, what: &str) -> Result<T, Error> {
+    Err(Error::Usage(format!("the node address {shown} {what}")))
+}
+
+const DEFAULT_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+const SCHEMES: &str = "redis://, rediss:// or unix:// (a server), redis+sentinel:// or \
+                       rediss+sentinel:// (a primary and its Sentinels), redis+cluster:// or \
+                       rediss+cluster://";
+const NOT_UNDERSTOOD: &str = "cannot be understood (does the password have special characters? \
+                              write %40 for @, %2F for /, and so on)";

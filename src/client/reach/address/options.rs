@@ -1,0 +1,182 @@
+//! What follows the question mark of an address.
+
+use std::borrow::Cow;
+use std::fs;
+
+use redis::{ClientTlsConfig, TlsCertificates};
+use url::Url;
+
+use super::access::{Access, Login, Map};
+use super::usage;
+use crate::report::error::Error;
+
+/// The options.
+#[derive(Default)]
+pub(super) struct Options {
+    user: Option<String>,
+    password: Option<String>,
+    db: Option<String>,
+    sentinel_user: Option<String>,
+    sentinel_password: Option<String>,
+    sentinel_tls: Option<bool>,
+    map: Map,
+    certificates: Certificates,
+}
+
+impl Options {
+    pub(super) fn read(shown: &str, url: &Url) -> Result<Options, Error> {
+        if url.fragment().is_some() {
+            return usage(
+                shown,
+                "has a # part, which means nothing here: certificates are always checked",
+            );
+        }
+        let mut options = Options::default();
+        for (name, value) in url.query_pairs() {
+            options.take(shown, &name, value)?;
+        }
+        Ok(options)
+    }
+
+    fn take(&mut self, shown: &str, name: &str, value: Cow<'_, str>) -> Result<(), Error> {
+        let place = match name {
+            "user" => &mut self.user,
+            "pass" | "password" => &mut self.password,
+            "db" => &mut self.db,
+            "ca" => &mut self.certificates.ca,
+            "cert" => &mut self.certificates.cert,
+            "key" => &mut self.certificates.key,
+            "sentinel-user" => &mut self.sentinel_user,
+            "sentinel-pass" | "sentinel-password" => &mut self.sentinel_password,
+            "sentinel-tls" => {
+                self.sentinel_tls = Some(match &*value {
+                    "yes" => true,
+                    "no" => false,
+                    _ => return usage(shown, "has a sentinel-tls that is neither yes nor no"),
+                });
+                return Ok(());
+            }
+            "map" if self.map.add(&value) => return Ok(()),
+            "map" => {
+                return usage(shown, "has a map that is not told:port=reached:port");
+            }
+            _ => {
+                let text =
+                    format!("has an unknown option '{}'; there are {OPTIONS}", name.escape_debug());
+                return usage(shown, &text);
+            }
+        };
+        *place = Some(value.into_owned());
+        Ok(())
+    }
+
+    /// The database, which may be in the path or among the options.
+    pub(super) fn database(&self, shown: &str, path: &str) -> Result<i64, Error> {
+        let text = match (path, &self.db) {
+            ("", None) => return Ok(0),
+            ("", Some(db)) => db,
+            (path, _) => path,
+        };
+        match text.parse() {
+            Ok(db) if db >= 0 => Ok(db),
+            _ => usage(shown, "must end in the number of a database"),
+        }
+    }
+
+    /// How the servers are opened.
+    pub(super) fn access(
+        &self,
+        shown: &str,
+        url: &Url,
+        tls: bool,
+        db: i64,
+    ) -> Result<Access, Error> {
+        if self.certificates.are_given() && !tls && self.sentinel_tls != Some(true) {
+            return usage(shown, "has certificates, but only rediss:// uses them");
+        }
+        let login = Login {
+            user: self.user.clone().or_else(|| decoded(url.username())),
+            password: self.password.clone().or_else(|| url.password().and_then(decoded)),
+        };
+        let certificates = self.certificates.read(shown)?;
+        Ok(Access { login, db, tls, certificates, map: self.map.clone() })
+    }
+
+    /// How the Sentinels are opened: as the servers, but for what is said of them.
+    pub(super) fn sentinel_access(&self, servers: &Access) -> Access {
+        let named = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let login = match (&self.sentinel_user, &self.sentinel_password) {
+            (None, None) => servers.login.clone(),
+            (user, password) => Login { user: named(user), password: named(password) },
+        };
+        let tls = self.sentinel_tls.unwrap_or(servers.tls);
+        Access { login, db: 0, tls, map: Map::default(), ..servers.clone() }
+    }
+
+    pub(super) fn refuse_sentinels(&self, shown: &str) -> Result<(), Error> {
+        let given = self.sentinel_user.is_some()
+            || self.sentinel_password.is_some()
+            || self.sentinel_tls.is_some();
+        if given {
+            return usage(shown, "says something of Sentinels, but it is no redis+sentinel://");
+        }
+        Ok(())
+    }
+
+    pub(super) fn refuse_more_than_one_server(&self, shown: &str) -> Result<(), Error> {
+        self.refuse_sentinels(shown)?;
+        if !self.map.is_empty() {
+            return usage(
+                shown,
+                "has a map, but only redis+sentinel:// and redis+cluster:// are told of addresses",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Files with certificates.
+#[derive(Default)]
+struct Certificates {
+    /// Authorities to trust, in place of those that this machine trusts.
+    ca: Option<String>,
+    /// The client's own certificate, and its key.
+    cert: Option<String>,
+    key: Option<String>,
+}
+
+impl Certificates {
+    fn are_given(&self) -> bool {
+        self.ca.is_some() || self.cert.is_some() || self.key.is_some()
+    }
+
+    fn read(&self, shown: &str) -> Result<TlsCertificates, Error> {
+        let file = |path: &String, what: &str| match fs::read_to_string(path) {
+            Ok(text) if text.contains(what) => Ok(text.into_bytes()),
+            Ok(_) => usage(shown, &format!("names the file {path}, which holds no '{what}' (PEM)")),
+            Err(error) => {
+                usage(shown, &format!("names the file {path}, which cannot be read: {error}"))
+            }
+        };
+        let client_tls = match (&self.cert, &self.key) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => Some(ClientTlsConfig {
+                client_cert: file(cert, CERTIFICATE)?,
+                client_key: file(key, KEY)?,
+            }),
+            _ => return usage(shown, "needs cert and key together"),
+        };
+        let root_cert = self.ca.as_ref().map(|ca| file(ca, CERTIFICATE)).transpose()?;
+        Ok(TlsCertificates { client_tls, root_cert })
+    }
+}
+
+fn decoded(part: &str) -> Option<String> {
+    let text = percent_encoding::percent_decode_str(part).decode_utf8_lossy();
+    (!text.is_empty()).then(|| text.into_owned())
+}
+
+const CERTIFICATE: &str = "BEGIN CERTIFICATE";
+const KEY: &str = "PRIVATE KEY";
+const OPTIONS: &str = "user, pass, db, for rediss:// ca, cert and key, for redis+sentinel:// \
+                       sentinel-user, sentinel-pass and sentinel-tls, and map";

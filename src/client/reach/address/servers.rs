@@ -1,0 +1,70 @@
+//! Which servers a node is made of at the moment, for programs that talk to single servers.
+
+use std::time::Duration;
+
+use redis::Client;
+
+use super::access::Access;
+use super::host::Host;
+use super::{Address, Place, Seeds};
+use crate::key::Key;
+use crate::reach::cluster::{self, map::Slots, slot::slot_of};
+use crate::reach::sentinel::Sentinels;
+use crate::report::NodeError;
+
+/// A server that has locks of a node.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// How it is shown.
+    pub name: String,
+    /// What to connect with.
+    pub client: Client,
+}
+
+impl Address {
+    /// The servers that grant locks: one, or all primaries of a cluster.
+    ///
+    /// # Errors
+    /// When no Sentinel, or no server of the cluster, tells which they are.
+    pub async fn primaries(&self, within: Duration) -> Result<Vec<Server>, NodeError> {
+        let Place::Cluster(seeds) = &self.place else {
+            return Ok(vec![self.only(within).await?]);
+        };
+        let slots = slots(seeds, within).await?;
+        slots.primaries().map(|host| server(&seeds.servers, host, host.to_string())).collect()
+    }
+
+    /// The server that has a lock of this name.
+    ///
+    /// # Errors
+    /// As [`primaries`](Address::primaries), and when no server has the slot of this key.
+    pub async fn primary_of(&self, key: &Key, within: Duration) -> Result<Server, NodeError> {
+        let Place::Cluster(seeds) = &self.place else { return self.only(within).await };
+        let (slots, slot) = (slots(seeds, within).await?, slot_of(key.as_bytes()));
+        let nobody =
+            || NodeError::Refused(format!("CLUSTERDOWN no server of the cluster has slot {slot}"));
+        let host = slots.owner(slot).ok_or_else(nobody)?;
+        server(&seeds.servers, host, host.to_string())
+    }
+
+    /// The server of a node that has one at a time.
+    async fn only(&self, within: Duration) -> Result<Server, NodeError> {
+        match &self.place {
+            Place::Server(client) => Ok(Server { name: self.name.clone(), client: client.clone() }),
+            Place::Sentinel(watched) => {
+                let host = Sentinels::new(watched.clone()).primary(within).await?;
+                server(&watched.servers, &host, format!("{host} ({})", watched.primary))
+            }
+            Place::Cluster(_) => Err(NodeError::Unfit("it is a cluster".to_owned())),
+        }
+    }
+}
+
+async fn slots(seeds: &Seeds, within: Duration) -> Result<Slots, NodeError> {
+    cluster::newest(seeds, seeds.hosts.iter().cloned().collect(), within).await
+}
+
+fn server(access: &Access, host: &Host, name: String) -> Result<Server, NodeError> {
+    let client = access.client(host).map_err(|error| NodeError::from(&error))?;
+    Ok(Server { name, client })
+}

@@ -1,0 +1,182 @@
+//! What is read of an address, and what is shown of it.
+
+use proptest::prelude::*;
+
+use super::access::Map;
+use super::*;
+
+fn refused(text: &str) -> String {
+    read(text).expect_err(text).to_string()
+}
+
+fn named(text: &str) -> String {
+    read(text).expect(text).name
+}
+
+fn settings(text: &str) -> (Option<String>, Option<String>) {
+    let Place::Server(client) = read(text).expect(text).place else { panic!("{text}") };
+    let login = client.get_connection_info().redis_settings();
+    (login.username().map(str::to_owned), login.password().map(str::to_owned))
+}
+
+fn some(user: &str, password: &str) -> (Option<String>, Option<String>) {
+    (Some(user.to_owned()), Some(password.to_owned()))
+}
+
+#[test]
+fn an_address_is_named_without_its_secrets() {
+    for (text, name) in [
+        ("redis://10.0.0.1", "redis://10.0.0.1:6379"),
+        ("redis://me:secret@host:7000/3", "redis://host:7000 (db 3)"),
+        ("redis://[::1]:7000", "redis://[::1]:7000"),
+        ("rediss://:secret@host", "rediss://host:6379"),
+        ("unix:///run/redis.sock?pass=secret&db=1", "unix:///run/redis.sock (db 1)"),
+        ("redis+sentinel://me:secret@a,b:1/main", "redis+sentinel://a:26379,b:1/main"),
+        ("rediss+sentinel://[::1],b/main/2", "rediss+sentinel://[::1]:26379,b:26379/main/2"),
+        ("redis+cluster://me:secret@a, b:7000/", "redis+cluster://a:6379,b:7000"),
+    ] {
+        assert_eq!(named(text), name);
+    }
+}
+
+#[test]
+fn user_and_password_are_decoded() {
+    assert_eq!(settings("redis://me:p%40ss%2Cw@host"), some("me", "p@ss,w"));
+    assert_eq!(settings("unix:///s?user=me&password=secret"), some("me", "secret"));
+    assert!(!format!("{:?}", read("unix:///s?password=secret")).contains("secret"));
+}
+
+#[test]
+fn sentinels_have_the_login_of_the_servers_unless_they_have_one_of_their_own() {
+    let logins = |text: &str| {
+        let Place::Sentinel(watched) = read(text).expect(text).place else { panic!("{text}") };
+        assert!(!format!("{watched:?}").contains("secret"));
+        [watched.servers.login, watched.access.login].map(|login| (login.user, login.password))
+    };
+    let [servers, sentinels] = logins("redis+sentinel://me:secret@a/main");
+    assert_eq!((servers, sentinels), (some("me", "secret"), some("me", "secret")));
+    let own = "redis+sentinel://me:secret@a/main?sentinel-user=s&sentinel-pass=t";
+    assert_eq!(logins(own), [some("me", "secret"), some("s", "t")]);
+    let none = "redis+sentinel://me:secret@a/main?sentinel-pass=";
+    assert_eq!(logins(none), [some("me", "secret"), (None, None)]);
+    let tls = |text: &str| {
+        let Place::Sentinel(watched) = read(text).expect(text).place else { panic!("{text}") };
+        (watched.servers.tls, watched.access.tls)
+    };
+    assert_eq!(tls("rediss+sentinel://a/main"), (true, true));
+    assert_eq!(tls("rediss+sentinel://a/main?sentinel-tls=no"), (true, false));
+    assert_eq!(tls("redis+sentinel://a/main?sentinel-tls=yes"), (false, true));
+}
+
+#[test]
+fn what_is_wrong_with_an_address_is_said_without_its_secrets() {
+    for (text, what) in [
+        ("localhost:6379", "write redis://localhost:6379"),
+        ("http://host", "does not begin with"),
+        ("redis://me:secret@/1", "names no host"),
+        ("redis://me:secret@host/one", "number of a database"),
+        ("redis://me:secret@host/-1", "number of a database"),
+        ("redis://me:secret@host:70000", "understood"),
+        ("redis://me:sec/ret@host", "the node address redis://"),
+        ("redis://host?ca=x", "only rediss://"),
+        ("rediss://host?cert=x", "cert and key together"),
+        ("rediss://host?ca=missing.pem", "cannot be read"),
+        ("rediss://host?ca=Cargo.toml", "holds no 'BEGIN CERTIFICATE'"),
+        ("rediss://host?certs=x", "unknown option 'certs'"),
+        ("rediss://host#insecure", "always checked"),
+        ("unix://", "names no socket"),
+        ("redis+sentinel://me:secret@a,b", "does not say which primary"),
+        ("redis+sentinel:///main", "names no host"),
+        ("redis+sentinel://a,a:26379/main", "names a:26379 twice"),
+        ("redis+sentinel://a:b/main", "understood"),
+        ("redis+sentinel://a/main,b:6379", "needs its scheme"),
+        ("redis+sentinel://a/main/x", "number of a database"),
+        ("redis+sentinel://a/main?sentinel-tls=maybe", "neither yes nor no"),
+        ("redis+cluster://a/1", "only one"),
+        ("redis+cluster://a:0", "understood"),
+        ("redis+cluster://a?sentinel-pass=x", "no redis+sentinel://"),
+        ("redis+cluster://a?map=x", "told:port=reached:port"),
+        ("redis://a?map=x=y", "are told of addresses"),
+    ] {
+        let said = refused(text);
+        assert!(said.contains(what), "{text}: {said}");
+        assert!(!said.contains("secret") && !said.contains("sec/"), "{said}");
+    }
+}
+
+#[test]
+fn a_list_has_commas_and_no_address_twice() {
+    let read = |text: &str| read_all(&[text.to_owned()]);
+    assert_eq!(read("redis://a, redis://b,").unwrap().len(), 2);
+    assert!(read("redis://a,redis://x@a:6379").unwrap_err().to_string().contains("twice"));
+    assert!(read(" ,").unwrap_err().to_string().contains("no node"));
+}
+
+#[test]
+fn commas_inside_of_a_node_separate_its_hosts() {
+    let split = |text| Address::split(text).collect::<Vec<_>>();
+    assert_eq!(split("a:1, b:2,/run/x"), ["a:1", "b:2", "/run/x"]);
+    assert_eq!(
+        split("redis+sentinel://a,b/main, redis://c,redis+cluster://d,e:1,unix:///x"),
+        ["redis+sentinel://a,b/main", "redis://c", "redis+cluster://d,e:1", "unix:///x"]
+    );
+    assert_eq!(split("redis+cluster://a,b,"), ["redis+cluster://a,b"]);
+}
+
+#[test]
+fn servers_are_reached_where_the_map_says() {
+    let mut map = Map::default();
+    assert!(map.add("10.0.0.1:6379=localhost:7001") && map.add("10.0.0.2=docker"));
+    assert!(!map.add("10.0.0.3=docker:7000") && !map.add("nothing"));
+    let reached = |name, port| map.reached(Host::new(name, port)).to_string();
+    assert_eq!(reached("10.0.0.1", 6379), "localhost:7001");
+    assert_eq!(reached("10.0.0.1", 6380), "10.0.0.1:6380");
+    assert_eq!(reached("10.0.0.2", 6380), "docker:6380");
+}
+
+fn host() -> impl Strategy<Value = String> {
+    let name = prop_oneof!["[a-z][a-z0-9.-]{0,12}", "10\\.[0-9]\\.0\\.1", Just("[::1]".to_owned())];
+    (name, prop_oneof![Just(String::new()), (1u16..).prop_map(|port| format!(":{port}"))])
+        .prop_map(|(name, port)| name + &port)
+}
+
+fn address() -> impl Strategy<Value = String> {
+    let hosts = prop::collection::btree_set(host(), 1..4);
+    let kind = (any::<bool>(), any::<bool>(), "[A-Za-z0-9._-]{1,8}", 0..3u8);
+    (hosts, kind, prop::option::of("[a-z0-9]{1,8}")).prop_map(
+        |(hosts, (tls, cluster, primary, db), password)| {
+            let scheme = if tls { "rediss" } else { "redis" };
+            let login = password.map_or(String::new(), |word| format!("me:{word}@"));
+            let hosts = hosts.into_iter().collect::<Vec<_>>().join(",");
+            match cluster {
+                true => format!("{scheme}+cluster://{login}{hosts}"),
+                false => format!("{scheme}+sentinel://{login}{hosts}/{primary}/{db}"),
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_shown_is_read_again_as_the_same(text in address()) {
+        // The same host may be written in two ways.
+        if let Ok(address) = read(&text) {
+            prop_assert_eq!(named(&address.name), address.name.clone());
+        }
+    }
+
+    #[test]
+    fn a_list_is_split_where_its_addresses_were_joined(
+        all in prop::collection::vec(address(), 1..5),
+    ) {
+        let list = all.join(",");
+        prop_assert_eq!(Address::split(&list).collect::<Vec<_>>(), all);
+    }
+
+    #[test]
+    fn nothing_that_is_typed_makes_it_panic(text in ".{0,40}", scheme in 0..4usize) {
+        let scheme = ["", "redis://", "redis+sentinel://", "redis+cluster://"][scheme];
+        let _ = read(&format!("{scheme}{text}"));
+        let _ = Address::split(&text).count();
+    }
+}

@@ -1,0 +1,241 @@
+//! A Redis Cluster as one node: each key is at one of its primaries.
+//!
+//! The map of the slots is read from several servers at once, and the one with the highest epoch
+//! counts. Redirections correct it; it is read anew when a server is not to be had any more, by one
+//! request for all. [`slot`]: the slot of a key. [`map`]: who has it. [`redirect`]: what servers say.
+
+pub(crate) mod map;
+pub(crate) mod redirect;
+pub(crate) mod slot;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::cmd;
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::debug;
+
+use super::address::Seeds;
+use super::address::host::Host;
+use super::identity::Identities;
+use super::line::Line;
+use super::wire::Wire;
+use crate::report::NodeError;
+use map::Slots;
+
+/// A cluster, and the connections to its servers.
+pub(crate) struct Cluster {
+    identities: Arc<Identities>,
+    place: usize,
+    timeout: Duration,
+    slots: RwLock<Slots>,
+    lines: Mutex<BTreeMap<Host, Arc<Line>>>,
+    /// Held by who reads the map anew; when that was done last.
+    reading: tokio::sync::Mutex<Option<Instant>>,
+}
+
+impl Cluster {
+    pub(crate) fn new(identities: Arc<Identities>, place: usize, timeout: Duration) -> Cluster {
+        Cluster {
+            identities,
+            place,
+            timeout,
+            slots: RwLock::new(Slots::new()),
+            lines: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The server that has a slot; some server, if it does not matter.
+    pub(crate) async fn owner(&self, slot: Option<u16>) -> Result<Host, NodeError> {
+        let (known, version) = self.known(slot);
+        if let Some(host) = known {
+            return Ok(host);
+        }
+        self.read(version).await?;
+        self.known(slot).0.ok_or_else(|| {
+            let slot = slot.map_or("any slot".to_owned(), |slot| format!("slot {slot}"));
+            NodeError::Refused(format!("CLUSTERDOWN no server of the cluster has {slot}"))
+        })
+    }
+
+    fn known(&self, slot: Option<u16>) -> (Option<Host>, u64) {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let owner = slot.map_or_else(|| slots.anybody(), |slot| slots.owner(slot));
+        (owner.cloned(), slots.version)
+    }
+
+    /// Whether another server than this one has the slot, when the map is read anew.
+    pub(crate) async fn has_left(&self, slot: Option<u16>, host: &Host) -> bool {
+        let (_, version) = self.known(slot);
+        if let Err(error) = self.read(version).await {
+            debug!(node = self.identities.name(self.place), %error, "no map of the slots");
+        }
+        self.known(slot).0.is_some_and(|owner| owner != *host)
+    }
+
+    /// Reads the map anew in the background, unless somebody does.
+    pub(crate) fn doubt(self: &Arc<Self>) {
+        let cluster = Arc::clone(self);
+        if cluster.reading.try_lock().is_ok() {
+            let (_, version) = cluster.known(None);
+            tokio::spawn(async move { cluster.read(version).await });
+        }
+    }
+
+    /// A server says who has a slot.
+    pub(crate) fn moved(&self, slot: u16, to: Host) {
+        let to = self.reached(to);
+        debug!(node = self.identities.name(self.place), slot, %to, "a slot has moved");
+        self.slots.write().unwrap_or_else(PoisonError::into_inner).moved(slot, to);
+    }
+
+    /// Where a server is reached that tells this of itself.
+    pub(crate) fn reached(&self, told: Host) -> Host {
+        let seeds = self.identities.seeds(self.place);
+        seeds.map_or(told.clone(), |seeds| seeds.servers.map.reached(told))
+    }
+
+    /// The connections to a server.
+    pub(crate) fn line(&self, host: &Host) -> Arc<Line> {
+        let mut lines = self.lines();
+        let line = lines.entry(host.clone()).or_insert_with(|| {
+            let identities = Arc::clone(&self.identities);
+            Arc::new(Line::new(identities, self.place, Some(host.clone()), self.timeout))
+        });
+        Arc::clone(line)
+    }
+
+    pub(crate) fn hang_up(&self) {
+        self.lines().values().for_each(|line| line.hang_up());
+    }
+
+    /// Reads the map anew, unless it was since this version, and not too often.
+    fn read(&self, version: u64) -> BoxFuture<'_, Result<(), NodeError>> {
+        // Boxed, for it is rare, and would make the type of each request larger.
+        self.read_now(version).boxed()
+    }
+
+    async fn read_now(&self, version: u64) -> Result<(), NodeError> {
+        let mut last = self.reading.lock().await;
+        if self.known(None).1 != version {
+            return Ok(());
+        }
+        if let Some(last) = *last {
+            sleep_until(last + REST).await;
+        }
+        let Some(seeds) = self.identities.seeds(self.place) else { return Ok(()) };
+        let known = {
+            let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+            slots.primaries().take(ASKED).cloned().collect::<Vec<_>>()
+        };
+        let asked: BTreeSet<Host> = known.into_iter().chain(seeds.hosts.iter().cloned()).collect();
+        let found = newest(seeds, asked, self.timeout.max(SLOW)).await;
+        *last = Some(Instant::now());
+        let mut found = found?;
+        found.version = version + 1;
+        let gone = {
+            let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+            *slots = found;
+            let stays: BTreeSet<&Host> = slots.primaries().collect();
+            let mut lines = self.lines();
+            let gone: Vec<Host> =
+                lines.keys().filter(|host| !stays.contains(host)).cloned().collect();
+            gone.iter().filter_map(|host| lines.remove(host)).collect::<Vec<_>>()
+        };
+        gone.iter().for_each(|line| line.hang_up());
+        Ok(())
+    }
+
+    fn lines(&self) -> MutexGuard<'_, BTreeMap<Host, Arc<Line>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The map of the highest epoch, as far as servers answer: a majority, or after a short while some.
+pub(crate) async fn newest(
+    seeds: &Seeds,
+    asked: BTreeSet<Host>,
+    within: Duration,
+) -> Result<Slots, NodeError> {
+    let majority = asked.len() / 2 + 1;
+    let mut coming: FuturesUnordered<_> =
+        asked.into_iter().map(|host| ask(seeds, host, within)).collect();
+    let (mut found, mut answers): (Option<(u64, Slots)>, usize) = (None, 0);
+    let mut failed = NodeError::TimedOut(within);
+    loop {
+        let next = coming.next();
+        let next = match &found {
+            None => next.await,
+            Some(_) if answers >= majority => None,
+            Some(_) => timeout(GRACE, next).await.unwrap_or(None),
+        };
+        match next {
+            None => break,
+            Some(Ok((epoch, slots))) => {
+                answers += 1;
+                if found.as_ref().is_none_or(|(best, _)| epoch > *best) {
+                    found = Some((epoch, slots));
+                }
+            }
+            Some(Err(error)) => failed = error,
+        }
+    }
+    found.map(|(_, slots)| slots).ok_or(failed)
+}
+
+/// One server's map, and its epoch.
+async fn ask(seeds: &Seeds, host: Host, within: Duration) -> Result<(u64, Slots), NodeError> {
+    let asked = async {
+        let client = seeds.servers.client(&host).map_err(|error| NodeError::from(&error))?;
+        let wire = Wire::open(&client, within).await?;
+        let reply = wire.send(cmd("CLUSTER").arg("SLOTS")).await.map_err(explained)?;
+        // Who may not ask for it does without the epoch.
+        let epoch = match wire.send(cmd("CLUSTER").arg("INFO")).await {
+            Ok(info) => epoch(&info).unwrap_or(0),
+            Err(_) => 0,
+        };
+        let slots = Slots::read(&reply, &host.name, &seeds.servers.map);
+        let nonsense = || NodeError::Unfit("its map of the slots cannot be understood".to_owned());
+        Ok((epoch, slots.ok_or_else(nonsense)?))
+    };
+    let answer = timeout(within, asked).await.unwrap_or(Err(NodeError::TimedOut(within)));
+    answer.map_err(|error| match error {
+        NodeError::Unreachable(why) => NodeError::Unreachable(format!("{host}: {why}")),
+        NodeError::Unfit(why) => NodeError::Unfit(format!("{host}: {why}")),
+        error => error,
+    })
+}
+
+fn epoch(info: &redis::Value) -> Option<u64> {
+    let text: String = redis::from_redis_value_ref(info).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"))?;
+    line.trim().parse().ok()
+}
+
+/// A server that is of no cluster.
+fn explained(error: NodeError) -> NodeError {
+    match error {
+        NodeError::Refused(why) if why.contains("cluster support disabled") => NodeError::Unfit(
+            "it is no member of a Redis Cluster: write redis://host:port".to_owned(),
+        ),
+        NodeError::Refused(why) if why.contains("unknown command") => NodeError::Unfit(
+            "it knows no CLUSTER SLOTS (is it a Sentinel? then write \
+             redis+sentinel://host:26379/NAME)"
+                .to_owned(),
+        ),
+        error => error,
+    }
+}
+
+/// How many of the servers that are known are asked for the map.
+const ASKED: usize = 8;
+/// Once one has answered, how long to wait for a majority.
+const GRACE: Duration = Duration::from_millis(150);
+/// The map is not read more often.
+const REST: Duration = Duration::from_millis(100);
+/// How long a server may take, at least, to connect and to tell the map.
+const SLOW: Duration = Duration::from_secs(1);

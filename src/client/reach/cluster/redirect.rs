@@ -1,0 +1,62 @@
+//! What a server of a cluster says to whoever asks the wrong one.
+
+use crate::reach::address::host::Host;
+use crate::report::code::code;
+
+/// Where to ask instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Redirect {
+    /// The slot is another server's.
+    Moved(u16, Host),
+    /// This one time: the slot is on its way there.
+    Ask(Host),
+    /// The same again, in a moment.
+    Again,
+    /// The same again, when it is known anew who has the slot.
+    Lost,
+}
+
+impl Redirect {
+    /// Reads the error of a server. One that names no host means its own.
+    pub(crate) fn read(error: &str, own: &str) -> Option<Redirect> {
+        match code(error) {
+            "MOVED" => moved(error, own).map(|(slot, host)| Redirect::Moved(slot, host)),
+            "ASK" => moved(error, own).map(|(_, host)| Redirect::Ask(host)),
+            // A request that waits is told so, too, when its slot leaves.
+            "TRYAGAIN" => Some(Redirect::Again),
+            // Its server has become a replica.
+            "UNBLOCKED" | "READONLY" | "MASTERDOWN" => Some(Redirect::Lost),
+            _ => None,
+        }
+    }
+}
+
+/// `MOVED 3999 127.0.0.1:6381`
+fn moved(error: &str, own: &str) -> Option<(u16, Host)> {
+    let mut words = error.split(' ').skip(1);
+    let slot = words.next()?.parse().ok()?;
+    let (name, port) = words.next()?.rsplit_once(':')?;
+    let name = if ["", "?"].contains(&name) { own } else { name };
+    Some((slot, Host::new(name, port.parse().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirections_are_read_and_who_names_no_host_means_itself() {
+        let read = |error| Redirect::read(error, "own");
+        let moved = |host| Some(Redirect::Moved(3999, Host::new(host, 6381)));
+        assert_eq!(read("MOVED 3999 127.0.0.1:6381"), moved("127.0.0.1"));
+        assert_eq!(read("MOVED 3999 :6381"), moved("own"));
+        assert_eq!(read("MOVED 3999 ?:6381"), moved("own"));
+        assert_eq!(read("MOVED 3999 ::1:6381"), moved("::1"));
+        assert_eq!(read("ASK 3999 host:6381"), Some(Redirect::Ask(Host::new("host", 6381))));
+        assert_eq!(read("TRYAGAIN the slot"), Some(Redirect::Again));
+        assert_eq!(read("READONLY You"), Some(Redirect::Lost));
+        for other in ["MOVED", "MOVED x a:1", "MOVED 1 a", "ERR MOVED 1 a:1", "CLUSTERDOWN"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+}

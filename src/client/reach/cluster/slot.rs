@@ -1,0 +1,44 @@
+//! The slot of a key.
+
+/// The slot to which a key belongs: by its part in braces, if it has one.
+pub(crate) fn slot_of(key: &[u8]) -> u16 {
+    let position = |bytes: &[u8], brace| bytes.iter().position(|byte| *byte == brace);
+    let tag = position(key, b'{').and_then(|open| {
+        let after = key.get(open + 1..)?;
+        after.get(..position(after, b'}')?).filter(|tag| !tag.is_empty())
+    });
+    crc16(tag.unwrap_or(key)) % SLOTS as u16
+}
+
+/// CRC16 in the manner of XMODEM, as the specification of Redis Cluster wants it.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        let mixed = crc ^ (u16::from(*byte) << 8);
+        (0..8).fold(mixed, |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 })
+    })
+}
+
+/// How many there are.
+pub(crate) const SLOTS: usize = 16_384;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_the_specification() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        for (key, slot) in [("foo", 12182), ("bar", 5061), ("", 0), ("{user1000}.following", 3443)]
+        {
+            assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
+        }
+    }
+
+    #[test]
+    fn keys_with_the_same_part_in_braces_are_together() {
+        let same = |one: &str, other: &str| slot_of(one.as_bytes()) == slot_of(other.as_bytes());
+        assert!(same("{user1000}.following", "{user1000}.followers"));
+        assert!(same("foo{bar}{zap}", "bar") && same("foo{{bar}}zap", "{bar"));
+        assert!(!same("foo{}{bar}", "bar"));
+    }
+}

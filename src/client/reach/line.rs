@@ -1,0 +1,122 @@
+//! All connections to one server: the one that requests share, and those of requests that wait.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use tokio::sync::watch;
+use tracing::debug;
+
+use super::address::host::Host;
+use super::identity::Identities;
+use super::wire::Wire;
+use crate::report::NodeError;
+
+/// The connections to one server, or to whichever is the primary behind Sentinels.
+pub(crate) struct Line {
+    identities: Arc<Identities>,
+    /// The node.
+    place: usize,
+    /// Which server of the node; `None` where there is only one at a time.
+    host: Option<Host>,
+    timeout: Duration,
+    link: Mutex<Link>,
+    /// Idle connections for requests that wait.
+    idle: Mutex<Vec<Wire>>,
+}
+
+/// The connection that all requests share, but for those that wait.
+enum Link {
+    Down,
+    /// A task of its own connects already, so a caller who gives up does not end it for the others.
+    Connecting(watch::Receiver<Option<Result<Wire, NodeError>>>),
+    Up(Wire),
+}
+
+impl Line {
+    pub(crate) fn new(
+        identities: Arc<Identities>,
+        place: usize,
+        host: Option<Host>,
+        timeout: Duration,
+    ) -> Line {
+        let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
+        Line { identities, place, host, timeout, link, idle }
+    }
+
+    /// Which server of the node it leads to; `None` where there is only one at a time.
+    pub(crate) fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
+    }
+
+    /// The connection that requests share. It is made if there is none.
+    pub(crate) async fn wire(self: &Arc<Self>) -> Result<Wire, NodeError> {
+        let mut coming = match &mut *self.link() {
+            Link::Up(wire) if !wire.is_retired() => return Ok(wire.clone()),
+            Link::Connecting(coming) if coming.has_changed().is_ok() => coming.clone(),
+            link => {
+                let (done, coming) = watch::channel(None);
+                *link = Link::Connecting(coming.clone());
+                tokio::spawn(Arc::clone(self).bring_up(done));
+                coming
+            }
+        };
+        let outcome = coming.wait_for(Option::is_some).await;
+        let ended = || Err(NodeError::Unreachable("the runtime that connected ended".to_owned()));
+        outcome.ok().and_then(|outcome| outcome.clone()).unwrap_or_else(ended)
+    }
+
+    async fn bring_up(self: Arc<Self>, done: watch::Sender<Option<Result<Wire, NodeError>>>) {
+        let outcome = self.connect().await;
+        let node = self.identities.name(self.place);
+        match &outcome {
+            Ok(_) => debug!(node, "connected"),
+            Err(error) => debug!(node, %error, "not connected"),
+        }
+        *self.link() = match &outcome {
+            Ok(wire) => Link::Up(wire.clone()),
+            Err(_) => Link::Down,
+        };
+        done.send_replace(Some(outcome));
+    }
+
+    /// A new connection to what is certainly this node.
+    pub(crate) fn connect(&self) -> BoxFuture<'_, Result<Wire, NodeError>> {
+        let within = self.timeout.max(CONNECT);
+        // Boxed, for it is rare, and would make the type of each request larger.
+        self.identities.connect(self.place, self.host.as_ref(), within).boxed()
+    }
+
+    /// Closes what is not in use.
+    pub(crate) fn hang_up(&self) {
+        *self.link() = Link::Down;
+        self.idle().clear();
+    }
+
+    pub(crate) fn pop_idle(&self) -> Option<Wire> {
+        let mut idle = self.idle();
+        idle.retain(|wire| !wire.is_retired());
+        idle.pop()
+    }
+
+    /// Keeps a connection that does not wait any more.
+    pub(crate) fn pool(&self, wire: Wire) {
+        let mut idle = self.idle();
+        if idle.len() < MAX_IDLE && !wire.is_retired() {
+            idle.push(wire);
+        }
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Wire>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long connecting may take, at least: with TLS and DNS it takes longer than an answer.
+const CONNECT: Duration = Duration::from_secs(1);
+/// How many idle connections are kept at most.
+const MAX_IDLE: usize = 64;

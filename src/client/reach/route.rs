@@ -1,0 +1,202 @@
+//! To which server of a node a request goes, and where it goes on from there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Arg, Cmd, Value};
+use tokio::time::sleep;
+use tracing::debug;
+
+use super::address::host::Host;
+use super::cluster::Cluster;
+use super::cluster::redirect::Redirect;
+use super::cluster::slot::slot_of;
+use super::identity::Identities;
+use super::line::Line;
+use super::wire::Wire;
+use crate::report::NodeError;
+
+/// All connections to a node.
+pub(crate) enum Lines {
+    /// There is one server at a time. Whether another can become it.
+    One { line: Arc<Line>, follows: bool },
+    /// Each key has its server.
+    Many(Arc<Cluster>),
+}
+
+/// The way of one request.
+#[derive(Default)]
+pub(crate) struct Route {
+    slot: Option<u16>,
+    /// A server of a cluster that is only getting the slot: it is asked once.
+    asking: Option<Host>,
+    /// How often it was sent on.
+    hops: usize,
+    /// The map was read anew for it.
+    was_lost: bool,
+}
+
+impl Route {
+    /// The way of a request about a key.
+    pub(crate) fn to(key: &[u8]) -> Route {
+        Route { slot: Some(slot_of(key)), ..Route::default() }
+    }
+
+    /// The way of a command of the module, which names its key first, or of any other.
+    pub(crate) fn of(command: &Cmd) -> Route {
+        let mut words = command.args_iter().map(|word| match word {
+            Arg::Simple(word) => word,
+            _ => &[],
+        });
+        let is_ours = words.next().is_some_and(|name| {
+            name.get(..OURS.len()).is_some_and(|name| name.eq_ignore_ascii_case(OURS))
+        });
+        words.next().filter(|_| is_ours).map_or_else(Route::default, Route::to)
+    }
+
+    /// Sends the request over a connection that is on its way.
+    pub(crate) async fn send(&self, wire: &Wire, command: &Cmd) -> Result<Value, NodeError> {
+        match &self.asking {
+            None => wire.send(command).await,
+            Some(_) => wire.send_asking(command).await,
+        }
+    }
+}
+
+impl Lines {
+    pub(crate) fn new(identities: &Arc<Identities>, place: usize, timeout: Duration) -> Lines {
+        let identities = Arc::clone(identities);
+        if identities.seeds(place).is_some() {
+            return Lines::Many(Arc::new(Cluster::new(identities, place, timeout)));
+        }
+        let follows = identities.follows(place);
+        Lines::One { line: Arc::new(Line::new(identities, place, None, timeout)), follows }
+    }
+
+    /// The connections over which the request goes next.
+    pub(crate) async fn line(&self, route: &Route) -> Result<Arc<Line>, NodeError> {
+        match (self, &route.asking) {
+            (Lines::One { line, .. }, _) => Ok(Arc::clone(line)),
+            (Lines::Many(cluster), Some(host)) => Ok(cluster.line(host)),
+            (Lines::Many(cluster), None) => Ok(cluster.line(&cluster.owner(route.slot).await?)),
+        }
+    }
+
+    /// A connection that requests share, on the way of this one.
+    pub(crate) async fn wire(&self, route: &mut Route) -> Result<Wire, NodeError> {
+        loop {
+            let line = self.line(route).await?;
+            match line.wire().await {
+                Err(error) if self.goes_round(&line, route, &error).await => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// A server is not to be had. Whether another one has the slot by now.
+    pub(crate) async fn goes_round(
+        &self,
+        line: &Line,
+        route: &mut Route,
+        error: &NodeError,
+    ) -> bool {
+        let gone = matches!(error, NodeError::Unreachable(_) | NodeError::TimedOut(_));
+        let (Lines::Many(cluster), Some(host)) = (self, line.host()) else { return false };
+        if !gone || route.was_lost {
+            return false;
+        }
+        (route.was_lost, route.asking) = (true, None);
+        cluster.has_left(route.slot, host).await
+    }
+
+    /// Whether the request is to be sent again, for it was not carried out where it was sent.
+    pub(crate) async fn goes_on(
+        &self,
+        route: &mut Route,
+        wire: &Wire,
+        answer: &Result<Value, NodeError>,
+    ) -> bool {
+        let Err(NodeError::Refused(error)) = answer else { return false };
+        let own = wire.host().map_or("", |host| &host.name);
+        let Some(redirect) = Redirect::read(error, own) else { return false };
+        route.hops += 1;
+        if route.hops > MAX_HOPS {
+            return false;
+        }
+        match self {
+            Lines::One { follows: false, .. } => return false,
+            Lines::One { .. } => {
+                // The server has become a replica: Sentinels know another primary, or will.
+                wire.retire();
+                return redirect == Redirect::Lost;
+            }
+            Lines::Many(cluster) => {
+                route.asking = None;
+                debug!(%error, hops = route.hops, "goes on");
+                match redirect {
+                    Redirect::Moved(slot, host) => cluster.moved(slot, host),
+                    Redirect::Ask(host) => route.asking = Some(cluster.reached(host)),
+                    Redirect::Again => sleep(MOMENT).await,
+                    Redirect::Lost => {
+                        wire.retire();
+                        if let Some(host) = wire.host() {
+                            cluster.has_left(route.slot, host).await;
+                        }
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// The answer as callers know it, who are not told of single servers. What tells them that may pass,
+    /// does.
+    pub(crate) fn heard<T>(&self, answer: Result<T, NodeError>) -> Result<T, NodeError> {
+        match self {
+            Lines::One { follows: false, .. } => return answer,
+            Lines::One { .. } => {}
+            Lines::Many(cluster) => {
+                let lost = match &answer {
+                    Err(NodeError::Unreachable(_) | NodeError::TimedOut(_)) => true,
+                    Err(NodeError::Refused(error)) => error.starts_with("CLUSTERDOWN"),
+                    _ => false,
+                };
+                if lost {
+                    cluster.doubt();
+                }
+            }
+        }
+        answer.map_err(|error| match error {
+            NodeError::Refused(why) if Redirect::read(&why, "").is_some() => {
+                NodeError::Unreachable(format!("the request is sent on and on: {why}"))
+            }
+            error => error,
+        })
+    }
+
+    /// Keeps a connection that does not wait any more.
+    pub(crate) fn pool(&self, wire: Wire) {
+        match self {
+            Lines::One { line, .. } => line.pool(wire),
+            Lines::Many(cluster) => {
+                if let Some(host) = wire.host().cloned() {
+                    cluster.line(&host).pool(wire);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn hang_up(&self) {
+        match self {
+            Lines::One { line, .. } => line.hang_up(),
+            Lines::Many(cluster) => cluster.hang_up(),
+        }
+    }
+}
+
+/// What the names of the module's commands begin with.
+const OURS: &[u8] = b"DLOCK.";
+/// A request that is sent on more often goes in circles.
+const MAX_HOPS: usize = 8;
+/// How long until a server is asked again that is in between.
+const MOMENT: Duration = Duration::from_millis(20);

@@ -1,0 +1,187 @@
+//! One Sentinel: asked again and again, and listened to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::{MultiplexedConnection, SendError};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, Value, cmd};
+use tokio::select;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+use super::Watched;
+use super::opinion::{Board, Opinion};
+use crate::inspect::Fields;
+use crate::reach::address::access::{Access, Login};
+use crate::reach::address::host::Host;
+use crate::report::NodeError;
+
+/// Asks it in each round, and when it tells of a switch, and now and then. Never ends.
+pub(super) async fn attend(
+    place: usize,
+    watched: Arc<Watched>,
+    board: Arc<watch::Sender<Board>>,
+    mut round: watch::Receiver<u64>,
+) {
+    let Some(at) = watched.sentinels.get(place) else { return };
+    let note = |round, opinion| board.send_modify(|board| board.note(place, round, opinion));
+    loop {
+        let asked = *round.borrow_and_update();
+        match Session::open(at, &watched).await {
+            Ok(session) => {
+                let error = session.listen(&mut round, &note).await;
+                debug!(sentinel = %at, %error, "a Sentinel does not answer any more");
+                note(*round.borrow(), Opinion::Silent(error.to_string()));
+            }
+            Err(NodeError::Unfit(why)) => note(asked, Opinion::Unfit(why)),
+            Err(NodeError::Refused(why)) => note(asked, Opinion::Unfit(format!("refuses: {why}"))),
+            Err(NodeError::Unreachable(why)) => note(asked, Opinion::Silent(why)),
+            Err(error) => note(asked, Opinion::Silent(error.to_string())),
+        }
+        select! {
+            _ = round.changed() => {}
+            () = sleep(PAUSE) => {}
+        }
+    }
+}
+
+/// A connection to a Sentinel that tells of switches.
+struct Session<'a> {
+    connection: MultiplexedConnection,
+    /// That something has happened, or the connection has ended.
+    events: mpsc::UnboundedReceiver<PushKind>,
+    watched: &'a Watched,
+}
+
+impl<'a> Session<'a> {
+    async fn open(at: &Host, watched: &'a Watched) -> Result<Session<'a>, NodeError> {
+        let opened = Session::open_as(at, &watched.access, watched).await;
+        let is_own = watched.access.login != watched.servers.login;
+        match opened {
+            // The login is that of the servers, and nobody said that Sentinels know it.
+            Err(error) if !is_own && is_login(&error) => {
+                let access = Access { login: Login::default(), ..watched.access.clone() };
+                let plain = Session::open_as(at, &access, watched).await;
+                plain.map_err(|_| NodeError::from(&error))
+            }
+            opened => opened.map_err(|error| NodeError::from(&error)),
+        }
+    }
+
+    async fn open_as(
+        at: &Host,
+        access: &Access,
+        watched: &'a Watched,
+    ) -> Result<Session<'a>, RedisError> {
+        let client: Client = access.client(at)?;
+        let (happens, events) = mpsc::unbounded_channel();
+        let tell = move |push: PushInfo| {
+            if matches!(push.kind, PushKind::Disconnection | PushKind::Message) {
+                let _ = happens.send(push.kind);
+            }
+            Ok::<(), SendError>(())
+        };
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(ANSWER))
+            .set_response_timeout(Some(ANSWER))
+            .set_push_sender(tell);
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        // Who may not subscribe asks more often.
+        if let Err(error) = connection.subscribe("+switch-master").await {
+            debug!(sentinel = %at, %error, "a Sentinel does not tell of switches");
+        }
+        Ok(Session { connection, events, watched })
+    }
+
+    /// Until it does not answer any more.
+    async fn listen(
+        mut self,
+        round: &mut watch::Receiver<u64>,
+        note: &impl Fn(u64, Opinion),
+    ) -> NodeError {
+        loop {
+            let asked = *round.borrow_and_update();
+            match timeout(ANSWER, self.ask()).await {
+                Ok(Ok(opinion)) => note(asked, opinion),
+                Ok(Err(error)) => return error,
+                Err(_) => return NodeError::TimedOut(ANSWER),
+            }
+            // All clients would ask at the same time after a fail-over.
+            let pause = LOOK_AGAIN.mul_f64(rand::random_range(0.75..1.25));
+            select! {
+                _ = round.changed() => {}
+                event = self.events.recv() => if event != Some(PushKind::Message) {
+                    return NodeError::Unreachable("the connection broke".to_owned());
+                },
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn ask(&mut self) -> Result<Opinion, NodeError> {
+        let name = &self.watched.primary;
+        let address = self.run("GET-MASTER-ADDR-BY-NAME", name).await;
+        let Some(at) = address.map(|reply| read_host(&reply))? else {
+            return Ok(Opinion::Unknown(self.names().await));
+        };
+        // Whoever may not ask for more does without the epoch.
+        let epoch = match self.run("MASTER", name).await {
+            Ok(reply) => epoch(&reply).unwrap_or(0),
+            Err(NodeError::Refused(_)) => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(Opinion::There { at: self.watched.servers.map.reached(at), epoch })
+    }
+
+    async fn run(&mut self, question: &str, name: &str) -> Result<Value, NodeError> {
+        let reply: Result<Value, RedisError> =
+            cmd("SENTINEL").arg(question).arg(name).query_async(&mut self.connection).await;
+        match reply {
+            Err(error) if error.to_string().contains("unknown command") => {
+                Err(NodeError::Unfit(NO_SENTINEL.to_owned()))
+            }
+            reply => reply.map_err(|error| NodeError::from(&error)),
+        }
+    }
+
+    /// The primaries that it watches.
+    async fn names(&mut self) -> Vec<String> {
+        let role: Result<Value, RedisError> = cmd("ROLE").query_async(&mut self.connection).await;
+        role.ok().as_ref().and_then(watched_by).unwrap_or_default()
+    }
+}
+
+/// What ROLE says of a Sentinel: the primaries that it watches. `None`: it is none.
+pub(crate) fn watched_by(role: &Value) -> Option<Vec<String>> {
+    let [kind, names] = role.as_sequence()? else { return None };
+    let names = names.as_sequence()?;
+    (text(kind)? == "sentinel").then(|| names.iter().filter_map(text).collect())
+}
+
+fn read_host(reply: &Value) -> Option<Host> {
+    let [name, port] = reply.as_sequence()? else { return None };
+    Some(Host::new(&text(name)?, text(port)?.parse().ok()?))
+}
+
+fn epoch(reply: &Value) -> Option<u64> {
+    Fields::of(reply)?.text("config-epoch")?.parse().ok()
+}
+
+fn text(value: &Value) -> Option<String> {
+    redis::from_redis_value_ref(value).ok()
+}
+
+fn is_login(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("WRONGPASS" | "NOAUTH"))
+        || error.to_string().contains("AUTH")
+}
+
+/// How long a Sentinel may take to answer.
+const ANSWER: Duration = Duration::from_secs(1);
+/// How long until one that does not answer is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A switch may happen without a word: then it is noticed after so long.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const NO_SENTINEL: &str = "it is no Sentinel; for a server write redis://host:port";
