@@ -1,11 +1,14 @@
 //! `dlock dev`: local servers with the module, to try it out.
 //!
 //! [`find`] looks for the module and the server's program, [`server`] starts one and makes sure
-//! that it ends, [`tour`] says what to type, and [`demo`] shows it working.
+//! that it ends, [`role`] is what it is to be, [`shape`] makes one node of several, [`tour`] says
+//! what to type, and [`demo`] shows it working.
 
 mod demo;
 mod find;
+mod role;
 mod server;
+mod shape;
 mod tour;
 
 use std::path::PathBuf;
@@ -20,6 +23,7 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::{stderr, stdout};
 use crate::signals::Signals;
+use role::Role;
 use server::{Ended, Home, Plan, Server};
 
 /// Start local servers with the module, to try it out
@@ -30,6 +34,14 @@ pub struct Args {
     #[arg(short, long, default_value_t = 3, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=99))]
     number: u16,
+
+    /// One node that fails over: a primary, two replicas and three Sentinels
+    #[arg(long, conflicts_with_all = ["number", "cluster"])]
+    sentinel: bool,
+
+    /// One node that fails over: a Redis Cluster of three primaries with a replica each
+    #[arg(long, conflicts_with = "number")]
+    cluster: bool,
 
     /// The port of the first one [default: from 7701 on, those that are free]
     #[arg(short, long)]
@@ -59,9 +71,10 @@ impl Args {
         let plan = Plan { module, program };
         let home = Home::make().map_err(|error| Failure::internal(&error))?;
         let (report, reports) = channel();
-        let mut nodes = Nodes { servers: Vec::new(), home, reports };
+        let next = self.port.unwrap_or(FIRST_PORT);
+        let mut nodes = Nodes { servers: Vec::new(), home, reports, next, urls: Vec::new() };
         let started = tokio::select! {
-            started = nodes.start(self.number, self.port, &plan, report) => {
+            started = nodes.start(&self, &plan, report) => {
                 started.map(|()| None).map_err(|error| Failure::internal(&error))
             }
             signal = signals.next_that_ends() => Ok(Some(Exit::by(signal))),
@@ -80,14 +93,14 @@ impl Args {
 
     /// Says where they are, and stays until none is left.
     async fn stay(&self, nodes: &mut Nodes, plan: &Plan, as_json: bool) -> Result<Exit, Failure> {
-        let urls = nodes.urls();
+        let urls = &nodes.urls;
         if self.demo {
-            demo::show(&urls).await?;
+            demo::show(urls).await?;
         }
         // Whether anybody reads it or not, they are there.
         let _ = match as_json {
             true => stdout::json(&json!({ "nodes": urls })),
-            false => stdout::print(tour::text(&urls, &plan.program)),
+            false => stdout::print(tour::text(urls, nodes.first_port(), &plan.program)),
         };
         Err(nodes.watch(as_json).await)
     }
@@ -98,33 +111,36 @@ struct Nodes {
     servers: Vec<Server>,
     home: Home,
     reports: Receiver<Ended>,
+    /// The port of the next one.
+    next: u16,
+    /// How clients find the nodes.
+    urls: Vec<String>,
 }
 
 impl Nodes {
     async fn start(
         &mut self,
-        number: u16,
-        first: Option<u16>,
+        args: &Args,
         plan: &Plan,
         report: Sender<Ended>,
     ) -> Result<(), String> {
-        let mut port = first.unwrap_or(FIRST_PORT);
-        while self.servers.len() < usize::from(number) {
-            match Server::start(plan, &self.home, port, report.clone()).await {
-                Ok(server) => self.servers.push(server),
-                Err(server::Failed::PortTaken) if first.is_none() => {}
-                Err(server::Failed::PortTaken) => {
-                    return Err(format!("port {port} is taken: choose another with --port"));
+        let mut starting = Starting { nodes: self, plan, report, is_fixed: args.port.is_some() };
+        let urls = match (args.sentinel, args.cluster) {
+            (true, _) => vec![shape::sentinel(&mut starting).await?],
+            (_, true) => vec![shape::cluster(&mut starting).await?],
+            _ => {
+                for _ in 0..args.number {
+                    starting.server(&Role::Node).await?;
                 }
-                Err(server::Failed::Other(error)) => return Err(error),
+                self.servers.iter().map(Server::url).collect()
             }
-            port = port.checked_add(1).ok_or("there are not so many free ports")?;
-        }
+        };
+        self.urls = urls;
         Ok(())
     }
 
-    fn urls(&self) -> Vec<String> {
-        self.servers.iter().map(Server::url).collect()
+    fn first_port(&self) -> u16 {
+        self.servers.first().map_or(FIRST_PORT, |server| server.port)
     }
 
     /// Says it when a server has ended, and returns when none is left.
@@ -144,13 +160,44 @@ impl Nodes {
 
     /// Ends all servers, and waits until they have.
     async fn end(self) {
-        let Nodes { servers, home, reports } = self;
+        let Nodes { servers, home, reports, .. } = self;
         // Each of them ends when nobody holds the other end of its pipe.
         drop(servers);
         let last = spawn_blocking(move || while reports.recv_timeout(PATIENCE).is_ok() {});
         // A failure would be a panic in there.
         let _ = last.await;
         home.remove_all();
+    }
+}
+
+/// Servers, started one after the other.
+struct Starting<'a> {
+    nodes: &'a mut Nodes,
+    plan: &'a Plan,
+    report: Sender<Ended>,
+    /// The user has chosen the ports.
+    is_fixed: bool,
+}
+
+impl Starting<'_> {
+    /// Starts one at the next port that is free. Its port.
+    async fn server(&mut self, role: &Role) -> Result<u16, String> {
+        loop {
+            let port = self.nodes.next;
+            self.nodes.next = port.checked_add(1).ok_or("there are not so many free ports")?;
+            let report = self.report.clone();
+            match Server::start(self.plan, &self.nodes.home, port, role, report).await {
+                Ok(server) => {
+                    self.nodes.servers.push(server);
+                    return Ok(port);
+                }
+                Err(server::Failed::PortTaken) if !self.is_fixed => {}
+                Err(server::Failed::PortTaken) => {
+                    return Err(format!("port {port} is taken: choose another with --port"));
+                }
+                Err(server::Failed::Other(error)) => return Err(error),
+            }
+        }
     }
 }
 

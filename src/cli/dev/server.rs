@@ -12,8 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock_client::Fields;
+use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Value, cmd};
 
+use super::role::Role;
 use crate::signals;
 
 /// What is started.
@@ -69,9 +71,10 @@ impl Server {
         plan: &Plan,
         home: &Home,
         port: u16,
+        role: &Role,
         report: Sender<Ended>,
     ) -> Result<Server, Failed> {
-        if is_taken(port) {
+        if is_taken(port) || role.bus(port).is_some_and(is_taken) {
             return Err(Failed::PortTaken);
         }
         let folder = home.of(port);
@@ -79,11 +82,12 @@ impl Server {
             Failed::Other(format!("cannot start {}: {error}", plan.program.display()))
         };
         fs::create_dir_all(&folder).map_err(other)?;
-        let mut child = guarded(plan, &folder, port).spawn().map_err(other)?;
+        role.prepare(&folder, port).map_err(other)?;
+        let mut child = guarded(plan, &folder, port, role).spawn().map_err(other)?;
         let pipe = child.stdin.take().ok_or(Failed::PortTaken)?;
         let server = Server { port, _pipe: pipe };
         let deadline = Instant::now() + PATIENCE;
-        while !server.serves(&folder).await {
+        while !server.serves(&folder, role).await {
             let has_ended = child.try_wait().map_err(other)?.is_some();
             if has_ended || Instant::now() > deadline {
                 let log = tail(&folder);
@@ -108,12 +112,13 @@ impl Server {
 
     /// Whether it is this one that answers at the port, as its folder tells. Then it is set up as
     /// `dlock doctor` wants it: what is kept in a temporary folder does not outlive it.
-    async fn serves(&self, folder: &Path) -> bool {
+    async fn serves(&self, folder: &Path, role: &Role) -> bool {
         let ask = async {
-            let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
-            let client = Client::open(self.url())?;
-            let mut connection =
-                client.get_multiplexed_async_connection_with_config(&config).await?;
+            let mut connection = connection(self.port).await?;
+            if let Role::Sentinel { .. } = role {
+                let info: String = cmd("INFO").arg("server").query_async(&mut connection).await?;
+                return Ok(info.contains(&*folder.canonicalize()?.to_string_lossy()));
+            }
             let node: Value = cmd("DLOCK.NODE").query_async(&mut connection).await?;
             let file = Fields::of(&node).and_then(|fields| fields.text("state-file"));
             let file = file.unwrap_or_default();
@@ -129,26 +134,26 @@ impl Server {
     }
 }
 
+/// A connection to one of them.
+pub async fn connection(port: u16) -> redis::RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    let client = Client::open(format!("redis://127.0.0.1:{port}"))?;
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
 fn is_taken(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_err()
 }
 
 /// The server behind a guard: a shell that ends it when the pipe to this program breaks. So it ends
 /// too when this program is killed and can do nothing any more.
-fn guarded(plan: &Plan, folder: &Path, port: u16) -> Command {
-    let port = port.to_string();
+fn guarded(plan: &Plan, folder: &Path, port: u16, role: &Role) -> Command {
     let mut command = Command::new("sh");
     command
         .args(["-c", GUARD, "dlock-dev"])
         .arg(folder)
         .arg(&plan.program)
-        .args(["--port", &port, "--bind", "127.0.0.1", "--save", ""])
-        // A log that misses nothing, so that everything here is as it should be elsewhere.
-        .args(["--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no"])
-        .arg("--dir")
-        .arg(folder)
-        .arg("--loadmodule")
-        .arg(&plan.module)
+        .args(role.arguments(&plan.module, folder, port))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

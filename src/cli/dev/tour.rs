@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::say::shell::quoted;
 
 /// The text.
-pub fn text(urls: &[String], server: &Path) -> String {
+pub fn text(urls: &[String], port: u16, server: &Path) -> String {
     let count = match urls.len() {
         1 => "One node is".to_owned(),
         count => format!("{count} nodes are"),
@@ -14,8 +14,10 @@ pub fn text(urls: &[String], server: &Path) -> String {
     let name = server.file_name().unwrap_or_default().to_string_lossy();
     let path = path_line();
     let all = urls.join(",");
-    let first = urls.first().map_or("", String::as_str);
-    let port = first.rsplit(':').next().unwrap_or_default();
+    let one = match urls {
+        [one] if one.contains('+') => FAILS_OVER,
+        _ => "One node by itself",
+    };
     format!(
         "\
 {count} ready ({name}): {all}
@@ -33,7 +35,7 @@ In a third one, with the same DLOCK_NODES:
   dlock ls                                all locks
   dlock doctor                            whether the nodes are fit for it
 
-One node by itself, from any client:
+{one}, from any client:
 
   redis-cli -p {port} DLOCK.ACQUIRE report alice 60000
   redis-cli -p {port} DLOCK.HELP
@@ -43,6 +45,10 @@ Ctrl-C here ends the nodes, and removes what they kept.
 "
     )
 }
+
+/// The first server that was started is the primary, or one of several.
+const FAILS_OVER: &str = "\
+SHUTDOWN NOSAVE at the primary's port is a fail-over to watch, with a lock held. The first server";
 
 /// How a shell finds this program, if it does not yet.
 fn path_line() -> String {

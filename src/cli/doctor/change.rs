@@ -41,7 +41,7 @@ impl Before {
                 .ok_or_else(|| Failure::usage(format_args!("--against: {path}: {NO_REPORT}")))?;
             return Ok(Before { members, held: Vec::new() });
         }
-        let urls = nodes::read(&against.split(',').map(str::to_owned).collect::<Vec<_>>());
+        let urls = nodes::read(&[against.to_owned()]);
         if urls.is_empty() {
             return Err(Failure::usage("--against: the list of nodes is empty"));
         }

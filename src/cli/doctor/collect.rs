@@ -4,13 +4,31 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::join_all;
 use redis::{Pipeline, Value, pipe};
 
-use super::facts::{Answers, Asked, Clock, Fields};
-use crate::nodes::ask::{Node, Trouble};
+use super::facts::{Answers, Asked, Clock, Facts, Fields};
+use crate::nodes::ask::{Node, Nodes, Trouble};
 use crate::nodes::reply::{bytes, text};
 
-/// The facts of one node, or why there are none.
+/// The facts of all nodes.
+pub async fn facts(nodes: &Nodes) -> Vec<Facts> {
+    let apart = nodes.apart();
+    let asked = apart.iter().enumerate().map(async |(node, alone)| {
+        let in_cluster = alone.has_cluster();
+        let answers = alone.each(answers).await.into_iter();
+        let facts = answers.map(|(name, answers)| Facts {
+            name,
+            node,
+            in_cluster,
+            answers: answers.map_err(String::from),
+        });
+        facts.collect::<Vec<_>>()
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// The facts of one server, or why there are none.
 pub async fn answers(mut node: Node) -> Result<Answers, Trouble> {
     let mut round_trip = Duration::MAX;
     let mut clock = None;

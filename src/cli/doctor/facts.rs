@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One node.
+/// One server: a node, or one of those that make up a cluster.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Its address, without secrets.
     pub name: String,
+    /// Which node of the list it belongs to.
+    pub node: usize,
+    /// That node is a cluster.
+    pub in_cluster: bool,
     /// What it answered, or why it did not.
     pub answers: Result<Answers, String>,
 }

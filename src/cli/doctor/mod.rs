@@ -45,11 +45,7 @@ pub struct Args {
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let nodes = Nodes::of(global)?;
-        let answers = nodes.each(collect::answers).await;
-        let facts: Vec<Facts> = answers
-            .into_iter()
-            .map(|(name, answers)| Facts { name, answers: answers.map_err(String::from) })
-            .collect();
+        let facts = collect::facts(&nodes).await;
         let members = change::members(&facts);
         let mut findings = checks::findings(&facts);
         if let Some(against) = &self.against {
@@ -58,8 +54,8 @@ impl Args {
             findings.extend(change::findings(&before, &members, &held));
             findings = finding::merged(findings);
         }
-        let reached = facts.iter().filter(|facts| facts.answers.is_ok()).count();
-        let summary = Summary::of(&findings, facts.len(), reached);
+        let reached = set::count(&facts, |facts| facts.answers.is_ok());
+        let summary = Summary::of(&findings, &facts, reached);
         if global.json {
             print_json(&findings, &summary, &members)?;
         } else {
@@ -76,6 +72,8 @@ impl Args {
 /// How many findings there are.
 struct Summary {
     nodes: usize,
+    /// More than nodes, where a cluster is among them.
+    servers: usize,
     reached: usize,
     errors: usize,
     warnings: usize,
@@ -83,14 +81,18 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(findings: &[Finding], nodes: usize, reached: usize) -> Summary {
+    fn of(findings: &[Finding], facts: &[Facts], reached: usize) -> Summary {
+        let (nodes, servers) = (set::count(facts, |_| true), facts.len());
         let count = |severity| findings.iter().filter(|one| one.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-        Summary { nodes, reached, errors, warnings, hints: count(Severity::Hint) }
+        Summary { nodes, servers, reached, errors, warnings, hints: count(Severity::Hint) }
     }
 
     fn sentence(&self) -> String {
-        let nodes = counted(self.nodes, "node");
+        let mut nodes = counted(self.nodes, "node");
+        if self.servers > self.nodes {
+            nodes.push_str(&format!(" of {}", counted(self.servers, "server")));
+        }
         match (self.errors + self.warnings, self.hints) {
             (0, 0) => format!("{nodes}, everything checked is in order"),
             (0, hints) => {
@@ -116,7 +118,7 @@ fn text(findings: &[Finding], summary: &Summary) -> String {
             (true, Severity::Hint) => format!("\x1b[1;36m{}\x1b[0m", Severity::Hint.name()),
         };
         let (place, Finding { found, why, fix, .. }) =
-            (place(&finding.nodes, summary.nodes), finding);
+            (place(&finding.nodes, summary.servers), finding);
         text.push_str(&format!("{severity}{place}: {found}\n  why: {why}\n  fix: {fix}\n\n"));
     }
     text.push_str(&format!("{}\n", summary.sentence()));

@@ -1,6 +1,6 @@
 //! Checks of a set of nodes: whether they are independent, agree, and are enough.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::{SetCheck, USUAL_TTL_MS, shown};
 use super::facts::{Answers, Facts};
@@ -20,6 +20,17 @@ pub const CHECKS: &[SetCheck] = &[
     fences,
     slow,
 ];
+
+/// How many nodes are like this, or some server of them, each of which serves keys of its own.
+pub fn count(servers: &[Facts], is: impl Fn(&Facts) -> bool) -> usize {
+    let alike = servers.iter().filter(|facts| is(facts)).map(|facts| facts.node);
+    alike.collect::<BTreeSet<usize>>().len()
+}
+
+/// Those that were given as servers, and not as members of a cluster.
+fn alone(nodes: &[Facts]) -> Vec<Facts> {
+    nodes.iter().filter(|facts| !facts.in_cluster).cloned().collect()
+}
 
 fn answering(nodes: &[Facts]) -> impl Iterator<Item = (&str, &Answers)> {
     nodes.iter().filter_map(|facts| Some((facts.name.as_str(), facts.answers.as_ref().ok()?)))
@@ -71,13 +82,14 @@ fn same_identity(nodes: &[Facts]) -> Vec<Finding> {
 }
 
 fn one_cluster(nodes: &[Facts]) -> Vec<Finding> {
+    let nodes = &alone(nodes);
     let parts = answering(nodes).filter(|(_, node)| node.is_part_of_a_cluster());
     let names: Vec<&str> = parts.map(|(name, _)| name).collect();
     let finding = match (names.len(), nodes.len()) {
         (0, _) => return Vec::new(),
         (_, 1) => Finding::warning("cluster", "it is one node of a Redis Cluster")
             .why("it refuses keys of other nodes' slots with MOVED")
-            .fix("use a separate server for locks, or keys whose slots this node owns"),
+            .fix("write redis+cluster://host:port, and the whole cluster is the node"),
         _ => Finding::error("cluster", "cluster-enabled is yes")
             .why("nodes of one cluster share the keys and fail over to each other: they are not independent")
             .fix("cluster-enabled no (in the configuration files of servers for locks; or give one node only)"),
@@ -86,16 +98,17 @@ fn one_cluster(nodes: &[Facts]) -> Vec<Finding> {
 }
 
 fn majority(nodes: &[Facts]) -> Vec<Finding> {
-    let needed = nodes.len() / 2 + 1;
-    let granting = answering(nodes).filter(|(_, node)| node.grants()).count();
+    let all = count(nodes, |_| true);
+    let needed = all / 2 + 1;
     // Of a node that may not be asked, it is not known.
-    let unknown = answering(nodes)
-        .filter(|(_, node)| node.has_module() && !node.is_replica() && node.node.is_err())
-        .count();
-    if granting + unknown >= needed {
+    let may_grant = |node: &Answers| {
+        node.grants() || (node.has_module() && !node.is_replica() && node.node.is_err())
+    };
+    if count(nodes, |facts| facts.answers.as_ref().is_ok_and(may_grant)) >= needed {
         return Vec::new();
     }
-    let found = format!("{granting} of {} nodes grant locks, and {needed} are needed", nodes.len());
+    let granting = count(nodes, |facts| facts.answers.as_ref().is_ok_and(Answers::grants));
+    let found = format!("{granting} of {all} nodes grant locks, and {needed} are needed");
     let finding = Finding::error("majority", found)
         .why("no lock can be taken now")
         .fix("see the findings about each node");
@@ -103,7 +116,7 @@ fn majority(nodes: &[Facts]) -> Vec<Finding> {
 }
 
 fn number(nodes: &[Facts]) -> Vec<Finding> {
-    let finding = match nodes.len() {
+    let finding = match count(nodes, |_| true) {
         2 => Finding::warning("number", "there are two nodes")
             .why("every lock needs both: that is worse than one node")
             .fix("add a third node, or leave one out"),
@@ -158,6 +171,7 @@ fn max_ttls(nodes: &[Facts]) -> Vec<Finding> {
 /// A node that has just been born among others that have not: who stood in its place may have granted
 /// locks that still run.
 fn new_node(nodes: &[Facts]) -> Vec<Finding> {
+    let nodes = &alone(nodes);
     // Servers reckon it by their wall clocks.
     let is_right = |node: &Answers| {
         node.clock.is_none_or(|clock| surely(clock.ahead, clock.uncertainty).abs() < SECOND)

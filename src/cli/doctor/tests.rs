@@ -1,5 +1,7 @@
 //! Each check against made-up facts: what is wrong is found, and nothing is found where nothing is.
 
+mod cluster;
+
 use std::time::Duration;
 
 use super::checks::findings;
@@ -33,7 +35,8 @@ fn good(number: u32) -> Facts {
         round_trip: Duration::from_micros(400),
         state_disk: None,
     };
-    Facts { name: format!("redis://node{number}"), answers: Ok(answers) }
+    let (name, node) = (format!("redis://node{number}"), number as usize);
+    Facts { name, node, in_cluster: false, answers: Ok(answers) }
 }
 
 const NOW: i64 = 1_795_000_000_000_000;
@@ -290,7 +293,8 @@ fn what_could_not_be_asked_is_said() {
 
 #[test]
 fn nodes_that_are_not_independent() {
-    let twice = findings(&[good(1), good(2), good(1)]);
+    let again = Facts { node: 3, ..good(1) };
+    let twice = findings(&[good(1), good(2), again]);
     assert_eq!(twice.len(), 1, "{twice:#?}");
     assert_eq!(twice[0].check, "duplicate");
     assert_eq!(twice[0].nodes, ["redis://node1", "redis://node1"]);
@@ -299,18 +303,6 @@ fn nodes_that_are_not_independent() {
     assert_eq!(copied.len(), 1, "{copied:#?}");
     assert_eq!(copied[0].check, "node_id");
     assert_eq!(copied[0].nodes, ["redis://node1", "redis://node2"]);
-
-    let cluster = |known: &'static str| {
-        with(move |node| {
-            node.info.as_mut().unwrap().set("cluster_enabled", "1");
-            let lines = format!("cluster_state:ok\ncluster_known_nodes:{known}");
-            node.cluster = Ok(Fields::of_lines(&lines));
-        })
-    };
-    assert_only(&cluster("6"), Error, "cluster", "cluster-enabled no");
-    assert_eq!(findings(&cluster("1")), []);
-    let alone = findings(&cluster("6")[1..2]);
-    assert_eq!((alone.len(), alone[0].severity), (1, Warning));
 }
 
 #[test]

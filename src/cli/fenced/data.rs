@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use dlock_client::{Late, NodeState};
+use dlock_client::{Key, Late, NodeState};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
 
 use crate::global::Global;
@@ -30,14 +30,19 @@ pub async fn run(
     let url = url(data, global)?;
     let address = dlock_client::Address::read(&url)?;
     let within = nodes::timeout(global, LONGEST);
+    let key = Key::from(mark.as_bytes());
+    let server = address.primary_of(&key, within).await.map_err(|error| {
+        let words = format!("{}: {error}", address.name());
+        Failure::new(Kind::from(error), words)
+    })?;
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(within))
         .set_response_timeout(Some(within));
     let said = async {
-        let connection = address.client.get_multiplexed_async_connection_with_config(&config);
+        let connection = server.client.get_multiplexed_async_connection_with_config(&config);
         command.query_async::<Value>(&mut connection.await?).await
     };
-    let reply = said.await.map_err(|error| failure(&address.name, &error))?;
+    let reply = said.await.map_err(|error| failure(&server.name, &error))?;
     let mut text = Vec::new();
     write(&mut text, &reply).map_err(|error| Failure::internal(&error))?;
     stdout::print(text)?;

@@ -36,7 +36,7 @@ impl Obstacle {
         }
         let mut quarantines = Vec::new();
         for node in client.nodes() {
-            quarantines.extend(quarantine(node).await);
+            quarantines.extend(quarantine(node, key).await);
         }
         match until_majority(quarantines, client.size()) {
             Some(left) if !left.is_zero() => Obstacle::Quarantine(left),
@@ -101,8 +101,8 @@ fn by(holder: &HolderInfo) -> String {
 }
 
 /// How long it grants nothing; none if it does not say.
-async fn quarantine(node: &Arc<Node>) -> Option<Duration> {
-    let answer = node.send(&redis::cmd("DLOCK.NODE")).await.ok()?;
+async fn quarantine(node: &Arc<Node>, key: &Key) -> Option<Duration> {
+    let answer = node.send_where(key, &redis::cmd("DLOCK.NODE")).await.ok()?;
     Fields::of(&answer)?.millis("quarantine-ms")
 }
 

@@ -54,7 +54,7 @@ pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
     let mut question = cmd(if tokens { "DLOCK.TOKENS" } else { "DLOCK.INSPECT" });
     question.arg(key.as_bytes());
     nodes
-        .each(move |mut node| {
+        .each_with(key, move |mut node| {
             let question = question.clone();
             async move { Ok(Inspection::read(&node.run(&question).await?)?) }
         })

@@ -4,7 +4,8 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use dlock_client::{Address, NodeError, UnexpectedReply};
+use dlock_client::{Address, Key, NodeError, Server, UnexpectedReply};
+use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, ServerError, Value};
 use serde_json::json;
@@ -24,9 +25,10 @@ pub struct Nodes {
     are_default: bool,
 }
 
+#[derive(Clone)]
 struct Target {
     name: String,
-    client: Client,
+    address: Address,
 }
 
 /// What each node said, or why it did not, in the given order.
@@ -49,10 +51,8 @@ impl Nodes {
     pub fn at(urls: &[String], global: &Global) -> Result<Nodes, Failure> {
         let mut targets = Vec::new();
         for url in urls {
-            let Address { name, client } = Address::read(url)?;
-            // The usual scheme is left out.
-            let name = name.strip_prefix("redis://").unwrap_or(&name).to_owned();
-            targets.push(Target { name, client });
+            let address = Address::read(url)?;
+            targets.push(Target { name: short(address.name()), address });
         }
         let timeout = nodes::timeout(global, take::USUAL_TTL);
         Ok(Nodes { targets, timeout, are_default: nodes::is_default(global) })
@@ -79,22 +79,52 @@ impl Nodes {
         self.count() / 2 + 1
     }
 
-    /// Connects to all of them at once, and asks each.
+    /// Each of them by itself.
+    pub fn apart(&self) -> Vec<Nodes> {
+        let Nodes { timeout, are_default, .. } = *self;
+        let alone = |target: &Target| Nodes { targets: vec![target.clone()], timeout, are_default };
+        self.targets.iter().map(alone).collect()
+    }
+
+    /// Whether one of them is a cluster.
+    pub fn has_cluster(&self) -> bool {
+        self.targets.iter().any(|target| target.address.is_cluster())
+    }
+
+    /// Connects to all of them at once, and asks each; of a cluster all primaries.
     pub async fn each<T, F, A>(&self, ask: F) -> Answers<T>
     where
         T: Send + 'static,
         F: Fn(Node) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = Result<T, Trouble>> + Send,
     {
-        let asked: Vec<_> = self
-            .targets
-            .iter()
-            .map(|target| {
-                let (client, timeout, ask) = (target.client.clone(), self.timeout, ask.clone());
-                let task = async move { ask(Node::connect(&client, timeout).await?).await };
-                (target.name.clone(), tokio::spawn(task))
-            })
-            .collect();
+        self.each_of(None, ask).await
+    }
+
+    /// The same; but of a cluster only the primary that has this key.
+    pub async fn each_with<T, F, A>(&self, key: &Key, ask: F) -> Answers<T>
+    where
+        T: Send + 'static,
+        F: Fn(Node) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = Result<T, Trouble>> + Send,
+    {
+        self.each_of(Some(key), ask).await
+    }
+
+    async fn each_of<T, F, A>(&self, key: Option<&Key>, ask: F) -> Answers<T>
+    where
+        T: Send + 'static,
+        F: Fn(Node) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = Result<T, Trouble>> + Send,
+    {
+        let timeout = self.timeout;
+        let servers = join_all(self.targets.iter().map(|target| target.servers(key, timeout)));
+        let mut asked = Vec::new();
+        for (name, found) in servers.await.into_iter().flatten() {
+            let ask = ask.clone();
+            let task = async move { ask(Node::connect(&found?.client, timeout).await?).await };
+            asked.push((name, tokio::spawn(task)));
+        }
         let mut answers = Vec::new();
         for (name, task) in asked {
             let answer = task.await.unwrap_or_else(|error| Err(error.to_string().into()));
@@ -102,6 +132,31 @@ impl Nodes {
         }
         answers
     }
+}
+
+impl Target {
+    /// The servers to ask, with the names under which they are shown.
+    async fn servers(
+        &self,
+        key: Option<&Key>,
+        within: Duration,
+    ) -> Vec<(String, Result<Server, Trouble>)> {
+        let found = match key {
+            None => self.address.primaries(within).await,
+            Some(key) => self.address.primary_of(key, within).await.map(|server| vec![server]),
+        };
+        match found {
+            Err(error) => vec![(self.name.clone(), Err(error.into()))],
+            Ok(servers) => {
+                servers.into_iter().map(|server| (short(&server.name), Ok(server))).collect()
+            }
+        }
+    }
+}
+
+/// The usual scheme is left out.
+fn short(name: &str) -> String {
+    name.strip_prefix("redis://").unwrap_or(name).to_owned()
 }
 
 impl Nodes {

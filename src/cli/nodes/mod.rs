@@ -7,7 +7,7 @@ pub mod reply;
 
 use std::time::Duration;
 
-use dlock_client::{Client, ClientBuilder, Error, Notice};
+use dlock_client::{Address, Client, ClientBuilder, Error, Notice};
 
 use crate::global::Global;
 use crate::hold::take::LockArgs;
@@ -66,7 +66,7 @@ pub fn urls(global: &Global) -> Result<Vec<String>, Failure> {
 
 /// A list of nodes.
 pub fn read(list: &[String]) -> Vec<String> {
-    list.iter().map(|node| node.trim()).filter(|node| !node.is_empty()).map(url).collect()
+    list.iter().flat_map(|part| Address::split(part)).map(url).collect()
 }
 
 /// Whether the user has named no nodes.
@@ -107,5 +107,12 @@ mod tests {
         assert_eq!(url("rediss://a:1"), "rediss://a:1");
         assert_eq!(url("10.0.0.1:6379"), "redis://10.0.0.1:6379");
         assert_eq!(url("/run/redis.sock"), "unix:///run/redis.sock");
+    }
+
+    #[test]
+    fn a_list_of_nodes_may_be_of_several_kinds() {
+        let list = ["a:1,b, redis+sentinel://s,t:2/main,/run/x".to_owned(), "c".to_owned()];
+        let sentinel = "redis+sentinel://s,t:2/main,/run/x";
+        assert_eq!(read(&list), ["redis://a:1", "redis://b", sentinel, "redis://c"]);
     }
 }

@@ -4,6 +4,7 @@ use dlock_client::Notice;
 use serde_json::{Value, json};
 
 use super::bytes;
+use super::duration::millis;
 
 /// For programs.
 pub fn event(notice: &Notice) -> Value {
@@ -12,6 +13,13 @@ pub fn event(notice: &Notice) -> Value {
         Notice::Stranger { node, .. } => {
             json!({"event": "stranger", "node": node, "message": message})
         }
+        Notice::Promoted { node, server, quarantine } => json!({
+            "event": "promoted",
+            "node": node,
+            "server": server,
+            "quarantine_ms": millis(*quarantine),
+            "message": message,
+        }),
         Notice::Outage { key, .. } => bytes::event("outage", key, json!({"message": message})),
         Notice::Back { key } => bytes::event("back", key, json!({"message": message})),
         _ => json!({"event": "notice", "message": message}),

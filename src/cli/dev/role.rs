@@ -1,0 +1,75 @@
+//! What a server is to be, and with which settings.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// What a server is to be.
+pub enum Role {
+    /// A node by itself, or a primary.
+    Node,
+    /// A replica of the primary at this port.
+    Replica { of: u16 },
+    /// A member of a cluster.
+    Member,
+    /// A Sentinel that watches the primary at this port.
+    Sentinel { of: u16 },
+}
+
+/// What the Sentinels call the primary.
+pub const NAME: &str = "dev";
+
+impl Role {
+    /// The second port that it needs.
+    pub fn bus(&self, port: u16) -> Option<u16> {
+        match self {
+            Role::Member => Some(port.saturating_add(BUS)),
+            _ => None,
+        }
+    }
+
+    /// Writes what it reads when it starts.
+    pub fn prepare(&self, folder: &Path, port: u16) -> io::Result<()> {
+        let Role::Sentinel { of } = self else { return Ok(()) };
+        let config = format!(
+            "bind 127.0.0.1\nport {port}\ndir \"{}\"\n\
+             sentinel monitor {NAME} 127.0.0.1 {of} 2\n\
+             sentinel down-after-milliseconds {NAME} 1000\n\
+             sentinel failover-timeout {NAME} 5000\n",
+            folder.display()
+        );
+        fs::write(folder.join(SENTINEL), config)
+    }
+
+    /// What it is started with.
+    pub fn arguments(&self, module: &Path, folder: &Path, port: u16) -> Vec<OsString> {
+        let (port, of): (String, Option<u16>) = match self {
+            Role::Sentinel { .. } => {
+                return vec![folder.join(SENTINEL).into(), "--sentinel".into()];
+            }
+            Role::Replica { of } => (port.to_string(), Some(*of)),
+            Role::Node | Role::Member => (port.to_string(), None),
+        };
+        let mut words: Vec<OsString> = Vec::new();
+        words.extend(["--port", &port, "--bind", "127.0.0.1", "--save", ""].map(OsString::from));
+        // A log that misses nothing, so that everything here is as it should be elsewhere.
+        words.extend(LOG.map(OsString::from));
+        words.extend(["--dir".into(), folder.into(), "--loadmodule".into(), module.into()]);
+        if let Some(of) = of {
+            let of = of.to_string();
+            words.extend(["--replicaof", "127.0.0.1", &of].map(OsString::from));
+        }
+        if let Role::Member = self {
+            words.extend(MEMBER.map(OsString::from));
+        }
+        words
+    }
+}
+
+const SENTINEL: &str = "sentinel.conf";
+const LOG: [&str; 6] =
+    ["--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no"];
+const MEMBER: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+/// How far above its port a member listens for the others.
+const BUS: u16 = 10_000;
