@@ -243,7 +243,7 @@ fn nodes_of_one_cluster() {
     let cluster = Cluster::start(Kind::Redis82);
     let nodes = addresses(&cluster.nodes);
     assert!(findings_of(&nodes, "cluster").contains("cluster-enabled no"));
-    assert!(findings_of(&nodes[..1], "cluster").contains("a separate server"));
+    assert!(findings_of(&nodes[..1], "cluster").contains("redis+cluster://"));
 }
 
 #[apply(on_two_servers)]

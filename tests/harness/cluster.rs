@@ -39,6 +39,12 @@ impl Cluster {
         cluster
     }
 
+    /// How clients find it, by these servers.
+    pub fn url(&self, seeds: &[usize]) -> String {
+        let hosts = seeds.iter().map(|node| format!("127.0.0.1:{}", self.nodes[*node].port()));
+        format!("redis+cluster://{}", hosts.collect::<Vec<_>>().join(","))
+    }
+
     /// A new node that follows another, has all of it, and is known to everybody.
     #[track_caller]
     pub fn replica_of(&self, node: usize) -> Server {

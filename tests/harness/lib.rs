@@ -24,7 +24,7 @@
 //! - [`picture`]: what is stored of a lock;
 //! - [`replicas`]: whether a replica has what its primary wrote;
 //! - [`history`]: what clients saw of their grants, and whether it can all be true;
-//! - [`sentinel`]: a Sentinel that promotes replicas;
+//! - [`sentinel`]: Sentinels that promote replicas; [`watched`]: what they watch;
 //! - [`eviction`]: servers that run out of memory;
 //! - [`quarantine`]: why a node grants nothing, and for how long;
 //! - [`proxy`]: a network that the test makes slow, deaf or gone;
@@ -81,6 +81,7 @@ pub mod system_calls;
 pub mod value;
 pub mod wait;
 pub mod wall_clock;
+pub mod watched;
 
 pub use builder::Builder;
 pub use client::Client;

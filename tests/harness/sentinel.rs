@@ -1,20 +1,22 @@
-//! A Sentinel that watches a primary, and promotes a replica when the primary does not answer.
+//! Sentinels that watch a primary, and promote a replica when the primary does not answer.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::client::Client;
+use crate::kind::Kind;
 use crate::scratch;
 use crate::server::Server;
 use crate::value::Value;
 use crate::wait::eventually;
 use crate::{ports, process};
 
-/// What it calls the primary.
-const NAME: &str = "watched";
+/// What they call the primary.
+pub const NAME: &str = "watched";
 
 /// A running Sentinel. Dropping it kills the process.
 pub struct Sentinel {
@@ -28,12 +30,31 @@ impl Sentinel {
     /// alone, a second after the primary's last answer.
     #[track_caller]
     pub fn start(primary: &Server, replicas: usize) -> Sentinel {
+        let mut all = Sentinel::start_some(primary, replicas, 1);
+        all.pop().expect("there is one")
+    }
+
+    /// Starts so many, of which a majority decides, and waits until they know each other and
+    /// everything else.
+    #[track_caller]
+    pub fn start_some(primary: &Server, replicas: usize, count: usize) -> Vec<Sentinel> {
+        let needed = count / 2 + 1;
+        let all: Vec<Sentinel> =
+            (0..count).map(|_| Sentinel::spawn(primary.kind(), primary.port(), needed)).collect();
+        eventually("Sentinels know the primary, its replicas and each other", || {
+            all.iter().all(|one| one.knows(replicas, count - 1).unwrap_or(false))
+        });
+        all
+    }
+
+    /// Starts one that watches whatever is at this port, or nothing.
+    pub fn spawn(kind: Kind, primary: u16, needed: usize) -> Sentinel {
         let folder = scratch::folder(false);
         let port = ports::free();
         let config = folder.path().join("sentinel.conf");
-        fs::write(&config, config_text(port, primary)).expect("the folder can be written");
+        fs::write(&config, config_text(port, primary, needed)).expect("the folder can be written");
         let log = File::create(log_file(&folder)).expect("the folder can be written");
-        let mut command = Command::new(primary.kind().executable());
+        let mut command = Command::new(kind.executable());
         command
             .arg(config)
             .arg("--sentinel")
@@ -43,21 +64,46 @@ impl Sentinel {
             .stdout(log);
         let child = process::spawn(command).expect("a Sentinel can be started");
         let sentinel = Sentinel { child, port, folder };
-        eventually("Sentinel knows the primary and its replicas", || {
-            sentinel.knows(replicas).unwrap_or(false)
-        });
+        eventually("Sentinel listens", || Client::connect(port).is_ok());
         sentinel
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The port of the server that it takes for the primary.
     #[track_caller]
     pub fn primary(&self) -> u16 {
-        let mut client = Client::connect(self.port).expect("Sentinel listens");
-        let address = client.run(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"));
+        let address = self.run(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"));
         address.items()[1].text().parse().expect("a port")
     }
 
-    fn knows(&self, replicas: usize) -> Option<bool> {
+    /// Runs a command on a connection of its own.
+    #[track_caller]
+    pub fn run(&self, words: &str) -> Value {
+        Client::connect(self.port).expect("Sentinel listens").run(words)
+    }
+
+    /// Stops it in the middle of whatever it does.
+    pub fn pause(&self) {
+        process::signal(&self.child, Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        process::signal(&self.child, Signal::SIGCONT);
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Whether it knows so many replicas that follow the primary, and so many other Sentinels.
+    pub fn knows(&self, replicas: usize, others: usize) -> Option<bool> {
         let mut client = Client::connect(self.port).ok()?;
         let state = client.run(&format!("SENTINEL MASTER {NAME}"));
         let followers = client.run(&format!("SENTINEL REPLICAS {NAME}"));
@@ -66,14 +112,14 @@ impl Sentinel {
             state["flags"].text() == "slave" && state["master-link-status"].text() == "ok"
         };
         let up = followers.items().iter().filter(|replica| is_up(replica)).count();
-        Some(state.at("flags").text() == "master" && up == replicas)
+        let met = state.at("num-other-sentinels").text() == others.to_string();
+        Some(state.at("flags").text() == "master" && up == replicas && met)
     }
 }
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
         if std::thread::panicking() {
             let log = fs::read_to_string(log_file(&self.folder)).unwrap_or_default();
             eprintln!("--- Sentinel, port {}:\n{log}---", self.port);
@@ -81,13 +127,13 @@ impl Drop for Sentinel {
     }
 }
 
-fn config_text(port: u16, primary: &Server) -> String {
+fn config_text(port: u16, primary: u16, needed: usize) -> String {
     [
         "bind 127.0.0.1".to_owned(),
         format!("port {port}"),
-        format!("sentinel monitor {NAME} 127.0.0.1 {} 1", primary.port()),
+        format!("sentinel monitor {NAME} 127.0.0.1 {primary} {needed}"),
         format!("sentinel down-after-milliseconds {NAME} 1000"),
-        format!("sentinel failover-timeout {NAME} 10000"),
+        format!("sentinel failover-timeout {NAME} 5000"),
     ]
     .join("\n")
         + "\n"

@@ -292,7 +292,8 @@ impl Server {
         self.child.as_ref().expect("it runs")
     }
 
-    fn drop_own_client(&self) {
+    /// The server's own connection was closed by somebody: there is to be another.
+    pub(crate) fn drop_own_client(&self) {
         *self.own_client.lock().unwrap_or_else(|e| e.into_inner()) = None;
     }
 

@@ -4,13 +4,14 @@
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`shared`] and [`limit`]
 //! for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
 //! [`cancelled`] for who gives up; [`weather`] and [`late_writers`], where everything fails at
-//! random; [`addresses`], [`rights`] and [`tls`] for how nodes are reached; [`example`], the library's
-//! own.
+//! random; [`addresses`], [`rights`] and [`tls`] for how nodes are reached; [`sentinel`] and
+//! [`cluster`] for nodes whose servers change; [`example`], the library's own.
 
 mod addresses;
 mod ailment;
 mod cancelled;
 mod changed_set;
+mod cluster;
 mod connection;
 mod coordinator;
 mod cut;
@@ -27,6 +28,7 @@ mod loss;
 mod majority;
 mod minority;
 mod rights;
+mod sentinel;
 mod shared;
 mod smoke;
 mod tls;

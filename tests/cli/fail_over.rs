@@ -1,0 +1,87 @@
+//! Nodes that fail over: a primary behind Sentinels, and a Redis Cluster.
+
+use std::fs;
+
+use harness::program::{self, Said};
+use harness::watched::Watched;
+use harness::{Cluster, Kind, apply, eventually};
+
+use crate::running::Running;
+use crate::{dlock_at, on_two_servers};
+
+/// Runs the program with one node.
+#[track_caller]
+fn dlock(url: &str, arguments: &[&str]) -> Said {
+    dlock_at(&[url.to_owned()], arguments)
+}
+
+/// A value of the lines that `dlock acquire` prints.
+#[track_caller]
+fn field(said: &Said, name: &str) -> String {
+    let found = said.out.split_whitespace().find_map(|word| word.strip_prefix(name));
+    found.unwrap_or_else(|| panic!("no {name} in {said:?}")).trim_matches('\'').to_owned()
+}
+
+/// Takes a lock, and looks at it, ends it, and gives another one back, as an operator would.
+#[track_caller]
+fn assert_works(url: &str, key: &str) {
+    let lease = dlock(url, &["acquire", "--ttl", "60s", key]).with_code(0);
+    let (token, fence) = (field(&lease, "DLOCK_TOKEN="), field(&lease, "DLOCK_FENCE="));
+    let shown = dlock(url, &["--json", "inspect", key]).with_code(0).out;
+    assert!(shown.contains(&fence), "{shown}");
+    let listed = dlock(url, &["--json", "ls"]).with_code(0).json();
+    let lock = listed.iter().find(|lock| lock["key"] == key).expect("it is listed");
+    assert_eq!((&lock["nodes"], &lock["holding"]), (&1.into(), &1.into()));
+    dlock(url, &["run", "-n", key, "--", "true"]).with_code(1);
+    dlock(url, &["extend", "--ttl", "60s", key, &token]).with_code(0);
+    dlock(url, &["release", key, &token]).with_code(0);
+    dlock(url, &["acquire", "--ttl", "60s", key]).with_code(0);
+    dlock(url, &["break", "--yes", key]).with_code(0);
+    dlock(url, &["run", "-n", key, "--", "true"]).with_code(0);
+}
+
+#[apply(on_two_servers)]
+fn every_subcommand_finds_the_primary_behind_its_sentinels(kind: Kind) {
+    let node = Watched::start(kind, 1);
+    assert_works(&node.url(), "job");
+    let fenced = dlock(&node.url(), &["fenced", "--fence", "7", "mark", "--", "SET", "a", "b"]);
+    assert_eq!(fenced.with_code(0).out, "OK\n");
+}
+
+#[apply(on_two_servers)]
+fn every_subcommand_finds_the_server_of_a_cluster_that_has_the_key(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    let url = cluster.url(&[2]);
+    (0..3).for_each(|place| assert_works(&url, &cluster.key(place, "job")));
+    let keys: Vec<String> = (0..3).map(|place| cluster.key(place, "job")).collect();
+    let mut arguments = vec!["run"];
+    arguments.extend(keys.iter().map(String::as_str));
+    arguments.extend(["--", "sh", "-c", "echo $DLOCK_KEY; \"$0\" ls | wc -l"]);
+    let program = program::path().to_string_lossy();
+    arguments.push(&program);
+    let said = dlock(&url, &arguments).with_code(0);
+    let lines: Vec<&str> = said.out.split_whitespace().collect();
+    // The three keys, and a table of as many below its heading.
+    assert_eq!(lines[..3], keys, "{said:?}");
+    assert_eq!(lines[3], "4", "{said:?}");
+}
+
+#[test]
+fn run_goes_on_over_a_fail_over_and_says_who_is_the_primary() {
+    let mut node = Watched::start(Kind::Redis82, 1);
+    let folder = tempfile::tempdir().expect("there is room");
+    let (begun, end) = (folder.path().join("begun"), folder.path().join("end"));
+    let script = "touch \"$0\"; while [ ! -e \"$1\" ]; do sleep 0.1; done";
+    let mut command = program::command(&[node.url()]);
+    command.args(["run", "--ttl", "20s", "job", "--", "sh", "-c", script]);
+    command.arg(&begun).arg(&end);
+    let running = Running::of(command);
+    eventually("the command runs", || begun.exists());
+    node.until_followed(0);
+    node.servers[0].kill();
+    let now = node.promoted(0, &[0, 1, 2]);
+    let at = format!("127.0.0.1:{} is the primary of {} now", node.servers[now].port(), node.url());
+    running.until_it_complains(&at);
+    fs::write(&end, "").expect("the folder can be written");
+    running.ended().with_code(0);
+}

@@ -1,0 +1,71 @@
+//! A primary with replicas, and the Sentinels that watch it: one node for the library.
+
+use crate::kind::Kind;
+use crate::sentinel::{NAME, Sentinel};
+use crate::server::Server;
+use crate::wait::eventually;
+
+/// A primary, its replicas, and three Sentinels of which two decide.
+pub struct Watched {
+    /// The servers, of which the first is the primary in the beginning.
+    pub servers: Vec<Server>,
+    /// The Sentinels.
+    pub sentinels: Vec<Sentinel>,
+}
+
+impl Watched {
+    /// With so many replicas.
+    #[track_caller]
+    pub fn start(kind: Kind, replicas: usize) -> Watched {
+        // Without a file in between it would take a replica a second to say that it is ready.
+        let build = || Server::build(kind).config("repl-diskless-sync no");
+        let primary = build().start();
+        let mut servers = Vec::new();
+        for _ in 0..replicas {
+            let replica = build().replica_of(&primary).start();
+            primary.until_streaming_to(&replica);
+            servers.push(replica);
+        }
+        let sentinels = Sentinel::start_some(&primary, replicas, 3);
+        servers.insert(0, primary);
+        Watched { servers, sentinels }
+    }
+
+    /// How clients find it.
+    pub fn url(&self) -> String {
+        let hosts = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port()));
+        format!("redis+sentinel://{}/{NAME}", hosts.collect::<Vec<_>>().join(","))
+    }
+
+    /// Waits until all Sentinels that answer say that another server is the primary, and gives its
+    /// place.
+    #[track_caller]
+    pub fn promoted(&self, before: usize, sentinels: &[usize]) -> usize {
+        let before = self.servers[before].port();
+        let first = &self.sentinels[sentinels[0]];
+        eventually("another server is the primary", || {
+            let now = first.primary();
+            now != before && sentinels.iter().all(|one| self.sentinels[*one].primary() == now)
+        });
+        let now = first.primary();
+        let place = self.servers.iter().position(|server| server.port() == now);
+        let place = place.expect("it is one of them");
+        // Sentinels close all connections to a server whose role they change.
+        self.servers.iter().for_each(Server::drop_own_client);
+        eventually("it knows that it is", || {
+            self.servers[place].info("replication")["role"] == "master"
+        });
+        place
+    }
+
+    /// Waits until a replica has everything.
+    #[track_caller]
+    pub fn until_followed(&self, primary: usize) {
+        self.servers.iter().for_each(Server::drop_own_client);
+        for (place, replica) in self.servers.iter().enumerate() {
+            if place != primary {
+                self.servers[primary].until_followed_by(replica);
+            }
+        }
+    }
+}

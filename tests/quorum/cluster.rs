@@ -1,0 +1,196 @@
+//! A node that is a Redis Cluster: each lock is at the server that has its key, wherever that is by now.
+
+use std::time::Duration;
+
+use dlock_client::{Client, Error, Guard};
+use harness::{Cluster, Kind, Server, apply, on_every_server};
+
+use crate::coordinator::{HEALTHY_TIMEOUT, connect, ms, run, take, until, wait_for};
+
+/// Long enough for a fail-over in the middle of it, on a busy machine.
+const TTL: Duration = ms(20_000);
+
+/// Waits until a server has the lock of a guard.
+async fn until_held_at(server: &Server, guard: &Guard) {
+    let (key, token) = (guard.key().to_string(), guard.token().to_string());
+    let question = format!("DLOCK.INSPECT {key}");
+    until("the server serves this key", || !server.run(&question).is_error()).await;
+    until("the server has the lock of this guard", || server.holders(&key).contains(&token)).await;
+}
+
+/// Waits until the lock is renewed at a server.
+async fn until_renewed_at(server: &Server, guard: &Guard) {
+    until_held_at(server, guard).await;
+    let key = guard.key().to_string();
+    let left = || {
+        let lock = server.run(&format!("DLOCK.INSPECT {key}"));
+        lock.at("holders").items()[0].at("ttl-ms").int()
+    };
+    let before = left();
+    until("the server has renewed the lease", || left() > before).await;
+}
+
+async fn fence_of(guard: Guard) -> u64 {
+    let fence = guard.fence();
+    assert!(guard.is_valid());
+    guard.release().await.expect("it was never lost");
+    fence
+}
+
+/// So many who wait for a lock, and give it back at once. Their fences.
+fn waiters(client: &Client, key: &str, count: usize) -> Vec<tokio::task::JoinHandle<u64>> {
+    let one = || {
+        let (client, key) = (client.clone(), key.to_owned());
+        tokio::spawn(async move { fence_of(wait_for(&client, &key, TTL).await).await })
+    };
+    (0..count).map(|_| one()).collect()
+}
+
+async fn assert_served_after(fence: u64, waiters: Vec<tokio::task::JoinHandle<u64>>) {
+    let mut fences = vec![fence];
+    for waiter in waiters {
+        fences.push(waiter.await.expect("it does not panic"));
+    }
+    assert!(fences[1..].iter().all(|later| *later > fence), "{fences:?}");
+    let all = fences.len();
+    fences.sort_unstable();
+    fences.dedup();
+    assert_eq!(fences.len(), all, "{fences:?}");
+}
+
+#[apply(on_every_server)]
+fn each_lock_is_at_the_server_that_has_its_key(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    run(async {
+        // One server is enough to find the others.
+        let client = connect(&[cluster.url(&[1])]).await;
+        for place in 0..3 {
+            let key = cluster.key(place, "job");
+            let guard = take(&client, &key, TTL).await;
+            assert_eq!(cluster.nodes[place].holders(&key), [guard.token().to_string()]);
+            let waiting = waiters(&client, &key, 2);
+            cluster.nodes[place].until_blocked(2);
+            assert_served_after(fence_of(guard).await, waiting).await;
+            assert!(cluster.nodes[place].holders(&key).is_empty());
+        }
+    });
+}
+
+#[apply(on_every_server)]
+fn guards_and_waiters_go_along_when_their_slot_moves(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    run(async {
+        let client = connect(&[cluster.url(&[0, 1, 2])]).await;
+        let key = cluster.key(0, "job");
+        let guard = take(&client, &key, TTL).await;
+        let waiting = waiters(&client, &key, 3);
+        cluster.nodes[0].until_blocked(3);
+        cluster.move_slot(cluster.slot(&key), 0, 2);
+        cluster.nodes[2].until_blocked(3);
+        until_renewed_at(&cluster.nodes[2], &guard).await;
+        assert_served_after(fence_of(guard).await, waiting).await;
+    });
+}
+
+#[test]
+fn a_free_lock_of_a_slot_in_between_is_taken_where_the_slot_goes() {
+    let cluster = Cluster::start(Kind::Redis82);
+    run(async {
+        let client = connect(&[cluster.url(&[0])]).await;
+        let tag = cluster.key(0, "tag");
+        let (stays, free) = (format!("{{{tag}}}:stays"), format!("{{{tag}}}:free"));
+        let slot = cluster.slot(&free);
+        let held = take(&client, &stays, TTL).await;
+        cluster.open(slot, 0, 1);
+        let guard = take(&client, &free, TTL).await;
+        until_held_at(&cluster.nodes[0], &held).await;
+        let waiting = waiters(&client, &free, 2);
+        cluster.nodes[1].until_blocked(2);
+        cluster.move_keys(slot, 0, 1);
+        cluster.close(slot, 1);
+        for guard in [&held, &guard] {
+            until_renewed_at(&cluster.nodes[1], guard).await;
+        }
+        assert_served_after(fence_of(guard).await, waiting).await;
+        fence_of(held).await;
+    });
+}
+
+#[apply(on_every_server)]
+fn a_guard_goes_on_when_its_primary_dies_and_a_replica_takes_over(kind: Kind) {
+    let mut cluster = Cluster::start(kind);
+    let replica = cluster.replica_of(1);
+    replica.run("CONFIG SET dlock.quarantine off");
+    run(async {
+        let client = connect(&[cluster.url(&[0, 1, 2])]).await;
+        let key = cluster.key(1, "job");
+        let guard = take(&client, &key, TTL).await;
+        let waiting = waiters(&client, &key, 2);
+        cluster.nodes[1].until_blocked(2);
+        cluster.nodes[1].until_followed_by(&replica);
+        cluster.nodes[1].kill();
+        until_renewed_at(&replica, &guard).await;
+        replica.until_blocked(2);
+        assert_served_after(fence_of(guard).await, waiting).await;
+        // The others were there all the time.
+        fence_of(take(&client, &cluster.key(0, "job"), TTL).await).await;
+    });
+}
+
+#[test]
+fn a_guard_goes_on_when_its_primary_freezes() {
+    let cluster = Cluster::start(Kind::Valkey91);
+    let replica = cluster.replica_of(0);
+    run(async {
+        let client = connect(&[cluster.url(&[0, 1, 2])]).await;
+        let guard = take(&client, &cluster.key(0, "job"), TTL).await;
+        cluster.nodes[0].until_followed_by(&replica);
+        cluster.nodes[0].pause();
+        until_renewed_at(&replica, &guard).await;
+        cluster.nodes[0].resume();
+        fence_of(guard).await;
+    });
+}
+
+#[test]
+fn a_planned_fail_over_loses_no_guard() {
+    let cluster = Cluster::start(Kind::Redis82);
+    let replica = cluster.replica_of(2);
+    replica.run("CONFIG SET dlock.quarantine off");
+    run(async {
+        let client = connect(&[cluster.url(&[0])]).await;
+        let key = cluster.key(2, "job");
+        let guard = take(&client, &key, TTL).await;
+        let waiting = waiters(&client, &key, 2);
+        cluster.nodes[2].until_blocked(2);
+        assert_eq!(replica.run("CLUSTER FAILOVER").text(), "OK");
+        until_renewed_at(&replica, &guard).await;
+        assert_served_after(fence_of(guard).await, waiting).await;
+    });
+}
+
+#[test]
+fn two_addresses_of_one_cluster_are_refused() {
+    let cluster = Cluster::start(Kind::Valkey81);
+    run(async {
+        let direct = |place: usize| format!("redis://127.0.0.1:{}", cluster.nodes[place].port());
+        for other in [cluster.url(&[1, 2]), direct(0)] {
+            let urls = [cluster.url(&[0]), other, "redis://127.0.0.1:1".to_owned()];
+            let builder = Client::builder().nodes(&urls).node_timeout(HEALTHY_TIMEOUT);
+            let refused = builder.connect().await.expect_err("they are the same node");
+            let Error::Duplicate { first, second, .. } = &refused else { panic!("{refused}") };
+            assert_eq!([first, second], [&urls[0], &urls[1]]);
+        }
+    });
+}
+
+#[test]
+fn who_gives_a_cluster_as_a_server_is_told_what_to_write() {
+    let cluster = Cluster::start(Kind::Redis70);
+    run(async {
+        let client = connect(&[format!("redis://127.0.0.1:{}", cluster.nodes[0].port())]).await;
+        let taken = client.lock(cluster.key(1, "job")).try_acquire().await;
+        let refused = taken.expect_err("the key is another server's").to_string();
+        assert!(refused.contains("write redis+cluster://"), "{refused}");
+    });
+}

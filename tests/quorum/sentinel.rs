@@ -1,0 +1,261 @@
+//! A node that is a primary behind Sentinels: locks go on when another server is promoted.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dlock_client::{Client, Error, Guard, Notice};
+use harness::sentinel::{NAME, Sentinel};
+use harness::watched::Watched;
+use harness::{Kind, Proxy, Server, Way, apply, on_every_server};
+
+use crate::coordinator::{HEALTHY_TIMEOUT, NODE_TIMEOUT, connect, ms, run, take, until, wait_for};
+
+/// Long enough for a fail-over in the middle of it, on a busy machine.
+const TTL: Duration = ms(20_000);
+
+/// Waits until the lock is renewed at a server, which it knows by its token.
+async fn until_renewed_at(server: &Server, guard: &Guard) {
+    let (key, token) = (guard.key().to_string(), guard.token().to_string());
+    let left = || server.run(&format!("DLOCK.INSPECT {key}"));
+    until("the new primary has the lock of this guard", || server.holders(&key).contains(&token))
+        .await;
+    let before = ttl(&left());
+    until("the new primary has renewed the lease", || ttl(&left()) > before).await;
+}
+
+fn ttl(inspection: &harness::Value) -> i64 {
+    match inspection.is_null() {
+        true => 0,
+        false => inspection.at("holders").items()[0].at("ttl-ms").int(),
+    }
+}
+
+/// Asserts that it was held all the time, and gives it back.
+async fn assert_held_until_now(guard: Guard) {
+    assert!(guard.is_valid(), "{guard:?}");
+    guard.release().await.expect("it was never lost");
+}
+
+#[apply(on_every_server)]
+fn a_guard_goes_on_when_a_replica_that_knows_its_lease_is_promoted(kind: Kind) {
+    let mut node = Watched::start(kind, 1);
+    run(async {
+        let client = connect(&[node.url()]).await;
+        let guard = take(&client, "job", TTL).await;
+        node.until_followed(0);
+        node.servers[0].kill();
+        let now = node.promoted(0, &[0, 1, 2]);
+        until_renewed_at(&node.servers[now], &guard).await;
+        assert_held_until_now(guard).await;
+    });
+}
+
+#[apply(on_every_server)]
+fn waiters_are_served_after_a_fail_over_and_fences_grow(kind: Kind) {
+    let mut node = Watched::start(kind, 1);
+    // What is to be waited out is tried in tests/hazards; this is about who follows.
+    node.servers[1].run("CONFIG SET dlock.quarantine off");
+    run(async {
+        let client = connect(&[node.url()]).await;
+        let guard = take(&client, "job", TTL).await;
+        let waiting: Vec<_> = (0..5)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { fence_of(wait_for(&client, "job", TTL).await).await })
+            })
+            .collect();
+        node.servers[0].until_blocked(5);
+        node.until_followed(0);
+        node.servers[0].kill();
+        let now = node.promoted(0, &[0, 1, 2]);
+        until_renewed_at(&node.servers[now], &guard).await;
+        node.servers[now].until_blocked(5);
+        let mut fences = vec![fence_of(guard).await];
+        for waiter in waiting {
+            fences.push(waiter.await.expect("it does not panic"));
+        }
+        let first = fences[0];
+        assert!(fences[1..].iter().all(|fence| *fence > first), "{fences:?}");
+        fences.sort_unstable();
+        fences.dedup();
+        assert_eq!(fences.len(), 6, "{fences:?}");
+    });
+}
+
+async fn fence_of(guard: Guard) -> u64 {
+    let fence = guard.fence();
+    guard.release().await.expect("it is held");
+    fence
+}
+
+#[test]
+fn a_primary_that_freezes_is_left_and_followed_no_more_when_it_wakes_up() {
+    let node = Watched::start(Kind::Redis82, 2);
+    run(async {
+        let client = connect(&[node.url()]).await;
+        let guard = take(&client, "job", TTL).await;
+        node.until_followed(0);
+        node.servers[0].pause();
+        let now = node.promoted(0, &[0, 1, 2]);
+        until_renewed_at(&node.servers[now], &guard).await;
+        node.servers[0].resume();
+        let again = connect(&[node.url()]).await;
+        let taken = again.lock("job").try_acquire().await;
+        assert!(taken.is_err(), "the former primary must not be asked: {taken:?}");
+        assert_held_until_now(guard).await;
+    });
+}
+
+#[test]
+fn a_planned_switch_there_and_back_loses_no_guard_and_tells_who_listens() {
+    let node = Watched::start(Kind::Valkey91, 1);
+    let told: Arc<Mutex<Vec<Notice>>> = Arc::default();
+    run(async {
+        let hears = Arc::clone(&told);
+        let listener = move |notice: &Notice| hears.lock().unwrap().push(notice.clone());
+        let builder = Client::builder().nodes([node.url()]).node_timeout(NODE_TIMEOUT);
+        let client = builder.notify(listener).connect().await.expect("it is all there");
+        let guard = take(&client, "job", TTL).await;
+        node.until_followed(0);
+        assert_eq!(node.sentinels[0].run(&format!("SENTINEL FAILOVER {NAME}")).text(), "OK");
+        assert_eq!(node.promoted(0, &[0, 1, 2]), 1);
+        until_renewed_at(&node.servers[1], &guard).await;
+        until("the former primary is a replica that has everything", || {
+            node.sentinels.iter().all(|one| one.knows(1, 2) == Some(true))
+        })
+        .await;
+        node.until_followed(1);
+        assert_eq!(node.sentinels[1].run(&format!("SENTINEL FAILOVER {NAME}")).text(), "OK");
+        assert_eq!(node.promoted(1, &[0, 1, 2]), 0);
+        until_renewed_at(&node.servers[0], &guard).await;
+        assert_held_until_now(guard).await;
+    });
+    let told = told.lock().unwrap();
+    let promoted = |port: u16| {
+        let at = format!("127.0.0.1:{port}");
+        told.iter().any(|notice| matches!(notice, Notice::Promoted { server, .. } if *server == at))
+    };
+    assert!(node.servers.iter().all(|server| promoted(server.port())), "{told:?}");
+    assert!(!told.iter().any(|notice| matches!(notice, Notice::Stranger { .. })), "{told:?}");
+}
+
+#[test]
+fn a_lease_that_the_promoted_replica_never_heard_of_is_lost_and_the_guard_says_so() {
+    let primary = Server::build(Kind::Redis82).config("repl-diskless-sync no").start();
+    let network = Proxy::start(primary.port());
+    let follows = format!("replicaof 127.0.0.1 {}", network.port());
+    let replica = Server::build(Kind::Redis82).config(&follows).start();
+    primary.until_streaming_to(&replica);
+    let sentinels = Sentinel::start_some(&primary, 1, 3);
+    let mut node = Watched { servers: vec![primary, replica], sentinels };
+    run(async {
+        let client = connect(&[node.url()]).await;
+        network.keep_back(Way::Down);
+        let guard = take(&client, "job", TTL).await;
+        until("it is on its way to the replica", || network.kept(Way::Down) > 0).await;
+        node.servers[0].kill();
+        network.refuse();
+        assert_eq!(node.promoted(0, &[0, 1, 2]), 1);
+        let loss = guard.lost().await;
+        assert_eq!(loss.why.name(), "ended", "{loss}");
+    });
+}
+
+#[test]
+fn sentinels_that_are_frozen_or_gone_keep_nobody_from_the_primary() {
+    let mut node = Watched::start(Kind::Valkey81, 1);
+    run(async {
+        let before = connect(&[node.url()]).await;
+        node.sentinels[0].pause();
+        fence_of(take(&connect(&[node.url()]).await, "job", TTL).await).await;
+        node.sentinels[1].kill();
+        fence_of(take(&connect(&[node.url()]).await, "job", TTL).await).await;
+        node.sentinels[2].kill();
+        // Who is connected needs none of them.
+        fence_of(take(&before, "job", TTL).await).await;
+        let url = [node.url()];
+        let nobody = Client::builder().nodes(&url).node_timeout(ms(500)).connect().await;
+        let said = nobody.expect_err("nobody knows the primary").to_string();
+        assert!(said.contains("no Sentinel says where 'watched' is"), "{said}");
+        node.sentinels[0].resume();
+        fence_of(take(&connect(&url).await, "job", TTL).await).await;
+    });
+}
+
+#[test]
+fn a_sentinel_that_missed_the_fail_over_leads_nobody_back() {
+    let mut node = Watched::start(Kind::Redis70, 1);
+    run(async {
+        node.servers[0].kill();
+        let now = node.promoted(0, &[0, 1, 2]);
+        node.servers[now].run("CONFIG SET dlock.quarantine off");
+        // It is a primary again, until somebody tells it.
+        node.servers[0].start_again();
+        node.servers[0].run("CONFIG SET dlock.quarantine off");
+        let stale = Sentinel::spawn(Kind::Redis70, node.servers[0].port(), 2);
+        let list = node.url().replacen("://", &format!("://127.0.0.1:{},", stale.port()), 1);
+        for _ in 0..10 {
+            let client = connect(std::slice::from_ref(&list)).await;
+            let guard = take(&client, "job", TTL).await;
+            let token = guard.token().to_string();
+            assert_eq!(node.servers[now].holders("job"), [token]);
+            fence_of(guard).await;
+            client.close().await;
+        }
+    });
+}
+
+#[test]
+fn a_primary_behind_sentinels_may_be_one_node_of_several() {
+    let mut node = Watched::start(Kind::Redis82, 1);
+    let others = [Server::start(Kind::Valkey81), Server::start(Kind::Valkey91)];
+    run(async {
+        let urls = others.iter().map(|server| format!("redis://127.0.0.1:{}", server.port()));
+        let urls: Vec<String> = [node.url()].into_iter().chain(urls).collect();
+        let client = connect(&urls).await;
+        let guard = take(&client, "job", TTL).await;
+        node.until_followed(0);
+        node.servers[0].kill();
+        let now = node.promoted(0, &[0, 1, 2]);
+        until_renewed_at(&node.servers[now], &guard).await;
+        assert_held_until_now(guard).await;
+    });
+}
+
+#[test]
+fn two_addresses_of_one_primary_are_refused() {
+    let node = Watched::start(Kind::Redis82, 1);
+    let other = Server::start(Kind::Valkey91);
+    run(async {
+        let direct = |server: &Server| format!("redis://127.0.0.1:{}", server.port());
+        let url = [node.url(), direct(&node.servers[0]), direct(&other)].join(",");
+        let builder = Client::builder().nodes([url]).node_timeout(HEALTHY_TIMEOUT);
+        let refused = builder.connect().await.expect_err("they are the same node");
+        let Error::Duplicate { first, second, .. } = &refused else { panic!("{refused}") };
+        assert_eq!([first.clone(), second.clone()], [node.url(), direct(&node.servers[0])]);
+    });
+}
+
+#[test]
+fn who_confuses_servers_and_sentinels_is_told_what_to_write() {
+    let node = Watched::start(Kind::Redis82, 0);
+    let (server, sentinel) = (node.servers[0].port(), node.sentinels[0].port());
+    run(async {
+        for (url, words) in [
+            (format!("redis+sentinel://127.0.0.1:{server}/{NAME}"), "it is no Sentinel"),
+            (
+                format!("redis://127.0.0.1:{sentinel}"),
+                "it is a Sentinel: write redis+sentinel://host:26379/watched",
+            ),
+            (
+                format!("redis+sentinel://127.0.0.1:{sentinel}/other"),
+                "the Sentinels watch no primary 'other'; they watch: watched",
+            ),
+            (format!("redis+cluster://127.0.0.1:{server}"), "no member of a Redis Cluster"),
+        ] {
+            let client = Client::builder().nodes([&url]).node_timeout(HEALTHY_TIMEOUT);
+            let refused = client.connect().await.expect_err("it is something else").to_string();
+            assert!(refused.contains(words), "{url}: {refused}");
+        }
+    });
+}
