@@ -12,6 +12,19 @@ const BUS: u16 = 10_000;
 const FIRST: u32 = 11_000;
 const COUNT: u32 = 11_000;
 
+/// The first of so many ports in a row that are free now.
+pub fn free_row(count: u16) -> u16 {
+    let mut row = vec![free()];
+    while row.len() < usize::from(count) {
+        let next = free();
+        if row.last().is_some_and(|last| last + 1 != next) {
+            row.clear();
+        }
+        row.push(next);
+    }
+    row[0]
+}
+
 /// A port that is free now, and whose cluster bus port is free too. Another test run may still be
 /// quicker: who starts a server must make sure that it is the one that answers.
 pub fn free() -> u16 {

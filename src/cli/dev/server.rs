@@ -92,8 +92,8 @@ impl Server {
             if has_ended || Instant::now() > deadline {
                 let log = tail(&folder);
                 home.remove(port);
-                // Somebody else was quicker.
-                if has_ended && is_taken(port) {
+                // Somebody else was quicker, or only looked whether the port is free.
+                if has_ended && (is_taken(port) || log.contains(IN_USE)) {
                     return Err(Failed::PortTaken);
                 }
                 let program = plan.program.display();
@@ -226,6 +226,9 @@ fn tail(folder: &Path) -> String {
 }
 
 const LINES: usize = 15;
+
+/// What servers say when somebody else has the port.
+const IN_USE: &str = "Address already in use";
 
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(15);
