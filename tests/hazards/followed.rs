@@ -1,0 +1,110 @@
+//! The primary dies before its replica has heard of a lock, and the clients follow the promotion by
+//! themselves. With a plain client the second one has the lock while the first one's runs, and no
+//! confirmation by replicas (`WAIT`) cures that. With dlock's own client the second one waits until
+//! the first one's lease is over, and gets a larger fence; the first one is told.
+
+use std::time::{Duration, Instant};
+
+use dlock_client::{Client, Guard};
+use harness::library::wait_for;
+use harness::watched::Watched;
+use harness::{Cluster, Kind, Proxy, Sentinel, Server, Way, eventually};
+
+use crate::library::{NODE_TIMEOUT, connect, ms, run, take};
+use crate::recipe::set_nx;
+
+/// Longer than a fail-over takes.
+const TTL: Duration = ms(6_000);
+
+/// A lock that was in use before: the replicas know how long leases are.
+async fn use_before(client: &Client, key: &str, servers: &[&Server]) {
+    take(client, key, TTL).await.release().await.expect("it is held");
+    let bound = |server: &Server| server.node("lease-bound-ms").int();
+    eventually("the replica knows how long leases are", || {
+        servers.iter().all(|server| bound(server) >= TTL.as_millis() as i64)
+    });
+}
+
+/// Asserts that nobody else holds before the lease of one that was lost is over.
+async fn assert_one_holds(client: &Client, alice: Guard, asked: Instant) {
+    let key = alice.key().to_string();
+    let bob = wait_for(client, &key, TTL).await;
+    let held = asked.elapsed();
+    assert!(held >= TTL, "bob holds {held:?} after alice has asked");
+    assert!(!alice.is_valid(), "alice believes that she holds");
+    let loss = alice.lost().await;
+    assert!(["ended", "not_renewed"].contains(&loss.why.name()), "{loss}");
+    assert!(bob.fence() > alice.fence(), "{} after {}", bob.fence(), alice.fence());
+    bob.release().await.expect("it is held");
+}
+
+#[test]
+fn clients_that_follow_a_sentinel_wait_for_a_lease_that_was_lost() {
+    let primary = Server::build(Kind::Redis82).config("repl-diskless-sync no").start();
+    let network = Proxy::start(primary.port());
+    let follows = format!("replicaof 127.0.0.1 {}", network.port());
+    let replica = Server::build(Kind::Redis82).config(&follows).start();
+    primary.until_streaming_to(&replica);
+    let sentinels = Sentinel::start_some(&primary, 1, 3);
+    let mut node = Watched { servers: vec![primary, replica], sentinels };
+    run(async {
+        let client = connect(&[node.url()], NODE_TIMEOUT).await;
+        use_before(&client, "leader", &[&node.servers[1]]).await;
+        network.keep_back(Way::Down);
+        let asked = Instant::now();
+        let alice = take(&client, "leader", TTL).await;
+        eventually("it is on its way to the replica", || network.kept(Way::Down) > 0);
+        node.servers[0].kill();
+        network.refuse();
+        assert_one_holds(&client, alice, asked).await;
+        assert_eq!(node.promoted(0, &[0, 1, 2]), 1);
+    });
+}
+
+#[test]
+fn clients_that_follow_a_cluster_wait_for_a_lease_that_was_lost() {
+    let mut cluster = Cluster::start(Kind::Valkey91);
+    let replica = cluster.replica_of(0);
+    run(async {
+        let client = connect(&[cluster.url(&[0, 1, 2])], NODE_TIMEOUT).await;
+        let key = cluster.key(0, "leader");
+        use_before(&client, &key, &[&replica]).await;
+        // The replica loses its link, and cannot log in again.
+        replica.run("CONFIG SET masterauth wrong");
+        replica.run("CONFIG SET masteruser nobody");
+        cluster.nodes[0].run("CLIENT KILL TYPE replica");
+        eventually("the replica is cut off", || {
+            replica.info("replication")["master_link_status"] == "down"
+        });
+        let asked = Instant::now();
+        let alice = take(&client, &key, TTL).await;
+        cluster.nodes[0].kill();
+        assert_one_holds(&client, alice, asked).await;
+        assert_eq!(replica.info("replication")["role"], "master");
+    });
+}
+
+/// Redisson and others ask `WAIT 1` after they have taken a lock, and hold it when one replica has
+/// confirmed. The one that is promoted need not be that one.
+#[test]
+fn a_lock_that_a_replica_has_confirmed_is_granted_again_when_another_one_is_promoted() {
+    let build = || Server::build(Kind::Redis82).without_module();
+    let mut primary = build().config("repl-diskless-sync no").start();
+    let network = Proxy::start(primary.port());
+    let replica = |port: u16| {
+        let follows = format!("replicaof 127.0.0.1 {port}");
+        build().config(&follows).start()
+    };
+    let (near, far) = (replica(primary.port()), replica(network.port()));
+    primary.until_streaming_to(&near);
+    primary.until_streaming_to(&far);
+    network.keep_back(Way::Down);
+    let mut alice = primary.client();
+    assert!(set_nx(&mut alice, "leader", "alice", 60_000));
+    assert_eq!(alice.run("WAIT 1 0").int(), 1, "one replica has confirmed it");
+    primary.kill();
+    network.refuse();
+    assert_eq!(far.run("REPLICAOF NO ONE").text(), "OK");
+    let granted = set_nx(&mut far.client(), "leader", "bob", 60_000);
+    assert!(granted, "bob has it, and so has alice");
+}
