@@ -1,5 +1,7 @@
 //! A node that is a Redis Cluster: each lock is at the server that has its key, wherever that is by now.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard};
@@ -89,6 +91,41 @@ fn guards_and_waiters_go_along_when_their_slot_moves(kind: Kind) {
         cluster.nodes[2].until_blocked(3);
         until_renewed_at(&cluster.nodes[2], &guard).await;
         assert_served_after(fence_of(guard).await, waiting).await;
+    });
+}
+
+/// Whoever works with locks all the time does not notice that their slots move to another server and
+/// back: no error, and no guard that is lost.
+#[apply(on_every_server)]
+fn a_reshard_is_noticed_by_nobody_who_works_with_the_locks(kind: Kind) {
+    const CLIENTS: usize = 16;
+    let cluster = Cluster::start(kind);
+    let keys: Vec<String> =
+        (0..CLIENTS / 2).map(|at| cluster.key(0, &format!("job{at}"))).collect();
+    let over = Arc::new(AtomicBool::new(false));
+    run(async {
+        let client = connect(&[cluster.url(&[0, 1, 2])]).await;
+        // Two for each lock: it is contended all the time.
+        let work = keys.iter().chain(&keys).map(|key| {
+            let (client, key, over) = (client.clone(), key.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                let (mut rounds, mut last) = (0, 0);
+                while !over.load(Ordering::Relaxed) {
+                    let fence = fence_of(wait_for(&client, &key, TTL).await).await;
+                    assert!(fence > last, "{key}: {fence} after {last}");
+                    (rounds, last) = (rounds + 1, fence);
+                }
+                rounds
+            })
+        });
+        let work: Vec<_> = work.collect();
+        for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+            keys.iter().for_each(|key| cluster.move_slot(cluster.slot(key), from, to));
+        }
+        over.store(true, Ordering::Relaxed);
+        for one in work {
+            assert!(one.await.expect("no error, and no guard that is lost") > 0);
+        }
     });
 }
 

@@ -51,34 +51,40 @@ fn a_guard_goes_on_when_a_replica_that_knows_its_lease_is_promoted(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn waiters_are_served_after_a_fail_over_and_fences_grow(kind: Kind) {
+fn waiters_are_served_in_the_order_of_their_new_queue_after_a_fail_over(kind: Kind) {
+    const WAITERS: usize = 20;
     let mut node = Watched::start(kind, 1);
     // What is to be waited out is tried in tests/hazards; this is about who follows.
     node.servers[1].run("CONFIG SET dlock.quarantine off");
     run(async {
         let client = connect(&[node.url()]).await;
         let guard = take(&client, "job", TTL).await;
-        let waiting: Vec<_> = (0..5)
+        let waiting: Vec<_> = (0..WAITERS)
             .map(|_| {
                 let client = client.clone();
-                tokio::spawn(async move { fence_of(wait_for(&client, "job", TTL).await).await })
+                tokio::spawn(async move {
+                    let guard = wait_for(&client, "job", TTL).await;
+                    let token = guard.token().to_string();
+                    (fence_of(guard).await, token)
+                })
             })
             .collect();
-        node.servers[0].until_blocked(5);
+        node.servers[0].until_blocked(WAITERS as i64);
         node.until_followed(0);
         node.servers[0].kill();
         let now = node.promoted(0, &[0, 1, 2]);
         until_renewed_at(&node.servers[now], &guard).await;
-        node.servers[now].until_blocked(5);
-        let mut fences = vec![fence_of(guard).await];
+        node.servers[now].until_blocked(WAITERS as i64);
+        let queue = node.servers[now].waiters("job");
+        let first = fence_of(guard).await;
+        let mut served = Vec::new();
         for waiter in waiting {
-            fences.push(waiter.await.expect("it does not panic"));
+            served.push(waiter.await.expect("it does not panic"));
         }
-        let first = fences[0];
-        assert!(fences[1..].iter().all(|fence| *fence > first), "{fences:?}");
-        fences.sort_unstable();
-        fences.dedup();
-        assert_eq!(fences.len(), 6, "{fences:?}");
+        served.sort_unstable();
+        assert!(first < served[0].0, "{first}, {served:?}");
+        let tokens: Vec<String> = served.iter().map(|(_, token)| token.clone()).collect();
+        assert_eq!(tokens, queue, "in the order of their fences, and in that of the queue");
     });
 }
 
