@@ -144,19 +144,25 @@ impl Guard {
     }
 
     /// Renews the lease now, with this length or the present one, whichever is longer. Later renewals
-    /// use that length, too. Waits until a majority has renewed the lease.
+    /// use that length, too. Waits until a majority has renewed the lease; the lease is renewed even if
+    /// the future is dropped at once.
     ///
     /// # Errors
     /// When the lock is lost before that, or when no majority accepts so long a lease. In the second case
     /// the lock is held as before.
-    pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
+    pub fn extend(
+        &self,
+        ttl: Duration,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (sender, done) = oneshot::channel();
-        if self.orders.send(Order::Extend(ttl, sender)).is_ok()
-            && let Ok(outcome) = done.await
-        {
-            return outcome;
+        let asked = self.orders.send(Order::Extend(ttl, sender)).is_ok();
+        let lost = self.lost();
+        async move {
+            if asked && let Ok(outcome) = done.await {
+                return outcome;
+            }
+            Err(lost.await.into())
         }
-        Err(self.lost().await.into())
     }
 
     /// Releases the lock. Waits until a majority of the nodes has answered, or until the time for an

@@ -1,11 +1,12 @@
 //! What can go wrong, in words that help to fix it.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::inspect::HolderInfo;
 use crate::key::Key;
 use crate::printable::Printable;
-use crate::report::{Length, Lines, Report};
+use crate::report::{Length, Lines, NodeState, Report};
 
 /// Why a lock was not acquired, or a client not connected.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -78,6 +79,28 @@ impl Error {
         };
         let refusing = nodes.iter().filter(|report| report.state.refuses_for_good()).count();
         nodes.len() - refusing >= *needed
+    }
+
+    /// How long it takes until enough nodes have ended their quarantine for a majority, if that is all
+    /// that is missing.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        let (Error::Connect { needed, nodes } | Error::NoQuorum { needed, nodes, .. }) = self
+        else {
+            return None;
+        };
+        let mut waits: Vec<Duration> = nodes
+            .iter()
+            .filter_map(|report| match report.state {
+                NodeState::Quarantine(left) => Some(left),
+                NodeState::Answers | NodeState::Granted(_) | NodeState::Held => {
+                    Some(Duration::ZERO)
+                }
+                _ => None,
+            })
+            .collect();
+        waits.sort();
+        waits.get(needed.checked_sub(1)?).copied().filter(|wait| !wait.is_zero())
     }
 }
 
@@ -187,10 +210,7 @@ impl fmt::Display for By<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::report::NodeState;
 
     fn report(node: &str, state: NodeState) -> Report {
         Report { node: node.to_owned(), state }
@@ -247,6 +267,23 @@ mod tests {
             assert_eq!(Error::Connect { needed: 2, nodes }.may_pass(), may_pass);
         }
         assert!(!Error::Usage(String::new()).may_pass());
+    }
+
+    #[test]
+    fn the_time_to_ask_again_is_when_enough_quarantines_have_ended() {
+        let quarantine = |secs| report("a", NodeState::Quarantine(Duration::from_secs(secs)));
+        let down = || report("b", NodeState::Unreachable(String::new()));
+        let granted = || report("c", NodeState::Granted(1));
+        for (nodes, secs) in [
+            (vec![quarantine(5), quarantine(9), granted()], Some(5)),
+            (vec![quarantine(5), quarantine(9), down()], Some(9)),
+            (vec![quarantine(5), down(), down()], None),
+            (vec![granted(), granted(), down()], None),
+        ] {
+            let error = Error::NoQuorum { key: "k".into(), needed: 2, nodes };
+            assert_eq!(error.retry_after(), secs.map(Duration::from_secs));
+        }
+        assert_eq!(Error::Usage(String::new()).retry_after(), None);
     }
 
     #[test]

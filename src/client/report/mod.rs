@@ -50,6 +50,23 @@ pub enum NodeState {
 }
 
 impl NodeState {
+    /// A word for programs.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            NodeState::NotAsked => "not_asked",
+            NodeState::Answers => "answers",
+            NodeState::Granted(_) => "granted",
+            NodeState::Held => "held",
+            NodeState::Gone => "gone",
+            NodeState::Unreachable(_) => "unreachable",
+            NodeState::TimedOut(_) => "timed_out",
+            NodeState::Quarantine(_) => "quarantine",
+            NodeState::Refused(_) => "refused",
+            NodeState::Unfit(_) => "unfit",
+        }
+    }
+
     /// The code of the error with which it refuses: `NOPERM`, `WRONGTYPE` and the like.
     #[must_use]
     pub fn code(&self) -> Option<&str> {

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# The library for Python: its tools in .python/, its wheel in dist/, its tests.
+#
+# Usage: python.sh setup            the tools that tests/python/requirements.txt names
+#        python.sh build            a wheel that installs without a compiler
+#        python.sh check            formatting, lints, types
+#        python.sh install          that wheel, beside the tools
+#        python.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
+#                                   with that server
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/packages.sh
+cargo=${CARGO:-cargo}
+tools=$PWD/.python
+crate=src/python
+tests=tests/python
+# What the wheel may need of the machine: glibc 2.34, as in RHEL 9, Debian 12, Ubuntu 22.04.
+platform=manylinux_2_34
+largest=$((4 * 1024 * 1024))
+
+setup() {
+    local list=$tests/requirements.txt missing=()
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+    apt_install "${missing[@]}"
+    # The list is copied last: what was interrupted half-way is done again.
+    cmp -s "$list" "$tools/requirements.txt" && return
+    echo "python: fetching the tools for the Python library"
+    rm -rf "$tools"
+    python3 -m venv "$tools"
+    pip install --only-binary=:all: --no-deps --requirement "$list"
+    # redis-py's own tests are in its source distribution, and in no wheel.
+    local source
+    source=$(mktemp -d)
+    pip download --no-deps --no-build-isolation --no-binary redis --dest "$source" "$(grep ^redis== "$list")"
+    mkdir "$tools/redis-py"
+    tar --extract --file "$source"/redis-*.tar.gz --directory "$tools/redis-py" --strip-components 1
+    rm -rf "$source"
+    cp "$list" "$tools/requirements.txt"
+}
+
+build() {
+    rm -f dist/dlock-*.whl
+    "$tools/bin/python" scripts/licences.py "$crate/Cargo.toml" >"$crate/THIRD-PARTY.txt"
+    PATH=$tools/bin:$PATH maturin build --quiet --release --locked --manifest-path "$crate/Cargo.toml" \
+        --target-dir "$PWD/target/python" --out dist --auditwheel check --compatibility "$platform"
+    local wheel size
+    wheel=$(echo dist/dlock-*.whl)
+    size=$(stat --format %s "$wheel")
+    [ "$size" -le $largest ] || fail "$wheel has $size bytes; $largest are allowed"
+    [[ $wheel == *-cp39-abi3-${platform}_x86_64.whl ]] || fail "$wheel is not for $platform"
+    echo "python: $wheel, $((size / 1024)) KiB"
+}
+
+check() {
+    "$cargo" fmt --check --manifest-path "$crate/Cargo.toml"
+    "$cargo" clippy --quiet --manifest-path "$crate/Cargo.toml" --target-dir target/python --locked \
+        -- -D warnings
+    "$tools/bin/ruff" format --quiet --check --config "$crate/pyproject.toml" "$crate" "$tests"
+    "$tools/bin/ruff" check --quiet --config "$crate/pyproject.toml" "$crate" "$tests"
+    MYPYPATH=$crate:$tests "$tools/bin/mypy" --config-file "$crate/pyproject.toml" \
+        --cache-dir target/python/mypy --explicit-package-bases --namespace-packages "$crate/dlock" "$tests"/*.py
+}
+
+install() {
+    local wheel
+    wheel=$(echo dist/dlock-*.whl)
+    [ -f "$wheel" ] || fail "there is no wheel in dist/: run \`make python\`"
+    [ "$wheel" -nt "$tools/installed" ] || return 0
+    pip install --no-deps --force-reinstall "$wheel"
+    touch "$tools/installed"
+}
+
+tests() { # filters
+    DLOCK_TESTS="$*" "$tools/bin/python" -m pytest -q -p no:cacheprovider -p no:asyncio "$tests"
+}
+
+pip() {
+    "$tools/bin/python" -m pip "$1" --quiet --disable-pip-version-check "${@:2}"
+}
+
+fail() {
+    echo "python: $1" >&2
+    exit 1
+}
+
+by_hand() { # why
+    fail "$1. Please install Python 3.11 or later with venv and pip."
+}
+
+case ${1:-} in
+setup) setup ;;
+build) build ;;
+check) check ;;
+install) install ;;
+test) tests "${@:2}" ;;
+*) fail "say setup, build, check, install or test" ;;
+esac

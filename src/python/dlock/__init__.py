@@ -1,0 +1,60 @@
+"""Distributed locks, native to Redis and Valkey.
+
+::
+
+    client = dlock.Client("redis://localhost")
+    with client.lock("job:42", wait=10) as guard:
+        work(guard.fence)
+
+The lock is renewed by a thread that does not need the interpreter, until the block ends. The same for
+asyncio is in ``dlock.asyncio``, and a ``Lock`` like redis-py's in ``dlock.compat``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sysconfig
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    raise ImportError(
+        "dlock needs a Python with the GIL; this one is free-threaded, for which there is no build yet"
+    )
+
+from . import _native
+from ._errors import (
+    Error,
+    Held,
+    Holder,
+    InternalError,
+    Lost,
+    NodeReport,
+    NoQuorum,
+    Refused,
+    UsageError,
+)
+from ._options import Seconds
+from ._sync import Client, Guard, Lock, release_all
+
+__all__ = [
+    "Client",
+    "Error",
+    "Guard",
+    "Held",
+    "Holder",
+    "InternalError",
+    "Lock",
+    "Lost",
+    "NoQuorum",
+    "NodeReport",
+    "Refused",
+    "Seconds",
+    "UsageError",
+]
+
+os.register_at_fork(
+    before=_native.before,
+    after_in_parent=_native.after_in_parent,
+    after_in_child=_native.after_in_child,
+)
+atexit.register(release_all)

@@ -1,0 +1,35 @@
+"""Greenlets: with gevent's or eventlet's patches a thread must not block, for it runs all of them."""
+
+from __future__ import annotations
+
+import select
+import sys
+from collections.abc import Callable
+
+from . import _native
+
+
+def is_patched() -> bool:
+    """Whether ``select`` gives way to other greenlets."""
+    gevent = sys.modules.get("gevent.monkey")
+    if gevent is not None and gevent.is_module_patched("select"):
+        return True
+    eventlet = sys.modules.get("eventlet.patcher")
+    return eventlet is not None and bool(eventlet.is_monkey_patched("select"))
+
+
+def wait(begin: Callable[[_native.Post, int], _native.Ticket | None]) -> object:
+    """Begins work, and waits for its outcome while other greenlets run."""
+    post = _native.Post()
+    ticket = begin(post, 0)
+    try:
+        select.select([post.fileno()], [], [])
+    except BaseException:
+        # The greenlet is killed, or a time-out is over. A guard that has arrived goes with the post.
+        if ticket is not None:
+            ticket.cancel()
+        raise
+    [(_, outcome)] = post.collect()
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome

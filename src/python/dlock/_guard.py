@@ -1,0 +1,77 @@
+"""What guards of both kinds have in common."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TypeVar
+
+from . import _native
+from ._errors import Key
+from ._fenced import Fenced, Redis
+
+R = TypeVar("R", bound=Redis)
+
+
+class BaseGuard:
+    """A lock that is held."""
+
+    __slots__ = ("__weakref__", "_native")
+
+    def __init__(self, native: _native.Guard) -> None:
+        self._native = native
+
+    @property
+    def key(self) -> Key:
+        """The lock; ``str`` where its name is UTF-8."""
+        return self._native.key
+
+    @property
+    def fence(self) -> int:
+        """The number of this acquisition: larger than that of any earlier one of the same lock. Show it
+        to whatever can refuse a smaller one."""
+        return self._native.fence
+
+    @property
+    def ttl(self) -> float:
+        """The lease, in seconds, for which each renewal is made."""
+        return self._native.ttl
+
+    @property
+    def valid_for(self) -> float:
+        """For how many more seconds the lock is certainly held without another renewal; 0 once it is
+        lost. The clock goes on while the machine sleeps."""
+        return self._native.valid_for()
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the lock is certainly held at this moment."""
+        return self._native.is_valid()
+
+    def check(self) -> None:
+        """Raises Lost unless the lock is certainly held at this moment."""
+        if not self._native.is_valid():
+            loss = self._native.loss()
+            if loss is not None:
+                raise loss
+
+    def fenced(self, client: R, mark: Key) -> Fenced[R]:
+        """Commands of a redis-py client that show the fence of this guard to ``mark``: once a later
+        holder has been there, the server refuses them. ``client`` is of any server with the module, and
+        may be an asyncio one. Only for exclusive locks: other holders have different fences at once."""
+        return Fenced(client, mark, self.fence)
+
+    def __repr__(self) -> str:
+        state = f"valid for {self.valid_for:.1f} s" if self.is_valid else "not held"
+        return f"<{type(self).__module__}.{type(self).__name__} {self.key!r}, fence {self.fence}, {state}>"
+
+    def __del__(self) -> None:
+        # It is not there if `__init__` was never called.
+        native: _native.Guard | None = getattr(self, "_native", None)
+        if native is not None and native.is_open():
+            native.drop()
+            warnings.warn(
+                f"the guard of lock {native.key!r} was collected; it should be released",
+                ResourceWarning,
+                source=self,
+                stacklevel=2,
+            )

@@ -1,0 +1,305 @@
+"""The library for asyncio.
+
+::
+
+    client = dlock.asyncio.Client("redis://localhost")
+    async with client.lock("job:42", wait=10) as guard:
+        await work(guard.fence)
+
+If the lock is lost, the block is cancelled and ``Lost`` is raised where it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import itertools
+import sys
+import weakref
+from collections.abc import Awaitable, Callable, Iterable
+from types import TracebackType
+from typing import TypeVar, cast
+
+from . import _native, _options
+from ._errors import Error, Held, Lost
+from ._guard import BaseGuard
+from ._options import Seconds, logger
+
+if sys.version_info < (3, 11):
+    raise ImportError(
+        "dlock.asyncio needs Python 3.11: before that a cancellation by a lost lock cannot be told from others"
+    )
+
+__all__ = ["Client", "Guard", "Lock"]
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Awaitable[object]])
+
+
+class Client:
+    """As ``dlock.Client``. It can be used by several loops, one after the other or at the same time."""
+
+    def __init__(self, nodes: str | Iterable[str], *, node_timeout: Seconds | None = None) -> None:
+        self._native = _options.connect(nodes, node_timeout)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The addresses of the nodes, without user and password."""
+        return self._native.nodes()
+
+    def lock(
+        self,
+        key: str | bytes,
+        *,
+        ttl: Seconds = _options.TTL,
+        wait: Seconds | None = None,
+        shared: bool = False,
+        limit: int | None = None,
+        ephemeral: bool = False,
+        meta: str = "",
+        max_hold: Seconds | None = None,
+    ) -> Lock:
+        """A lock, for an ``async with`` block, or to decorate a coroutine function. The options are those
+        of ``dlock.Client.lock``."""
+        native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
+        return Lock(native, wait)
+
+    async def try_acquire(
+        self,
+        key: str | bytes,
+        *,
+        ttl: Seconds = _options.TTL,
+        shared: bool = False,
+        limit: int | None = None,
+        ephemeral: bool = False,
+        meta: str = "",
+        max_hold: Seconds | None = None,
+    ) -> Guard | None:
+        """Acquires a lock if it is free; the options are those of ``lock``."""
+        native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
+        return await Lock(native, None).try_acquire()
+
+    async def close(self) -> None:
+        """Waits until releases in the background are done, and closes the connections that are not in
+        use. Guards stay valid, and the client can still be used."""
+        await _mail().outcome(self._native.close_later)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<dlock.asyncio.Client {', '.join(self.nodes)}>"
+
+
+class Lock:
+    """A lock that is wanted. It is a recipe: it can be acquired any number of times, by any task."""
+
+    __slots__ = ("_entered", "_native", "_wait")
+
+    def __init__(self, native: _native.Lock, wait: Seconds | None) -> None:
+        self._native = native
+        self._wait = wait
+        self._entered: list[Guard] = []
+
+    async def acquire(self) -> Guard:
+        """Acquires the lock. Raises Held when the time to wait is over. A cancellation leaves nothing
+        behind on any node."""
+        return await self._acquire(self._wait)
+
+    async def try_acquire(self) -> Guard | None:
+        """Acquires the lock if it is free."""
+        try:
+            return await self._acquire(0)
+        except Held:
+            return None
+
+    async def _acquire(self, wait: Seconds | None) -> Guard:
+        outcome = await _mail().outcome(lambda post, number: self._native.acquire_later(post, number, wait))
+        return Guard(cast(_native.Guard, outcome))
+
+    async def __aenter__(self) -> Guard:
+        guard = await (await self.acquire()).__aenter__()
+        self._entered.append(guard)
+        return guard
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        task = asyncio.current_task()
+        # The newest of this task. Some frameworks end a block in another task than they began it in.
+        mine = [guard for guard in self._entered if guard.is_entered_by(task)]
+        guard = (mine or self._entered)[-1]
+        self._entered.remove(guard)
+        await guard.__aexit__(kind, error, trace)
+
+    def __call__(self, function: F) -> F:
+        """Decorates a coroutine function: each call acquires the lock, and holds it until the function
+        has returned."""
+        if not inspect.iscoroutinefunction(function):
+            raise TypeError("this is no coroutine function; use a lock of dlock.Client")
+
+        @functools.wraps(function)
+        async def locked(*args: object, **kwargs: object) -> object:
+            async with await self.acquire():
+                return await function(*args, **kwargs)
+
+        return cast(F, locked)
+
+
+class Guard(BaseGuard):
+    """As ``dlock.Guard``. Used by ``async with``, it cancels the block when the lock is lost."""
+
+    __slots__ = ("_cancelling", "_loss", "_task", "_watch")
+
+    def __init__(self, native: _native.Guard) -> None:
+        super().__init__(native)
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._loss: Error | None = None
+        self._watch: Callable[[], None] | None = None
+
+    async def extend(self, ttl: Seconds) -> None:
+        """As ``dlock.Guard.extend``."""
+        await _mail().outcome(lambda post, number: self._native.extend_later(post, number, ttl))
+
+    async def release(self) -> None:
+        """As ``dlock.Guard.release``. The lock is released even if this is cancelled at once."""
+        self._unwatch()
+        await _mail().outcome(self._native.release_later)
+
+    async def lost(self) -> Lost:
+        """Returns, when the lock is lost or released, why."""
+        try:
+            await _mail().outcome(self._native.watch)
+        except Lost as loss:
+            return loss
+        raise AssertionError("a watch ends with a loss")
+
+    def is_entered_by(self, task: asyncio.Task[object] | None) -> bool:
+        """Whether this task is in a block of this guard."""
+        return self._task is task
+
+    async def __aenter__(self) -> Guard:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("`async with` needs a task, which is cancelled if the lock is lost")
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._watch = _mail().expect(self._native.watch, self._on_loss)
+        return self
+
+    def _on_loss(self, loss: object) -> None:
+        if self._task is not None and self._watch is not None:
+            self._watch = None
+            self._loss = cast(Error, loss)
+            self._task.cancel(f"{loss}")
+
+    def _unwatch(self) -> None:
+        if self._watch is not None:
+            self._watch()
+            self._watch = None
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._unwatch()
+        task, self._task = self._task, None
+        loss = self._loss
+        # Of several cancellations, that of this guard is taken back; the others go on.
+        is_ours = loss is not None and task is not None and task.uncancel() <= self._cancelling
+        if loss is not None:
+            self._native.drop()
+        elif self._native.is_open() or self._native.is_inherited():
+            try:
+                await self.release()
+            except Lost as lost:
+                loss = lost
+        if loss is None:
+            return
+        if error is None or (is_ours and isinstance(error, asyncio.CancelledError)):
+            raise loss from error
+        # An exception of the block says more.
+        logger.warning("%s", loss)
+
+
+class _Mail:
+    """The outcomes that tasks of one loop wait for. It does not keep the loop alive."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._post = _native.Post()
+        self._expected: dict[int, Callable[[object], None]] = {}
+        self._numbers = itertools.count()
+        loop.add_reader(self._post.fileno(), self._collect)
+
+    def _collect(self) -> None:
+        for number, outcome in self._post.collect():
+            expected = self._expected.pop(number, None)
+            if expected is None:
+                _release(outcome)
+            else:
+                expected(outcome)
+
+    def expect(
+        self,
+        begin: Callable[[_native.Post, int], _native.Ticket | None],
+        then: Callable[[object], None],
+    ) -> Callable[[], None]:
+        """Begins work, and calls this with its outcome. What is returned gives the work up."""
+        number = next(self._numbers)
+        ticket = begin(self._post, number)
+        self._expected[number] = then
+
+        def give_up() -> None:
+            self._expected.pop(number, None)
+            if ticket is not None:
+                ticket.cancel()
+
+        return give_up
+
+    async def outcome(self, begin: Callable[[_native.Post, int], _native.Ticket | None]) -> object:
+        """Begins work, and waits for its outcome. Whatever interrupts the wait gives the work up."""
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        give_up = self.expect(begin, functools.partial(_resolve, future))
+        try:
+            return await future
+        except BaseException:
+            give_up()
+            # It was there already when the task was cancelled.
+            if future.done() and not future.cancelled() and future.exception() is None:
+                _release(future.result())
+            raise
+
+
+def _resolve(future: asyncio.Future[object], outcome: object) -> None:
+    if future.done():
+        _release(outcome)
+    elif isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+def _release(outcome: object) -> None:
+    if isinstance(outcome, (_native.Guard, _native.Lease)):
+        outcome.drop()
+
+
+_mails: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Mail] = weakref.WeakKeyDictionary()
+
+
+def _mail() -> _Mail:
+    loop = asyncio.get_running_loop()
+    mail = _mails.get(loop)
+    if mail is None:
+        mail = _mails[loop] = _Mail(loop)
+    return mail

@@ -1,0 +1,183 @@
+"""What both kinds of redis-py's locks have in common."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, Union
+from urllib.parse import quote
+
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import LockError, LockNotOwnedError, ResponseError
+
+from .. import _native, _options
+from .._errors import Lost, NoQuorum, Refused, UsageError
+
+Number = Union[int, float]
+
+RELEASED = "Cannot release a lock that's not owned or is already unlocked."
+NOT_OWNED = "Cannot {} a lock that's no longer owned"
+NOT_IN_TIME = "Unable to acquire lock within the time specified"
+
+
+class Lease:
+    """A lock that is held: by a guard that renews it, or until a moment."""
+
+    def __init__(self, held: _native.Guard | _native.Lease) -> None:
+        self.guard = held if isinstance(held, _native.Guard) else None
+        self.fence = held.fence
+        self.token = held.token
+        self.last(held.valid_for if isinstance(held, _native.Lease) else 0)
+
+    def last(self, valid_for: float) -> None:
+        """It is valid for so long from now."""
+        self._until = time.monotonic() + valid_for
+
+    def left(self) -> float:
+        """For how much longer it is valid."""
+        return max(0.0, self._until - time.monotonic())
+
+
+class BaseLock:
+    """The state of a lock like redis-py's, and what it is made of."""
+
+    def __init__(
+        self,
+        redis: Any,
+        name: str | bytes | memoryview,
+        timeout: Number | None = None,
+        sleep: Number = 0.1,
+        blocking: bool = True,
+        blocking_timeout: Number | None = None,
+        thread_local: bool = True,
+        raise_on_release_error: bool = True,
+    ) -> None:
+        self.redis = redis
+        self.name = name
+        self.timeout = timeout
+        self.sleep = sleep
+        self.blocking = blocking
+        self.blocking_timeout = blocking_timeout
+        self.thread_local = bool(thread_local)
+        self.raise_on_release_error = raise_on_release_error
+        self.local: Any = threading.local() if self.thread_local else SimpleNamespace()
+        self.local.token = None
+        self._client = client_of(redis)
+        self._key = bytes(name) if isinstance(name, memoryview) else name
+
+    def _wanted(self) -> _native.Lock:
+        return _options.lock(self._client, self._key, self.timeout or _options.TTL)
+
+    def _wait(self, blocking: bool | None, blocking_timeout: Number | None, token: object) -> Number | None:
+        """How long to wait for it."""
+        if token is not None:
+            raise LockError("dlock makes its tokens itself", lock_name=self._shown())
+        if not (self.blocking if blocking is None else blocking):
+            return 0
+        wait = self.blocking_timeout if blocking_timeout is None else blocking_timeout
+        return None if wait is None else max(0, wait)
+
+    def _take(self, held: _native.Guard | _native.Lease) -> None:
+        self.local.lease = Lease(held)
+        self.local.token = held.token.encode()
+
+    def _lease(self, refusal: str) -> Lease:
+        """What this thread holds."""
+        if getattr(self.local, "token", None) is None:
+            raise LockError(refusal, lock_name=self._shown())
+        lease: Lease = self.local.lease
+        return lease
+
+    def _lease_with_timeout(self, what: str) -> tuple[Lease, Number]:
+        lease = self._lease(f"Cannot {what} an unlocked lock")
+        if self.timeout is None:
+            text = f"Cannot {what} a lock with no timeout"
+            raise LockError(text, lock_name=self._shown())
+        return lease, self.timeout
+
+    def _fence(self) -> int | None:
+        """That of what this thread holds."""
+        if getattr(self.local, "token", None) is None:
+            return None
+        fence: int = self.local.lease.fence
+        return fence
+
+    def _not_owned(self, what: str) -> LockNotOwnedError:
+        return LockNotOwnedError(NOT_OWNED.format(what), lock_name=self._shown())
+
+    def _shown(self) -> str:
+        return self._key if isinstance(self._key, str) else self._key.decode(errors="replace")
+
+    @contextmanager
+    def _as_redis(self, what: str = "use") -> Iterator[None]:
+        """Raises exceptions of redis-py for those of dlock."""
+        try:
+            yield
+        except Lost as lost:
+            raise self._not_owned(what) from lost
+        except NoQuorum as error:
+            raise RedisConnectionError(str(error)) from error
+        except (Refused, UsageError) as error:
+            raise ResponseError(str(error)) from error
+
+
+_clients: weakref.WeakKeyDictionary[Any, _native.Client] = weakref.WeakKeyDictionary()
+
+
+def client_of(redis: Any) -> _native.Client:
+    """The client for the server of a redis-py client. Clients with one pool share it."""
+    pool = getattr(redis, "connection_pool", None)
+    if pool is None or "sentinel" in type(pool).__name__.lower():
+        raise UsageError(
+            f"dlock.compat takes a client of one server, not {type(redis).__name__} with"
+            f" {type(pool).__name__}; use dlock.Client"
+        )
+    client = _clients.get(pool)
+    if client is None:
+        client = _clients[pool] = _options.connect(address(pool), pool.connection_kwargs.get("socket_timeout"))
+    return client
+
+
+def address(pool: Any) -> str:
+    """The address of the server of a pool, with what it takes to log in there."""
+    options: dict[str, Any] = pool.connection_kwargs
+    kinds = {kind.__name__ for kind in pool.connection_class.__mro__}
+    query: list[tuple[str, object]] = []
+    user, password = _login(options)
+    if "UnixDomainSocketConnection" in kinds:
+        begin = f"unix://{quote(str(options['path']))}"
+        query += [("user", user), ("pass", password), ("db", options.get("db") or None)]
+    else:
+        host = str(options.get("host") or "localhost")
+        host = f"[{host}]" if ":" in host else host
+        tls = "SSLConnection" in kinds
+        login = "".join(quote(part or "", safe="") + end for part, end in ((user, ":"), (password, "@")))
+        login = login if user or password else ""
+        place = f"{host}:{options.get('port') or 6379}/{options.get('db') or 0}"
+        begin = f"{'rediss' if tls else 'redis'}://{login}{place}"
+        if tls:
+            query += _certificates(options)
+    text = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query if value)
+    return f"{begin}?{text}" if text else begin
+
+
+def _login(options: dict[str, Any]) -> tuple[str | None, str | None]:
+    provider = options.get("credential_provider")
+    if provider is None:
+        return options.get("username"), options.get("password")
+    given = provider.get_credentials()
+    return (None, given[0]) if len(given) == 1 else (given[0], given[1])
+
+
+def _certificates(options: dict[str, Any]) -> list[tuple[str, object]]:
+    required = options.get("ssl_cert_reqs", "required")
+    if getattr(required, "name", str(required)).lower() not in ("required", "cert_required"):
+        raise UsageError("dlock always checks certificates; this client has ssl_cert_reqs off")
+    if options.get("ssl_ca_data") or options.get("ssl_ca_path"):
+        raise UsageError("dlock takes the authority to trust from a file: ssl_ca_certs")
+    files = {"ca": "ssl_ca_certs", "cert": "ssl_certfile", "key": "ssl_keyfile"}
+    return [(name, options.get(option)) for name, option in files.items()]

@@ -1,0 +1,50 @@
+//! The library for Python, as far as it is Rust: `dlock._native`.
+//!
+//! The locks are those of `dlock-client`; no rule of theirs is written again here. What Python
+//! programmers see is in `dlock/`, in Python: context managers, asyncio, exceptions. In between, in
+//! reading order:
+//!
+//! - `runtime`: the thread in which everything runs and is renewed. It never waits for the interpreter.
+//! - `exit`: the end of the interpreter releases what is held.
+//! - `fork`: what a child of this process may touch of it (nothing), and how its sockets are closed.
+//! - `client`, `lock`, `guard`: the classes. `lease`: locks that nobody renews, for `dlock.compat`.
+//! - `wait`: a thread of Python that waits for an outcome; `post`: a loop that does.
+//! - `outcome`: what can come out, as values and exceptions of Python.
+//! - `arguments`: keys and lengths of time, as Python writes them.
+//! - `log`: what the library tells, for Python's `logging`.
+
+mod arguments;
+mod client;
+mod exit;
+mod fork;
+mod guard;
+mod lease;
+mod lock;
+mod log;
+mod outcome;
+mod post;
+mod runtime;
+mod wait;
+
+use pyo3::prelude::*;
+
+/// The part of dlock that is written in Rust. Use the package `dlock`.
+#[pymodule(gil_used = true)]
+mod _native {
+    #[pymodule_export]
+    use crate::client::Client;
+    #[pymodule_export]
+    use crate::exit::release_all;
+    #[pymodule_export]
+    use crate::fork::{after_in_child, after_in_parent, before};
+    #[pymodule_export]
+    use crate::guard::Guard;
+    #[pymodule_export]
+    use crate::lease::Lease;
+    #[pymodule_export]
+    use crate::lock::Lock;
+    #[pymodule_export]
+    use crate::log::set_level;
+    #[pymodule_export]
+    use crate::post::{Post, Ticket};
+}

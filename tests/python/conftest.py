@@ -1,0 +1,148 @@
+"""What all tests of the Python library share: servers of all four kinds, and clients of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import dlock
+from server import KINDS, PATIENCE, Server
+
+_servers: dict[str, Server] = {}
+_names = itertools.count()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    text = "kind(name): a test for which one kind of server is enough, for it takes long"
+    config.addinivalue_line("markers", text)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server" in metafunc.fixturenames:
+        marked = [marker.args[0] for marker in metafunc.definition.iter_markers("kind")]
+        wanted = os.environ.get("SERVER")
+        kinds = [kind for kind in marked or KINDS if not wanted or kind == wanted]
+        metafunc.parametrize("server", kinds, indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    wanted = os.environ.get("DLOCK_TESTS", "").split()
+    # One of the runs side by side has the tests that need none of the servers.
+    alone = "DLOCK_ONLY_WITH_SERVER" not in os.environ
+    # Without its server a test is skipped: here it is not there.
+    items[:] = [
+        item
+        for item in items
+        if not item.get_closest_marker("skip")
+        and (alone or "server" in getattr(item, "fixturenames", ()))
+        and (not wanted or any(text in item.nodeid for text in wanted))
+    ]
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    # To pick none is no failure: others have picked theirs.
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and os.environ.get("DLOCK_TESTS"):
+        session.exitstatus = pytest.ExitCode.OK
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Server:
+    """A server of each kind, which tests share: each has keys of its own."""
+    kind = str(request.param)
+    if kind not in _servers:
+        _servers[kind] = Server(kind)
+    return _servers[kind]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _end_servers() -> Iterator[None]:
+    yield
+    for server in _servers.values():
+        server.stop()
+
+
+@pytest.fixture
+def own_servers() -> Iterator[Callable[..., Server]]:
+    """Makes servers that the test may stop; they end with it."""
+    made: list[Server] = []
+
+    def make(kind: str = "redis-8.2", *options: str) -> Server:
+        made.append(Server(kind, *options))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.stop()
+
+
+@pytest.fixture
+def key() -> str:
+    """A key that no other test has."""
+    return f"key:{os.getpid()}:{next(_names)}"
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[dlock.Client]:
+    """A client of the server."""
+    with dlock.Client(server.url, node_timeout=PATIENCE) as client:
+        yield client
+
+
+class Program:
+    """A Python program in a process of its own, which says what it does line by line."""
+
+    def __init__(self, text: str, *arguments: str, python: list[str]) -> None:
+        self.process = subprocess.Popen(
+            [*python, "-c", text, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(__file__).parent)},
+        )
+
+    def line(self) -> str:
+        """What it says next."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"it ended: {self.end_badly()}"
+        return line.strip()
+
+    def tell(self, line: str = "") -> None:
+        """Tells it a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def end(self, code: int = 0) -> str:
+        """Waits for its end, and returns what it said on its standard error."""
+        out, err = self.process.communicate(timeout=120)
+        assert self.process.returncode == code, (self.process.returncode, out, err)
+        return err
+
+    def end_badly(self) -> str:
+        """What it said, if it ended before it should."""
+        self.process.kill()
+        return "\n".join(self.process.communicate())
+
+
+@pytest.fixture
+def program() -> Iterator[Callable[..., Program]]:
+    """Starts programs; they are ended with the test."""
+    started: list[Program] = []
+
+    def start(text: str, *arguments: str, python: list[str] | None = None) -> Program:
+        started.append(Program(text, *arguments, python=python or [sys.executable]))
+        return started[-1]
+
+    yield start
+    for program in started:
+        if program.process.poll() is None:
+            program.process.kill()
+        program.process.communicate()

@@ -1,0 +1,363 @@
+"""Locks for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+import dlock
+import dlock.asyncio
+from server import LEASE, PATIENCE, Server, eventually
+
+
+def test_a_lock_is_held_during_a_block(server: Server, key: str) -> None:
+    async def main() -> None:
+        async with dlock.asyncio.Client(server.url, node_timeout=PATIENCE) as client:
+            async with client.lock(key) as guard:
+                assert server.fence(key) == guard.fence
+                guard.check()
+                await guard.extend(60)
+                assert guard.ttl == 60
+                assert await client.try_acquire(key) is None
+                with pytest.raises(dlock.Held):
+                    await client.lock(key, wait=0.05).acquire()
+            assert server.is_free(key)
+            second = await client.lock(key).acquire()
+            assert second.fence > guard.fence
+            await second.release()
+            assert server.is_free(key)
+
+    asyncio.run(main())
+
+
+def test_a_client_can_be_used_by_one_loop_after_the_other(server: Server, key: str) -> None:
+    client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+
+    async def main() -> int:
+        async with client.lock(key) as guard:
+            return guard.fence
+
+    assert asyncio.run(main()) < asyncio.run(main())
+
+
+def test_other_tasks_run_while_one_waits(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        turns = []
+
+        async def take(number: int) -> None:
+            async with client.lock(key):
+                turns.append(number)
+
+        async with asyncio.TaskGroup() as group:
+            async with client.lock(key):
+                for number in range(3):
+                    group.create_task(take(number))
+                    while await asyncio.to_thread(server.waiting, key) != number + 1:
+                        await asyncio.sleep(0.001)
+                assert turns == []
+        assert turns == [0, 1, 2]
+
+    asyncio.run(main())
+
+
+@pytest.mark.kind("redis-7.0")
+def test_a_lost_lock_cancels_the_block_and_is_raised(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        async with client.lock(key, ttl=LEASE):
+            server.run("DLOCK.BREAK", key)
+            await asyncio.sleep(600)
+
+    with pytest.raises(dlock.Lost) as lost:
+        asyncio.run(main())
+    assert (lost.value.why, lost.value.key) == ("ended", key)
+    assert isinstance(lost.value.__cause__, asyncio.CancelledError)
+
+
+@pytest.mark.kind("redis-7.0")
+def test_the_loss_of_an_outer_lock_is_raised_by_the_outer_block(server: Server, key: str) -> None:
+    async def main() -> str:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        try:
+            async with client.lock(f"{key}:outer", ttl=LEASE):
+                try:
+                    async with client.lock(f"{key}:inner"):
+                        server.run("DLOCK.BREAK", f"{key}:outer")
+                        await asyncio.sleep(600)
+                except dlock.Lost:
+                    return "inner"
+        except dlock.Lost as lost:
+            return str(lost.key)
+        return "none"
+
+    assert asyncio.run(main()) == f"{key}:outer"
+    server.until_free(f"{key}:inner")
+
+
+def test_after_a_loss_the_task_is_not_cancelled_any_more(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        with pytest.raises(dlock.Lost):
+            async with client.lock(key, max_hold=0.01):
+                await asyncio.sleep(600)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        await asyncio.sleep(0)
+        async with asyncio.timeout(60), client.lock(key):
+            await asyncio.sleep(0.001)
+
+    asyncio.run(main())
+
+
+def test_a_cancellation_from_outside_is_not_swallowed(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        entered = asyncio.Event()
+
+        async def work() -> None:
+            async with client.lock(key):
+                entered.set()
+                await asyncio.sleep(600)
+
+        task = asyncio.create_task(work())
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelled()
+        assert server.is_free(key)
+
+    asyncio.run(main())
+
+
+def test_a_cancellation_from_outside_beside_a_loss_is_not_swallowed(server: Server, key: str) -> None:
+    async def main(first: str) -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        entered = asyncio.Event()
+        guards: list[dlock.asyncio.Guard] = []
+
+        async def work() -> None:
+            async with client.lock(key) as guard:
+                guards.append(guard)
+                entered.set()
+                await asyncio.sleep(600)
+
+        task = asyncio.create_task(work())
+        await entered.wait()
+        # Both in one turn of the loop.
+        loss = dlock.Lost("for this test")
+        if first == "loss":
+            guards[0]._on_loss(loss)
+        task.cancel()
+        if first == "task":
+            guards[0]._on_loss(loss)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelled()
+
+    for first in ("loss", "task"):
+        asyncio.run(main(first))
+        server.until_free(key)
+
+
+def test_a_timeout_around_a_wait_is_a_timeout(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        async with client.lock(key):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05), client.lock(key):
+                    pytest.fail("it is held")
+            while await asyncio.to_thread(server.waiting, key) != 0:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(main())
+    server.until_free(key)
+
+
+def test_an_exception_of_the_block_is_not_replaced(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        async with client.lock(key):
+            server.run("DLOCK.BREAK", key)
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        asyncio.run(main())
+
+
+def test_a_thousand_cancellations_at_the_moment_of_the_grant_leave_nothing(server: Server, key: str) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+
+    async def main() -> tuple[int, int]:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        taken = given_up = 0
+        loop = asyncio.get_running_loop()
+
+        # How long a grant takes here, so that the cancellations fall around it.
+        lengths = []
+        for _ in range(50):
+            begin = loop.time()
+            guard = await client.lock(key).acquire()
+            lengths.append(loop.time() - begin)
+            await guard.release()
+        usual = sorted(lengths)[25]
+
+        async def take() -> None:
+            async with client.lock(key, ttl=600):
+                pass
+
+        for _ in range(1000):
+            task = asyncio.create_task(take())
+            until = loop.time() + usual * 2 * chance.random()
+            while loop.time() < until and not task.done():
+                await asyncio.sleep(0)
+            task.cancel()
+            try:
+                await task
+                taken += 1
+            except asyncio.CancelledError:
+                given_up += 1
+        await client.close()
+        return taken, given_up
+
+    taken, given_up = asyncio.run(main())
+    assert taken + given_up == 1000
+    assert given_up > 100, (taken, given_up)
+    server.until_free(key)
+
+
+def test_waiters_that_are_cancelled_when_their_turn_comes_leave_nothing(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+
+        async def take() -> None:
+            async with client.lock(key, ttl=600):
+                pass
+
+        for _ in range(100):
+            holder = await client.lock(key, ttl=600).acquire()
+            waiters = [asyncio.create_task(take()) for _ in range(3)]
+            await asyncio.sleep(0)
+            release = asyncio.create_task(holder.release())
+            for waiter in waiters:
+                await asyncio.sleep(0.0003)
+                waiter.cancel()
+            await asyncio.gather(release, *waiters, return_exceptions=True)
+        await client.close()
+
+    asyncio.run(main())
+    server.until_free(key)
+
+
+def test_a_loop_that_ends_leaves_nothing(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        asyncio.create_task(client.lock(key, ttl=600).acquire())  # noqa: RUF006
+        await asyncio.sleep(0)
+
+    for _ in range(50):
+        asyncio.run(main())
+    gc.collect()
+    server.until_free(key)
+
+
+@pytest.mark.kind("valkey-9.1")
+def test_a_blocked_loop_does_not_lose_the_lock(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        async with client.lock(key, ttl=LEASE) as guard:
+            time.sleep(2 * LEASE)
+            guard.check()
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.kind("redis-7.0")
+def test_a_guard_tells_its_loss_to_who_waits_for_it(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        guard = await client.lock(key, ttl=LEASE).acquire()
+        waiting = asyncio.create_task(guard.lost())
+        await asyncio.sleep(0)
+        server.run("DLOCK.BREAK", key)
+        loss = await waiting
+        assert (loss.why, loss.fence) == ("ended", guard.fence)
+        with pytest.raises(dlock.Lost):
+            await guard.release()
+
+    asyncio.run(main())
+
+
+def test_a_decorated_coroutine_function_holds_the_lock(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+
+        @client.lock(key, wait=5)
+        async def add(a: int, b: int) -> int:
+            assert not server.is_free(key)
+            return a + b
+
+        assert await add(1, 2) == 3
+        assert server.is_free(key)
+        with pytest.raises(TypeError, match=r"dlock\.Client"):
+            client.lock(key)(len)  # type: ignore[type-var]
+
+    asyncio.run(main())
+
+
+def test_a_guard_that_is_collected_releases_and_warns(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        guard = await client.lock(key).acquire()
+        with pytest.warns(ResourceWarning, match=key):
+            del guard
+            gc.collect()
+
+    asyncio.run(main())
+    server.until_free(key)
+
+
+def test_fenced_commands_of_an_asyncio_client(server: Server, key: str) -> None:
+    import redis.asyncio
+
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        async with redis.asyncio.Redis(port=server.port, protocol=2) as connection:
+            async with client.lock(key) as guard:
+                fenced = guard.fenced(connection, f"{key}:mark")
+                assert await fenced.execute_command("INCR", f"{key}:data") == 1
+            async with client.lock(key) as later:
+                await later.fenced(connection, f"{key}:mark").execute_command("GET", f"{key}:data")
+            with pytest.raises(redis.ResponseError, match="STALE"):
+                await fenced.execute_command("INCR", f"{key}:data")
+
+    asyncio.run(main())
+
+
+def test_a_lock_over_three_nodes_is_lost_with_its_majority(
+    own_servers: Callable[..., Server], key: str
+) -> None:
+    nodes = [own_servers(kind) for kind in ("redis-7.0", "redis-8.2", "valkey-8.1")]
+
+    async def main() -> None:
+        client = dlock.asyncio.Client([node.url for node in nodes], node_timeout=PATIENCE)
+        async with client.lock(key, ttl=LEASE):
+            nodes[0].kill()
+            nodes[1].kill()
+            await asyncio.sleep(600)
+
+    with pytest.raises(dlock.Lost) as lost:
+        asyncio.run(main())
+    assert lost.value.why == "not_renewed"
+    assert len(lost.value.nodes) == 3
+    eventually("the third node is free", lambda: nodes[2].is_free(key))

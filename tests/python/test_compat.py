@@ -1,0 +1,155 @@
+"""`dlock.compat`: redis-py's own tests of its locks, and what they do not test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis.asyncio
+from redis.credentials import UsernamePasswordCredentialProvider
+from redis.exceptions import LockError, LockNotOwnedError
+
+import dlock
+import dlock._options
+import dlock.compat
+import dlock.compat._common
+import dlock.compat.asyncio
+from server import LEASE, TOP, Server
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("tests", "shim"),
+    [("tests/test_lock.py", "shim.py"), ("tests/test_asyncio/test_lock.py", "shim_asyncio.py")],
+)
+def test_the_tests_of_redis_py_pass(server: Server, tmp_path: Path, tests: str, shim: str) -> None:
+    source = TOP / ".python" / "redis-py" / tests
+    assert source.is_file(), f"{source} is missing: run `make setup`"
+    package = tmp_path / "upstream"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    shutil.copy(source, package / "test_lock.py")
+    shutil.copy(HERE / "compat" / shim, package / "conftest.py")
+    shutil.copy(HERE / "compat" / "differs.py", package / "differs.py")
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "asyncio_mode=auto",
+        "-o",
+        "asyncio_default_fixture_loop_scope=function",
+        "-W",
+        "error::ResourceWarning",
+    ]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, f"--rootdir={tmp_path}", str(package)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PORT": str(server.port)},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "passed" in ran.stdout
+
+
+@pytest.mark.kind("valkey-8.1")
+def test_a_lock_without_a_timeout_is_renewed_and_one_with_it_is_not(
+    server: Server, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dlock._options, "TTL", LEASE)
+    with server.redis() as client:
+        renewed = dlock.compat.Lock(client, f"{key}:renewed")
+        ending = dlock.compat.Lock(client, f"{key}:ending", timeout=LEASE + 0.5)
+        assert renewed.acquire()
+        assert ending.acquire()
+        server.until_free(f"{key}:ending")
+        assert not ending.owned()
+        with pytest.raises(LockNotOwnedError):
+            ending.release()
+        assert renewed.owned()
+        renewed.release()
+
+
+def test_both_kinds_of_locks_exclude_each_other(server: Server, key: str) -> None:
+    with server.redis() as client:
+        old, new = client.lock(key, timeout=60), dlock.compat.Lock(client, key, timeout=60)
+        with old:
+            assert new.locked()
+            assert not new.acquire(blocking=False)
+        with new:
+            assert not old.acquire(blocking=False)
+
+
+def test_a_token_of_ones_own_is_refused(server: Server, key: str) -> None:
+    with server.redis() as client, pytest.raises(LockError, match="makes its tokens itself"):
+        dlock.compat.Lock(client, key).acquire(token="mine")
+
+
+def test_clients_with_one_pool_share_their_connections(server: Server) -> None:
+    with server.redis() as client:
+        clients = {id(dlock.compat.Lock(client, name)._client) for name in "abc"}
+    assert len(clients) == 1
+
+
+def test_an_asyncio_wait_that_is_cancelled_leaves_nothing(server: Server, key: str) -> None:
+    async def main() -> None:
+        async with redis.asyncio.Redis(port=server.port) as client:
+            for step in range(200):
+                lock = dlock.compat.asyncio.Lock(client, key, timeout=600)
+                task = asyncio.create_task(lock.acquire())
+                for _ in range(step % 20):
+                    await asyncio.sleep(0)
+                await asyncio.sleep((step % 10) * 0.0001)
+                task.cancel()
+                try:
+                    assert await task
+                    await lock.release()
+                except asyncio.CancelledError:
+                    pass
+
+    asyncio.run(main())
+    server.until_free(key)
+
+
+def address(client: object) -> str:
+    return dlock.compat._common.address(client.connection_pool)  # type: ignore[attr-defined]
+
+
+def test_addresses_are_derived_from_the_pool() -> None:
+    login = UsernamePasswordCredentialProvider("me", "s3cret")
+    for client, expected in [
+        (redis.Redis(), "redis://localhost:6379/0"),
+        (redis.Redis("10.0.0.1", 7000, 3), "redis://10.0.0.1:7000/3"),
+        (redis.Redis("::1", password="p@ss,w"), "redis://:p%40ss%2Cw@[::1]:6379/0"),
+        (redis.Redis(username="me", password="x"), "redis://me:x@localhost:6379/0"),
+        (redis.Redis(credential_provider=login), "redis://me:s3cret@localhost:6379/0"),
+        (
+            redis.Redis(unix_socket_path="/run/redis.sock", db=1, password="x"),
+            "unix:///run/redis.sock?pass=x&db=1",
+        ),
+        (
+            redis.Redis(ssl=True, ssl_ca_certs="/etc/ca.pem"),
+            "rediss://localhost:6379/0?ca=%2Fetc%2Fca.pem",
+        ),
+        (redis.Redis.from_url("redis://me:x@host/2"), "redis://me:x@host:6379/2"),
+        (redis.asyncio.Redis(port=7000), "redis://localhost:7000/0"),
+    ]:
+        assert address(client) == expected
+
+
+def test_what_cannot_be_derived_is_refused_in_words() -> None:
+    with pytest.raises(dlock.UsageError, match="always checks certificates"):
+        address(redis.Redis(ssl=True, ssl_cert_reqs="none"))
+    sentinel: Any = redis.sentinel.Sentinel([("localhost", 1)])  # type: ignore[no-untyped-call]
+    sentinel = sentinel.master_for("main")
+    with pytest.raises(dlock.UsageError, match="a client of one server"):
+        dlock.compat.Lock(sentinel, "key")

@@ -1,0 +1,84 @@
+"""The examples of the pages run as they stand, and each option and exception is told."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import dlock
+import dlock.asyncio
+from server import TOP, Server
+
+PAGES = ["docs/python.md", "src/python/README.md", "README.md"]
+
+
+def examples(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (TOP / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run_as_they_stand(server: Server, page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = examples(page)
+    assert found
+    names: dict[str, object] = {}
+    for example in found:
+        text = example.replace("redis://localhost", server.url)
+        text = text.replace("redis.Redis()", f"redis.Redis(port={server.port})")
+        exec(compile(text, page, "exec"), names)
+    assert "held" in capsys.readouterr().out
+
+
+def test_the_first_example_has_five_lines() -> None:
+    first = [line for line in examples("docs/python.md")[0].splitlines() if line]
+    assert len(first) <= 5
+
+
+def test_the_package_shows_the_same_example() -> None:
+    assert dlock.__doc__ is not None
+    for line in [
+        'dlock.Client("redis://localhost")',
+        'with client.lock("job:42", wait=10) as guard:',
+    ]:
+        assert line in dlock.__doc__
+        assert line in (TOP / "docs/python.md").read_text()
+
+
+def test_each_option_and_exception_is_on_the_page() -> None:
+    page = (TOP / "docs/python.md").read_text()
+    options = [name for name in inspect.signature(dlock.Client.lock).parameters if name != "self"]
+    assert list(inspect.signature(dlock.asyncio.Client.lock).parameters)[1:] == options
+    for option in options:
+        assert f"`{option}`" in page or f"({option}" in page, option
+    for name in dlock.__all__:
+        thing = getattr(dlock, name)
+        if isinstance(thing, type) and issubclass(thing, dlock.Error):
+            assert f"`{name}`" in page or f"`dlock.{name}`" in page, name
+
+
+def test_everything_public_has_a_docstring() -> None:
+    for module in (dlock, dlock.asyncio):
+        assert module.__doc__
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if not inspect.isclass(thing):
+                continue
+            assert thing.__doc__, name
+            for member, value in vars(thing).items():
+                if not member.startswith("_") and (callable(value) or isinstance(value, property)):
+                    assert inspect.getdoc(value), f"{name}.{member}"
+
+
+def test_the_wheel_has_stubs_and_licences() -> None:
+    import importlib.metadata
+
+    files = importlib.metadata.files("dlock")
+    assert files is not None
+    names = {Path(file).name for file in files}
+    assert {"py.typed", "_native.pyi", "LICENSE", "THIRD-PARTY.txt"} <= names
+    told = next(file for file in files if file.name == "THIRD-PARTY.txt").read_text()
+    for package in ("tokio ", "redis ", "rustls ", "ring ", "pyo3 "):
+        assert f"\n{package}" in told, package
+    assert "Permission is hereby granted" in told

@@ -1,0 +1,233 @@
+"""Fork: a child is not the holder, and keeps nothing of the parent's connections."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+import dlock
+from conftest import Program
+from server import LEASE, Server, eventually
+
+Start = Callable[..., Program]
+
+BEGIN = """
+import gc, os, sys, signal, time, warnings
+import dlock
+url, key = sys.argv[1:3]
+client = dlock.Client(url, node_timeout=60)
+
+def in_child(work):
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException as error:
+            print("child:", repr(error), flush=True)
+        finally:
+            os._exit(code)
+    return pid
+
+def code(pid):
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+
+
+def test_a_child_does_not_release_the_lock_of_its_parent(server: Server, key: str, program: Start) -> None:
+    text = """
+guard = client.lock(key).acquire()
+def child():
+    global guard
+    warnings.simplefilter("error")
+    assert not guard.is_valid
+    for use in (guard.check, guard.release, lambda: guard.extend(60)):
+        try:
+            use()
+        except dlock.Lost as lost:
+            assert lost.why == "forked", lost.why
+        else:
+            raise AssertionError(use)
+    del guard
+    gc.collect()
+    dlock._native.release_all()
+assert code(in_child(child)) == 0
+print("waited")
+sys.stdin.readline()
+guard.check()
+guard.release()
+"""
+    running = program(BEGIN + text, server.url, key)
+    assert running.line() == "waited"
+    assert not server.is_free(key)
+    running.tell()
+    running.end()
+    assert server.is_free(key)
+
+
+def test_a_client_from_before_the_fork_works_in_the_child(server: Server, key: str, program: Start) -> None:
+    text = """
+with client.lock(key) as first:
+    pass
+def child():
+    with client.lock(key) as guard:
+        assert guard.is_valid and guard.fence > first.fence
+    # A child of the child, too.
+    assert code(in_child(lambda: client.lock(key).acquire().release())) == 0
+assert code(in_child(child)) == 0
+with client.lock(key):
+    pass
+"""
+    program(BEGIN + text, server.url, key).end()
+    assert server.is_free(key)
+
+
+def test_an_ephemeral_lock_ends_with_its_owner_though_a_child_lives(
+    server: Server, key: str, program: Start
+) -> None:
+    text = """
+guard = client.lock(key, ephemeral=True, ttl=600).acquire()
+print(in_child(lambda: time.sleep(600)))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    running = program(BEGIN + text, server.url, key)
+    child = int(running.line())
+    try:
+        server.until_free(key)
+    finally:
+        os.kill(child, signal.SIGKILL)
+    running.end(-9)
+
+
+def test_a_child_says_nothing_over_connections_of_its_parent(server: Server, key: str, program: Start) -> None:
+    text = """
+guard = client.lock(key).acquire()
+def sockets():
+    links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+    return [link for link in links if os.path.lexists(link) and "socket:" in os.readlink(link)]
+assert sockets()
+def child():
+    assert sockets() == [], sockets()
+for _ in range(20):
+    assert code(in_child(child)) == 0
+guard.extend(40)
+guard.release()
+"""
+    program(BEGIN + text, server.url, key).end()
+
+
+def test_forks_at_any_moment_leave_no_connection_in_a_child(server: Server, key: str, program: Start) -> None:
+    # Connections come and go meanwhile: those of who waits, and of clients that begin.
+    text = """
+import threading
+ended = threading.Event()
+def work(number):
+    while not ended.is_set():
+        with dlock.Client(url, node_timeout=60) as mine:
+            for _ in range(5):
+                mine.try_acquire(f"{key}:{number}").release()
+                try:
+                    with mine.lock(key, wait=0.002):
+                        pass
+                except dlock.Held:
+                    pass
+threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+for thread in threads:
+    thread.start()
+def child():
+    for fd in os.listdir("/proc/self/fd"):
+        link = f"/proc/self/fd/{fd}"
+        assert not os.path.lexists(link) or "socket:" not in os.readlink(link), link
+for _ in range(100):
+    assert code(in_child(child)) == 0
+ended.set()
+for thread in threads:
+    thread.join()
+"""
+    program(BEGIN + text, server.url, key).end()
+    server.until_free(key)
+
+
+@pytest.mark.kind("redis-8.2")
+def test_a_lock_is_renewed_by_the_parent_alone(server: Server, key: str, program: Start) -> None:
+    text = """
+guard = client.lock(key, ttl=float(sys.argv[3])).acquire()
+print(in_child(lambda: time.sleep(600)))
+sys.stdin.readline()
+"""
+    running = program(BEGIN + text, server.url, key, str(LEASE))
+    child = int(running.line())
+    try:
+        eventually("it was renewed", lambda: _renewals(server, key) >= 1)
+        running.process.kill()
+        server.until_free(key)
+    finally:
+        os.kill(child, signal.SIGKILL)
+    running.end(-9)
+
+
+_seen: dict[str, tuple[int, int]] = {}
+
+
+def _renewals(server: Server, key: str) -> int:
+    """How often the lease was seen to grow."""
+    inspection = server.inspect(key)
+    assert inspection is not None
+    holders = inspection[b"holders"]
+    assert isinstance(holders, list)
+    left = int(dict(zip(holders[0][::2], holders[0][1::2]))[b"ttl-ms"])
+    before, count = _seen.get(key, (left, 0))
+    _seen[key] = (left, count + (left > before))
+    return _seen[key][1]
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_multiprocessing(server: Server, key: str, program: Start, method: str) -> None:
+    if method != "fork" and server.kind != "redis-8.2":
+        return
+    text = """
+import multiprocessing
+import dlock_test_work
+context = multiprocessing.get_context(sys.argv[3])
+client.try_acquire(key).release()
+with context.Pool(4) as pool:
+    fences = pool.starmap(dlock_test_work.work, [(url, key)] * 8)
+assert len(set(fences)) == 8, fences
+"""
+    program(BEGIN + text, server.url, key, method).end()
+    server.until_free(key)
+
+
+def test_the_hooks_of_fork_are_harmless_without_a_client(program: Start) -> None:
+    program("import dlock, os\npid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)").end()
+
+
+def test_a_child_in_which_no_hook_ran_is_recognised(server: Server, key: str, program: Start) -> None:
+    # Servers in C fork by themselves.
+    text = """
+import ctypes
+guard = client.lock(key).acquire()
+pid = ctypes.PyDLL(None).fork()
+if pid == 0:
+    ok = not guard.is_valid
+    with client.lock(key + ":child") as mine:
+        ok = ok and mine.is_valid
+    os._exit(0 if ok else 1)
+assert code(pid) == 0
+guard.check()
+guard.release()
+"""
+    program(BEGIN + text, server.url, key).end()
+
+
+def test_the_package_says_so_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+    import sysconfig
+
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: 1)
+    with pytest.raises(ImportError, match="free-threaded"):
+        importlib.reload(dlock)

@@ -1,0 +1,315 @@
+"""Locks for threads."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import pickle
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+import dlock
+from server import LEASE, PATIENCE, Server, eventually
+
+
+def test_a_lock_is_held_during_a_block(server: Server, client: dlock.Client, key: str) -> None:
+    with client.lock(key) as guard:
+        assert server.fence(key) == guard.fence
+        assert guard.is_valid
+        assert 0 < guard.valid_for <= 30
+        assert guard.key == key
+        guard.check()
+    assert server.is_free(key)
+    assert not guard.is_valid
+    with pytest.raises(dlock.Lost) as lost:
+        guard.check()
+    assert (lost.value.why, lost.value.key, lost.value.fence) == ("released", key, guard.fence)
+
+
+def test_a_later_holder_has_a_larger_fence(client: dlock.Client, key: str) -> None:
+    with client.lock(key) as first:
+        pass
+    with client.lock(key) as second:
+        pass
+    assert second.fence > first.fence
+
+
+def test_a_lock_that_is_held_is_not_acquired(client: dlock.Client, key: str) -> None:
+    with client.lock(key, meta="the first") as guard:
+        assert client.try_acquire(key) is None
+        with pytest.raises(dlock.Held) as held, client.lock(key, wait=0.05):
+            pytest.fail("it is held")
+    assert held.value.key == key
+    assert [report.state for report in held.value.nodes] == ["held"]
+    assert held.value.holder is not None
+    assert (held.value.holder.fence, held.value.holder.meta) == (guard.fence, "the first")
+    assert "is held by" in str(held.value)
+
+
+def test_what_try_acquire_returns_is_released_by_a_block(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    guard = client.try_acquire(key)
+    assert guard is not None
+    with guard:
+        assert not server.is_free(key)
+    assert server.is_free(key)
+
+
+def test_a_guard_that_the_block_has_released_is_not_released_again(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    with client.lock(key) as guard:
+        guard.release()
+        assert server.is_free(key)
+    with pytest.raises(dlock.Lost, match="it was released"):
+        guard.release()
+    with pytest.raises(dlock.Lost, match="it was released"):
+        guard.extend(60)
+
+
+def test_keys_are_text_or_bytes(server: Server, client: dlock.Client, key: str) -> None:
+    names: list[tuple[str | bytes, str | bytes]] = [
+        (key, key),
+        (key.encode(), key),
+        (f"{key}:süß", f"{key}:süß"),
+        (key.encode() + b"\xff\x00", key.encode() + b"\xff\x00"),
+    ]
+    for name, shown in names:
+        with client.lock(name) as guard:
+            assert not server.is_free(name)
+            assert guard.key == shown
+
+
+def test_times_are_seconds_or_timedeltas(client: dlock.Client, key: str) -> None:
+    ttls: list[dlock.Seconds] = [20, 20.0, timedelta(seconds=20)]
+    for ttl in ttls:
+        with client.lock(key, ttl=ttl, wait=timedelta(seconds=5)) as guard:
+            assert guard.ttl == 20
+            guard.extend(timedelta(minutes=1))
+            assert guard.ttl == 60
+            assert 20 < guard.valid_for <= 60
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"ttl": -1}, ValueError),
+        ({"ttl": float("nan")}, ValueError),
+        ({"ttl": 0}, dlock.UsageError),
+        ({"ttl": "soon"}, TypeError),
+        ({"wait": -0.5}, ValueError),
+        ({"meta": "x" * 2000}, dlock.UsageError),
+        ({"max_hold": 0}, dlock.UsageError),
+        ({"limit": 0}, dlock.UsageError),
+        ({"limit": -1}, OverflowError),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, object], error: type[Exception]) -> None:
+    client = dlock.Client("redis://127.0.0.1:1")
+    with pytest.raises(error), client.lock("key", **options):  # type: ignore[arg-type]
+        pytest.fail("it is wrong")
+
+
+def test_wrong_keys_and_addresses_are_refused() -> None:
+    client = dlock.Client("redis://127.0.0.1:1")
+    with pytest.raises(TypeError, match="a key is str or bytes, not int"):
+        client.lock(42)  # type: ignore[arg-type]
+    with pytest.raises(dlock.UsageError, match="the key is empty"):
+        client.try_acquire("")
+    with pytest.raises(dlock.UsageError, match="write redis://localhost:6379") as wrong:
+        dlock.Client("localhost:6379")
+    assert isinstance(wrong.value, ValueError)
+    with pytest.raises(dlock.UsageError, match="given twice"):
+        dlock.Client(["redis://a", "redis://a:6379"])
+
+
+def test_readers_share_and_writers_do_not(client: dlock.Client, key: str) -> None:
+    with client.lock(key, shared=True), client.lock(key, shared=True, wait=0):
+        assert client.try_acquire(key) is None
+
+
+def test_a_semaphore_has_its_permits(client: dlock.Client, key: str) -> None:
+    with client.lock(key, limit=2), client.lock(key, limit=2, wait=0):
+        assert client.try_acquire(key, limit=2) is None
+
+
+def test_a_lock_is_lost_after_max_hold(client: dlock.Client, key: str) -> None:
+    with pytest.raises(dlock.Lost) as lost, client.lock(key, max_hold=0.05) as guard:
+        eventually("it is lost", lambda: not guard.is_valid)
+    assert lost.value.why == "max_hold"
+
+
+def test_a_lost_lock_is_told_at_the_end_of_the_block(server: Server, client: dlock.Client, key: str) -> None:
+    with pytest.raises(dlock.Lost) as lost, client.lock(key) as guard:
+        server.run("DLOCK.BREAK", key)
+    assert (lost.value.why, lost.value.fence) == ("ended", guard.fence)
+    assert [report.node for report in lost.value.nodes] == [server.url]
+
+
+def test_an_exception_of_the_block_is_not_replaced(
+    server: Server, client: dlock.Client, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(KeyError, match="mine"), client.lock(key):
+        server.run("DLOCK.BREAK", key)
+        raise KeyError("mine")
+    assert "is not held any more" in caplog.text
+
+
+@pytest.mark.kind("redis-8.2")
+def test_a_lock_is_renewed_while_the_interpreter_is_busy(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    with client.lock(key, ttl=LEASE) as guard:
+        # One call that keeps the GIL for several leases.
+        ctypes.PyDLL(None).usleep(int(2 * LEASE * 1e6))
+        assert guard.is_valid
+        assert server.fence(key) == guard.fence
+
+
+def test_a_lock_can_be_entered_by_many_threads(server: Server, client: dlock.Client, key: str) -> None:
+    lock, held, most = client.lock(key), [0], [0]
+
+    def work() -> None:
+        for _ in range(5):
+            with lock:
+                held[0] += 1
+                most[0] = max(most[0], held[0])
+                time.sleep(0.001)
+                held[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+    assert server.is_free(key)
+
+
+def test_a_thread_that_waits_does_not_keep_others_from_running(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    waited = []
+
+    def wait() -> None:
+        with client.lock(key) as guard:
+            waited.append(guard.fence)
+
+    with client.lock(key) as guard:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        # This needs the GIL.
+        server.until_waiting(key, 1)
+        assert waited == []
+    thread.join()
+    assert waited[0] > guard.fence
+
+
+def test_a_block_may_end_in_another_thread(server: Server, client: dlock.Client, key: str) -> None:
+    lock = client.lock(key)
+    for step in (lambda: lock.__enter__(), lambda: lock.__exit__(None, None, None)):
+        thread = threading.Thread(target=step)
+        thread.start()
+        thread.join()
+    assert server.is_free(key)
+
+
+def test_a_decorated_function_holds_the_lock(server: Server, client: dlock.Client, key: str) -> None:
+    @client.lock(key, wait=5)
+    def add(a: int, b: int = 0) -> int:
+        """Adds."""
+        assert not server.is_free(key)
+        return a + b
+
+    assert (add(1, b=2), add.__name__, add.__doc__) == (3, "add", "Adds.")
+    assert server.is_free(key)
+    with pytest.raises(TypeError, match=r"dlock\.asyncio"):
+
+        @client.lock(key)
+        async def later() -> None: ...
+
+
+def test_a_guard_that_is_collected_releases_and_warns(server: Server, client: dlock.Client, key: str) -> None:
+    guard = client.lock(key).acquire()
+    with pytest.warns(ResourceWarning, match=key):
+        del guard
+        gc.collect()
+    server.until_free(key)
+
+
+def test_a_guard_that_was_released_is_collected_in_silence(client: dlock.Client, key: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with client.lock(key) as guard:
+            pass
+        del guard
+        gc.collect()
+
+
+def test_a_lock_over_three_nodes_survives_the_loss_of_one(own_servers: Callable[..., Server], key: str) -> None:
+    nodes = [own_servers(kind) for kind in ("redis-7.0", "redis-8.2", "valkey-9.1")]
+    addresses = [node.url for node in nodes]
+    with dlock.Client(addresses, node_timeout=PATIENCE).lock(key) as guard:
+        nodes[2].kill()
+        guard.extend(60)
+        assert guard.is_valid
+    assert nodes[0].is_free(key)
+    nodes[1].kill()
+    with pytest.raises(dlock.NoQuorum) as error:
+        dlock.Client(addresses, node_timeout=1).try_acquire(key)
+    assert [report.node for report in error.value.nodes] == addresses
+    assert [report.state for report in error.value.nodes[1:]] == ["unreachable", "unreachable"]
+    assert error.value.retry_after is None
+
+
+def test_quarantine_says_when_to_ask_again(own_servers: Callable[..., Server], key: str) -> None:
+    server = own_servers("redis-8.2", "--dlock.quarantine", "60000")
+    client = dlock.Client(server.url, node_timeout=PATIENCE)
+    with pytest.raises(dlock.NoQuorum) as error:
+        client.try_acquire(key)
+    assert error.value.nodes[0].state == "quarantine"
+    assert error.value.retry_after is not None
+    assert 0 < error.value.retry_after <= 60
+
+
+def test_an_exception_can_be_pickled(client: dlock.Client, key: str) -> None:
+    with client.lock(key), pytest.raises(dlock.Held) as held:
+        client.lock(key, wait=0).acquire()
+    copy = pickle.loads(pickle.dumps(held.value))
+    assert type(copy) is dlock.Held
+    assert (copy.key, copy.nodes, copy.holder) == (key, held.value.nodes, held.value.holder)
+    assert str(copy) == str(held.value)
+
+
+def test_fenced_commands_are_refused_once_a_later_holder_was_there(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    mark, data = f"{key}:mark", f"{key}:data"
+    with server.redis() as redis:
+        with client.lock(key) as early:
+            assert early.fenced(redis, mark).execute_command("SET", data, "early") == b"OK"
+        with client.lock(key) as late:
+            late.fenced(redis, mark).execute_command("SET", data, "late")
+        with pytest.raises(Exception, match="STALE"):
+            early.fenced(redis, mark).execute_command("SET", data, "too late")
+        assert redis.get(data) == b"late"
+
+
+def test_a_panic_is_an_exception_and_the_guards_of_that_client_count_as_lost(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    other = dlock.Client(server.url, node_timeout=PATIENCE)
+    with client.lock(f"{key}:1") as guard, other.lock(f"{key}:2") as unhurt:
+        with pytest.raises(dlock.InternalError, match="a panic for a test"):
+            client._native._panic()
+        assert (guard.is_valid, guard.valid_for) == (False, 0)
+        with pytest.raises(dlock.Lost) as lost:
+            guard.check()
+        assert lost.value.why == "panicked"
+        unhurt.check()

@@ -1,0 +1,180 @@
+"""Threads that wait: signals, the end of the interpreter, outages, logging, greenlets."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+import dlock
+from conftest import Program
+from server import Server, eventually
+
+Start = Callable[..., Program]
+
+BEGIN = """
+import os, sys, signal, threading, time
+import dlock
+url, key = sys.argv[1:3]
+client = dlock.Client(url, node_timeout=60)
+"""
+
+
+def test_control_c_ends_a_wait_and_leaves_nothing(
+    server: Server, client: dlock.Client, key: str, program: Start
+) -> None:
+    text = """
+try:
+    with client.lock(key):
+        print("held")
+except KeyboardInterrupt:
+    print("interrupted")
+sys.stdin.readline()
+"""
+    with client.lock(key):
+        running = program(BEGIN + text, server.url, key)
+        server.until_waiting(key, 1)
+        running.process.send_signal(signal.SIGINT)
+        assert running.line() == "interrupted"
+        server.until_waiting(key, 0)
+    running.tell()
+    running.end()
+    assert server.is_free(key)
+
+
+def test_a_signal_whose_handler_returns_does_not_end_a_wait(
+    server: Server, client: dlock.Client, key: str, program: Start
+) -> None:
+    text = """
+signal.signal(signal.SIGUSR1, lambda *_: print("handled"))
+with client.lock(key):
+    print("held")
+"""
+    with client.lock(key):
+        running = program(BEGIN + text, server.url, key)
+        server.until_waiting(key, 1)
+        running.process.send_signal(signal.SIGUSR1)
+        assert running.line() == "handled"
+        assert server.waiting(key) == 1
+    assert running.line() == "held"
+    running.end()
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise ValueError"])
+def test_the_end_of_the_interpreter_releases(server: Server, key: str, program: Start, ending: str) -> None:
+    text = "guards = [client.lock(f'{key}:{n}', ttl=600).acquire() for n in range(20)]\n" + ending
+    running = program(BEGIN + text, server.url, key)
+    running.end({"": 0, "sys.exit(3)": 3}.get(ending, 1))
+    # Nothing is left when the process has ended.
+    for number in range(20):
+        assert server.is_free(f"{key}:{number}")
+
+
+def test_the_interpreter_ends_while_a_thread_waits(
+    server: Server, client: dlock.Client, key: str, program: Start
+) -> None:
+    text = """
+thread = threading.Thread(target=client.lock(key).acquire, daemon=True)
+thread.start()
+sys.stdin.readline()
+"""
+    with client.lock(key):
+        running = program(BEGIN + text, server.url, key)
+        server.until_waiting(key, 1)
+        running.tell()
+        running.end()
+        server.until_waiting(key, 0)
+
+
+def test_a_wait_goes_on_through_an_outage_and_says_so(
+    own_servers: Callable[..., Server], key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = own_servers()
+    with caplog.at_level(logging.INFO, logger="dlock"):
+        client = dlock.Client(server.url, node_timeout=10)
+        client.try_acquire(key).release()  # type: ignore[union-attr]
+        server.kill()
+        held: list[dlock.Guard] = []
+        thread = threading.Thread(target=lambda: held.append(client.lock(key).acquire()))
+        thread.start()
+        eventually("it is told", lambda: f"waiting for lock '{key}'" in caplog.text)
+        record = next(record for record in caplog.records if "no majority" in record.message)
+        assert (record.name, record.levelname) == ("dlock", "WARNING")
+        server.start()
+        thread.join()
+        held[0].release()
+        eventually("its end, too", lambda: "answers again" in caplog.text)
+
+
+def test_debug_tells_what_happens_and_no_token(
+    client: dlock.Client, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="dlock"):
+        client.try_acquire(key).release()  # type: ignore[union-attr]
+        eventually("it is told", lambda: "acquired" in caplog.text)
+        with client.lock(key) as guard:
+            token = guard._native.token
+        eventually("it is told", lambda: f"fence={guard.fence} why=" in caplog.text)
+    assert token[:6] not in caplog.text
+
+
+@pytest.mark.parametrize("library", ["gevent", "eventlet"])
+def test_greenlets_run_while_one_waits(server: Server, key: str, program: Start, library: str) -> None:
+    begin = {
+        "gevent": "from gevent import monkey; monkey.patch_all(); import gevent; spawn = gevent.spawn",
+        "eventlet": "import eventlet; eventlet.monkey_patch(); spawn = eventlet.spawn",
+    }
+    text = """
+turns = []
+def work(number):
+    with client.lock(key, wait=30):
+        turns.append(number)
+        time.sleep(0.001)
+guard = client.try_acquire(key)
+greenlets = [spawn(work, number) for number in range(50)]
+time.sleep(0.01)
+assert turns == []
+guard.extend(60)
+guard.release()
+while len(turns) < 50:
+    time.sleep(0.001)
+assert sorted(turns) == list(range(50))
+client.close()
+"""
+    program(begin[library] + "\n" + BEGIN + text, server.url, key).end()
+    server.until_free(key)
+
+
+def test_a_greenlet_that_is_killed_leaves_nothing(server: Server, key: str, program: Start) -> None:
+    text = (
+        """
+from gevent import monkey; monkey.patch_all(); import gevent
+"""
+        + BEGIN
+        + """
+guard = client.try_acquire(key)
+greenlet = gevent.spawn(client.lock(key, ttl=600).acquire)
+try:
+    with gevent.Timeout(0.05):
+        client.lock(key, ttl=600).acquire()
+except gevent.Timeout:
+    print("timed out")
+greenlet.kill()
+guard.release()
+"""
+    )
+    running = program(text, server.url, key)
+    assert running.line() == "timed out"
+    running.end()
+    assert server.is_free(key)
+
+
+def test_importing_the_package_starts_nothing() -> None:
+    text = "import os, dlock, dlock.asyncio; print(len(os.listdir('/proc/self/task')))"
+    said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert said.stdout == "1\n"
