@@ -34,9 +34,10 @@ test-busy: build ## run all tests beside three busy loops, as on a machine with 
 server-tests: build ## run Redis's own test suite with the module, for some ten minutes (UNITS='unit/expire')
 	@scripts/server-tests.sh "$(TARGET)/release/libdlock.so" $(UNITS)
 
-test-world: build ## test docs/examples with their client libraries, and docs/fences.md (installs what it needs)
+test-world: build python ## test docs/examples with their client libraries, and docs/fences.md (installs what it needs)
 	@scripts/world.sh
 	$(CARGO) test -p dlock-tests --test world -- $(ARGS)
+	@scripts/python.sh world
 
 soak: build ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often)
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --test node --test quorum -- \

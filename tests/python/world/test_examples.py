@@ -1,0 +1,100 @@
+"""The examples of src/python/examples, with what they are for."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from conftest import Start
+from server import PATIENCE, Server, eventually
+
+
+def test_a_celery_task_does_not_run_twice_at_a_time(server: Server, start: Start, tmp_path: Path) -> None:
+    options = ["--pool", "prefork", "--concurrency", "4", "--loglevel", "error", "--without-gossip"]
+    start("-m", "celery", "--app", "celery_task", "worker", *options)
+    asks = "import celery_task; [celery_task.settle.delay(7) for _ in range(40)]"
+    assert start("-c", asks).wait(PATIENCE) == 0
+    ledger = tmp_path / "ledger"
+    eventually("40 tasks have run", lambda: ledger.exists() and len(_lines(ledger)) == 80)
+    lines = _lines(ledger)
+    for begin, end in zip(lines[::2], lines[1::2]):
+        assert (begin[0], end[0]) == ("begin", "end")
+        assert begin[1:] == end[1:]
+    fences = [int(line[2]) for line in lines[::2]]
+    assert fences == sorted(set(fences))
+    server.until_free("account:7")
+
+
+def _lines(file: Path) -> list[list[str]]:
+    return [line.split() for line in file.read_text().splitlines()]
+
+
+def test_a_wsgi_program_under_gunicorn_that_was_loaded_before_the_fork(
+    server: Server, start: Start, tmp_path: Path
+) -> None:
+    path = tmp_path / "socket"
+    options = ["--preload", "--workers", "4", "--bind", f"unix:{path}", "--worker-class", "sync"]
+    start("-m", "gunicorn", *options, "wsgi:app")
+    eventually("it listens", lambda: _listens(path))
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: _get(path), range(200)))
+    processes, fences = zip(*(answer.split() for answer in answers))
+    assert len(set(fences)) == 200
+    assert len(set(processes)) > 1
+    server.until_free("report")
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+def _get(path: Path) -> str:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE)
+        client.connect(str(path))
+        client.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        reply = b"".join(iter(lambda: client.recv(4096), b""))
+    head, _, body = reply.decode().partition("\r\n\r\n")
+    assert " 200 OK" in head.splitlines()[0], reply
+    return body
+
+
+def test_one_service_leads_and_another_takes_over(server: Server, start: Start) -> None:
+    services = [start("service.py") for _ in range(3)]
+    server.until_waiting("leader", 2)
+    leader = str(_holder(server, "leader")[b"meta"])
+    first = next(service for service in services if str(service.pid) in leader)
+    assert first.stdout is not None
+    assert first.stdout.readline().startswith("leads ")
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(PATIENCE) == 0
+    server.until_waiting("leader", 1)
+    assert str(first.pid) not in str(_holder(server, "leader")[b"meta"])
+
+
+def _holder(server: Server, key: str) -> dict[bytes, object]:
+    inspection = server.inspect(key)
+    assert inspection is not None
+    holders = inspection[b"holders"]
+    assert isinstance(holders, list)
+    return dict(zip(holders[0][::2], holders[0][1::2]))
+
+
+def test_a_job_for_cron_runs_on_one_machine(server: Server, start: Start) -> None:
+    first = start("cron.py")
+    assert first.stdout is not None
+    assert first.stdout.readline() == "runs\n"
+    second = start("cron.py")
+    out, _ = second.communicate(timeout=PATIENCE)
+    assert out == f"runs elsewhere: process {first.pid}\n"
+    assert second.returncode == 0
+    first.communicate("\n", timeout=PATIENCE)
+    assert first.returncode == 0
+    assert server.is_free("nightly")
