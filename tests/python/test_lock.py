@@ -287,6 +287,14 @@ def test_an_exception_can_be_pickled(client: dlock.Client, key: str) -> None:
     assert str(copy) == str(held.value)
 
 
+def test_names_are_those_that_programs_use(client: dlock.Client, key: str) -> None:
+    for thing in (dlock.Lost, dlock.Held, dlock.Guard, dlock.Client):
+        assert thing.__module__ == "dlock"
+    with client.lock(key) as guard:
+        assert repr(guard).startswith(f"<dlock.Guard '{key}', fence {guard.fence}, valid for ")
+    assert repr(guard).endswith(", not held>")
+
+
 def test_fenced_commands_are_refused_once_a_later_holder_was_there(
     server: Server, client: dlock.Client, key: str
 ) -> None:

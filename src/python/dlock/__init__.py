@@ -52,6 +52,11 @@ __all__ = [
     "UsageError",
 ]
 
+# Tracebacks show the names that programs use.
+for _name in __all__:
+    if isinstance(globals()[_name], type):
+        globals()[_name].__module__ = __name__
+
 os.register_at_fork(
     before=_native.before,
     after_in_parent=_native.after_in_parent,
