@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import pickle
 import threading
@@ -14,7 +13,7 @@ from datetime import timedelta
 import pytest
 
 import dlock
-from server import LEASE, PATIENCE, Server, eventually
+from server import PATIENCE, Server, eventually
 
 
 def test_a_lock_is_held_during_a_block(server: Server, client: dlock.Client, key: str) -> None:
@@ -159,17 +158,6 @@ def test_an_exception_of_the_block_is_not_replaced(
         server.run("DLOCK.BREAK", key)
         raise KeyError("mine")
     assert "is not held any more" in caplog.text
-
-
-@pytest.mark.kind("redis-8.2")
-def test_a_lock_is_renewed_while_the_interpreter_is_busy(
-    server: Server, client: dlock.Client, key: str
-) -> None:
-    with client.lock(key, ttl=LEASE) as guard:
-        # One call that keeps the GIL for several leases.
-        ctypes.PyDLL(None).usleep(int(2 * LEASE * 1e6))
-        assert guard.is_valid
-        assert server.fence(key) == guard.fence
 
 
 def test_a_lock_can_be_entered_by_many_threads(server: Server, client: dlock.Client, key: str) -> None:
