@@ -16,6 +16,7 @@
 //! - [`settings`]: what an operator can set.
 //! - [`quarantine`]: when a node may have forgotten leases, and what follows.
 //! - [`node`]: all locks of one server: acquire, release, extend, hand-over, expiry.
+//! - [`seen`]: what an operator sees: lengths of waits and holds, the keys that hurt most.
 //! - [`host`]: what a node needs from the server around it.
 //! - [`command`]: one file a command: how it is written, and how it is documented.
 //! - [`snapshot`]: the versioned form in which a lock is stored.
@@ -53,6 +54,7 @@ pub mod quarantine;
 pub mod queue;
 pub mod quorum;
 pub mod record;
+pub mod seen;
 pub mod settings;
 pub mod shares;
 pub mod snapshot;

@@ -70,3 +70,17 @@ pub const FINAL_LASTS: u64 = 60 * 1_000_000;
 pub const MAX_TURNS: usize = 256;
 /// How many servers of one cluster a client knows by their names. More do not make a cluster.
 pub const MAX_SERVERS_OF_A_NODE: usize = 1024;
+/// How many keys HOT knows, and lists at most.
+pub const HOT_KEYS: usize = 128;
+/// How many it lists if nothing is said.
+pub const DEFAULT_HOT_LISTED: u64 = 10;
+/// How many bytes of a key's name HOT keeps.
+pub const HOT_NAME: usize = 256;
+/// How many slow waits and long holds are kept.
+pub const SLOW_ENTRIES: usize = 128;
+/// How many SLOW lists if nothing is said.
+pub const DEFAULT_SLOW_LISTED: u64 = 10;
+/// How many bytes of a key's name and of a META text SLOW keeps.
+pub const SLOW_TEXT: usize = 128;
+/// What `dlock.slow-wait-ms` and `dlock.long-hold-ms` may be set to: 49 days.
+pub const MAX_SLOW: u64 = MAX_TTL_CEILING;

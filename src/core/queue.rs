@@ -11,6 +11,7 @@ use alloc::sync::Arc;
 
 use crate::limits::MAX_TURNS;
 use crate::lock::Found;
+use crate::seen::slow::Who;
 use crate::words::{
     ClientId, Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId,
 };
@@ -75,13 +76,17 @@ pub struct Queue {
     away: usize,
     /// How many want to be told of their turn.
     turns: usize,
+    /// Until when its waiting has been charged to its key.
+    charged: Instant,
+    /// Who holds the lock, as far as it matters for the log of slow waits.
+    pub holder: Option<Box<Who>>,
 }
 
 impl Queue {
     /// Nobody waits there yet.
     #[must_use]
-    pub fn at(key: Key<'_>) -> Queue {
-        Queue { key: Arc::new(key.to_owned()), ..Queue::default() }
+    pub fn at(key: Key<'_>, now: Instant, holder: Option<Box<Who>>) -> Queue {
+        Queue { key: Arc::new(key.to_owned()), charged: now, holder, ..Queue::default() }
     }
 
     /// Where it is.
@@ -139,6 +144,12 @@ impl Queue {
         let together = self.iter().take(first.mode.room().min(MAX_TURNS));
         let mut together = together.take_while(|waiter| waiter.mode == first.mode);
         together.find(|waiter| waiter.wants_turn)
+    }
+
+    /// For how many microseconds all of them together have waited since this was last asked.
+    pub fn charge(&mut self, now: Instant) -> u64 {
+        let since = core::mem::replace(&mut self.charged, now);
+        now.since(since).saturating_mul(self.len() as u64)
     }
 
     /// All of them, in order.

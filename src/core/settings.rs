@@ -16,6 +16,10 @@ pub struct Settings {
     pub max_places: u64,
     /// When to grant nothing.
     pub quarantine: Policy,
+    /// Waits that take so many milliseconds or more are noted; 0: none.
+    pub slow_wait: u64,
+    /// Holds likewise.
+    pub long_hold: u64,
 }
 
 impl Settings {
@@ -26,6 +30,8 @@ impl Settings {
         max_waiters: limits::MAX_WAITERS_CEILING,
         max_places: limits::MAX_PLACES_CEILING,
         quarantine: Policy::Auto,
+        slow_wait: 0,
+        long_hold: 0,
     };
 }
 
@@ -37,6 +43,8 @@ impl Default for Settings {
             max_waiters: limits::DEFAULT_MAX_WAITERS,
             max_places: limits::DEFAULT_MAX_PLACES,
             quarantine: Policy::Auto,
+            slow_wait: 0,
+            long_hold: 0,
         }
     }
 }

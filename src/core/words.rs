@@ -13,7 +13,7 @@ pub struct Millis(pub u64);
 
 /// A point on the host's monotonic clock, in microseconds. Means nothing on another machine or
 /// in another life of the server, so it is never stored and never sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(pub u64);
 
 impl Instant {

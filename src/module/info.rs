@@ -4,7 +4,6 @@ use crate::about::{self, Figure};
 use crate::fences;
 use crate::ffi::info::InfoLines;
 use crate::state::{self, State, Store};
-use crate::stats::percentile;
 
 /// Writes the section.
 pub fn write(lines: &mut InfoLines) {
@@ -38,13 +37,15 @@ fn write_more(lines: &mut InfoLines, state: &State) {
         ("breaks", stats.breaks),
         ("ephemeral_ends", stats.ephemeral_ends),
         ("marks_removed", fences::marks_removed()),
+        ("slow_waits", state.node.slow().waits()),
+        ("long_holds", state.node.slow().holds()),
     ] {
         lines.number(name, value);
     }
-    for (name, histogram) in [("wait", &stats.waits), ("hold", &stats.holds)] {
+    for (name, times) in [("wait", &stats.waits), ("hold", &stats.holds)] {
         for (suffix, at) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("max", 100.0)] {
-            let value = percentile(histogram.as_ref(), at);
-            lines.text(&format!("{name}_{suffix}_ms"), &value);
+            lines.text(&format!("{name}_{suffix}_ms"), &times.percentile(at));
         }
+        lines.text(&format!("{name}_us"), &times.lengths.line());
     }
 }

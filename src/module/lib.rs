@@ -14,7 +14,7 @@
 //! - [`turn`]: what is done when time has passed.
 //! - [`outside`], [`taken`], [`loading`]: what the server does to locks, and how they take it.
 //! - [`books`]: what is promised, from the first moment of a life to its last.
-//! - [`reply`], [`inspection`], [`info`], [`about`]: answers with more than one line.
+//! - [`reply`], [`inspection`], [`seen`], [`info`], [`about`]: answers with more than one line.
 //! - [`settings`]: what an operator can set.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -40,6 +40,7 @@ mod loading;
 mod outside;
 mod promises;
 mod reply;
+mod seen;
 mod server_memory;
 mod settings;
 mod state;

@@ -186,6 +186,7 @@ pub fn cron(ctx: Ctx<'_>) {
         state.node.clock.look(now, unix_micros());
         state.store.audience.look(ctx);
         state.node.look_at_places(now, ctx.avoids_traffic());
+        state.node.look_at_queues(now);
         state.begin_if_loaded(ctx);
         state.keep_books(now);
         state.store.alarm.trust();

@@ -7,45 +7,65 @@ use dlock_core::{Millis, Policy, limits};
 use crate::ffi::context::now;
 use crate::state::{self, State};
 
-/// One setting, `dlock.<name>`, that is a number from 1 on.
+/// One setting, `dlock.<name>`, that is a number.
 pub struct Number {
     pub name: &'static CStr,
     pub default: u64,
+    pub least: u64,
     pub most: u64,
     field: fn(&mut State) -> &mut u64,
 }
 
 /// All of these.
-pub static NUMBERS: [Number; 5] = [
+pub static NUMBERS: [Number; 7] = [
     Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
+        least: 1,
         most: limits::MAX_TTL_CEILING,
         field: |state| &mut state.node.settings.max_ttl,
     },
     Number {
         name: c"usual-ttl",
         default: limits::DEFAULT_USUAL_TTL,
+        least: 1,
         most: limits::MAX_TTL_CEILING,
         field: |state| &mut state.node.settings.usual_ttl,
     },
     Number {
         name: c"max-waiters",
         default: limits::DEFAULT_MAX_WAITERS,
+        least: 1,
         most: limits::MAX_WAITERS_CEILING,
         field: |state| &mut state.node.settings.max_waiters,
     },
     Number {
         name: c"max-memory-percent",
         default: limits::DEFAULT_MAX_MEMORY_PERCENT,
+        least: 1,
         most: 100,
         field: |state| &mut state.store.max_memory_percent,
     },
     Number {
         name: c"max-places",
         default: limits::DEFAULT_MAX_PLACES,
+        least: 1,
         most: limits::MAX_PLACES_CEILING,
         field: |state| &mut state.node.settings.max_places,
+    },
+    Number {
+        name: c"slow-wait-ms",
+        default: 0,
+        least: 0,
+        most: limits::MAX_SLOW,
+        field: |state| &mut state.node.settings.slow_wait,
+    },
+    Number {
+        name: c"long-hold-ms",
+        default: 0,
+        least: 0,
+        most: limits::MAX_SLOW,
+        field: |state| &mut state.node.settings.long_hold,
     },
 ];
 

@@ -1,9 +1,11 @@
 //! What has happened on this node since it started.
 
+use dlock_core::seen::Lengths;
 use dlock_core::{Effect, Ending};
 use hdrhistogram::Histogram;
 
 /// Counters, and how long locks were waited for and held.
+#[derive(Default)]
 pub struct Stats {
     pub grants: u64,
     pub denials: u64,
@@ -13,27 +15,17 @@ pub struct Stats {
     pub extensions: u64,
     pub breaks: u64,
     pub ephemeral_ends: u64,
-    /// Microseconds, of those that were handed the lock.
-    pub waits: Option<Histogram<u32>>,
-    /// Microseconds, of all that ended but by removal from outside.
-    pub holds: Option<Histogram<u32>>,
+    /// Of those that were handed the lock.
+    pub waits: Times,
+    /// Of all that ended but by removal from outside.
+    pub holds: Times,
 }
 
-impl Default for Stats {
-    fn default() -> Stats {
-        Stats {
-            grants: 0,
-            denials: 0,
-            hand_overs: 0,
-            releases: 0,
-            expiries: 0,
-            extensions: 0,
-            breaks: 0,
-            ephemeral_ends: 0,
-            waits: histogram(),
-            holds: histogram(),
-        }
-    }
+/// Lengths of time: in buckets that can be added up, and finely for percentiles.
+pub struct Times {
+    pub lengths: Lengths,
+    /// In microseconds.
+    fine: Option<Histogram<u32>>,
 }
 
 impl Stats {
@@ -44,7 +36,7 @@ impl Stats {
                 self.grants += 1;
                 if let Some(waited) = waited {
                     self.hand_overs += 1;
-                    record(&mut self.waits, *waited);
+                    self.waits.record(*waited);
                 }
             }
             Effect::AllExpired { holders } => self.expiries += *holders as u64,
@@ -58,25 +50,31 @@ impl Stats {
                     Ending::Disconnected => self.ephemeral_ends += 1,
                     Ending::Undelivered => {}
                 }
-                record(&mut self.holds, *held);
+                self.holds.record(*held);
             }
         }
     }
 }
 
-/// Milliseconds at a percentile, as a person reads them.
-pub fn percentile(histogram: Option<&Histogram<u32>>, percentile: f64) -> String {
-    let micros = histogram.map_or(0, |h| h.value_at_percentile(percentile));
-    format!("{}.{:03}", micros / 1000, micros % 1000)
+impl Default for Times {
+    /// From a microsecond to the longest lease, to two digits.
+    fn default() -> Times {
+        let fine = Histogram::new_with_bounds(1, 50 * 86_400 * 1_000_000, 2).ok();
+        Times { lengths: Lengths::default(), fine }
+    }
 }
 
-/// From a microsecond to the longest lease, to two digits.
-fn histogram() -> Option<Histogram<u32>> {
-    Histogram::new_with_bounds(1, 50 * 86_400 * 1_000_000, 2).ok()
-}
+impl Times {
+    fn record(&mut self, micros: u64) {
+        self.lengths.record(micros);
+        if let Some(fine) = &mut self.fine {
+            fine.saturating_record(micros);
+        }
+    }
 
-fn record(histogram: &mut Option<Histogram<u32>>, micros: u64) {
-    if let Some(histogram) = histogram {
-        histogram.saturating_record(micros);
+    /// Milliseconds at a percentile, as a person reads them.
+    pub fn percentile(&self, percentile: f64) -> String {
+        let micros = self.fine.as_ref().map_or(0, |fine| fine.value_at_percentile(percentile));
+        format!("{}.{:03}", micros / 1000, micros % 1000)
     }
 }

@@ -12,6 +12,7 @@ pub mod extend;
 pub mod fenced;
 pub mod guard;
 pub mod help;
+pub mod hot;
 pub mod inner;
 pub mod inspect;
 pub mod mark;
@@ -21,6 +22,7 @@ pub mod promise;
 pub mod read;
 pub mod refusal;
 pub mod release;
+pub mod slow;
 pub mod tokens;
 
 pub use doc::{Arg, Doc, Kind, Touch};
@@ -61,6 +63,8 @@ commands! {
     Tokens => tokens,
     Break => r#break,
     Evicted => evicted,
+    Hot => hot,
+    Slow => slow,
     Node => node,
     Help => help,
     Apply => apply,

@@ -8,6 +8,7 @@ use crate::host::{Effect, Host, Memory, WaitOutcome};
 use crate::limits::{MAX_HOLDERS, NEVER_LONG};
 use crate::lock::{Asker, Crowd, Found, Grant, Holders, Renewal};
 use crate::queue::{Queue, Waiter};
+use crate::seen::slow::What;
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Owner, Time, WaiterId};
 
 /// What an ACQUIRE comes to.
@@ -73,6 +74,9 @@ impl Node {
         }
         if ask.wait.is_none() || !host.may_block() {
             self.poll(host, key, ask, client, time);
+            if refused.is_ok() {
+                self.hot.denied(key, time.now);
+            }
             return refused.map(|()| Acquired::Denied);
         }
         self.wait(host, key, ask, client, time)
@@ -89,12 +93,14 @@ impl Node {
         time: Time,
     ) {
         let lease = Lease::begin(time.now, ask.ttl);
-        let place = self.leave(key, ask.token);
+        let holder = self.waited_for(key);
+        let place = self.take_out(key, ask.token, time.now);
         let waited = place.as_ref().map(|place| time.now.since(place.since));
         let Acquire { token, ephemeral, meta, .. } = *ask;
         let grant = Grant { token, fence, lease, client, ephemeral, meta };
         self.grant(host, key, ask.mode, grant, waited);
-        if place.is_some() {
+        if let Some(place) = place {
+            self.note_wait(What::Wait, key, &place, holder, time.now);
             self.serve(host, key, time);
         }
     }
@@ -141,6 +147,8 @@ impl Node {
             let place = Place::of(key, grant.token, grant.client);
             self.ephemeral.entry(grant.client).or_default().insert(place);
         }
+        self.hot.granted(key, waited);
+        self.note_holder(key, &grant);
         host.tell(key, Effect::Granted { mode, grant, waited });
     }
 
@@ -235,11 +243,13 @@ impl Node {
             is_away: false,
         };
         self.waits.extend(until.map(|end| (end, id)));
-        let names = self.queues.entry(key.db).or_default();
-        if !names.contains_key(key.name) {
-            names.insert(key.name.into(), Queue::at(key));
+        self.charge(key, time.now);
+        if self.queue(key).is_none() {
+            let queue = Queue::at(key, time.now, self.holder(host, key));
+            self.queues.entry(key.db).or_default().insert(key.name.into(), queue);
         }
-        let Some(queue) = names.get_mut(key.name) else { return id };
+        let names = self.queues.get_mut(&key.db);
+        let Some(queue) = names.and_then(|names| names.get_mut(key.name)) else { return id };
         let seat = Seat { key: queue.key(), token: waiter.token.clone() };
         self.waiting.insert(id, seat);
         if let Some(old) = queue.join(waiter) {

@@ -8,6 +8,7 @@
 //! - `promise`: what the state file vouches for; quarantine.
 //! - `sweep`: what time does: leases and waits that are over, and work that had to be put off;
 //!   `put_off`: that work.
+//! - `seen`: what an operator sees of waiting and holding.
 //! - `outside`: what happens to a node: keys removed under it, connections that close, roles
 //!   that change, effects that arrive from a primary.
 //!
@@ -22,6 +23,7 @@ mod places;
 mod promise;
 mod put_off;
 mod release;
+mod seen;
 mod serve;
 mod sweep;
 #[cfg(test)]
@@ -44,6 +46,7 @@ use crate::clock::Clock;
 use crate::fence::{Counter, Slot};
 use crate::quarantine::Quarantine;
 use crate::queue::Queue;
+use crate::seen::{Hot, Slow};
 use crate::settings::Settings;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis, WaiterId};
 
@@ -93,6 +96,12 @@ pub struct Node {
     /// What could not be done at once.
     put_off: PutOff,
     next_waiter: u64,
+    /// The keys that hurt most.
+    hot: Hot,
+    /// The last slow waits and long holds.
+    slow: Slow,
+    /// The queue that was charged last.
+    charged: Option<Arc<KeyBuf>>,
 }
 
 /// What a replica knows of how long any lease of its primary can run.

@@ -162,7 +162,7 @@ impl Node {
         let there = self.queue(key).and_then(|queue| queue.get(&seat.token));
         let waits = there.is_some_and(Waiter::is_present);
         if waits && !self.keep_place(key, &seat.token, now) {
-            self.leave_later(key, &seat.token);
+            self.leave_later(key, &seat.token, now);
         }
         waits
     }
@@ -189,13 +189,13 @@ impl Node {
     }
 
     /// Ends places whose clients did not come back. How much of the budget is left.
-    pub(super) fn end_places(&mut self, budget: usize) -> usize {
+    pub(super) fn end_places(&mut self, budget: usize, now: Instant) -> usize {
         let mut left = budget;
         while left > 0
             && let Some(id) = self.places.pop_over()
         {
             let Some(seat) = self.waiting.get(&id).cloned() else { break };
-            self.leave_later(seat.key(), &seat.token);
+            self.leave_later(seat.key(), &seat.token, now);
             left -= 1;
         }
         left

@@ -32,7 +32,7 @@ impl Node {
         let released = self.end(host, key, token, Ending::Released, time)
             || self.end_foreign(host, key, token)?;
         if !released
-            && let Some(waiter) = self.leave(key, token)
+            && let Some(waiter) = self.leave(key, token, time.now)
             && waiter.is_present()
         {
             host.answer(waiter.id, WaitOutcome::Denied);
@@ -150,7 +150,7 @@ impl Node {
         let away = |waiter: &Waiter| token == Some(&*waiter.token) && !waiter.is_present();
         let place = token.and_then(|token| self.queue(key)?.get(token)).is_some_and(away);
         if place {
-            token.and_then(|token| self.leave(key, token));
+            token.and_then(|token| self.leave(key, token, time.now));
         }
         self.serve(host, key, time);
         Ok(count + usize::from(place))
@@ -187,6 +187,7 @@ impl Node {
         let (client, lease, fence) = match host.find(key) {
             Found::Held(Holders::One(grant)) if grant.token == token => {
                 let Grant { client, ephemeral, lease, fence, .. } = grant;
+                self.note_hold(key, &grant, time.now);
                 self.unmark_ephemeral(key, token, client, ephemeral);
                 host.remove(key);
                 (client, lease, fence)
@@ -195,6 +196,7 @@ impl Node {
                 let Some(holder) = crowd.remove(token) else { return false };
                 let empty = crowd.is_empty();
                 let Grant { client, ephemeral, lease, fence, .. } = holder.grant();
+                self.note_hold(key, &holder.grant(), time.now);
                 self.unmark_ephemeral(key, token, client, ephemeral);
                 settle(host, key, empty);
                 (client, lease, fence)

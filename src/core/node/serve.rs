@@ -9,6 +9,7 @@ use crate::fence::Slot;
 use crate::host::{Answers, Ending, Host, WaitOutcome};
 use crate::lock::{Found, Grant};
 use crate::queue::{Queue, Waiter};
+use crate::seen::slow::What;
 use crate::words::{ClientId, Deadline, Fence, Instant, Key, Lease, Millis, Time, WaiterId};
 
 impl Node {
@@ -84,6 +85,8 @@ impl Node {
         if fence == Err(Refusal::NotDurable) {
             return false;
         }
+        self.charge(key, time.now);
+        let holder = self.waited_for(key);
         let Some(waiter) = self.pop(key) else { return true };
         let present = waiter.is_present();
         let fence = match fence {
@@ -102,6 +105,7 @@ impl Node {
         let grant = Grant { token, fence, lease, client, ephemeral, meta };
         let waited = Some(time.now.since(waiter.since));
         self.grant(host, key, waiter.mode, grant, waited);
+        self.note_wait(What::Wait, key, &waiter, holder, time.now);
         if present {
             let place = Place::of(key, token, client);
             self.granted.insert(waiter.id, (place, waiter.keep));
@@ -142,9 +146,18 @@ impl Node {
         }
     }
 
-    /// The waiter with this token leaves. If it was the first, the next may be grantable, and
-    /// the caller sees to it.
-    pub(super) fn leave(&mut self, key: Key<'_>, token: &[u8]) -> Option<Waiter> {
+    /// The waiter with this token leaves without the lock. If it was the first, the next may be
+    /// grantable, and the caller sees to it.
+    pub(super) fn leave(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> Option<Waiter> {
+        let holder = self.waited_for(key);
+        let waiter = self.take_out(key, token, now)?;
+        self.note_wait(What::WaitInVain, key, &waiter, holder, now);
+        Some(waiter)
+    }
+
+    /// The waiter with this token is in the queue no more.
+    pub(super) fn take_out(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> Option<Waiter> {
+        self.charge(key, now);
         let waiter = self.change_queue(key, |queue| queue.leave(token))??;
         self.unlist(key, &waiter);
         Some(waiter)
@@ -152,9 +165,14 @@ impl Node {
 
     /// The waiter with this token leaves, while nothing may be granted: if it was the first, the next
     /// is looked at later.
-    pub(super) fn leave_later(&mut self, key: Key<'_>, token: &[u8]) -> Option<Waiter> {
+    pub(super) fn leave_later(
+        &mut self,
+        key: Key<'_>,
+        token: &[u8],
+        now: Instant,
+    ) -> Option<Waiter> {
         let first = self.queue(key).and_then(Queue::first).map(|first| first.id);
-        let waiter = self.leave(key, token)?;
+        let waiter = self.leave(key, token, now)?;
         if first == Some(waiter.id) || self.queue(key).is_some_and(Queue::has_turns) {
             self.put_off.serve(key.to_owned());
         }

@@ -28,7 +28,7 @@ impl Node {
         let hears = may_write && !self.following && !self.refuses_all();
         self.places.pace.turn(time.now, hears);
         let unused = self.end_waits(host, time, waits);
-        let unused = self.end_places(unused);
+        let unused = self.end_places(unused, time.now);
         if !may_write || self.following {
             return unused == 0;
         }

@@ -10,7 +10,7 @@ use dlock_core::command::doc::{Arg, Doc, Kind};
 
 use crate::ffi::call::{Call, touch_flags};
 use crate::ffi::context::{Ctx, OK, api, c_string};
-use crate::{commands, fences, reply};
+use crate::{commands, fences, reply, seen};
 
 /// Registers all commands.
 pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
@@ -94,6 +94,8 @@ fn handler(command: Command) -> raw::RedisModuleCmdFunc {
         Command::Tokens => enter!(commands::tokens),
         Command::Break => enter!(commands::break_lock),
         Command::Evicted => enter!(commands::evicted),
+        Command::Hot => enter!(seen::hot),
+        Command::Slow => enter!(seen::slow),
         Command::Node => enter!(reply::node),
         Command::Help => enter!(reply::help),
         Command::Apply => enter!(commands::apply),

@@ -19,7 +19,7 @@ pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
                 setting.name.as_ptr(),
                 number(setting.default),
                 raw::REDISMODULE_CONFIG_DEFAULT,
-                1,
+                number(setting.least),
                 number(setting.most),
                 Some(get_number),
                 Some(set_number),

@@ -150,3 +150,33 @@ fn waiting_and_holding_are_measured(kind: Kind) {
     // Three of four held only for a moment.
     assert!(milliseconds("dlock_hold_p50_ms") < 150.0, "{info:?}");
 }
+
+/// Of several nodes, or of a part of a node's life, percentiles cannot be reckoned from percentiles.
+#[apply(on_every_server)]
+fn waits_and_holds_are_counted_in_buckets_that_can_be_added_up(kind: Kind) {
+    let server = Server::start(kind);
+    let lengths = |name: &str| -> BTreeMap<String, u64> {
+        let line = &server.info("dlock")[&format!("dlock_{name}_us")];
+        let pair = |pair: &str| {
+            let (name, number) = pair.split_once('=').unwrap();
+            (name.to_owned(), number.parse().unwrap())
+        };
+        line.split(',').map(pair).collect()
+    };
+    assert_eq!((lengths("wait")["count"], lengths("hold")["sum"]), (0, 0));
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    eventually("bob has waited for 60 ms", || {
+        let lock = server.run("DLOCK.INSPECT job");
+        lock.at("waiters").items()[0].at("waited-ms").int() >= 60
+    });
+    server.run("DLOCK.RELEASE job alice");
+    bob.recv();
+    let wait = lengths("wait");
+    for (bucket, count) in [("le_100", 0), ("le_50000", 0), ("le_86400000000", 1), ("le_inf", 1)] {
+        assert_eq!(wait[bucket], count, "{bucket}");
+    }
+    assert_eq!(wait["count"], 1);
+    assert!(wait["sum"] >= 60_000);
+    assert_eq!((lengths("hold")["count"], lengths("hold")["le_50000"]), (1, 0));
+}

@@ -27,7 +27,7 @@ fn every_command_is_listed(kind: Kind) {
     let names: BTreeSet<String> = list.items().iter().map(|n| n.text().to_lowercase()).collect();
     let expected = [
         "acquire", "release", "extend", "check", "guard", "fenced", "mark", "inspect", "tokens",
-        "break", "evicted", "node", "help", "apply", "promise", "probe",
+        "break", "evicted", "hot", "slow", "node", "help", "apply", "promise", "probe",
     ];
     let expected: BTreeSet<String> = expected.iter().map(|n| format!("dlock.{n}")).collect();
     assert_eq!(names, expected);
@@ -74,6 +74,8 @@ fn flags_are_as_documented(kind: Kind) {
         ("TOKENS", &["readonly", "admin"]),
         ("BREAK", &["write", "admin"]),
         ("EVICTED", &["readonly"]),
+        ("HOT", &["readonly"]),
+        ("SLOW", &["readonly", "admin"]),
         ("APPLY", &["write", "admin"]),
         ("PROMISE", &["write", "admin"]),
         ("PROBE", &["write", "admin", "fast"]),
@@ -99,6 +101,8 @@ fn arities_are_declared(kind: Kind) {
         ("TOKENS", 2),
         ("BREAK", -2),
         ("EVICTED", -1),
+        ("HOT", -1),
+        ("SLOW", -1),
         ("NODE", 1),
         ("HELP", 1),
     ] {

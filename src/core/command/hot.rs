@@ -1,0 +1,53 @@
+//! `DLOCK.HOT [n]`
+
+use super::{Arg, Doc, Kind, Refusal, read};
+use crate::limits::{DEFAULT_HOT_LISTED, HOT_KEYS};
+
+/// How the command is documented. Not in the category `read`: it shows names of keys that its user may
+/// have no right to.
+pub const DOC: Doc = Doc {
+    name: "DLOCK.HOT",
+    summary: "Lists the keys that were waited for longest in the last minutes, the worst first",
+    complexity: "O(1): of any number of keys it knows 128 at most",
+    arity: -1,
+    flags: "readonly",
+    acl: "slow",
+    key: None,
+    args: &[Arg { name: "n", word: None, kind: Kind::Number, optional: true }],
+};
+
+/// Reads how many are wanted.
+///
+/// # Errors
+/// When that is not a number that is documented.
+pub fn parse<'a>(args: &[&'a [u8]]) -> Result<usize, Refusal<'a>> {
+    count(args, DEFAULT_HOT_LISTED, HOT_KEYS)
+}
+
+/// The one argument of a command that lists the first few of something.
+pub(super) fn count<'a>(
+    args: &[&'a [u8]],
+    default: u64,
+    most: usize,
+) -> Result<usize, Refusal<'a>> {
+    let mut args = read::Args::new(args);
+    let n = args.take().map(|given| read::number("n", given, 1, most as u64)).transpose()?;
+    args.end()?;
+    Ok(n.unwrap_or(default) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_are_listed_if_nothing_is_said_and_never_more_than_are_known() {
+        assert_eq!(parse(&[]), Ok(10));
+        assert_eq!(parse(&[b"128"]), Ok(128));
+        for given in [&b"0"[..], b"129", b"-1", b"all"] {
+            let refused = Refusal::Number { what: "n", least: 1, most: 128, given };
+            assert_eq!(parse(&[given]), Err(refused));
+        }
+        assert_eq!(parse(&[b"1", b"2"]), Err(Refusal::Arity));
+    }
+}

@@ -1,0 +1,167 @@
+//! DLOCK.HOT: the keys that hurt most.
+
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
+
+/// The keys that it lists, the worst first.
+fn listed(server: &Server, words: &str) -> Vec<String> {
+    server.run(words).items().iter().map(|row| row.at("key").text()).collect()
+}
+
+/// What it says of a key.
+fn row(server: &Server, key: &str) -> Option<Value> {
+    let all = server.run("DLOCK.HOT 128");
+    all.items().iter().find(|row| row.at("key").text() == key).cloned()
+}
+
+#[apply(on_every_server)]
+fn a_lock_without_waiting_is_not_listed(kind: Kind) {
+    let server = Server::start(kind);
+    for _ in 0..100 {
+        server.run("DLOCK.ACQUIRE job alice 60000");
+        server.run("DLOCK.RELEASE job alice");
+    }
+    assert!(server.run("DLOCK.HOT").items().is_empty());
+}
+
+#[apply(on_every_server)]
+fn a_key_shows_its_waits_and_what_came_of_them(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("DLOCK.ACQUIRE job carol 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    let shown = |field: &str| row(&server, "job").map_or(-1, |row| row.at(field).int());
+    eventually("it is waited for", || shown("waited-ms") >= 100);
+    assert_eq!((shown("waiting"), shown("denials"), shown("handovers")), (1, 1, 0));
+    assert!(shown("longest-wait-ms") >= 100);
+    server.run("DLOCK.RELEASE job alice");
+    bob.recv();
+    assert_eq!((shown("waiting"), shown("handovers"), shown("grants")), (0, 1, 1));
+    let waited = (shown("waited-ms"), shown("longest-wait-ms"));
+    assert!(waited.0 >= 100 && waited.1 >= 100 && waited.1 <= waited.0, "{waited:?}");
+    let whole = row(&server, "job").unwrap();
+    let names: Vec<String> = whole.items().iter().step_by(2).map(Value::text).collect();
+    assert_eq!(names, FIELDS);
+    assert_eq!((whole.at("db").int(), whole.at("key-bytes").int()), (0, 3));
+}
+
+/// What it says of a key, in the order in which a person reads it.
+const FIELDS: [&str; 9] = [
+    "key",
+    "key-bytes",
+    "db",
+    "waited-ms",
+    "longest-wait-ms",
+    "waiting",
+    "grants",
+    "handovers",
+    "denials",
+];
+
+#[apply(on_every_server)]
+fn the_key_that_more_wait_for_is_worse(kind: Kind) {
+    let server = Server::start(kind);
+    let mut waiters: Vec<Client> = Vec::new();
+    for (key, waiting) in [("one", 1), ("five", 5), ("three", 3)] {
+        server.run(&format!("DLOCK.ACQUIRE {key} alice 60000"));
+        let wait = |n| server.waiter(&format!("DLOCK.ACQUIRE {key} t{n} 60000 WAIT 0"));
+        waiters.extend((0..waiting).map(wait));
+    }
+    eventually("who waits long together is first", || {
+        listed(&server, "DLOCK.HOT") == ["five", "three", "one"]
+    });
+    assert_eq!(listed(&server, "DLOCK.HOT 2"), ["five", "three"]);
+}
+
+/// Nothing happens at their keys, and nobody is granted anything.
+#[apply(on_every_server)]
+fn waiters_that_never_get_the_lock_are_counted_all_the_same(kind: Kind) {
+    let server = Server::start(kind);
+    let mut waiters: Vec<Client> = Vec::new();
+    for number in 0..20 {
+        server.run(&format!("DLOCK.ACQUIRE job:{number} alice 60000"));
+        waiters.push(server.waiter(&format!("DLOCK.ACQUIRE job:{number} bob 60000 WAIT 0")));
+    }
+    eventually("all of them are seen", || listed(&server, "DLOCK.HOT 128").len() == 20);
+}
+
+#[apply(on_every_server)]
+fn who_gives_up_has_waited_too(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.client();
+    assert!(bob.run("DLOCK.ACQUIRE job bob 60000 WAIT 50").is_null());
+    assert!(row(&server, "job").unwrap().at("waited-ms").int() >= 49);
+    let carol = server.waiter("DLOCK.ACQUIRE other carol 60000 WAIT 0");
+    drop(carol);
+    server.run("DLOCK.ACQUIRE key alice 60000");
+    let mut dave = server.waiter("DLOCK.ACQUIRE key dave 60000 WAIT 0");
+    eventually("dave waits", || row(&server, "key").is_some());
+    server.run("DLOCK.RELEASE key dave");
+    assert!(dave.recv().is_null());
+    assert_eq!(row(&server, "key").unwrap().at("waiting").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn keys_of_any_bytes_and_any_length_are_listed_in_bounded_memory(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    let long = [b"\x1b[2J<b>\r\n\xff".repeat(1000), vec![0; 200_000]].concat();
+    for token in ["alice", "bob"] {
+        client.run_args(&[b"DLOCK.ACQUIRE", &long[..], token.as_bytes(), b"60000"]);
+    }
+    let all = server.run("DLOCK.HOT");
+    let shown = &all.items()[0];
+    assert_eq!(shown.at("key").bytes(), &long[..256]);
+    assert_eq!(shown.at("key-bytes").int() as usize, long.len());
+    // Its queue is found all the same.
+    let mut waiter = server.client();
+    waiter.send_args(&[b"DLOCK.ACQUIRE", &long[..], b"carol", b"60000", b"WAIT", b"0"]);
+    server.until_blocked(1);
+    let waiting = || server.run("DLOCK.HOT").items()[0].at("waiting").int();
+    eventually("its waiter is counted", || waiting() == 1);
+}
+
+/// However many keys a client makes wait, a key that hurts more than they do stays listed.
+#[apply(on_every_server)]
+fn a_flood_of_keys_does_not_push_out_the_worst(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE victim alice 60000");
+    let wait = |n| server.waiter(&format!("DLOCK.ACQUIRE victim t{n} 60000 WAIT 0"));
+    let _waiters: Vec<Client> = (0..5).map(wait).collect();
+    let waited = || row(&server, "victim").map_or(0, |row| row.at("waited-ms").int());
+    eventually("the victim has waited", || waited() >= 2_000);
+    let mut flood = server.client();
+    let refused =
+        |n: usize| [format!("DLOCK.ACQUIRE f{n} a 60000"), format!("DLOCK.ACQUIRE f{n} b 60000")];
+    flood.pipeline((0..3_000).flat_map(refused));
+    assert_eq!(listed(&server, "DLOCK.HOT 128").len(), 128);
+    assert_eq!(listed(&server, "DLOCK.HOT 1"), ["victim"]);
+}
+
+#[apply(on_every_server)]
+fn a_right_of_its_own_lets_somebody_see_it(kind: Kind) {
+    let server = Server::start(kind);
+    let login = |name: &str, rules: &str| {
+        server.run(&format!("ACL SETUSER {name} on >secret {rules}"));
+        let mut client = server.client();
+        client.run(&format!("AUTH {name} secret"));
+        client
+    };
+    let mut reader = login("reader", "~app:* +@read");
+    let mut watcher = login("watcher", "+dlock.hot +dlock.slow +dlock.node");
+    for command in ["DLOCK.HOT", "DLOCK.SLOW"] {
+        assert_eq!(reader.run(command).code(), "NOPERM", "{command}");
+        assert!(!watcher.run(command).is_error(), "{command}");
+    }
+}
+
+#[apply(on_every_server)]
+fn how_many_is_a_number_up_to_128(kind: Kind) {
+    let server = Server::start(kind);
+    for command in ["DLOCK.HOT", "DLOCK.SLOW"] {
+        for n in ["0", "129", "-1", "x"] {
+            server.run(&format!("{command} {n}")).assert_error("ERR", "from 1 to 128");
+        }
+        server.run(&format!("{command} 1 2")).assert_error("ERR", "arguments");
+    }
+}

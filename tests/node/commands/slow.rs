@@ -1,0 +1,144 @@
+//! DLOCK.SLOW: the last slow waits and long holds.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use harness::{Kind, Server, Value, apply, eventually, on_every_server};
+
+fn entries(server: &Server) -> Vec<Value> {
+    server.run("DLOCK.SLOW 128").items().to_vec()
+}
+
+fn count(server: &Server, name: &str) -> i64 {
+    server.info_number("dlock", &format!("dlock_{name}"))
+}
+
+/// One hands the lock to another, who has waited for so many ms.
+fn hand_over(server: &Server, waited: i64) {
+    server.run("DLOCK.ACQUIRE job alice 60000 META host=a");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0 META host=b");
+    eventually("bob has waited", || {
+        let lock = server.run("DLOCK.INSPECT job");
+        lock.at("waiters").items()[0].at("waited-ms").int() >= waited
+    });
+    server.run("DLOCK.RELEASE job alice");
+    bob.recv();
+    server.run("DLOCK.RELEASE job bob");
+}
+
+#[apply(on_every_server)]
+fn nothing_is_noted_unless_somebody_wants_it(kind: Kind) {
+    let server = Server::start(kind);
+    for setting in ["slow-wait-ms", "long-hold-ms"] {
+        assert_eq!(server.run(&format!("CONFIG GET dlock.{setting}")).items()[1].text(), "0");
+    }
+    hand_over(&server, 50);
+    assert!(entries(&server).is_empty());
+    assert_eq!((count(&server, "slow_waits"), count(&server, "long_holds")), (0, 0));
+}
+
+#[apply(on_every_server)]
+fn a_slow_wait_says_who_waited_for_whom_how_long_and_when(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.slow-wait-ms 50");
+    hand_over(&server, 50);
+    let [entry] = &entries(&server)[..] else { panic!("{:?}", entries(&server)) };
+    let names: Vec<String> = entry.items().iter().step_by(2).map(Value::text).collect();
+    assert_eq!(names, FIELDS);
+    assert_eq!((entry.at("number").int(), entry.at("what").text()), (0, "wait".to_owned()));
+    assert_eq!((entry.at("key").text(), entry.at("db").int()), ("job".to_owned(), 0));
+    assert_eq!(entry.at("meta").text(), "host=b");
+    assert_eq!(entry.at("holder-meta").text(), "host=a");
+    assert_eq!(entry.at("holder-id").text(), "4da10dd6");
+    assert!(entry.at("ms").int() >= 50);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
+    let ago = now - entry.at("unix-ms").int();
+    assert!((-1_000..60_000).contains(&ago), "{ago}");
+    assert_eq!(count(&server, "slow_waits"), 1);
+}
+
+const FIELDS: [&str; 10] =
+    ["number", "what", "unix-ms", "ms", "key", "db", "id", "meta", "holder-id", "holder-meta"];
+
+#[apply(on_every_server)]
+fn a_long_hold_is_noted_when_it_ends_however_it_does(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.long-hold-ms 30");
+    let held = |key: &str| {
+        let held = || server.holder(key)["held-ms"].int() >= 30;
+        eventually("it is held for a while", held);
+    };
+    server.run("DLOCK.ACQUIRE job a 60000 META m");
+    held("job");
+    server.run("DLOCK.RELEASE job a");
+    server.run("DLOCK.ACQUIRE book b 60000 SHARED META m");
+    held("book");
+    server.run("DLOCK.BREAK book");
+    server.run("DLOCK.ACQUIRE lease c 40 META m");
+    eventually("its lease ends", || entries(&server).len() == 3);
+    let keys: Vec<String> = entries(&server).iter().map(|entry| entry.at("key").text()).collect();
+    assert_eq!(keys, ["lease", "book", "job"]);
+    for entry in entries(&server) {
+        assert_eq!((entry.at("what").text(), entry.at("meta").text()), ("hold".into(), "m".into()));
+        assert!(entry.at("ms").int() >= 30);
+    }
+    assert_eq!(count(&server, "long_holds"), 3);
+}
+
+#[apply(on_every_server)]
+fn a_wait_in_vain_names_the_present_holder(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.slow-wait-ms 20");
+    server.run("DLOCK.ACQUIRE job alice 60000 META host=a");
+    let mut bob = server.client();
+    assert!(bob.run("DLOCK.ACQUIRE job bob 60000 WAIT 30").is_null());
+    // A place that is kept goes on waiting, and is one wait in all.
+    assert!(bob.run("DLOCK.ACQUIRE job carol 60000 WAIT 30 KEEP 60000").is_null());
+    server.run("DLOCK.RELEASE job carol");
+    let entries = entries(&server);
+    assert_eq!(entries.len(), 2, "{entries:?}");
+    for entry in entries {
+        assert_eq!(entry.at("what").text(), "wait-in-vain");
+        assert_eq!(entry.at("holder-meta").text(), "host=a");
+    }
+}
+
+#[apply(on_every_server)]
+fn what_is_shorter_is_not_noted(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.slow-wait-ms 60000");
+    server.run("CONFIG SET dlock.long-hold-ms 60000");
+    hand_over(&server, 10);
+    assert!(entries(&server).is_empty());
+}
+
+#[apply(on_every_server)]
+fn the_last_128_are_kept_and_long_texts_are_cut(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.slow-wait-ms 1");
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut client = server.client();
+    for number in 0..130 {
+        client.run(&format!("DLOCK.ACQUIRE job t{number} 60000 WAIT 2"));
+    }
+    let long = vec![b'k'; 1024];
+    client.run_args(&[b"DLOCK.ACQUIRE", &long[..], b"alice", b"60000"]);
+    client.run_args(&[
+        b"DLOCK.ACQUIRE",
+        &long[..],
+        b"bob",
+        b"60000",
+        b"WAIT",
+        b"2",
+        b"META",
+        &long[..],
+    ]);
+    let entries = entries(&server);
+    assert_eq!(entries.len(), 128);
+    assert_eq!(server.run("DLOCK.SLOW").items().len(), 10);
+    assert_eq!(entries[0].at("number").int(), 130);
+    assert_eq!(entries[127].at("number").int(), 3);
+    for field in ["key", "meta"] {
+        let text = entries[0].at(field).text();
+        assert_eq!(text, format!("{}... (896 more bytes)", "k".repeat(128)), "{field}");
+    }
+}
