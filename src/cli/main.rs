@@ -8,6 +8,7 @@
 //! - [`fenced`]: a command for data that refuses late holders.
 //! - [`nodes`]: who is asked. [`key`]: about which lock.
 //! - [`locks`], [`doctor`]: for whoever operates the nodes.
+//! - [`top`], [`exporter`]: what happens at the nodes, live. [`watch`]: looking at nodes again and again.
 //! - [`bench`]: what a lock costs on these nodes, and how long one waits.
 //! - [`dev`]: local nodes, to try it out.
 //! - [`say`]: what is printed, how, and where; and the exit codes.
@@ -16,6 +17,7 @@ mod bench;
 mod commands;
 mod dev;
 mod doctor;
+mod exporter;
 mod fenced;
 mod global;
 mod hold;
@@ -25,6 +27,8 @@ mod nodes;
 mod run;
 mod say;
 mod signals;
+mod top;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -13,6 +13,7 @@ mod dev;
 mod doctor;
 mod doctor_against;
 mod errors;
+mod exporter;
 mod extend;
 mod fail_over;
 mod fenced;
@@ -29,6 +30,7 @@ mod running;
 mod svg;
 mod tables;
 mod tls;
+mod top;
 
 use std::ffi::OsStr;
 

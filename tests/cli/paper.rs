@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::dlock_at;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "run",
     "acquire",
     "extend",
@@ -15,6 +15,8 @@ const COMMANDS: [&str; 13] = [
     "ls",
     "break",
     "doctor",
+    "top",
+    "exporter",
     "bench",
     "dev",
     "completions",

@@ -117,7 +117,8 @@ fn confirmed(key: &Key, nodes: usize) -> bool {
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }
 
-async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<u64> {
+/// Ends every lease of the lock, or the one of this token. How many ended on each node.
+pub async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<u64> {
     let mut question = cmd("DLOCK.BREAK");
     question.arg(key.as_bytes());
     if let Some(token) = &token {

@@ -4,6 +4,6 @@
 //! [`break_`]: ends one.
 
 pub mod break_;
-mod glob;
+pub mod glob;
 pub mod inspect;
 pub mod ls;

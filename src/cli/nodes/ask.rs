@@ -118,9 +118,8 @@ impl Nodes {
         A: Future<Output = Result<T, Trouble>> + Send,
     {
         let timeout = self.timeout;
-        let servers = join_all(self.targets.iter().map(|target| target.servers(key, timeout)));
         let mut asked = Vec::new();
-        for (name, found) in servers.await.into_iter().flatten() {
+        for (name, found) in self.servers(key).await {
             let ask = ask.clone();
             let task = async move { ask(Node::connect(&found?.client, timeout).await?).await };
             asked.push((name, tokio::spawn(task)));
@@ -131,6 +130,15 @@ impl Nodes {
             answers.push((name, answer.map_err(|trouble| self.explained(trouble))));
         }
         answers
+    }
+}
+
+impl Nodes {
+    /// The servers of all nodes as they are now, with the names under which they are shown: of a cluster
+    /// all primaries, or the one that has this key.
+    pub async fn servers(&self, key: Option<&Key>) -> Answers<Server> {
+        let servers = self.targets.iter().map(|target| target.servers(key, self.timeout));
+        join_all(servers).await.into_iter().flatten().collect()
     }
 }
 
@@ -160,7 +168,8 @@ fn short(name: &str) -> String {
 }
 
 impl Nodes {
-    fn explained(&self, mut trouble: Trouble) -> Trouble {
+    /// If the user has named no nodes, that may be why.
+    pub fn explained(&self, mut trouble: Trouble) -> Trouble {
         if self.are_default && matches!(trouble.kind, Kind::Unreachable | Kind::Unfit) {
             trouble.words = format!("{}; {NOT_GIVEN}", trouble.words);
         }
@@ -178,7 +187,7 @@ pub struct Node {
 }
 
 impl Node {
-    async fn connect(client: &Client, timeout: Duration) -> Result<Node, Trouble> {
+    pub(super) async fn connect(client: &Client, timeout: Duration) -> Result<Node, Trouble> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout))
             .set_response_timeout(Some(timeout));

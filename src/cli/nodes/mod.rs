@@ -1,8 +1,10 @@
 //! The nodes, as the command line names them.
 //!
-//! [`ask`]: nodes asked one by one. [`reply`]: what is in their replies.
+//! [`ask`]: nodes asked one by one. [`link`]: nodes asked again and again. [`reply`]: what is in their
+//! replies.
 
 pub mod ask;
+pub mod link;
 pub mod reply;
 
 use std::time::Duration;

@@ -1,0 +1,39 @@
+//! One look at the nodes a second, whoever asks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+use crate::watch::{Look, Watch};
+
+/// The last look, and who takes the next.
+pub struct Lookout(Mutex<Inner>);
+
+struct Inner {
+    watch: Watch,
+    last: Option<(Instant, Arc<Look>)>,
+}
+
+impl Lookout {
+    pub fn new(watch: Watch) -> Lookout {
+        Lookout(Mutex::new(Inner { watch, last: None }))
+    }
+
+    /// The last look if it was just now, or a new one. Those who ask meanwhile wait for it.
+    pub async fn look(&self) -> Arc<Look> {
+        let mut inner = self.0.lock().await;
+        if let Some((at, look)) = &inner.last
+            && at.elapsed() < PAUSE
+        {
+            return Arc::clone(look);
+        }
+        let begun = Instant::now();
+        let look = Arc::new(inner.watch.look().await);
+        inner.last = Some((begun, Arc::clone(&look)));
+        look
+    }
+}
+
+/// How long a look is new.
+const PAUSE: Duration = Duration::from_secs(1);

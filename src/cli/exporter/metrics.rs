@@ -1,0 +1,245 @@
+//! `/metrics`: what the nodes say, in the OpenMetrics format.
+//!
+//! Every series has a label with its node. No label names a key but those of the few hot ones.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_core::seen::Lengths;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::say::bytes;
+use crate::watch::Look;
+use crate::watch::look::{HotKey, NodeLook};
+
+/// The media type.
+pub const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What one look has seen.
+pub fn text(look: Arc<Look>) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Seen(look)));
+    let mut text = String::new();
+    // Writing into a string does not fail.
+    let _ = encode(&mut text, &registry);
+    text
+}
+
+struct Seen(Arc<Look>);
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seen")
+    }
+}
+
+impl Collector for Seen {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page { look: &self.0, encoder: &mut encoder };
+        page.gauge("dlock_up", "Whether the node answers", None, |_| Some(1.0))?;
+        page.about_nodes()?;
+        for (name, help, line) in COUNTERS {
+            page.counter(name, help, line)?;
+        }
+        for (name, help, unit, scale, line) in GAUGES {
+            let of = |look: &NodeLook| Some(look.number(line)? as f64 * scale);
+            page.gauge(name, help, unit.as_ref(), of)?;
+        }
+        page.histogram("dlock_wait", "How long those waited who were handed a lock", |n| &n.waits)?;
+        page.histogram("dlock_hold", "How long locks were held that have ended", |n| &n.holds)?;
+        for (name, help, unit, of) in HOT {
+            page.hot(name, help, unit.as_ref(), of)?;
+        }
+        Ok(())
+    }
+}
+
+struct Page<'p, 'e> {
+    look: &'p Look,
+    encoder: &'p mut DescriptorEncoder<'e>,
+}
+
+type Label<'l> = (&'l str, &'l str);
+
+impl Page<'_, '_> {
+    /// What is text, as labels of ones and zeros.
+    fn about_nodes(&mut self) -> fmt::Result {
+        self.each(
+            "dlock_node",
+            "What the node is",
+            None,
+            MetricType::Info,
+            |node, look, metric| {
+                let about = [("version", look.text("version")), ("node_id", look.text("node_id"))];
+                metric.encode_family(&[("node", node)])?.encode_info(&about)
+            },
+        )?;
+        let help = "Whether the node grants locks, or why not";
+        self.each("dlock_granting", help, None, MetricType::Gauge, |node, look, metric| {
+            for state in ["yes", "quarantine", "not-durable", "replica"] {
+                let labels: [Label<'_>; 2] = [("node", node), ("state", state)];
+                let is = i64::from(look.text("granting") == state);
+                metric.encode_family(&labels)?.encode_gauge(&is)?;
+            }
+            Ok(())
+        })?;
+        let durable = |look: &NodeLook| Some(f64::from(u8::from(look.text("durable") == "yes")));
+        let help = "Whether the state file could be written the last time";
+        self.gauge("dlock_durable", help, None, durable)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, line: &str) -> fmt::Result {
+        self.each(name, help, None, MetricType::Counter, |node, look, metric| {
+            let Some(count) = look.number(line) else { return Ok(()) };
+            let labels = [("node", node)];
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)
+        })
+    }
+
+    /// A gauge of each node. Only `dlock_up` is told of nodes that are away.
+    fn gauge(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        of: impl Fn(&NodeLook) -> Option<f64>,
+    ) -> fmt::Result {
+        let mut metric = self.encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        for seen in &self.look.nodes {
+            let value = match &seen.look {
+                Ok(look) => of(look),
+                Err(_) if name == "dlock_up" => Some(0.0),
+                Err(_) => None,
+            };
+            if let Some(value) = value {
+                let labels: [Label<'_>; 1] = [("node", &seen.name)];
+                metric.encode_family(&labels)?.encode_gauge(&value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn histogram(
+        &mut self,
+        name: &str,
+        help: &str,
+        of: impl Fn(&NodeLook) -> &Lengths,
+    ) -> fmt::Result {
+        let kind = MetricType::Histogram;
+        self.each(name, help, Some(&Unit::Seconds), kind, |node, look, metric| {
+            let lengths = of(look);
+            let mut before = 0;
+            let mut buckets: Vec<(f64, u64)> = Vec::new();
+            for (micros, up_to) in lengths.cumulative() {
+                buckets.push((micros as f64 / 1e6, up_to - before));
+                before = up_to;
+            }
+            buckets.push((f64::INFINITY, lengths.count().saturating_sub(before)));
+            let (sum, count) = (lengths.sum() as f64 / 1e6, lengths.count());
+            let labels = [("node", node)];
+            let mut metric = metric.encode_family(&labels)?;
+            metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        })
+    }
+
+    fn hot(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        of: fn(&HotKey) -> Option<f64>,
+    ) -> fmt::Result {
+        self.each(name, help, unit, MetricType::Gauge, |node, look, metric| {
+            for key in look.hot.iter().flatten() {
+                let Some(value) = of(key) else { continue };
+                let (shown, db) = (bytes::shown(&key.name), key.db.to_string());
+                let labels: [Label<'_>; 3] = [("node", node), ("db", &db), ("key", &shown)];
+                metric.encode_family(&labels)?.encode_gauge(&value)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A metric of each node that answers.
+    fn each(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        kind: MetricType,
+        mut write: impl FnMut(&str, &NodeLook, &mut MetricEncoder<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut metric = self.encoder.encode_descriptor(name, help, unit, kind)?;
+        for seen in &self.look.nodes {
+            if let Ok(look) = &seen.look {
+                write(&seen.name, look, &mut metric)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Name, what it is, and its line in INFO.
+const COUNTERS: [(&str, &str, &str); 12] = [
+    ("dlock_grants", "Locks granted", "grants"),
+    ("dlock_handovers", "Locks granted to somebody who had waited", "handovers"),
+    ("dlock_denials", "Locks refused to somebody who did not wait", "denials"),
+    ("dlock_releases", "Locks released", "releases"),
+    ("dlock_expiries", "Leases that ran out", "expiries"),
+    ("dlock_extensions", "Leases extended", "extensions"),
+    ("dlock_breaks", "Leases ended by an operator", "breaks"),
+    ("dlock_ephemeral_ends", "Leases ended with their connection", "ephemeral_ends"),
+    ("dlock_places_refused", "Requests with KEEP that found no room", "places_refused"),
+    ("dlock_marks_removed", "Marks removed by another command", "marks_removed"),
+    ("dlock_slow_waits", "Waits of dlock.slow-wait-ms or more", "slow_waits"),
+    ("dlock_long_holds", "Holds of dlock.long-hold-ms or more", "long_holds"),
+];
+
+/// Name, what it is, its unit, what its line in INFO is multiplied with, and that line.
+const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 16] = [
+    ("dlock_leases", "Leases that are held", None, 1.0, "leases"),
+    ("dlock_waiters", "Requests that wait", None, 1.0, "waiters"),
+    ("dlock_places", "Places kept for tokens that are away", None, 1.0, "places"),
+    ("dlock_leases_away", "Leases of tokens that are away", None, 1.0, "leases_away"),
+    ("dlock_refusing", "Since when nothing is granted", S, MS, "refusing_ms"),
+    ("dlock_quarantine", "How much longer nothing is granted", S, MS, "quarantine_ms"),
+    ("dlock_quarantine_longest", "The same at a few keys", S, MS, "quarantine_longest_ms"),
+    ("dlock_quarantine_keys", "Keys that are refused for longer", None, 1.0, "quarantine_keys"),
+    ("dlock_lease_bound", "No lease runs longer", S, MS, "lease_bound_ms"),
+    ("dlock_usual_bound", "No lease runs longer, but those of few keys", S, MS, "usual_bound_ms"),
+    ("dlock_fence_ahead", "How far fences are ahead of the clock", S, MS, "fence_ahead_ms"),
+    ("dlock_boots", "How often the node has started", None, 1.0, "boot"),
+    ("dlock_memory", "What locks take", B, 1.0, "memory"),
+    ("dlock_memory_limit", "What locks may take; 0: any", B, 1.0, "memory_most"),
+    ("dlock_evicted_locks", "Locks whose keys were evicted", None, 1.0, "evicted"),
+    ("dlock_evicted_memory", "What these take", B, 1.0, "evicted_memory"),
+];
+
+const S: Option<Unit> = Some(Unit::Seconds);
+const B: Option<Unit> = Some(Unit::Bytes);
+const MS: f64 = 0.001;
+
+/// Name, what it is of a hot key, and its unit.
+type OfHotKey = (&'static str, &'static str, Option<Unit>, fn(&HotKey) -> Option<f64>);
+
+const HOT: [OfHotKey; 5] = [
+    ("dlock_hot_waited", "Waiting in the last minutes, by all together", S, |key| {
+        Some(seconds(key.waited))
+    }),
+    ("dlock_hot_longest_wait", "The longest wait of the last minutes", S, |key| {
+        Some(seconds(key.longest))
+    }),
+    ("dlock_hot_waiting", "Who waits now", None, |key| Some(key.waiting as f64)),
+    ("dlock_hot_denials", "Refusals in the last minutes", None, |key| Some(key.denials as f64)),
+    ("dlock_hot_held", "For how long its oldest holder has held it", S, |key| {
+        Some(seconds(key.lock.as_ref()?.holders.first()?.held))
+    }),
+];
+
+fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}

@@ -1,0 +1,130 @@
+//! `dlock exporter`: metrics of the nodes for Prometheus, and a page for people.
+//!
+//! [`lookout`]: one look at the nodes a second, whoever asks. [`answer`]: which request gets what.
+//! [`metrics`]: for Prometheus. [`state`]: for the page. [`door`]: who may come in.
+//! Nothing here changes anything at the nodes.
+
+mod answer;
+mod door;
+mod lookout;
+mod metrics;
+mod state;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::global::Global;
+use crate::nodes::ask::Nodes;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::{stderr, stdout};
+use crate::signals::Signals;
+use crate::watch::Watch;
+use answer::Desk;
+use door::Door;
+use lookout::Lookout;
+
+/// Serve metrics of the nodes to Prometheus, and a page for people
+#[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
+pub struct Args {
+    /// Where to listen. Beyond this machine only /metrics is served
+    #[arg(long, default_value = "127.0.0.1:9763", value_name = "ADDR:PORT")]
+    listen: SocketAddr,
+
+    /// How many of the keys that hurt most to show; 0: none
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u8).range(0..=128))]
+    hot: u8,
+
+    /// Show what holders say of themselves (META) on the page
+    #[arg(long)]
+    meta: bool,
+
+    /// A name by which this server is called, besides localhost and addresses; can be repeated
+    ///
+    /// A request for any other name is refused: it may come from a page of somebody else, whose name leads
+    /// to this address.
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+}
+
+impl Args {
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let mut signals = Signals::listen()?;
+        let nodes = Nodes::of(global)?;
+        let listener = TcpListener::bind(self.listen).await.map_err(|error| {
+            Failure::usage(format_args!("cannot listen at {}: {error}", self.listen))
+        })?;
+        let at = listener.local_addr().map_err(|error| Failure::internal(&error))?;
+        let lookout = Lookout::new(Watch::new(nodes, usize::from(self.hot)));
+        let door = Door::new(self.hosts, at.ip().is_loopback());
+        let desk = Arc::new(Desk { lookout, door, shows_meta: self.meta });
+        match global.json {
+            true => stdout::json(&json!({"url": format!("http://{at}")}))?,
+            false => stdout::line(format_args!("dlock exporter listens at http://{at}"))?,
+        }
+        tokio::select! {
+            () = serve(listener, desk) => Ok(Exit::OK),
+            _ = signals.next_that_ends() => Ok(Exit::OK),
+        }
+    }
+}
+
+async fn serve(listener: TcpListener, desk: Arc<Desk>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let desk = Arc::clone(&desk);
+                tokio::spawn(async move {
+                    let _ = timeout(LONGEST, talk(stream, desk)).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Too many open files, say: it may pass.
+                stderr::warn("accept", format_args!("cannot accept: {error}"), false);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// One request, and its answer: a connection that stays would keep its place from others.
+async fn talk(stream: TcpStream, desk: Arc<Desk>) -> Result<(), hyper::Error> {
+    let service = service_fn(move |request| {
+        let desk = Arc::clone(&desk);
+        async move { Ok::<_, std::convert::Infallible>(desk.answer(&request).await) }
+    });
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(false);
+    server.max_buf_size(16 * 1024).serve_connection(TokioIo::new(stream), service).await
+}
+
+/// How many connections there are at most. Others wait.
+const CONNECTIONS: usize = 64;
+/// How long a request may take to arrive.
+const HEADERS: Duration = Duration::from_secs(5);
+/// How long a connection may last.
+const LONGEST: Duration = Duration::from_secs(20);
+
+const NOTES: &str = "\
+/metrics   for Prometheus, in the OpenMetrics format
+/          a page for people: nodes, hot locks, quarantine. On this machine only
+/healthz   whether this program runs
+
+The nodes are looked at when somebody asks, and at most once a second. A node that is away is a
+metric (dlock_up 0), and not an error. The user of the nodes needs no more than
+  ACL SETUSER watch on >PASSWORD resetkeys %R~* -@all +info +dlock.hot +dlock.inspect
+and sees no tokens.";

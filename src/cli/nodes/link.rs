@@ -1,0 +1,40 @@
+//! A server that is asked again and again, over a connection that stays.
+
+use std::time::Duration;
+
+use redis::{Client, Pipeline, Value};
+
+use crate::nodes::ask::{Node, Trouble};
+use crate::say::kind::Kind;
+
+/// The connection. It is made when it is needed, and made anew after it has failed.
+pub struct Link {
+    client: Client,
+    timeout: Duration,
+    node: Option<Node>,
+}
+
+impl Link {
+    pub fn new(client: Client, timeout: Duration) -> Link {
+        Link { client, timeout, node: None }
+    }
+
+    /// The database that its URL names.
+    pub fn db(&self) -> u64 {
+        u64::try_from(self.client.get_connection_info().redis_settings().db()).unwrap_or(0)
+    }
+
+    /// Many commands at once. An error among the answers is a value of its own.
+    pub async fn run_all(&mut self, commands: Pipeline) -> Result<Vec<Value>, Trouble> {
+        let mut node = match self.node.take() {
+            Some(node) => node,
+            None => Node::connect(&self.client, self.timeout).await?,
+        };
+        let answers = node.run_all(commands).await;
+        let broken = |trouble: &Trouble| matches!(trouble.kind, Kind::Unreachable | Kind::TimedOut);
+        if !answers.as_ref().is_err_and(broken) {
+            self.node = Some(node);
+        }
+        answers
+    }
+}

@@ -1,0 +1,214 @@
+//! The screen.
+//!
+//! [`lock`]: the page of one lock. [`words`]: what is said in the cells.
+
+pub mod lock;
+mod words;
+
+use std::env;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
+
+use super::view::{Listing, Page, Sort, View};
+use crate::say::{bytes, duration};
+use crate::watch::Seen;
+use crate::watch::look::HotKey;
+use words::{HELP, Tone, holder, sparks, state};
+
+/// Everything.
+pub fn all(frame: &mut Frame<'_>, view: &View) {
+    let nodes = view.look.as_ref().map_or(&[][..], |look| &look.nodes);
+    // At least half of the screen is for locks.
+    let most = frame.area().height.saturating_sub(2) / 2;
+    let lines = u16::try_from(nodes.len() + 2).unwrap_or(u16::MAX).min(most);
+    let [above, middle, below] =
+        Layout::vertical([Constraint::Length(lines), Constraint::Fill(1), Constraint::Length(1)])
+            .areas(frame.area());
+    draw_nodes(frame, above, nodes);
+    match &view.page {
+        Page::Hot => draw_hot(frame, middle, view),
+        Page::Lock { key, answers } => lock::draw(frame, middle, key, answers, view.selected),
+        Page::Locks(listing) => draw_locks(frame, middle, listing, view.selected),
+        Page::Help => frame.render_widget(Paragraph::new(HELP), middle),
+    }
+    frame.render_widget(Paragraph::new(footer(view)), below);
+}
+
+fn draw_nodes(frame: &mut Frame<'_>, area: Rect, nodes: &[Seen]) {
+    let rows = nodes.iter().map(|seen| {
+        let (words, tone) = state(seen);
+        let number = |name: &str| {
+            let look = seen.look.as_ref().ok();
+            look.and_then(|look| look.number(name)).map_or(String::new(), |n| n.to_string())
+        };
+        Row::new([
+            Cell::from(seen.name.clone()),
+            Cell::from(words).style(style(tone)),
+            right(number("leases")),
+            right(number("waiters")),
+            right(seen.pace.grants.map_or(String::new(), |grants| format!("{grants:.0}"))),
+            right(seen.pace.p99_wait.map_or("-".to_owned(), duration::measured)),
+        ])
+    });
+    let widths = [
+        Constraint::Fill(2),
+        Constraint::Fill(3),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(9),
+    ];
+    let heading = ["NODE", "STATE"].map(Cell::from).into_iter();
+    let heading = heading.chain(["LEASES", "WAITING", "LOCKS/S", "P99 WAIT"].map(right));
+    frame.render_widget(Table::new(rows, widths).header(Row::new(heading).style(bold())), area);
+}
+
+fn draw_hot(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let hot = view.hot();
+    if hot.is_empty() {
+        let words = no_hot(view);
+        return frame.render_widget(Paragraph::new(words), area);
+    }
+    let row = |key: &&HotKey| {
+        Row::new([
+            Cell::from(shown_key(key)),
+            right(duration::shown(key.waited)),
+            right(duration::shown(key.longest)),
+            right(key.waiting.to_string()),
+            Cell::from(sparks(view.waiting(key))),
+            Cell::from(holder(key)),
+        ])
+    };
+    let widths = [
+        Constraint::Fill(3),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(7),
+        Constraint::Length(12),
+        Constraint::Fill(3),
+    ];
+    let mark = |sort: Sort, name: &str| {
+        if view.sort == sort { format!("{name}↓") } else { name.to_owned() }
+    };
+    let heading = [
+        Cell::from(mark(Sort::Key, "KEY")),
+        right(mark(Sort::Waited, "WAITED")),
+        right(mark(Sort::Longest, "LONGEST")),
+        right(mark(Sort::Waiting, "WAITING")),
+        Cell::from("LATELY"),
+        Cell::from("HELD BY"),
+    ];
+    draw_table(frame, area, hot.iter().map(row), &widths, heading, view.selected);
+}
+
+/// Why there is nothing to see.
+fn no_hot(view: &View) -> String {
+    let Some(look) = &view.look else { return "looking".to_owned() };
+    let looks = look.nodes.iter().filter_map(|seen| seen.look.as_ref().ok());
+    let trouble = looks.filter_map(|look| look.hot.as_ref().err()).next();
+    match trouble {
+        Some(trouble) => format!("which locks hurt is not known: {trouble}"),
+        None if !view.filter.is_empty() => format!("no hot lock has '{}' in its key", view.filter),
+        None => "nobody waits, and nobody has waited in the last minutes".to_owned(),
+    }
+}
+
+fn draw_locks(frame: &mut Frame<'_>, area: Rect, listing: &Listing, selected: usize) {
+    let sample = match listing {
+        Ok(sample) if sample.locks.is_empty() => {
+            return frame.render_widget(Paragraph::new("there are no locks"), area);
+        }
+        Ok(sample) => sample,
+        Err(trouble) => {
+            let words = format!("locks cannot be listed: {trouble}");
+            return frame.render_widget(Paragraph::new(words), area);
+        }
+    };
+    let rows = sample.locks.iter().map(|(key, lock)| {
+        let left = lock.holders.iter().map(|holder| holder.ttl).min();
+        Row::new([
+            Cell::from(bytes::shown(key)),
+            Cell::from(lock.mode.clone()),
+            right(lock.holding.to_string()),
+            right(lock.waiting.to_string()),
+            right(left.map_or(String::new(), duration::shown)),
+        ])
+    });
+    let widths = [
+        Constraint::Fill(1),
+        Constraint::Length(9),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(8),
+    ];
+    let key = if sample.is_part { "KEY (some of many)" } else { "KEY" };
+    let heading = [Cell::from(key), Cell::from("MODE")].into_iter();
+    let heading = heading.chain(["HOLDERS", "WAITING", "LEFT"].map(right));
+    draw_table(frame, area, rows, &widths, heading, selected);
+}
+
+fn draw_table<'t>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    rows: impl Iterator<Item = Row<'t>>,
+    widths: &[Constraint],
+    heading: impl IntoIterator<Item = Cell<'t>>,
+    selected: usize,
+) {
+    let selected_style = Style::new().add_modifier(Modifier::REVERSED);
+    let table = Table::new(rows, widths.to_vec()).header(Row::new(heading).style(bold()));
+    let mut state = TableState::new().with_selected(Some(selected));
+    frame.render_stateful_widget(table.row_highlight_style(selected_style), area, &mut state);
+}
+
+fn footer(view: &View) -> Line<'static> {
+    if view.asks {
+        let words = "End this lock on all nodes? Whoever holds it may still be at work. [y/N]";
+        return Line::styled(words, style(Tone::Bad));
+    }
+    if view.is_typing {
+        return Line::from(format!("only keys with: {}_", view.filter));
+    }
+    if !view.said.is_empty() {
+        return Line::styled(view.said.clone(), bold());
+    }
+    let hints = match view.page {
+        Page::Hot => "q quit  ? help  / filter  s sort  Enter this lock  l list locks",
+        Page::Lock { .. } => "Esc back  b end this lock  q quit  ? help",
+        Page::Locks(_) => "Esc back  Enter this lock  l list again  q quit",
+        Page::Help => "Esc back  q quit",
+    };
+    let filter = if view.filter.is_empty() { String::new() } else { format!("/{}  ", view.filter) };
+    Line::from(vec![Span::styled(filter, bold()), Span::from(hints)])
+}
+
+/// Its name, and that it is not all of it, or of another database.
+fn shown_key(key: &HotKey) -> String {
+    let name = bytes::shown(&key.name);
+    let rest = if key.is_whole { "" } else { "…" };
+    if key.db == 0 { format!("{name}{rest}") } else { format!("{name}{rest} (db {})", key.db) }
+}
+
+fn right<'t>(text: impl Into<String>) -> Cell<'t> {
+    Cell::from(Line::from(text.into()).right_aligned())
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+/// A colour, unless the user wants none.
+fn style(tone: Tone) -> Style {
+    if env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+        return Style::new();
+    }
+    Style::new().fg(match tone {
+        Tone::Good => Color::Green,
+        Tone::Waits => Color::Yellow,
+        Tone::Bad => Color::Red,
+    })
+}

@@ -1,0 +1,132 @@
+//! What each key does.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::view::{Page, View};
+
+/// What the user wants that the view cannot do by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Quit,
+    /// Ctrl-Z: back to the shell for a while.
+    Stop,
+    /// To look at the lock of the page.
+    Look,
+    /// To list some locks.
+    List,
+    /// To end the lock of the page.
+    End,
+}
+
+/// A key was pressed.
+pub fn pressed(view: &mut View, key: KeyEvent) -> Option<Wish> {
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return match key.code {
+            KeyCode::Char('c') => Some(Wish::Quit),
+            KeyCode::Char('z') => Some(Wish::Stop),
+            _ => None,
+        };
+    }
+    view.said.clear();
+    if view.asks {
+        view.asks = false;
+        return matches!(key.code, KeyCode::Char('y')).then_some(Wish::End);
+    }
+    if view.is_typing {
+        typed(view, key.code);
+        return None;
+    }
+    command(view, key.code)
+}
+
+fn command(view: &mut View, key: KeyCode) -> Option<Wish> {
+    match key {
+        KeyCode::Char('q') => return Some(Wish::Quit),
+        KeyCode::Char('?') => view.page = Page::Help,
+        KeyCode::Char('/') => {
+            (view.page, view.is_typing) = (Page::Hot, true);
+        }
+        KeyCode::Char('s') => view.sort = view.sort.next(),
+        KeyCode::Char('l') => return Some(Wish::List),
+        KeyCode::Char('b') => view.asks = matches!(view.page, Page::Lock { .. }),
+        KeyCode::Up | KeyCode::Char('k') => view.select(view.selected.saturating_sub(1)),
+        KeyCode::Down | KeyCode::Char('j') => view.select(view.selected + 1),
+        KeyCode::PageUp => view.select(view.selected.saturating_sub(PAGE)),
+        KeyCode::PageDown => view.select(view.selected + PAGE),
+        KeyCode::Home | KeyCode::Char('g') => view.select(0),
+        KeyCode::End | KeyCode::Char('G') => view.select(usize::MAX),
+        KeyCode::Enter => {
+            let key = view.selected_key()?;
+            (view.page, view.selected) = (Page::Lock { key, answers: Vec::new() }, 0);
+            return Some(Wish::Look);
+        }
+        KeyCode::Esc => match view.page {
+            // The last thing that can be taken back.
+            Page::Hot => view.filter.clear(),
+            _ => (view.page, view.selected) = (Page::Hot, 0),
+        },
+        _ => {}
+    }
+    None
+}
+
+fn typed(view: &mut View, key: KeyCode) {
+    match key {
+        KeyCode::Char(letter) => view.filter.push(letter),
+        KeyCode::Backspace => drop(view.filter.pop()),
+        KeyCode::Esc => (view.is_typing, view.filter) = (false, String::new()),
+        KeyCode::Enter => view.is_typing = false,
+        _ => {}
+    }
+    view.select(view.selected);
+}
+
+/// How far a page is.
+const PAGE: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press(view: &mut View, code: KeyCode) -> Option<Wish> {
+        pressed(view, KeyEvent::from(code))
+    }
+
+    #[test]
+    fn what_is_typed_into_the_filter_is_no_command() {
+        let mut view = View::default();
+        press(&mut view, KeyCode::Char('/'));
+        for letter in "quiet".chars() {
+            assert_eq!(press(&mut view, KeyCode::Char(letter)), None);
+        }
+        press(&mut view, KeyCode::Backspace);
+        press(&mut view, KeyCode::Enter);
+        assert_eq!(view.filter, "quie");
+        assert_eq!(press(&mut view, KeyCode::Char('q')), Some(Wish::Quit));
+        press(&mut view, KeyCode::Esc);
+        assert_eq!(view.filter, "");
+    }
+
+    #[test]
+    fn a_lock_is_ended_by_yes_alone_and_where_it_is_shown() {
+        let mut view = View::default();
+        press(&mut view, KeyCode::Char('b'));
+        assert!(!view.asks);
+        view.page = Page::Lock { key: b"job".to_vec(), answers: Vec::new() };
+        press(&mut view, KeyCode::Char('b'));
+        assert!(view.asks);
+        assert_eq!(press(&mut view, KeyCode::Enter), None);
+        assert_eq!(press(&mut view, KeyCode::Char('y')), None);
+        press(&mut view, KeyCode::Char('b'));
+        assert_eq!(press(&mut view, KeyCode::Char('y')), Some(Wish::End));
+    }
+
+    #[test]
+    fn ctrl_c_quits_even_while_something_is_typed_or_asked() {
+        let ctrl = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+        let mut view = View::default();
+        (view.is_typing, view.asks) = (true, true);
+        assert_eq!(pressed(&mut view, ctrl('c')), Some(Wish::Quit));
+        assert_eq!(pressed(&mut view, ctrl('z')), Some(Wish::Stop));
+    }
+}

@@ -1,0 +1,145 @@
+//! What one look at a node sees.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dlock_client::{Fields, Inspection};
+use dlock_core::limits::HOT_NAME;
+use dlock_core::seen::Lengths;
+use redis::{Value, pipe};
+
+use crate::nodes::ask::Trouble;
+use crate::nodes::link::Link;
+use crate::nodes::reply::text;
+use crate::say::kind::Kind;
+
+/// What a node says of itself.
+pub struct NodeLook {
+    /// The lines of `INFO dlock`, by their names without `dlock_`.
+    lines: BTreeMap<String, String>,
+    pub waits: Lengths,
+    pub holds: Lengths,
+    /// The keys that hurt most, or why it does not tell.
+    pub hot: Result<Vec<HotKey>, Trouble>,
+}
+
+/// A key that hurts.
+#[derive(Clone)]
+pub struct HotKey {
+    /// Its name, or the beginning of a long one.
+    pub name: Vec<u8>,
+    /// Whether that is all of it.
+    pub is_whole: bool,
+    pub db: u64,
+    pub waited: Duration,
+    pub longest: Duration,
+    pub waiting: u64,
+    pub grants: u64,
+    pub hand_overs: u64,
+    pub denials: u64,
+    /// Who holds it. Unknown for keys of another database than that of the node's URL.
+    pub lock: Option<Inspection>,
+}
+
+/// Looks at a node, and at so many hot keys.
+pub async fn at(link: &mut Link, hot: usize) -> Result<NodeLook, Trouble> {
+    let mut questions = pipe();
+    questions.cmd("INFO").arg("dlock");
+    if hot > 0 {
+        questions.cmd("DLOCK.HOT").arg(hot);
+    }
+    let answers = link.run_all(questions).await?;
+    let lines = lines(answers.first())?;
+    let mut keys = answers.get(1).map_or(Ok(Vec::new()), hot_keys);
+    if let Ok(keys) = &mut keys {
+        inspect(link, keys).await?;
+    }
+    let lengths =
+        |name: &str| lines.get(name).and_then(|line| Lengths::read(line)).unwrap_or_default();
+    Ok(NodeLook { waits: lengths("wait_us"), holds: lengths("hold_us"), lines, hot: keys })
+}
+
+/// Asks who holds these keys.
+async fn inspect(link: &mut Link, keys: &mut [HotKey]) -> Result<(), Trouble> {
+    let db = link.db();
+    let mut asked: Vec<&mut HotKey> =
+        keys.iter_mut().filter(|key| key.is_whole && key.db == db).collect();
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let mut questions = pipe();
+    for key in &asked {
+        questions.cmd("DLOCK.INSPECT").arg(&key.name);
+    }
+    let answers = link.run_all(questions).await?;
+    for (key, answer) in asked.iter_mut().zip(answers) {
+        // Who may not look sees the rest.
+        key.lock = Inspection::read(&answer).ok().flatten();
+    }
+    Ok(())
+}
+
+impl NodeLook {
+    /// A line of `INFO dlock`; empty if it is not there.
+    pub fn text(&self, name: &str) -> &str {
+        self.lines.get(name).map_or("", String::as_str)
+    }
+
+    /// A number there. A node with an older dlock may not tell it.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.lines.get(name)?.parse().ok()
+    }
+
+    /// A number of milliseconds there.
+    pub fn millis(&self, name: &str) -> Duration {
+        Duration::from_millis(self.number(name).unwrap_or(0))
+    }
+}
+
+impl HotKey {
+    /// Whether it is the same key on another node.
+    pub fn is_same_as(&self, other: &HotKey) -> bool {
+        (self.db, &self.name) == (other.db, &other.name)
+    }
+
+    fn of(row: &Value) -> Option<HotKey> {
+        let row = Fields::of(row)?;
+        let name = row.bytes("key")?;
+        Some(HotKey {
+            is_whole: row.number("key-bytes")? <= HOT_NAME as u64,
+            name,
+            db: row.number("db")?,
+            waited: row.millis("waited-ms")?,
+            longest: row.millis("longest-wait-ms")?,
+            waiting: row.number("waiting")?,
+            grants: row.number("grants")?,
+            hand_overs: row.number("handovers")?,
+            denials: row.number("denials")?,
+            lock: None,
+        })
+    }
+}
+
+fn hot_keys(answer: &Value) -> Result<Vec<HotKey>, Trouble> {
+    if let Value::ServerError(error) = answer {
+        return Err(Trouble::said(error));
+    }
+    let rows = answer.as_sequence().and_then(|rows| rows.iter().map(HotKey::of).collect());
+    rows.ok_or_else(|| "its answer to DLOCK.HOT cannot be understood".into())
+}
+
+fn lines(answer: Option<&Value>) -> Result<BTreeMap<String, String>, Trouble> {
+    if let Some(Value::ServerError(error)) = answer {
+        return Err(Trouble::said(error));
+    }
+    let text = answer.and_then(text).unwrap_or_default();
+    let pairs = text.lines().filter_map(|line| line.strip_prefix("dlock_")?.split_once(':'));
+    let lines: BTreeMap<String, String> =
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    if lines.is_empty() {
+        return Err(Trouble { kind: Kind::Unfit, words: NO_MODULE.to_owned() });
+    }
+    Ok(lines)
+}
+
+const NO_MODULE: &str = "it says nothing of dlock: the module is not loaded";

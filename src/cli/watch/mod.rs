@@ -1,0 +1,133 @@
+//! Nodes, looked at again and again: what `dlock top` and `dlock exporter` show.
+//!
+//! [`look`]: what one look at a node sees. [`pace`]: what follows from several. [`sample`]: some locks, for
+//! who asks.
+//!
+//! A look costs a node INFO of one section, DLOCK.HOT, and DLOCK.INSPECT of some hot keys. It never scans
+//! the keyspace.
+
+pub mod look;
+pub mod pace;
+pub mod sample;
+
+use std::time::{Duration, Instant};
+
+use dlock_client::Key;
+use futures_util::future::join_all;
+
+use crate::locks::break_;
+use crate::locks::inspect::{self, Inspections};
+use crate::nodes::ask::{Answers, Nodes, Trouble};
+use crate::nodes::link::Link;
+use look::{HotKey, NodeLook};
+use pace::{Pace, Track};
+
+/// Who looks, and at what.
+pub struct Watch {
+    nodes: Nodes,
+    /// The servers of the nodes, as they were found last, and when that was.
+    posts: Vec<Post>,
+    found: Option<Instant>,
+    /// How many hot keys are looked at.
+    hot: usize,
+}
+
+/// One server, or why it is not known which one that is.
+struct Post {
+    name: String,
+    link: Result<Link, Trouble>,
+    track: Track,
+}
+
+/// What was seen at one moment.
+pub struct Look {
+    pub nodes: Vec<Seen>,
+}
+
+/// What was seen of one server.
+pub struct Seen {
+    pub name: String,
+    pub look: Result<NodeLook, Trouble>,
+    /// What follows from it and the looks before.
+    pub pace: Pace,
+}
+
+impl Watch {
+    pub fn new(nodes: Nodes, hot: usize) -> Watch {
+        Watch { nodes, posts: Vec::new(), found: None, hot }
+    }
+
+    /// Looks at all servers at once.
+    pub async fn look(&mut self) -> Look {
+        self.find().await;
+        let hot = self.hot;
+        let mut seen = join_all(self.posts.iter_mut().map(|post| post.look(hot))).await;
+        for seen in &mut seen {
+            if let Err(trouble) = &mut seen.look {
+                *trouble = self.nodes.explained(trouble.clone());
+                // Another one may have taken its place.
+                self.found = None;
+            }
+        }
+        Look { nodes: seen }
+    }
+
+    /// Who holds a lock and who waits for it, on every node.
+    pub async fn inspect(&self, key: &[u8]) -> Inspections {
+        inspect::ask(&self.nodes, &Key::from(key), false).await
+    }
+
+    /// Ends every lease of a lock, on every node. How many those were.
+    pub async fn end(&self, key: &[u8]) -> Answers<u64> {
+        break_::ended(&self.nodes, &Key::from(key), None).await
+    }
+
+    /// Which servers the nodes are made of may change: behind Sentinel, and in a cluster.
+    async fn find(&mut self) {
+        if self.found.is_some_and(|found| found.elapsed() < FOUND_FOR) {
+            return;
+        }
+        let mut before = std::mem::take(&mut self.posts);
+        let timeout = self.nodes.timeout();
+        for (name, server) in self.nodes.servers(None).await {
+            let same = before.iter().position(|post| post.name == name && post.link.is_ok());
+            let known = same.filter(|_| server.is_ok()).map(|at| before.swap_remove(at));
+            let link = server.map(|server| Link::new(server.client, timeout));
+            let new = || Post { name, link, track: Track::default() };
+            self.posts.push(known.unwrap_or_else(new));
+        }
+        self.found = Some(Instant::now());
+    }
+}
+
+/// For how long the servers of the nodes are taken to be the same, if all answer.
+const FOUND_FOR: Duration = Duration::from_secs(10);
+
+impl Post {
+    async fn look(&mut self, hot: usize) -> Seen {
+        let look = match &mut self.link {
+            Ok(link) => look::at(link, hot).await,
+            Err(trouble) => Err(trouble.clone()),
+        };
+        let pace = self.track.follow(look.as_ref().ok(), Instant::now());
+        Seen { name: self.name.clone(), look, pace }
+    }
+}
+
+impl Look {
+    /// The hot keys of all nodes, the worst first. A key that is hot on several is shown once, as the node
+    /// sees it that saw it waited for longest: that is where its waiters queue.
+    pub fn hot(&self) -> Vec<&HotKey> {
+        let looks = self.nodes.iter().filter_map(|seen| seen.look.as_ref().ok());
+        let mut keys: Vec<&HotKey> =
+            looks.filter_map(|look| look.hot.as_ref().ok()).flatten().collect();
+        keys.sort_by_key(|key| std::cmp::Reverse(key.waited));
+        let mut shown: Vec<&HotKey> = Vec::new();
+        for key in keys {
+            if !shown.iter().any(|other| other.is_same_as(key)) {
+                shown.push(key);
+            }
+        }
+        shown
+    }
+}

@@ -1,0 +1,303 @@
+//! `dlock exporter`: metrics, and the page for people.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use harness::{Client, Kind, Server, apply, eventually, program};
+use serde_json::Value;
+
+use crate::running::Running;
+use crate::{addresses, dlock, on_two_servers, servers};
+
+/// The program, and where it listens.
+struct Exporter {
+    running: Running,
+    at: String,
+}
+
+/// What it has answered.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Exporter {
+    #[track_caller]
+    fn start(servers: &[Server], arguments: &[&str]) -> Exporter {
+        Exporter::at(servers, "127.0.0.1:0", arguments)
+    }
+
+    #[track_caller]
+    fn at(servers: &[Server], listen: &str, arguments: &[&str]) -> Exporter {
+        let mut command = program::command(&addresses(servers));
+        command.args(["exporter", "--json", "--listen", listen]).args(arguments);
+        let running = Running::of(command);
+        running.until_it_prints("\n");
+        let said: Value = serde_json::from_str(&running.out()).expect("it is JSON");
+        let url = said["url"].as_str().expect("it says where it is").to_owned();
+        let at = url.strip_prefix("http://").expect("it is a URL").to_owned();
+        Exporter { running, at }
+    }
+
+    #[track_caller]
+    fn get(&self, path: &str) -> Answer {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.at))
+    }
+
+    /// Sends a request as it is.
+    #[track_caller]
+    fn send(&self, request: &str) -> Answer {
+        let port = self.at.rsplit(':').next().expect("it has a port");
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it can be set");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut bytes = Vec::new();
+        // It may close the connection of a request that makes no sense.
+        let _ = stream.read_to_end(&mut bytes);
+        let text = String::from_utf8(bytes).expect("it is UTF-8");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    #[track_caller]
+    fn metrics(&self) -> Vec<String> {
+        let answer = self.get("/metrics");
+        assert_eq!(answer.status, 200, "{}", answer.head);
+        answer.body.lines().map(str::to_owned).collect()
+    }
+
+    /// The value of the only series of which the name and labels begin so.
+    #[track_caller]
+    fn metric(&self, begin: &str) -> Option<f64> {
+        let lines = self.metrics();
+        let mut found = lines.iter().filter(|line| line.starts_with(begin));
+        let line = found.next()?;
+        assert!(found.next().is_none(), "{begin} is not the only one");
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
+    #[track_caller]
+    fn state(&self) -> Value {
+        serde_json::from_str(&self.get("/state").body).expect("it is JSON")
+    }
+}
+
+/// A lock that somebody waits for.
+fn contended(server: &Server) -> Client {
+    server.run("DLOCK.ACQUIRE job:42 alice 60000 META host=web1");
+    server.waiter("DLOCK.ACQUIRE job:42 bob 60000 WAIT 0")
+}
+
+#[apply(on_two_servers)]
+fn what_a_node_counts_is_a_metric(kind: Kind) {
+    let servers = servers(kind, 1);
+    let exporter = Exporter::start(&servers, &[]);
+    let mut bob = contended(&servers[0]);
+    eventually("bob is seen", || exporter.metric("dlock_waiters{") == Some(1.0));
+    servers[0].run("DLOCK.RELEASE job:42 alice");
+    bob.recv();
+    eventually("the hand-over is seen", || exporter.metric("dlock_handovers_total{") == Some(1.0));
+    let answer = exporter.get("/metrics");
+    assert!(answer.head.contains("application/openmetrics-text; version=1.0.0"), "{}", answer.head);
+    assert!(answer.body.ends_with("# EOF\n"));
+    let node = &addresses(&servers)[0];
+    for line in [
+        format!("dlock_up{{node=\"{node}\"}} 1.0"),
+        format!("dlock_granting{{node=\"{node}\",state=\"yes\"}} 1"),
+        format!("dlock_granting{{node=\"{node}\",state=\"quarantine\"}} 0"),
+        format!("dlock_durable{{node=\"{node}\"}} 1.0"),
+        format!("dlock_grants_total{{node=\"{node}\"}} 2"),
+        format!("dlock_wait_seconds_bucket{{le=\"+Inf\",node=\"{node}\"}} 1"),
+        format!("dlock_wait_seconds_count{{node=\"{node}\"}} 1"),
+        format!("dlock_hold_seconds_bucket{{le=\"86400.0\",node=\"{node}\"}} 1"),
+        "# TYPE dlock_wait_seconds histogram".to_owned(),
+        "# UNIT dlock_wait_seconds seconds".to_owned(),
+        "# TYPE dlock_grants counter".to_owned(),
+    ] {
+        assert!(answer.body.lines().any(|other| other == line), "{line}\n{}", answer.body);
+    }
+}
+
+#[apply(on_two_servers)]
+fn a_node_that_is_away_is_a_metric_and_no_failure(kind: Kind) {
+    let mut servers = servers(kind, 3);
+    let away = addresses(&servers)[1].clone();
+    servers[1].stop();
+    let exporter = Exporter::start(&servers, &[]);
+    let lines = exporter.metrics();
+    let up = lines.iter().filter(|line| line.starts_with("dlock_up{"));
+    assert_eq!(up.clone().count(), 3);
+    assert_eq!(up.filter(|line| line.ends_with(" 1.0")).count(), 2);
+    assert!(lines.contains(&format!("dlock_up{{node=\"{away}\"}} 0.0")));
+    assert!(exporter.state()["nodes"][1]["error"].is_string());
+    servers[1].start_again();
+    let up = || exporter.metric(&format!("dlock_up{{node=\"{away}\"}}"));
+    eventually("it is back", || up() == Some(1.0));
+}
+
+/// No series names a key, but those of the few that hurt most.
+#[apply(on_two_servers)]
+fn only_hot_keys_have_series_of_their_own_and_they_can_be_switched_off(kind: Kind) {
+    let servers = servers(kind, 1);
+    let mut client = servers[0].client();
+    client.pipeline((0..50).map(|n| format!("DLOCK.ACQUIRE quiet:{n} alice 60000")));
+    client.pipeline((0..50).map(|n| format!("DLOCK.ACQUIRE quiet:{n} bob 60000")));
+    let _bob = contended(&servers[0]);
+    let few = Exporter::start(&servers, &["--hot", "3"]);
+    let node = &addresses(&servers)[0];
+    let waiting = format!("dlock_hot_waiting{{node=\"{node}\",db=\"0\",key=\"job:42\"}}");
+    eventually("it is seen", || few.metric(&waiting) == Some(1.0));
+    let series = |exporter: &Exporter| {
+        exporter.metrics().iter().filter(|line| line.starts_with("dlock_hot_waiting{")).count()
+    };
+    assert_eq!(series(&few), 3);
+    let none = Exporter::start(&servers, &["--hot", "0"]);
+    assert_eq!(series(&none), 0);
+}
+
+#[apply(on_two_servers)]
+fn many_viewers_cost_a_node_no_more_than_one(kind: Kind) {
+    let servers = servers(kind, 1);
+    let exporter = Exporter::start(&servers, &[]);
+    exporter.metrics();
+    let calls = || {
+        let line = servers[0].info("commandstats").get("cmdstat_dlock.hot").cloned();
+        let line = line.unwrap_or_default();
+        let calls = line.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
+        calls.and_then(|calls| calls.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let (before, begun) = (calls(), std::time::Instant::now());
+    (0..100).for_each(|_| drop(exporter.metrics()));
+    let most = begun.elapsed().as_secs() + 2;
+    assert!(calls() - before <= most, "{} looks", calls() - before);
+}
+
+#[apply(on_two_servers)]
+fn what_clients_put_into_keys_stays_text(kind: Kind) {
+    let servers = servers(kind, 1);
+    let exporter = Exporter::start(&servers, &["--meta"]);
+    let key = b"\"} 1\n</script><script>alert(1)</script>\\\x1b[2J\xff";
+    let mut client = servers[0].client();
+    client.run_args(&[b"DLOCK.ACQUIRE", &key[..], b"alice", b"60000", b"META", &key[..]]);
+    client.run_args(&[b"DLOCK.ACQUIRE", &key[..], b"bob", b"60000"]);
+    let shown = || exporter.state()["hot"][0]["key"].as_str().map(str::to_owned);
+    eventually("it is seen", || shown().is_some());
+    let expected = "\"} 1\\x0a</script><script>alert(1)</script>\\\\\\x1b[2J\\xff";
+    assert_eq!(shown().as_deref(), Some(expected));
+    assert_eq!(exporter.state()["hot"][0]["holder"]["meta"].as_str(), Some(expected));
+    let escaped = expected.replace('\\', "\\\\").replace('"', "\\\"");
+    let lines = exporter.metrics();
+    let line = lines.iter().find(|line| line.starts_with("dlock_hot_denials{")).unwrap();
+    assert!(line.ends_with(&format!("key=\"{escaped}\"}} 1.0")), "{line}");
+}
+
+#[apply(on_two_servers)]
+fn meta_is_shown_to_those_who_want_it_alone(kind: Kind) {
+    let servers = servers(kind, 1);
+    let _bob = contended(&servers[0]);
+    let exporter = Exporter::start(&servers, &[]);
+    let holder = || exporter.state()["hot"][0]["holder"].clone();
+    eventually("the holder is seen", || holder().is_object());
+    assert_eq!(holder()["id"], "4da10dd6");
+    assert!(holder()["meta"].is_null());
+    assert!(!exporter.get("/state").body.contains("web1"));
+    assert!(!exporter.get("/metrics").body.contains("web1"));
+}
+
+#[apply(on_two_servers)]
+fn the_page_is_one_file_that_runs_nothing_but_its_own(kind: Kind) {
+    let servers = servers(kind, 1);
+    let exporter = Exporter::start(&servers, &[]);
+    let [page, again] = [exporter.get("/"), exporter.get("/")];
+    assert_eq!(page.status, 200);
+    assert!(page.head.contains("content-type: text/html"), "{}", page.head);
+    let nonce = |page: &Answer| {
+        let nonce =
+            page.body.split("script nonce=\"").nth(1).and_then(|rest| rest.split('"').next());
+        nonce.unwrap().to_owned()
+    };
+    assert_ne!(nonce(&page), nonce(&again));
+    let policy = page.head.lines().find(|line| line.starts_with("content-security-policy:"));
+    let policy = policy.unwrap();
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+    assert!(policy.contains(&format!("script-src 'nonce-{}'", nonce(&page).to_lowercase())));
+    for outside in ["http://", "https://", "src=", "NONCE", "innerHTML"] {
+        assert!(!page.body.contains(outside), "{outside}");
+    }
+    for header in ["x-content-type-options: nosniff", "cache-control: no-store"] {
+        assert!(page.head.contains(header), "{}", page.head);
+    }
+    assert!(!page.head.contains("access-control"), "{}", page.head);
+}
+
+#[apply(on_two_servers)]
+fn other_names_and_other_methods_are_refused(kind: Kind) {
+    let servers = servers(kind, 1);
+    let exporter = Exporter::start(&servers, &["--host", "locks.example"]);
+    let named = |host: &str, path: &str| {
+        exporter.send(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).status
+    };
+    for path in ["/", "/state", "/metrics"] {
+        assert_eq!(named("evil.example", path), 421, "{path}");
+        assert_eq!(named("locks.example:80", path), 200, "{path}");
+        assert_eq!(named("localhost", path), 200, "{path}");
+    }
+    assert_eq!(named("evil.example", "/healthz"), 200);
+    let post = format!("POST / HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\n\r\n", exporter.at);
+    assert_eq!(exporter.send(&post).status, 405);
+    assert_eq!(exporter.get("/nothing").status, 404);
+    let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(100_000));
+    assert!([0, 414, 431].contains(&exporter.send(&long).status));
+}
+
+#[apply(on_two_servers)]
+fn beyond_this_machine_there_are_metrics_and_no_page(kind: Kind) {
+    let servers = servers(kind, 1);
+    let exporter = Exporter::at(&servers, "0.0.0.0:0", &[]);
+    for (path, status) in [("/metrics", 200), ("/healthz", 200), ("/", 403), ("/state", 403)] {
+        assert_eq!(exporter.get(path).status, status, "{path}");
+    }
+}
+
+/// The page of help says which rights are enough.
+#[apply(on_two_servers)]
+fn a_user_with_few_rights_is_enough_and_who_has_less_sees_less(kind: Kind) {
+    let servers = servers(kind, 1);
+    let help = dlock(&servers, &["exporter", "--help"]).with_code(0).out;
+    let acl = help.split("ACL SETUSER watch on >PASSWORD ").nth(1).unwrap().lines().next().unwrap();
+    let _bob = contended(&servers[0]);
+    servers[0].run(&format!("ACL SETUSER watch on >secret {acl}"));
+    servers[0].run("ACL SETUSER less on >secret -@all +info");
+    let exporter = |user: &str| {
+        let node = format!("redis://{user}:secret@{}", addresses(&servers)[0]);
+        let mut command = program::command(&[node]);
+        command.args(["exporter", "--json", "--listen", "127.0.0.1:0"]);
+        let running = Running::of(command);
+        running.until_it_prints("\n");
+        let said: Value = serde_json::from_str(&running.out()).unwrap();
+        let at = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+        Exporter { running, at }
+    };
+    let watch = exporter("watch");
+    eventually("the holder is seen", || watch.state()["hot"][0]["holder"].is_object());
+    assert!(!watch.get("/state").body.contains("secret"));
+    let less = exporter("less");
+    let node = less.state()["nodes"][0].clone();
+    assert_eq!(node["granting"], "yes");
+    assert!(node["hot_error"].as_str().unwrap().contains("NOPERM"), "{node}");
+    assert!(less.metric("dlock_up{").is_some_and(|up| up == 1.0));
+    less.running.signal(nix::sys::signal::Signal::SIGTERM);
+    less.running.ended().with_code(0);
+}
+
+#[apply(on_two_servers)]
+fn connections_that_say_nothing_do_not_keep_others_out(kind: Kind) {
+    let servers = servers(kind, 1);
+    let exporter = Exporter::start(&servers, &[]);
+    let silent = || TcpStream::connect(&exporter.at).expect("it listens");
+    let _many: Vec<TcpStream> = (0..200).map(|_| silent()).collect();
+    assert_eq!(exporter.get("/healthz").status, 200);
+}

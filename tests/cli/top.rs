@@ -1,0 +1,109 @@
+//! `dlock top`: one frame as text, and the screen in a terminal.
+
+use harness::{Client, Kind, Quorum, apply, eventually};
+
+use crate::run_terminal::on_a_terminal;
+use crate::{addresses, dlock, on_two_servers, servers};
+
+/// Somebody waits for a lock.
+fn contended(server: &harness::Server) -> Client {
+    server.run("DLOCK.ACQUIRE job:42 alice 60000 META host=web1");
+    server.waiter("DLOCK.ACQUIRE job:42 bob 60000 WAIT 0 META the-waiter")
+}
+
+#[apply(on_two_servers)]
+fn one_frame_shows_the_nodes_and_the_locks_that_hurt(kind: Kind) {
+    let mut servers = servers(kind, 2);
+    let node = addresses(&servers)[0].clone();
+    let _bob = contended(&servers[0]);
+    servers[1].stop();
+    let said = dlock(&servers, &["top", "--once", "--every", "200ms"]).with_code(0);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert!(lines[0].starts_with("NODE") && lines[0].contains("P99 WAIT"), "{}", said.out);
+    assert!(lines[1].starts_with(&node) && lines[1].contains("grants"), "{}", said.out);
+    assert!(!lines[2].contains("grants"), "{}", said.out);
+    let job = lines.iter().find(|line| line.starts_with("job:42")).expect("it is hot");
+    assert!(job.contains("web1"), "{job}");
+    assert!(!said.out.contains('\x1b'), "it is text");
+}
+
+#[apply(on_two_servers)]
+fn without_a_terminal_it_names_the_option_that_needs_none(kind: Kind) {
+    let servers = servers(kind, 1);
+    let said = dlock(&servers, &["top"]).with_code(64);
+    assert!(said.err.contains("--once"), "{}", said.err);
+}
+
+#[apply(on_two_servers)]
+fn hostile_keys_do_not_reach_the_terminal(kind: Kind) {
+    let servers = servers(kind, 1);
+    let mut client = servers[0].client();
+    let key = [&b"\x1b[2J\x07\xff"[..], &b"x".repeat(200_000)].concat();
+    for token in ["alice", "bob"] {
+        let meta = b"\x1b]0;title\x07";
+        client.run_args(&[b"DLOCK.ACQUIRE", &key[..], token.as_bytes(), b"60000", b"META", meta]);
+    }
+    let said = dlock(&servers, &["top", "--once"]).with_code(0);
+    assert!(said.out.contains("\\x1b[2J\\x07\\xff"), "{}", said.out);
+    assert!(
+        said.out.chars().all(|letter| letter == '\n' || !letter.is_control()),
+        "{:?}",
+        said.out
+    );
+}
+
+#[test]
+fn in_a_terminal_a_lock_is_selected_looked_at_and_ended() {
+    let quorum = Quorum::start(1);
+    let _bob = contended(&quorum[0]);
+    let mut top = on_a_terminal(&quorum, "stty rows 24 cols 80; $DLOCK top; echo \"code $?\"");
+    top.until_it_prints("job:42");
+    top.write(b"\r");
+    top.until_it_prints("the-waiter");
+    top.write(b"b");
+    top.until_it_prints("End this lock");
+    top.write(b"n");
+    top.write(b"b");
+    top.write(b"y");
+    top.until_it_prints("ended on 1 of 1 nodes");
+    assert_eq!(quorum[0].holders("job:42"), ["bob"]);
+    top.write(b"q");
+    let said = top.ended().with_code(0);
+    assert!(said.out.contains("code 0"), "{}", said.out);
+    // It leaves the alternate screen.
+    assert!(said.out.contains("\x1b[?1049l"));
+}
+
+#[test]
+fn locks_are_listed_when_somebody_asks_and_never_by_themselves() {
+    let quorum = Quorum::start(1);
+    quorum[0].run("DLOCK.ACQUIRE quiet alice 60000");
+    let scans = || quorum[0].info("commandstats").contains_key("cmdstat_scan");
+    let looks = || {
+        let stats = quorum[0].info("commandstats");
+        let line = stats.get("cmdstat_dlock.hot").cloned().unwrap_or_default();
+        let calls = line.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
+        calls.and_then(|calls| calls.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let script = "stty rows 24 cols 80; $DLOCK top --every 500ms";
+    let mut top = on_a_terminal(&quorum, script);
+    top.until_it_prints("grants");
+    eventually("it has looked a few times", || looks() >= 3);
+    assert!(!scans());
+    top.write(b"l");
+    top.until_it_prints("quiet");
+    assert!(scans());
+    top.write(b"q");
+    top.ended().with_code(0);
+}
+
+#[test]
+fn ctrl_c_gives_the_terminal_back() {
+    let quorum = Quorum::start(1);
+    let mut top = on_a_terminal(&quorum, "stty rows 24 cols 80; $DLOCK top; echo \"code $?\"");
+    top.until_it_prints("grants");
+    // A key like any other, in a raw terminal.
+    top.write(b"\x03");
+    let said = top.ended().with_code(0);
+    assert!(said.out.contains("\x1b[?1049l") && said.out.contains("code 0"), "{}", said.out);
+}
