@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use harness::{Client, Kind, Server, apply, eventually, program};
+use harness::{Client, Server, apply, eventually, program};
 use serde_json::Value;
 
 use crate::running::Running;

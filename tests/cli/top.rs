@@ -1,6 +1,6 @@
 //! `dlock top`: one frame as text, and the screen in a terminal.
 
-use harness::{Client, Kind, Quorum, apply, eventually};
+use harness::{Client, Quorum, apply, eventually};
 
 use crate::run_terminal::on_a_terminal;
 use crate::{addresses, dlock, on_two_servers, servers};
