@@ -150,10 +150,7 @@ impl Guard {
     /// # Errors
     /// When the lock is lost before that, or when no majority accepts so long a lease. In the second case
     /// the lock is held as before.
-    pub fn extend(
-        &self,
-        ttl: Duration,
-    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+    pub fn extend(&self, ttl: Duration) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (sender, done) = oneshot::channel();
         let asked = self.orders.send(Order::Extend(ttl, sender)).is_ok();
         let lost = self.lost();
