@@ -25,7 +25,7 @@ def test_a_lock_is_held_during_a_block(server: Server, key: str) -> None:
                 assert guard.ttl == 60
                 assert await client.try_acquire(key) is None
                 with pytest.raises(dlock.Held):
-                    await client.lock(key, wait=0.05).acquire()
+                    await client.lock(key, wait=0).acquire()
             assert server.is_free(key)
             second = await client.lock(key).acquire()
             assert second.fence > guard.fence
@@ -220,6 +220,8 @@ def test_a_thousand_cancellations_at_the_moment_of_the_grant_leave_nothing(serve
             until = loop.time() + usual * 2 * chance.random()
             while loop.time() < until and not task.done():
                 await asyncio.sleep(0)
+            # About every second one is to be cancelled, however busy the machine is by now.
+            usual *= 0.9 if task.done() else 1.1
             task.cancel()
             try:
                 await task

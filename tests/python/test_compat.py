@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,18 @@ def test_both_kinds_of_locks_exclude_each_other(server: Server, key: str) -> Non
             assert not new.acquire(blocking=False)
         with new:
             assert not old.acquire(blocking=False)
+
+
+def test_a_server_that_answers_late_is_asked_once_in_any_case(server: Server, key: str) -> None:
+    with server.redis(socket_timeout=60) as client:
+        lock = dlock.compat.Lock(client, key, timeout=60)
+        assert not lock.locked()
+        timer = threading.Timer(0.5, server.resume)
+        server.pause()
+        timer.start()
+        assert lock.acquire(blocking_timeout=0.05)
+        lock.release()
+        timer.join()
 
 
 def test_a_token_of_ones_own_is_refused(server: Server, key: str) -> None:

@@ -133,7 +133,7 @@ def work(number):
                 try:
                     with mine.lock(key, wait=0.002):
                         pass
-                except dlock.Held:
+                except dlock.Error:
                     pass
 threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
 for thread in threads:
