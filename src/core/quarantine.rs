@@ -207,6 +207,16 @@ mod tests {
     }
 
     #[test]
+    fn every_cause_is_said_in_words_of_its_own() {
+        use Cause::{Crash, Lost, Promoted, Replaced, Unknown, Unrecorded};
+        let causes = [Crash, Lost, Promoted, Replaced, Unrecorded, Unknown];
+        let mut words: Vec<_> = causes.map(|cause| alloc::format!("{cause}")).into();
+        words.sort_unstable();
+        words.dedup();
+        assert!(words.len() == causes.len() && words.iter().all(|words| words.len() > 10));
+    }
+
+    #[test]
     fn after_a_crash_everything_may_have_been_forgotten() {
         for back in [NONE, THREE] {
             let crash = Some((Cause::Crash, with(500, b"long", 900)));

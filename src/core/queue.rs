@@ -166,7 +166,7 @@ impl Queue {
     /// A newcomer goes to the end. A token that is there already keeps its place; its old request is
     /// returned.
     pub fn join(&mut self, mut waiter: Waiter) -> Option<Waiter> {
-        self.away += usize::from(!waiter.is_present());
+        debug_assert!(waiter.is_present(), "only a request brings a waiter");
         self.turns += usize::from(waiter.wants_turn);
         if let Some(place) = self.by_token.get(&waiter.token) {
             let old = self.waiters.get(place);

@@ -284,6 +284,7 @@ mod tests {
         };
         let (a, b) = ((&b"a"[..], &b"t"[..], 1, 5), (&b"b"[..], &b"u"[..], 2, 5));
         assert_eq!(of(&[a, b]), of(&[b, a]));
+        assert_eq!(of(&[a, b]).leases, 2);
         let others: [&[_]; 6] = [
             &[a],
             &[a, a],

@@ -62,6 +62,19 @@ fn all_who_would_be_granted_together_are_told() {
 }
 
 #[test]
+fn who_moves_up_because_another_gives_up_is_told() {
+    let mut bench = Bench::new();
+    let held = bench.hold(1, "a 1000");
+    bench.wait(2, "b 100 LIMIT 2 WAIT 0");
+    let c = bench.wait(3, "c 100 LIMIT 2 WAIT 0");
+    let d = bench.wait(4, "d 100 LIMIT 2 WAIT 0 KEEP 50 TURN");
+    assert_eq!(bench.answers(), vec![]);
+    bench.gone(c);
+    bench.sweep();
+    assert_eq!(bench.answers(), vec![(d, WaitOutcome::Turn(held))]);
+}
+
+#[test]
 fn who_holds_by_a_plain_string_is_waited_for_in_turn() {
     let mut bench = Bench::new();
     bench.set_text("old", None);
