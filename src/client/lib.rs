@@ -64,6 +64,7 @@ pub use key::Key;
 pub use printable::Printable;
 pub use reach::address::Address;
 pub use reach::address::servers::Server;
+pub use reach::address::stand_by::StandBy;
 pub use reach::node::Node;
 pub use report::error::{Error, Loss, LossReason, RunError};
 pub use report::notice::Notice;

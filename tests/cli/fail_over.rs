@@ -85,3 +85,45 @@ fn run_goes_on_over_a_fail_over_and_says_who_is_the_primary() {
     fs::write(&end, "").expect("the folder can be written");
     running.ended().with_code(0);
 }
+
+/// The findings of this check, and about whom they are.
+#[track_caller]
+fn found(url: &str, check: &str) -> Vec<String> {
+    let said = dlock(url, &["--json", "doctor"]).json();
+    let of_check = said.iter().filter(|finding| finding["check"] == check);
+    of_check.map(|finding| format!("{} {}", finding["nodes"], finding["found"])).collect()
+}
+
+#[apply(on_two_servers)]
+fn doctor_looks_at_replicas_and_sentinels(kind: Kind) {
+    let mut node = Watched::start(kind, 2);
+    let url = node.url();
+    assert_eq!(found(&url, "stand_by"), [""; 0]);
+    assert_eq!(found(&url, "old_primary").len(), 1, "the old primary is not fenced off");
+    node.servers[1].run("CONFIG SET dlock.max-ttl 5000");
+    let differs = found(&url, "replica_setting");
+    let port = node.servers[1].port().to_string();
+    assert!(differs.len() == 1 && differs[0].contains(&port), "{differs:?}");
+    node.servers[2].kill();
+    node.sentinels[0].kill();
+    let silent = found(&url, "stand_by");
+    let ports = [node.servers[2].port(), node.sentinels[0].port()].map(|port| port.to_string());
+    assert!(ports.iter().all(|port| silent.iter().any(|one| one.contains(port))), "{silent:?}");
+    let sentinel = &node.sentinels[1];
+    sentinel.run("SENTINEL SET watched down-after-milliseconds 40000");
+    let slow = found(&url, "sentinels");
+    assert!(slow.iter().any(|one| one.contains("down-after-milliseconds is 40000")), "{slow:?}");
+}
+
+#[test]
+fn doctor_looks_at_the_replicas_of_a_cluster() {
+    let cluster = Cluster::start(Kind::Redis82);
+    let url = cluster.url(&[0]);
+    assert_eq!(found(&url, "stand_by").len(), 1, "there is no replica");
+    let replica = cluster.replica_of(1);
+    replica.run("CONFIG SET dlock.max-ttl 5000");
+    let port = replica.port().to_string();
+    eventually("the cluster tells of the replica", || {
+        found(&url, "replica_setting").iter().any(|one| one.contains(&port))
+    });
+}

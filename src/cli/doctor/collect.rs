@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use dlock_client::StandBy;
 use futures_util::future::join_all;
 use redis::{Pipeline, Value, pipe};
 
-use super::facts::{Answers, Asked, Clock, Facts, Fields};
+use super::facts::{Answers, Asked, Clock, Facts, Fields, Reserve};
 use crate::nodes::ask::{Node, Nodes, Trouble};
 use crate::nodes::reply::{bytes, text};
 
@@ -24,6 +25,29 @@ pub async fn facts(nodes: &Nodes) -> Vec<Facts> {
             answers: answers.map_err(String::from),
         });
         facts.collect::<Vec<_>>()
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// What takes over at each node that fails over.
+pub async fn reserves(nodes: &Nodes, facts: &[Facts]) -> Vec<Reserve> {
+    let apart = nodes.apart();
+    let asked = apart.iter().enumerate().map(async |(node, alone)| {
+        let StandBy { replicas, sentinels, .. } = alone.stand_by().await.ok()??;
+        let replicas = replicas.into_iter().map(|server| (server.name.clone(), Ok(server)));
+        let answers = alone.ask_all(replicas, answers).await.into_iter();
+        let primaries = facts.iter().filter(|facts| facts.node == node);
+        Some(Reserve {
+            primaries: primaries.cloned().collect(),
+            replicas: answers.map(|(name, said)| (name, said.map_err(String::from))).collect(),
+            sentinels: sentinels
+                .into_iter()
+                .map(|(name, said)| {
+                    let said = said.map_err(|error| error.to_string());
+                    (name, said.map(|fields| fields.into_iter().collect()))
+                })
+                .collect(),
+        })
     });
     join_all(asked).await.into_iter().flatten().collect()
 }

@@ -16,6 +16,16 @@ pub struct Facts {
     pub answers: Result<Answers, String>,
 }
 
+/// A node that fails over: who serves, who takes over, and who decides that.
+#[derive(Clone, Debug)]
+pub struct Reserve {
+    /// The servers that grant.
+    pub primaries: Vec<Facts>,
+    pub replicas: Vec<(String, Result<Answers, String>)>,
+    /// What each Sentinel says of the primary.
+    pub sentinels: Vec<(String, Asked)>,
+}
+
 /// What a node answered. Each part can be missing, because this user may not ask for it.
 #[derive(Clone, Debug)]
 pub struct Answers {
@@ -67,7 +77,7 @@ impl Fields {
         self.0.insert(name.to_owned(), value.to_owned());
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 }
@@ -112,6 +122,13 @@ impl Answers {
     /// A field of CLUSTER INFO.
     pub fn cluster(&self, name: &str) -> Option<&str> {
         self.cluster.as_ref().ok()?.get(name)
+    }
+
+    /// The settings of the module, as far as they are known.
+    pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.config.iter().flat_map(|config| &config.0);
+        let own = all.filter(|(name, _)| name.starts_with("dlock."));
+        own.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Whether it has the module, as far as this user can see.

@@ -10,6 +10,7 @@ mod collect;
 mod facts;
 mod finding;
 mod node;
+mod reserve;
 mod server;
 mod set;
 
@@ -48,6 +49,9 @@ impl Args {
         let facts = collect::facts(&nodes).await;
         let members = change::members(&facts);
         let mut findings = checks::findings(&facts);
+        let reserves = collect::reserves(&nodes, &facts).await;
+        findings.extend(reserves.iter().flat_map(reserve::findings));
+        findings = finding::merged(findings);
         if let Some(against) = &self.against {
             let before = Before::read(against, global).await?;
             let held = change::on_how_many(&nodes).await;

@@ -1,6 +1,7 @@
 //! Each check against made-up facts: what is wrong is found, and nothing is found where nothing is.
 
 mod cluster;
+mod reserve;
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use dlock_client::{Address, Key, NodeError, Server, UnexpectedReply};
+use dlock_client::{Address, Key, NodeError, Server, StandBy, UnexpectedReply};
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, ServerError, Value};
@@ -117,9 +117,34 @@ impl Nodes {
         F: Fn(Node) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = Result<T, Trouble>> + Send,
     {
-        let timeout = self.timeout;
-        let mut asked = Vec::new();
-        for (name, found) in self.servers(key).await {
+        self.ask_all(self.servers(key).await.into_iter(), ask).await
+    }
+
+    /// What takes over when a primary of one of them fails.
+    pub async fn stand_by(&self) -> Result<Option<StandBy>, Trouble> {
+        let mut found: Option<StandBy> = None;
+        for target in &self.targets {
+            let Some(more) = target.address.stand_by(self.timeout).await? else { continue };
+            let all = found.get_or_insert_default();
+            all.replicas.extend(more.replicas);
+            all.sentinels.extend(more.sentinels);
+        }
+        Ok(found)
+    }
+
+    /// Connects to these servers at once, and asks each.
+    pub async fn ask_all<T, F, A>(
+        &self,
+        servers: impl Iterator<Item = (String, Result<Server, Trouble>)>,
+        ask: F,
+    ) -> Answers<T>
+    where
+        T: Send + 'static,
+        F: Fn(Node) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = Result<T, Trouble>> + Send,
+    {
+        let (timeout, mut asked) = (self.timeout, Vec::new());
+        for (name, found) in servers {
             let ask = ask.clone();
             let task = async move { ask(Node::connect(&found?.client, timeout).await?).await };
             asked.push((name, tokio::spawn(task)));

@@ -2,13 +2,14 @@
 //!
 //! [`list`]: where one address ends and the next begins. [`host`]: a server's place in the network.
 //! [`options`]: what follows the question mark. [`access`]: how the servers of a node are opened.
-//! [`servers`]: which those are.
+//! [`servers`]: which those are; [`stand_by`]: which take over.
 
 pub(crate) mod access;
 pub(crate) mod host;
 mod list;
 mod options;
 pub(crate) mod servers;
+pub(crate) mod stand_by;
 #[cfg(test)]
 mod tests;
 

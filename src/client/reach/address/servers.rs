@@ -60,11 +60,11 @@ impl Address {
     }
 }
 
-async fn slots(seeds: &Seeds, within: Duration) -> Result<Slots, NodeError> {
+pub(super) async fn slots(seeds: &Seeds, within: Duration) -> Result<Slots, NodeError> {
     cluster::newest(seeds, seeds.hosts.iter().cloned().collect(), within).await
 }
 
-fn server(access: &Access, host: &Host, name: String) -> Result<Server, NodeError> {
+pub(super) fn server(access: &Access, host: &Host, name: String) -> Result<Server, NodeError> {
     let client = access.client(host).map_err(|error| NodeError::from(&error))?;
     Ok(Server { name, client })
 }

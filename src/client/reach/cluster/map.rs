@@ -11,6 +11,8 @@ pub(crate) struct Slots {
     /// How often it was read anew.
     pub(crate) version: u64,
     hosts: Vec<Host>,
+    /// Those that stand by.
+    pub(crate) replicas: Vec<Host>,
     /// For each slot the place of its server; `NOBODY` if that is not known.
     owners: Box<[u16]>,
 }
@@ -18,19 +20,26 @@ pub(crate) struct Slots {
 impl Slots {
     /// Nothing is known.
     pub(crate) fn new() -> Slots {
-        Slots { version: 0, hosts: Vec::new(), owners: vec![NOBODY; SLOTS].into() }
+        Slots {
+            version: 0,
+            hosts: Vec::new(),
+            replicas: Vec::new(),
+            owners: vec![NOBODY; SLOTS].into(),
+        }
     }
 
     /// Reads an answer to CLUSTER SLOTS. A server that names no host for another means its own.
     pub(crate) fn read(reply: &Value, own: &str, map: &Reached) -> Option<Slots> {
         let mut slots = Slots::new();
         for range in reply.as_sequence()? {
-            let [first, last, primary, ..] = range.as_sequence()? else { return None };
-            let [name, port, ..] = primary.as_sequence()? else { return None };
-            let name: Option<String> = redis::from_redis_value_ref(name).ok()?;
-            let name = name.filter(|name| !name.is_empty() && name != "?");
-            let port: u16 = redis::from_redis_value_ref(port).ok()?;
-            let host = map.reached(Host::new(name.as_deref().unwrap_or(own), port));
+            let [first, last, primary, replicas @ ..] = range.as_sequence()? else { return None };
+            let read = |server: &Value| Some(map.reached(host(server, own)?));
+            let host = read(primary)?;
+            for replica in replicas.iter().filter_map(read) {
+                if !slots.replicas.contains(&replica) {
+                    slots.replicas.push(replica);
+                }
+            }
             let (first, last) = (number(first)?, number(last)?);
             let owner = slots.place(host);
             slots.owners.get_mut(first..=last)?.fill(owner);
@@ -70,6 +79,15 @@ impl Slots {
         });
         u16::try_from(place).unwrap_or(NOBODY)
     }
+}
+
+/// A server that a range names.
+fn host(server: &Value, own: &str) -> Option<Host> {
+    let [name, port, ..] = server.as_sequence()? else { return None };
+    let name: Option<String> = redis::from_redis_value_ref(name).ok()?;
+    let name = name.filter(|name| !name.is_empty() && name != "?");
+    let port = redis::from_redis_value_ref(port).ok()?;
+    Some(Host::new(name.as_deref().unwrap_or(own), port))
 }
 
 fn number(value: &Value) -> Option<usize> {

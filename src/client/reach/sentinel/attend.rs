@@ -46,6 +46,13 @@ pub(super) async fn attend(
     }
 }
 
+/// What a Sentinel says of the primary, and of its replicas.
+pub(crate) async fn ask_about(at: &Host, watched: &Watched) -> Result<(Value, Value), NodeError> {
+    let mut session = Session::open(at, watched).await?;
+    let primary = session.run("MASTER", &watched.primary).await?;
+    Ok((primary, session.run("REPLICAS", &watched.primary).await?))
+}
+
 /// A connection to a Sentinel that tells of switches.
 struct Session<'a> {
     connection: MultiplexedConnection,

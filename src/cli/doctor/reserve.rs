@@ -1,0 +1,196 @@
+//! Checks of what takes over when a primary fails: its replicas, and the Sentinels that decide it.
+
+use super::check::{USUAL_TTL_MS, shown};
+use super::facts::{Answers, Asked, Reserve};
+use super::finding::Finding;
+
+/// Everything that is wrong with it.
+pub fn findings(reserve: &Reserve) -> Vec<Finding> {
+    let mut all = no_replica(reserve);
+    for (name, said) in &reserve.replicas {
+        let found = match said {
+            Err(why) => vec![silent("replica", why)],
+            Ok(answers) => of_replica(answers, reserve),
+        };
+        all.extend(found.into_iter().map(|finding| finding.about(name)));
+    }
+    all.extend(unfenced(reserve));
+    all.extend(of_sentinels(&reserve.sentinels));
+    all
+}
+
+fn silent(what: &str, why: &str) -> Finding {
+    Finding::warning("stand_by", format!("this {what} does not answer: {why}"))
+        .why("it cannot help when the primary fails")
+        .fix("start it, or correct what it tells of its address (announce-ip; or ?map= in the node's address)")
+}
+
+fn no_replica(reserve: &Reserve) -> Vec<Finding> {
+    let finding = || {
+        Finding::warning("stand_by", "there is no replica")
+            .why("nothing takes over when the primary fails")
+            .fix("REPLICAOF host port, on another server with the module")
+    };
+    let primaries = reserve.primaries.first().filter(|_| reserve.replicas.is_empty());
+    primaries.map(|facts| finding().about(&facts.name)).into_iter().collect()
+}
+
+fn of_replica(replica: &Answers, reserve: &Reserve) -> Vec<Finding> {
+    if !replica.has_module() {
+        let finding =
+            Finding::error("replica_module", "this replica runs without the module dlock")
+                .why("it cannot load locks; and when it is promoted, nobody can lock any more")
+                .fix(
+                    "loadmodule /path/to/libdlock.so (in its configuration file; then restart it)",
+                );
+        return vec![finding];
+    }
+    let mut found = Vec::new();
+    if replica.info("master_link_status").is_some_and(|status| status != "up") {
+        found.push(
+            Finding::warning("replica_link", "this replica is cut off from its primary")
+                .why("it does not hear of locks; leases that it does not know are lost when it is promoted")
+                .fix("look at its log; check masterauth, masteruser and the network"),
+        );
+    }
+    let primary = reserve.primaries.iter().find_map(|facts| facts.answers.as_ref().ok());
+    let Some(primary) = primary else { return found };
+    if let (Some(own), Some(other)) = (replica.node("version"), primary.node("version"))
+        && own != other
+    {
+        found.push(
+            Finding::warning(
+                "replica_version",
+                format!("this replica has dlock {own}, its primary {other}"),
+            )
+            .why("it may lack what the primary can do, when it is promoted")
+            .fix(format!("load libdlock.so {other} there")),
+        );
+    }
+    let theirs = |name: &str| replica.config(name);
+    let differing = primary.settings().filter_map(|(name, value)| {
+        let other = theirs(name).filter(|other| *other != value)?;
+        Some((name, value, other))
+    });
+    for (name, value, other) in differing {
+        found.push(
+            Finding::warning(
+                "replica_setting",
+                format!("{name} is {other} at this replica, and {value} at its primary"),
+            )
+            .why("after a promotion other rules hold than before")
+            .fix(format!(
+                "CONFIG SET {name} {value} there, and the same in its configuration file"
+            )),
+        );
+    }
+    found
+}
+
+/// A primary that is cut off goes on granting to those who still reach it.
+fn unfenced(reserve: &Reserve) -> Vec<Finding> {
+    let words = "min-replicas-to-write is 0, though it can be replaced by a replica";
+    let why = "cut off from the others, it goes on granting to whoever reaches it, beside the one that is promoted";
+    let fix = "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 10 on all its servers; with one replica only, locks then need both";
+    let finding = || match reserve.replicas.len() <= reserve.primaries.len() {
+        true => Finding::hint("old_primary", words).why(why).fix(fix),
+        false => Finding::warning("old_primary", words).why(why).fix(fix),
+    };
+    let open = reserve.primaries.iter().filter(|facts| {
+        let needed = facts.answers.as_ref().ok().and_then(|node| node.config_number(MIN));
+        needed == Some(0) && !reserve.replicas.is_empty()
+    });
+    open.map(|facts| finding().about(&facts.name)).collect()
+}
+
+fn of_sentinels(sentinels: &[(String, Asked)]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (name, said) in sentinels {
+        match said {
+            Err(why) => found.push(silent("Sentinel", why).about(name)),
+            Ok(fields) => {
+                let number = |field: &str| fields.get(field)?.parse::<i64>().ok();
+                let others = number("num-other-sentinels").unwrap_or(0);
+                let (known, needed) = (others + 1, number("quorum").unwrap_or(1));
+                let down_after = number("down-after-milliseconds").unwrap_or(0);
+                found.extend(
+                    [
+                        too_few(known),
+                        quorum(known, needed),
+                        unnamed(known, sentinels),
+                        slow(down_after),
+                    ]
+                    .into_iter()
+                    .flatten()
+                    .map(|finding| finding.about(name)),
+                );
+            }
+        }
+    }
+    found.extend(SAME.iter().filter_map(|(field, what)| differ(sentinels, field, what)));
+    found
+}
+
+fn too_few(known: i64) -> Option<Finding> {
+    (known < 3).then(|| {
+        Finding::warning("sentinels", format!("this Sentinel knows of {known} in all"))
+            .why("a majority of the Sentinels has to agree on a fail-over: with fewer than three none may be away")
+            .fix("start three, on machines that do not fail together")
+    })
+}
+
+fn quorum(known: i64, needed: i64) -> Option<Finding> {
+    (needed > known).then(|| {
+        Finding::error(
+            "sentinels",
+            format!("its quorum is {needed}, and there are {known} Sentinels"),
+        )
+        .why("they never agree that the primary is down, and promote nothing")
+        .fix(format!("SENTINEL SET NAME quorum {}", known / 2 + 1))
+    })
+}
+
+fn unnamed(known: i64, sentinels: &[(String, Asked)]) -> Option<Finding> {
+    let named = sentinels.len() as i64;
+    (named < known).then(|| {
+        Finding::hint(
+            "sentinels",
+            format!("there are {known} Sentinels, and the address names {named}"),
+        )
+        .why("when those that it names are away, nobody tells where the primary is")
+        .fix("name all of them: redis+sentinel://s1,s2,s3/NAME")
+    })
+}
+
+fn slow(down_after: i64) -> Option<Finding> {
+    (down_after * 3 > USUAL_TTL_MS).then(|| {
+        let found = format!("down-after-milliseconds is {down_after}");
+        Finding::warning("sentinels", found)
+            .why(format!("a primary that is gone is not replaced before; leases of {} may end meanwhile, though their holders work", shown(USUAL_TTL_MS)))
+            .fix("SENTINEL SET NAME down-after-milliseconds 5000, at each of them")
+    })
+}
+
+fn differ(sentinels: &[(String, Asked)], field: &str, what: &str) -> Option<Finding> {
+    let mut values: Vec<&str> =
+        sentinels.iter().filter_map(|(_, said)| said.as_ref().ok()?.get(field)).collect();
+    values.sort_unstable();
+    values.dedup();
+    (values.len() > 1).then(|| {
+        let found = format!("the Sentinels do not agree on {what}: {}", values.join(", "));
+        let finding = Finding::warning("sentinels", found)
+            .why("what happens in a fail-over depends on which of them leads it")
+            .fix("SENTINEL SET NAME …, the same at each of them; if it is the primary, wait, or look at their logs");
+        sentinels.iter().fold(finding, |finding, (name, _)| finding.about(name))
+    })
+}
+
+const MIN: &str = "min-replicas-to-write";
+
+/// What all Sentinels should say alike.
+const SAME: [(&str, &str); 4] = [
+    ("port", "the primary's port"),
+    ("quorum", "the quorum"),
+    ("down-after-milliseconds", "down-after-milliseconds"),
+    ("failover-timeout", "failover-timeout"),
+];

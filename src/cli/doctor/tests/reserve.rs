@@ -1,0 +1,99 @@
+//! What takes over when a primary fails.
+
+use super::super::facts::{Asked, Reserve};
+use super::super::reserve;
+use super::*;
+
+fn replica(number: u32) -> (String, Result<Answers, String>) {
+    let mut answers = good(number).answers.unwrap();
+    answers.info.as_mut().unwrap().set("master_link_status", "up");
+    (format!("replica{number}"), Ok(answers))
+}
+
+fn sentinel(number: u32) -> (String, Asked) {
+    let said = "port:6379\nquorum:2\ndown-after-milliseconds:5000\nfailover-timeout:60000\n\
+                num-other-sentinels:2";
+    (format!("sentinel{number}"), Ok(Fields::of_lines(said)))
+}
+
+/// A node with which nothing is wrong.
+fn whole() -> Reserve {
+    let mut primary = good(1);
+    let config = primary.answers.as_mut().unwrap().config.as_mut().unwrap();
+    config.set("min-replicas-to-write", "1");
+    Reserve {
+        primaries: vec![primary],
+        replicas: vec![replica(1), replica(2)],
+        sentinels: (1..=3).map(sentinel).collect(),
+    }
+}
+
+/// Asserts that one thing is found, of this name and with these words.
+#[track_caller]
+fn finds(severity: Severity, check: &str, words: &str, change: impl Fn(&mut Reserve)) {
+    let mut reserve = whole();
+    change(&mut reserve);
+    let found = super::super::finding::merged(reserve::findings(&reserve));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    let finding = &found[0];
+    assert_eq!((finding.severity, finding.check), (severity, check), "{finding:#?}");
+    assert!(finding.found.contains(words) && !finding.fix.is_empty(), "{finding:#?}");
+}
+
+fn of_replica(reserve: &mut Reserve) -> &mut Answers {
+    reserve.replicas[1].1.as_mut().unwrap()
+}
+
+#[test]
+fn replicas_that_cannot_take_over() {
+    assert_eq!(reserve::findings(&whole()), []);
+    finds(Warning, "stand_by", "no replica", |node| node.replicas.clear());
+    finds(Warning, "stand_by", "does not answer: gone", |node| {
+        node.replicas[1].1 = Err("gone".to_owned());
+    });
+    finds(Error, "replica_module", "without the module", |node| {
+        of_replica(node).node = Err("ERR unknown command".to_owned());
+    });
+    finds(Warning, "replica_link", "cut off", |node| {
+        of_replica(node).info.as_mut().unwrap().set("master_link_status", "down");
+    });
+    finds(Warning, "replica_version", "dlock 0.0.9, its primary 0.1.0", |node| {
+        of_replica(node).node.as_mut().unwrap().set("version", "0.0.9");
+    });
+    finds(Warning, "replica_setting", "dlock.max-ttl is 5000", |node| {
+        of_replica(node).config.as_mut().unwrap().set("dlock.max-ttl", "5000");
+    });
+    let unfenced = |node: &mut Reserve| {
+        let primary = node.primaries[0].answers.as_mut().unwrap();
+        primary.config.as_mut().unwrap().set("min-replicas-to-write", "0");
+    };
+    finds(Warning, "old_primary", "min-replicas-to-write is 0", unfenced);
+    finds(Hint, "old_primary", "min-replicas-to-write is 0", |node| {
+        unfenced(node);
+        node.replicas.pop();
+    });
+}
+
+#[test]
+fn sentinels_that_cannot_decide() {
+    let all = |node: &mut Reserve, name: &str, value: &str| {
+        for (_, said) in &mut node.sentinels {
+            said.as_mut().unwrap().set(name, value);
+        }
+    };
+    finds(Warning, "stand_by", "Sentinel does not answer", |node| {
+        node.sentinels[0].1 = Err("gone".to_owned());
+    });
+    finds(Error, "sentinels", "its quorum is 4", |node| all(node, "quorum", "4"));
+    finds(Warning, "sentinels", "knows of 2 in all", |node| {
+        node.sentinels.pop();
+        all(node, "num-other-sentinels", "1");
+    });
+    finds(Hint, "sentinels", "the address names 2", |node| drop(node.sentinels.pop()));
+    finds(Warning, "sentinels", "down-after-milliseconds is 30000", |node| {
+        all(node, "down-after-milliseconds", "30000");
+    });
+    finds(Warning, "sentinels", "do not agree on the primary's port", |node| {
+        node.sentinels[2].1.as_mut().unwrap().set("port", "6380");
+    });
+}
