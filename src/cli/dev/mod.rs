@@ -193,7 +193,9 @@ impl Starting<'_> {
                 }
                 Err(server::Failed::PortTaken) if !self.is_fixed => {}
                 Err(server::Failed::PortTaken) => {
-                    return Err(format!("port {port} is taken: choose another with --port"));
+                    let bus = role.bus(port).map(|bus| format!(", or {bus} beside it,"));
+                    let bus = bus.unwrap_or_default();
+                    return Err(format!("port {port}{bus} is taken: choose another with --port"));
                 }
                 Err(server::Failed::Other(error)) => return Err(error),
             }

@@ -21,8 +21,11 @@ pub struct StandBy {
     /// The replicas.
     pub replicas: Vec<Server>,
     /// The Sentinels that the address names, and what each says of the primary: `SENTINEL MASTER`.
-    pub sentinels: Vec<(String, Result<BTreeMap<String, String>, NodeError>)>,
+    pub sentinels: Vec<(String, Said)>,
 }
+
+/// What a Sentinel says of a primary, or why it says nothing.
+pub type Said = Result<BTreeMap<String, String>, NodeError>;
 
 impl Address {
     /// What takes over when the primary fails; `None` for a server by itself.
