@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dlock_client::Guard;
-use harness::{Quorum, Server, Value};
+use harness::{Builder, Client, Quorum, Server, Value, eventually};
 
 use crate::coordinator::{assert_holds, healthy_program, ms, program, run, take, until, wait_for};
 
@@ -52,6 +52,38 @@ fn fences_grow_while_nodes_go_and_come_back() {
             quorum[place].run("CONFIG SET dlock.quarantine off");
         }
     });
+}
+
+#[test]
+fn a_counter_pushed_to_its_limit_keeps_nobody_from_a_lock_where_clocks_differ() {
+    let quorum = Quorum::with(3, Builder::with_movable_wall_clock);
+    // The same name in another database: another lock, that is counted together with ours.
+    let mut eves: Vec<Client> = quorum.iter().map(|node| node.client()).collect();
+    for eve in &mut eves {
+        eve.run("SELECT 1");
+        eve.run("DLOCK.ACQUIRE job eve 60000");
+    }
+    let first = most(&mut eves[0]);
+    for (place, ahead) in [(1, 2), (2, 4)] {
+        quorum[place].set_wall_clock(ahead);
+        let moved = first + ahead * 1_000_000;
+        eventually("the clock has moved", || most(&mut eves[place]) >= moved);
+    }
+    for eve in &mut eves {
+        let push = format!("DLOCK.EXTEND job eve 60000 FENCE {}", most(eve));
+        assert_eq!(eve.run(&push).int(), 1);
+    }
+    run(async {
+        let guard = take(&healthy_program(&quorum).await, "job", ms(20_000)).await;
+        assert_holds(&quorum, &guard);
+    });
+}
+
+/// The largest fence that a node accepts now.
+fn most(eve: &mut Client) -> i64 {
+    let refused = eve.run("DLOCK.EXTEND job eve 60000 FENCE 9007199254740991");
+    let most = refused.error().strip_prefix("TOOFAR ").and_then(|words| words.split(' ').next());
+    most.and_then(|most| most.parse().ok()).unwrap_or_else(|| panic!("{refused:?}"))
 }
 
 #[test]

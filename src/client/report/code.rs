@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dlock_core::command::refusal::TOO_FAR;
 use dlock_core::quorum::Why;
 
 /// The code with which a server's error begins.
@@ -19,6 +20,12 @@ pub(crate) fn why(text: &str) -> Why {
         _ if text.starts_with("ERR max number of clients") => Why::Busy,
         _ => Why::Never,
     }
+}
+
+/// The largest fence that a node accepts: `TOOFAR N …`.
+pub(crate) fn most(text: &str) -> Option<u64> {
+    let mut words = text.split(' ');
+    (words.next() == Some(TOO_FAR)).then(|| words.next()?.parse().ok())?
 }
 
 /// For how much longer a node is in quarantine: `QUARANTINE N ms left: …`.

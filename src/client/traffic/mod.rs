@@ -1,10 +1,12 @@
 //! The requests of one acquisition, or of the lock that it won, and the nodes' answers.
 //!
-//! [`request`]: the commands. [`attempt`]: over which connections they go. [`answer`]: what the
-//! replies mean to the rules. [`under_way`]: a few futures at once.
+//! [`request`]: the commands. [`attempt`]: over which connections they go. [`raise`]: a fence for
+//! which a node's clock is not far enough. [`answer`]: what the replies mean to the rules.
+//! [`under_way`]: a few futures at once.
 
 pub(crate) mod answer;
 mod attempt;
+mod raise;
 pub(crate) mod request;
 mod under_way;
 
@@ -114,6 +116,9 @@ impl Traffic {
                     attempt.wait(&node, place, &command, wait, within).await
                 }
                 Ask::Acquire { .. } => attempt.acquire(&node, place, &command, within).await,
+                Ask::Extend { fence: Some(fence) } => {
+                    raise::raise(&node, &command, fence, within).await
+                }
                 _ => node.ask(&command, within, |_| Ok(())).await,
             };
             let (answer, state) = answer::read(&send.ask, reply);

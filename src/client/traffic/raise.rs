@@ -1,0 +1,62 @@
+//! A node's fence is raised to that of the claim.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_core::Fence;
+use redis::{Cmd, Value};
+use tokio::time::{Instant, sleep};
+
+use crate::reach::node::Node;
+use crate::report::{NodeError, code};
+
+/// Asks the node, and asks it again if the fence is too far ahead for its clock, but not for long.
+///
+/// Somebody may propose the largest fences that the nodes accept, for a key that is counted together
+/// with this one. What one node grants here is then too far ahead for another whose clock is a little
+/// behind, again and again. The leases are held meanwhile, so nobody can push this fence any farther.
+pub(crate) async fn raise(
+    node: &Arc<Node>,
+    command: &Cmd,
+    fence: Fence,
+    within: Duration,
+) -> Result<Value, NodeError> {
+    let end = Instant::now() + within;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let reply = node.ask(command, left, |_| Ok(())).await;
+        let Some(pause) = reply.as_ref().err().and_then(|error| too_early(error, fence)) else {
+            return reply;
+        };
+        if Instant::now() + pause >= end {
+            return reply;
+        }
+        sleep(pause).await;
+    }
+}
+
+/// How long the node's clock takes until it accepts the fence, if that is why it refused.
+fn too_early(error: &NodeError, fence: Fence) -> Option<Duration> {
+    let NodeError::Refused(text) = error else { return None };
+    let most = code::most(text)?;
+    // Fences are microseconds.
+    Some(Duration::from_micros(fence.0.saturating_sub(most).max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_says_how_far_its_clock_is_behind() {
+        let early = |text: &str| too_early(&NodeError::Refused(text.to_owned()), Fence(900));
+        let far = "TOOFAR 500 is the largest fence that this node accepts now; FENCE 900 is";
+        assert_eq!(early(far), Some(Duration::from_micros(400)));
+        assert_eq!(early("TOOFAR 900 is"), Some(Duration::from_micros(1)));
+        assert_eq!(
+            (early("TOOFAR FENCE 900 is"), early("QUARANTINE 500 ms left: x")),
+            (None, None)
+        );
+        assert_eq!(too_early(&NodeError::TimedOut(Duration::ZERO), Fence(900)), None);
+    }
+}
