@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +22,9 @@ _names = itertools.count()
 def pytest_configure(config: pytest.Config) -> None:
     text = "kind(name): a test for which one kind of server is enough, for it takes long"
     config.addinivalue_line("markers", text)
+    # Whoever runs the tests may ignore Ctrl-C, as nohup and the background of a script do. What is
+    # ignored stays so in all children, and tests send it to some.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
