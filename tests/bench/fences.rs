@@ -106,7 +106,7 @@ fn server(kind: Kind) -> Server {
     let server = Server::start(kind);
     let mut pipe = Pipe::new(&server);
     for number in 0..KEYS {
-        pipe.exchange(&request(&["DLOCK.ACQUIRE", &key("lock", number), TOKEN, "36000000"]), 1);
+        pipe.exchange(&request(&["DLOCK.ACQUIRE", &key("lock", number), TOKEN, "3600000"]), 1);
     }
     server
 }
