@@ -210,6 +210,11 @@ impl Hot {
 
     /// Halves everything for each minute that has passed, and forgets what has become light.
     fn halve(&mut self, now: Instant) {
+        if self.cells.is_empty() {
+            // The first minute begins with the first key.
+            self.halved = now;
+            return;
+        }
         let times = now.since(self.halved) / HALF_LIFE;
         if times == 0 {
             return;

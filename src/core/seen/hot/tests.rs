@@ -143,3 +143,12 @@ fn the_same_name_in_two_databases_is_two_keys() {
     let shown: Vec<_> = hot.worst(10, NOW).map(|f| (f.db, f.waited)).collect();
     assert_eq!(shown, [(1, 3_000), (0, 2_000)]);
 }
+
+#[test]
+fn what_was_seen_first_counts_in_full_for_a_minute() {
+    let mut hot = Hot::default();
+    let begun = Instant(HALF_LIFE - 1);
+    hot.denied(key(b"job"), begun);
+    assert_eq!(worst(&mut hot, 10, Instant(begun.0 + HALF_LIFE - 1)), ["job"]);
+    assert!(worst(&mut hot, 10, Instant(begun.0 + HALF_LIFE)).is_empty());
+}
