@@ -1,6 +1,7 @@
 //! A primary with replicas, and the Sentinels that watch it: one node for the library.
 
 use crate::kind::Kind;
+use crate::proxy::Proxy;
 use crate::sentinel::{NAME, Sentinel};
 use crate::server::Server;
 use crate::wait::eventually;
@@ -29,6 +30,18 @@ impl Watched {
         let sentinels = Sentinel::start_some(&primary, replicas, 3);
         servers.insert(0, primary);
         Watched { servers, sentinels }
+    }
+
+    /// With one replica, and the network over which that follows the primary.
+    #[track_caller]
+    pub fn start_over_a_network(kind: Kind) -> (Watched, Proxy) {
+        let primary = Server::build(kind).config("repl-diskless-sync no").start();
+        let network = Proxy::start(primary.port());
+        let follows = format!("replicaof 127.0.0.1 {}", network.port());
+        let replica = Server::build(kind).config(&follows).start();
+        primary.until_streaming_to(&replica);
+        let sentinels = Sentinel::start_some(&primary, 1, 3);
+        (Watched { servers: vec![primary, replica], sentinels }, network)
     }
 
     /// How clients find it.

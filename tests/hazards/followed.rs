@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use dlock_client::{Client, Guard};
 use harness::library::wait_for;
 use harness::watched::Watched;
-use harness::{Cluster, Kind, Proxy, Sentinel, Server, Way, eventually};
+use harness::{Cluster, Kind, Proxy, Server, Way, eventually};
 
 use crate::library::{NODE_TIMEOUT, connect, ms, run, take};
 use crate::recipe::set_nx;
@@ -40,13 +40,7 @@ async fn assert_one_holds(client: &Client, alice: Guard, asked: Instant) {
 
 #[test]
 fn clients_that_follow_a_sentinel_wait_for_a_lease_that_was_lost() {
-    let primary = Server::build(Kind::Redis82).config("repl-diskless-sync no").start();
-    let network = Proxy::start(primary.port());
-    let follows = format!("replicaof 127.0.0.1 {}", network.port());
-    let replica = Server::build(Kind::Redis82).config(&follows).start();
-    primary.until_streaming_to(&replica);
-    let sentinels = Sentinel::start_some(&primary, 1, 3);
-    let mut node = Watched { servers: vec![primary, replica], sentinels };
+    let (mut node, network) = Watched::start_over_a_network(Kind::Redis82);
     run(async {
         let client = connect(&[node.url()], NODE_TIMEOUT).await;
         use_before(&client, "leader", &[&node.servers[1]]).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock_client::{Client, Error, Guard, Notice};
 use harness::sentinel::{NAME, Sentinel};
 use harness::watched::Watched;
-use harness::{Kind, Proxy, Server, Way, apply, on_every_server};
+use harness::{Kind, Server, Way, apply, on_every_server};
 
 use crate::coordinator::{HEALTHY_TIMEOUT, NODE_TIMEOUT, connect, ms, run, take, until, wait_for};
 
@@ -147,13 +147,7 @@ fn a_planned_switch_there_and_back_loses_no_guard_and_tells_who_listens() {
 
 #[test]
 fn a_lease_that_the_promoted_replica_never_heard_of_is_lost_and_the_guard_says_so() {
-    let primary = Server::build(Kind::Redis82).config("repl-diskless-sync no").start();
-    let network = Proxy::start(primary.port());
-    let follows = format!("replicaof 127.0.0.1 {}", network.port());
-    let replica = Server::build(Kind::Redis82).config(&follows).start();
-    primary.until_streaming_to(&replica);
-    let sentinels = Sentinel::start_some(&primary, 1, 3);
-    let mut node = Watched { servers: vec![primary, replica], sentinels };
+    let (mut node, network) = Watched::start_over_a_network(Kind::Redis82);
     run(async {
         let client = connect(&[node.url()]).await;
         network.keep_back(Way::Down);
