@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The library for Python: its tools in .python/, its wheel in dist/, its tests.
+# The library for Python: its tools in .python/, its wheel in dist/, its tests. The tools that are missing
+# are fetched first.
 #
-# Usage: python.sh setup            the tools that tests/python/requirements.txt names
-#        python.sh build            a wheel that installs without a compiler
+# Usage: python.sh build            a wheel that installs without a compiler
 #        python.sh check            formatting, lints, types
 #        python.sh install          that wheel, beside the tools
 #        python.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
@@ -101,11 +101,7 @@ by_hand() { # why
 }
 
 case ${1:-} in
-setup) setup ;;
-build) build ;;
-check) check ;;
-install) install ;;
-test) tests "${@:2}" ;;
-world) world ;;
-*) fail "say setup, build, check, install, test or world" ;;
+build | check | install | world) setup; "$1" ;;
+test) setup; tests "${@:2}" ;;
+*) fail "say build, check, install, test or world" ;;
 esac

