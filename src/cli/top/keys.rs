@@ -56,7 +56,12 @@ fn command(view: &mut View, key: KeyCode) -> Option<Wish> {
         KeyCode::Home | KeyCode::Char('g') => view.select(0),
         KeyCode::End | KeyCode::Char('G') => view.select(usize::MAX),
         KeyCode::Enter => {
-            let key = view.selected_key()?;
+            let Some(key) = view.selected_key() else {
+                if matches!(view.page, Page::Hot) && view.lines() > 0 {
+                    view.said = CUT.to_owned();
+                }
+                return None;
+            };
             (view.page, view.selected) = (Page::Lock { key, answers: Vec::new() }, 0);
             return Some(Wish::Look);
         }
@@ -81,6 +86,8 @@ fn typed(view: &mut View, key: KeyCode) {
     view.select(view.selected);
 }
 
+/// Why a lock has no page.
+const CUT: &str = "the node has not kept its whole name: see dlock inspect";
 /// How far a page is.
 const PAGE: usize = 10;
 

@@ -1,10 +1,18 @@
 //! The terminal: entered, drawn on, and given back however this ends.
 
-use std::io;
+use std::io::{self, Stdout, stdout};
+use std::panic;
+use std::sync::Once;
 use std::time::Duration;
 
-use ratatui::DefaultTerminal;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::draw;
@@ -19,14 +27,22 @@ pub enum Input {
 
 /// The terminal, and who listens to it.
 pub struct Screen {
-    terminal: DefaultTerminal,
+    terminal: Terminal<CrosstermBackend<Stdout>>,
     inputs: UnboundedReceiver<Input>,
 }
 
 impl Screen {
-    /// Takes the terminal. A panic gives it back.
+    /// Takes the terminal. A panic gives it back, and so does an error here.
     pub fn enter() -> io::Result<Screen> {
-        let terminal = ratatui::try_init()?;
+        static ONCE: Once = Once::new();
+        ONCE.call_once(leave_on_panic);
+        Screen::take().inspect_err(|_| leave())
+    }
+
+    fn take() -> io::Result<Screen> {
+        enable_raw_mode()?;
+        execute!(stdout(), EnterAlternateScreen)?;
+        let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         let (heard, inputs) = unbounded_channel();
         std::thread::Builder::new().name("dlock-keys".to_owned()).spawn(move || {
             // It ends soon after nobody listens any more.
@@ -59,9 +75,19 @@ impl Screen {
     }
 }
 
-/// Gives the terminal back.
+/// Gives the terminal back, with its cursor. Where it is gone, nothing can be given back.
 pub fn leave() {
-    ratatui::restore();
+    let _ = disable_raw_mode();
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+}
+
+/// What a panic says is seen on the usual screen.
+fn leave_on_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        leave();
+        report(panic);
+    }));
 }
 
 /// How long it may take to see that nobody listens any more.
