@@ -1,88 +1,16 @@
 //! `dlock exporter`: metrics, and the page for people.
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
-use harness::{Client, Server, apply, eventually, program};
-use serde_json::Value;
+use harness::exporter::{Answer, Exporter};
+use harness::{Client, Server, apply, eventually};
 
-use crate::running::Running;
 use crate::{addresses, dlock, on_two_servers, servers};
 
-/// The program, and where it listens.
-struct Exporter {
-    running: Running,
-    at: String,
-}
-
-/// What it has answered.
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Exporter {
-    #[track_caller]
-    fn start(servers: &[Server], arguments: &[&str]) -> Exporter {
-        Exporter::at(servers, "127.0.0.1:0", arguments)
-    }
-
-    #[track_caller]
-    fn at(servers: &[Server], listen: &str, arguments: &[&str]) -> Exporter {
-        let mut command = program::command(&addresses(servers));
-        command.args(["exporter", "--json", "--listen", listen]).args(arguments);
-        let running = Running::of(command);
-        running.until_it_prints("\n");
-        let said: Value = serde_json::from_str(&running.out()).expect("it is JSON");
-        let url = said["url"].as_str().expect("it says where it is").to_owned();
-        let at = url.strip_prefix("http://").expect("it is a URL").to_owned();
-        Exporter { running, at }
-    }
-
-    #[track_caller]
-    fn get(&self, path: &str) -> Answer {
-        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.at))
-    }
-
-    /// Sends a request as it is.
-    #[track_caller]
-    fn send(&self, request: &str) -> Answer {
-        let port = self.at.rsplit(':').next().expect("it has a port");
-        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it can be set");
-        stream.write_all(request.as_bytes()).expect("it reads");
-        let mut bytes = Vec::new();
-        // It may close the connection of a request that makes no sense.
-        let _ = stream.read_to_end(&mut bytes);
-        let text = String::from_utf8(bytes).expect("it is UTF-8");
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
-    }
-
-    #[track_caller]
-    fn metrics(&self) -> Vec<String> {
-        let answer = self.get("/metrics");
-        assert_eq!(answer.status, 200, "{}", answer.head);
-        answer.body.lines().map(str::to_owned).collect()
-    }
-
-    /// The value of the only series of which the name and labels begin so.
-    #[track_caller]
-    fn metric(&self, begin: &str) -> Option<f64> {
-        let lines = self.metrics();
-        let mut found = lines.iter().filter(|line| line.starts_with(begin));
-        let line = found.next()?;
-        assert!(found.next().is_none(), "{begin} is not the only one");
-        line.rsplit(' ').next()?.parse().ok()
-    }
-
-    #[track_caller]
-    fn state(&self) -> Value {
-        serde_json::from_str(&self.get("/state").body).expect("it is JSON")
-    }
+/// The exporter of these servers.
+#[track_caller]
+fn start(servers: &[Server], arguments: &[&str]) -> Exporter {
+    Exporter::start(&addresses(servers), arguments)
 }
 
 /// A lock that somebody waits for.
@@ -94,7 +22,7 @@ fn contended(server: &Server) -> Client {
 #[apply(on_two_servers)]
 fn what_a_node_counts_is_a_metric(kind: Kind) {
     let servers = servers(kind, 1);
-    let exporter = Exporter::start(&servers, &[]);
+    let exporter = start(&servers, &[]);
     let mut bob = contended(&servers[0]);
     eventually("bob is seen", || exporter.metric("dlock_waiters{") == Some(1.0));
     servers[0].run("DLOCK.RELEASE job:42 alice");
@@ -126,7 +54,7 @@ fn a_node_that_is_away_is_a_metric_and_no_failure(kind: Kind) {
     let mut servers = servers(kind, 3);
     let away = addresses(&servers)[1].clone();
     servers[1].stop();
-    let exporter = Exporter::start(&servers, &[]);
+    let exporter = start(&servers, &[]);
     let lines = exporter.metrics();
     let up = lines.iter().filter(|line| line.starts_with("dlock_up{"));
     assert_eq!(up.clone().count(), 3);
@@ -146,7 +74,7 @@ fn only_hot_keys_have_series_of_their_own_and_they_can_be_switched_off(kind: Kin
     client.pipeline((0..50).map(|n| format!("DLOCK.ACQUIRE quiet:{n} alice 60000")));
     client.pipeline((0..50).map(|n| format!("DLOCK.ACQUIRE quiet:{n} bob 60000")));
     let _bob = contended(&servers[0]);
-    let few = Exporter::start(&servers, &["--hot", "3"]);
+    let few = start(&servers, &["--hot", "3"]);
     let node = &addresses(&servers)[0];
     let waiting = format!("dlock_hot_waiting{{node=\"{node}\",db=\"0\",key=\"job:42\"}}");
     eventually("it is seen", || few.metric(&waiting) == Some(1.0));
@@ -154,14 +82,14 @@ fn only_hot_keys_have_series_of_their_own_and_they_can_be_switched_off(kind: Kin
         exporter.metrics().iter().filter(|line| line.starts_with("dlock_hot_waiting{")).count()
     };
     assert_eq!(series(&few), 3);
-    let none = Exporter::start(&servers, &["--hot", "0"]);
+    let none = start(&servers, &["--hot", "0"]);
     assert_eq!(series(&none), 0);
 }
 
 #[apply(on_two_servers)]
 fn many_viewers_cost_a_node_no_more_than_one(kind: Kind) {
     let servers = servers(kind, 1);
-    let exporter = Exporter::start(&servers, &[]);
+    let exporter = start(&servers, &[]);
     exporter.metrics();
     let calls = || {
         let line = servers[0].info("commandstats").get("cmdstat_dlock.hot").cloned();
@@ -178,7 +106,7 @@ fn many_viewers_cost_a_node_no_more_than_one(kind: Kind) {
 #[apply(on_two_servers)]
 fn what_clients_put_into_keys_stays_text(kind: Kind) {
     let servers = servers(kind, 1);
-    let exporter = Exporter::start(&servers, &["--meta"]);
+    let exporter = start(&servers, &["--meta"]);
     let key = b"\"} 1\n</script><script>alert(1)</script>\\\x1b[2J\xff";
     let mut client = servers[0].client();
     client.run_args(&[b"DLOCK.ACQUIRE", &key[..], b"alice", b"60000", b"META", &key[..]]);
@@ -198,7 +126,7 @@ fn what_clients_put_into_keys_stays_text(kind: Kind) {
 fn meta_is_shown_to_those_who_want_it_alone(kind: Kind) {
     let servers = servers(kind, 1);
     let _bob = contended(&servers[0]);
-    let exporter = Exporter::start(&servers, &[]);
+    let exporter = start(&servers, &[]);
     let holder = || exporter.state()["hot"][0]["holder"].clone();
     eventually("the holder is seen", || holder().is_object());
     assert_eq!(holder()["id"], "4da10dd6");
@@ -210,7 +138,7 @@ fn meta_is_shown_to_those_who_want_it_alone(kind: Kind) {
 #[apply(on_two_servers)]
 fn the_page_is_one_file_that_runs_nothing_but_its_own(kind: Kind) {
     let servers = servers(kind, 1);
-    let exporter = Exporter::start(&servers, &[]);
+    let exporter = start(&servers, &[]);
     let [page, again] = [exporter.get("/"), exporter.get("/")];
     assert_eq!(page.status, 200);
     assert!(page.head.contains("content-type: text/html"), "{}", page.head);
@@ -236,7 +164,7 @@ fn the_page_is_one_file_that_runs_nothing_but_its_own(kind: Kind) {
 #[apply(on_two_servers)]
 fn other_names_and_other_methods_are_refused(kind: Kind) {
     let servers = servers(kind, 1);
-    let exporter = Exporter::start(&servers, &["--host", "locks.example"]);
+    let exporter = start(&servers, &["--host", "locks.example"]);
     let named = |host: &str, path: &str| {
         exporter.send(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).status
     };
@@ -256,7 +184,7 @@ fn other_names_and_other_methods_are_refused(kind: Kind) {
 #[apply(on_two_servers)]
 fn beyond_this_machine_there_are_metrics_and_no_page(kind: Kind) {
     let servers = servers(kind, 1);
-    let exporter = Exporter::at(&servers, "0.0.0.0:0", &[]);
+    let exporter = start(&servers, &["--listen", "0.0.0.0:0"]);
     for (path, status) in [("/metrics", 200), ("/healthz", 200), ("/", 403), ("/state", 403)] {
         assert_eq!(exporter.get(path).status, status, "{path}");
     }
@@ -273,13 +201,7 @@ fn a_user_with_few_rights_is_enough_and_who_has_less_sees_less(kind: Kind) {
     servers[0].run("ACL SETUSER less on >secret -@all +info");
     let exporter = |user: &str| {
         let node = format!("redis://{user}:secret@{}", addresses(&servers)[0]);
-        let mut command = program::command(&[node]);
-        command.args(["exporter", "--json", "--listen", "127.0.0.1:0"]);
-        let running = Running::of(command);
-        running.until_it_prints("\n");
-        let said: Value = serde_json::from_str(&running.out()).unwrap();
-        let at = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
-        Exporter { running, at }
+        Exporter::start(&[node], &[])
     };
     let watch = exporter("watch");
     eventually("the holder is seen", || watch.state()["hot"][0]["holder"].is_object());
@@ -289,15 +211,13 @@ fn a_user_with_few_rights_is_enough_and_who_has_less_sees_less(kind: Kind) {
     assert_eq!(node["granting"], "yes");
     assert!(node["hot_error"].as_str().unwrap().contains("NOPERM"), "{node}");
     assert!(less.metric("dlock_up{").is_some_and(|up| up == 1.0));
-    less.running.signal(nix::sys::signal::Signal::SIGTERM);
-    less.running.ended().with_code(0);
+    assert_eq!(less.end(), Some(0));
 }
 
 #[apply(on_two_servers)]
 fn connections_that_say_nothing_do_not_keep_others_out(kind: Kind) {
     let servers = servers(kind, 1);
-    let exporter = Exporter::start(&servers, &[]);
-    let silent = || TcpStream::connect(&exporter.at).expect("it listens");
-    let _many: Vec<TcpStream> = (0..200).map(|_| silent()).collect();
+    let exporter = start(&servers, &[]);
+    let _many: Vec<TcpStream> = (0..200).map(|_| exporter.connect()).collect();
     assert_eq!(exporter.get("/healthz").status, 200);
 }

@@ -7,6 +7,8 @@
 //! - [`cluster`]: three of them that share the slots;
 //! - [`module_file`]: the module it loads, never an old one;
 //! - [`program`]: the program `dlock`, run as a user would;
+//! - [`exporter`]: what `dlock exporter` answers; [`browser`]: its page, as a person sees it;
+//! - [`tmux`]: a terminal whose screen the test sees;
 //! - [`ports`] and [`process`]: free ports, and children that end with the test;
 //! - [`wall_clock`]: a server's wall clock, moved by the test;
 //! - [`scratch`]: where its files are;
@@ -48,12 +50,14 @@
 //! ```
 
 pub mod append_only;
+pub mod browser;
 pub mod builder;
 pub mod busy;
 pub mod client;
 pub mod cluster;
 pub mod disk;
 pub mod eviction;
+pub mod exporter;
 pub mod history;
 pub mod kind;
 pub mod library;
@@ -78,6 +82,7 @@ pub mod server;
 pub mod soak;
 pub mod state_file;
 pub mod system_calls;
+pub mod tmux;
 pub mod value;
 pub mod wait;
 pub mod wall_clock;

@@ -8,6 +8,7 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use super::door::Door;
 use super::lookout::Lookout;
+use super::web::{Visit, Web};
 use super::{metrics, state};
 
 /// What answers are made of.
@@ -15,19 +16,26 @@ pub struct Desk {
     pub lookout: Lookout,
     pub door: Door,
     pub shows_meta: bool,
+    /// Who may come in, if not everybody.
+    pub web: Option<Web>,
 }
 
 type Answer = Response<Full<Bytes>>;
 
 impl Desk {
     /// The answer to a request.
-    pub async fn answer(&self, request: &Request<Incoming>) -> Answer {
+    pub async fn answer(&self, request: &Request<Incoming>, visit: &Visit) -> Answer {
         let path = request.uri().path();
         if path == "/healthz" {
             return text(StatusCode::OK, "ok\n");
         }
         if !self.door.is_meant(request.uri(), request.headers()) {
             return text(StatusCode::MISDIRECTED_REQUEST, NOT_MEANT);
+        }
+        if let Some(users) = &visit.users
+            && !users.know(request.headers()).await
+        {
+            return who_are_you();
         }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
@@ -37,7 +45,9 @@ impl Desk {
                 let look = self.lookout.look().await;
                 answer(StatusCode::OK, metrics::TYPE, metrics::text(look))
             }
-            "/" | "/state" if !self.door.is_local => text(StatusCode::FORBIDDEN, LOCAL_ONLY),
+            "/" | "/state" if !self.door.is_local && !visit.is_known => {
+                text(StatusCode::FORBIDDEN, LOCAL_ONLY)
+            }
             "/" => page(),
             "/state" => {
                 let look = self.lookout.look().await;
@@ -56,12 +66,19 @@ fn page() -> Answer {
     let mut page = answer(StatusCode::OK, "text/html; charset=utf-8", PAGE.replace("NONCE", nonce));
     let policy = format!(
         "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
-         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+         img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     );
     if let Ok(policy) = HeaderValue::from_str(&policy) {
         page.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     }
     page
+}
+
+fn who_are_you() -> Answer {
+    let mut answer = text(StatusCode::UNAUTHORIZED, "name and password, please\n");
+    let challenge = HeaderValue::from_static("Basic realm=\"dlock\", charset=\"UTF-8\"");
+    answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    answer
 }
 
 fn text(status: StatusCode, text: &'static str) -> Answer {
@@ -90,4 +107,5 @@ const ALWAYS: [(HeaderName, &str); 5] = [
 
 const PAGE: &str = include_str!("page.html");
 const NOT_MEANT: &str = "this server is not called so: see --host\n";
-const LOCAL_ONLY: &str = "the page is shown on this machine only: listen on a loopback address\n";
+const LOCAL_ONLY: &str = "the page is shown on this machine only: listen on a loopback address, or let \
+                          --web-config ask who comes\n";

@@ -1,4 +1,4 @@
-//! Who may come in.
+//! By which names this server may be called.
 
 use std::net::IpAddr;
 

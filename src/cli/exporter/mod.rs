@@ -1,7 +1,8 @@
 //! `dlock exporter`: metrics of the nodes for Prometheus, and a page for people.
 //!
 //! [`lookout`]: one look at the nodes a second, whoever asks. [`answer`]: which request gets what.
-//! [`metrics`]: for Prometheus. [`state`]: for the page. [`door`]: who may come in.
+//! [`metrics`]: for Prometheus. [`state`]: for the page. [`door`]: by which names it is called.
+//! [`web`]: TLS and passwords.
 //! Nothing here changes anything at the nodes.
 
 mod answer;
@@ -9,8 +10,10 @@ mod door;
 mod lookout;
 mod metrics;
 mod state;
+mod web;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +21,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -32,12 +36,13 @@ use crate::watch::Watch;
 use answer::Desk;
 use door::Door;
 use lookout::Lookout;
+use web::{Visit, Web};
 
 /// Serve metrics of the nodes to Prometheus, and a page for people
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
-    /// Where to listen. Beyond this machine only /metrics is served
+    /// Where to listen. Beyond this machine only /metrics is served, unless --web-config asks who comes
     #[arg(long, default_value = "127.0.0.1:9763", value_name = "ADDR:PORT")]
     listen: SocketAddr,
 
@@ -56,22 +61,33 @@ pub struct Args {
     /// to this address.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
+
+    /// A file with certificates and passwords, in the format of Prometheus' own exporters
+    ///
+    /// It knows tls_server_config (cert_file, key_file, client_auth_type, client_ca_file, min_version,
+    /// max_version) and basic_auth_users (hashes made by bcrypt); anything else there is a mistake. It is
+    /// read again for each connection, and so are the certificates.
+    #[arg(long, value_name = "FILE")]
+    web_config: Option<PathBuf>,
 }
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let nodes = Nodes::of(global)?;
+        let web = self.web_config.as_deref().map(Web::new).transpose().map_err(Failure::usage)?;
         let listener = TcpListener::bind(self.listen).await.map_err(|error| {
             Failure::usage(format_args!("cannot listen at {}: {error}", self.listen))
         })?;
         let at = listener.local_addr().map_err(|error| Failure::internal(&error))?;
         let lookout = Lookout::new(Watch::new(nodes, usize::from(self.hot)));
         let door = Door::new(self.hosts, at.ip().is_loopback());
-        let desk = Arc::new(Desk { lookout, door, shows_meta: self.meta });
+        let is_tls = web.as_ref().is_some_and(|web| web.is_tls);
+        let desk = Arc::new(Desk { lookout, door, shows_meta: self.meta, web });
+        let url = format!("{}://{at}", if is_tls { "https" } else { "http" });
         match global.json {
-            true => stdout::json(&json!({"url": format!("http://{at}")}))?,
-            false => stdout::line(format_args!("dlock exporter listens at http://{at}"))?,
+            true => stdout::json(&json!({"url": url}))?,
+            false => stdout::line(format_args!("dlock exporter listens at {url}"))?,
         }
         tokio::select! {
             () = serve(listener, desk) => Ok(Exit::OK),
@@ -101,15 +117,27 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
     }
 }
 
+/// One connection.
+async fn talk(stream: TcpStream, desk: Arc<Desk>) {
+    let everybody = || Some((None, Visit::default()));
+    // Whoever is let in by a file with a mistake could be anybody.
+    let Some((tls, visit)) = desk.web.as_ref().map_or_else(everybody, Web::visit) else { return };
+    let Some(tls) = tls else { return serve_one(stream, desk, visit).await };
+    if let Ok(Ok(stream)) = timeout(HEADERS, tls.accept(stream)).await {
+        serve_one(stream, desk, visit).await;
+    }
+}
+
 /// One request, and its answer: a connection that stays would keep its place from others.
-async fn talk(stream: TcpStream, desk: Arc<Desk>) -> Result<(), hyper::Error> {
+async fn serve_one(stream: impl AsyncRead + AsyncWrite + Unpin, desk: Arc<Desk>, visit: Visit) {
     let service = service_fn(move |request| {
-        let desk = Arc::clone(&desk);
-        async move { Ok::<_, std::convert::Infallible>(desk.answer(&request).await) }
+        let (desk, visit) = (Arc::clone(&desk), visit.clone());
+        async move { Ok::<_, std::convert::Infallible>(desk.answer(&request, &visit).await) }
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(false);
-    server.max_buf_size(16 * 1024).serve_connection(TokioIo::new(stream), service).await
+    // Whoever breaks off has nobody to be told.
+    let _ = server.max_buf_size(16 * 1024).serve_connection(TokioIo::new(stream), service).await;
 }
 
 /// How many connections there are at most. Others wait.
@@ -121,8 +149,8 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 const NOTES: &str = "\
 /metrics   for Prometheus, in the OpenMetrics format
-/          a page for people: nodes, hot locks, quarantine. On this machine only
-/healthz   whether this program runs
+/          a page for people: nodes, hot locks, quarantine. On this machine only, or with a password
+/healthz   whether this program runs. It asks for no password
 
 The nodes are looked at when somebody asks, and at most once a second. A node that is away is a
 metric (dlock_up 0), and not an error. The user of the nodes needs no more than

@@ -1,0 +1,85 @@
+//! `--web-config`: TLS and passwords, in the format of Prometheus' own exporters.
+//!
+//! [`config`]: the file. [`tls`]: its certificates. [`users`]: its passwords.
+//!
+//! As theirs, it is read again for each connection, and so are the certificates: what was changed counts
+//! from then on. A file with a mistake lets nobody in.
+
+mod config;
+mod tls;
+pub mod users;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_rustls::TlsAcceptor;
+
+use crate::say::stderr;
+use config::Config;
+use users::{Passwords, Users};
+
+/// Where the file is, and what has been found out about it.
+pub struct Web {
+    file: PathBuf,
+    /// Whether there was TLS in the beginning: nobody can be surprised by a change.
+    pub is_tls: bool,
+    passwords: Arc<Passwords>,
+    /// The mistake that was complained of last.
+    complaint: Mutex<Option<String>>,
+}
+
+/// How one connection is served.
+#[derive(Clone, Default)]
+pub struct Visit {
+    /// Who may come in; `None`: everybody.
+    pub users: Option<Users>,
+    /// Whoever comes in is known: by a password, or a certificate.
+    pub is_known: bool,
+}
+
+impl Web {
+    /// Reads the file, with its certificates.
+    pub fn new(file: &Path) -> Result<Web, String> {
+        let config = Config::read(file)?;
+        config.tls.as_ref().map(tls::acceptor).transpose()?;
+        Ok(Web {
+            file: file.to_owned(),
+            is_tls: config.tls.is_some(),
+            passwords: Arc::default(),
+            complaint: Mutex::default(),
+        })
+    }
+
+    /// How the next connection is served; `None`: not at all, which is complained of once.
+    pub fn visit(&self) -> Option<(Option<TlsAcceptor>, Visit)> {
+        let read = self.read();
+        let mut complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
+        match read {
+            Ok(visit) => {
+                *complaint = None;
+                Some(visit)
+            }
+            Err(why) => {
+                if complaint.as_ref() != Some(&why) {
+                    stderr::warn("web_config", format_args!("nobody is let in: {why}"), false);
+                    *complaint = Some(why);
+                }
+                None
+            }
+        }
+    }
+
+    fn read(&self) -> Result<(Option<TlsAcceptor>, Visit), String> {
+        let config = Config::read(&self.file)?;
+        if config.tls.is_some() != self.is_tls {
+            let words = "TLS cannot be switched on or off while dlock exporter runs";
+            return Err(format!("{}: {words}", self.file.display()));
+        }
+        let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let has_certificates = config.tls.as_ref().is_some_and(|tls| tls.wants_certificates());
+        let is_known = has_certificates || !config.users.is_empty();
+        let users = (!config.users.is_empty())
+            .then(|| Users::new(config.users, Arc::clone(&self.passwords)));
+        Ok((acceptor, Visit { users, is_known }))
+    }
+}
