@@ -4,14 +4,9 @@
 apt_install() { # packages
     [ $# -gt 0 ] || return 0
     command -v apt-get >/dev/null || by_hand "these packages are missing, and there is no apt-get: $*"
-    local root=()
-    if [ "$(id -u)" != 0 ]; then
-        command -v sudo >/dev/null || by_hand "these packages are missing, and there is neither root nor sudo: $*"
-        root=(sudo)
-    fi
     echo "$(basename "$0" .sh): installing $*"
-    "${root[@]}" apt-get update -qq
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+    apt_lists "$*"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
 
 # Unpacks a package of the distribution into a folder, and installs nothing.
@@ -19,5 +14,20 @@ apt_unpack() { # package, folder
     command -v apt-get >/dev/null && command -v dpkg >/dev/null ||
         by_hand "$1 is missing, and there is no apt-get"
     echo "$(basename "$0" .sh): fetching $1"
-    (cd "$2" && apt-get download -qq "$1" && dpkg -x ./*.deb .)
+    # A fresh machine does not know yet what there is.
+    (cd "$2" && apt-get download -qq "$1" 2>/dev/null) || {
+        apt_lists "$1"
+        (cd "$2" && apt-get download -qq "$1")
+    }
+    (cd "$2" && dpkg -x ./*.deb .)
+}
+
+apt_lists() { # what for
+    [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+        by_hand "these packages are missing, and there is neither root nor sudo: $1"
+    as_root apt-get update -qq
+}
+
+as_root() { # command
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }

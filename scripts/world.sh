@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP and Ruby with their clients, of
-# Debian; and the clients for Python and Node into .world/, in the versions that
-# tests/world/packages/ names. A second run finds everything there and asks no network.
+# Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP and Ruby with their clients,
+# Chromium, tmux and systemd, of Debian; and into .world/ Debian's Prometheus, which starts no service
+# there, and the clients for Python and Node, in the versions that tests/world/packages/ names. A second
+# run finds everything there and asks no network. `world.sh pictures` installs what `make pictures` needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -9,9 +10,14 @@ world=$PWD/.world
 wanted=$PWD/tests/world/packages
 
 main() {
+    if [ "${1:-}" = pictures ]; then
+        apt_install $(screens)
+        return
+    fi
     install_packages
     new_enough
     mkdir -p "$world"
+    prometheus
     python_client
     node_clients
 }
@@ -29,7 +35,24 @@ install_packages() {
     command -v npm >/dev/null || missing+=(npm)
     php -m 2>/dev/null | grep -qx redis || missing+=(php-cli php-redis)
     ruby -e 'require "redis"' 2>/dev/null || missing+=(ruby ruby-redis)
+    command -v systemd-analyze >/dev/null || missing+=(systemd)
+    missing+=($(screens))
     apt_install "${missing[@]}"
+}
+
+# What is missing of a browser, a font for it, and a terminal that tests can see.
+screens() {
+    command -v chromium >/dev/null || echo chromium
+    [ -d /usr/share/fonts/truetype/dejavu ] || echo fonts-dejavu-core
+    command -v tmux >/dev/null || echo tmux
+}
+
+# The package would start it.
+prometheus() {
+    [ -x "$world/prometheus/usr/bin/promtool" ] && return
+    rm -rf "$world/prometheus"
+    mkdir "$world/prometheus"
+    apt_unpack prometheus "$world/prometheus"
 }
 
 # What a distribution calls Node or Python may be older than the examples need.
@@ -71,4 +94,4 @@ node_clients() {
     cp "$wanted/$list" "$world/node/$list.done"
 }
 
-main
+main "$@"

@@ -125,10 +125,10 @@ impl Program {
 }
 
 /// A path in the folder into which scripts/world.sh installs.
-fn installed(path: &str) -> PathBuf {
+pub fn installed(path: &str) -> PathBuf {
     top().join(".world").join(path)
 }
 
-fn top() -> PathBuf {
+pub fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

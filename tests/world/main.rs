@@ -1,15 +1,23 @@
-//! dlock beside what is not ours: the client libraries of docs/examples, and the stores of
-//! docs/fences.md. `make test-world` installs them and runs these tests; `make test` does not.
+//! dlock beside what is not ours: the client libraries of docs/examples, the stores of docs/fences.md, and
+//! what shows how locks are. `make test-world` installs them and runs these tests; `make test` does not.
 //!
 //! - [`client`]: the programs of docs/examples, each in a process of its own;
 //! - [`examples`]: what their locks hold;
 //! - [`fences_page`]: the statements of docs/fences.md;
 //! - [`holders`]: a holder that stops, and the next one;
-//! - [`postgres`] and [`sqlite`]: they refuse who is late.
+//! - [`postgres`] and [`sqlite`]: they refuse who is late;
+//! - [`monitoring`]: docs/monitoring, as promtool and systemd judge it;
+//! - [`prometheus`]: Prometheus scrapes `dlock exporter`;
+//! - [`page`]: its page, as a person sees it in Chromium;
+//! - [`top`]: `dlock top`, as a person sees it in a terminal.
 
 mod client;
 mod examples;
 mod fences_page;
 mod holders;
+mod monitoring;
+mod page;
 mod postgres;
+mod prometheus;
 mod sqlite;
+mod top;

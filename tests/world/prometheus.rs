@@ -1,0 +1,220 @@
+//! Prometheus itself, on what `dlock exporter` says: its answers to PromQL, and to every question of the
+//! dashboard for Grafana.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use harness::exporter::Exporter;
+use harness::{Kind, Papers, Server, apply, eventually, on_every_server, ports, process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::installed;
+use crate::monitoring;
+
+/// Prometheus with the configuration of docs/monitoring, once a second, and what it scrapes.
+struct Prometheus {
+    child: Child,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl Prometheus {
+    #[track_caller]
+    fn of(exporter: &Exporter) -> Prometheus {
+        Prometheus::with(exporter, "")
+    }
+
+    /// With more lines about what is scraped.
+    #[track_caller]
+    fn with(exporter: &Exporter, more: &str) -> Prometheus {
+        let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+        let config = monitoring::file("prometheus.yml")
+            .replace("127.0.0.1:9763", &exporter.at)
+            .replace("scrape_interval: 15s", &format!("scrape_interval: 1s\n{more}"));
+        assert!(config.contains(&exporter.at) && config.contains(": 1s"), "{config}");
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("prometheus.yml"), config).expect("there is room");
+        fs::write(path("alerts.yml"), monitoring::file("alerts.yml")).expect("there is room");
+        let port = ports::free();
+        let mut command = Command::new(installed("prometheus/usr/bin/prometheus"));
+        command.arg(format!("--config.file={}", path("prometheus.yml").display()));
+        command.arg(format!("--storage.tsdb.path={}", path("data").display()));
+        command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = process::spawn(command).expect("it is there: scripts/world.sh");
+        let prometheus = Prometheus { child, port, _folder: folder };
+        eventually("it has scraped", || prometheus.number("up{job=\"dlock\"}") == Some(1.0));
+        prometheus
+    }
+
+    /// What it answers to a question; `None`: it does not listen yet.
+    fn ask(&self, path: &str) -> Option<Value> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        write!(stream, "GET /api/v1/{path} HTTP/1.0\r\n\r\n").ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()
+    }
+
+    /// The series that a question in PromQL gives now.
+    #[track_caller]
+    fn series(&self, question: &str) -> Vec<Value> {
+        let Some(answer) = self.ask(&format!("query?query={}", encoded(question))) else {
+            return Vec::new();
+        };
+        // While it starts it has no words for that.
+        if answer["errorType"] == "unavailable" {
+            return Vec::new();
+        }
+        assert_eq!(answer["status"], "success", "{question}: {answer}");
+        answer["data"]["result"].as_array().expect("it is a list").clone()
+    }
+
+    /// The value of the only series, if there is one.
+    #[track_caller]
+    fn number(&self, question: &str) -> Option<f64> {
+        let series = self.series(question);
+        assert!(series.len() <= 1, "{question}: {series:?}");
+        series.first()?["value"][1].as_str()?.parse().ok()
+    }
+
+    #[track_caller]
+    fn until_it_says(&self, question: &str, value: f64) {
+        eventually(&format!("{question} is {value}"), || self.number(question) == Some(value));
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+#[apply(on_every_server)]
+fn prometheus_knows_who_waits_for_a_contended_lock(kind: Kind) {
+    let server = Server::start(kind);
+    let exporter = Exporter::start(&[format!("127.0.0.1:{}", server.port())], &[]);
+    let prometheus = Prometheus::of(&exporter);
+    server.run("DLOCK.ACQUIRE job:42 alice 600000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job:42 bob 600000 WAIT 0");
+    let _carol = server.waiter("DLOCK.ACQUIRE job:42 carol 600000 WAIT 0");
+    prometheus.until_it_says("sum(dlock_waiters)", 2.0);
+    prometheus.until_it_says("max by (key) (dlock_hot_waiting{key=\"job:42\"})", 2.0);
+    prometheus.until_it_says("count(topk(1, dlock_hot_held_seconds > 0))", 1.0);
+    assert_eq!(prometheus.number("dlock_granting{state=\"yes\"}"), Some(1.0));
+    server.run("DLOCK.RELEASE job:42 alice");
+    bob.recv();
+    prometheus.until_it_says("sum(dlock_handovers_total)", 1.0);
+    prometheus.until_it_says("sum(dlock_wait_seconds_count)", 1.0);
+    prometheus.until_it_says("sum(dlock_wait_seconds_bucket{le=\"+Inf\"})", 1.0);
+    prometheus.until_it_says("sum(dlock_waiters)", 1.0);
+    // It knows the types, and the words for people.
+    let known = prometheus.ask("metadata?metric=dlock_wait_seconds").expect("it answers");
+    assert_eq!(known["data"]["dlock_wait_seconds"][0]["type"], "histogram", "{known}");
+    assert_eq!(known["data"]["dlock_wait_seconds"][0]["unit"], "seconds", "{known}");
+}
+
+#[test]
+fn a_node_that_is_away_is_a_value_and_no_failed_scrape() {
+    let mut servers = [Server::start(Kind::Redis82), Server::start(Kind::Valkey91)];
+    let nodes: Vec<String> =
+        servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    let exporter = Exporter::start(&nodes, &[]);
+    let prometheus = Prometheus::of(&exporter);
+    prometheus.until_it_says("sum(dlock_up)", 2.0);
+    servers[1].stop();
+    prometheus.until_it_says(&format!("dlock_up{{node=\"{}\"}}", nodes[1]), 0.0);
+    assert_eq!(prometheus.number("up{job=\"dlock\"}"), Some(1.0));
+    eventually("the alert is on its way", || {
+        prometheus.number("count(ALERTS{alertname=\"DlockNodeDoesNotGrant\"})") == Some(1.0)
+    });
+}
+
+#[test]
+fn prometheus_scrapes_behind_tls_with_a_password() {
+    let (server, papers) = (Server::start(Kind::Redis82), Papers::valid());
+    let path = |name| papers.path(name).display().to_string();
+    let config = papers.path("web.yml");
+    let text = format!(
+        "tls_server_config:\n  cert_file: node.pem\n  key_file: node.key\n\
+         basic_auth_users:\n  ann: {SECRET}\n"
+    );
+    fs::write(&config, text).expect("there is room");
+    let config = config.display().to_string();
+    let node = format!("127.0.0.1:{}", server.port());
+    let exporter = Exporter::start(&[node], &["--web-config", &config]);
+    let more = format!(
+        "    scheme: https\n    tls_config: {{ca_file: '{}'}}\n    \
+         basic_auth: {{username: ann, password: secret}}\n",
+        path("ca.pem")
+    );
+    let prometheus = Prometheus::with(&exporter, &more);
+    prometheus.until_it_says("sum(dlock_up)", 1.0);
+}
+
+/// What bcrypt has made of the password `secret`.
+const SECRET: &str = "$2b$04$oZ4Ziy9KcSMQeuPGz9F7Uu36mpaaql0j4eVUcKNYhAS2w/ZvJxbgO";
+
+#[test]
+fn every_question_of_the_dashboard_has_an_answer() {
+    // What has a limit is shown with it.
+    let server = Server::build(Kind::Redis82).config("maxmemory 1gb").start();
+    let exporter = Exporter::start(&[format!("127.0.0.1:{}", server.port())], &[]);
+    let prometheus = Prometheus::of(&exporter);
+    server.run("DLOCK.ACQUIRE job:42 alice 600000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job:42 bob 600000 WAIT 0");
+    let _carol = server.waiter("DLOCK.ACQUIRE job:42 carol 600000 WAIT 0");
+    prometheus.until_it_says("sum(dlock_waiters)", 2.0);
+    server.run("DLOCK.RELEASE job:42 alice");
+    bob.recv();
+    let dashboard: Value =
+        serde_json::from_str(&monitoring::file("grafana.json")).expect("it is JSON");
+    let mut asked = BTreeSet::new();
+    for panel in dashboard["panels"].as_array().expect("there are panels") {
+        let title = panel["title"].as_str().expect("it has a title");
+        let targets = panel["targets"].as_array().expect("it asks something");
+        assert!(!targets.is_empty(), "{title}");
+        for target in targets {
+            let question = target["expr"].as_str().expect("it is PromQL");
+            assert!(asked.insert(question.to_owned()), "{title} asks what another one asks");
+            let question = question
+                .replace("$job", ".*")
+                .replace("$node", ".*")
+                .replace("$__rate_interval", "1m");
+            assert!(!question.contains('$'), "{question}");
+            if EMPTY.contains(&title) {
+                assert_eq!(prometheus.series(&question), [] as [Value; 0], "{title}");
+            } else {
+                eventually(&format!("{title}: {question} has an answer"), || {
+                    let series = prometheus.series(&question);
+                    series.iter().any(|one| one["value"][1].as_str().is_some_and(|n| n != "NaN"))
+                });
+            }
+        }
+    }
+    assert!(asked.len() >= 15, "{asked:?}");
+    for list in dashboard["templating"]["list"].as_array().expect("there are variables") {
+        let Some(query) = list["query"].as_str().filter(|query| query.contains("label_values"))
+        else {
+            continue;
+        };
+        let (selector, label) = query
+            .strip_prefix("label_values(")
+            .and_then(|rest| rest.strip_suffix(')')?.rsplit_once(", "))
+            .expect("it asks for the values of a label");
+        let question = format!("count by ({label}) ({})", selector.replace("$job", ".*"));
+        assert_eq!(prometheus.series(&question).len(), 1, "{question}");
+    }
+}
+
+/// Panels of which nothing is seen while all is well: every node grants.
+const EMPTY: [&str; 1] = ["Why nodes do not grant"];
