@@ -137,14 +137,12 @@ pub fn mark(call: &Call<'_>) {
 /// A mark has been read from a file or a payload. A payload that is put in the place of a mark,
 /// which `there` tells, does not lower it.
 pub fn loaded(fence: Fence, there: impl FnOnce() -> Option<Fence>) -> Option<Fence> {
-    let (is_loading, most) = state::with(|state| {
-        let most = (!state.node.is_following()).then(|| mark::most(state.time().unix));
-        (state.store.incoming.is_loading(), most)
-    })
-    .unwrap_or((false, None));
-    if is_loading {
-        return Some(fence);
-    }
+    let most = state::with(|state| {
+        // Millions come so: neither the time nor the key is asked for.
+        let restored = !state.store.incoming.is_loading();
+        restored.then(|| (!state.node.is_following()).then(|| mark::most(state.time().unix)))
+    });
+    let Some(most) = most.unwrap_or(Some(None)) else { return Some(fence) };
     let poisoned = most.is_some_and(|most| fence > most);
     (!poisoned).then(|| mark::restored(fence, there()))
 }

@@ -45,24 +45,25 @@ unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *m
     if failed {
         return ptr::null_mut();
     }
-    // SAFETY: the server knows the key of whatever it loads, and keeps it for the callback.
-    let (name, db) = unsafe {
-        let name = api!(RedisModule_GetKeyNameFromIO(io));
-        // A copy: the server's own may lie on its stack, where a key that is open cannot keep it.
-        let name = (!name.is_null()).then(|| Name::new(bytes_of(name)));
-        (name, u32::try_from(api!(RedisModule_GetDbIdFromIO(io))).ok())
-    };
-    let there = || name.zip(db).and_then(|(name, db)| there(name, db));
-    let loaded = mark::stored(number).and_then(|fence| fences::loaded(fence, there));
+    let loaded = mark::stored(number).and_then(|fence| fences::loaded(fence, || there(io)));
     loaded.map_or(ptr::null_mut(), pointer)
 }
 
-/// The mark that is at a key now, outside of any command of dlock.
-fn there(name: Name, db: u32) -> Option<Fence> {
-    // SAFETY: the module's own context, which lives as long as the server.
-    let ctx = unsafe { Ctx::new(CONTEXT.load(Ordering::Relaxed)) };
+/// The mark that is now at the key of a payload, outside of any command of dlock.
+fn there(io: *mut raw::RedisModuleIO) -> Option<Fence> {
+    // SAFETY: the server knows the key of whatever it loads, and keeps it for the callback. The
+    // module's own context lives as long as the server.
+    let (ctx, name, db) = unsafe {
+        let name = api!(RedisModule_GetKeyNameFromIO(io));
+        let db = api!(RedisModule_GetDbIdFromIO(io));
+        if name.is_null() {
+            return None;
+        }
+        // A copy: the server's own may lie on its stack, where a key that is open cannot keep it.
+        (Ctx::new(CONTEXT.load(Ordering::Relaxed)), Name::new(bytes_of(name)), db)
+    };
     // What is loaded goes into another place than what is there.
-    if ctx.flags().is_loading() || !ctx.select(db) {
+    if ctx.flags().is_loading() || !ctx.select(u32::try_from(db).ok()?) {
         return None;
     }
     Mark::read(ctx, name).ok()?.fence()

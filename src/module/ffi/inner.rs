@@ -93,23 +93,33 @@ impl<'c> Call<'c> {
         ran
     }
 
-    fn call(&self, name: &CStr, format: &CStr, inner: usize) -> Inner<'c> {
+    fn call(&self, name: &CStr, formats: Formats, inner: usize) -> Inner<'c> {
         let call = variadic!(RedisModule_Call);
         let argv = self.argv.get(inner.saturating_add(1)..).unwrap_or_default();
+        let (ctx, name) = (self.ctx.raw(), name.as_ptr());
+        let [one, two, three, more] = formats.map(CStr::as_ptr);
         set_errno(RAN);
-        // SAFETY: v is an array of strings and its length; the server takes shares of them.
+        // SAFETY: s is a string, v an array of strings and its length; the server takes shares of
+        // them. For an array it allocates twice.
         let raw = unsafe {
-            call(self.ctx.raw(), name.as_ptr(), format.as_ptr(), argv.as_ptr(), argv.len())
+            match *argv {
+                [a] => call(ctx, name, one, a),
+                [a, b] => call(ctx, name, two, a, b),
+                [a, b, c] => call(ctx, name, three, a, b, c),
+                _ => call(ctx, name, more, argv.as_ptr(), argv.len()),
+            }
         };
-        // The server sets it for whatever it does not begin.
+        // The server sets it for whatever it does not begin. What has run may have set it, too.
         let why = errno();
         if raw.is_null() {
             set_errno(why);
             return Inner::Refused("ERR the server gives no reply".to_owned());
         }
         let reply = Reply { ctx: self.ctx, raw };
-        let refused = reply.error().and_then(|words| refused(why, &words));
-        match refused {
+        if why == RAN {
+            return Inner::Ran(reply);
+        }
+        match reply.error().and_then(|words| refused(why, &words)) {
             Some(words) => {
                 drop(reply);
                 set_errno(why);
@@ -167,10 +177,13 @@ impl Drop for Reply<'_> {
     }
 }
 
+/// For one argument, for two, for three, and for any number.
+type Formats = [&'static CStr; 4];
+
 /// `!` replicates its effects, C takes the client's rights, S is a script's limits, M the memory's;
 /// E makes refusals replies, 0 is the client's protocol.
-const AS_CLIENT: &CStr = c"!CSME0v";
-const AS_SERVER: &CStr = c"!SME0v";
+const AS_CLIENT: Formats = [c"!CSME0s", c"!CSME0ss", c"!CSME0sss", c"!CSME0v"];
+const AS_SERVER: Formats = [c"!SME0s", c"!SME0ss", c"!SME0sss", c"!SME0v"];
 
 // What RM_Call says by errno, in the numbers of Linux.
 const RAN: Errno = Errno(0);
