@@ -7,7 +7,7 @@ NODES ?= 3
 SERVER ?= redis-8.2
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup build python run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers peers
+.PHONY: help setup build python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers peers
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -21,10 +21,13 @@ build: setup ## build the module and the program: target/release/libdlock.so and
 python: setup ## build the library for Python: a wheel in dist/
 	@scripts/python.sh build
 
+node: setup ## build the library for Node: a package in dist/
+	@scripts/node.sh build
+
 run: build ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
 	@exec "$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
 
-test: build python ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
+test: build python node ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
 	$(CARGO) build --release -p dlock-test-caller
 	@SERVER=$(if $(filter-out file,$(origin SERVER)),$(SERVER)) scripts/test.sh $(ARGS)
 
@@ -59,6 +62,7 @@ check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test -q -p dlock-tests --test tidy
 	@scripts/python.sh check
+	@scripts/node.sh check
 
 bench: build peers ## measure everything, other libraries too, and write target/bench/results.md (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --page "$(TARGET)/bench" $(ARGS)

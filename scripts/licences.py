@@ -10,13 +10,13 @@ from pathlib import Path
 NAMES = ("license", "licence", "copying", "notice", "copyright")
 
 
-def main(manifest: str) -> None:
+def main(manifest: str, name: str) -> None:
     command = ["cargo", "metadata", "--locked", "--format-version=1", "--manifest-path", manifest]
     platform = "--filter-platform=x86_64-unknown-linux-gnu"
     found = subprocess.run([*command, platform], stdout=subprocess.PIPE, check=True)
     metadata = json.loads(found.stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
-    print("dlock for Python contains these packages, under these licences.")
+    print(f"{name} contains these packages, under these licences.")
     for package in sorted(linked(metadata), key=lambda id: str(packages[id]["name"])):
         tell(packages[package])
 
@@ -50,4 +50,4 @@ def tell(package: dict) -> None:
         print(f"\n--- {file.name}\n\n{file.read_text(errors='replace').strip()}")
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

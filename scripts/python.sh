@@ -41,7 +41,7 @@ setup() {
 
 build() {
     rm -f dist/dlock-*.whl
-    "$tools/bin/python" scripts/licences.py "$crate/Cargo.toml" >"$crate/THIRD-PARTY.txt"
+    "$tools/bin/python" scripts/licences.py "$crate/Cargo.toml" "dlock for Python" >"$crate/THIRD-PARTY.txt"
     PATH=$tools/bin:$PATH maturin build --quiet --release --locked --manifest-path "$crate/Cargo.toml" \
         --target-dir "$PWD/target/python" --out dist --auditwheel check --compatibility "$platform"
     local wheel size

@@ -22,7 +22,10 @@ main() {
     for name in mutants sim quorum; do suite "$name"; done
     for kind in "${wanted[@]}"; do suite node "$kind"; done
     for name in hazards cli docs "${!program[@]}"; do suite "$name"; done
-    for kind in "${wanted[@]}"; do python "$kind"; done
+    for kind in "${wanted[@]}"; do
+        python "$kind"
+        nodejs "$kind"
+    done
     start documentation "$cargo" test --quiet --doc "${members[@]}" -- "${filters[@]}"
     while [ ${#running[@]} != 0 ]; do wait_for_one; done
     report
@@ -39,6 +42,7 @@ build() {
     artifact+='"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2 \3|p'
     "$cargo" test --no-run "${members[@]}"
     scripts/python.sh install
+    scripts/node.sh install
     while read -r there name file; do
         folder[$name]=$there
         program[$name]=$file
@@ -73,13 +77,21 @@ suite() { # name [server]
     start "$*" run_in "${folder[$1]}" "${program[$1]}" "${skipped[@]}" "${filters[@]}"
 }
 
-# The tests of the library for Python with this server, which they call redis-8.2, and not redis_8_2.
-# The first has the tests that need none.
+# The tests of the library for Python with this server, and of that for Node (`node` are those of a server
+# with the module).
 python() { # server
+    binding python "$1" scripts/python.sh
+}
+
+nodejs() { # server
+    binding nodejs "$1" scripts/node.sh
+}
+
+# They call a server redis-8.2, and not redis_8_2. The first has the tests that need none.
+binding() { # name, server, script
     local also=()
-    [ "$1" = "${wanted[0]}" ] || also=(DLOCK_ONLY_WITH_SERVER=yes)
-    start "python $1" env SERVER="$(sed 's/_/-/; s/_/./' <<<"$1")" "${also[@]}" \
-        scripts/python.sh test "${filters[@]}"
+    [ "$2" = "${wanted[0]}" ] || also=(DLOCK_ONLY_WITH_SERVER=yes)
+    start "$1 $2" env SERVER="$(sed 's/_/-/; s/_/./' <<<"$2")" "${also[@]}" "$3" test "${filters[@]}"
 }
 
 run_in() { # folder command
@@ -105,7 +117,7 @@ wait_for_one() {
 
 outcome() { # name code
     local passed
-    passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p; s/^\([0-9]*\) passed.* in .*/\1/p' "$logs/$1" |
+    passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p; s/^\([0-9]*\) passed.* in .*/\1/p; s/^.* pass \([0-9]*\)$/\1/p' "$logs/$1" |
         awk '{ n += $1 } END { print n }')
     if [ "$2" = 0 ]; then echo "${passed:-0} passed"; else echo "FAILED"; fi
 }

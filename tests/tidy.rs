@@ -208,8 +208,10 @@ fn containing<'a>(files: &'a [File], needles: &'a [&str]) -> impl Iterator<Item 
 
 /// Everything that people wrote here.
 fn all_text() -> Vec<File> {
-    let endings =
-        ["rs", "toml", "md", "sh", "c", "Makefile", "run", "yml", "py", "js", "mjs", "php", "rb"];
+    let endings = [
+        "rs", "toml", "md", "sh", "c", "Makefile", "run", "yml", "py", "js", "mjs", "ts", "php",
+        "rb",
+    ];
     let mut all = files(&["src", "tests", "scripts", "docs", ".ci"], &endings);
     let top = ["Cargo.toml", "Makefile", "README.md", "CHANGELOG.md"];
     all.extend(top.into_iter().filter_map(|name| read(Path::new(name))));
@@ -234,7 +236,7 @@ fn collect(folder: &Path, endings: &[&str], found: &mut Vec<File>) {
     for name in names {
         let path = folder.join(&name);
         if top().join(&path).is_dir() {
-            if name != "target" {
+            if name != "target" && name != "node_modules" && name != "lib" {
                 collect(&path, endings, found);
             }
             continue;

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# The library for Node (src/node): its tools in tests/nodejs/node_modules, its package in dist/, its tests.
+#
+# Usage: node.sh setup            Node, npm, and the tools that tests/nodejs/package-lock.json names
+#        node.sh build            a package that installs without a compiler
+#        node.sh check            formatting, lints, types
+#        node.sh install          that package, beside the tools
+#        node.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
+#                                 with that server
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/packages.sh
+cargo=${CARGO:-cargo}
+crate=src/node
+tests=tests/nodejs
+modules=$tests/node_modules
+target=$PWD/target/node
+# What the package may need of the machine: glibc 2.34, as in RHEL 9, Debian 12, Ubuntu 22.04.
+glibc=2.34
+largest=$((4 * 1024 * 1024))
+
+setup() {
+    local list=$tests/package-lock.json missing=()
+    command -v node >/dev/null || missing+=(nodejs)
+    command -v npm >/dev/null || missing+=(npm)
+    apt_install "${missing[@]}"
+    node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 18 || (a == 18 && b >= 18) ? 0 : 1)' ||
+        by_hand "Node $(node --version) is too old"
+    # The list is copied last: what was interrupted half-way is done again.
+    cmp -s "$list" "$modules/done" && return
+    echo "node: fetching the tools for the Node library"
+    npm ci --loglevel=error --no-audit --no-fund --ignore-scripts --prefix "$tests" >/dev/null
+    cp "$list" "$modules/done"
+}
+
+build() {
+    setup
+    rm -f dist/dlock-*.tgz
+    rm -rf $crate/lib
+    "$cargo" build --quiet --release --locked --manifest-path $crate/Cargo.toml --target-dir "$target"
+    "$modules/.bin/tsc" --project $crate
+    install -m 644 "$target/release/libdlock_node.so" $crate/lib/native.node
+    python3 scripts/licences.py $crate/Cargo.toml "dlock for Node" >$crate/THIRD-PARTY.txt
+    cp LICENSE $crate/LICENSE
+    mkdir -p dist
+    npm pack --loglevel=error --silent --pack-destination dist "./$crate" >/dev/null
+    rm $crate/LICENSE
+    judge
+}
+
+# Whether the package is what it promises.
+judge() {
+    local package size needed
+    package=$(echo ./dist/dlock-*.tgz)
+    size=$(stat --format %s "$package")
+    [ "$size" -le $largest ] || fail "$package has $size bytes; $largest are allowed"
+    needed=$(grep -aoE 'GLIBC_[0-9.]+' $crate/lib/native.node | sed 's/GLIBC_//' | sort -uV | tail -1)
+    [ "$(printf '%s\n' "$needed" $glibc | sort -V | tail -1)" = $glibc ] || fail "$package needs glibc $needed"
+    echo "node: ${package#./}, $((size / 1024)) KiB"
+}
+
+check() {
+    setup
+    "$cargo" fmt --check --manifest-path $crate/Cargo.toml
+    "$cargo" clippy --quiet --manifest-path $crate/Cargo.toml --target-dir "$target" --locked -- -D warnings
+    "$modules/@biomejs/cli-linux-x64/biome" check --config-path=$crate/lint.json --error-on-warnings $crate/dlock $tests/*.?js
+    "$modules/.bin/tsc" --project $crate --noEmit
+}
+
+place() {
+    setup
+    local package
+    package=$(echo ./dist/dlock-*.tgz)
+    [ -f "$package" ] || fail "there is no package in dist/: run \`make node\`"
+    [ "$package" -nt "$modules/installed" ] || return 0
+    npm install --loglevel=error --no-audit --no-fund --no-save --offline --prefix $tests "$package" >/dev/null
+    # npm removes what it does not know.
+    cp "$tests/package-lock.json" "$modules/done"
+    touch "$modules/installed"
+}
+
+run_tests() { # filters
+    local patterns=() filter
+    for filter in "$@"; do patterns+=("--test-name-pattern=$filter"); done
+    node --test --expose-gc --test-reporter=spec --test-concurrency=1 "${patterns[@]}" $tests/*.test.mjs
+}
+
+npm() {
+    # A folder of headers, which some machines name, means nothing here.
+    env -u npm_config_nodedir npm "$@"
+}
+
+fail() {
+    echo "node: $1" >&2
+    exit 1
+}
+
+by_hand() { # why
+    fail "$1. Please install Node 18.18 or later with npm."
+}
+
+case ${1:-} in
+setup) setup ;;
+build) build ;;
+check) check ;;
+install) place ;;
+test) run_tests "${@:2}" ;;
+*) fail "say setup, build, check, install or test" ;;
+esac

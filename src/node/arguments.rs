@@ -1,0 +1,44 @@
+//! Keys and lengths of time, as JavaScript writes them.
+
+use std::time::Duration;
+
+use dlock_client::Key;
+use napi::bindgen_prelude::{Buffer, Either, Uint8Array};
+
+/// The name of a lock: text or bytes.
+pub(crate) type Name = Either<String, Uint8Array>;
+
+pub(crate) fn key(name: Name) -> Key {
+    match name {
+        Either::A(text) => text.into(),
+        Either::B(bytes) => bytes.to_vec().into(),
+    }
+}
+
+/// A key for JavaScript: text where it is UTF-8.
+pub(crate) fn shown(key: &Key) -> Either<String, Buffer> {
+    bytes(key.as_bytes())
+}
+
+/// Bytes that are mostly text.
+pub(crate) fn bytes(bytes: &[u8]) -> Either<String, Buffer> {
+    match str::from_utf8(bytes) {
+        Ok(text) => Either::A(text.to_owned()),
+        Err(_) => Either::B(bytes.to_vec().into()),
+    }
+}
+
+/// A length of time, which is checked in TypeScript: milliseconds, at least 0. More than a number of this
+/// size can hold is without end, for all that is done with it.
+pub(crate) fn span(millis: f64) -> Duration {
+    Duration::try_from_secs_f64(millis / 1e3).unwrap_or(Duration::MAX)
+}
+
+pub(crate) fn millis(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+/// Fences are at most 2^53 - 1: each is a number that JavaScript can tell from the next.
+pub(crate) fn fence(fence: u64) -> f64 {
+    fence as f64
+}

@@ -1,0 +1,142 @@
+// What can go wrong. Each error keeps its details as attributes.
+
+import type { Failure } from './native';
+
+/** What one node said. */
+export interface NodeReport {
+  /** Its address, without user and password. */
+  node: string;
+  /**
+   * A word for programs: `granted`, `held`, `gone`, `unreachable`, `timed_out`, `quarantine`, `refused`,
+   * `unfit`, `answers` or `not_asked`.
+   */
+  state: string;
+  /** The same for people. */
+  message: string;
+}
+
+/** Who holds a lock. Times are in milliseconds. */
+export interface Holder {
+  fence: number;
+  /** For how long it has held the lock. */
+  held: number;
+  /** For how long its lease still runs, if it is not renewed. */
+  ttl: number;
+  /** Where its connection comes from. */
+  address?: string;
+  /** The number of its connection in CLIENT LIST. */
+  client?: number;
+  /** What it says about itself; text where it is UTF-8. */
+  meta: string | Buffer;
+}
+
+/** The base of all errors of dlock. */
+export class DlockError extends Error {
+  /** A word for programs, as `dlock --json` has it: `held`, `no_quorum`, `refused`, `lost`, `usage`, `internal`. */
+  readonly code: string;
+  /** The lock; text where its name is UTF-8. */
+  readonly key: string | Buffer | undefined;
+  /** What each node said, in the order in which the nodes were given. */
+  readonly nodes: readonly NodeReport[];
+  /** In how many milliseconds enough nodes will have ended their quarantine, if only that is missing. */
+  readonly retryAfter: number | undefined;
+
+  /** @internal */
+  constructor(failure: Failure) {
+    super(failure.message);
+    this.code = failure.code;
+    this.key = failure.key;
+    this.nodes = failure.nodes;
+    this.retryAfter = failure.retryAfter;
+  }
+
+  static {
+    DlockError.prototype.name = 'DlockError';
+  }
+}
+
+/** Somebody else holds the lock, and the time to wait for it is over. */
+export class HeldError extends DlockError {
+  /** Who, if a node could tell in time. */
+  readonly holder: Holder | undefined;
+
+  /** @internal */
+  constructor(failure: Failure) {
+    super(failure);
+    this.holder = failure.holder;
+  }
+
+  static {
+    HeldError.prototype.name = 'HeldError';
+  }
+}
+
+/** No majority of the nodes can be reached, or can grant anything now. */
+export class NoQuorumError extends DlockError {
+  static {
+    NoQuorumError.prototype.name = 'NoQuorumError';
+  }
+}
+
+/** So many nodes refuse, and will go on refusing, that no majority is left. */
+export class RefusedError extends DlockError {
+  static {
+    RefusedError.prototype.name = 'RefusedError';
+  }
+}
+
+/** The lock is not held any more. */
+export class LostError extends DlockError {
+  /** The fence of the lock that was lost. */
+  readonly fence: number;
+  /**
+   * A word for programs: `not_renewed`, `ended`, `max_hold`, `paused`, `released`; `panicked`: see
+   * InternalError.
+   */
+  readonly why: string;
+
+  /** @internal */
+  constructor(failure: Failure) {
+    super(failure);
+    this.fence = failure.fence ?? 0;
+    this.why = failure.why ?? '';
+  }
+
+  static {
+    LostError.prototype.name = 'LostError';
+  }
+}
+
+/** The request is not valid. Nothing was sent. */
+export class UsageError extends DlockError {
+  static {
+    UsageError.prototype.name = 'UsageError';
+  }
+}
+
+/** A defect of dlock. The locks that this client held count as lost. */
+export class InternalError extends DlockError {
+  static {
+    InternalError.prototype.name = 'InternalError';
+  }
+}
+
+/** @internal */
+export function made(failure: Failure): DlockError {
+  const Class = CLASSES[failure.code] ?? DlockError;
+  return new Class(failure);
+}
+
+/** @internal */
+export function usage(message: string): UsageError {
+  return new UsageError({ code: 'usage', message, nodes: [] });
+}
+
+const CLASSES: Record<string, new (failure: Failure) => DlockError> = {
+  held: HeldError,
+  no_quorum: NoQuorumError,
+  refused: RefusedError,
+  lost: LostError,
+  usage: UsageError,
+  internal: InternalError,
+};

@@ -1,0 +1,35 @@
+// Commands to data that refuse a late holder.
+
+import type { Key } from './options';
+
+/** A client of ioredis or node-redis, as far as this needs it. */
+export type Redis =
+  | { call(command: string, ...args: (string | Buffer | number)[]): Promise<unknown> }
+  | { sendCommand(args: string[]): Promise<unknown> };
+
+/**
+ * Commands that carry a fence. The server refuses one, with an error that begins with STALE, if a later
+ * holder has been there. Reads belong under the fence as much as writes.
+ */
+export class Fenced {
+  readonly #client: Redis;
+  readonly #mark: Key;
+  readonly #fence: number;
+
+  /** @internal */
+  constructor(client: Redis, mark: Key, fence: number) {
+    this.#client = client;
+    this.#mark = mark;
+    this.#fence = fence;
+  }
+
+  /** Sends a command by `DLOCK.FENCED`. The reply is as the client gives it. */
+  async call(command: string, ...args: (string | Buffer | number)[]): Promise<unknown> {
+    const mark = typeof this.#mark === 'string' ? this.#mark : Buffer.from(this.#mark);
+    const words = [mark, this.#fence, command, ...args];
+    if ('call' in this.#client) return this.#client.call('DLOCK.FENCED', ...words);
+    // node-redis takes text and Buffers.
+    const all = words.map((word) => (typeof word === 'number' ? String(word) : word)) as string[];
+    return this.#client.sendCommand(['DLOCK.FENCED', ...all]);
+  }
+}

@@ -1,0 +1,152 @@
+// A lock that is held.
+
+import { inspect } from 'node:util';
+import { type LostError, made } from './errors';
+import { Fenced, type Redis } from './fenced';
+import { expect, forget, onPanic, outcome } from './mail';
+import type * as rust from './native';
+import { type Key, millis } from './options';
+
+/**
+ * A lock that is held, and renewed until it is released. A guard that is collected releases the lock, and
+ * warns.
+ */
+export class Guard {
+  readonly #native: rust.Guard;
+  #watch: Watch | undefined;
+
+  /** @internal */
+  constructor(native: rust.Guard) {
+    this.#native = native;
+    collected.register(this, native, native);
+  }
+
+  /** The lock; text where its name is UTF-8. */
+  get key(): string | Buffer {
+    return this.#native.key;
+  }
+
+  /**
+   * The number of this acquisition: larger than that of any earlier one of the same lock. Show it to
+   * whatever can refuse a smaller one. It is a safe integer: fences are smaller than 2 ** 53.
+   */
+  get fence(): number {
+    return this.#native.fence;
+  }
+
+  /** By which the nodes know this holder. It is a secret: whoever knows it can release the lock. */
+  get token(): string {
+    return this.#native.token;
+  }
+
+  /** The lease, in milliseconds, for which each renewal is made. */
+  get ttl(): number {
+    return this.#native.ttl();
+  }
+
+  /**
+   * For how many more milliseconds the lock is certainly held without another renewal; 0 once it is lost.
+   * The clock goes on while the machine sleeps.
+   */
+  get validFor(): number {
+    return this.#native.validFor();
+  }
+
+  /** Whether the lock is certainly held at this moment. */
+  get isValid(): boolean {
+    return this.#native.validFor() > 0;
+  }
+
+  /**
+   * It is aborted when the lock is lost, with a LostError as its reason; a release does not abort it. It
+   * tells the truth at once after the event loop was blocked.
+   */
+  get signal(): AbortSignal {
+    this.#watch ??= new Watch(this.#native);
+    return this.#watch.signal();
+  }
+
+  /** Throws LostError unless the lock is certainly held at this moment. */
+  check(): void {
+    const loss = this.#native.loss();
+    if (loss !== null) throw made(loss);
+  }
+
+  /**
+   * Renews the lease now, and from now on, with this length or the present one, whichever is longer. Throws
+   * LostError, or RefusedError if the nodes accept no so long lease; the lock is held as before then.
+   */
+  async extend(ttl: number): Promise<void> {
+    const length = millis('ttl', ttl);
+    await outcome((ticket) => this.#native.extend(ticket, length));
+  }
+
+  /**
+   * Releases the lock, and waits until a majority of the nodes has answered. Throws LostError if it was not
+   * held until then.
+   */
+  async release(): Promise<void> {
+    this.#watch?.end();
+    collected.unregister(this.#native);
+    await outcome((ticket) => this.#native.release(ticket));
+  }
+
+  /**
+   * Commands that show the fence of this guard to `mark`: once a later holder has been there, the server
+   * refuses them. `client` is of ioredis or node-redis, and of any server with the module. Only for
+   * exclusive locks: other holders have different fences at once.
+   */
+  fenced(client: Redis, mark: Key): Fenced {
+    return new Fenced(client, mark, this.fence);
+  }
+
+  /** Releases the lock, for `await using`; unless it was released already. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#native.isOpen()) await this.release();
+  }
+
+  /** @internal */
+  [inspect.custom](): string {
+    const state = this.isValid ? `valid for ${this.validFor.toFixed()} ms` : 'not held';
+    return `Guard { ${inspect(this.key)}, fence ${this.fence}, ${state} }`;
+  }
+}
+
+/** Aborts a signal when a lock is lost. It does not know its guard, which may be collected. */
+class Watch {
+  readonly #native: rust.Guard;
+  readonly #controller = new AbortController();
+  readonly #ticket: number;
+  readonly #look = () => this.#abort(this.#native.loss());
+
+  constructor(native: rust.Guard) {
+    this.#native = native;
+    this.#ticket = expect((told) => this.#abort(told.failure));
+    native.watch(this.#ticket);
+    onPanic.add(this.#look);
+  }
+
+  signal(): AbortSignal {
+    if (this.#native.isOpen()) this.#look();
+    return this.#controller.signal;
+  }
+
+  end(): void {
+    onPanic.delete(this.#look);
+    forget(this.#ticket);
+  }
+
+  #abort(loss: rust.Failure | null | undefined): void {
+    if (loss === null || loss === undefined || this.#controller.signal.aborted) return;
+    this.end();
+    this.#controller.abort(made(loss) as LostError);
+  }
+}
+
+const collected = new FinalizationRegistry((native: rust.Guard) => {
+  const isHeld = native.loss() === null;
+  native.drop();
+  if (!isHeld) return;
+  const name = inspect(native.key);
+  process.emitWarning(`the guard of lock ${name} was collected; it should be released`, 'DlockWarning');
+});

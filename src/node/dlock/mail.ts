@@ -1,0 +1,120 @@
+// What this event loop waits for. Work is done in a thread of its own; its outcome is collected here.
+
+import { setInterval } from 'node:timers';
+import { made } from './errors';
+import { native, type Post, type Told } from './native';
+
+const expected = new Map<number, (told: Told) => void>();
+let box: Post | undefined;
+let last = 0;
+let awaited = 0;
+let alive: NodeJS.Timeout | undefined;
+
+/** @internal */
+export function post(): Post {
+  if (box === undefined) {
+    const made = new native.Post(collect);
+    process.once('exit', () => made.end());
+    box = made;
+  }
+  return box;
+}
+
+/**
+ * Begins work, and waits for its outcome: that keeps the process alive. A signal that is aborted gives the
+ * work up.
+ *
+ * @internal
+ */
+export async function outcome(begin: (ticket: number) => void, signal?: AbortSignal): Promise<Told> {
+  signal?.throwIfAborted();
+  const ticket = next();
+  let aborted = () => {};
+  const arrived = new Promise<Told>((resolve, reject) => {
+    expected.set(ticket, resolve);
+    aborted = () => {
+      forget(ticket);
+      reject(signal?.reason);
+    };
+  });
+  signal?.addEventListener('abort', aborted, { once: true });
+  keepAlive(1);
+  try {
+    begin(ticket);
+    const told = await arrived;
+    // It was aborted after the outcome had arrived.
+    if (signal?.aborted) {
+      release(told);
+      throw signal.reason;
+    }
+    if (told.failure !== undefined) {
+      const error = made(told.failure);
+      // The stack of whoever waits, not that of the event loop.
+      Error.captureStackTrace(error, outcome);
+      throw error;
+    }
+    return told;
+  } finally {
+    keepAlive(-1);
+    expected.delete(ticket);
+    signal?.removeEventListener('abort', aborted);
+  }
+}
+
+/**
+ * Calls this with an outcome, or with each notice, and does not keep the process alive for it. Returns the
+ * ticket.
+ *
+ * @internal
+ */
+export function expect(then: (told: Told) => void): number {
+  const ticket = next();
+  expected.set(ticket, then);
+  return ticket;
+}
+
+/**
+ * Nobody waits for this any more.
+ *
+ * @internal
+ */
+export function forget(ticket: number): void {
+  expected.delete(ticket);
+  post().cancel(ticket);
+}
+
+/**
+ * Who looks whether a panic concerns him.
+ *
+ * @internal
+ */
+export const onPanic = new Set<() => void>();
+
+function collect(): void {
+  for (const told of post().collect()) {
+    const then = expected.get(told.ticket);
+    if (told.notice === undefined) expected.delete(told.ticket);
+    if (then === undefined) release(told);
+    else then(told);
+    if (told.failure?.code === 'internal') for (const look of onPanic) look();
+  }
+}
+
+function release(told: Told): void {
+  told.guard?.drop();
+  told.lease?.drop();
+}
+
+function next(): number {
+  do last = (last + 1) >>> 0;
+  while (last === 0 || expected.has(last));
+  return last;
+}
+
+// A post does not keep the process alive; this does, while somebody waits.
+function keepAlive(more: 1 | -1): void {
+  awaited += more;
+  alive ??= setInterval(() => {}, 2 ** 31 - 1);
+  if (awaited === 0) alive.unref();
+  else if (awaited === more) alive.ref();
+}

@@ -1,0 +1,84 @@
+// The options of locks, and what is wrong with some.
+
+import { usage } from './errors';
+import type { Options } from './native';
+
+/** The name of a lock: text or bytes. */
+export type Key = string | Uint8Array;
+
+/** The options of a lock. Times are in milliseconds. */
+export interface LockOptions {
+  /**
+   * The lease: 30,000 by default. If this process dies, the lock is free again after this time. As long as
+   * the process lives, it is renewed each time a third of it has passed.
+   */
+  ttl?: number | undefined;
+  /** How long to wait for the lock: without limit by default, and 0 is not at all. */
+  wait?: number | undefined;
+  /** Ends the wait when it is aborted, and leaves nothing behind on any node. */
+  signal?: AbortSignal | undefined;
+  /** For readers: any number of them hold it together, and nobody else beside them. */
+  shared?: boolean | undefined;
+  /** For a semaphore: so many hold it together, on a single node only. */
+  limit?: number | undefined;
+  /** The lock ends with the connection: at once when this process dies. */
+  ephemeral?: boolean | undefined;
+  /** A text about the holder, for whoever inspects the lock. */
+  meta?: string | undefined;
+  /** After this time the lock is lost, even if every renewal succeeds. */
+  maxHold?: number | undefined;
+}
+
+/** The options of a lock that is not waited for. */
+export type TryOptions = Omit<LockOptions, 'wait'>;
+
+const TTL = 30_000;
+const NAMES = ['ttl', 'wait', 'signal', 'shared', 'limit', 'ephemeral', 'meta', 'maxHold'];
+
+/** @internal */
+export function options(given: LockOptions): Options {
+  onlyKnown(given, NAMES);
+  const read: Options = {
+    ttl: millis('ttl', given.ttl ?? TTL),
+    shared: given.shared ?? false,
+    ephemeral: given.ephemeral ?? false,
+    meta: text('meta', given.meta ?? ''),
+  };
+  if (given.wait !== undefined && given.wait !== Number.POSITIVE_INFINITY)
+    read.wait = millis('wait', given.wait);
+  if (given.maxHold !== undefined) read.maxHold = millis('maxHold', given.maxHold);
+  if (given.limit !== undefined) read.limit = permits(given.limit);
+  return read;
+}
+
+/** @internal */
+export function key(given: unknown): Key {
+  if (typeof given === 'string' || given instanceof Uint8Array) return given;
+  throw usage(`a key is text or a Buffer, not ${shown(given)}`);
+}
+
+/** @internal */
+export function millis(name: string, given: unknown): number {
+  if (typeof given === 'number' && given >= 0) return given;
+  throw usage(`${name} is a number of milliseconds, not ${shown(given)}`);
+}
+
+/** @internal */
+export function onlyKnown(given: object, names: string[]): void {
+  const unknown = Object.keys(given).find((name) => !names.includes(name));
+  if (unknown !== undefined) throw usage(`there is no option ${unknown}; there are ${names.join(', ')}`);
+}
+
+function text(name: string, given: unknown): string {
+  if (typeof given === 'string') return given;
+  throw usage(`${name} is a text, not ${shown(given)}`);
+}
+
+function permits(given: unknown): number {
+  if (Number.isInteger(given) && (given as number) >= 0 && (given as number) < 2 ** 16) return given as number;
+  throw usage(`limit is a whole number of holders, not ${shown(given)}`);
+}
+
+function shown(given: unknown): string {
+  return typeof given === 'number' ? String(given) : given === null ? 'null' : typeof given;
+}

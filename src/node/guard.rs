@@ -1,0 +1,164 @@
+//! A lock that is held.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dlock_client::{Key, Loss, LossReason};
+use futures_util::FutureExt;
+use napi::bindgen_prelude::{Buffer, Either};
+use napi_derive::napi;
+
+use crate::arguments::{self, span};
+use crate::client::Connected;
+use crate::outcome::{self, Failure, Outcome};
+use crate::post::Letters;
+
+/// A lock that is held, and renewed until it is released. If this object is collected, that releases it.
+#[napi]
+pub struct Guard {
+    key: Key,
+    token: String,
+    fence: u64,
+    place: Arc<Place>,
+    connected: Arc<Connected>,
+    letters: Arc<Letters>,
+}
+
+/// Where a lock is held, until it is released.
+pub(crate) type Place = Mutex<Option<dlock_client::Guard>>;
+
+impl Guard {
+    pub(crate) fn new(
+        guard: dlock_client::Guard,
+        connected: Arc<Connected>,
+        letters: &Arc<Letters>,
+    ) -> Guard {
+        let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
+        let place = Arc::new(Mutex::new(Some(guard)));
+        letters.remember(&place);
+        Guard { key, token, fence, place, connected, letters: Arc::clone(letters) }
+    }
+}
+
+#[napi]
+impl Guard {
+    /// The lock, as text where it is UTF-8.
+    #[napi(getter)]
+    pub fn key(&self) -> Either<String, Buffer> {
+        arguments::shown(&self.key)
+    }
+
+    /// The number of this acquisition.
+    #[napi(getter)]
+    pub fn fence(&self) -> f64 {
+        arguments::fence(self.fence)
+    }
+
+    /// The token, by which the nodes know this holder.
+    #[napi(getter)]
+    pub fn token(&self) -> String {
+        self.token.clone()
+    }
+
+    /// The lease, in milliseconds.
+    #[napi]
+    pub fn ttl(&self) -> f64 {
+        self.held().as_ref().map_or(0.0, |guard| arguments::millis(guard.ttl()))
+    }
+
+    /// For how many more milliseconds the lock is certainly held without another renewal.
+    #[napi]
+    pub fn valid_for(&self) -> f64 {
+        match &*self.held() {
+            Some(guard) if !self.connected.is_broken() => arguments::millis(guard.valid_for()),
+            _ => 0.0,
+        }
+    }
+
+    /// Whether it is not released.
+    #[napi]
+    pub fn is_open(&self) -> bool {
+        self.held().is_some()
+    }
+
+    /// Why it is not held any more; null while it is.
+    #[napi(catch_unwind)]
+    pub fn loss(&self) -> Option<Failure> {
+        match &*self.held() {
+            None => Some(self.released()),
+            Some(_) if self.connected.is_broken() => Some(outcome::broken(&self.key, self.fence)),
+            Some(guard) if guard.is_valid() => None,
+            Some(guard) => {
+                let _inside = self.connected.runtime.enter();
+                let not_renewed = || self.lost(LossReason::NotRenewed { nodes: Vec::new() });
+                Some(outcome::lost(&guard.lost().now_or_never().unwrap_or_else(not_renewed)))
+            }
+        }
+    }
+
+    /// Renews the lease, now and from now on for at least so long.
+    #[napi(catch_unwind)]
+    pub fn extend(&self, ticket: u32, ttl: f64) {
+        let asked = self.held().as_ref().map(|guard| guard.extend(span(ttl)));
+        let lost = self.lost(LossReason::Released);
+        self.letters.run(&self.connected, ticket, async move {
+            match asked {
+                Some(asked) => asked.await.map_or_else(Outcome::Failed, |()| Outcome::Done),
+                None => Outcome::Failed(lost.into()),
+            }
+        });
+    }
+
+    /// Releases the lock, and waits until a majority of the nodes has answered.
+    #[napi(catch_unwind)]
+    pub fn release(&self, ticket: u32) {
+        let released = self.held().take().map(dlock_client::Guard::release);
+        let lost = self.lost(LossReason::Released);
+        self.letters.run(&self.connected, ticket, async move {
+            let released = match released {
+                Some(released) => released.await,
+                None => Err(lost),
+            };
+            released.map_or_else(|loss| Outcome::Failed(loss.into()), |()| Outcome::Done)
+        });
+    }
+
+    /// Tells the loss of the lock.
+    #[napi(catch_unwind)]
+    pub fn watch(&self, ticket: u32) {
+        let lost = self.held().as_ref().map(dlock_client::Guard::lost);
+        let released = self.lost(LossReason::Released);
+        self.letters.run(&self.connected, ticket, async move {
+            let loss = match lost {
+                Some(lost) => lost.await,
+                None => released,
+            };
+            Outcome::Failed(loss.into())
+        });
+    }
+
+    /// Releases the lock without waiting for that.
+    #[napi]
+    pub fn drop(&self) {
+        drop(self.held().take());
+    }
+}
+
+impl Guard {
+    fn held(&self) -> MutexGuard<'_, Option<dlock_client::Guard>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn released(&self) -> Failure {
+        outcome::lost(&self.lost(LossReason::Released))
+    }
+
+    fn lost(&self, why: LossReason) -> Loss {
+        Loss { key: self.key.clone(), fence: self.fence, why }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.letters.forget(&self.place);
+    }
+}

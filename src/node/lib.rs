@@ -1,0 +1,19 @@
+//! The library for Node, as far as it is Rust: `native.node`.
+//!
+//! The locks are those of `dlock-client`; no rule of theirs is written again here. What JavaScript
+//! programmers see is in `dlock/`, in TypeScript: promises, abort signals, classes of errors. In between,
+//! in reading order:
+//!
+//! - `runtime`: the thread in which everything runs and is renewed. It never waits for an event loop.
+//! - `post`: the outcomes for one event loop, and what that loop holds: its end releases it.
+//! - `client`, `guard`: the classes. `lease`: locks that nobody renews, for `dlock/redlock`.
+//! - `outcome`: what can come out, as values of JavaScript.
+//! - `arguments`: keys and lengths of time, as JavaScript writes them.
+
+mod arguments;
+mod client;
+mod guard;
+mod lease;
+mod outcome;
+mod post;
+mod runtime;

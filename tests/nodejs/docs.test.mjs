@@ -1,0 +1,54 @@
+// The examples of the pages run as they stand, and each option and error is told.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as dlock from 'dlock';
+import { TOP } from './server.mjs';
+import { Program, testAlone, testWithServer } from './with.mjs';
+
+const page = (name) => readFileSync(join(TOP, name), 'utf8');
+const examples = (name) => [...page(name).matchAll(/^```js\n(.*?)^```/gms)].map(([, text]) => text);
+
+for (const name of ['docs/node.md', 'README.md']) {
+  testWithServer(`examples of ${name} run as they stand`, async ({ t, server }) => {
+    const found = examples(name);
+    assert.ok(found.length > 0);
+    // The program of the tests has imported it already.
+    const text = found.join('').replaceAll("import { Client } from 'dlock';\n", '');
+    const program = new Program(t, text.replaceAll('redis://localhost', server.url), []);
+    assert.match(await program.line(), /^held with the fence \d+$/);
+    await program.end();
+  });
+}
+
+testAlone('the first example has five lines', () => {
+  const lines = examples('docs/node.md')[0]
+    .split('\n')
+    .filter((line) => line !== '');
+  assert.equal(lines.length, 5);
+});
+
+testAlone('each option and error is on the page', () => {
+  const text = page('docs/node.md');
+  const types = readFileSync(join(import.meta.dirname, 'node_modules/dlock/lib/options.d.ts'), 'utf8');
+  const options = [...types.matchAll(/^ {4}(\w+)\?:/gm)].map(([, name]) => name);
+  assert.ok(options.length >= 8);
+  for (const option of [...options, 'nodeTimeout', 'notify']) assert.match(text, new RegExp(`\`?${option}\\b`));
+  for (const [name, value] of Object.entries(dlock)) {
+    if (value.prototype instanceof dlock.DlockError) assert.ok(text.includes(`\`${name}\``), name);
+  }
+});
+
+testAlone('everything public has a doc comment', () => {
+  for (const file of ['client', 'errors', 'fenced', 'guard', 'options']) {
+    const lines = readFileSync(join(import.meta.dirname, `node_modules/dlock/lib/${file}.d.ts`), 'utf8').split(
+      '\n',
+    );
+    for (const [at, line] of lines.entries()) {
+      const declares = /^ {4}(get \w+|\w+\(|\[Symbol)|^export (declare class|interface)/.test(line);
+      if (!declares || /constructor|private/.test(line)) continue;
+      assert.match(lines[at - 1], /(\*\/|[{]|^ {4}withLock.*)$/, `${file}: ${line}`);
+    }
+  }
+});

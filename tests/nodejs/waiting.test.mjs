@@ -1,0 +1,114 @@
+// Waits: aborts, outages, and event loops that are blocked.
+
+import assert from 'node:assert/strict';
+import { setImmediate } from 'node:timers/promises';
+import { Client, LostError } from 'dlock';
+import { eventually, LEASE } from './server.mjs';
+import { newKey, ownServer, testAlone, testWithServer, thrown } from './with.mjs';
+
+testWithServer('an abort ends a wait and leaves nothing', async ({ server, client, key }) => {
+  const guard = await client.lock(key);
+  const abort = new AbortController();
+  const waiting = client.lock(key, { signal: abort.signal });
+  await server.untilWaiting(key, 1);
+  abort.abort(new RangeError('enough'));
+  assert.equal((await thrown(RangeError, waiting)).message, 'enough');
+  await server.untilWaiting(key, 0);
+  await guard.release();
+  assert.ok(await server.isFree(key));
+});
+
+testWithServer('a signal that was aborted before asks for nothing', async ({ server, client, key }) => {
+  await assert.rejects(client.lock(key, { signal: AbortSignal.abort() }), { name: 'AbortError' });
+  await assert.rejects(
+    client.withLock(key, { signal: AbortSignal.abort() }, () => {}),
+    { name: 'AbortError' },
+  );
+  assert.ok(await server.isFree(key));
+});
+
+testWithServer('a time-out of a signal ends a wait', async ({ client, key }) => {
+  await client.withLock(key, async () => {
+    const waiting = client.lock(key, { signal: AbortSignal.timeout(30) });
+    await assert.rejects(waiting, { name: 'TimeoutError' });
+  });
+});
+
+testWithServer(
+  'a thousand aborts in the moment of the grant leave nothing',
+  async ({ server, client, key }) => {
+    let granted = 0;
+    for (let step = 0; step < 1000; step += 1) {
+      const abort = new AbortController();
+      const waiting = client.lock(key, { ttl: 600_000, signal: abort.signal });
+      // A request takes some turns of the loop: each step aborts at another one.
+      for (let turn = 0; turn < step % 12; turn += 1) await setImmediate();
+      const until = performance.now() + (step % 10) * 0.05;
+      while (performance.now() < until);
+      abort.abort();
+      try {
+        await (await waiting).release();
+        granted += 1;
+      } catch (error) {
+        assert.equal(error.name, 'AbortError');
+      }
+    }
+    await server.untilFree(key);
+    assert.ok(granted < 1000);
+  },
+);
+
+testWithServer('an abort after the grant does not end the lock', async ({ client, key }) => {
+  const abort = new AbortController();
+  const guard = await client.lock(key, { signal: abort.signal });
+  abort.abort();
+  guard.check();
+  await guard.release();
+});
+
+testWithServer(
+  'the event loop is blocked for ten leases, and the lock is still held',
+  async ({ server, client, key }) => {
+    const ttl = 3_000;
+    const guard = await client.lock(key, { ttl });
+    const { signal } = guard;
+    block(10 * ttl);
+    // Before anything else runs.
+    guard.check();
+    assert.equal(guard.signal.aborted, false);
+    assert.equal(await server.fence(key), guard.fence);
+    assert.equal(signal.aborted, false);
+    await guard.release();
+  },
+  ['redis-8.2'],
+);
+
+testWithServer(
+  'a lock that is lost while the event loop is blocked is told at once afterwards',
+  async ({ client, key }) => {
+    const guard = await client.lock(key, { ttl: LEASE, maxHold: 100 });
+    block(200);
+    assert.equal(guard.isValid, false);
+    assert.equal(guard.signal.aborted, true);
+    assert.equal(guard.signal.reason.why, 'max_hold');
+    await thrown(LostError, guard.release());
+  },
+  ['redis-8.2'],
+);
+
+testAlone('a wait goes on through an outage and says so', async (t) => {
+  const [server, key, told] = [await ownServer(t), newKey(), []];
+  const client = new Client(server.url, { nodeTimeout: 10_000, notify: (message) => told.push(message) });
+  await client.withLock(key, () => {});
+  await server.kill();
+  const waiting = client.lock(key);
+  await eventually('it is told', () => told.some((text) => text.includes(`waiting for lock '${key}'`)));
+  await server.start();
+  await (await waiting).release();
+  await eventually('its end, too', () => told.some((text) => text.includes('answers again')));
+});
+
+/** Keeps the event loop from doing anything. */
+function block(milliseconds) {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+}

@@ -1,0 +1,95 @@
+// What all tests of the library for Node share: servers of all four kinds, clients of them, programs.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { after, test } from 'node:test';
+import { Client } from 'dlock';
+import { KINDS, PATIENCE, Server } from './server.mjs';
+
+const servers = new Map();
+let names = 0;
+
+/** The kinds that are wanted. */
+export const wanted = KINDS.filter((kind) => !process.env.SERVER || kind === process.env.SERVER);
+
+/** One of the runs side by side has the tests that need none of the servers. */
+const alone = process.env.DLOCK_ONLY_WITH_SERVER === undefined;
+
+/** A test that needs no server, or starts its own. */
+export function testAlone(name, body) {
+  if (alone) test(name, body);
+}
+
+/** A test with a server of each kind, or of one kind if it takes long. Tests share it: each has keys of its own. */
+export function testWithServer(name, body, kinds = KINDS) {
+  for (const kind of kinds.filter((kind) => wanted.includes(kind))) {
+    test(`${name} [${kind}]`, async (t) => {
+      const server = await (servers.get(kind) ?? begin(kind));
+      const client = new Client(server.url, { nodeTimeout: PATIENCE });
+      await body({ t, server, client, key: newKey() });
+    });
+  }
+}
+
+function begin(kind) {
+  servers.set(kind, Server.start(kind));
+  return servers.get(kind);
+}
+
+after(async () => {
+  for (const server of servers.values()) await (await server).stop();
+});
+
+/** A key that no other test has. */
+export function newKey() {
+  names += 1;
+  return `key:${process.pid}:${names}`;
+}
+
+/** Starts a server that the test may stop; it ends with it. */
+export async function ownServer(t, kind = 'redis-8.2', ...options) {
+  const server = await Server.start(kind, ...options);
+  t.after(() => server.stop());
+  return server;
+}
+
+/** The error with which this ends, which is of this class. */
+export async function thrown(Class, promise) {
+  try {
+    await promise;
+  } catch (error) {
+    assert.ok(error instanceof Class, error);
+    return error;
+  }
+  return assert.fail(`it should throw ${Class.name}`);
+}
+
+/** A program in a process of its own, which says what it does line by line. */
+export class Program {
+  err = '';
+
+  constructor(t, text, words, flags = []) {
+    const begin = "import { Client } from 'dlock'; const [url, key] = process.argv.slice(1);";
+    const node = ['--input-type=module', ...flags, '--eval', `${begin}${text}`, '--', ...words];
+    this.process = spawn(process.execPath, node, { cwd: import.meta.dirname });
+    this.process.stderr.on('data', (data) => {
+      this.err += data;
+    });
+    this.lines = createInterface(this.process.stdout)[Symbol.asyncIterator]();
+    this.ended = new Promise((resolve) => this.process.once('close', (code) => resolve(code)));
+    t.after(() => this.process.kill('SIGKILL'));
+  }
+
+  /** What it says next. */
+  async line() {
+    const { value, done } = await this.lines.next();
+    assert.ok(!done, `it ended: ${this.err}`);
+    return value;
+  }
+
+  /** Waits for its end. */
+  async end(code = 0) {
+    assert.equal(await this.ended, code, this.err);
+  }
+}

@@ -1,0 +1,15 @@
+// A worker thread that takes a lock, and keeps it until it is told what to do.
+
+const { workerData, parentPort } = require('node:worker_threads');
+const { Client } = require('dlock');
+
+const [url, key, nodeTimeout] = workerData;
+
+new Client(url, { nodeTimeout }).lock(key, { ttl: 600_000 }).then((guard) => {
+  parentPort.postMessage(guard.fence);
+  parentPort.once('message', async (word) => {
+    if (word === 'release') await guard.release();
+    parentPort.postMessage('done');
+    parentPort.close();
+  });
+});
