@@ -44,7 +44,7 @@ test-world: build python ## test docs/examples with their client libraries, and 
 
 soak: build ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often)
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --test node --test quorum -- \
-		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: weather:: late_writers::
+		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: weather:: late_writers:: fail_overs::
 
 model: ## prove the quorum's fences in larger models than the tests do, for some minutes
 	$(CARGO) run -p dlock-proof --bin prove -- model

@@ -10,6 +10,7 @@
 //! - [`queue`]: who waits for it, and who is next.
 //! - [`fence`]: the counter that only grows.
 //! - [`clock`]: the time that fences go by, which never goes back.
+//! - [`cluster`]: the slot of a key.
 //! - [`bounds`]: how long leases can run: the usual ones, and those of a few keys.
 //! - [`bound`]: how much longer any lease can run, at most: what of it is written down, and when.
 //! - [`promise`]: what a node says of both beforehand; [`record`]: how the state file keeps it.
@@ -40,6 +41,7 @@ extern crate std;
 pub mod bound;
 pub mod bounds;
 pub mod clock;
+pub mod cluster;
 pub mod command;
 pub mod deadlines;
 pub mod fence;

@@ -127,6 +127,14 @@ impl State {
         needed.is_none_or(|promise| self.write_now(promise))
     }
 
+    /// What has arrived from elsewhere has to be covered. False: the state file cannot be written.
+    pub fn cover_all(&mut self) -> bool {
+        self.node.is_covered() || {
+            let promise = self.next_promise();
+            self.write_now(promise)
+        }
+    }
+
     pub fn log_quarantine(&self) {
         if let Some(quarantine) = self.node.in_quarantine()
             && !self.node.is_following()

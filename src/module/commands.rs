@@ -156,6 +156,7 @@ pub fn apply(call: &Call<'_>) {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let apply = apply::parse(args)?;
+        node.believe(&apply, time)?;
         replayed(call, node)?;
         node.apply(keyspace, key, &apply, time);
         Ok(Outcome::Int(1))
@@ -206,11 +207,21 @@ fn on_key<'c>(
             state.begin_if_loaded(ctx);
         }
         let time = state.time();
+        let obeys = state.is_told(ctx);
+        if obeys {
+            state.node.obey(true);
+        }
         let State { node, store } = state;
         let silent = node.is_following();
         let mut keyspace = Keyspace::command(ctx, store, open, silent);
-        let outcome = work(node, &mut keyspace, key, time);
+        let mut outcome = work(node, &mut keyspace, key, time);
         drop(keyspace);
+        if obeys {
+            state.node.obey(false);
+            if !state.cover_all() {
+                outcome = Err(Refusal::NotDurable);
+            }
+        }
         match outcome {
             Ok(Outcome::Int(n)) => ctx.reply_int(n),
             Ok(Outcome::Null) => ctx.reply_null(),

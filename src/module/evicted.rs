@@ -67,15 +67,21 @@ impl Evicted {
 
     /// Forgets those of some databases.
     pub fn forget_all(&mut self, goes: impl Fn(u32) -> bool) {
-        let bytes = &mut self.bytes;
+        self.take(|key| goes(key.db)).into_iter().for_each(Block::release);
+    }
+
+    /// Gives some of them up, with their shares.
+    pub fn take(&mut self, goes: impl Fn(&KeyBuf) -> bool) -> Vec<Block> {
+        let (bytes, mut taken) = (&mut self.bytes, Vec::new());
         self.locks.retain(|key, (block, weight)| {
-            let goes = goes(key.db);
+            let goes = goes(key);
             if goes {
                 *bytes -= *weight;
-                block.release();
+                taken.push(*block);
             }
             !goes
         });
+        taken
     }
 
     pub fn blocks(&self) -> impl Iterator<Item = Block> {

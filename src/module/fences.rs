@@ -63,14 +63,15 @@ fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
     let decides = state::with(|state| {
         state.begin_if_loaded(call.ctx);
         let time = state.time();
-        if !state.node.is_following() {
+        let told = state.is_told(call.ctx);
+        if !(told || state.node.is_following()) {
             return if state.store.server_memory.evicts_marks {
                 Err(Refusal::Evicts)
             } else {
                 Ok(Some(time))
             };
         }
-        if call.ctx.flags().is_replay() { Ok(None) } else { Err(Refusal::Replica) }
+        if told || call.ctx.flags().is_replay() { Ok(None) } else { Err(Refusal::Replica) }
     });
     decides.unwrap_or(Err(Refusal::Busy))
 }

@@ -68,6 +68,19 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         }
     }
 
+    /// A lock that arrived with its slot, which this node has from now on.
+    pub fn look_at(&mut self, key: Key<'_>) {
+        self.find(key);
+    }
+
+    /// The index tracks the block at the key that is open, unless another node leads it.
+    fn track(&mut self, block: Block) {
+        let Store { index, migrations, .. } = &mut *self.store;
+        if !migrations.arrives(self.open.key()) {
+            index.refresh(block);
+        }
+    }
+
     fn at(&mut self, key: Key<'_>) -> &mut Open<'c> {
         if !self.open.is(key) {
             self.open.close();
@@ -187,7 +200,7 @@ impl Host for Keyspace<'_, '_> {
         if let Some(block) = self.at(key).block()
             && !block.is_in_index()
         {
-            self.store.index.refresh(block);
+            self.track(block);
         }
         self.open.found()
     }
@@ -199,7 +212,7 @@ impl Host for Keyspace<'_, '_> {
     fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>) {
         self.clear(key);
         let block = self.open.put_one(&grant, &mut self.store.scratch);
-        self.store.index.refresh(block);
+        self.track(block);
     }
 
     fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>) {
@@ -207,7 +220,7 @@ impl Host for Keyspace<'_, '_> {
         let index = &mut self.store.index;
         let forget = |old: Block| index.remove(old);
         if let Some(new) = self.open.renew_one(&renewal, &mut self.store.scratch, forget) {
-            self.store.index.refresh(new);
+            self.track(new);
         }
         if was_evicted {
             self.store.strays.evicted.forget(key);
@@ -218,7 +231,7 @@ impl Host for Keyspace<'_, '_> {
     fn put_many(&mut self, key: Key<'_>, crowd: Crowd) {
         self.clear(key);
         let block = self.open.put_many(crowd);
-        self.store.index.refresh(block);
+        self.track(block);
     }
 
     fn changed(&mut self, key: Key<'_>) {
@@ -227,7 +240,7 @@ impl Host for Keyspace<'_, '_> {
             let Some(back) = self.put_back(block) else { return };
             block = back;
         }
-        self.store.index.refresh(block);
+        self.track(block);
     }
 
     /// Replicas and the log do the same where they carry the grant or the extension out.
@@ -239,6 +252,7 @@ impl Host for Keyspace<'_, '_> {
 
     fn remove(&mut self, key: Key<'_>) {
         self.clear(key);
+        self.store.migrations.gone(key);
         if self.open.is_evicted() {
             self.store.strays.evicted.forget(key);
         }

@@ -12,7 +12,8 @@
 //!   [`incoming`], what is being loaded; [`waiters`], the blocked clients; [`audience`], whether
 //!   anybody listens to what is replicated; [`server_memory`]; [`stats`].
 //! - [`turn`]: what is done when time has passed.
-//! - [`outside`], [`taken`], [`loading`]: what the server does to locks, and how they take it.
+//! - [`outside`], [`taken`], [`loading`], [`migration`]: what the server does to locks, and how they
+//!   take it.
 //! - [`books`]: what is promised, from the first moment of a life to its last.
 //! - [`reply`], [`inspection`], [`seen`], [`info`], [`about`]: answers with more than one line.
 //! - [`settings`]: what an operator can set.
@@ -37,6 +38,7 @@ mod inspection;
 mod keyspace;
 mod ledger;
 mod loading;
+mod migration;
 mod outside;
 mod promises;
 mod reply;

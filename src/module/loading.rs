@@ -111,8 +111,10 @@ pub fn loaded(
             state.keep(block);
         }
         state.node.heard_of(key, fence, ttl);
-        let Store { incoming, index, strays, .. } = &mut state.store;
-        incoming.index().unwrap_or(index).refresh(block);
+        let Store { incoming, index, strays, migrations, .. } = &mut state.store;
+        if !migrations.arrives(key) {
+            incoming.index().unwrap_or(index).refresh(block);
+        }
         if fence == Fence(0) {
             strays.look_at(key);
         }

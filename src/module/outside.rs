@@ -170,6 +170,12 @@ pub fn answered(waiter: WaiterId, handle: Handle, answer: WaitOutcome) {
     });
 }
 
+/// The server has a child process, or has none any more: a snapshot may have begun.
+pub fn forked() {
+    state::with(|state| state.store.migrations.forked());
+    audience();
+}
+
 /// A replica may have connected, or a log may have begun.
 pub fn audience() {
     state::with(|state| {

@@ -1,8 +1,10 @@
 //! The promises of a node: what is promised, who has been told, and what they rest on.
 
+use dlock_core::cluster::name_in;
+use dlock_core::command::apply::write_promise;
 use dlock_core::{Fence, Instant, Millis, Node, Promise, Record};
 
-use crate::ffi::context::{Ctx, now};
+use crate::ffi::context::{Ctx, Name, now};
 use crate::ledger::Ledger;
 
 /// The promises of a node.
@@ -67,10 +69,26 @@ impl Promises {
         }
     }
 
-    /// Replicas learn what is promised, before it is used.
-    pub fn tell_replicas(&mut self, ctx: Ctx<'_>, node: &Node, may_write: bool, unix: u64) {
+    /// Replicas learn what is promised, before it is used. While slots migrate, `aside` is one that does
+    /// not.
+    pub fn tell_replicas(
+        &mut self,
+        ctx: Ctx<'_>,
+        node: &Node,
+        may_write: bool,
+        unix: u64,
+        aside: Option<u16>,
+    ) {
         if self.tell && may_write && ctx.has_replicas() {
-            ctx.replicate_promise(&node.promise(unix));
+            let promise = node.promise(unix);
+            match aside {
+                None => ctx.replicate_promise(&promise),
+                Some(slot) => {
+                    let mut written = Vec::new();
+                    write_promise(&promise, &mut written);
+                    ctx.replicate_apply(&Name::new(&name_in(slot)), &written, b"");
+                }
+            }
         }
         self.tell &= !may_write && !node.is_following();
     }

@@ -11,6 +11,7 @@ use crate::ffi::block::Block;
 use crate::ffi::context::{log, now, unix_micros};
 use crate::ffi::index::Index;
 use crate::incoming::Incoming;
+use crate::migration::Migrations;
 use crate::promises::Promises;
 use crate::server_memory::ServerMemory;
 use crate::stats::Stats;
@@ -37,6 +38,8 @@ pub struct Store {
     pub promises: Promises,
     /// What is being loaded.
     pub incoming: Incoming,
+    /// What migrates with its slots.
+    pub migrations: Migrations,
     /// Since when nothing has been granted, and why.
     pub refusing: Option<(Refusing, Instant)>,
     /// How the server is configured to use its memory.
@@ -88,6 +91,7 @@ lazy_static! {
             strays: Strays::default(),
             promises: Promises::new(rand::random()),
             incoming: Incoming::default(),
+            migrations: Migrations::default(),
             refusing: None,
             server_memory: ServerMemory::default(),
             max_memory_percent: limits::DEFAULT_MAX_MEMORY_PERCENT,
@@ -129,7 +133,7 @@ impl Store {
 
     /// Whether the next turn has something to do.
     pub fn has_pending(&self) -> bool {
-        self.strays.any() || self.promises.have_to_tell()
+        self.strays.any() || self.promises.have_to_tell() || self.migrations.any_pending()
     }
 }
 

@@ -45,6 +45,7 @@ impl State {
     /// A value was taken from its key: whether it was evicted is told next, if it was.
     pub fn unlinked(&mut self, key: Key<'_>, block: Block) {
         self.finish_taken();
+        self.store.migrations.gone(key);
         if block.is_dead() {
             self.end_lock(key, block);
             self.store.strays.keep_dead(block);

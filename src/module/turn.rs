@@ -22,7 +22,12 @@ pub fn take(ctx: Ctx<'_>) {
         state.begin_if_loaded(ctx);
         let may_write = !state.node.is_following() && !ctx.avoids_traffic();
         let State { node, store } = state;
-        store.promises.tell_replicas(ctx, node, may_write, time.unix);
+        let aside = store.migrations.aside();
+        store.promises.tell_replicas(ctx, node, may_write, time.unix, aside);
+        store.migrations.stop(ctx);
+        if may_write {
+            store.migrations.tell_floor(ctx, node.fence());
+        }
         let silent = node.is_following();
         store.strays.search(ctx, &mut store.index, !silent, BUDGET);
         let arrivals = store.strays.arrivals(BUDGET);

@@ -1,6 +1,6 @@
 //! A Redis Cluster of three primaries, and slots that move between them.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use crate::kind::Kind;
 use crate::server::Server;
@@ -75,6 +75,22 @@ impl Cluster {
         replica
     }
 
+    /// With a replica for each node: those come after the three.
+    #[track_caller]
+    pub fn start_with_replicas(kind: Kind) -> Cluster {
+        let mut cluster = Cluster::start(kind);
+        let replicas: Vec<Server> = (0..3).map(|node| cluster.replica_of(node)).collect();
+        cluster.nodes.extend(replicas);
+        cluster
+    }
+
+    /// Who has a slot, as far as a node knows.
+    #[track_caller]
+    pub fn owner(&self, slot: usize, asked: usize) -> Option<usize> {
+        let owner = owner_of(&self.nodes[asked], slot)?;
+        self.nodes.iter().position(|node| i64::from(node.port()) == owner)
+    }
+
     /// A key that belongs to the slots of this node, made from a name.
     #[track_caller]
     pub fn key(&self, node: usize, name: &str) -> String {
@@ -143,9 +159,49 @@ impl Cluster {
         self.close(slot, to);
     }
 
+    /// Begins to migrate slots as a whole, which Valkey 9 can.
+    #[track_caller]
+    pub fn migrate(&self, slots: RangeInclusive<usize>, from: usize, to: usize) {
+        let (first, last, target) = (slots.start(), slots.end(), self.id(to));
+        let words = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {first} {last} NODE {target}");
+        ok(&self.nodes[from], &words);
+    }
+
+    /// Waits until the migration that began last at a node has come so far.
+    #[track_caller]
+    pub fn until_migration_is(&self, state: &str, node: usize) {
+        let now = || {
+            let all = self.nodes[node].run("CLUSTER GETSLOTMIGRATIONS");
+            all.items().first().map(|last| last.at("state").text()).unwrap_or_default()
+        };
+        eventually(&format!("the migration is {state}"), || now() == state);
+    }
+
+    /// Migrates slots as a whole, and waits until everybody has heard of it.
+    #[track_caller]
+    pub fn migrate_to_the_end(&self, slots: RangeInclusive<usize>, from: usize, to: usize) {
+        let first = *slots.start();
+        self.migrate(slots, from, to);
+        self.until_migration_is("success", from);
+        eventually("everybody has heard of the new owner", || {
+            (0..self.nodes.len()).all(|node| self.owner(first, node) == Some(to))
+        });
+    }
+
     fn id(&self, node: usize) -> String {
         self.nodes[node].run("CLUSTER MYID").text()
     }
+}
+
+/// The port of the node that has a slot, as far as this one knows.
+fn owner_of(node: &Server, slot: usize) -> Option<i64> {
+    let ranges = node.run("CLUSTER SLOTS");
+    let here = |range: &&Value| {
+        let [first, last, ..] = range.items() else { return false };
+        (first.int()..=last.int()).contains(&(slot as i64))
+    };
+    let owner = ranges.items().iter().find(here)?.items().get(2)?;
+    Some(owner.items().get(1)?.int())
 }
 
 /// The slots that a node begins with.

@@ -98,15 +98,28 @@ fn guards_and_waiters_go_along_when_their_slot_moves(kind: Kind) {
 /// back: no error, and no guard that is lost.
 #[apply(on_every_server)]
 fn a_reshard_is_noticed_by_nobody_who_works_with_the_locks(kind: Kind) {
-    const CLIENTS: usize = 16;
     let cluster = Cluster::start(kind);
-    let keys: Vec<String> =
-        (0..CLIENTS / 2).map(|at| cluster.key(0, &format!("job{at}"))).collect();
+    let keys: Vec<String> = (0..8).map(|at| cluster.key(0, &format!("job{at}"))).collect();
+    work_during(&cluster, &keys, |from, to| {
+        keys.iter().for_each(|key| cluster.move_slot(cluster.slot(key), from, to));
+    });
+}
+
+#[test]
+fn a_reshard_of_whole_slots_is_noticed_by_nobody_who_works_with_the_locks() {
+    const SLOTS: usize = 1_500;
+    let cluster = Cluster::start(Kind::Valkey91);
+    let names = (0..).map(|at| format!("job{at}"));
+    let keys: Vec<String> = names.filter(|key| cluster.slot(key) < SLOTS).take(8).collect();
+    work_during(&cluster, &keys, |from, to| cluster.migrate_to_the_end(0..=SLOTS - 1, from, to));
+}
+
+/// Two programs contend for each lock all the time, while slots go from server to server.
+fn work_during(cluster: &Cluster, keys: &[String], reshard: impl Fn(usize, usize)) {
     let over = Arc::new(AtomicBool::new(false));
     run(async {
         let client = connect(&[cluster.url(&[0, 1, 2])]).await;
-        // Two for each lock: it is contended all the time.
-        let work = keys.iter().chain(&keys).map(|key| {
+        let work = keys.iter().chain(keys).map(|key| {
             let (client, key, over) = (client.clone(), key.clone(), Arc::clone(&over));
             tokio::spawn(async move {
                 let (mut rounds, mut last) = (0, 0);
@@ -119,9 +132,7 @@ fn a_reshard_is_noticed_by_nobody_who_works_with_the_locks(kind: Kind) {
             })
         });
         let work: Vec<_> = work.collect();
-        for (from, to) in [(0, 1), (1, 2), (2, 0)] {
-            keys.iter().for_each(|key| cluster.move_slot(cluster.slot(key), from, to));
-        }
+        [(0, 1), (1, 2), (2, 0)].into_iter().for_each(|(from, to)| reshard(from, to));
         over.store(true, Ordering::Relaxed);
         for one in work {
             assert!(one.await.expect("no error, and no guard that is lost") > 0);

@@ -5,7 +5,7 @@
 //! for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
 //! [`cancelled`] for who gives up; [`weather`] and [`late_writers`], where everything fails at
 //! random; [`addresses`], [`rights`] and [`tls`] for how nodes are reached; [`sentinel`] and
-//! [`cluster`] for nodes whose servers change; [`example`], the library's own.
+//! [`cluster`] for nodes whose servers change, at random in [`fail_overs`]; [`example`], the library's own.
 
 mod addresses;
 mod ailment;
@@ -16,6 +16,7 @@ mod connection;
 mod coordinator;
 mod cut;
 mod example;
+mod fail_overs;
 mod fenced;
 mod fences;
 mod gate;

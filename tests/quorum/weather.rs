@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use crate::coordinator::{ms, run};
 
 const PROGRAMS: usize = 6;
-const KEYS: [&str; 2] = ["a", "b"];
-const TTL: Duration = ms(400);
+pub const KEYS: [&str; 2] = ["a", "b"];
+pub const TTL: Duration = ms(400);
 /// A storm in which nobody gets a lock shows nothing.
 const LEAST: usize = 20;
 
@@ -59,7 +59,7 @@ enum Nodes {
 
 /// What programs want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+pub enum Wish {
     Write,
     ReadOrWrite,
 }
@@ -151,16 +151,16 @@ fn trouble(quorum: &mut Quorum, nodes: Nodes, rng: &mut impl Rng) {
 }
 
 /// A program that wants locks all the time.
-struct Contender {
-    client: Client,
-    history: Arc<History>,
-    ended: Arc<AtomicBool>,
-    rng: StdRng,
-    wish: Wish,
+pub struct Contender {
+    pub client: Client,
+    pub history: Arc<History>,
+    pub ended: Arc<AtomicBool>,
+    pub rng: StdRng,
+    pub wish: Wish,
 }
 
 impl Contender {
-    async fn contend(mut self) {
+    pub async fn contend(mut self) {
         while !self.ended.load(Ordering::Relaxed) {
             self.take_and_hold().await;
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dlock_core::cluster::slot_of;
 use redis::{Arg, Cmd, Value};
 use tokio::time::sleep;
 use tracing::debug;
@@ -10,7 +11,6 @@ use tracing::debug;
 use super::address::host::Host;
 use super::cluster::Cluster;
 use super::cluster::redirect::Redirect;
-use super::cluster::slot::slot_of;
 use super::identity::Identities;
 use super::line::Line;
 use super::wire::Wire;

@@ -11,17 +11,24 @@
 //! -token                              the token holds no more
 //! !                                   whatever is there is removed: a lock, or a plain string
 //! @1790000000000                      the plain string there expires at that Unix time in ms
+//! ^1790000000000000                   no fence above this one was handed out, at any key
+//! &1790000000000000 60000 179…        what DLOCK.PROMISE says, by its arguments
 //! ```
 //!
-//! The last is the one date, because the server keeps the expiry of a string by the wall clock.
+//! The last two are about slots that migrate. `^` goes to the server that takes them over, for keys that
+//! nobody holds take no fence along. `&` is for replicas meanwhile: then Valkey 9 may take a command
+//! without a key for one with keys of two slots, and end the migration.
+//!
+//! `@` is the one date, because the server keeps the expiry of a string by the wall clock.
 //! DEL and PEXPIREAT would say the same of a string; but they can be renamed.
 
 use alloc::vec::Vec;
 
 use super::read::{self, Args};
-use super::{Arg, Doc, Kind, Refusal, Touch};
+use super::{Arg, Doc, Kind, Refusal, Touch, promise};
 use crate::limits::{MAX_FENCE, MAX_LIMIT, MAX_TTL_CEILING};
 use crate::lock::Grant;
+use crate::promise::Promise;
 use crate::words::{ClientId, Fence, Lease, Millis, Mode};
 
 /// How the command is documented.
@@ -41,7 +48,7 @@ pub const DOC: Doc = Doc {
 };
 
 /// An effect to carry out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Apply<'a> {
     /// The token holds.
     Grant(Granted<'a>),
@@ -51,6 +58,10 @@ pub enum Apply<'a> {
     Remove,
     /// The plain string there expires at this Unix time in milliseconds.
     Expire(u64),
+    /// No fence above this one was handed out where it comes from.
+    Floor(Fence),
+    /// What the primary has promised.
+    Promise(Promise),
 }
 
 /// A grant, as it travels.
@@ -93,6 +104,13 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
         Some((b'+', grant)) => parse_grant(grant, meta),
         Some((b'!', [])) => Ok(Apply::Remove),
         Some((b'@', at)) => Ok(Apply::Expire(read::number("unix-ms", at, 0, MAX_UNIX_MS)?)),
+        Some((b'^', fence)) => Ok(Apply::Floor(Fence(read::number("fence", fence, 0, MAX_FENCE)?))),
+        Some((b'&', words)) => {
+            let mut all = words.splitn(4, |byte| *byte == b' ');
+            let mut room = [&[][..]; 4];
+            let count = room.iter_mut().zip(&mut all).map(|(place, word)| *place = word).count();
+            Ok(Apply::Promise(promise::parse(room.get(..count).unwrap_or_default())?))
+        }
         _ => Err(Refusal::Malformed(DOC.name)),
     }
 }
@@ -134,6 +152,27 @@ pub fn write_expiry(unix_ms: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(unix_ms.min(MAX_UNIX_MS)).as_bytes());
 }
 
+/// Writes that no fence above this one was handed out.
+pub fn write_floor(fence: Fence, out: &mut Vec<u8>) {
+    out.push(b'^');
+    out.extend_from_slice(itoa::Buffer::new().format(fence.0).as_bytes());
+}
+
+/// Writes what a primary has promised.
+pub fn write_promise(promise: &Promise, out: &mut Vec<u8>) {
+    let mut digits = itoa::Buffer::new();
+    let Promise { fence, unix, bounds } = promise;
+    for (before, number) in [(b'&', fence.0), (b' ', bounds.usual().0), (b' ', *unix)] {
+        out.push(before);
+        out.extend_from_slice(digits.format(number).as_bytes());
+    }
+    let long = promise::write_long(bounds);
+    if !long.is_empty() {
+        out.push(b' ');
+        out.extend_from_slice(long.as_bytes());
+    }
+}
+
 fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'a>> {
     // The token is the rest, spaces and all.
     let mut words = grant.splitn(4, |byte| *byte == b' ');
@@ -167,6 +206,7 @@ fn parse_mode(word: &[u8]) -> Result<Mode, Refusal<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::{Bounds, KeyHash};
     use crate::words::{Instant, Lease};
 
     #[test]
@@ -200,6 +240,35 @@ mod tests {
             written.clear();
             write_expiry(at, &mut written);
             assert_eq!(parse(&[&written]), Ok(Apply::Expire(arrives)));
+        }
+    }
+
+    #[test]
+    fn floors_travel() {
+        for fence in [0, 1, MAX_FENCE] {
+            let mut written = Vec::new();
+            write_floor(Fence(fence), &mut written);
+            assert_eq!(parse(&[&written]), Ok(Apply::Floor(Fence(fence))));
+        }
+        for effect in [&b"^"[..], b"^-1", b"^9007199254740992", b"^1 x"] {
+            assert!(parse(&[effect]).is_err(), "{}", effect.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn promises_travel() {
+        let mut bounds = Bounds::usual_of(Millis(20));
+        for name in ["", "a", "b"] {
+            if !name.is_empty() {
+                bounds.raise(KeyHash::of(name.as_bytes()), Millis(30));
+            }
+            let promise = Promise { fence: Fence(7), unix: 9, bounds: bounds.clone() };
+            let mut written = Vec::new();
+            write_promise(&promise, &mut written);
+            assert_eq!(parse(&[&written]), Ok(Apply::Promise(promise)));
+        }
+        for effect in [&b"&"[..], b"&1", b"&1 2", b"&1 2 x", b"&1 2 3 x"] {
+            assert!(parse(&[effect]).is_err(), "{}", effect.escape_ascii());
         }
     }
 

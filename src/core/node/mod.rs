@@ -76,6 +76,8 @@ pub struct Node {
     /// A replica, or a server that loads its data: somebody else decides, and this node ends
     /// nothing, grants nothing and hands nothing over.
     following: bool,
+    /// Somebody else decides what is carried out just now, though this node leads.
+    obeys: bool,
     /// The queues, by database and key. None is empty.
     queues: BTreeMap<u32, Queues>,
     /// Where each waiter stands, those who are away included.

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use super::acquire::store;
 use super::{Inherited, Node};
-use crate::command::apply::Apply;
+use crate::command::Refusal;
+use crate::command::apply::{Apply, Granted};
 use crate::host::{Answers, Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Found, Holders};
 use crate::words::{ClientId, Fence, Key, KeyBuf, Lease, Time};
@@ -91,6 +92,29 @@ impl Node {
         self.following
     }
 
+    /// With `obeys`, what is carried out next was decided elsewhere, though this node leads: it is for
+    /// a slot that is another node's, and about to be this one's.
+    pub fn obey(&mut self, obeys: bool) {
+        (self.obeys, self.following) = (obeys, obeys);
+    }
+
+    /// Refuses what no node with a clock like this one's can have decided. Of its primary and its log a
+    /// node believes all.
+    ///
+    /// # Errors
+    /// When a fence is too far ahead.
+    pub fn believe<'a>(&self, apply: &Apply<'_>, time: Time) -> Result<(), Refusal<'a>> {
+        match *apply {
+            Apply::Grant(Granted { fence, .. }) | Apply::Floor(fence)
+                if self.obeys && self.is_too_far(fence, time.unix) =>
+            {
+                let most = self.counter.farthest(time.unix).0;
+                Err(Refusal::TooFar { given: fence.0, most })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Carries out what was decided elsewhere.
     pub fn apply<H: Host>(&mut self, host: &mut H, key: Key<'_>, apply: &Apply<'_>, time: Time) {
         match *apply {
@@ -113,6 +137,13 @@ impl Node {
                 host.tell(key, Effect::Granted { mode, grant, waited: None });
             }
             Apply::Remove => self.apply_removal(host, key),
+            Apply::Floor(fence) => self.counter.raise_all(fence),
+            // It is for replicas of the node that has promised it.
+            Apply::Promise(ref promise) => {
+                if !self.obeys {
+                    self.inherit(promise.clone());
+                }
+            }
             Apply::Expire(unix_ms) => {
                 if matches!(host.find(key), Found::Foreign { .. }) {
                     host.expire_foreign_at(key, unix_ms);

@@ -18,7 +18,7 @@ impl Node {
     ///
     /// Of very many readers a part is served at once, and the others in the next turns.
     pub(super) fn serve<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
-        if self.kept_back(key, time.now).is_some() {
+        if self.following || self.kept_back(key, time.now).is_some() {
             return;
         }
         let mut served = 0;

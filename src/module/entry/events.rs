@@ -23,7 +23,7 @@ pub fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
         (raw::REDISMODULE_EVENT_SWAPDB, on_swap),
         (raw::REDISMODULE_EVENT_CLIENT_CHANGE, on_client),
         (raw::REDISMODULE_EVENT_CRON_LOOP, on_cron),
-        (raw::REDISMODULE_EVENT_FORK_CHILD, on_audience),
+        (raw::REDISMODULE_EVENT_FORK_CHILD, on_fork),
         (raw::REDISMODULE_EVENT_REPLICA_CHANGE, on_replica),
         (raw::REDISMODULE_EVENT_CONFIG, on_config),
         (raw::REDISMODULE_EVENT_SHUTDOWN, on_shutdown),
@@ -181,13 +181,13 @@ unsafe extern "C" fn on_cron(
     outside::cron(unsafe { Ctx::new(ctx) });
 }
 
-unsafe extern "C" fn on_audience(
+unsafe extern "C" fn on_fork(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     _step: u64,
     _data: *mut c_void,
 ) {
-    outside::audience();
+    outside::forked();
 }
 
 /// Nothing is replicated because a replica has left: it may be about to lead, and what its primary

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use redis_module::{alloc::RedisAlloc, raw};
 
-use super::{commands, config, events, lock_type, mark_type, timer, waiters};
+use super::{commands, config, events, lock_type, mark_type, migration, timer, waiters};
 use crate::ffi::context::{Ctx, ERR, OK, api, log};
 use crate::ffi::info::InfoLines;
 use crate::{info, outside};
@@ -58,13 +58,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
              Valkey 7.2, or later"
         ));
     }
-    // SAFETY: see `context`.
-    unsafe {
-        let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
-            | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD
-            | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
-        api!(RedisModule_SetModuleOptions(ctx.raw(), options as c_int));
-    }
+    set_options(ctx, 0);
     lock_type::register(ctx)?;
     mark_type::register(ctx)?;
     commands::register(ctx)?;
@@ -76,6 +70,9 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
         events::watch_commands(ctx)?;
     }
     let hears_of_keys = events::listen_to_keys(ctx)?;
+    if migration::listen(ctx) {
+        set_options(ctx, migration::OPTION);
+    }
     // SAFETY: see `context`; the callback lives as long as the server.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.raw(), Some(on_info))) };
     outside::started(ctx, hears_of_keys, Some(timer::on_alarm), waiters::callbacks(ctx));
@@ -87,6 +84,15 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+fn set_options(ctx: Ctx<'_>, more: u32) {
+    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD
+        | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+        | more;
+    // SAFETY: see `context`.
+    unsafe { api!(RedisModule_SetModuleOptions(ctx.raw(), options as c_int)) };
 }
 
 /// A function that is called without asking first, and that the server does not have.

@@ -4,6 +4,7 @@
 //! - [`commands`]: commands, and their documentation.
 //! - [`lock_type`], [`mark_type`]: the callbacks of the types `dlock-key` and `dlockmark`.
 //! - [`events`]: what the server tells: roles, loading, flushes, connections, keys.
+//! - [`migration`]: slots that migrate as a whole, of which only Valkey 9 tells.
 //! - [`timer`], [`waiters`]: the timer has gone off; a blocked client is unblocked, or gone.
 //! - [`config`]: the configuration.
 //!
@@ -16,5 +17,6 @@ mod events;
 mod load;
 mod lock_type;
 mod mark_type;
+mod migration;
 mod timer;
 mod waiters;

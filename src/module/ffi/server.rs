@@ -39,6 +39,22 @@ impl Ctx<'_> {
         }
     }
 
+    /// Cancels all migrations of slots away from here. Whether the server did.
+    pub fn cancel_migrations(self) -> bool {
+        let call = variadic!(RedisModule_Call);
+        let (command, what) = (c"CLUSTER".as_ptr(), c"CANCELSLOTMIGRATIONS".as_ptr());
+        // SAFETY: see `context`; c is a C string; the reply is freed after its last use.
+        unsafe {
+            let reply = call(self.raw(), command, c"Ec".as_ptr(), what);
+            if reply.is_null() {
+                return false;
+            }
+            let kind = api!(RedisModule_CallReplyType(reply));
+            api!(RedisModule_FreeCallReply(reply));
+            kind != raw::REDISMODULE_REPLY_ERROR as c_int
+        }
+    }
+
     /// A version that the server says of itself; `None` if it has none of that name.
     pub fn server_version(self, field: &CStr) -> Option<Vec<u8>> {
         self.server_text(c"server", field)

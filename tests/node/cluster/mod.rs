@@ -1,4 +1,5 @@
 //! Nodes that share the slots, and slots that move.
 
 mod held_back;
+mod migration;
 mod slots;

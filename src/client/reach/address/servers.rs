@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use dlock_core::cluster::slot_of;
 use redis::Client;
 
 use super::access::Access;
 use super::host::Host;
 use super::{Address, Place, Seeds};
 use crate::key::Key;
-use crate::reach::cluster::{self, map::Slots, slot::slot_of};
+use crate::reach::cluster::{self, map::Slots};
 use crate::reach::sentinel::Sentinels;
 use crate::report::NodeError;
 

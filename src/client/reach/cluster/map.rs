@@ -1,8 +1,8 @@
 //! Which server has which slot.
 
+use dlock_core::cluster::SLOTS;
 use redis::Value;
 
-use super::slot::SLOTS;
 use crate::reach::address::access::Map as Reached;
 use crate::reach::address::host::Host;
 

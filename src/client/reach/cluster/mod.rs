@@ -2,11 +2,10 @@
 //!
 //! The map of the slots is read from several servers at once, and the one with the highest epoch
 //! counts. Redirections correct it; it is read anew when a server is not to be had any more, by one
-//! request for all. [`slot`]: the slot of a key. [`map`]: who has it. [`redirect`]: what servers say.
+//! request for all. [`map`]: who has it. [`redirect`]: what servers say.
 
 pub(crate) mod map;
 pub(crate) mod redirect;
-pub(crate) mod slot;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};

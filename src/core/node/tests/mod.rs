@@ -3,6 +3,7 @@
 //! - `memory`: a host in memory, with a log of all that a node tells it.
 //! - `bench`: one node on that host, spoken to in the words of the commands.
 //! - `taking`, `waiting`, `keep`, `turn`, `ending`, `finals`, `outside`, `fences`: one test a rule.
+//! - `obey`: what arrives for a slot that is about to be this node's.
 //! - `world`: two nodes, a primary and its replica, and everybody who uses them; `step`: what
 //!   can happen there; `judge`: the contract, written once more and naively, watching;
 //!   `kept`: queues and places, there and here;
@@ -21,6 +22,7 @@ mod keep_around;
 mod kept;
 mod long;
 mod memory;
+mod obey;
 mod outside;
 mod promise;
 mod random;

@@ -1,13 +1,22 @@
-//! The slot of a key.
+//! The slot of a key in a cluster.
 
 /// The slot to which a key belongs: by its part in braces, if it has one.
-pub(crate) fn slot_of(key: &[u8]) -> u16 {
+#[must_use]
+pub fn slot_of(key: &[u8]) -> u16 {
     let position = |bytes: &[u8], brace| bytes.iter().position(|byte| *byte == brace);
     let tag = position(key, b'{').and_then(|open| {
         let after = key.get(open + 1..)?;
         after.get(..position(after, b'}')?).filter(|tag| !tag.is_empty())
     });
     crc16(tag.unwrap_or(key)) % SLOTS as u16
+}
+
+/// A name that belongs to the slot, for an effect that is about the slot and not about a key.
+#[must_use]
+pub fn name_in(slot: u16) -> [u8; 2] {
+    let names = (0..=u16::MAX).map(u16::to_be_bytes);
+    // Two bytes have each remainder once, so each slot has four names.
+    { names }.find(|name| slot_of(name) == slot).unwrap_or_default()
 }
 
 /// CRC16 in the manner of XMODEM, as the specification of Redis Cluster wants it.
@@ -19,7 +28,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 }
 
 /// How many there are.
-pub(crate) const SLOTS: usize = 16_384;
+pub const SLOTS: usize = 16_384;
 
 #[cfg(test)]
 mod tests {
@@ -31,6 +40,13 @@ mod tests {
         for (key, slot) in [("foo", 12182), ("bar", 5061), ("", 0), ("{user1000}.following", 3443)]
         {
             assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
+        }
+    }
+
+    #[test]
+    fn every_slot_has_a_name() {
+        for slot in 0..SLOTS as u16 {
+            assert_eq!(slot_of(&name_in(slot)), slot);
         }
     }
 

@@ -1,0 +1,92 @@
+//! What arrives for a slot that is about to be this node's is carried out as it was decided.
+
+use alloc::string::String;
+
+use super::bench::{Bench, KEY};
+use crate::bounds::Bounds;
+use crate::command::Refusal;
+use crate::command::apply::{Apply, Granted};
+use crate::limits::MAX_FENCE_AHEAD;
+use crate::promise::Promise;
+use crate::quarantine::Cause;
+use crate::words::{Fence, Millis, Mode};
+
+const TOKEN: &[u8] = b"elsewhere";
+
+/// The node that leads the key until now has decided this.
+fn told(bench: &mut Bench, apply: &Apply<'static>) -> Result<(), Refusal<'static>> {
+    let time = bench.time();
+    bench.node.obey(true);
+    let believed = bench.node.believe(apply, time);
+    if believed.is_ok() {
+        bench.node.apply(&mut bench.host, KEY, apply, time);
+    }
+    bench.node.obey(false);
+    believed
+}
+
+fn grant(fence: Fence, ttl: u64) -> Apply<'static> {
+    let (ttl, mode) = (Millis(ttl), Mode::Exclusive);
+    Apply::Grant(Granted { token: TOKEN, ttl, fence, mode, ephemeral: false, meta: b"" })
+}
+
+#[test]
+fn a_lease_that_is_over_here_is_extended_when_that_was_decided_before_it_was_over_there() {
+    let mut bench = Bench::new();
+    told(&mut bench, &grant(Fence(7), 10)).unwrap();
+    bench.pass(20_000);
+    bench.node.obey(true);
+    assert_eq!(bench.extend("elsewhere 1000"), Ok(true));
+    bench.node.obey(false);
+    assert_eq!(bench.check("elsewhere"), Some(Fence(7)));
+}
+
+#[test]
+fn nobody_here_gets_a_lock_that_was_given_back_elsewhere() {
+    let mut bench = Bench::new();
+    told(&mut bench, &grant(Fence(7), 1000)).unwrap();
+    bench.wait(1, "a 1000 WAIT 0");
+    told(&mut bench, &Apply::End(TOKEN)).unwrap();
+    assert_eq!((bench.holders(), bench.answers().len()), (String::new(), 0));
+}
+
+#[test]
+fn no_fence_that_was_handed_out_elsewhere_is_handed_out_again() {
+    let mut bench = Bench::new();
+    let floor = Fence(bench.now + 100_000_000);
+    told(&mut bench, &Apply::Floor(floor)).unwrap();
+    assert_eq!(bench.hold(1, "a 1000"), Fence(floor.0 + 1));
+}
+
+#[test]
+fn what_another_node_has_promised_binds_its_replicas_and_not_this_node() {
+    let mut bench = Bench::new();
+    let (fence, bounds) = (Fence(bench.now + 100_000_000), Bounds::usual_of(Millis(5_000)));
+    let promise = Apply::Promise(Promise { fence, unix: bench.now, bounds });
+    told(&mut bench, &promise).unwrap();
+    assert!(bench.hold(1, "a 1000") < fence);
+    let mut replica = Bench::new();
+    let time = replica.time();
+    replica.node.follow(&mut replica.host);
+    replica.node.apply(&mut replica.host, KEY, &promise, time);
+    replica.node.promoted(time);
+    let (cause, left) = (Cause::Promoted, Millis(5_000));
+    assert_eq!(replica.acquire(1, "a 10"), Err(Refusal::Quarantine { cause, left }));
+    replica.pass_and_sweep(5_000_000);
+    assert!(replica.hold(1, "a 1000") > fence);
+}
+
+#[test]
+fn a_fence_that_no_node_can_have_handed_out_is_refused_and_changes_nothing() {
+    let mut bench = Bench::new();
+    let far = Fence(bench.now + MAX_FENCE_AHEAD);
+    for apply in [grant(Fence(far.0 + 1), 10), Apply::Floor(Fence(far.0 + 1))] {
+        let refused = Refusal::TooFar { given: far.0 + 1, most: far.0 };
+        assert_eq!(told(&mut bench, &apply), Err(refused));
+    }
+    assert_eq!((bench.holders(), bench.node.fence()), (String::new(), Fence(0)));
+    told(&mut bench, &grant(far, 10)).unwrap();
+    // A primary is believed all.
+    let time = bench.time();
+    assert_eq!(bench.node.believe(&grant(Fence(far.0 + 1), 10), time), Ok(()));
+}

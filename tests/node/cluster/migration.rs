@@ -1,0 +1,342 @@
+//! Slots that migrate as a whole (`CLUSTER MIGRATESLOTS` of Valkey 9): what is held goes along, and
+//! what happens meanwhile.
+
+use harness::{Client, Cluster, Kind, Server, eventually};
+
+/// Far ahead of the clock, in µs, so that no node's counter can be beyond it by itself.
+const AHEAD: i64 = 300_000_000;
+
+fn start() -> Cluster {
+    Cluster::start(Kind::Valkey91)
+}
+
+/// Lets migrations from this node come as far as its last pause, and no farther.
+fn hold(node: &Server) {
+    assert_eq!(node.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1").text(), "OK");
+}
+
+fn let_go(node: &Server) {
+    assert_eq!(node.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 0").text(), "OK");
+}
+
+/// A migration of the key's slot from the first node to the last, held before its end.
+fn begin(cluster: &Cluster, key: &str) {
+    hold(&cluster.nodes[0]);
+    let slot = cluster.slot(key);
+    cluster.migrate(slot..=slot, 0, 2);
+    cluster.until_migration_is("waiting-to-pause", 0);
+}
+
+fn finish(cluster: &Cluster) {
+    let_go(&cluster.nodes[0]);
+    cluster.until_migration_is("success", 0);
+}
+
+/// How many keys of its slot are at a node, whether the slot is there or not.
+fn keys_with(node: &Server, slot: usize) -> i64 {
+    node.run(&format!("CLUSTER COUNTKEYSINSLOT {slot}")).int()
+}
+
+#[track_caller]
+fn assert_sent_on(waiter: &mut Client) {
+    let answer = waiter.recv();
+    assert!(["TRYAGAIN", "UNBLOCKED", "MOVED"].contains(&answer.code()), "{answer:?}");
+    waiter.assert_in_step();
+}
+
+/// Nothing is held and nobody waits.
+#[track_caller]
+fn assert_idle(cluster: &Cluster) {
+    eventually("nothing is held anywhere", || {
+        let traces = cluster.nodes.iter().map(Server::traces);
+        traces.map(|now| (now.leases, now.waiters, now.keys)).all(|now| now == (0, 0, 0))
+    });
+}
+
+#[test]
+fn what_is_held_goes_along_to_and_fro() {
+    let cluster = start();
+    let key = cluster.key(0, "held");
+    let slot = cluster.slot(&key);
+    let at = |name: &str| format!("{{{key}}}{name}");
+    let source = &cluster.nodes[0];
+    let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 60000 META why")).int();
+    let (readers, permits) = (at("readers"), at("permits"));
+    let take = |key: &str, token: &str, mode: &str| {
+        source.run(&format!("DLOCK.ACQUIRE {key} {token} 60000 {mode}")).int()
+    };
+    let read = ["alice", "bob"].map(|token| take(&readers, token, "SHARED"));
+    let held = ["alice", "bob"].map(|token| take(&permits, token, "LIMIT 2"));
+    source.run(&format!("DLOCK.FENCED {} {fence} SET {} done", at("mark"), at("data")));
+    let mut waiter = source.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
+    for (from, to) in [(0, 2), (2, 1), (1, 0)] {
+        cluster.migrate_to_the_end(slot..=slot, from, to);
+        let node = &cluster.nodes[to];
+        assert_eq!(node.run(&format!("DLOCK.CHECK {key} alice")).int(), fence);
+        assert_eq!(node.holder(&key)["meta"].text(), "why");
+        for (token, at) in [("alice", 0), ("bob", 1)] {
+            assert_eq!(node.run(&format!("DLOCK.CHECK {readers} {token}")).int(), read[at]);
+            assert_eq!(node.run(&format!("DLOCK.CHECK {permits} {token}")).int(), held[at]);
+        }
+        assert!(node.run(&format!("DLOCK.ACQUIRE {permits} carol 60000 LIMIT 2")).is_null());
+        assert_eq!(node.run(&format!("DLOCK.MARK {}", at("mark"))).int(), fence);
+        assert_eq!(node.run(&format!("GET {}", at("data"))).text(), "done");
+        assert_eq!(node.node("leases").int(), 5);
+        eventually("the old node has forgotten it", || {
+            cluster.nodes[from].node("leases").int() == 0
+        });
+    }
+    assert_sent_on(&mut waiter);
+    for (key, token) in [
+        (&key, "alice"),
+        (&readers, "alice"),
+        (&readers, "bob"),
+        (&permits, "alice"),
+        (&permits, "bob"),
+    ] {
+        assert_eq!(source.run(&format!("DLOCK.RELEASE {key} {token}")).int(), 1);
+    }
+    source.run(&format!("DEL {} {}", at("mark"), at("data")));
+    assert_idle(&cluster);
+}
+
+#[test]
+fn a_key_that_nobody_holds_keeps_its_fence() {
+    let cluster = start();
+    let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
+    let key = cluster.key(0, "free");
+    let ahead = source.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int() + AHEAD;
+    source.run(&format!("DLOCK.RELEASE {key} alice"));
+    let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 60000 FENCE {ahead}")).int();
+    source.run(&format!("DLOCK.RELEASE {key} alice"));
+    let slot = cluster.slot(&key);
+    cluster.migrate_to_the_end(slot..=slot, 0, 2);
+    assert!(target.run(&format!("DLOCK.ACQUIRE {key} bob 60000")).int() > fence);
+}
+
+#[test]
+fn what_happens_during_a_migration_has_happened_at_the_new_node() {
+    let cluster = start();
+    let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
+    let key = cluster.key(0, "busy");
+    let at = |name: &str| format!("{{{key}}}{name}");
+    begin(&cluster, &key);
+    let mut client = source.client();
+    let mut take =
+        |name: &str, ttl| client.run(&format!("DLOCK.ACQUIRE {} alice {ttl}", at(name))).int();
+    // A grant that no command makes, but time.
+    take("passed", 200);
+    let passed = at("passed");
+    let mut bob = source.waiter(&format!("DLOCK.ACQUIRE {passed} bob 60000 WAIT 0"));
+    let fence = bob.recv().int();
+    for name in ["released", "in-a-script", "in-a-transaction", "broken", "over"] {
+        take(name, if name == "over" { 200 } else { 60_000 });
+    }
+    let longer = ["longer", "longer-in-a-script"].map(|name| take(name, 10_000));
+    source.run(&format!("DLOCK.RELEASE {} alice", at("released")));
+    source.run(&format!("DLOCK.BREAK {}", at("broken")));
+    source.run(&format!("DLOCK.EXTEND {} alice 60000", at("longer")));
+    let script = |words: &str, key: &str| {
+        let script = format!("return redis.call({words})");
+        let answer = source.client().run_args(&["EVAL", &script, "1", key]);
+        assert_eq!(answer.int(), 1, "{words}");
+    };
+    script("'DLOCK.RELEASE',KEYS[1],'alice'", &at("in-a-script"));
+    script("'DLOCK.EXTEND',KEYS[1],'alice',60000", &at("longer-in-a-script"));
+    let mut transaction = source.client();
+    for words in ["MULTI".into(), format!("DLOCK.RELEASE {} alice", at("in-a-transaction"))] {
+        transaction.run(&words);
+    }
+    assert_eq!(transaction.run("EXEC").items()[0].int(), 1);
+    let mut closing = source.client();
+    closing.run(&format!("DLOCK.ACQUIRE {} alice 60000 EPHEMERAL", at("closed")));
+    closing.close();
+    let (mark, data) = (at("mark"), at("data"));
+    assert_eq!(source.run(&format!("DLOCK.FENCED {mark} {fence} SET {data} a")).text(), "OK");
+    assert_eq!(source.run(&format!("DLOCK.GUARD {passed} bob APPEND {data} b")).int(), 2);
+    eventually("what is over has ended", || source.node("leases").int() == 3);
+    finish(&cluster);
+
+    for name in ["released", "in-a-script", "in-a-transaction", "broken", "over", "closed"] {
+        assert!(target.run(&format!("DLOCK.CHECK {} alice", at(name))).is_null(), "{name}");
+    }
+    for (name, fence) in [("longer", longer[0]), ("longer-in-a-script", longer[1])] {
+        assert_eq!(target.run(&format!("DLOCK.CHECK {} alice", at(name))).int(), fence);
+        assert!(target.holder(at(name))["ttl-ms"].int() > 10_000, "{name}");
+    }
+    assert_eq!(target.run(&format!("DLOCK.CHECK {passed} bob")).int(), fence);
+    assert_eq!(target.run(&format!("DLOCK.MARK {mark}")).int(), fence);
+    assert_eq!(target.run(&format!("GET {data}")).text(), "ab");
+    assert_eq!(target.node("leases").int(), 3);
+}
+
+#[test]
+fn no_lease_ends_at_the_new_node_before_the_slot_is_there() {
+    let cluster = start();
+    let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
+    let (key, own) = (cluster.key(0, "led"), cluster.key(2, "own"));
+    let slot = cluster.slot(&key);
+    source.run(&format!("DLOCK.ACQUIRE {key} alice 60000"));
+    begin(&cluster, &key);
+    // Nothing more is heard of the source, and both leases are over meanwhile.
+    source.run(&format!("DLOCK.EXTEND {key} alice 1000"));
+    eventually("the migration has caught up", || keys_with(target, slot) == 1);
+    source.pause();
+    target.run(&format!("DLOCK.ACQUIRE {own} alice 1500"));
+    eventually("a lease that is its own ends", || target.run("DBSIZE").int() == 0);
+    assert_eq!(keys_with(target, slot), 1);
+    source.resume();
+    eventually("the source has ended it", || keys_with(target, slot) == 0);
+    finish(&cluster);
+    eventually("the new node serves", || {
+        target.run(&format!("DLOCK.ACQUIRE {key} bob 300")).is_int()
+    });
+    assert_idle(&cluster);
+}
+
+#[test]
+fn a_lease_that_arrived_ends_at_the_new_node_though_nobody_asks() {
+    let cluster = start();
+    let key = cluster.key(0, "over");
+    let slot = cluster.slot(&key);
+    cluster.nodes[0].run(&format!("DLOCK.ACQUIRE {key} alice 1500"));
+    for token in ["alice", "bob"] {
+        let ask = format!("DLOCK.ACQUIRE {{{key}}}readers {token} 1500 SHARED");
+        cluster.nodes[0].run(&ask);
+    }
+    cluster.migrate_to_the_end(slot..=slot, 0, 2);
+    let target = &cluster.nodes[2];
+    assert!(target.run(&format!("DLOCK.ACQUIRE {key} carol 300 WAIT 0")).int() > 0);
+    assert_idle(&cluster);
+}
+
+#[test]
+fn a_cancelled_migration_leaves_nothing_behind() {
+    let cluster = start();
+    let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
+    let key = cluster.key(0, "cancelled");
+    let slot = cluster.slot(&key);
+    let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
+    let mut bob = source.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
+    begin(&cluster, &key);
+    assert_eq!(keys_with(target, slot), 1);
+    assert_eq!(source.run("CLUSTER CANCELSLOTMIGRATIONS").text(), "OK");
+    cluster.until_migration_is("failed", 2);
+    assert_eq!((keys_with(target, slot), target.node("leases").int()), (0, 0));
+    assert_eq!(source.run(&format!("DLOCK.RELEASE {key} alice")).int(), 1);
+    assert!(bob.recv().int() > fence);
+    // And it can be tried again.
+    let_go(source);
+    cluster.migrate_to_the_end(slot..=slot, 0, 2);
+    assert_eq!(target.run(&format!("DLOCK.RELEASE {key} bob")).int(), 1);
+    assert_idle(&cluster);
+}
+
+#[test]
+fn a_node_that_dies_during_a_migration_takes_nothing_along() {
+    let mut cluster = start();
+    let key = cluster.key(0, "dies");
+    let slot = cluster.slot(&key);
+    let fence = cluster.nodes[0].run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
+    begin(&cluster, &key);
+    cluster.nodes[2].kill();
+    cluster.until_migration_is("failed", 0);
+    assert_eq!(cluster.nodes[0].run(&format!("DLOCK.CHECK {key} alice")).int(), fence);
+    cluster.nodes[2].start_again();
+    eventually("both nodes serve again", || {
+        let serves = |node: &Server| node.run("CLUSTER INFO").text().contains("cluster_state:ok");
+        serves(&cluster.nodes[0]) && serves(&cluster.nodes[2])
+    });
+    begin(&cluster, &key);
+    assert_eq!(keys_with(&cluster.nodes[2], slot), 1);
+    cluster.nodes[0].kill();
+    cluster.until_migration_is("failed", 2);
+    assert_eq!((keys_with(&cluster.nodes[2], slot), cluster.nodes[2].node("leases").int()), (0, 0));
+}
+
+/// It may have forgotten leases, and the node that takes its slots over knows nothing of that.
+#[test]
+fn a_node_in_quarantine_gives_no_slot_away() {
+    let cluster = start();
+    let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
+    let key = cluster.key(0, "forgotten");
+    let slot = cluster.slot(&key);
+    source.run(&format!("DLOCK.ACQUIRE {key} alice 60000"));
+    source.run(&format!("DLOCK.RELEASE {key} alice"));
+    source.run("DEBUG RELOAD");
+    assert_eq!(source.node("granting").text(), "quarantine");
+    hold(source);
+    cluster.migrate(slot..=slot, 0, 2);
+    cluster.until_migration_is("cancelled", 0);
+    assert!(source.log().contains("slots do not migrate: this node is in quarantine"));
+    assert_eq!(target.run(&format!("DLOCK.ACQUIRE {key} bob 60000")).code(), "MOVED");
+    source.run("CONFIG SET dlock.quarantine off");
+    let_go(source);
+    cluster.migrate_to_the_end(slot..=slot, 0, 2);
+    assert!(target.run(&format!("DLOCK.ACQUIRE {key} bob 300")).int() > 0);
+}
+
+/// The slot comes back to a node that had evicted a lock of it.
+#[test]
+fn a_lock_that_a_node_had_evicted_is_not_there_any_more_when_its_slot_comes_back() {
+    let cluster = start();
+    let key = cluster.key(0, "evicted");
+    let slot = cluster.slot(&key);
+    cluster.nodes[0].run(&format!("DLOCK.ACQUIRE {key} alice 60000"));
+    cluster.nodes[0].evict_all();
+    assert_eq!(cluster.nodes[0].info_number("dlock", "dlock_evicted"), 1);
+    cluster.migrate_to_the_end(slot..=slot, 0, 2);
+    let fence = cluster.nodes[2].run(&format!("DLOCK.ACQUIRE {key} bob 60000")).int();
+    cluster.migrate_to_the_end(slot..=slot, 2, 0);
+    assert_eq!(cluster.nodes[0].run(&format!("DLOCK.CHECK {key} bob")).int(), fence);
+    assert!(cluster.nodes[0].run(&format!("DLOCK.CHECK {key} alice")).is_null());
+    assert_eq!(cluster.nodes[0].run(&format!("DLOCK.RELEASE {key} bob")).int(), 1);
+    assert_idle(&cluster);
+}
+
+#[test]
+fn the_new_nodes_replica_has_what_arrived_and_may_be_promoted() {
+    let mut cluster = start();
+    let replica = cluster.replica_of(2);
+    let key = cluster.key(0, "replicated");
+    let at = |name: &str| format!("{{{key}}}{name}");
+    let source = &cluster.nodes[0];
+    let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
+    begin(&cluster, &key);
+    source.run(&format!("DLOCK.ACQUIRE {} alice 60000", at("later")));
+    source.run(&format!("DLOCK.ACQUIRE {} alice 60000", at("released")));
+    source.run(&format!("DLOCK.RELEASE {} alice", at("released")));
+    source.run(&format!("DLOCK.FENCED {} {fence}", at("mark")));
+    finish(&cluster);
+    cluster.nodes[2].assert_agrees_with(&replica);
+    cluster.nodes[2].kill();
+    eventually("the replica leads", || replica.run("ROLE").items()[0].text() == "master");
+    eventually("the cluster serves", || {
+        replica.run("CLUSTER INFO").text().contains("cluster_state:ok")
+    });
+    assert_eq!(replica.run(&format!("DLOCK.CHECK {key} alice")).int(), fence);
+    assert_eq!(
+        replica.run(&format!("DLOCK.ACQUIRE {} bob 1000", at("released"))).code(),
+        "QUARANTINE"
+    );
+    assert_eq!(replica.run(&format!("DLOCK.EXTEND {key} alice 1000")).int(), 1);
+}
+
+#[test]
+fn the_old_nodes_replica_learns_meanwhile_what_is_promised() {
+    let cluster = start();
+    let replica = cluster.replica_of(0);
+    let key = cluster.key(0, "promised");
+    let source = &cluster.nodes[0];
+    begin(&cluster, &key);
+    // Each of these is written into the state file first, and told to replicas.
+    for power in 0..8 {
+        source.run(&format!("DLOCK.ACQUIRE {key} alice {}", 20_000 << power));
+        eventually("the replica knows for how long", || {
+            let [own, its] = [source, &replica].map(|node| node.node("usual-bound-ms").int());
+            its >= own
+        });
+    }
+    finish(&cluster);
+    cluster.nodes[0].assert_agrees_with(&replica);
+}

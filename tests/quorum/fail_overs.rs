@@ -1,0 +1,198 @@
+//! Programs that contend for a few locks of a node whose servers die, take over and give slots away at
+//! random. No two are told at the same time that they hold, and fences grow.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use dlock_client::Client;
+use harness::watched::Watched;
+use harness::{Cluster, History, Kind, Server, Value, eventually, seed, soak};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::task::JoinSet;
+
+use crate::coordinator::{ms, run};
+use crate::weather::{Contender, KEYS, Wish};
+
+#[test]
+fn no_two_hold_together_while_a_cluster_fails_over_and_slots_migrate() {
+    let kind = Kind::Valkey91;
+    let mut cluster = Cluster::start_with_replicas(kind);
+    let url = cluster.url(&[0, 1, 2]);
+    storm(&url, &[CLUSTER_PLANNED, CLUSTER_KILL, CLUSTER_MIGRATE, CLUSTER_CANCEL], |event, rng| {
+        let slot = cluster.slot(KEYS[rng.random_range(0..KEYS.len())]);
+        match event {
+            CLUSTER_PLANNED => planned(&cluster, slot),
+            CLUSTER_KILL => kill(&mut cluster, slot),
+            event => migrate(&cluster, slot, event == CLUSTER_CANCEL, rng),
+        }
+    });
+}
+
+#[test]
+fn no_two_hold_together_while_an_older_cluster_fails_over() {
+    let mut cluster = Cluster::start_with_replicas(Kind::Redis82);
+    let url = cluster.url(&[0, 1, 2]);
+    storm(&url, &[CLUSTER_PLANNED, CLUSTER_KILL], |event, rng| {
+        let slot = cluster.slot(KEYS[rng.random_range(0..KEYS.len())]);
+        match event {
+            CLUSTER_PLANNED => planned(&cluster, slot),
+            _ => kill(&mut cluster, slot),
+        }
+    });
+}
+
+#[test]
+fn no_two_hold_together_while_sentinels_promote() {
+    let mut node = Watched::start(Kind::Redis82, 2);
+    let url = node.url();
+    let mut primary = 0;
+    let few = if soak::tries_every_case() { 2 } else { 1 };
+    storm(&url, &[SENTINEL_FREEZE, SENTINEL_KILL][..few], |event, rng| {
+        // They have to know who follows before they can promote anybody.
+        eventually("the Sentinels know everybody", || {
+            node.sentinels.iter().all(|one| one.knows(2, 2) == Some(true))
+        });
+        let frozen = (event == SENTINEL_FREEZE).then(|| rng.random_range(0..3));
+        let awake: Vec<usize> = (0..3).filter(|one| Some(*one) != frozen).collect();
+        if let Some(frozen) = frozen {
+            node.sentinels[frozen].pause();
+        }
+        node.servers[primary].kill();
+        let now = node.promoted(primary, &awake);
+        if let Some(frozen) = frozen {
+            node.sentinels[frozen].resume();
+        }
+        node.servers[primary].start_again();
+        // The Sentinels would do so, too, after a while.
+        let port = node.servers[now].port();
+        node.servers[primary].run(&format!("REPLICAOF 127.0.0.1 {port}"));
+        primary = now;
+        node.until_followed(now);
+    });
+}
+
+const CLUSTER_PLANNED: u8 = 0;
+const CLUSTER_KILL: u8 = 1;
+const CLUSTER_MIGRATE: u8 = 2;
+const CLUSTER_CANCEL: u8 = 3;
+/// On a machine that often stands still Sentinels promote nobody for a long time, so they do it once.
+const SENTINEL_FREEZE: u8 = 0;
+const SENTINEL_KILL: u8 = 1;
+
+/// Each of these events once, or all at random for ten minutes. In between everybody has to get locks again.
+fn storm(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
+    let mut rng = seed::rng();
+    let history = Arc::new(History::default());
+    run(async {
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut people = JoinSet::new();
+        for _ in 0..if soak::tries_every_case() { 20 } else { 6 } {
+            let client = Client::builder().nodes([url]).node_timeout(ms(500)).connect().await;
+            let contender = Contender {
+                client: client.expect("all is well until now"),
+                history: Arc::clone(&history),
+                ended: Arc::clone(&ended),
+                rng: StdRng::seed_from_u64(rng.random()),
+                wish: Wish::Write,
+            };
+            people.spawn(contender.contend());
+        }
+        let until = Instant::now() + if soak::tries_every_case() { ms(600_000) } else { ms(0) };
+        let mut next = events.iter().copied();
+        while let Some(event) = next.next().or_else(|| {
+            let goes_on = Instant::now() < until;
+            goes_on.then(|| events[rng.random_range(0..events.len())])
+        }) {
+            let before = history.len();
+            happen(event, &mut rng);
+            eventually("locks are granted again", || history.len() > before + LEAST);
+            let violations = history.violations();
+            assert!(violations.is_empty(), "after event {event}: {violations:#?}");
+        }
+        ended.store(true, Ordering::Relaxed);
+        people.join_all().await;
+    });
+    let violations = history.violations();
+    assert!(violations.is_empty(), "{violations:#?}");
+    eprintln!("{} grants", history.len());
+}
+
+/// A storm in which nobody gets a lock shows nothing.
+const LEAST: usize = 10;
+
+/// A replica of the owner of a slot takes over in agreement with it. On a machine that stands still
+/// for a moment it may have done so by itself.
+fn planned(cluster: &Cluster, slot: usize) {
+    let (_, replica) = pair(cluster, slot);
+    cluster.nodes[replica].run("CLUSTER FAILOVER");
+    until_calm(cluster, slot, None);
+}
+
+/// The owner of a slot dies, its replica takes over, and the owner comes back.
+fn kill(cluster: &mut Cluster, slot: usize) {
+    let (owner, _) = pair(cluster, slot);
+    cluster.nodes[owner].kill();
+    until_calm(cluster, slot, Some(owner));
+    cluster.nodes[owner].start_again();
+    until_calm(cluster, slot, None);
+}
+
+/// A slot goes to another primary, unless somebody thinks better of it.
+fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut StdRng) {
+    let (owner, _) = pair(cluster, slot);
+    let source = &cluster.nodes[owner];
+    // What it may have forgotten it would not give away.
+    eventually("the node is not in quarantine", || source.node("granting").text() != "quarantine");
+    let others: Vec<usize> = (0..cluster.nodes.len())
+        .filter(|node| *node != owner && cluster.nodes[*node].node("role").text() == "primary")
+        .collect();
+    let to = others[rng.random_range(0..others.len())];
+    source.run(&format!("DEBUG SLOTMIGRATION PREVENT-PAUSE {}", u8::from(is_cancelled)));
+    let target = cluster.nodes[to].run("CLUSTER MYID").text();
+    source.run(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {target}"));
+    if is_cancelled {
+        thread::sleep(ms(rng.random_range(0..300)));
+        source.run("CLUSTER CANCELSLOTMIGRATIONS");
+        source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 0");
+    }
+    eventually("the migration is over", || {
+        cluster.nodes.iter().all(|node| {
+            let jobs = node.run("CLUSTER GETSLOTMIGRATIONS");
+            let is_over = |job: &Value| {
+                ["success", "failed", "cancelled"].contains(&&*job.at("state").text())
+            };
+            jobs.items().iter().all(is_over)
+        })
+    });
+    until_calm(cluster, slot, None);
+}
+
+/// The owner of a slot, and its partner.
+fn pair(cluster: &Cluster, slot: usize) -> (usize, usize) {
+    let owner = cluster.owner(slot, 0).expect("each slot has an owner");
+    // Each stays with its first partner, whoever of the two leads.
+    (owner, (owner + 3) % 6)
+}
+
+/// Waits until all who are alive agree on the owner of a slot, who is, too, and all replicas of those
+/// who are alive follow.
+fn until_calm(cluster: &Cluster, slot: usize, dead: Option<usize>) {
+    let alive: Vec<usize> = (0..cluster.nodes.len()).filter(|node| Some(*node) != dead).collect();
+    eventually("the cluster is well", || {
+        let owners: BTreeSet<_> = alive.iter().map(|node| cluster.owner(slot, *node)).collect();
+        let is_alive = |owner: &Option<usize>| owner.is_some_and(|owner| alive.contains(&owner));
+        owners.len() == 1
+            && owners.iter().all(is_alive)
+            && alive.iter().all(|node| is_well(&cluster.nodes[*node]))
+    });
+}
+
+fn is_well(node: &Server) -> bool {
+    let replication = node.info("replication");
+    let follows = replication.get("master_link_status").is_none_or(|link| link == "up");
+    follows && node.run("CLUSTER INFO").text().contains("cluster_state:ok")
+}
