@@ -14,7 +14,8 @@ cargo=${CARGO:-cargo}
 crate=src/node
 tests=tests/nodejs
 modules=$tests/node_modules
-target=$PWD/target/node
+# Shared with the library for Python: most of what is compiled is the same.
+target=$PWD/target/bindings
 # What the package may need of the machine: glibc 2.34, as in RHEL 9, Debian 12, Ubuntu 22.04.
 glibc=2.34
 largest=$((4 * 1024 * 1024))

@@ -43,7 +43,7 @@ build() {
     rm -f dist/dlock-*.whl
     "$tools/bin/python" scripts/licences.py "$crate/Cargo.toml" "dlock for Python" >"$crate/THIRD-PARTY.txt"
     PATH=$tools/bin:$PATH maturin build --quiet --release --locked --manifest-path "$crate/Cargo.toml" \
-        --target-dir "$PWD/target/python" --out dist --auditwheel check --compatibility "$platform"
+        --target-dir "$PWD/target/bindings" --out dist --auditwheel check --compatibility "$platform"
     local wheel size
     wheel=$(echo dist/dlock-*.whl)
     size=$(stat --format %s "$wheel")
@@ -54,12 +54,12 @@ build() {
 
 check() {
     "$cargo" fmt --check --manifest-path "$crate/Cargo.toml"
-    "$cargo" clippy --quiet --manifest-path "$crate/Cargo.toml" --target-dir target/python --locked \
+    "$cargo" clippy --quiet --manifest-path "$crate/Cargo.toml" --target-dir target/bindings --locked \
         -- -D warnings
     "$tools/bin/ruff" format --quiet --check --config "$crate/pyproject.toml" "$crate" "$tests"
     "$tools/bin/ruff" check --quiet --config "$crate/pyproject.toml" "$crate" "$tests"
     MYPYPATH=$crate:$tests "$tools/bin/mypy" --config-file "$crate/pyproject.toml" \
-        --cache-dir target/python/mypy --explicit-package-bases --namespace-packages \
+        --cache-dir target/bindings/mypy --explicit-package-bases --namespace-packages \
         "$crate/dlock" "$crate"/examples/{cron,service,wsgi}.py "$tests"/*.py
 }
 
