@@ -7,7 +7,7 @@ NODES ?= 3
 SERVER ?= redis-8.2
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup build python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers peers
+.PHONY: help setup build python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -69,13 +69,17 @@ bench: build peers ## measure everything, other libraries too, and write target/
 
 bench-node: build ## measure the module against what one would do without it (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- \
-		--only cycle,fences,handover,memory,growth,storm,restart $(ARGS)
+		--only cycle,fences,handover,memory,growth,storm,restart,looks $(ARGS)
 
 bench-quorum: build ## measure the client library over one node and over five (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum $(ARGS)
 
 bench-peers: build peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,distance,uncontended $(ARGS)
+
+pictures: build ## make the pictures of docs/operating.md, with Chromium and tmux (installs what it needs)
+	@scripts/world.sh pictures
+	$(CARGO) run -q -p dlock-tests --bin pictures
 
 peers: setup ## install those libraries, etcd and ZooKeeper, into .peers/
 	@scripts/peers.sh

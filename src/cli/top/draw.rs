@@ -13,6 +13,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
+use unicode_width::UnicodeWidthStr;
+
 use super::view::{Listing, Page, Sort, View};
 use crate::say::{bytes, duration};
 use crate::watch::Seen;
@@ -54,9 +56,12 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, nodes: &[Seen]) {
             right(seen.pace.p99_wait.map_or("-".to_owned(), duration::measured)),
         ])
     });
+    // As wide as the longest name, which leaves the most for what is said of it.
+    let longest = nodes.iter().map(|seen| seen.name.width()).max().unwrap_or(0);
+    let longest = u16::try_from(longest).unwrap_or(u16::MAX).clamp(15, area.width.max(45) / 3);
     let widths = [
-        Constraint::Fill(2),
-        Constraint::Fill(3),
+        Constraint::Length(longest),
+        Constraint::Fill(1),
         Constraint::Length(8),
         Constraint::Length(8),
         Constraint::Length(8),
