@@ -14,6 +14,7 @@
 //! - [`growth`]: whether much of everything makes it slow;
 //! - [`storm`]: very many leases end at once;
 //! - [`restart`]: what the state file costs, and a start with very many leases;
+//! - [`looks`]: what it costs a node that somebody looks at it;
 //! - [`quorum`]: the client library over one node and over five;
 //! - [`peers`]: other libraries, as programs; [`nodes`]: what they connect to, over [`links`];
 //! - [`contention`], [`distance`] and [`uncontended`]: dlock beside them;
@@ -29,6 +30,7 @@ mod growth;
 mod handover;
 mod links;
 mod load;
+mod looks;
 mod measure;
 mod memory;
 mod nodes;
