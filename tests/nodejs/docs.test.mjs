@@ -5,18 +5,21 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as dlock from 'dlock';
 import { TOP } from './server.mjs';
-import { Program, testAlone, testWithServer } from './with.mjs';
+import { Program, testAlone, testWithOneServer } from './with.mjs';
 
 const page = (name) => readFileSync(join(TOP, name), 'utf8');
 const examples = (name) => [...page(name).matchAll(/^```js\n(.*?)^```/gms)].map(([, text]) => text);
 
 for (const name of ['docs/node.md', 'README.md']) {
-  testWithServer(`examples of ${name} run as they stand`, async ({ t, server }) => {
+  testWithOneServer(`examples of ${name} run as they stand`, async ({ t, server }) => {
     const found = examples(name);
     assert.ok(found.length > 0);
     // The program of the tests has imported it already.
     const text = found.join('').replaceAll("import { Client } from 'dlock';\n", '');
-    const program = new Program(t, text.replaceAll('redis://localhost', server.url), []);
+    const there = text
+      .replaceAll('redis://localhost', server.url)
+      .replace('new Redis()', `new Redis(${server.port})`);
+    const program = new Program(t, there, []);
     assert.match(await program.line(), /^held with the fence \d+$/);
     await program.end();
   });

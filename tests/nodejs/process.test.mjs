@@ -9,11 +9,11 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import * as imported from 'dlock';
 import { PATIENCE, TOP } from './server.mjs';
-import { Program, testAlone, testWithServer } from './with.mjs';
+import { Program, testAlone, testWithOneServer } from './with.mjs';
 
 const BEGIN = `const client = new Client(url, { nodeTimeout: ${PATIENCE} });`;
 
-testWithServer('a process with nothing else to do ends, and releases', async ({ t, server, key }) => {
+testWithOneServer('a process with nothing else to do ends, and releases', async ({ t, server, key }) => {
   const text = `${BEGIN}
     for (let n = 0; n < 20; n += 1) globalThis[n] = await client.lock(key + ':' + n, { ttl: 600_000 });
     globalThis[0].signal.onabort = () => {};
@@ -25,7 +25,7 @@ testWithServer('a process with nothing else to do ends, and releases', async ({ 
   for (let n = 0; n < 20; n += 1) assert.ok(await server.isFree(`${key}:${n}`));
 });
 
-testWithServer('a process that calls exit or throws releases', async ({ t, server, key }) => {
+testWithOneServer('a process that calls exit or throws releases', async ({ t, server, key }) => {
   for (const [end, code] of [
     ['process.exit(3)', 3],
     ['throw new Error("enough")', 1],
@@ -39,7 +39,7 @@ testWithServer('a process that calls exit or throws releases', async ({ t, serve
   }
 });
 
-testWithServer('a process that waits does not end', async ({ t, server, client, key }) => {
+testWithOneServer('a process that waits does not end', async ({ t, server, client, key }) => {
   const guard = await client.lock(key);
   const text = `${BEGIN} await client.withLock(key, () => console.log('held'));`;
   const program = new Program(t, text, [server.url, key]);
@@ -49,16 +49,19 @@ testWithServer('a process that waits does not end', async ({ t, server, client, 
   await program.end();
 });
 
-testWithServer('a process that exits while it waits leaves the queue', async ({ t, server, client, key }) => {
-  const guard = await client.lock(key);
-  const text = `${BEGIN} client.lock(key); process.stdin.on('data', () => process.exit(0));`;
-  const program = new Program(t, text, [server.url, key]);
-  await server.untilWaiting(key, 1);
-  program.process.stdin.write('end\n');
-  await program.end();
-  await server.untilWaiting(key, 0);
-  await guard.release();
-});
+testWithOneServer(
+  'a process that exits while it waits leaves the queue',
+  async ({ t, server, client, key }) => {
+    const guard = await client.lock(key);
+    const text = `${BEGIN} client.lock(key); process.stdin.on('data', () => process.exit(0));`;
+    const program = new Program(t, text, [server.url, key]);
+    await server.untilWaiting(key, 1);
+    program.process.stdin.write('end\n');
+    await program.end();
+    await server.untilWaiting(key, 0);
+    await guard.release();
+  },
+);
 
 function worker(t, ...data) {
   const started = new Worker(join(import.meta.dirname, 'worker.cjs'), { workerData: [...data, PATIENCE] });
@@ -68,7 +71,7 @@ function worker(t, ...data) {
   return { started, said, ended };
 }
 
-testWithServer('worker threads have locks of their own', async ({ t, server, key }) => {
+testWithOneServer('worker threads have locks of their own', async ({ t, server, key }) => {
   const { started, said, ended } = worker(t, server.url, key);
   const fence = await said();
   assert.equal(await server.fence(key), fence);
@@ -78,7 +81,7 @@ testWithServer('worker threads have locks of their own', async ({ t, server, key
   assert.equal(await ended, 0);
 });
 
-testWithServer('a worker thread that ends releases, however it ends', async ({ t, server, key }) => {
+testWithOneServer('a worker thread that ends releases, however it ends', async ({ t, server, key }) => {
   for (const end of [(started) => started.postMessage('leave'), (started) => started.terminate()]) {
     const { started, said, ended } = worker(t, server.url, key);
     await said();
@@ -88,7 +91,7 @@ testWithServer('a worker thread that ends releases, however it ends', async ({ t
   }
 });
 
-testWithServer(
+testWithOneServer(
   'a worker thread that is terminated while it waits leaves nothing',
   async ({ t, server, client, key }) => {
     for (let turn = 0; turn < 20; turn += 1) {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { Client, LostError } from 'dlock';
 import { eventually, LEASE } from './server.mjs';
-import { newKey, ownServer, testAlone, testWithServer, thrown } from './with.mjs';
+import { newKey, ownServer, testAlone, testWithOneServer, testWithServer, thrown } from './with.mjs';
 
 testWithServer('an abort ends a wait and leaves nothing', async ({ server, client, key }) => {
   const guard = await client.lock(key);
@@ -34,7 +34,7 @@ testWithServer('a time-out of a signal ends a wait', async ({ client, key }) => 
   });
 });
 
-testWithServer(
+testWithOneServer(
   'a thousand aborts in the moment of the grant leave nothing',
   async ({ server, client, key }) => {
     let granted = 0;

@@ -32,6 +32,11 @@ export function testWithServer(name, body, kinds = KINDS) {
   }
 }
 
+/** A test of what is the same with each server. */
+export function testWithOneServer(name, body) {
+  testWithServer(name, body, ['redis-8.2']);
+}
+
 function begin(kind) {
   servers.set(kind, Server.start(kind));
   return servers.get(kind);

@@ -1,0 +1,104 @@
+// The address of the servers that a client of ioredis connects to, with what it takes to log in there.
+
+import { usage } from './errors';
+
+/** A client of ioredis, as far as this needs it: of one server, of a primary behind Sentinels, or of a Cluster. */
+export interface Ioredis {
+  // The options of ioredis are of its own types, and of many.
+  // biome-ignore lint/suspicious/noExplicitAny: those types are not here
+  options?: any;
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  startupNodes?: any;
+  quit(): Promise<unknown>;
+}
+
+interface Options {
+  host?: string;
+  port?: number | string;
+  path?: string;
+  username?: string;
+  password?: string;
+  db?: number;
+  tls?: Record<string, unknown>;
+  keyPrefix?: string;
+  sentinels?: { host?: string; port?: number }[];
+  name?: string;
+  role?: string;
+  sentinelUsername?: string;
+  sentinelPassword?: string;
+  enableTLSForSentinelMode?: boolean;
+}
+
+/** @internal */
+export function address(client: Ioredis, db: number | undefined): string {
+  const { startupNodes } = client;
+  const given: Options = client.options ?? {};
+  if (Array.isArray(startupNodes)) return ofCluster(startupNodes, given as { redisOptions?: Options });
+  if (given.sentinels) return ofSentinels(given, given.sentinels, db);
+  const place = db ?? given.db ?? 0;
+  if (given.path) {
+    const query = new URLSearchParams();
+    if (given.username) query.set('user', given.username);
+    if (given.password) query.set('pass', given.password);
+    query.set('db', String(place));
+    // A plus would be a plus there.
+    return `unix://${encodeURI(given.path)}?${query.toString().replaceAll('+', '%20')}`;
+  }
+  return `${scheme('redis', given)}://${login(given)}${server(given, 6379)}/${place}`;
+}
+
+/**
+ * What ioredis puts before each key.
+ *
+ * @internal
+ */
+export function prefix(client: Ioredis): string {
+  const given = client.options?.keyPrefix ?? client.options?.redisOptions?.keyPrefix;
+  return typeof given === 'string' ? given : '';
+}
+
+function ofSentinels(given: Options, sentinels: Options[], db: number | undefined): string {
+  if (given.role === 'slave')
+    throw usage('a lock is kept by a primary; this client asks Sentinels for a replica');
+  const list = sentinels.map((sentinel) => server(sentinel, 26_379)).join(',');
+  const query: string[] = [];
+  if (given.sentinelUsername) query.push(`sentinel-user=${encodeURIComponent(given.sentinelUsername)}`);
+  if (given.sentinelPassword) query.push(`sentinel-pass=${encodeURIComponent(given.sentinelPassword)}`);
+  if (given.tls && !given.enableTLSForSentinelMode) query.push('sentinel-tls=no');
+  const name = encodeURIComponent(given.name ?? '');
+  const end = query.length === 0 ? '' : `?${query.join('&')}`;
+  return `${scheme('redis+sentinel', given)}://${login(given)}${list}/${name}/${db ?? given.db ?? 0}${end}`;
+}
+
+function ofCluster(nodes: unknown[], { redisOptions = {} }: { redisOptions?: Options }): string {
+  const list = nodes.map((node) => {
+    if (typeof node === 'number') return server({ port: node }, 6379);
+    if (typeof node !== 'string') return server(node as Options, 6379);
+    const place = node.replace(/^rediss?:\/\//, '').replace(/\/.*$/, '');
+    return /:\d+$/.test(place) ? place : `${place}:6379`;
+  });
+  return `${scheme('redis+cluster', redisOptions)}://${login(redisOptions)}${list.join(',')}`;
+}
+
+function scheme(plain: string, { tls }: Options): string {
+  if (!tls) return plain;
+  if (tls.rejectUnauthorized === false) throw usage('dlock always checks certificates; this client does not');
+  const own = ['ca', 'cert', 'key', 'pfx', 'servername', 'checkServerIdentity'].find((name) => tls[name]);
+  if (own !== undefined) {
+    throw usage(
+      `dlock takes certificates from files, not from tls.${own}: give it the address in place of the client, as` +
+        ' rediss://host?ca=FILE&cert=FILE&key=FILE',
+    );
+  }
+  return plain.replace('redis', 'rediss');
+}
+
+function login({ username, password }: Options): string {
+  if (!username && !password) return '';
+  return `${encodeURIComponent(username ?? '')}:${encodeURIComponent(password ?? '')}@`;
+}
+
+function server({ host, port }: Options, usual: number): string {
+  const name = host ?? 'localhost';
+  return `${name.includes(':') ? `[${name}]` : name}:${port ?? usual}`;
+}

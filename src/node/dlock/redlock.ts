@@ -1,0 +1,341 @@
+/**
+ * A class with the interface of redlock and its fork `@sesamecare-oss/redlock`, for whoever moves over.
+ *
+ * @packageDocumentation
+ */
+
+import { EventEmitter } from 'node:events';
+import { Client, nativeOf } from './client';
+import { DlockError, HeldError, LostError, usage } from './errors';
+import { Guard } from './guard';
+import { address, type Ioredis, prefix } from './ioredis';
+import { outcome } from './mail';
+import type * as rust from './native';
+import { options } from './options';
+
+export type { Ioredis } from './ioredis';
+
+/** The settings of redlock. Those that are not here mean nothing, and are taken all the same. */
+export interface Settings {
+  /** How often redlock would ask again; -1 is without end. With `retryDelay` it says how long to wait. */
+  readonly retryCount?: number;
+  /** How many milliseconds redlock would rest in between. */
+  readonly retryDelay?: number;
+  readonly retryJitter?: number;
+  readonly driftFactor?: number;
+  readonly automaticExtensionThreshold?: number;
+  /** The database, in place of the client's. */
+  readonly db?: number;
+}
+
+/** What the nodes said. */
+export interface ExecutionStats {
+  readonly membershipSize: number;
+  readonly quorumSize: number;
+  readonly votesFor: Set<Ioredis | string>;
+  readonly votesAgainst: Map<Ioredis | string, Error>;
+}
+
+/** What came of an operation. There is one attempt: who waits does not ask again. */
+export interface ExecutionResult {
+  readonly attempts: ReadonlyArray<Promise<ExecutionStats>>;
+  readonly start: number;
+}
+
+/** Somebody else holds a resource. */
+export class ResourceLockedError extends Error {
+  static {
+    ResourceLockedError.prototype.name = 'ResourceLockedError';
+  }
+}
+
+/** An operation had no majority. Its `cause` is the error of dlock. */
+export class ExecutionError extends Error {
+  readonly attempts: ReadonlyArray<Promise<ExecutionStats>>;
+
+  constructor(message: string, attempts: ReadonlyArray<Promise<ExecutionStats>>, cause?: unknown) {
+    super(message, { cause });
+    this.attempts = attempts;
+  }
+
+  static {
+    ExecutionError.prototype.name = 'ExecutionError';
+  }
+}
+
+/** A signal whose `error` says why it was aborted. */
+export type RedlockAbortSignal = AbortSignal & { error?: Error };
+
+/** What the routine of `using` gets beside the signal. */
+export interface RedlockUsingContext {
+  lock: Lock;
+  /** It stays 0: the lock is renewed elsewhere. */
+  extensions: number;
+}
+
+/** Resources that are locked. */
+export class Lock {
+  readonly redlock: Redlock;
+  readonly resources: string[];
+  readonly attempts: ReadonlyArray<Promise<ExecutionStats>>;
+  readonly settings: Partial<Settings> | undefined;
+  /** @internal */
+  readonly parts: Part[];
+  /** @internal */
+  ended = false;
+
+  /** @internal */
+  constructor(
+    redlock: Redlock,
+    resources: string[],
+    parts: Part[],
+    attempts: ReadonlyArray<Promise<ExecutionStats>>,
+    settings?: Partial<Settings>,
+  ) {
+    this.redlock = redlock;
+    this.resources = resources;
+    this.parts = parts;
+    this.attempts = attempts;
+    this.settings = settings;
+  }
+
+  /** The token of the first resource. */
+  get value(): string {
+    return this.parts[0]?.token ?? '';
+  }
+
+  /** The fence of each resource: what redlock does not have. */
+  get fences(): Map<string, number> {
+    return new Map(this.parts.map((part, at) => [this.resources[at] ?? '', part.fence]));
+  }
+
+  /** Until when it is certainly held, as a time of `Date`; 0 once it was released or extended. */
+  get expiration(): number {
+    if (this.ended) return 0;
+    return Date.now() + Math.min(...this.parts.map((part) => part.validFor));
+  }
+
+  async release(): Promise<ExecutionResult> {
+    return this.redlock.release(this);
+  }
+
+  async extend(duration: number): Promise<Lock> {
+    return this.redlock.extend(this, duration, this.settings);
+  }
+}
+
+/** One resource of a lock: a guard, which is renewed, or a lease, which is not. */
+interface Part {
+  readonly token: string;
+  readonly fence: number;
+  readonly validFor: number;
+  extend(ttl: number): Promise<void>;
+  release(): Promise<void>;
+}
+
+/**
+ * The interface of redlock over dlock. It takes clients of ioredis, of which it only takes the addresses, or
+ * addresses.
+ */
+export class Redlock extends EventEmitter {
+  readonly clients: Set<Ioredis | string>;
+  readonly settings: Required<Pick<Settings, 'retryCount' | 'retryDelay'>> & Settings;
+  readonly #client: Client;
+  readonly #prefix: string;
+
+  constructor(clients: Iterable<Ioredis | string>, settings: Settings = {}) {
+    super();
+    // Without a listener, what is emitted as an error would be thrown.
+    this.on('error', () => {});
+    this.clients = new Set(clients);
+    if (this.clients.size === 0)
+      throw new Error('Redlock must be instantiated with at least one redis client.');
+    this.settings = { retryCount: 10, retryDelay: 200, ...settings };
+    const given = [...this.clients];
+    const nodes = given.map((one) => (typeof one === 'string' ? one : address(one, settings.db)));
+    const prefixes = new Set(given.map((one) => (typeof one === 'string' ? '' : prefix(one))));
+    if (prefixes.size > 1) throw usage('the clients have different key prefixes');
+    this.#prefix = [...prefixes][0] ?? '';
+    this.#client = new Client(nodes);
+  }
+
+  /** The addresses of the nodes, without user and password: what redlock does not have. */
+  get nodes(): string[] {
+    return this.#client.nodes;
+  }
+
+  /** Quits the connections of the clients, as redlock does, and those of dlock. */
+  async quit(): Promise<void> {
+    const clients = [...this.clients].filter((client) => typeof client !== 'string');
+    await Promise.all([this.#client.close(), ...clients.map((client) => client.quit())]);
+  }
+
+  /** Locks all of these resources for this long. Nobody renews that. */
+  async acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock> {
+    whole(duration);
+    const take = async (key: string, wait: number) => {
+      const how = options({ ttl: duration, wait });
+      const native = nativeOf(this.#client);
+      const { lease } = await outcome((ticket) => native.lease(ticket, key, how));
+      return new Leased(native, key, lease as rust.Lease);
+    };
+    return this.#take(resources, settings, take);
+  }
+
+  /** Unlocks. Throws ExecutionError if a resource was not locked by this any more. */
+  async release(lock: Lock, _settings?: Partial<Settings>): Promise<ExecutionResult> {
+    lock.ended = true;
+    return this.#each(lock.parts, (part) => part.release());
+  }
+
+  /** Locks for this long from now. The lock that is returned takes the place of the other. */
+  async extend(existing: Lock, duration: number, settings?: Partial<Settings>): Promise<Lock> {
+    whole(duration);
+    if (existing.expiration <= Date.now())
+      throw new ExecutionError('Cannot extend an already-expired lock.', []);
+    const { attempts } = await this.#each(existing.parts, (part) => part.extend(duration));
+    existing.ended = true;
+    return new Lock(this, existing.resources, existing.parts, attempts, settings);
+  }
+
+  /**
+   * Holds a lock until the routine has ended. It is renewed by a thread of its own; if it is lost all the
+   * same, the signal is aborted.
+   */
+  async using<T>(
+    resources: string[],
+    duration: number,
+    settings: Partial<Settings>,
+    routine?: Routine<T>,
+  ): Promise<T>;
+  async using<T>(resources: string[], duration: number, routine: Routine<T>): Promise<T>;
+  async using<T>(
+    resources: string[],
+    duration: number,
+    given: Partial<Settings> | Routine<T>,
+    last?: Routine<T>,
+  ): Promise<T> {
+    whole(duration);
+    const routine = last ?? given;
+    if (typeof routine !== 'function') throw new Error('INVARIANT: routine is not a function.');
+    const settings = typeof given === 'function' ? undefined : given;
+    const take = (key: string, wait: number) => this.#client.lock(key, { ttl: duration, wait });
+    const lock = await this.#take(resources, settings, take);
+    const controller = new AbortController();
+    const signal: RedlockAbortSignal = controller.signal;
+    for (const part of lock.parts) {
+      if (!(part instanceof Guard)) continue;
+      part.signal.addEventListener('abort', () => {
+        signal.error ??= part.signal.reason;
+        controller.abort(part.signal.reason);
+      });
+    }
+    try {
+      return await routine(signal, { lock, extensions: 0 });
+    } finally {
+      await lock.release();
+    }
+  }
+
+  /** Takes one after the other, always in the same order, so that nobody waits in a circle. */
+  async #take(
+    resources: string[],
+    settings: Partial<Settings> | undefined,
+    take: (key: string, wait: number) => Promise<Part>,
+  ): Promise<Lock> {
+    const { retryCount, retryDelay } = { ...this.settings, ...settings };
+    const until = performance.now() + (retryCount === -1 ? Number.POSITIVE_INFINITY : retryCount * retryDelay);
+    const sorted = [...new Set(resources)].sort();
+    if (sorted.length === 0) throw usage('there is nothing to lock');
+    const parts: Part[] = [];
+    try {
+      for (const resource of sorted) {
+        parts.push(await take(this.#prefix + resource, Math.max(0, until - performance.now())));
+      }
+    } catch (error) {
+      await Promise.allSettled(parts.map((part) => part.release()));
+      throw this.#failed(error);
+    }
+    return new Lock(this, sorted, parts, [this.#stats([])], settings);
+  }
+
+  async #each(parts: Part[], act: (part: Part) => Promise<void>): Promise<ExecutionResult> {
+    const start = Date.now();
+    const done = await Promise.allSettled(parts.map(act));
+    const failed = done.find((one) => one.status === 'rejected');
+    if (failed?.status === 'rejected') throw this.#failed(failed.reason);
+    return { attempts: [this.#stats([])], start };
+  }
+
+  #failed(error: unknown): unknown {
+    if (!(error instanceof DlockError) || error.code === 'usage') return error;
+    const words = 'The operation was unable to achieve a quorum during its retry window.';
+    return new ExecutionError(words, [this.#stats(error.nodes, error)], error);
+  }
+
+  /** Which nodes were for it, and which against, as far as they said so. */
+  async #stats(nodes: DlockError['nodes'], error?: DlockError): Promise<ExecutionStats> {
+    const clients = [...this.clients];
+    const stats: ExecutionStats = {
+      membershipSize: clients.length,
+      quorumSize: Math.floor(clients.length / 2) + 1,
+      votesFor: new Set(),
+      votesAgainst: new Map(),
+    };
+    for (const [at, client] of clients.entries()) {
+      const state = nodes[at]?.state;
+      if (error === undefined || state === 'granted') {
+        stats.votesFor.add(client);
+        continue;
+      }
+      const locked = error instanceof HeldError || error instanceof LostError;
+      const message = nodes[at]?.message ?? error.message;
+      const against = locked ? new ResourceLockedError(message) : new Error(message);
+      stats.votesAgainst.set(client, against);
+      this.emit('error', against);
+    }
+    return stats;
+  }
+}
+
+export default Redlock;
+
+type Routine<T> = (signal: RedlockAbortSignal, context: RedlockUsingContext) => Promise<T>;
+
+class Leased implements Part {
+  readonly token: string;
+  readonly fence: number;
+  readonly #native: rust.Client;
+  readonly #key: string;
+  #until: number;
+
+  constructor(native: rust.Client, key: string, lease: rust.Lease) {
+    this.#native = native;
+    this.#key = key;
+    this.token = lease.token;
+    this.fence = lease.fence;
+    this.#until = performance.now() + lease.validFor;
+  }
+
+  get validFor(): number {
+    return Math.max(0, this.#until - performance.now());
+  }
+
+  async extend(ttl: number): Promise<void> {
+    const { value } = await outcome((ticket) =>
+      this.#native.extend(ticket, this.#key, this.token, this.fence, ttl),
+    );
+    this.#until = performance.now() + Number(value);
+  }
+
+  async release(): Promise<void> {
+    const { value } = await outcome((ticket) => this.#native.release(ticket, this.#key, this.token));
+    if (value === true) return;
+    const message = `lock '${this.#key}' (fence ${this.fence}) is not held any more`;
+    throw new LostError({ code: 'lost', message, nodes: [], key: this.#key, fence: this.fence, why: 'ended' });
+  }
+}
+
+function whole(duration: number): void {
+  if (Math.floor(duration) !== duration) throw new Error('Duration must be an integer value in milliseconds.');
+}

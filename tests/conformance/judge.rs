@@ -1,0 +1,62 @@
+//! Whether an error or a reply is what it must be.
+
+use dlock_client::{Error, Report};
+use harness::Value;
+use serde_json::Value as Json;
+
+use crate::run::{Run, strings, text};
+
+pub fn error(run: &Run, error: &Error, fails: &Json) {
+    let (code, key, nodes, why) = taken_apart(error);
+    let codes =
+        if fails["code"].is_array() { strings(&fails["code"]) } else { vec![text(&fails["code"])] };
+    assert!(codes.iter().any(|wanted| wanted == code), "{code}: {error}");
+    if !fails["why"].is_null() {
+        assert_eq!(fails["why"], why);
+    }
+    if !fails["key"].is_null() {
+        assert_eq!(key, Some(run.key(&fails["key"]).as_slice()));
+    }
+    if !fails["states"].is_null() {
+        let states: Vec<&str> = nodes.iter().map(|report| report.state.name()).collect();
+        assert_eq!(states, strings(&fails["states"]), "{error}");
+    }
+    if let (Some(name), Error::Held { holder, .. }) = (fails["holder"].as_str(), error) {
+        let holder = holder.as_ref().expect("the node could tell");
+        assert_eq!(holder.fence, run.fences[name]);
+        assert_eq!(holder.meta, text(&fails["meta"]).as_bytes());
+    }
+    if fails["retryAfter"] == true {
+        assert!(error.retry_after().is_some_and(|wait| !wait.is_zero()));
+    }
+}
+
+/// Its code, its key, what the nodes said, and why a lock was lost.
+fn taken_apart(error: &Error) -> (&str, Option<&[u8]>, &[Report], &str) {
+    match error {
+        Error::Held { key, nodes, .. } => ("held", Some(key.as_bytes()), nodes, ""),
+        Error::NoQuorum { key, nodes, .. } => ("no_quorum", Some(key.as_bytes()), nodes, ""),
+        Error::Refused { key, nodes } => ("refused", Some(key.as_bytes()), nodes, ""),
+        Error::Connect { nodes, .. } => ("no_quorum", None, nodes, ""),
+        Error::Usage(_) | Error::Duplicate { .. } => ("usage", None, &[], ""),
+        Error::Lost(loss) => {
+            let nodes: &[Report] = match &loss.why {
+                dlock_client::LossReason::NotRenewed { nodes }
+                | dlock_client::LossReason::Ended { nodes } => nodes,
+                _ => &[],
+            };
+            ("lost", Some(loss.key.as_bytes()), nodes, loss.why.name())
+        }
+        other => panic!("an error that is new: {other}"),
+    }
+}
+
+pub fn reply(reply: &Value, step: &Json) {
+    let Some(gives) = step.get("gives") else { return assert!(!reply.is_error(), "{reply:?}") };
+    match gives {
+        Json::Null => assert!(reply.is_null(), "{reply:?}"),
+        Json::Number(_) => assert_eq!(*gives, reply.int()),
+        Json::String(words) => assert_eq!(*words, reply.text()),
+        _ => assert!(reply.error().starts_with(&text(&gives["error"])), "{reply:?}"),
+    }
+}

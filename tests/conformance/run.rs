@@ -1,0 +1,245 @@
+//! One scenario under way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use dlock_client::{Client, Error, Guard, Key, Lock};
+use futures_util::future::join_all;
+use harness::library::ms;
+use harness::{Server, Value, eventually};
+use serde_json::Value as Json;
+use tokio::task::JoinHandle;
+
+use crate::judge;
+
+pub struct Run {
+    pub servers: Vec<Server>,
+    client: Client,
+    prefix: String,
+    guards: BTreeMap<String, Guard>,
+    pub fences: BTreeMap<String, u64>,
+    waits: BTreeMap<String, JoinHandle<Result<Guard, Error>>>,
+}
+
+impl Run {
+    pub fn new(servers: Vec<Server>, scenario: &str, node_timeout: Duration) -> Run {
+        let urls = servers.iter().map(|server| format!("redis://127.0.0.1:{}", server.port()));
+        let client = Client::builder().nodes(urls).node_timeout(node_timeout).connect_later();
+        let (guards, fences, waits) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let prefix = format!("{}:", scenario.replace(' ', "-"));
+        Run { servers, client: client.unwrap(), prefix, guards, fences, waits }
+    }
+
+    pub async fn step(&mut self, step: &Json) {
+        // `extend` has a `ttl`, too: that is the last.
+        let verb = VERBS.iter().find(|verb| !step[**verb].is_null()).expect("a step has a verb");
+        let name = step[*verb].as_str().unwrap_or_default().to_owned();
+        let number = || usize::try_from(step[*verb].as_u64().unwrap()).unwrap();
+        match *verb {
+            "lock" => self.lock(step).await,
+            "try" => self.try_acquire(step).await,
+            "begin" => {
+                let lock = self.wanted(&step["begin"], &step["options"]);
+                let wait = tokio::spawn(acquire(lock, step["options"]["wait"].as_u64()));
+                self.waits.insert(text(&step["as"]), wait);
+            }
+            "end" => {
+                let outcome = self.waits.remove(&name).unwrap().await.unwrap();
+                self.keep_or_judge(&name, outcome, step);
+            }
+            "cancel" => self.waits[&name].abort(),
+            "release" | "extend" | "check" | "lost" | "ttl" => self.guard(verb, &name, step).await,
+            "grows" => {
+                let fences: Vec<u64> =
+                    strings(&step["grows"]).iter().map(|name| self.fences[name]).collect();
+                assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
+            }
+            "forget" => drop(self.guards.remove(&name)),
+            "block" => thread::sleep(ms(step["block"].as_u64().unwrap())),
+            "sees" => self.sees(step),
+            "run" => self.run(step),
+            "crowd" => self.crowd(step).await,
+            "connect" => {
+                let refused = Client::builder().nodes([name]).connect_later();
+                judge::error(self, &refused.unwrap_err(), &step["fails"]);
+            }
+            "kill" => self.servers[number() - 1].kill(),
+            "start" => self.servers[number() - 1].start_again(),
+            "pause" => self.servers[number() - 1].pause(),
+            "resume" => self.servers[number() - 1].resume(),
+            _ => unreachable!("it is one of the verbs"),
+        }
+    }
+
+    async fn lock(&mut self, step: &Json) {
+        let lock = self.wanted(&step["lock"], &step["options"]);
+        let outcome = acquire(lock, step["options"]["wait"].as_u64()).await;
+        self.keep_or_judge(&text(&step["as"]), outcome, step);
+    }
+
+    async fn try_acquire(&mut self, step: &Json) {
+        match self.wanted(&step["try"], &step["options"]).try_acquire().await {
+            Ok(guard) if step["got"] == true => self.keep(&text(&step["as"]), guard),
+            Err(Error::Held { .. }) if step["got"] == false => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A step with a guard. What was released is not there any more: the compiler refuses to use it.
+    async fn guard(&mut self, verb: &str, name: &str, step: &Json) {
+        let Some(guard) = self.guards.get(name) else {
+            return assert_eq!(step["fails"]["why"], "released");
+        };
+        let outcome = match verb {
+            "release" => {
+                let guard = self.guards.remove(name).unwrap();
+                guard.release().await.map_err(Error::from)
+            }
+            "extend" => guard.extend(ms(step["ttl"].as_u64().unwrap())).await,
+            "check" if guard.is_valid() => Ok(()),
+            "check" => Err(guard.lost().await.into()),
+            "lost" => return assert_eq!(step["why"], guard.lost().await.why.name()),
+            _ => return assert_eq!(step["is"], u64::try_from(guard.ttl().as_millis()).unwrap()),
+        };
+        self.judge(outcome, step);
+    }
+
+    fn keep_or_judge(&mut self, name: &str, outcome: Result<Guard, Error>, step: &Json) {
+        match outcome {
+            Ok(guard) if step["fails"].is_null() => self.keep(name, guard),
+            outcome => self.judge(outcome.map(drop), step),
+        }
+    }
+
+    fn keep(&mut self, name: &str, guard: Guard) {
+        self.fences.insert(name.to_owned(), guard.fence());
+        self.guards.insert(name.to_owned(), guard);
+    }
+
+    fn judge(&self, outcome: Result<(), Error>, step: &Json) {
+        match (outcome, &step["fails"]) {
+            (Ok(()), Json::Null) => {}
+            (Err(error), fails) if !fails.is_null() => judge::error(self, &error, fails),
+            (outcome, _) => panic!("{outcome:?}"),
+        }
+    }
+
+    fn wanted(&self, key: &Json, options: &Json) -> Lock {
+        let mut lock = self.client.lock(Key::from(self.key(key)));
+        if let Some(ttl) = options["ttl"].as_u64() {
+            lock = lock.ttl(ms(ttl));
+        }
+        if options["shared"] == true {
+            lock = lock.shared();
+        }
+        if let Some(limit) = options["limit"].as_u64() {
+            lock = lock.limit(u16::try_from(limit).unwrap());
+        }
+        if options["ephemeral"] == true {
+            lock = lock.ephemeral();
+        }
+        if let Some(max_hold) = options["maxHold"].as_u64() {
+            lock = lock.max_hold(ms(max_hold));
+        }
+        match (options["meta"].as_str(), options["meta"]["length"].as_u64()) {
+            (Some(meta), _) => lock.meta(meta),
+            (None, Some(length)) => lock.meta("x".repeat(usize::try_from(length).unwrap())),
+            (None, None) => lock,
+        }
+    }
+
+    fn sees(&self, step: &Json) {
+        let key = self.key(&step["sees"]);
+        let words = [b"DLOCK.INSPECT".to_vec(), key];
+        eventually(&step.to_string(), || {
+            let seen = self.servers[0].client().run_args(&words);
+            let count = |field| match &seen {
+                Value::Null => 0,
+                seen if field == "holders" => seen.at(field).items().len(),
+                seen => usize::try_from(seen.at(field).int()).unwrap(),
+            };
+            let same = |field| step[field].is_null() || step[field] == count(field);
+            same("holders") && same("waiting")
+        });
+    }
+
+    fn run(&self, step: &Json) {
+        let server = &self.servers[step["node"].as_u64().map_or(0, |node| node as usize - 1)];
+        let words: Vec<Vec<u8>> = step["run"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .enumerate()
+            .map(|(at, word)| self.word(at, word, step))
+            .collect();
+        judge::reply(&server.client().run_args(&words), step);
+    }
+
+    /// The first word of most commands is a key.
+    fn word(&self, at: usize, word: &Json, step: &Json) -> Vec<u8> {
+        let keyed = step["run"][0] != "CLIENT" && step["run"][0] != "CONFIG";
+        match word.as_str() {
+            Some("data") => self.key(word),
+            Some(_) if at == 1 && keyed => self.key(word),
+            Some(text) => text.as_bytes().to_vec(),
+            None => match word["fence"].as_str() {
+                Some(name) => self.fences[name].to_string().into_bytes(),
+                None => self.guards[&text(&word["token"])].token().as_str().as_bytes().to_vec(),
+            },
+        }
+    }
+
+    async fn crowd(&self, step: &Json) {
+        let (held, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let work = |_| async {
+            for _ in 0..step["turns"].as_u64().unwrap() {
+                let guard = self.wanted(&step["crowd"], &Json::Null).acquire().await.unwrap();
+                most.fetch_max(held.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::time::sleep(ms(1)).await;
+                held.fetch_sub(1, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        };
+        join_all((0..step["clients"].as_u64().unwrap()).map(work)).await;
+        assert_eq!(most.load(Ordering::SeqCst), 1);
+    }
+
+    /// Each scenario has keys of its own; that without a name is nobody's.
+    pub fn key(&self, key: &Json) -> Vec<u8> {
+        let name = match (key.as_str(), key["hex"].as_str()) {
+            (Some(""), _) => return Vec::new(),
+            (Some(text), _) => text.as_bytes().to_vec(),
+            (None, hex) => bytes(hex.expect("a key is text or hex")),
+        };
+        [self.prefix.as_bytes(), &name].concat()
+    }
+}
+
+async fn acquire(lock: Lock, wait: Option<u64>) -> Result<Guard, Error> {
+    match wait {
+        None => lock.acquire().await,
+        Some(wait) => lock.acquire_within(ms(wait)).await,
+    }
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let pair = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+    hex.as_bytes().chunks(2).map(pair).collect()
+}
+
+pub fn text(word: &Json) -> String {
+    word.as_str().unwrap().to_owned()
+}
+
+pub fn strings(words: &Json) -> Vec<String> {
+    words.as_array().unwrap().iter().map(text).collect()
+}
+
+const VERBS: [&str; 21] = [
+    "lock", "try", "begin", "end", "cancel", "release", "extend", "check", "lost", "grows",
+    "forget", "block", "sees", "run", "crowd", "connect", "kill", "start", "pause", "resume",
+    "ttl",
+];

@@ -1,0 +1,219 @@
+// `dlock/redlock`: what programs with redlock and its fork @sesamecare-oss/redlock expect, and what differs.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { Redlock as Fork } from '@sesamecare-oss/redlock';
+import { Client, UsageError } from 'dlock';
+import { ExecutionError, Redlock, ResourceLockedError } from 'dlock/redlock';
+import { Cluster, Redis } from 'ioredis';
+import { eventually, LEASE } from './server.mjs';
+import { newKey, ownServer, testAlone, testWithServer, thrown } from './with.mjs';
+
+const { address } = createRequire(import.meta.url)('./node_modules/dlock/lib/ioredis.js');
+
+/** The same for a program with the fork and for one that has moved. */
+for (const Class of [Fork, Redlock]) {
+  const which = Class === Fork ? 'redlock' : 'dlock';
+
+  testWithServer(`${which}: acquires, extends, and releases a lock`, async ({ server, key }) => {
+    const redis = server.redis();
+    const redlock = new Class([redis]);
+    const lock = await redlock.acquire([key], 600_000);
+    assert.equal(typeof lock.value, 'string');
+    assert.deepEqual(lock.resources, [key]);
+    assert.ok(lock.expiration > Date.now() && lock.expiration <= Date.now() + 600_000);
+    const longer = await lock.extend(1_200_000);
+    assert.equal(lock.expiration, 0);
+    assert.equal(longer.value, lock.value);
+    assert.ok(longer.expiration > Date.now() + 600_000);
+    const { attempts } = await longer.release();
+    assert.equal(longer.expiration, 0);
+    assert.equal((await attempts[0]).votesFor.size, 1);
+    await (await redlock.acquire([key], 600_000)).release();
+    await redlock.quit();
+  });
+
+  testWithServer(`${which}: a lock over several resources excludes each of them`, async ({ server, key }) => {
+    const redlock = new Class([server.redis()], { retryCount: 0 });
+    const [a, b] = [`{${key}}:a`, `{${key}}:b`];
+    const lock = await redlock.acquire([b, a], 600_000);
+    for (const resources of [[a], [b], [a, `{${key}}:c`]]) {
+      const error = await redlock.acquire(resources, 600_000).catch((refused) => refused);
+      assert.equal(error.name, 'ExecutionError');
+      const [reason] = (await error.attempts.at(-1)).votesAgainst.values();
+      assert.equal(reason.name, 'ResourceLockedError');
+    }
+    await (await redlock.acquire([`{${key}}:c`], 600_000)).release();
+    await lock.release();
+    await redlock.quit();
+  });
+
+  testWithServer(
+    `${which}: a lock that has ended is neither extended nor released`,
+    async ({ server, key }) => {
+      const redlock = new Class([server.redis()], { retryCount: 0 });
+      const lock = await redlock.acquire([key], 600_000);
+      await lock.release();
+      await assert.rejects(lock.extend(600_000), /Cannot extend an already-expired lock/);
+      await assert.rejects(lock.release(), { name: 'ExecutionError' });
+      await assert.rejects(redlock.acquire([key], 0.5), /must be an integer/);
+      await redlock.quit();
+    },
+  );
+
+  testWithServer(`${which}: using holds a lock until the routine has ended`, async ({ server, key }) => {
+    const redlock = new Class([server.redis()], { retryCount: 0 });
+    const done = await redlock.using([key], 60_000, async (signal, { lock }) => {
+      assert.equal(signal.aborted, false);
+      assert.ok(lock.expiration > Date.now());
+      await assert.rejects(redlock.acquire([key], 60_000), { name: 'ExecutionError' });
+      return 'done';
+    });
+    assert.equal(done, 'done');
+    await assert.rejects(
+      redlock.using([key], 60_000, { retryCount: 0 }, async () => {
+        throw new RangeError('mine');
+      }),
+      { message: 'mine' },
+    );
+    await (await redlock.acquire([key], 60_000)).release();
+    await redlock.quit();
+  });
+}
+
+testWithServer('both exclude each other on the same key', async ({ server, key }) => {
+  const redis = server.redis();
+  const [old, moved] = [new Fork([redis], { retryCount: 0 }), new Redlock([redis], { retryCount: 0 })];
+  for (const [holder, other] of [
+    [old, moved],
+    [moved, old],
+  ]) {
+    const lock = await holder.acquire([key], 60_000);
+    await assert.rejects(other.acquire([key], 60_000), { name: 'ExecutionError' });
+    await lock.release();
+  }
+  redis.disconnect();
+});
+
+testWithServer('it waits for as long as redlock would ask again', async ({ server, client, key }) => {
+  const redlock = new Redlock([server.url], { retryCount: 300, retryDelay: 200 });
+  const guard = await client.lock(key);
+  const waiting = redlock.acquire([key], 60_000);
+  await server.untilWaiting(key, 1);
+  await guard.release();
+  const lock = await waiting;
+  assert.ok(lock.fences.get(key) > guard.fence);
+  await lock.release();
+  const hurried = new Redlock([server.url], { retryCount: 0 });
+  await client.withLock(key, async () => {
+    const error = await thrown(ExecutionError, hurried.acquire([key], 60_000));
+    assert.equal(error.cause.code, 'held');
+    const told = [];
+    hurried.on('error', (reason) => told.push(reason));
+    await thrown(ExecutionError, hurried.acquire([key], 60_000));
+    assert.ok(told[0] instanceof ResourceLockedError);
+  });
+});
+
+testWithServer(
+  'the routine of using is renewed, and what was acquired is not',
+  async ({ server, key }) => {
+    const redlock = new Redlock([server.url]);
+    const lock = await redlock.acquire([`${key}:ending`], LEASE);
+    await redlock.using([`${key}:renewed`], LEASE, async (signal) => {
+      await eventually('it ends', () => server.isFree(`${key}:ending`));
+      assert.equal(await server.isFree(`${key}:renewed`), false);
+      assert.equal(signal.aborted, false);
+    });
+    await thrown(ExecutionError, lock.extend(LEASE));
+  },
+  ['valkey-8.1'],
+);
+
+testWithServer('a lock that is lost aborts the routine of using', async ({ server, key }) => {
+  const redlock = new Redlock([server.url]);
+  const using = redlock.using([key], 6_000, async (signal) => {
+    await server.run('DLOCK.BREAK', key);
+    await eventually('it is told', () => signal.aborted);
+    assert.equal(signal.error.why, 'ended');
+  });
+  await thrown(ExecutionError, using);
+});
+
+testAlone('a lock over three nodes survives the loss of one, with redlock as with dlock', async (t) => {
+  const [key, nodes] = [newKey(), []];
+  for (const kind of ['redis-7.0', 'valkey-8.1', 'valkey-9.1']) nodes.push(await ownServer(t, kind));
+  const clients = nodes.map((node) => node.redis());
+  for (const client of clients) client.on('error', () => {});
+  const redlock = new Redlock(clients);
+  await nodes[0].kill();
+  const lock = await redlock.acquire([key], 60_000);
+  assert.ok((await lock.release()).start > 0);
+  await nodes[1].kill();
+  const error = await thrown(ExecutionError, new Redlock(clients, { retryCount: 0 }).acquire([key], 60_000));
+  const stats = await error.attempts[0];
+  assert.deepEqual([stats.membershipSize, stats.quorumSize, stats.votesAgainst.size], [3, 2, 2]);
+  for (const client of clients) client.disconnect();
+});
+
+testAlone('addresses are derived from clients of ioredis', () => {
+  const lazy = { lazyConnect: true };
+  const sentinels = [{ host: 's1', port: 26380 }, { host: 's2' }];
+  const login = { username: 'me', password: 'p@ss,w' };
+  const behind = { sentinels, name: 'main', sentinelPassword: 'x y', ...login, ...lazy };
+  for (const [client, expected, db] of [
+    [new Redis(lazy), 'redis://localhost:6379/0'],
+    [new Redis(7000, '10.0.0.1', lazy), 'redis://10.0.0.1:7000/0'],
+    [new Redis({ host: '::1', db: 3, ...lazy }), 'redis://[::1]:6379/3'],
+    [new Redis({ host: '::1', db: 3, ...lazy }), 'redis://[::1]:6379/5', 5],
+    [new Redis('redis://me:p%40ss@host/2', lazy), 'redis://me:p%40ss@host:6379/2'],
+    [new Redis({ password: 'p@ss,w', ...lazy }), 'redis://:p%40ss%2Cw@localhost:6379/0'],
+    [
+      new Redis({ path: '/run/a b.sock', db: 1, ...login, ...lazy }),
+      'unix:///run/a%20b.sock?user=me&pass=p%40ss%2Cw&db=1',
+    ],
+    [new Redis({ host: 'host', tls: {}, ...lazy }), 'rediss://host:6379/0'],
+    [
+      new Redis({ ...behind, tls: {} }),
+      `rediss+sentinel://me:p%40ss%2Cw@s1:26380,s2:26379/main/0?sentinel-pass=x%20y&sentinel-tls=no`,
+    ],
+    [
+      new Cluster(['a', { host: 'b', port: 7001 }, 'redis://c:7002'], { redisOptions: login, ...lazy }),
+      'redis+cluster://me:p%40ss%2Cw@a:6379,b:7001,c:7002',
+    ],
+  ]) {
+    assert.equal(address(client, db), expected);
+    // It is one that dlock can read.
+    new Client(expected);
+    client.disconnect();
+  }
+});
+
+testWithServer('login, database and prefix of the client are kept', async ({ server, client, key }) => {
+  await server.run('ACL', 'SETUSER', 'mover', 'on', '>p@ss,w:/', '~*', '+@all');
+  const redis = server.redis({ username: 'mover', password: 'p@ss,w:/', keyPrefix: 'mine:', db: 2 });
+  const redlock = new Redlock([redis], { retryCount: 0 });
+  const lock = await redlock.acquire([key], 60_000);
+  assert.equal(await redis.exists(key), 1);
+  await client.withLock(`mine:${key}`, { wait: 0 }, () => {});
+  const there = new Client(`redis://mover:p%40ss%2Cw%3A%2F@127.0.0.1:${server.port}/2`);
+  assert.equal(await there.tryAcquire(`mine:${key}`), null);
+  await lock.release();
+  redis.disconnect();
+});
+
+testAlone('what cannot be derived is refused in words', () => {
+  const lazy = { lazyConnect: true, host: 'host' };
+  const refused = (client, words) =>
+    assert.throws(
+      () => new Redlock([client]),
+      (error) => error instanceof UsageError && words.test(error.message),
+    );
+  refused(new Redis({ ...lazy, tls: { rejectUnauthorized: false } }), /always checks certificates/);
+  refused(new Redis({ ...lazy, tls: { ca: 'PEM' } }), /rediss:\/\/host\?ca=FILE/);
+  refused(
+    new Redis({ sentinels: [{ host: 's' }], name: 'main', role: 'slave', lazyConnect: true }),
+    /a replica/,
+  );
+  assert.throws(() => new Redlock([]), /at least one/);
+});
