@@ -45,6 +45,37 @@ fn slices_of_waiting_keep_the_first_one_first(kind: Kind) {
     assert!(steady.recv().int() > 0);
 }
 
+/// Its library has a read time-out of 250 ms: it asks in slices that end before, and where one does not, it
+/// drops the connection and asks again over another one.
+#[apply(on_every_server)]
+fn a_client_with_a_short_read_time_out_is_served_in_order_among_fifty_others(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job holder 60000");
+    let waits = |n: usize| format!("DLOCK.ACQUIRE job other{n} 60000 WAIT 0");
+    let mut others: Vec<Client> = (0..25).map(|n| server.waiter(&waits(n))).collect();
+    let slice = "DLOCK.ACQUIRE job sliced 60000 WAIT 20 KEEP 60000";
+    assert!(server.client().run(slice).is_null());
+    others.extend((25..50).map(|n| server.waiter(&waits(n))));
+    for _ in 0..4 {
+        // It heard nothing in time.
+        drop(server.waiter("DLOCK.ACQUIRE job sliced 60000 WAIT 0 KEEP 60000"));
+        assert!(server.client().run(slice).is_null());
+    }
+    let mut holder = "holder".to_owned();
+    let mut sliced = server.waiter("DLOCK.ACQUIRE job sliced 60000 WAIT 0 KEEP 60000");
+    for (n, other) in others.iter_mut().enumerate() {
+        if n == 25 {
+            server.run(&format!("DLOCK.RELEASE job {holder}"));
+            assert!(sliced.recv().int() > 0);
+            holder = "sliced".to_owned();
+        }
+        assert!(!other.has_answer(), "{n} before its turn");
+        server.run(&format!("DLOCK.RELEASE job {holder}"));
+        assert!(other.recv().int() > 0);
+        holder = format!("other{n}");
+    }
+}
+
 #[apply(on_every_server)]
 fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
     let server = Server::start(kind);

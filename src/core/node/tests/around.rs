@@ -131,6 +131,8 @@ impl World {
     pub fn fail_over(&mut self) -> Verdict {
         self.demote()?;
         self.lead = 1 - self.lead;
+        // The turns of the other one are not its own: it has read nothing yet.
+        (self.heard, self.is_paused) = (0, true);
         let time = self.time();
         self.leader().node.lead(time);
         let host = &self.sides[self.lead].host;
