@@ -29,13 +29,31 @@ fn acquisitions_and_holds_are_spans_without_secrets() {
             let guard = client.lock("job").try_acquire().await.expect("it is free");
             guard.extend(Duration::from_secs(30)).await.expect("it is held");
             let token = guard.token().to_string();
-            guard.release().await.expect("it is held");
+            // Somebody waits for it, and is served.
+            let next = client.lock("job").acquire();
+            let first = async {
+                let waits = || quorum.iter().any(|node| node.node("waiters").int() == 1);
+                while !waits() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                guard.release().await.expect("it is held");
+            };
+            let (next, ()) = tokio::join!(next, first);
+            next.expect("it is free").release().await.expect("it is held");
             client.close().await;
             token
         })
     });
     let told = String::from_utf8(log.0.lock().expect("nobody panicked").clone()).expect("text");
-    for part in ["acquire{key=job nodes=3", "hold{key=job fence=", "acquired", "close"] {
+    for part in [
+        "acquire{key=job nodes=3",
+        "otel.kind=\"client\" db.system.name=\"redis\" db.operation.name=\"DLOCK.ACQUIRE\"",
+        "}:wait{key=job waits_for=\"redis://127.0.0.1:",
+        "held by somebody else",
+        "hold{key=job fence=",
+        "acquired",
+        "close",
+    ] {
         assert!(told.contains(part), "no {part} in:\n{told}");
     }
     assert!(!told.contains(&token), "a token in:\n{told}");

@@ -24,8 +24,10 @@
 //!
 //! A complete program is in `examples/job.rs`.
 //!
-//! The library reports what happens through [`tracing`]: a span `acquire` for each acquisition, a span
-//! `hold` for each guard, and events in them. They never contain a token or a password.
+//! The library reports what happens through [`tracing`]: a span `acquire` for each acquisition, in it a span
+//! `wait` for each time in a queue, with what stands in the way, a span `hold` for each guard, and events in
+//! them. Where they fit, fields have OpenTelemetry's names for databases (`db.system.name`,
+//! `db.operation.name`, `server.address`). They never contain a token or a password.
 //!
 //! The rules are in `dlock-core`, in its module `quorum`, without any IO. This crate runs them. In
 //! reading order:

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dlock_core::quorum::{Acquisition, Claim, Failure, Plan, Verdict};
 use dlock_core::words::Millis;
-use tracing::{Instrument, debug, debug_span};
+use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::acquire::holder;
 use crate::clock;
@@ -24,7 +24,20 @@ pub(crate) async fn acquire(
     wanted: Wanted,
     wait: Option<Duration>,
 ) -> Result<Guard, Error> {
-    let span = debug_span!("acquire", key = %wanted.key, nodes = shared.nodes.len(), ?wait);
+    let span = debug_span!(
+        "acquire",
+        key = %wanted.key,
+        nodes = shared.nodes.len(),
+        ?wait,
+        otel.kind = "client",
+        db.system.name = "redis",
+        db.operation.name = "DLOCK.ACQUIRE",
+        server.address = field::Empty,
+    );
+    // Of several nodes there is no one address.
+    if let [node] = shared.nodes.as_slice() {
+        span.record("server.address", node.name());
+    }
     let acquisition = async move {
         let mut run = Run::begin(shared, Arc::new(wanted), wait);
         match run.drive().await {
@@ -67,7 +80,7 @@ impl Run {
 
     async fn drive(&mut self) -> Verdict {
         let Some(going) = &mut self.going else { return Verdict::Pending };
-        let (mut queued, mut told) = (false, false);
+        let (mut waiting, mut told) = (None, false);
         loop {
             going.send();
             let verdict = going.machine.verdict();
@@ -77,9 +90,8 @@ impl Run {
                 }
                 return verdict;
             }
-            if queued != going.machine.is_queued() {
-                queued = !queued;
-                debug!(key = %going.traffic.wanted.key, queued, "waits for its turn");
+            if waiting.is_some() != going.machine.is_queued() {
+                waiting = going.machine.is_queued().then(|| going.waits());
             }
             let missing = going.machine.missing_since();
             if told != missing.is_some_and(|since| clock::now().since(since) >= SHORT_OUTAGE) {
@@ -145,6 +157,19 @@ impl Going {
         while let Some(send) = self.machine.poll() {
             self.traffic.send(send);
         }
+    }
+
+    /// A span that lasts for as long as the wait, and what is waited for: who stands in the way.
+    fn waits(&self) -> Span {
+        let key = &self.traffic.wanted.key;
+        let span = debug_span!("wait", %key, waits_for = field::Empty);
+        if !span.is_disabled() {
+            let reports = self.traffic.reports();
+            let behind: Vec<String> = reports.iter().map(ToString::to_string).collect();
+            span.record("waits_for", behind.join("; "));
+        }
+        span.in_scope(|| debug!(%key, "waits for its turn"));
+        span
     }
 
     /// Tells the listener that no majority answers while we wait, or that one answers again.

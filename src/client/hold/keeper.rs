@@ -36,7 +36,8 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let guard = Guard::new(Arc::clone(&view), orders, heard, shared);
     let keeper = Keeper { hold, traffic, view, loss, extensions: Vec::new(), paused: false };
     // The acquisition ends where the hold begins, so this span is not a part of that one.
-    let span = debug_span!(parent: None, "hold", key = %keeper.view.key, fence = keeper.view.fence);
+    let (key, fence) = (&keeper.view.key, keeper.view.fence);
+    let span = debug_span!(parent: None, "hold", %key, fence, otel.kind = "client", db.system.name = "redis");
     tokio::spawn(keeper.keep(inbox).instrument(span));
     guard
 }
