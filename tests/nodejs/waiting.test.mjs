@@ -69,7 +69,7 @@ testWithServer('an abort after the grant does not end the lock', async ({ client
 testWithServer(
   'the event loop is blocked for ten leases, and the lock is still held',
   async ({ server, client, key }) => {
-    const ttl = 3_000;
+    const ttl = LEASE;
     const guard = await client.lock(key, { ttl });
     const { signal } = guard;
     block(10 * ttl);
