@@ -187,10 +187,11 @@ fn assert_leaves_nothing(server: &Server, mut work: impl FnMut(Part)) {
     // These remember what was done, on purpose.
     server.run("CONFIG SET slowlog-log-slower-than -1");
     let clients = server.info_number("clients", "connected_clients");
+    // Some program of another test may have knocked just then, at a port that it once knew.
     let is_idle = || {
         server.node("leases").int() == leases
             && server.node("waiters").int() == 0
-            && server.info_number("clients", "connected_clients") == clients
+            && server.info_number("clients", "connected_clients") <= clients
             && server.info_number("memory", "lazyfree_pending_objects") == 0
     };
     work(Part(1));
