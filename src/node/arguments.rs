@@ -35,7 +35,8 @@ pub(crate) fn span(millis: f64) -> Duration {
 }
 
 pub(crate) fn millis(span: Duration) -> f64 {
-    span.as_secs_f64() * 1e3
+    // Of seconds as a float 1.882 would be 1882.0000000000002 ms.
+    span.as_micros() as f64 / 1e3
 }
 
 /// Fences are at most 2^53 - 1: each is a number that JavaScript can tell from the next.
