@@ -46,7 +46,7 @@ fn evicted(cluster: &Cluster) {
 
 /// A cluster client that is told so asks again, and is redirected then.
 #[track_caller]
-fn assert_sent_on(waiter: &mut Client) {
+pub fn assert_sent_on(waiter: &mut Client) {
     let answer = waiter.recv();
     assert!(["TRYAGAIN", "UNBLOCKED", "MOVED"].contains(&answer.code()), "{answer:?}");
     waiter.assert_in_step();

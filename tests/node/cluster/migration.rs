@@ -1,7 +1,9 @@
 //! Slots that migrate as a whole (`CLUSTER MIGRATESLOTS` of Valkey 9): what is held goes along, and
 //! what happens meanwhile.
 
-use harness::{Client, Cluster, Kind, Server, eventually};
+use harness::{Cluster, Kind, Server, eventually};
+
+use super::held_back::assert_sent_on;
 
 /// Far ahead of the clock, in µs, so that no node's counter can be beyond it by itself.
 const AHEAD: i64 = 300_000_000;
@@ -35,13 +37,6 @@ fn finish(cluster: &Cluster) {
 /// How many keys of its slot are at a node, whether the slot is there or not.
 fn keys_with(node: &Server, slot: usize) -> i64 {
     node.run(&format!("CLUSTER COUNTKEYSINSLOT {slot}")).int()
-}
-
-#[track_caller]
-fn assert_sent_on(waiter: &mut Client) {
-    let answer = waiter.recv();
-    assert!(["TRYAGAIN", "UNBLOCKED", "MOVED"].contains(&answer.code()), "{answer:?}");
-    waiter.assert_in_step();
 }
 
 /// Nothing is held and nobody waits.
