@@ -104,6 +104,12 @@ impl Found<'_> {
         }
     }
 
+    /// Whether its one holder was granted it in its turn, and has not asked since.
+    #[must_use]
+    pub fn is_held_by_absent(&self) -> bool {
+        matches!(self, Found::Held(Holders::One(grant)) if grant.client == ClientId::AWAY)
+    }
+
     /// The largest fence of its holders, past ones included; zero if nobody does or did.
     #[must_use]
     pub fn top(&self) -> Fence {

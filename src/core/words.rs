@@ -142,7 +142,8 @@ pub struct ClientId(pub u64);
 impl ClientId {
     /// Nobody here: the grant was loaded or replicated, or made by a script.
     pub const UNKNOWN: ClientId = ClientId(0);
-    /// Nobody yet: the token's turn came while it was away. It need not have heard of the grant.
+    /// Nobody yet: the token's turn came while it was away, or it asked with TURN. It has not asked since,
+    /// and need not have heard of the grant.
     pub const AWAY: ClientId = ClientId(u64::MAX);
 }
 

@@ -76,7 +76,7 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Acquire<'a>, 
     while let Some(word) = args.take() {
         options.read(word, &mut args)?;
     }
-    if options.turn && (options.wait.is_none() || options.keep.is_none()) {
+    if options.turn && options.keep.is_none() {
         return Err(Refusal::TurnAlone);
     }
     Ok(Acquire {
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(parsed("t 10 SHARED SHARED"), Err(Refusal::Repeated("SHARED")));
         assert_eq!(parsed("t 10 WAIT 1 wait 1"), Err(Refusal::Repeated("WAIT")));
         assert_eq!(parsed("t 10 WAIT 0 TURN"), Err(Refusal::TurnAlone));
-        assert_eq!(parsed("t 10 KEEP 5 TURN"), Err(Refusal::TurnAlone));
+        assert!(parsed("t 10 KEEP 5 TURN").unwrap().turn);
         assert!(parsed("t 10 WAIT 0 KEEP 5 TURN").unwrap().turn);
         assert_eq!(parsed("t 10 WAIT"), Err(Refusal::Unfinished("WAIT")));
         assert!(matches!(parsed("t 10 NX"), Err(Refusal::Unknown { given: b"NX", .. })));

@@ -46,7 +46,7 @@ pub enum Refusal<'a> {
     Unfinished(&'static str),
     /// SHARED and LIMIT together.
     TwoModes,
-    /// TURN without WAIT, or without KEEP.
+    /// TURN without KEEP.
     TurnAlone,
     /// EPHEMERAL without a connection that could close.
     NoConnection,
@@ -157,7 +157,7 @@ impl fmt::Display for Refusal<'_> {
             R::Repeated(option) => write!(f, "ERR {option} is given twice"),
             R::Unfinished(option) => write!(f, "ERR {option} needs a value"),
             R::TwoModes => write!(f, "ERR SHARED and LIMIT exclude each other"),
-            R::TurnAlone => write!(f, "ERR TURN needs WAIT and KEEP"),
+            R::TurnAlone => write!(f, "ERR TURN needs KEEP"),
             R::NoConnection => write!(
                 f,
                 "ERR EPHEMERAL ends with a connection, and a script or module call has none"

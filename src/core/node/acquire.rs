@@ -53,7 +53,11 @@ impl Node {
             }
             self.vouch(host, key, (renewal.fence, ask.ttl), None, time)?;
             self.back(was_away);
-            return Ok(self.ask_again(host, key, mode, ask.token, renewal));
+            let again = self.ask_again(host, key, mode, ask.token, renewal);
+            if was_away.is_some() {
+                self.serve(host, key, time);
+            }
+            return Ok(again);
         }
         check_mode(&found, ask.mode)?;
         let mut refused = self.refuse_in_quarantine(key, time.now);
@@ -96,7 +100,8 @@ impl Node {
         let holder = self.waited_for(key);
         let place = self.take_out(key, ask.token, time.now);
         let waited = place.as_ref().map(|place| time.now.since(place.since));
-        let Acquire { token, ephemeral, meta, .. } = *ask;
+        let Acquire { token, meta, .. } = *ask;
+        let (client, ephemeral) = speaks(client, ask.ephemeral, !ask.turn);
         let grant = Grant { token, fence, lease, client, ephemeral, meta };
         self.grant(host, key, ask.mode, grant, waited);
         if let Some(place) = place {
@@ -143,6 +148,9 @@ impl Node {
     ) {
         self.put_off.cancel_ending(key, grant.token);
         store(host, key, mode, grant);
+        if grant.client == ClientId::AWAY {
+            self.places.lease_began(grant.lease.end);
+        }
         if grant.ephemeral && grant.client != ClientId::UNKNOWN {
             let place = Place::of(key, grant.token, grant.client);
             self.ephemeral.entry(grant.client).or_default().insert(place);
@@ -179,6 +187,9 @@ impl Node {
         self.forget_ephemeral(host, key, token);
         self.put_off.cancel_ending(key, token);
         renew(host, key, mode, token, renewal);
+        if renewal.asker.is_some_and(|asker| asker.client == ClientId::AWAY) {
+            self.places.lease_began(renewal.lease.end);
+        }
         if let Some(Asker { client, ephemeral: true, .. }) = renewal.asker
             && client != ClientId::UNKNOWN
         {
@@ -287,8 +298,17 @@ fn renewal<'a>(
         return Err(Refusal::OtherMode { held, asked: ask.mode });
     }
     let lease = grant.lease.extended_to(time.now, ask.ttl);
-    let asker = Asker { client, ephemeral: ask.ephemeral, meta: ask.meta };
+    let is_back = grant.client != ClientId::AWAY || !ask.turn;
+    let (client, ephemeral) = speaks(client, ask.ephemeral, is_back);
+    let asker = Asker { client, ephemeral, meta: ask.meta };
     Ok(Renewal { lease, fence: grant.fence, asker: Some(asker) })
+}
+
+/// Which connection speaks for a grant, and whether the grant ends with it. A token that is granted the
+/// lock in its turn is away until it asks without TURN, whether it waited for the grant or not: it has
+/// asked nobody else yet.
+pub(super) fn speaks(client: ClientId, ephemeral: bool, is_back: bool) -> (ClientId, bool) {
+    if is_back { (client, ephemeral) } else { (ClientId::AWAY, false) }
 }
 
 /// Refuses a request for more memory than locks may take. Holders keep what they have, and a waiter

@@ -99,6 +99,9 @@ impl Node {
         renew(host, key, mode, ask.token, Renewal { lease, fence, asker });
         let Extend { token, ttl, fence, gt } = *ask;
         host.tell(key, Effect::Extended { token, ttl, fence, gt });
+        if was_away.is_some() {
+            self.serve(host, key, time);
+        }
         Ok(true)
     }
 

@@ -1,5 +1,6 @@
 //! Hand-over: who gets a lock that has become free, and waiters that leave before.
 
+use super::acquire::speaks;
 use super::places::Left;
 use super::put_off::Undo;
 use super::sweep::AT_ONCE;
@@ -48,7 +49,11 @@ impl Node {
             let queue = self.queue(key);
             if !Queue::is_next(queue, &first.token, first.mode, &found) {
                 let top = found.top();
-                return self.tell_turns(host, key, top, time);
+                // Who is told now asks elsewhere, where the holder may not have asked yet.
+                if !found.is_held_by_absent() {
+                    self.tell_turns(host, key, top, time);
+                }
+                return;
             }
             self.counter.raise(Slot::of(key.name), found.top());
             if !self.serve_first(host, key, time) {
@@ -98,8 +103,8 @@ impl Node {
                 return true;
             }
         };
-        let client = if present { waiter.client } else { ClientId::AWAY };
-        let ephemeral = present && waiter.ephemeral;
+        let is_back = present && !waiter.wants_turn;
+        let (client, ephemeral) = speaks(waiter.client, waiter.ephemeral, is_back);
         let lease = Lease::begin(time.now, ttl);
         let (token, meta) = (&*waiter.token, &*waiter.meta);
         let grant = Grant { token, fence, lease, client, ephemeral, meta };
@@ -110,8 +115,6 @@ impl Node {
             let place = Place::of(key, token, client);
             self.granted.insert(waiter.id, (place, waiter.keep));
             host.answer(waiter.id, WaitOutcome::Granted(fence));
-        } else {
-            self.places.lease_began(lease.end);
         }
         true
     }

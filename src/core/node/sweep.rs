@@ -141,7 +141,10 @@ impl Node {
     ) {
         self.forget_ephemeral(host, key, token);
         let found = host.find(key);
-        let Some(Grant { fence, lease: granted, meta, .. }) = found.grant(token) else { return };
+        let Some(Grant { fence, lease: granted, client, meta, .. }) = found.grant(token) else {
+            return;
+        };
+        self.back((client == ClientId::AWAY).then_some(granted.end));
         let meta: Box<[u8]> = meta.into();
         let kept = Lease::begin(time.now, keep);
         let lease = if kept.end < granted.end { kept } else { granted };

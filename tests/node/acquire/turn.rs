@@ -49,10 +49,21 @@ fn where_nothing_may_block_nobody_is_told(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn turn_needs_wait_and_keep(kind: Kind) {
+fn turn_needs_keep(kind: Kind) {
     let server = Server::start(kind);
-    for ask in ["TURN", "WAIT 0 TURN", "KEEP 1000 TURN"] {
+    for ask in ["TURN", "WAIT 0 TURN"] {
         let refused = server.run(&format!("DLOCK.ACQUIRE job alice 60000 {ask}"));
-        assert_eq!(refused.error(), "ERR TURN needs WAIT and KEEP", "{ask}");
+        assert_eq!(refused.error(), "ERR TURN needs KEEP", "{ask}");
     }
+}
+
+#[apply(on_every_server)]
+fn while_the_holder_has_asked_with_turn_alone_nobody_is_told(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000 KEEP 60000 TURN").int();
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0 KEEP 60000 TURN");
+    assert!(!bob.has_answer());
+    assert_eq!(server.run("DLOCK.ACQUIRE job alice 60000").int(), fence);
+    let told = bob.recv();
+    assert!(told.error().starts_with(&format!("TURN {fence} ")), "{told:?}");
 }

@@ -143,6 +143,7 @@ impl World {
                 hold.latest = lease.end.0 * 1000;
                 hold.since = lease.since.0;
                 hold.client = ClientId::UNKNOWN;
+                hold.away = holder.grant().client == ClientId::AWAY;
             }
         }
         self.settle(Cause::Quiet).map(drop)

@@ -163,7 +163,7 @@ impl Judge {
                     return Err(TestCaseError::fail("extended, and does not hold"));
                 };
                 prop_assert!(hold.away || now < hold.latest, "extended a lease that is over");
-                hold.away = false;
+                (hold.waiter, hold.away) = (hold.waiter.filter(|_| !hold.away), false);
                 let (end, latest) = if *gt { (hold.end, hold.latest) } else { (0, 0) };
                 hold.end = end.max(now + ttl.0 * 1000);
                 hold.latest = latest.max(now + ttl.0 * 1000 + 999);
@@ -235,7 +235,7 @@ impl Judge {
             self.check_turn(&first, &hold, asked(cause, key, grant.token).ok())?;
         } else {
             let ask = asked(cause, key, grant.token)?;
-            prop_assert_eq!((ask.mode, ask.ttl), (mode, grant.lease.ttl));
+            prop_assert_eq!((ask.mode, ask.ttl, ask.turn), (mode, grant.lease.ttl, hold.away));
             prop_assert!(ask.fence <= Some(grant.fence), "below its proposal");
             let stands = |wait: &&Wait| !self.may_be_gone(key, wait, cause, host);
             let overtaken: Vec<&Wait> = self.queue(key).iter().filter(stands).collect();
@@ -268,7 +268,8 @@ impl Judge {
         hold.client = grant.client;
         hold.ephemeral = grant.ephemeral;
         hold.meta = grant.meta.into();
-        (hold.waiter, hold.away) = (None, false);
+        (hold.waiter, hold.away) = (None, hold.away && ask.turn);
+        prop_assert_eq!(hold.away, grant.client == ClientId::AWAY);
         hold.bound = true;
         Ok(())
     }

@@ -161,7 +161,10 @@ impl Judge {
         let ttl = (hold.end - self.now) / 1000;
         match (first.away, ask) {
             (None, _) => {
-                prop_assert_eq!((first.mode, first.client), (hold.mode, hold.client));
+                // A later request without KEEP ends that it is told, sooner or later.
+                let told = first.turn && (first.keep.is_some() || hold.away);
+                let client = if told { ClientId::AWAY } else { first.client };
+                prop_assert_eq!((first.mode, client), (hold.mode, hold.client));
                 prop_assert_eq!(first.ttl, ttl);
                 prop_assert!(first.proposal <= Some(hold.fence), "below its proposal");
                 self.granted.insert(first.id, hold.fence);
@@ -170,6 +173,9 @@ impl Judge {
                 prop_assert_eq!((ask.mode, ask.ttl.0), (hold.mode, ttl));
                 prop_assert!(ask.fence <= Some(hold.fence), "below its proposal");
             }
+            // By the request with TURN that it makes now.
+            (Some(_), Some(Acquire { turn: true, mode, ttl: asked, fence, .. }))
+                if (*mode, asked.0) == (hold.mode, ttl) && *fence <= Some(hold.fence) => {}
             (Some(end), _) => {
                 prop_assert_eq!((first.mode, ClientId::AWAY), (hold.mode, hold.client));
                 prop_assert!(!hold.ephemeral, "ends with a connection that need not be there");
@@ -182,7 +188,8 @@ impl Judge {
         Ok(())
     }
 
-    /// Whether it would be granted if nobody held the lock, and the places that may be gone were.
+    /// Whether it would be granted if nobody held the lock, and the places that may be gone were; and
+    /// nobody holds it who has not asked since.
     pub fn is_in_line(&self, key: &KeyBuf, id: WaiterId, gone: impl Fn(&Wait) -> bool) -> bool {
         let waits = |wait: &&Wait| wait.id == id || !gone(wait);
         let queue: Vec<&Wait> = self.queue(key).iter().filter(waits).collect();
@@ -193,7 +200,8 @@ impl Judge {
             Mode::Shared => usize::MAX,
             Mode::Limit(n) => usize::from(n),
         };
-        at < room && queue[..at].iter().all(|wait| wait.mode == mode)
+        let absent = self.held(key).iter().any(|hold| hold.away && hold.mode == Mode::Exclusive);
+        at < room && queue[..at].iter().all(|wait| wait.mode == mode) && !absent
     }
 }
 

@@ -158,7 +158,7 @@ impl World {
             mode: asked.mode,
             wait: asked.wait.map(Millis),
             keep: asked.keep.map(Millis),
-            turn: asked.turn && asked.wait.is_some() && asked.keep.is_some(),
+            turn: asked.turn && asked.keep.is_some(),
             fence: asked.fence.map(|fence| self.proposal(fence)),
             ephemeral: asked.ephemeral && !script,
             meta: if asked.ttl.is_multiple_of(2) { b"even" } else { b"" },
@@ -222,6 +222,8 @@ impl World {
         let max_waiters = self.sides[self.lead].node.settings.max_waiters;
         match result {
             Ok(Acquired::Granted(fence)) => {
+                let away = ask.turn && hold.is_some_and(|hold| hold.away);
+                let client = if away { ClientId::AWAY } else { client };
                 let hold = hold.map(|hold| (hold.fence, hold.mode, hold.client));
                 prop_assert_eq!(hold, Some((fence, ask.mode, client)));
                 prop_assert!(there.is_none(), "holds and waits");

@@ -1,5 +1,6 @@
 //! TURN: who would be granted the lock if its holders left is told so.
 
+use alloc::string::String;
 use alloc::vec;
 
 use super::bench::{Bench, KEY};
@@ -46,6 +47,80 @@ fn behind_one_that_is_away_it_is_nobodys_turn() {
         bench.pass_and_sweep(51_000);
     }
     assert!(matches!(bench.answers()[..], [(id, WaitOutcome::Turn(_))] if id == c));
+}
+
+#[test]
+fn while_the_holder_has_asked_with_turn_alone_nobody_is_told() {
+    for (ask, is_told) in [("a 1000", true), ("a 1000 WAIT 0 KEEP 50 TURN", false)] {
+        let mut bench = Bench::new();
+        let held = bench.hold(1, "a 1000 KEEP 50 TURN");
+        let b = bench.wait(2, "b 100 WAIT 0 KEEP 50 TURN");
+        assert_eq!(bench.answers(), vec![]);
+        assert_eq!(bench.hold(1, ask), held);
+        let told = vec![(b, WaitOutcome::Turn(held))];
+        assert_eq!(bench.answers(), if is_told { told } else { vec![] });
+        assert_eq!(bench.node.leases_away(), usize::from(!is_told));
+    }
+}
+
+#[test]
+fn who_extends_what_its_turn_has_brought_is_back_and_the_next_is_told() {
+    let mut bench = Bench::new();
+    let held = bench.hold(1, "a 1000 KEEP 50 TURN");
+    let b = bench.wait(2, "b 100 WAIT 0 KEEP 50 TURN");
+    assert_eq!(bench.extend("a 1000"), Ok(true));
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Turn(held))]);
+}
+
+#[test]
+fn who_was_granted_before_it_was_told_asks_without_turn_before_the_next_is_told() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000 KEEP 50 TURN");
+    let b = bench.wait(2, "b 100 WAIT 0 KEEP 50 TURN");
+    let c = bench.wait(3, "c 100 WAIT 0 KEEP 50 TURN");
+    assert!(bench.release("a"));
+    let fence = Fence(1_000_001);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Granted(fence))]);
+    bench.node.delivered(b);
+    bench.hold(2, "b 100");
+    assert_eq!(bench.answers(), vec![(c, WaitOutcome::Turn(fence))]);
+}
+
+#[test]
+fn who_was_told_and_is_granted_while_it_is_away_asks_before_the_next_is_told() {
+    let mut bench = Bench::new();
+    let held = bench.hold(1, "a 1000");
+    let b = bench.wait(2, "b 100 WAIT 0 KEEP 50 TURN");
+    let c = bench.wait(3, "c 100 WAIT 0 KEEP 50 TURN");
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Turn(held))]);
+    assert!(bench.release("a"));
+    assert_eq!((bench.holders(), bench.answers()), ("b".into(), vec![]));
+    let fence = bench.hold(2, "b 100 WAIT 0 KEEP 50");
+    assert_eq!(bench.answers(), vec![(c, WaitOutcome::Turn(fence))]);
+}
+
+#[test]
+fn a_grant_to_a_request_with_turn_of_which_nobody_heard_is_as_short_as_its_place() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000 KEEP 50 TURN");
+    let b = bench.wait(2, "b 1000 WAIT 0 KEEP 50 TURN");
+    assert!(bench.release("a"));
+    assert_eq!((bench.holders(), bench.node.leases_away()), ("b".into(), 1));
+    bench.gone(b);
+    bench.sweep();
+    assert_eq!(bench.node.leases_away(), 1);
+    for _ in 0..3 {
+        bench.pass_and_sweep(60_000);
+    }
+    assert_eq!((bench.holders(), bench.node.leases_away()), (String::new(), 0));
+}
+
+#[test]
+fn behind_readers_who_is_next_is_told_though_one_of_them_has_asked_with_turn_alone() {
+    let mut bench = Bench::new();
+    let held = bench.hold(1, "a 1000 SHARED KEEP 50 TURN");
+    let b = bench.wait(2, "b 100 WAIT 0 KEEP 50 TURN");
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Turn(held))]);
 }
 
 #[test]
