@@ -65,7 +65,8 @@ impl Client {
         if answered >= self.shared.majority() {
             return Ok(held);
         }
-        let states = replies.into_iter().map(|reply| answer::read(&Ask::Release, reply));
+        let states =
+            replies.into_iter().map(|reply| answer::read(&Ask::Release { is_final: false }, reply));
         Err(self.no_quorum(key, &states.collect::<Vec<_>>()))
     }
 

@@ -8,7 +8,7 @@ use core::fmt;
 pub struct Fence(pub u64);
 
 /// A length of time in milliseconds, the unit of every length a client gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub u64);
 
 /// A point on the host's monotonic clock, in microseconds. Means nothing on another machine or

@@ -26,8 +26,14 @@ pub enum Bend {
     CountsAbove,
     /// A node with a smaller fence counts: no node is ever raised.
     CountsBelow,
-    /// A grant that waited counts, unconfirmed.
-    CountsWaited,
+    /// An answer to an old request counts for the newest one.
+    CountsFromNewest,
+    /// A no leaves nothing behind.
+    LeavesNoPlace,
+    /// The proposal is made anew for each slice.
+    ProposesAnew,
+    /// Whoever has a gate keeps it, and all rest equally long.
+    RestsEqually,
     /// A lease begins when the answer comes.
     BeginsAtAnswer,
     /// A claim stands until the last of its leases ends.
@@ -52,12 +58,15 @@ pub enum Bend {
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 15] = [
+    pub const ALL: [Bend; 18] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
         Bend::CountsBelow,
-        Bend::CountsWaited,
+        Bend::CountsFromNewest,
+        Bend::LeavesNoPlace,
+        Bend::ProposesAnew,
+        Bend::RestsEqually,
         Bend::BeginsAtAnswer,
         Bend::UntilLatest,
         Bend::NoDrift,
@@ -120,8 +129,24 @@ impl Rules for Bent {
         if self.0 == Bend::OneRefuses { refusing > 0 } else { Sound.is_too_long(refusing, nodes) }
     }
 
-    fn waited_counts(&self) -> bool {
-        self.0 == Bend::CountsWaited
+    fn counts_for(&self, answered: u32, newest: u32) -> bool {
+        self.0 == Bend::CountsFromNewest || Sound.counts_for(answered, newest)
+    }
+
+    fn leaves_place(&self) -> bool {
+        self.0 != Bend::LeavesNoPlace
+    }
+
+    fn proposes(&self, fixed: Fence, now: Fence) -> Fence {
+        if self.0 == Bend::ProposesAnew { now } else { Sound.proposes(fixed, now) }
+    }
+
+    fn gives_way(&self, gate: usize, lacks: usize) -> bool {
+        self.0 != Bend::RestsEqually && Sound.gives_way(gate, lacks)
+    }
+
+    fn rest(&self, most: u64, chance: u64) -> u64 {
+        if self.0 == Bend::RestsEqually { most } else { Sound.rest(most, chance) }
     }
 
     fn begins(&self, sent: Instant, answered: Instant) -> Instant {

@@ -26,7 +26,11 @@ fn every_mutant_is_killed() {
     for bend in Bend::ALL {
         let begun = Instant::now();
         let two = Setting::new(Bent(bend), &[EXCLUSIVE, EXCLUSIVE]);
-        let by = if bend.is_about_fences() { search(two) } else { live(Bent(bend), None) };
+        let by = match bend {
+            Bend::ProposesAnew => costs(&Bent(bend), None),
+            _ if bend.is_about_fences() => search(two),
+            _ => live(Bent(bend), None),
+        };
         report(format!("{bend:?}"), begun, by);
     }
     for flaw in node::Flaw::ALL {
@@ -41,7 +45,12 @@ fn every_mutant_is_killed() {
     }
     for flaw in sim::Flaw::ALL {
         let begun = Instant::now();
-        report(format!("server {flaw:?}"), begun, live(Sound, Some(flaw)));
+        let by = match flaw {
+            sim::Flaw::TellsTooEarly => out_of_order(flaw),
+            sim::Flaw::TellsNobody => slower(flaw),
+            _ => live(Sound, Some(flaw)),
+        };
+        report(format!("server {flaw:?}"), begun, by);
     }
     println!("{killed} mutants killed");
     assert!(survivors.is_empty(), "nothing notices {survivors:?}");
@@ -63,9 +72,9 @@ where
 }
 
 /// What the simulation finds.
-fn live<R: Rules>(rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
+fn live<R: Rules + Sync>(rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
     if flaw == Some(sim::Flaw::IgnoresProposals) {
-        return costs(flaw);
+        return costs(&rules, flaw);
     }
     KNOWN.into_iter().chain(0..SEEDS).find_map(|seed| {
         let broken = sim::run(seed, rules.clone(), flaw, false).broken?;
@@ -73,13 +82,28 @@ fn live<R: Rules>(rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
     })
 }
 
+/// What the simulation finds where nothing fails.
+fn out_of_order(flaw: sim::Flaw) -> Option<String> {
+    (0..SEEDS).find_map(|seed| {
+        let broken = sim::run_in_order(seed, Sound, Some(flaw), false).broken?;
+        Some(format!("seed {seed}: {}", broken.promise))
+    })
+}
+
+/// Whether it breaks no promise, but a lock goes round slower.
+fn slower(flaw: sim::Flaw) -> Option<String> {
+    let share = |(all, late)| 100 * late / all;
+    let late = |flaw| share(sim::runs_in_order(0..150, &Sound, flaw, |_, _| {}).hand_overs);
+    let (sound, flawed) = (late(None), late(Some(flaw)));
+    let how = format!("{flawed} % of hand-overs take two round trips instead of {sound} %");
+    (flawed > 2 * sound).then_some(how)
+}
+
 /// Whether it breaks no promise, but makes claims dearer than they are: by their second rounds.
-fn costs(flaw: Option<sim::Flaw>) -> Option<String> {
-    let share = |flaw| {
-        let (claims, raised) = sim::runs(0..150, &Sound, flaw, |_, _| {}).calm_claims;
-        100 * raised / claims
-    };
-    let (sound, flawed) = (share(None), share(flaw));
+fn costs<R: Rules + Sync>(rules: &R, flaw: Option<sim::Flaw>) -> Option<String> {
+    let share = |(claims, raised)| 100 * raised / claims;
+    let sound = share(sim::runs(0..150, &Sound, None, |_, _| {}).calm_claims);
+    let flawed = share(sim::runs(0..150, rules, flaw, |_, _| {}).calm_claims);
     let noticed = flawed > 2 * sound;
     noticed.then(|| format!("{flawed} % of claims take two rounds instead of {sound} %"))
 }

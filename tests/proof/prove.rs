@@ -3,13 +3,14 @@
 //! - `prove model`: the model with more in it than there is time for in each run of the tests.
 //! - `prove sim SEED`: that run of the simulation, event by event.
 //! - `prove sim FIRST COUNT`: so many runs.
+//! - `prove order SEED`, `prove order FIRST COUNT`: the same, of those in which nothing fails.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use dlock_core::quorum::Sound;
 use dlock_proof::model::{DISTINCT, EXCLUSIVE, ORDERED, SHARED, Setting};
-use dlock_proof::sim;
+use dlock_proof::sim::{self, Broken, Outcome, Tally};
 use stateright::{Checker, Model};
 
 fn main() -> ExitCode {
@@ -17,10 +18,18 @@ fn main() -> ExitCode {
     let number = |place: usize| args.get(place).and_then(|word| word.parse::<u64>().ok());
     match (args.first().map(String::as_str), number(1), number(2)) {
         (Some("model"), ..) => model(),
-        (Some("sim"), Some(seed), None) => story(seed),
-        (Some("sim"), Some(first), Some(count)) => runs(first, count),
+        (Some("sim"), Some(seed), None) => story(seed, sim::run(seed, Sound, None, true)),
+        (Some("sim"), Some(first), Some(count)) => {
+            counted(|accuse| sim::runs(first..first + count, &Sound, None, accuse))
+        }
+        (Some("order"), Some(seed), None) => {
+            story(seed, sim::run_in_order(seed, Sound, None, true))
+        }
+        (Some("order"), Some(first), Some(count)) => {
+            counted(|accuse| sim::runs_in_order(first..first + count, &Sound, None, accuse))
+        }
         _ => {
-            eprintln!("prove model | prove sim SEED | prove sim FIRST COUNT");
+            eprintln!("prove model | prove sim|order SEED | prove sim|order FIRST COUNT");
             ExitCode::FAILURE
         }
     }
@@ -66,8 +75,7 @@ fn partly(what: &str, setting: Setting<Sound>) -> bool {
 
 const STATES: usize = 30_000_000;
 
-fn story(seed: u64) -> ExitCode {
-    let outcome = sim::run(seed, Sound, None, true);
+fn story(seed: u64, outcome: Outcome) -> ExitCode {
     match outcome.broken {
         None => ExitCode::SUCCESS,
         Some(broken) => {
@@ -77,9 +85,9 @@ fn story(seed: u64) -> ExitCode {
     }
 }
 
-fn runs(first: u64, count: u64) -> ExitCode {
+fn counted(runs: impl FnOnce(fn(u64, Broken)) -> Tally) -> ExitCode {
     let begun = Instant::now();
-    let tally = sim::runs(first..first + count, &Sound, None, |seed, broken| {
+    let tally = runs(|seed, broken| {
         println!("seed {seed}: broken: {}: {}", broken.promise, broken.how);
     });
     println!("{tally} in {:.1?}", begun.elapsed());

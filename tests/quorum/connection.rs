@@ -140,7 +140,7 @@ fn an_ephemeral_guard_moves_to_a_new_connection_when_one_breaks() {
     });
 }
 
-/// How many wait, at whatever node.
+/// How many wait at the gate. The next in line waits at the other nodes, too.
 fn waiting(quorum: &Quorum) -> i64 {
-    quorum.iter().map(|node| node.node("waiters").int()).sum()
+    quorum[0].node("waiters").int()
 }

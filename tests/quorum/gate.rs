@@ -10,8 +10,8 @@ use harness::{Proxy, Quorum};
 use tokio::task::JoinSet;
 
 use crate::coordinator::{
-    assert_held, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
-    until, wait_for,
+    assert_held, assert_holds, assert_within, healthy_program, ms, patient_program, program, run,
+    take, timed, until, wait_for,
 };
 
 const TTL: Duration = ms(2_000);
@@ -47,19 +47,25 @@ fn who_comes_first_is_served_first() {
 }
 
 #[test]
-fn waiters_queue_on_one_node_only() {
+fn waiters_queue_on_one_node_and_the_next_in_line_waits_at_all() {
     let quorum = Quorum::start(3);
     run(async {
-        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
-        let guard = take(&alice, "job", ms(30_000)).await;
-        let bobs = tokio::spawn(async move {
-            let guard = wait_for(&bob, "job", TTL).await;
-            guard.release().await
-        });
-        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
-        assert!(quorum[1..].iter().all(|node| node.node("waiters").int() == 0));
+        let client = healthy_program(&quorum).await;
+        let guard = take(&client, "job", ms(30_000)).await;
+        let mut people = JoinSet::new();
+        for number in 1..=4 {
+            let person = healthy_program(&quorum).await;
+            people.spawn(async move {
+                let guard = wait_for(&person, "job", TTL).await;
+                guard.release().await.expect("it is held");
+            });
+            until("they wait at the gate", || quorum[0].node("waiters").int() == number).await;
+        }
+        let others = || quorum[1..].iter().map(|node| node.node("waiters").int());
+        until("the next in line waits at the others", || others().all(|waiters| waiters == 1))
+            .await;
         guard.release().await.expect("it is held");
-        bobs.await.expect("no panic").expect("it is held");
+        people.join_all().await;
         quorum.assert_empty_within(ms(0));
     });
 }
@@ -292,4 +298,36 @@ fn crowd(size: usize, rounds: usize) {
         assert!(least * 2 >= rounds, "not fair: {shares:?}");
         quorum.assert_empty_within(ms(0));
     });
+}
+
+#[test]
+fn who_is_near_does_not_overtake_who_is_far_and_came_first() {
+    for size in [1, 3, 5] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let holder = healthy_program(&quorum).await;
+            let guard = take(&holder, "job", ms(30_000)).await;
+            let order = Arc::new(Mutex::new(Vec::new()));
+            let mut people = JoinSet::new();
+            for (number, name) in ["near", "far", "near, later"].into_iter().enumerate() {
+                let person = match name {
+                    "far" => patient_program(&quorum.urls()).await,
+                    _ => healthy_program(&quorum).await,
+                };
+                let order = Arc::clone(&order);
+                people.spawn(async move {
+                    let guard = wait_for(&person, "job", TTL).await;
+                    order.lock().unwrap().push(name);
+                    guard.release().await.expect("it is held");
+                });
+                let waiting = number as i64 + 1;
+                until("they wait at the gate", || quorum[0].node("waiters").int() == waiting).await;
+            }
+            quorum.iter().for_each(|node| node.network().delay(ms(100)));
+            guard.release().await.expect("it is held");
+            people.join_all().await;
+            let expected = ["near", "far", "near, later"];
+            assert_eq!(*order.lock().unwrap(), expected, "on {size} nodes");
+        });
+    }
 }

@@ -1,8 +1,8 @@
 //! The client library against real nodes: what it promises to a program that takes locks with it.
 //!
 //! In reading order: [`coordinator`], what the tests share; [`smoke`]; nodes that fail, [`minority`]
-//! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`shared`] and [`limit`]
-//! for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
+//! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`waiting`],
+//! [`shared`] and [`limit`] for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
 //! [`cancelled`] for who gives up; [`weather`] and [`late_writers`], where everything fails at
 //! random; [`addresses`], [`rights`] and [`tls`] for how nodes are reached; [`sentinel`] and
 //! [`cluster`] for nodes whose servers change, at random in [`fail_overs`]; [`example`], the library's own.
@@ -33,4 +33,5 @@ mod sentinel;
 mod shared;
 mod smoke;
 mod tls;
+mod waiting;
 mod weather;

@@ -69,6 +69,7 @@ impl Run {
             ttl: clock::millis(wanted.ttl),
             timeout: clock::millis(shared.timeout(wanted.ttl)),
             wait,
+            binds: wanted.ephemeral,
             start_at_gate: memory.is_contended(&wanted.key),
             suspects: shared.nodes.iter().map(|node| node.is_suspect()).collect(),
             seen: memory.seen(),

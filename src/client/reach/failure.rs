@@ -75,6 +75,9 @@ fn of_line(line: String) -> NodeError {
     if unknown && line.to_ascii_uppercase().contains("DLOCK.") {
         return NodeError::Unfit(NO_MODULE.to_owned());
     }
+    if ["'KEEP'", "'TURN'"].iter().any(|option| line.starts_with(&format!("{OPTION} {option}"))) {
+        return NodeError::Unfit(OLD_MODULE.to_owned());
+    }
     if code(&line) == "NOAUTH" {
         return NodeError::Refused(
             "NOAUTH a password is needed: redis://user:password@host".to_owned(),
@@ -89,6 +92,8 @@ fn of_line(line: String) -> NodeError {
 }
 
 const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so)";
+const OPTION: &str = "ERR unknown option";
+const OLD_MODULE: &str = "its dlock module is older than this program, and knows no KEEP and TURN: load a newer libdlock.so";
 
 /// The operating system's words without the number.
 pub(crate) fn plain(text: &str) -> String {
@@ -100,11 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_without_the_module_is_told_so() {
+    fn a_server_without_the_module_or_with_an_old_one_is_told_so() {
         let unknown = of_line("ERR unknown command 'DLOCK.ACQUIRE', with args".to_owned());
         assert_eq!(unknown, NodeError::Unfit(NO_MODULE.to_owned()));
         let line = "ERR unknown command 'FOO'".to_owned();
         assert_eq!(of_line(line.clone()), NodeError::Refused(line));
+        let keep = "ERR unknown option 'KEEP'; there is SHARED, LIMIT n, WAIT ms".to_owned();
+        assert_eq!(of_line(keep), NodeError::Unfit(OLD_MODULE.to_owned()));
         assert_eq!(plain("Connection refused (os error 111)"), "Connection refused");
     }
 }

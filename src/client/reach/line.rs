@@ -1,5 +1,6 @@
 //! All connections to one server: the one that requests share, and those of requests that wait.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(crate) struct Line {
     link: Mutex<Link>,
     /// Idle connections for requests that wait.
     idle: Mutex<Vec<Wire>>,
+    /// One is being made.
+    warms_up: AtomicBool,
 }
 
 /// The connection that all requests share, but for those that wait.
@@ -41,7 +44,8 @@ impl Line {
         timeout: Duration,
     ) -> Line {
         let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
-        Line { identities, place, host, timeout, link, idle }
+        let warms_up = AtomicBool::default();
+        Line { identities, place, host, timeout, link, idle, warms_up }
     }
 
     /// Which server of the node it leads to; `None` where there is only one at a time.
@@ -91,6 +95,21 @@ impl Line {
     pub(crate) fn hang_up(&self) {
         *self.link() = Link::Down;
         self.idle().clear();
+    }
+
+    pub(crate) fn has_idle(&self) -> bool {
+        !self.idle().is_empty()
+    }
+
+    /// Makes an idle connection, if there is none.
+    pub(crate) async fn warm_up(&self) {
+        if self.has_idle() || self.warms_up.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Ok(wire) = self.connect().await {
+            self.pool(wire);
+        }
+        self.warms_up.store(false, Ordering::Release);
     }
 
     pub(crate) fn pop_idle(&self) -> Option<Wire> {

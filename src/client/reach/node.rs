@@ -163,13 +163,13 @@ impl Node {
         self.suspect.load(Ordering::Relaxed) || !clock::left(quarantined).is_zero()
     }
 
-    /// Sends a command that waits at the node, over a connection of its own, which is returned with the
-    /// answer. Dropping this future closes the connection. The node ends the wait before `limit`.
+    /// Sends a command that waits at the node, over a connection of its own. Dropping this future closes
+    /// the connection. The node ends the wait before `limit`.
     pub(crate) async fn wait(
         self: &Arc<Self>,
         command: &Cmd,
-        limit: Option<Duration>,
-    ) -> Result<(Value, Wire), NodeError> {
+        limit: Duration,
+    ) -> Result<Value, NodeError> {
         let mut route = Route::of(command);
         loop {
             let line = self.lines.line(&route).await?;
@@ -185,26 +185,34 @@ impl Node {
                     Err(error) => return self.lines.heard(Err(error)),
                 },
             };
-            let answer = match limit {
-                None => route.send(&wire, command).await,
-                Some(limit) => match timeout(limit, route.send(&wire, command)).await {
-                    Ok(answer) => answer,
-                    Err(_) => return Err(NodeError::TimedOut(limit)),
-                },
+            let Ok(answer) = timeout(limit, route.send(&wire, command)).await else {
+                return Err(NodeError::TimedOut(limit));
             };
             if self.lines.goes_on(&mut route, &wire, &answer).await {
                 self.pool(wire);
                 continue;
             }
             match answer {
-                Ok(value) => return Ok((value, wire)),
                 // Where it waited there is no queue any more, so it goes to the one that there is.
                 Err(NodeError::Unreachable(_)) if !fresh || wire.is_astray() => {}
-                Err(error) => {
+                answer => {
                     self.pool(wire);
-                    return self.lines.heard(Err(error));
+                    return self.lines.heard(answer);
                 }
             }
+        }
+    }
+
+    /// Whether there is an idle connection for a request that waits, as far as is known.
+    pub(crate) fn has_idle(&self) -> bool {
+        self.lines.has_idle()
+    }
+
+    /// Makes an idle connection for a request that waits and goes where this command goes, if there is
+    /// none.
+    pub(crate) async fn warm_up(&self, command: &Cmd) {
+        if let Ok(line) = self.lines.line(&Route::of(command)).await {
+            line.warm_up().await;
         }
     }
 

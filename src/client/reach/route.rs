@@ -186,6 +186,11 @@ impl Lines {
         }
     }
 
+    /// Of a cluster it is not known: it depends on the key.
+    pub(crate) fn has_idle(&self) -> bool {
+        matches!(self, Lines::One { line, .. } if line.has_idle())
+    }
+
     pub(crate) fn hang_up(&self) {
         match self {
             Lines::One { line, .. } => line.hang_up(),

@@ -12,6 +12,9 @@ use crate::report::{NodeError, NodeState};
 pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeState) {
     let value = match reply {
         Ok(value) => value,
+        Err(NodeError::Refused(text)) if let Some(top) = turn(&text) => {
+            return (Answer::Turn(top), NodeState::Held);
+        }
         Err(error) => return refused(error),
     };
     match (ask, &value) {
@@ -25,12 +28,18 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
             (Answer::Extended, state)
         }
         (Ask::Extend { .. }, Value::Int(0)) => (Answer::Gone, NodeState::Gone),
-        (Ask::Release, Value::Int(_)) | (Ask::Ping, _) => (Answer::Done, NodeState::Answers),
+        (Ask::Release { .. }, Value::Int(_)) | (Ask::Ping, _) => (Answer::Done, NodeState::Answers),
         _ => {
             let text = format!("an unexpected answer: {value:?}");
             (Answer::Refused(Why::Never), NodeState::Refused(text))
         }
     }
+}
+
+/// That it is the next in line: `TURN fence …`.
+fn turn(text: &str) -> Option<Fence> {
+    let fence = text.strip_prefix("TURN ")?.split(' ').next()?;
+    fence.parse().ok().map(Fence)
 }
 
 /// What an error means, or a missing reply.
@@ -64,7 +73,8 @@ mod tests {
         let extend = Ask::Extend { fence: Some(Fence(9)) };
         assert_eq!(read(&extend, Ok(Value::Int(1))), (Answer::Extended, NodeState::Granted(9)));
         assert_eq!(read(&extend, Ok(Value::Int(0))), (Answer::Gone, NodeState::Gone));
-        assert_eq!(read(&Ask::Release, Ok(Value::Int(0))).0, Answer::Done);
+        let release = Ask::Release { is_final: true };
+        assert_eq!(read(&release, Ok(Value::Int(0))).0, Answer::Done);
         assert_eq!(read(&Ask::Ping, Ok(Value::Int(0))).0, Answer::Done);
         assert_eq!(read(&ACQUIRE, Ok(Value::Okay)).0, Answer::Refused(Why::Never));
     }
@@ -74,6 +84,12 @@ mod tests {
         let read = |error| read(&ACQUIRE, Err(error)).0;
         assert_eq!(read(NodeError::Unreachable(String::new())), Answer::Unreachable);
         assert_eq!(read(NodeError::TimedOut(Duration::ZERO)), Answer::Silent);
+    }
+
+    #[test]
+    fn a_turn_is_no_grant() {
+        let (answer, state) = refusal("TURN 17 is the largest fence here so far; the lock is");
+        assert_eq!((answer, state), (Answer::Turn(Fence(17)), NodeState::Held));
     }
 
     #[test]

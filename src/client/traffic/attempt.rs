@@ -7,12 +7,13 @@ use dlock_core::words::{Instant, Millis};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::reach::node::Node;
 use crate::reach::wire::Wire;
 use crate::report::NodeError;
+use crate::report::code::code;
 use crate::token::Token;
 
 /// An attempt.
@@ -31,12 +32,9 @@ struct Lane {
     /// Connections over which an ACQUIRE went, each with the number of unanswered ones. The last
     /// connection is kept in any case: an EPHEMERAL lock ends with it.
     wires: Vec<(Wire, u32)>,
-    /// A request waits at the node, or did; dropping this ends the wait.
+    /// A request is blocked at the node, or was; dropping this forgets it.
     waiting: Option<oneshot::Sender<()>>,
     has_waited: bool,
-    /// The connection of a granted request that had waited: the grant is EPHEMERAL, and ends with this
-    /// connection unless it is confirmed.
-    granted: Option<Wire>,
 }
 
 impl Attempt {
@@ -64,22 +62,19 @@ impl Attempt {
         if let (Some(wire), Ok(_) | Err(NodeError::Refused(_) | NodeError::Unfit(_))) =
             (used, &answer)
         {
-            let confirmed = self.lane(place).answered(&wire);
-            if let Some(waited) = confirmed {
-                node.pool(waited);
-            }
+            self.lane(place).answered(&wire);
         }
         answer
     }
 
-    /// Sends an ACQUIRE that waits, over a connection of its own, and waits for its answer. The
-    /// attempt's RELEASE ends the wait and closes the connection.
+    /// Sends an ACQUIRE that is blocked at the node for at most `slice`, over a connection of its own,
+    /// and waits for its answer. The attempt's RELEASE ends that and closes the connection.
     pub(crate) async fn wait(
         &self,
         node: &Arc<Node>,
         place: usize,
         command: &Cmd,
-        wait: Millis,
+        slice: Millis,
         within: Duration,
     ) -> Result<Value, NodeError> {
         let (sender, ended) = oneshot::channel();
@@ -91,18 +86,11 @@ impl Attempt {
             lane.waiting = Some(sender);
             lane.has_waited = true;
         }
-        let limit = (wait.0 > 0).then(|| Duration::from_millis(wait.0).saturating_add(within));
-        let (value, wire) = tokio::select! {
-            answer = node.wait(command, limit) => answer?,
-            _ = ended => return Err(given_up()),
-        };
-        let mut lane = self.lane(place);
-        if value == Value::Nil {
-            node.pool(wire);
-        } else if !lane.given_up {
-            lane.granted = Some(wire);
+        let limit = Duration::from_millis(slice.0).saturating_add(within);
+        tokio::select! {
+            answer = node.wait(command, limit) => answer,
+            _ = ended => Err(given_up()),
         }
-        Ok(value)
     }
 
     /// Whether a RELEASE was sent. A failure after that says nothing about the node.
@@ -121,7 +109,6 @@ impl Attempt {
         let mut lane = self.lane(place);
         lane.given_up = true;
         lane.waiting = None;
-        lane.granted = None;
         let needed = lane.has_waited || !lane.wires.is_empty();
         (lane.wires.drain(..).map(|(wire, _)| wire).collect(), needed)
     }
@@ -150,12 +137,11 @@ impl Lane {
         Ok(())
     }
 
-    /// An ACQUIRE without WAIT was answered, so the connection of one with WAIT is not needed any more.
-    fn answered(&mut self, wire: &Wire) -> Option<Wire> {
+    /// An ACQUIRE was answered over this connection.
+    fn answered(&mut self, wire: &Wire) {
         for (_, open) in self.wires.iter_mut().filter(|(used, _)| used.is(wire)) {
             *open = open.saturating_sub(1);
         }
-        self.granted.take()
     }
 }
 
@@ -172,15 +158,27 @@ pub(crate) enum Released {
     No,
 }
 
+/// A RELEASE, as it is sent.
+pub(crate) struct Release {
+    pub(crate) command: Cmd,
+    /// What is sent where there is no room for one more FINAL: what comes late then takes a place,
+    /// which ends by itself.
+    pub(crate) instead: Option<Cmd>,
+}
+
 /// Releases at one node, over the connections of the earlier requests, so that the RELEASE arrives after
 /// them. Without an answer, it is sent again over other connections until the lease is over.
 pub(crate) async fn release(
     node: Arc<Node>,
-    wires: Vec<Wire>,
-    command: Cmd,
+    mut wires: Vec<Wire>,
+    command: Release,
     within: Duration,
     until: Instant,
 ) -> Released {
+    if wires.is_empty() {
+        wires.extend(timeout(within, node.wire()).await.ok().and_then(Result::ok));
+    }
+    let Release { mut command, mut instead } = command;
     let answers = join_all(wires.iter().map(|wire| node.send_over(wire, &command, within))).await;
     if let [Ok(answer)] = answers.as_slice() {
         let held = *answer == Value::Int(1);
@@ -193,6 +191,14 @@ pub(crate) async fn release(
     loop {
         match node.ask(&command, within, |_| Ok(())).await {
             Ok(_) => return Released::Either,
+            Err(NodeError::Refused(text)) if code(&text) == TOO_MANY_FINALS => match instead.take()
+            {
+                Some(plain) => {
+                    command = plain;
+                    continue;
+                }
+                None => return Released::No,
+            },
             Err(NodeError::Refused(_) | NodeError::Unfit(_) | NodeError::Duplicate { .. }) => {
                 return Released::No;
             }
@@ -207,6 +213,7 @@ fn given_up() -> NodeError {
     NodeError::Unreachable("it was not asked any more".to_owned())
 }
 
+const TOO_MANY_FINALS: &str = "TOOMANYFINALS";
 const MAX_WIRES: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);

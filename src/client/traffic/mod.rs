@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use dlock_core::quorum::{Answer, Ask, Send};
+use dlock_core::quorum::{Answer, Ask, Send, Wait};
+use redis::Cmd;
 use tokio::time::sleep;
 use tracing::trace;
 
@@ -93,27 +94,33 @@ impl Traffic {
     pub(crate) fn send(&mut self, send: Send) {
         let Some(node) = self.shared.nodes.get(send.node).map(Arc::clone) else { return };
         if send.attempt != self.attempt.number {
-            debug_assert!(send.ask != Ask::Release, "an attempt is released before the next");
+            debug_assert!(!is_release(send.ask), "an attempt is released before the next");
             self.begin(send.attempt);
         }
         let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
         let command = self.wanted.command(send, &attempt.token);
         trace!(node = node.name(), attempt = send.attempt, ask = ?send.ask, "asks");
-        if send.ask == Ask::Release {
+        if is_release(send.ask) {
             let (wires, needed) = attempt.give_up(send.node);
             if needed {
                 let until = clock::later(clock::now(), Duration::from_millis(send.ttl.0));
-                self.releases.push(attempt::release(node, wires, command, within, until));
+                let plain = Send { ask: Ask::Release { is_final: false }, ..send };
+                let instead = (send != plain).then(|| self.wanted.command(plain, &attempt.token));
+                let release = attempt::Release { command, instead };
+                self.releases.push(attempt::release(node, wires, release, within, until));
             } else {
                 self.released += 1;
             }
             return;
         }
+        if matches!(send.ask, Ask::Acquire { wait: Some(Wait { turn: true, .. }), .. }) {
+            self.warm_up(send.node, &command);
+        }
         self.requests.push(async move {
             let place = send.node;
             let reply = match send.ask {
-                Ask::Acquire { wait: Some(wait), .. } => {
-                    attempt.wait(&node, place, &command, wait, within).await
+                Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. } => {
+                    attempt.wait(&node, place, &command, slice, within).await
                 }
                 Ask::Acquire { .. } => attempt.acquire(&node, place, &command, within).await,
                 Ask::Extend { fence: Some(fence) } => {
@@ -231,6 +238,15 @@ impl Traffic {
             .collect()
     }
 
+    /// One that queues at the gate asks the others at its turn. The connections are made until then.
+    fn warm_up(&self, gate: usize, command: &Cmd) {
+        let others = self.shared.nodes.iter().enumerate().filter(|(place, _)| *place != gate);
+        for node in others.map(|(_, node)| Arc::clone(node)).filter(|node| !node.has_idle()) {
+            let command = command.clone();
+            self.shared.background.spawn(async move { node.warm_up(&command).await });
+        }
+    }
+
     fn begin(&mut self, number: u32) {
         self.attempt = Arc::new(Attempt::new(number, Token::random(), self.shared.nodes.len()));
         self.ends.clear();
@@ -244,4 +260,8 @@ impl Traffic {
             *state = reply.state.clone();
         }
     }
+}
+
+fn is_release(ask: Ask) -> bool {
+    matches!(ask, Ask::Release { .. })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_core::quorum::{Ask, Send};
+use dlock_core::quorum::{Ask, Send, Wait};
 use dlock_core::words::{Fence, Millis, Mode};
 use redis::Cmd;
 
@@ -31,20 +31,20 @@ impl Wanted {
                 command.arg("GT");
                 command
             }
-            Ask::Release => release(&self.key, token),
+            Ask::Release { is_final } => {
+                let mut command = release(&self.key, token);
+                if is_final {
+                    command.arg("FINAL");
+                }
+                command
+            }
             // A token that waits holds nothing, so nothing is extended; but a node in quarantine
             // says that it is.
             Ask::Ping => extend(&self.key, token, ttl, Some(Fence(1))),
         }
     }
 
-    fn acquire(
-        &self,
-        token: &Token,
-        ttl: Millis,
-        fence: Option<Fence>,
-        wait: Option<Millis>,
-    ) -> Cmd {
+    fn acquire(&self, token: &Token, ttl: Millis, fence: Option<Fence>, wait: Option<Wait>) -> Cmd {
         let room = ROOM + self.key.as_bytes().len() + self.meta.len();
         let mut command = Cmd::with_capacity(ARGUMENTS, room);
         command.arg("DLOCK.ACQUIRE").arg(self.key.as_bytes()).arg(token.as_str()).arg(ttl.0);
@@ -53,14 +53,21 @@ impl Wanted {
             Mode::Shared => _ = command.arg("SHARED"),
             Mode::Limit(permits) => _ = command.arg("LIMIT").arg(permits),
         }
-        if let Some(wait) = wait {
-            command.arg("WAIT").arg(wait.0);
+        let Wait { blocks, keep, turn } = wait.unwrap_or_default();
+        if let Some(slice) = blocks {
+            command.arg("WAIT").arg(slice.0);
+        }
+        if let Some(keep) = keep {
+            command.arg("KEEP").arg(keep.0);
+        }
+        if turn {
+            command.arg("TURN");
         }
         if let Some(fence) = fence {
             command.arg("FENCE").arg(fence.0);
         }
-        // Whoever goes away while waiting shall leave nothing behind.
-        if self.ephemeral || wait.is_some() {
+        // It is not tied to a connection that was used to wait.
+        if self.ephemeral && blocks.is_none() {
             command.arg("EPHEMERAL");
         }
         if !self.meta.is_empty() {
@@ -85,7 +92,7 @@ pub(crate) fn release(key: &Key, token: &Token) -> Cmd {
     command
 }
 
-const ARGUMENTS: usize = 12;
+const ARGUMENTS: usize = 15;
 const ROOM: usize = 128;
 
 #[cfg(test)]
@@ -114,29 +121,34 @@ mod tests {
 
     #[test]
     fn commands_say_what_is_wanted() {
-        let (fence, wait) = (Some(Fence(9)), Some(Millis(20)));
+        let fence = Some(Fence(9));
+        let wait = Some(Wait { blocks: Some(Millis(20)), keep: Some(Millis(40)), turn: true });
         let plain = wanted();
         assert_eq!(
             words(&plain, Ask::Acquire { fence, wait: None }),
             "DLOCK.ACQUIRE job TOKEN 500 FENCE 9"
         );
         assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9 GT");
-        assert_eq!(words(&plain, Ask::Release), "DLOCK.RELEASE job TOKEN");
+        let release = |is_final| words(&plain, Ask::Release { is_final });
+        assert_eq!(release(false), "DLOCK.RELEASE job TOKEN");
+        assert_eq!(release(true), "DLOCK.RELEASE job TOKEN FINAL");
         assert_eq!(words(&plain, Ask::Ping), "DLOCK.EXTEND job TOKEN 500 FENCE 1");
         let full = Wanted { mode: Mode::Limit(3), meta: "me".to_owned(), ..wanted() };
         assert_eq!(
             words(&full, Ask::Acquire { fence, wait }),
-            "DLOCK.ACQUIRE job TOKEN 500 LIMIT 3 WAIT 20 FENCE 9 EPHEMERAL META me"
+            "DLOCK.ACQUIRE job TOKEN 500 LIMIT 3 WAIT 20 KEEP 40 TURN FENCE 9 META me"
         );
     }
 
     #[test]
-    fn whoever_waits_is_ephemeral_and_whoever_holds_only_if_that_is_wanted() {
-        let waiting = Ask::Acquire { fence: None, wait: Some(Millis(0)) };
+    fn only_what_does_not_wait_is_ephemeral_if_that_is_wanted() {
+        let wait = Wait { blocks: Some(Millis(5)), keep: Some(Millis(9)), turn: false };
+        let waiting = Ask::Acquire { fence: None, wait: Some(wait) };
         let taking = Ask::Acquire { fence: None, wait: None };
         let ephemeral = Wanted { ephemeral: true, mode: Mode::Shared, ..wanted() };
         assert_eq!(words(&ephemeral, taking), "DLOCK.ACQUIRE job TOKEN 500 SHARED EPHEMERAL");
         assert_eq!(words(&wanted(), taking), "DLOCK.ACQUIRE job TOKEN 500");
-        assert_eq!(words(&wanted(), waiting), "DLOCK.ACQUIRE job TOKEN 500 WAIT 0 EPHEMERAL");
+        let waits = "DLOCK.ACQUIRE job TOKEN 500 SHARED WAIT 5 KEEP 9";
+        assert_eq!(words(&ephemeral, waiting), waits);
     }
 }

@@ -5,34 +5,36 @@
 //! one node, the gate, and ask the others when it is their turn there. Which node is the gate
 //! matters for order and for progress, never for safety.
 
-use alloc::vec::Vec;
-
 use super::ballot::{Ballot, Outbox};
-use super::gate::{Gate, ping_every};
+use super::gate::{Gate, Gathering, Watch};
 use super::hold::Hold;
 use super::rules::{Rules, Sound};
 use super::vote::Said;
-use super::{Answer, Ask, Failure, Plan, Send, Verdict, Why};
+use super::waiting::Slices;
+use super::{Answer, Ask, Claim, Failure, Plan, Send, Verdict, Why};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Fence, Instant, Millis, Time};
 
 /// One acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquisition<R = Sound> {
-    rules: R,
+    pub(super) rules: R,
     pub(super) plan: Plan,
+    pub(super) slices: Slices,
     pub(super) out: Outbox,
     pub(super) ballot: Ballot<R>,
     pub(super) phase: Phase,
     /// When the wait is over.
     pub(super) deadline: Option<Instant>,
     /// Since when no majority answers, or what it grants comes to nothing.
-    missing_since: Option<Instant>,
+    pub(super) missing_since: Option<Instant>,
     contended: bool,
     /// It queues at a node that grants nothing yet.
     pub(super) waits_for_quarantine: bool,
     /// How often it backed off.
-    splits: u32,
+    pub(super) splits: u32,
+    /// How often it gave up its turn, for it got nowhere.
+    pub(super) resorts: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,24 +47,20 @@ pub(super) enum Phase {
     /// Waits for its turn at a node.
     Queueing {
         gate: usize,
-        /// The request that waits.
-        id: u32,
-        /// The question whether the gate is there.
-        ping: Option<u32>,
-        /// When that is asked next.
-        ping_at: Instant,
+        /// It could not be reached when it was asked last.
+        failed: bool,
+        /// Where there are others: whether it is there is asked beside the slices.
+        watch: Watch,
     },
-    /// It is its turn at the gate; the others have been asked.
-    Gathering {
-        proposal: Fence,
-        /// Who was asked to wait, after a first no.
-        waiting: Vec<bool>,
-    },
+    /// It is the next in line at the gate: all nodes have been asked.
+    Gathering(Gathering),
     /// Backs off.
     Resting {
         until: Instant,
         /// Where to queue then; `None`: asks all nodes.
         gate: Option<usize>,
+        /// Which gate to ask again then, with the same token.
+        again: Option<usize>,
     },
     /// Nothing more happens.
     Over(Verdict),
@@ -80,15 +78,18 @@ impl<R: Rules> Acquisition<R> {
     /// Begins, by other rules.
     pub fn by(rules: R, plan: Plan, time: Time) -> Acquisition<R> {
         let wait = plan.wait.filter(|wait| wait.0 > 0);
+        let slices = Slices::new(plan.ttl, plan.timeout, plan.nodes);
         let mut acquisition = Acquisition {
+            slices,
             ballot: Ballot::new(rules.clone(), 0, plan.nodes, plan.ttl),
             out: Outbox::default(),
-            phase: Phase::Resting { until: time.now, gate: None },
+            phase: Phase::Resting { until: time.now, gate: None, again: None },
             deadline: wait.map(|wait| later(time.now, wait)),
             missing_since: None,
             contended: false,
             waits_for_quarantine: false,
             splits: 0,
+            resorts: 0,
             rules,
             plan,
         };
@@ -136,7 +137,7 @@ impl<R: Rules> Acquisition<R> {
     /// Whether it waits for its turn behind somebody else.
     #[must_use]
     pub fn is_queued(&self) -> bool {
-        matches!(self.phase, Phase::Queueing { .. })
+        matches!(self.phase, Phase::Queueing { failed: false, .. } | Phase::Gathering(_))
     }
 
     /// Since when no majority answers, or what it grants comes to nothing: fences are too far apart.
@@ -156,12 +157,16 @@ impl<R: Rules> Acquisition<R> {
     pub fn wake(&self) -> Option<Instant> {
         match self.phase {
             Phase::Asking { grace } => grace,
-            Phase::Queueing { ping_at, .. } => {
+            Phase::Queueing { ref watch, .. } => {
                 let end = self.deadline.map(|end| later(end, self.plan.timeout));
-                Some(end.map_or(ping_at, |end| end.min(ping_at)))
+                end.into_iter().chain(watch.next).min()
+            }
+            Phase::Gathering(ref gathering) => {
+                let end = self.deadline.map(|end| later(end, self.plan.timeout));
+                Some(end.into_iter().fold(self.gathering_due(gathering), Instant::min))
             }
             Phase::Resting { until, .. } => Some(until),
-            Phase::Gathering { .. } | Phase::Over(_) => None,
+            Phase::Over(_) => None,
         }
     }
 
@@ -169,20 +174,19 @@ impl<R: Rules> Acquisition<R> {
     pub fn tick(&mut self, time: Time) {
         let over = |end: Instant| time.now >= later(end, self.plan.timeout);
         match &mut self.phase {
-            &mut Phase::Resting { until, gate } if time.now >= until => match gate {
-                Some(gate) => self.queue_at(gate, time),
-                None => self.ask_all(time),
-            },
-            // The node ends the wait; this is for one that does not.
-            Phase::Queueing { .. } if self.deadline.is_some_and(over) => self.lose_queue(),
-            Phase::Queueing { gate, ping, ping_at, .. } if time.now >= *ping_at => {
-                *ping_at = later(time.now, ping_every(self.plan.timeout));
-                // One at a time: the silence about the last must not be taken for an old one's.
-                if ping.is_none() {
-                    let (attempt, ttl) = (self.ballot.attempt(), self.plan.ttl);
-                    *ping = Some(self.out.push(*gate, attempt, Ask::Ping, ttl));
+            &mut Phase::Resting { until, gate, again } if time.now >= until => {
+                match (again, gate) {
+                    (Some(gate), _) => self.return_to(gate, time),
+                    (None, Some(gate)) => self.queue_at(gate, time),
+                    (None, None) => self.ask_all(time),
                 }
             }
+            // The node ends the wait; this is for one that does not.
+            Phase::Queueing { .. } | Phase::Gathering(_) if self.deadline.is_some_and(over) => {
+                self.lose_queue();
+            }
+            Phase::Gathering(_) => self.tick_gathering(time),
+            Phase::Queueing { .. } => self.tick_queueing(time),
             Phase::Asking { grace } if grace.is_some_and(|end| time.now >= end) => {
                 *grace = None;
                 self.step(time);
@@ -194,24 +198,22 @@ impl<R: Rules> Acquisition<R> {
     /// A node has answered a request, or not in time.
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, time: Time) {
         self.note(node, answer);
-        match self.phase {
-            Phase::Over(_) => return,
-            Phase::Queueing { gate, id: waiting, ref mut ping, .. } => {
-                let concerns = id == waiting || Some(id) == *ping;
-                *ping = ping.filter(|ping| *ping != id);
-                if concerns && self.hear_gate(gate, id == waiting, answer, time) {
-                    self.ballot.answer(node, id, answer, time.now);
-                    self.gather(gate, time);
-                }
-                return;
+        if matches!(self.phase, Phase::Over(_)) {
+            return;
+        }
+        let Some(asked) = self.ballot.answer(node, id, answer, time.now) else {
+            return self.hear_ping(node, id, answer, time);
+        };
+        match (&self.phase, asked.ask, answer) {
+            (&Phase::Queueing { gate, .. }, ask, _) => self.hear_gate(gate, ask, answer, time),
+            (Phase::Gathering(_), ask, _) => self.hear_node(node, ask, answer, time),
+            (_, Ask::Acquire { fence: Some(_), wait: None }, Answer::TooFar) => {
+                let ask = Ask::Acquire { fence: None, wait: None };
+                self.ballot.ask(&mut self.out, node, ask, time.now);
+                self.step(time);
             }
-            _ => {}
+            _ => self.step(time),
         }
-        match self.ballot.answer(node, id, answer, time.now) {
-            Some(asked) => self.ask_once_more(node, asked.ask, answer, time),
-            None => return,
-        }
-        self.step(time);
     }
 
     /// The connection is gone with which the node's grant ends: it was EPHEMERAL.
@@ -247,13 +249,11 @@ impl<R: Rules> Acquisition<R> {
         self.phase = Phase::Asking { grace: Some(later(time.now, grace)) };
     }
 
-    // --- what follows --------------------------------------------------------------------------------
-
     /// Looks at what the nodes have said.
-    fn step(&mut self, time: Time) {
+    pub(super) fn step(&mut self, time: Time) {
         let gate = match self.phase {
             Phase::Asking { grace } => self.gate(grace.is_some()),
-            Phase::Gathering { .. } => Gate::Open,
+            Phase::Gathering(_) => return self.step_gathering(time),
             _ => return,
         };
         match gate {
@@ -268,13 +268,15 @@ impl<R: Rules> Acquisition<R> {
             _ => self.ballot.settle(&mut self.out, time.now),
         }
         match self.ballot.claim() {
-            Some(claim) if claim.until > time.now && gate == Gate::Open => {
-                self.phase = Phase::Over(Verdict::Won(claim));
-            }
+            Some(claim) if claim.until > time.now && gate == Gate::Open => self.win(claim),
             None if gate == Gate::Open && self.ballot.has_hope() => {}
             None if gate == Gate::Open && self.takes_turn(time) => {}
             _ => self.fail(time),
         }
+    }
+
+    pub(super) fn win(&mut self, claim: Claim) {
+        self.phase = Phase::Over(Verdict::Won(claim));
     }
 
     /// The node at which it queues is out of quarantine.
@@ -282,8 +284,13 @@ impl<R: Rules> Acquisition<R> {
         (self.waits_for_quarantine, self.missing_since) = (false, None);
     }
 
+    /// The time is over, or the queue gone, before it was its turn.
+    pub(super) fn lose_queue(&mut self) {
+        self.lose(if self.waits_for_quarantine { Failure::NoQuorum } else { Failure::Held });
+    }
+
     /// The attempt has come to nothing: gives everything back, and decides what is next.
-    fn fail(&mut self, time: Time) {
+    pub(super) fn fail(&mut self, time: Time) {
         let answered = self.ballot.has_answered();
         let waits = self.plan.wait.is_some() && self.deadline.is_none_or(|end| time.now < end);
         if self.ballot.is_refused() {
@@ -295,16 +302,12 @@ impl<R: Rules> Acquisition<R> {
                 return self.lose(Failure::Held);
             }
             self.ballot.withdraw(&mut self.out);
-            // Two that hold a gate each, and want the other's, must not just change places.
-            return match self.phase {
-                Phase::Gathering { .. } => self.rest(Some(denier), time),
-                _ => self.queue_at(denier, time),
-            };
+            return self.queue_at(denier, time);
         }
         self.missing_since.get_or_insert(time.now);
         // Where there is no other, its queue serves in order as soon as it grants again.
-        let quarantine = Some(Said::Refused(Why::Quarantine));
-        if waits && self.plan.nodes == 1 && self.ballot.said().next() == quarantine {
+        let quarantine = self.ballot.said().next() == Some(Said::Refused(Why::Quarantine));
+        if waits && self.plan.nodes == 1 && quarantine {
             self.ballot.withdraw(&mut self.out);
             self.waits_for_quarantine = true;
             return self.queue_at(0, time);
@@ -329,10 +332,11 @@ impl<R: Rules> Acquisition<R> {
         self.splits += 1;
         let longest = if self.missing_since.is_some() { LONGEST_OUTAGE } else { LONGEST_REST };
         let most = (FIRST_REST << self.splits.min(8)).min(longest);
-        let rest = most / 2 + self.random() % most;
+        let chance = self.random();
+        let rest = self.rules.rest(most, chance);
         let end = Instant(time.now.0.saturating_add(rest));
         let until = self.deadline.map_or(end, |last| end.min(last));
-        self.phase = Phase::Resting { until, gate };
+        self.phase = Phase::Resting { until, gate, again: None };
     }
 
     pub(super) fn begin_attempt(&mut self) {
@@ -348,6 +352,17 @@ impl<R: Rules> Acquisition<R> {
         Fence(if wild { time.unix } else { next.max(time.unix) }.max(1))
     }
 
+    /// Whether the wait is over.
+    pub(super) fn is_late(&self, time: Time) -> bool {
+        self.deadline.is_some_and(|end| time.now >= end)
+    }
+
+    /// A slice does not outlast the wait. At least a millisecond: zero would be without limit.
+    pub(super) fn within_deadline(&self, slice: Millis, time: Time) -> Millis {
+        let left = self.deadline.map(|end| Millis(end.since(time.now).div_ceil(1000).max(1)));
+        left.map_or(slice, |left| left.min(slice))
+    }
+
     fn note(&mut self, node: usize, answer: Answer) {
         if let Answer::Granted(fence) = answer {
             self.plan.seen = self.plan.seen.max(fence);
@@ -360,7 +375,7 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// xorshift: nothing rests on it but that two of these do not keep step.
-    fn random(&mut self) -> u64 {
+    pub(super) fn random(&mut self) -> u64 {
         let seed = &mut self.plan.seed;
         *seed = (*seed).max(1);
         *seed ^= *seed << 13;

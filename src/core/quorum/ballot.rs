@@ -6,25 +6,29 @@ use alloc::vec::Vec;
 
 use super::rules::Rules;
 use super::vote::{Held, Open, Said, Vote};
-use super::{Answer, Ask, Claim, Send, Why};
+use super::{Answer, Ask, Claim, Send, Wait, Why};
 use crate::words::{Fence, Instant, Millis};
 
 /// The votes of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ballot<R> {
-    rules: R,
+    pub(super) rules: R,
     attempt: u32,
-    ttl: Millis,
+    pub(super) ttl: Millis,
+    /// The lease that is asked for until the claim stands.
+    pub(super) first: Millis,
+    /// Leases are tied to connections.
+    binds: bool,
     /// The lease that a majority is known to grant.
-    usual: Millis,
-    votes: Vec<Vote>,
+    pub(super) usual: Millis,
+    pub(super) votes: Vec<Vote>,
     /// The claim has stood: a majority knows its fence.
     stood: bool,
     /// There may have been a moment at which no majority had the lease.
     torn: bool,
     /// Fixed when a majority has granted. Changed only before there is a claim, to a smaller one,
     /// when nodes cannot be raised so far.
-    fence: Option<Fence>,
+    pub(super) fence: Option<Fence>,
 }
 
 /// Requests on their way out.
@@ -53,7 +57,28 @@ impl<R: Rules> Ballot<R> {
     /// Nobody has been asked.
     pub fn new(rules: R, attempt: u32, nodes: usize, ttl: Millis) -> Ballot<R> {
         let votes = vec![Vote::default(); nodes];
-        Ballot { rules, attempt, ttl, usual: ttl, votes, stood: false, torn: false, fence: None }
+        Ballot {
+            rules,
+            attempt,
+            ttl,
+            first: ttl,
+            binds: false,
+            usual: ttl,
+            votes,
+            stood: false,
+            torn: false,
+            fence: None,
+        }
+    }
+
+    /// Until the claim stands, it asks for a lease of this length.
+    pub fn ask_first_for(&mut self, first: Millis) {
+        self.first = first;
+    }
+
+    /// Leases are tied to connections: of grants to blocked requests none counts as it is.
+    pub fn bind(&mut self) {
+        self.binds = true;
     }
 
     /// Which attempt it belongs to.
@@ -74,11 +99,18 @@ impl<R: Rules> Ballot<R> {
 
     /// Asks a node. The request's id.
     pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) -> u32 {
-        let ttl = self.votes.get(node).map_or(self.ttl, |vote| vote.length(self.ttl));
+        let ttl = if self.stood { self.ttl } else { self.first };
+        let ttl = self.votes.get(node).map_or(ttl, |vote| vote.length(ttl));
         let id = out.push(node, self.attempt, ask, ttl);
+        let binds = self.binds;
         if let Some(vote) = self.votes.get_mut(node) {
-            vote.open = Some(Open { id, ask, sent: now, ttl });
+            let overtakes = |open: Open| open.ask.blocks();
+            let acquires = |open: Open| matches!(open.ask, Ask::Acquire { .. });
+            vote.stray |= vote.open.is_some_and(overtakes);
+            vote.doubled |= vote.open.is_some_and(acquires);
+            vote.open = Some(Open { id, ask, sent: now, ttl, binds });
             vote.touched |= matches!(ask, Ask::Acquire { .. });
+            vote.asked = vote.asked.max(ttl);
             if vote.said.is_failure() {
                 vote.said = Said::Nothing;
             }
@@ -89,7 +121,7 @@ impl<R: Rules> Ballot<R> {
     /// A node has answered, or not in time. The request, if it is the last one that it was sent.
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) -> Option<Send> {
         let vote = self.votes.get_mut(node)?;
-        let open = vote.open.filter(|open| open.id == id)?;
+        let open = vote.open.filter(|open| self.rules.counts_for(id, open.id))?;
         // A late answer is still an answer.
         if answer != Answer::Silent {
             vote.open = None;
@@ -117,6 +149,8 @@ impl<R: Rules> Ballot<R> {
         };
         let fence = match self.fence {
             None => claimed,
+            // One that was lost meanwhile was granted anew, with a larger fence.
+            Some(fence) if !self.stood && claimed > fence => claimed,
             Some(fence) if !self.stood && claimed < fence && self.cannot_raise() => {
                 self.votes.iter_mut().for_each(|vote| vote.behind = false);
                 claimed
@@ -227,15 +261,21 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
+    /// Asks those nodes anew that have granted a shorter lease than the one that is wanted.
+    pub fn lengthen(&mut self, out: &mut Outbox, now: Instant) {
+        (0..self.votes.len()).for_each(|node| self.confirm(out, node, now));
+    }
+
     /// Asks one node for the lease anew.
     pub fn renew_at(&mut self, out: &mut Outbox, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
-        if vote.waits || (vote.open.is_some() && vote.said != Said::Failed) {
+        if vote.open.is_some() && vote.said != Said::Failed {
             return;
         }
         let ask = match (vote.fence(), self.fence) {
             (Some(_), _) if !vote.is_confirmed() => Ask::Acquire { fence: None, wait: None },
             (Some(held), Some(fence)) if held < fence => Ask::Extend { fence: self.fence },
+            (Some(held), _) if vote.doubled => Ask::Extend { fence: Some(held) },
             (Some(_), _) => Ask::Extend { fence: None },
             (None, fence) => Ask::Acquire { fence, wait: None },
         };
@@ -279,47 +319,8 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Whether a majority of the nodes support the claim by a lease of this length, asked for at
-    /// this moment or later.
-    pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
-        let Some(fence) = self.fence else { return false };
-        let renewed = |held: &Held| held.ttl >= ttl && held.sent >= since;
-        self.supporters(fence).filter(renewed).count() >= self.majority()
-    }
-
-    /// The lease has this length from the next request on.
-    pub fn set_ttl(&mut self, ttl: Millis) {
-        self.ttl = ttl;
-    }
-
-    /// The lease.
-    pub fn ttl(&self) -> Millis {
-        self.ttl
-    }
-
-    /// A node has refused for good. If that was for the length, it is asked for the lease that it
-    /// grants; and where no majority is left for the longer one, so are all.
-    pub fn make_do(&mut self, out: &mut Outbox, refused: Send, now: Instant) {
-        let never = |vote: &Vote| vote.said == Said::Refused(Why::Never);
-        let refuses = |vote: &&Vote| vote.length(self.ttl) < self.ttl || never(vote);
-        let refusing = self.votes.iter().filter(refuses).count();
-        if self.ttl > self.usual && self.rules.is_too_long(refusing, self.votes.len()) {
-            self.ttl = self.usual;
-            self.renew(out, now);
-        } else if self.votes.get(refused.node).is_some_and(|v| v.length(self.ttl) < refused.ttl) {
-            self.renew_at(out, refused.node, now);
-        }
-    }
-
-    /// A majority grants the lease at this length: it is the usual one from now on.
-    pub fn learn_length(&mut self) {
-        if self.is_renewed(self.ttl, Instant(0)) {
-            self.usual = self.ttl;
-        }
-    }
-
     /// Waits at the nodes that said no to one who did not wait.
-    pub fn wait_where_denied(&mut self, out: &mut Outbox, wait: Millis, now: Instant) {
+    pub fn wait_where_denied(&mut self, out: &mut Outbox, wait: Wait, now: Instant) {
         for node in 0..self.votes.len() {
             let denied = |vote: &&mut Vote| vote.said == Said::No && vote.open.is_none();
             let Some(vote) = self.votes.get_mut(node).filter(denied) else { continue };
@@ -332,7 +333,9 @@ impl<R: Rules> Ballot<R> {
 
     /// Whether an answer is still to come, or a grant to be confirmed.
     pub fn is_settled(&self) -> bool {
-        let settled = |vote: &Vote| !vote.is_open() && (vote.held.is_none() || vote.is_confirmed());
+        let whole = |held: Held, vote: &Vote| held.confirmed && held.ttl >= vote.length(self.ttl);
+        let settled =
+            |vote: &Vote| !vote.is_open() && vote.held.is_none_or(|held| whole(held, vote));
         self.votes.iter().all(settled)
     }
 
@@ -340,11 +343,11 @@ impl<R: Rules> Ballot<R> {
     pub fn withdraw(&mut self, out: &mut Outbox) {
         for (node, vote) in self.votes.iter_mut().enumerate() {
             let unanswered = vote.open.is_some() || vote.said == Said::Failed;
-            vote.open = None;
+            let is_final = vote.stray || vote.open.is_some_and(|open| open.ask.blocks());
             if vote.touched && (!unanswered || self.rules.releases_unanswered()) {
-                out.push(node, self.attempt, Ask::Release, self.ttl);
+                out.push(node, self.attempt, Ask::Release { is_final }, vote.asked);
             }
-            vote.touched = false;
+            (vote.open, vote.touched, vote.stray) = (None, false, false);
         }
     }
 
@@ -352,7 +355,7 @@ impl<R: Rules> Ballot<R> {
         self.said().filter(|said| are(*said)).count()
     }
 
-    fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
+    pub(super) fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
         let held = self.votes.iter().filter_map(|vote| vote.held);
         held.filter(move |held| {
             let supports = self.rules.supports(held.fence, fence);

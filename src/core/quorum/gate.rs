@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use super::acquisition::{Acquisition, Phase, later};
 use super::rules::Rules;
 use super::vote::Said;
-use super::{Answer, Ask, Failure, Why};
-use crate::words::{Instant, Millis, Time};
+use super::{Answer, Ask, Claim, Failure, Wait, Why};
+use crate::words::{Fence, Instant, Millis, Time};
 
 /// What the gate has to say to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,134 +19,382 @@ pub(super) enum Gate {
     Silent,
 }
 
+/// Whether the gate is asked if it is there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Watch {
+    /// When next.
+    pub(super) next: Option<Instant>,
+    /// And for how long not after that.
+    pause: Millis,
+    /// The question, until it is answered.
+    ping: Option<u32>,
+}
+
+/// The next in line: it asks all nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Gathering {
+    gate: usize,
+    /// Fixed for all nodes and slices.
+    proposal: Fence,
+    /// Since when it has nodes that it leaves to nobody.
+    since: Option<Instant>,
+    /// When nodes that have failed are asked again.
+    retry_at: Instant,
+    /// Those that have failed, and were asked again at once: the connection may have been all that failed.
+    retried: u128,
+    /// Since when too many have failed, and none has answered since.
+    missing: Option<Instant>,
+    /// When nodes before the gate are asked whether they are there.
+    ping_at: Option<Instant>,
+    /// What was asked so: from here on.
+    pings: Option<u32>,
+}
+
 impl<R: Rules> Acquisition<R> {
     /// What the gate has to say to a first attempt. It is the first node that has not failed.
     pub(super) fn gate(&self, in_grace: bool) -> Gate {
-        match self.gate_said() {
+        match self.gate_said().map(|(_, said)| said) {
             Some(Said::No) => Gate::Closed,
             Some(Said::Nothing) if in_grace => Gate::Silent,
             _ => Gate::Open,
         }
     }
 
-    fn gate_said(&self) -> Option<Said> {
-        let in_doubt = self.ballot.said().zip(&self.plan.suspects);
-        let said = in_doubt.filter(|(said, suspect)| !(**suspect && *said == Said::Nothing));
-        said.map(|(said, _)| said).find(|said| !said.is_failure())
+    fn gate_said(&self) -> Option<(usize, Said)> {
+        let in_doubt = self.ballot.said().zip(&self.plan.suspects).enumerate();
+        let known = in_doubt
+            .filter(|(_, (said, suspect))| !(**suspect && *said == Said::Nothing))
+            .map(|(node, (said, _))| (node, said));
+        { known }.find(|(_, said)| !said.is_failure())
     }
 
     /// A first attempt that has the gate, and lacks others: it is its turn, and whoever took a
     /// vote elsewhere gives way. Whether that is so.
     pub(super) fn takes_turn(&mut self, time: Time) -> bool {
         let first = matches!(self.phase, Phase::Asking { .. }) && self.plan.wait.is_some();
-        if !first || self.gate_said() != Some(Said::Yes) {
-            return false;
-        }
+        let Some((gate, Said::Yes)) = self.gate_said().filter(|_| first) else { return false };
         let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
-        let waiting: Vec<bool> = self.ballot.said().map(|said| said == Said::No).collect();
-        for (node, _) in waiting.iter().enumerate().filter(|(_, denied)| **denied) {
-            let ask = Ask::Acquire { fence: Some(proposal), wait: Some(self.plan.timeout) };
-            self.ballot.ask(&mut self.out, node, ask, time.now);
+        self.ballot.ask_first_for(self.slices.lease);
+        self.begin_to_gather(gate, proposal, time);
+        let denied: Vec<bool> = self.ballot.said().map(|said| said == Said::No).collect();
+        for node in (0..self.plan.nodes).filter(|node| denied.get(*node) == Some(&true)) {
+            self.wait_at(node, time);
         }
-        self.phase = Phase::Gathering { proposal, waiting };
-        self.ballot.has_hope()
+        self.ballot.can_answer()
     }
 
     /// Waits for its turn at a node.
     pub(super) fn queue_at(&mut self, gate: usize, time: Time) {
-        let left = self.deadline.map_or(Millis(0), |end| whole_millis(end, time.now));
         self.begin_attempt();
-        let ask = Ask::Acquire { fence: Some(self.proposal(time)), wait: Some(left) };
-        let id = self.ballot.ask(&mut self.out, gate, ask, time.now);
-        let ping_at = later(time.now, ping_every(self.plan.timeout));
-        self.phase = Phase::Queueing { gate, id, ping: None, ping_at };
+        self.ballot.ask_first_for(self.slices.lease);
+        if self.plan.binds {
+            self.ballot.bind();
+        }
+        self.phase = Phase::Queueing { gate, failed: false, watch: self.watch(time) };
+        self.ask_gate(gate, true, Some(self.proposal(time)), time);
     }
 
-    /// The gate has answered the request that waits, or a ping. Whether it granted.
-    pub(super) fn hear_gate(
-        &mut self,
-        gate: usize,
-        waiting: bool,
-        answer: Answer,
-        time: Time,
-    ) -> bool {
-        // A ping that is answered with anything else: it is over.
-        if !waiting && self.waits_for_quarantine && answer != Answer::Refused(Why::Quarantine) {
-            self.serves_again();
+    fn watch(&self, time: Time) -> Watch {
+        let pause = Millis(self.plan.timeout.0.max(FIRST_PING));
+        let asks = self.plan.nodes > 1 || self.waits_for_quarantine;
+        let next = asks.then(|| later(time.now, pause));
+        Watch { next, pause, ping: None }
+    }
+
+    /// Asks whether the gate is there, and not in quarantine: less and less often.
+    pub(super) fn tick_queueing(&mut self, time: Time) {
+        let Phase::Queueing { gate, watch, .. } = &mut self.phase else { return };
+        if watch.next.is_some_and(|next| time.now >= next) {
+            watch.pause = Millis((watch.pause.0 * 2).min(LAST_PING));
+            watch.next = Some(later(time.now, watch.pause));
+            // One at a time: the silence about the last must not be taken for an old one's.
+            if watch.ping.is_none() {
+                let id = self.out.push(*gate, self.ballot.attempt(), Ask::Ping, self.plan.ttl);
+                watch.ping = Some(id);
+            }
         }
+    }
+
+    /// A slice at the gate; or, if it may not be there any more, a question.
+    pub(super) fn ask_gate(&mut self, gate: usize, blocks: bool, fence: Option<Fence>, time: Time) {
+        let chance = self.random();
+        let slice = self.slices.jittered(chance);
+        let wait = Wait {
+            blocks: blocks.then(|| self.within_deadline(slice, time)),
+            keep: Some(self.slices.keep),
+            turn: self.plan.nodes > 1,
+        };
+        let ask = Ask::Acquire { fence, wait: Some(wait) };
+        self.ballot.ask(&mut self.out, gate, ask, time.now);
+    }
+
+    /// The gate has answered one who queues there.
+    pub(super) fn hear_gate(&mut self, gate: usize, asked: Ask, answer: Answer, time: Time) {
+        let fence = match asked {
+            Ask::Acquire { fence, .. } => fence,
+            _ => None,
+        };
         match answer {
-            Answer::Granted(_) => return waiting,
-            Answer::TooFar => {
-                let left = self.deadline.map_or(Millis(0), |end| whole_millis(end, time.now));
-                let ask = Ask::Acquire { fence: None, wait: Some(left) };
-                let again = self.ballot.ask(&mut self.out, gate, ask, time.now);
-                if let Phase::Queueing { id, .. } = &mut self.phase {
-                    *id = again;
+            Answer::Granted(_) => {
+                let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
+                self.gather(gate, proposal, time);
+            }
+            Answer::Turn(top) => {
+                self.plan.seen = self.plan.seen.max(top);
+                let proposal = self.proposal(time);
+                self.gather(gate, proposal, time);
+            }
+            Answer::TooFar if fence.is_some() => {
+                self.ask_gate(gate, asked.blocks(), None, time);
+            }
+            Answer::Denied if self.is_late(time) => self.lose_queue(),
+            Answer::Denied => {
+                self.missing_since = self.missing_since.filter(|_| self.waits_for_quarantine);
+                if let Phase::Queueing { failed, .. } = &mut self.phase {
+                    *failed = false;
+                }
+                self.ask_gate(gate, true, fence, time);
+            }
+            _ => self.gate_fails(gate, answer, time),
+        }
+    }
+
+    fn gate_fails(&mut self, gate: usize, answer: Answer, time: Time) {
+        let Phase::Queueing { failed, .. } = &mut self.phase else { return };
+        let lost = matches!(answer, Answer::Unreachable | Answer::Silent);
+        let again = lost && !core::mem::replace(failed, true);
+        let alone = self.plan.nodes == 1;
+        match answer {
+            // It may have been the connection only. Its place is kept.
+            Answer::Unreachable if again => self.ask_gate(gate, false, None, time),
+            // The others may be a majority, and serve those who queue at one of them.
+            Answer::Silent | Answer::Refused(Why::Quarantine) if !alone => {
+                self.ballot.withdraw(&mut self.out);
+                self.ask_all(time);
+            }
+            // There is no other one, and it keeps the place for a while.
+            Answer::Silent | Answer::Unreachable | Answer::Refused(Why::Quarantine) if alone => {
+                self.missing_since.get_or_insert(time.now);
+                if self.is_late(time) {
+                    return self.lose(Failure::NoQuorum);
+                }
+                self.rest(None, time);
+                if let Phase::Resting { again, .. } = &mut self.phase {
+                    *again = Some(gate);
                 }
             }
-            Answer::Denied if waiting => self.lose_queue(),
-            // It is one node: without it the others may be a majority. Not at once, as it may answer
-            // whoever does not wait, and be the gate again.
-            Answer::Refused(_) | Answer::Unreachable if waiting => {
+            _ if self.ballot.is_refused() => self.lose(Failure::Refused),
+            _ => {
                 self.ballot.withdraw(&mut self.out);
                 self.rest(None, time);
             }
-            // The others may be a majority, and serve those who queue at one of them. Where they
-            // cannot be, its queue is as good as any.
-            Answer::Refused(Why::Quarantine) if self.ballot.majority() < self.plan.nodes => {
-                self.ballot.withdraw(&mut self.out);
-                self.ask_all(time);
+        }
+    }
+
+    /// Asks the gate again that could not be reached, with the same token.
+    pub(super) fn return_to(&mut self, gate: usize, time: Time) {
+        self.phase = Phase::Queueing { gate, failed: true, watch: self.watch(time) };
+        self.ask_gate(gate, false, None, time);
+    }
+
+    /// It is this one's turn: asks all nodes. The gate is the last: from then on it may tell the next one,
+    /// whose requests are to arrive after these.
+    fn gather(&mut self, gate: usize, proposal: Fence, time: Time) {
+        self.serves_again();
+        self.begin_to_gather(gate, proposal, time);
+        for node in (0..self.plan.nodes).filter(|node| *node != gate) {
+            self.wait_at(node, time);
+        }
+        if !self.ballot.has(gate) {
+            self.wait_at(gate, time);
+        } else if self.plan.nodes > 1 {
+            let ask = Ask::Acquire { fence: None, wait: None };
+            self.ballot.ask(&mut self.out, gate, ask, time.now);
+        }
+        self.step(time);
+    }
+
+    fn begin_to_gather(&mut self, gate: usize, proposal: Fence, time: Time) {
+        let retry_at = later(time.now, self.plan.timeout);
+        self.phase = Phase::Gathering(Gathering {
+            gate,
+            proposal,
+            since: None,
+            retry_at,
+            retried: 0,
+            missing: None,
+            ping_at: None,
+            pings: None,
+        });
+    }
+
+    /// A young slice at a node.
+    fn wait_at(&mut self, node: usize, time: Time) {
+        let Phase::Gathering(Gathering { proposal, .. }) = self.phase else { return };
+        let fence = self.rules.proposes(proposal, self.proposal(time));
+        let blocks = Some(self.within_deadline(self.slices.young, time));
+        let wait = Some(Wait { blocks, keep: Some(self.slices.keep), turn: false });
+        self.ballot.ask(&mut self.out, node, Ask::Acquire { fence: Some(fence), wait }, time.now);
+    }
+
+    /// A node has answered one who gathers.
+    pub(super) fn hear_node(&mut self, node: usize, asked: Ask, answer: Answer, time: Time) {
+        let Phase::Gathering(gathering) = &mut self.phase else { return };
+        if !matches!(answer, Answer::Silent | Answer::Unreachable) {
+            gathering.missing = None;
+        }
+        let bit = 1u128.checked_shl(u32::try_from(node).unwrap_or(u32::MAX)).unwrap_or(0);
+        match answer {
+            Answer::TooFar => {
+                if let Ask::Acquire { fence: Some(_), wait } = asked {
+                    let ask = Ask::Acquire { fence: None, wait };
+                    self.ballot.ask(&mut self.out, node, ask, time.now);
+                }
             }
-            // One that does not answer a ping is as good as gone.
-            Answer::Silent | Answer::Unreachable => {
-                self.ballot.withdraw(&mut self.out);
-                self.ask_all(time);
+            // The next slice; or it was lost meanwhile, and is waited for again.
+            Answer::Denied => {
+                gathering.retried &= !bit;
+                if self.is_late(time) {
+                    return self.lose(Failure::Held);
+                }
+            }
+            Answer::Granted(_) | Answer::Extended => gathering.retried &= !bit,
+            Answer::Unreachable if gathering.retried & bit == 0 => {
+                gathering.retried |= bit;
+                self.wait_at(node, time);
             }
             _ => {}
         }
-        false
+        self.step(time);
     }
 
-    /// The time is over, or the queue gone, before it was its turn.
-    pub(super) fn lose_queue(&mut self) {
-        self.lose(if self.waits_for_quarantine { Failure::NoQuorum } else { Failure::Held });
-    }
-
-    /// It is this one's turn: confirms the gate's grant, and asks the others.
-    pub(super) fn gather(&mut self, gate: usize, time: Time) {
-        let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
+    /// Looks at what the nodes have granted so far.
+    pub(super) fn step_gathering(&mut self, time: Time) {
+        self.ballot.drop_ended(time.now);
         for node in 0..self.plan.nodes {
-            let fence = (node != gate).then_some(proposal);
-            self.ballot.ask(&mut self.out, node, Ask::Acquire { fence, wait: None }, time.now);
-        }
-        let waiting = (0..self.plan.nodes).map(|node| node == gate).collect();
-        self.phase = Phase::Gathering { proposal, waiting };
-    }
-
-    /// Some answers are followed by another request to the same node.
-    pub(super) fn ask_once_more(&mut self, node: usize, asked: Ask, answer: Answer, time: Time) {
-        let Ask::Acquire { fence, wait } = asked else { return };
-        let again = match (answer, &mut self.phase) {
-            (Answer::TooFar, _) if fence.is_some() => Ask::Acquire { fence: None, wait },
-            (Answer::Granted(_), _) if wait.is_some() => Ask::Acquire { fence: None, wait: None },
-            // Whoever had the lock before gives it back at all nodes, but not at once.
-            (Answer::Denied, Phase::Gathering { proposal, waiting }) => {
-                let Some(waits) = waiting.get_mut(node).filter(|waits| !**waits) else { return };
-                *waits = true;
-                Ask::Acquire { fence: Some(*proposal), wait: Some(self.plan.timeout) }
+            if self.ballot.is_idle(node, time.now) {
+                self.wait_at(node, time);
             }
-            _ => return,
-        };
-        self.ballot.ask(&mut self.out, node, again, time.now);
+        }
+        self.ballot.settle(&mut self.out, time.now);
+        let left = |claim: &Claim| claim.until.since(time.now);
+        let good = |claim: &Claim| left(claim) > 0 && self.ballot.is_young(left(claim));
+        if let Some(claim) = self.ballot.claim().filter(good) {
+            return self.win(claim);
+        }
+        self.ballot.refresh(&mut self.out, time.now);
+        if self.is_cut_off(time) {
+            return self.fail(time);
+        }
+        let entitled = self.ballot.is_entitled();
+        let Phase::Gathering(gathering) = &mut self.phase else { return };
+        gathering.since = entitled.then(|| gathering.since.unwrap_or(time.now));
+        if !self.ballot.has(gathering.gate) {
+            (gathering.ping_at, gathering.pings) = (None, None);
+        } else if gathering.ping_at.is_none() {
+            gathering.ping_at = Some(later(time.now, Millis(self.plan.timeout.0.div_ceil(4))));
+        }
+    }
+
+    /// Whether too many do not answer, for a while; or fences are too far apart.
+    fn is_cut_off(&mut self, time: Time) -> bool {
+        let Phase::Gathering(gathering) = &mut self.phase else { return false };
+        if self.ballot.can_answer() {
+            return !self.ballot.has_hope();
+        }
+        let since = *gathering.missing.get_or_insert(time.now);
+        time.now >= later(since, Millis(self.plan.timeout.0.saturating_mul(2)))
+    }
+
+    /// When something is due for one who gathers.
+    pub(super) fn gathering_due(&self, gathering: &Gathering) -> Instant {
+        let ballot = &self.ballot;
+        let ended = [ballot.refresh_due(), ballot.idle_due()].into_iter().flatten().min();
+        let due = [ended, gathering.ping_at, self.last_resort(gathering)];
+        due.into_iter().flatten().fold(gathering.retry_at, Instant::min)
+    }
+
+    /// Whoever has the first of the nodes goes on. But there may be two who are sure of that: who see
+    /// different nodes, or have them in another order.
+    fn last_resort(&self, gathering: &Gathering) -> Option<Instant> {
+        let patience = self.plan.timeout.0.saturating_mul(LAST_RESORT << self.resorts.min(8));
+        Some(later(gathering.since?, Millis(patience)))
+    }
+
+    /// It has its gate, and lacks nodes before it: those that are there decide who goes on.
+    fn ping_before(&mut self, time: Time) {
+        let Phase::Gathering(gathering) = &mut self.phase else { return };
+        gathering.ping_at = Some(later(time.now, self.plan.timeout));
+        let (gate, attempt) = (gathering.gate, self.ballot.attempt());
+        let mut first = None;
+        for node in self.ballot.lacking().filter(|node| self.rules.gives_way(gate, *node)) {
+            let id = self.out.push(node, attempt, Ask::Ping, self.plan.ttl);
+            first.get_or_insert(id);
+        }
+        gathering.pings = first;
+    }
+
+    /// The answer to a ping, perhaps. The gate is gone, and is left; or a node is there that decides: gives
+    /// way, and queues there.
+    pub(super) fn hear_ping(&mut self, node: usize, id: u32, answer: Answer, time: Time) {
+        if let Phase::Queueing { watch, .. } = &mut self.phase
+            && watch.ping.take_if(|ping| *ping == id).is_some()
+        {
+            return self.hear_watch(answer, time);
+        }
+        let Phase::Gathering(Gathering { gate, pings, .. }) = self.phase else { return };
+        let asked = pings.is_some_and(|first| id >= first) && answer == Answer::Done;
+        let lacks = self.ballot.lacking().any(|lacking| lacking == node);
+        if asked && lacks && self.rules.gives_way(gate, node) {
+            self.ballot.withdraw(&mut self.out);
+            self.queue_at(node, time);
+        }
+    }
+
+    fn hear_watch(&mut self, answer: Answer, time: Time) {
+        let quarantine = answer == Answer::Refused(Why::Quarantine);
+        if self.waits_for_quarantine && !quarantine {
+            self.serves_again();
+        }
+        let is_gone = quarantine || matches!(answer, Answer::Silent | Answer::Unreachable);
+        if is_gone && self.plan.nodes > 1 {
+            self.ballot.withdraw(&mut self.out);
+            self.ask_all(time);
+        }
+    }
+
+    /// Time has passed for one who gathers.
+    pub(super) fn tick_gathering(&mut self, time: Time) {
+        let Phase::Gathering(gathering) = &self.phase else { return };
+        let retry = time.now >= gathering.retry_at;
+        let ping = gathering.ping_at.is_some_and(|at| time.now >= at);
+        if self.last_resort(gathering).is_some_and(|at| time.now >= at) {
+            let first = self.ballot.lacking().next();
+            self.resorts += 1;
+            self.ballot.withdraw(&mut self.out);
+            return self.rest(first, time);
+        }
+        if ping {
+            self.ping_before(time);
+        }
+        if retry {
+            if let Phase::Gathering(gathering) = &mut self.phase {
+                gathering.retry_at = later(time.now, self.plan.timeout);
+                gathering.retried = 0;
+            }
+            for node in 0..self.plan.nodes {
+                if self.ballot.has_failed(node) {
+                    self.wait_at(node, time);
+                }
+            }
+        }
+        self.step(time);
     }
 }
 
-/// What is left until then, at least a millisecond: zero would be without limit.
-fn whole_millis(end: Instant, now: Instant) -> Millis {
-    Millis(end.since(now).div_ceil(1000).max(1))
-}
-
-/// How often a gate is asked whether it is there.
-pub(super) fn ping_every(timeout: Millis) -> Millis {
-    Millis(timeout.0.max(500))
-}
+/// After so many time-outs one gives up its turn that has the gate, and gets nowhere; after twice as
+/// many the next time.
+const LAST_RESORT: u64 = 16;
+/// After so many milliseconds the gate is asked first whether it is there, and how often at least.
+const FIRST_PING: u64 = 500;
+const LAST_PING: u64 = 16_000;

@@ -2,7 +2,7 @@
 
 use super::ballot::{Ballot, Outbox};
 use super::rules::{Rules, Sound};
-use super::{Answer, Claim, Send, Why};
+use super::{Answer, Claim, Send, Wait, Why};
 use crate::words::{Fence, Instant, Millis};
 
 /// A lock that is held.
@@ -14,6 +14,8 @@ pub struct Hold<R = Sound> {
     state: State,
     /// When the lease is to be renewed; `None`: never.
     renew_at: Option<Instant>,
+    /// Whether it is renewed again and again, and not just until it has its length.
+    renews: bool,
     /// For how long it was valid when that last changed, in µs.
     valid: u64,
     /// When it ends, renewed or not.
@@ -54,6 +56,7 @@ impl<R: Rules> Hold<R> {
             out,
             state,
             renew_at: Some(now),
+            renews: true,
             valid: 0,
             limit: None,
             hands_on: None,
@@ -152,11 +155,15 @@ impl<R: Rules> Hold<R> {
     /// it back later at some. So long that is waited for.
     pub fn hand_on(&mut self, wait: Millis, now: Instant) {
         self.hands_on = Some(wait);
+        if self.is_held() {
+            self.ballot.lengthen(&mut self.out, now);
+        }
         self.complete(now);
     }
 
     fn complete(&mut self, now: Instant) {
         if let Some(wait) = self.hands_on.filter(|_| self.is_held()) {
+            let wait = Wait { blocks: Some(wait), keep: None, turn: false };
             self.ballot.wait_where_denied(&mut self.out, wait, now);
         }
     }
@@ -167,9 +174,17 @@ impl<R: Rules> Hold<R> {
         self.ballot.is_settled()
     }
 
-    /// Renews no more by itself.
+    /// Renews no more by itself, once a majority has granted the lease at its full length.
     pub fn stop_renewing(&mut self) {
-        self.renew_at = None;
+        self.renews = false;
+        if !self.is_short() {
+            self.renew_at = None;
+        }
+    }
+
+    /// What was granted while it waited is shorter than the lease.
+    fn is_short(&self) -> bool {
+        !self.ballot.is_renewed(self.ttl(), Instant(0))
     }
 
     /// Ends the hold at `limit`, renewed or not.
@@ -218,7 +233,12 @@ impl<R: Rules> Hold<R> {
 
     fn plan_renewal(&mut self, now: Instant) {
         let Some(claim) = self.ballot.claim() else { return };
-        let pause = self.rules.pause(claim.until.since(now), self.valid);
+        let mut pause = self.rules.pause(claim.until.since(now), self.valid);
+        if self.is_short() {
+            pause = pause.min(SOON);
+        } else if !self.renews {
+            self.renew_at = None;
+        }
         self.renew_at = self.renew_at.map(|_| Instant(now.0.saturating_add(pause)));
     }
 
@@ -245,3 +265,7 @@ impl<R: Rules> Hold<R> {
         }
     }
 }
+
+/// A lease that is shorter than it should be is renewed after so many µs: short work is done by then,
+/// and needs no renewal.
+const SOON: u64 = 20_000;

@@ -7,8 +7,10 @@
 //! - `vote`: what one node has said. [`ballot`]: what all have, and what they are asked next.
 //! - [`plan`]: what is wanted, and what comes of it.
 //! - [`acquisition`]: attempts and back-off, until the lock is held or the time is over.
-//! - `gate`: where contenders queue.
-//! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends.
+//! - [`waiting`]: how contenders wait, and how a lock goes from one to the next in one round trip.
+//! - `gate`: where contenders queue, and what the next in line does; `gathered`: what it has so far.
+//! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends; `length`:
+//!   of its lease.
 //! - [`roster`]: which node is behind which address.
 //!
 //! N = 1 is no special case: a majority of one.
@@ -16,26 +18,30 @@
 pub mod acquisition;
 pub mod ballot;
 mod gate;
+mod gathered;
 pub mod hold;
+mod length;
 pub mod plan;
 pub mod roster;
 pub mod rules;
 #[cfg(test)]
 mod tests;
 mod vote;
+pub mod waiting;
 
 pub use acquisition::Acquisition;
 pub use hold::{Hold, Loss, State};
 pub use plan::{Failure, Plan, Verdict};
 pub use roster::{Met, Roster, Taken};
 pub use rules::{Rules, Sound};
+pub use waiting::Wait;
 
 use crate::words::{Fence, Instant, Millis};
 
 /// What one node is to be asked.
 ///
-/// Requests to one node in one attempt arrive in the order in which they were sent, but for the
-/// waiting ones, which have a connection of their own.
+/// Requests to one node in one attempt arrive in the order in which they were sent, but for those that
+/// are blocked there, which have a connection of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Send {
     /// The node's place in the given order.
@@ -53,15 +59,13 @@ pub struct Send {
 /// A request to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
-    /// ACQUIRE, with FENCE and WAIT if they are there.
-    ///
-    /// One that waits goes over a connection of its own, and is EPHEMERAL: whoever goes away while
-    /// waiting leaves nothing behind. It is asked again without WAIT when it was granted.
+    /// ACQUIRE, with FENCE if it is there; and how it waits, if it does. One that is blocked goes over
+    /// a connection of its own.
     Acquire {
         /// The proposal.
         fence: Option<Fence>,
-        /// How long to wait at the node; zero: without limit.
-        wait: Option<Millis>,
+        /// What becomes of it if somebody else holds.
+        wait: Option<Wait>,
     },
     /// EXTEND … GT by the lease, with FENCE if it is there: however late it arrives, it makes no lease
     /// shorter.
@@ -70,10 +74,34 @@ pub enum Ask {
         fence: Option<Fence>,
     },
     /// RELEASE. Nobody waits for its answer.
-    Release,
-    /// Whether the node still answers, and is not in quarantine: there a request that waits stays
-    /// unanswered. Not over the connection that waits.
+    Release {
+        /// With FINAL: a request that was blocked has no answer yet. It goes over a connection of its
+        /// own, and may arrive later than this.
+        is_final: bool,
+    },
+    /// Whether the node answers, and is not in quarantine: there a request that is blocked stays so.
     Ping,
+}
+
+impl Ask {
+    /// Whether it is blocked at the node, while somebody else holds.
+    #[must_use]
+    pub fn blocks(self) -> bool {
+        self.wait().is_some_and(|wait| wait.blocks.is_some())
+    }
+
+    /// Whether a place is left at the node, when it ends without the lock.
+    #[must_use]
+    pub fn keeps(self) -> bool {
+        self.wait().is_some_and(|wait| wait.keep.is_some())
+    }
+
+    fn wait(self) -> Option<Wait> {
+        match self {
+            Ask::Acquire { wait, .. } => wait,
+            _ => None,
+        }
+    }
 }
 
 /// What a node answered, or that it did not.
@@ -83,6 +111,8 @@ pub enum Answer {
     Granted(Fence),
     /// ACQUIRE: null. Somebody holds it, or waits for it.
     Denied,
+    /// ACQUIRE … TURN: it is the next in line. The largest fence of the key so far.
+    Turn(Fence),
     /// EXTEND: 1.
     Extended,
     /// EXTEND: 0. The token does not hold, or has a larger fence.

@@ -14,6 +14,8 @@ pub struct Plan {
     pub ttl: Millis,
     /// How long a node may take to answer. The caller measures it.
     pub timeout: Millis,
+    /// The lease is tied to the connection over which it was asked for without waiting.
+    pub binds: bool,
     /// How long to wait while somebody else holds, or no majority is there; zero: without limit; `None`:
     /// not at all.
     pub wait: Option<Millis>,

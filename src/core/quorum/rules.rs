@@ -56,9 +56,36 @@ pub trait Rules: Clone + Debug {
         granted <= claimed
     }
 
-    /// Whether a grant that waited counts, unconfirmed: nobody knows when its lease began.
-    fn waited_counts(&self) -> bool {
-        false
+    /// Whether a claim is good enough that rests on grants to blocked requests, with so many µs left of
+    /// it. They are asked for again if not.
+    fn is_young(&self, left: u64, lease: Millis) -> bool {
+        left >= lease.0 * 250
+    }
+
+    /// Whether an answer to one request counts for another, the newest one: what it tells is older.
+    fn counts_for(&self, answered: u32, newest: u32) -> bool {
+        answered == newest
+    }
+
+    /// Whether a place is left where a request with KEEP has ended with a no.
+    fn leaves_place(&self) -> bool {
+        true
+    }
+
+    /// What all nodes are asked for in one turn: what was fixed when it began, and not what would be
+    /// proposed by now.
+    fn proposes(&self, fixed: Fence, _now: Fence) -> Fence {
+        fixed
+    }
+
+    /// Whether one gives way that has its gate, and lacks a node before it. The other goes on.
+    fn gives_way(&self, gate: usize, lacks: usize) -> bool {
+        lacks < gate
+    }
+
+    /// For how long to rest, in µs, at most `most` and a half of that: never for the same time.
+    fn rest(&self, most: u64, chance: u64) -> u64 {
+        most / 2 + chance % most
     }
 
     /// When a lease begins, at the earliest, that was asked for at `sent`.

@@ -14,11 +14,18 @@ pub(super) struct Vote {
     pub(super) open: Option<Open>,
     /// An ACQUIRE may have been carried out there, and no RELEASE was sent since.
     pub(super) touched: bool,
+    /// The longest lease that it was asked for: a RELEASE that does not get through is not sent for longer.
+    pub(super) asked: Millis,
     /// A longer lease than it has granted was refused for good.
     pub(super) most: Option<Most>,
-    /// A request that waits was never answered. It may arrive at any time, and would tie a grant of
-    /// this attempt to its connection, which is closed by then.
-    pub(super) waits: bool,
+    /// A request that was blocked was never answered. It may arrive at any time, and would take a place.
+    pub(super) stray: bool,
+    /// An ACQUIRE was never answered. If the lease was ended meanwhile, it would take the lock anew.
+    pub(super) doubled: bool,
+    /// It did not answer the last time, or refused. It may be asked again just now.
+    pub(super) missing: bool,
+    /// When its lease is over at the node, at the latest. Whoever asks earlier renews it.
+    pub(super) ends_by: Option<Instant>,
     /// It was waited for here, so that the lock can be handed on.
     pub(super) waited: bool,
     /// The claim's fence is too far ahead for the node to be raised to it.
@@ -51,8 +58,10 @@ pub(super) struct Held {
     /// For how long it was asked for, and when.
     pub(super) ttl: Millis,
     pub(super) sent: Instant,
-    /// The grant did not wait, or was confirmed.
+    /// It counts: it is tied to no connection, or to the right one.
     pub(super) confirmed: bool,
+    /// It was granted to a blocked request, and not asked for since.
+    pub(super) waited: bool,
     /// It is known to have held without a gap from here on; zero: for as long as the claim stands, or
     /// nobody else can have had a claim on this node meanwhile.
     pub(super) since: Instant,
@@ -65,6 +74,8 @@ pub(super) struct Open {
     pub(super) sent: Instant,
     /// For how long it asked. The lease can have become longer since.
     pub(super) ttl: Millis,
+    /// The lease is tied to a connection, which is not that of a blocked request.
+    pub(super) binds: bool,
 }
 
 /// How long a lease a node grants, as far as is known.
@@ -92,6 +103,11 @@ impl Vote {
         self.most.filter(|most| ttl >= most.refuses).map_or(ttl, |most| most.grants)
     }
 
+    /// Whether it does not grant, and nothing is on its way, though it answers.
+    pub(super) fn is_idle(&self) -> bool {
+        self.held.is_none() && self.open.is_none() && !self.said.is_failure()
+    }
+
     /// Whether an answer is still to come in time.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some() && self.said != Said::Failed
@@ -104,40 +120,41 @@ impl Vote {
 
     /// The node has answered the open request, or not in time.
     pub(super) fn hear<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
-        let Open { ask, sent, ttl, .. } = open;
+        let Open { ask, sent, ttl, binds, .. } = open;
         // No request makes a lease shorter, answered or not, late or not.
         let mut end = rules.ends(rules.begins(sent, now), ttl);
-        let waited = matches!(ask, Ask::Acquire { wait: Some(_), .. });
-        self.waits |= waited && matches!(answer, Answer::Silent | Answer::Unreachable);
         self.said = match answer {
             Answer::Granted(fence) => {
-                let confirmed = !waited || rules.waited_counts();
+                let waited = ask.blocks();
+                let confirmed = !(waited && binds);
                 let goes_on = self.held.filter(|held| held.fence == fence);
                 let since = goes_on.map_or(now, |held| held.since);
                 end = goes_on.map_or(end, |held| held.end.max(end));
-                self.held = Some(Held { fence, end, ttl, sent, confirmed, since });
+                self.held = Some(Held { fence, end, ttl, sent, confirmed, waited, since });
                 Said::Yes
             }
             Answer::Extended => {
                 if let Some(held) = &mut self.held {
                     (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
-                    held.confirmed = true;
+                    (held.confirmed, held.waited) = (true, false);
                     if let Ask::Extend { fence: Some(fence) } = ask {
                         held.fence = fence;
                     }
                 }
                 Said::Yes
             }
-            Answer::Denied => {
+            Answer::Denied | Answer::Turn(_) => {
                 self.held = None;
-                // A waiting request leaves nothing when it is denied, nor does one that did not.
-                self.touched = false;
+                // Without KEEP nothing is left, unless another one is on its way still.
+                self.touched = self.stray || (ask.keeps() && rules.leaves_place());
+                self.ends_by = None;
                 Said::No
             }
             Answer::Gone => {
                 if rules.believes_gone() {
                     self.held = None;
                 }
+                self.ends_by = None;
                 Said::No
             }
             // It holds, with the fence that it granted.
@@ -156,6 +173,19 @@ impl Vote {
             Answer::Silent | Answer::Unreachable => Said::Failed,
             Answer::Done => self.said,
         };
+        self.heard(open, answer, now, rules);
+    }
+
+    /// What is kept of an answer besides: until when its lease may run at the node, and whether it answers.
+    fn heard<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
+        let unanswered = matches!(answer, Answer::Silent | Answer::Unreachable);
+        self.stray |= open.ask.blocks() && unanswered;
+        self.doubled |= matches!(open.ask, Ask::Acquire { .. }) && unanswered;
+        if matches!(answer, Answer::Granted(_) | Answer::Extended) {
+            let latest = open.ttl.0.saturating_mul(1000).saturating_add(rules.drift(open.ttl));
+            self.ends_by = self.ends_by.max(Some(Instant(now.0.saturating_add(latest))));
+        }
+        self.missing = self.said.is_failure() && answer != Answer::TooFar;
     }
 
     /// Whether it supports the claim, or still may.

@@ -95,7 +95,7 @@ impl Place {
         match ask {
             Ask::Acquire { fence, .. } => self.acquire(attempt, shared, fence, flaw),
             Ask::Extend { fence } => self.extend(attempt, fence, flaw),
-            Ask::Release | Ask::Ping => Answer::Done,
+            Ask::Release { .. } | Ask::Ping => Answer::Done,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What must hold, written down once, and looked at after every event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use dlock_core::{Deadline, Fence, Instant, KeyBuf, Mode};
 
@@ -42,6 +42,9 @@ pub const GIVEN_UP_LEAVES_NOTHING: &str = "an attempt that was given up leaves n
 /// When nothing fails any more and a majority is up, everybody who waits is served. Who waits without
 /// limit waits through an outage.
 pub const SERVED: &str = "who waits is served";
+/// While nothing fails, and however far the clients are from the nodes, who was first at the gate has the
+/// lock first.
+pub const IN_ORDER: &str = "who was first at the gate is served first";
 /// And when all is over, nobody holds and nobody waits anywhere.
 pub const EMPTY: &str = "in the end nothing is held";
 
@@ -55,6 +58,9 @@ pub struct Judge {
     leases: BTreeMap<(usize, KeyBuf), Vec<Lease>>,
     /// The largest fence that each node gave each key.
     counted: BTreeMap<(usize, KeyBuf), u64>,
+    /// Who has come to the gate, and of them, in order, who has not had the lock.
+    came: BTreeSet<usize>,
+    waiting: VecDeque<usize>,
 }
 
 /// What happened at a key.
@@ -126,6 +132,21 @@ impl Judge {
         }
         book.guards.push(guard);
         wrong.into_iter().for_each(|(promise, how)| self.accuse(promise, how));
+    }
+
+    /// A client's request has arrived at the gate.
+    pub fn comes(&mut self, task: usize) {
+        if self.came.insert(task) {
+            self.waiting.push_back(task);
+        }
+    }
+
+    /// It has the lock: those who came before it have had it.
+    pub fn is_served(&mut self, task: usize) {
+        let first = self.waiting.pop_front();
+        if first != Some(task) {
+            self.accuse(IN_ORDER, format!("task {task}, and {first:?} came first"));
+        }
     }
 
     /// A guard has another end. `None`: it says that it is lost, or was given back.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dlock_core::limits::MAX_FENCE_AHEAD;
 use dlock_core::quorum::{
-    Acquisition, Answer, Ask, Claim, Failure, Loss, Plan, Rules, Send, State, Verdict,
+    Acquisition, Answer, Ask, Claim, Failure, Loss, Plan, Rules, Send, State, Verdict, Wait,
 };
 use dlock_core::{Millis, Mode};
 
@@ -12,7 +12,7 @@ use super::judge::{self, Guard};
 use super::server::{Request, Server};
 use super::task::{Machine, Means, Task};
 use super::truth::{Truth, Under};
-use super::world::{Event, Wire, World};
+use super::world::{Event, World};
 
 impl<R: Rules> World<R> {
     /// The first events.
@@ -25,6 +25,10 @@ impl<R: Rules> World<R> {
         for process in 0..self.processes.len() {
             let after = self.dice.between(1, 50_000);
             self.later(after, Event::Spawn { process });
+        }
+        if self.map.is_some() {
+            self.calm();
+            return self.later(1_000_000, Event::Close);
         }
         self.later(10_000, Event::Fault);
         let calm = self.dice.one_of(&[3_000_000, 10_000_000, 30_000_000]);
@@ -39,6 +43,7 @@ impl<R: Rules> World<R> {
             return;
         }
         let pause = self.dice.one_of(&[5_000, 100_000, 1_000_000]);
+        let pause = if self.map.is_some() { 5_000 } else { pause };
         let after = self.dice.between(1_000, pause);
         self.later(after, Event::Spawn { process });
         let of = |task: &&Task<R>| task.process == process && !task.is_over();
@@ -52,12 +57,15 @@ impl<R: Rules> World<R> {
         let mode = if self.dice.chance(200) { Mode::Shared } else { Mode::Exclusive };
         let wait = self.dice.one_of(&[None, Some(0), Some(0), Some(300), Some(5_000)]);
         let wait = wait.map(Millis);
+        let (mode, wait) =
+            if self.map.is_some() { (Mode::Exclusive, Some(Millis(0))) } else { (mode, wait) };
         let plan = Plan {
             nodes: self.servers.len(),
             ttl,
             timeout,
+            binds: false,
             wait,
-            start_at_gate: self.dice.chance(300),
+            start_at_gate: self.dice.chance(300) || self.map.is_some(),
             suspects: self.processes[process].suspects.clone(),
             seen: self.processes[process].seen,
             seed: self.dice.number(),
@@ -101,6 +109,11 @@ impl<R: Rules> World<R> {
     }
 
     fn means(&mut self, ttl: Millis) -> Means {
+        if self.map.is_some() {
+            let longest = self.dice.one_of(&[1, 1_000, 20_000]);
+            let hold = self.dice.between(0, longest);
+            return Means { hold, renews: true, lengthen: None, patience: None };
+        }
         let longest = self.dice.one_of(&[1_000, 100_000, 1_000_000, 3 * ttl.0 * 1_000]);
         let patience = self.dice.one_of(&[3_000, 300_000, 3_000_000]);
         let factor = self.dice.one_of(&[0, 0, 0, 0, 0, 0, 0, 0, 4, 1_000]);
@@ -191,6 +204,10 @@ impl<R: Rules> World<R> {
         self.judge.won(&key, guard, now, clock);
         self.overtake(&key, fence, guard.mode == Mode::Shared);
         self.note_won(task, fence);
+        if self.map.is_some() {
+            self.judge.is_served(task);
+            self.note_hand_over(task);
+        }
         self.claims = (self.claims.0 + 1, self.claims.1 + u64::from(raised));
         if self.calm_since.is_some_and(|calm| begun > calm + 3_000_000) {
             self.calm_claims.0 += 1;
@@ -277,11 +294,11 @@ impl<R: Rules> World<R> {
     /// soon.
     fn forget(&mut self, task: usize, attempt: u32) {
         let waits = std::mem::take(&mut self.tasks[task].waits);
-        for (of, wire) in waits {
+        for (of, wires) in waits {
             if of.0 == attempt {
-                self.hang_up(wire);
+                wires.into_iter().for_each(|wire| self.hang_up(wire));
             } else {
-                self.tasks[task].waits.insert(of, wire);
+                self.tasks[task].waits.insert(of, wires);
             }
         }
         let begun = self.tasks[task].begun;
@@ -302,32 +319,36 @@ impl<R: Rules> World<R> {
         let Task { key, mode, .. } = &self.tasks[task];
         let (key, mode, token) = (key.clone(), *mode, token(task, attempt));
         let request = Request { task, id, ask, token, key, mode, ttl };
-        if ask == Ask::Release {
+        if matches!(ask, Ask::Release { .. }) {
             return self.release(task, attempt, node, request);
         }
-        let waits = matches!(ask, Ask::Acquire { wait: Some(_), .. });
-        let wire = if waits { self.connect(process, node) } else { self.ordinary(process, node) };
+        let of = (attempt, node);
+        let wire = match ask.blocks() {
+            true => self.waiting(task, of).or_else(|| self.connect(process, node)),
+            false => self.ordinary(process, node),
+        };
         self.tasks[task].newest.insert(node, id);
         let (wire_, sent) = (wire.unwrap_or(NOWHERE), self.clock_of(task).now);
         let under = Under { wire: wire_, attempt, ask, ttl, sent };
         self.tasks[task].open.insert((node, id), under);
         let limit = match ask {
-            Ask::Acquire { wait: Some(Millis(0)), .. } => None,
-            Ask::Acquire { wait: Some(wait), .. } => Some(wait.0 + timeout.0),
-            _ => Some(timeout.0),
+            Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. } => {
+                slice.0 + timeout.0
+            }
+            _ => timeout.0,
         };
-        if let Some(limit) = limit {
-            let at = self.clock_of(task).now.0 + limit * 1000;
-            let at = self.when(task, dlock_core::Instant(at));
-            self.at(at, Event::Timeout { task, node, id });
-        }
+        let at = self.clock_of(task).now.0 + limit * 1000;
+        let at = self.when(task, dlock_core::Instant(at));
+        self.at(at, Event::Timeout { task, node, id });
         let Some(wire) = wire else {
             let after = self.dice.between(100, 5_000);
             let answer = Answer::Unreachable;
             return self.later(after, Event::Reply { wire: NOWHERE, task, node, id, answer });
         };
-        if waits && let Some(old) = self.tasks[task].waits.insert((attempt, node), wire) {
-            self.hang_up(old);
+        if ask.blocks() {
+            let wires = self.tasks[task].waits.entry(of).or_default();
+            wires.retain(|old| *old != wire);
+            wires.push(wire);
         }
         if let Some(at) = self.transmit(wire, true) {
             self.at(at, Event::Request { wire, request });
@@ -340,7 +361,7 @@ impl<R: Rules> World<R> {
         let mut wires: Vec<u64> = open
             .filter(|((at, _), under)| *at == node && under.attempt == attempt)
             .map(|(_, under)| under.wire)
-            .filter(|wire| Some(wire) != self.tasks[task].waits.get(&(attempt, node)))
+            .filter(|wire| !self.tasks[task].waits.values().flatten().any(|waits| waits == wire))
             .collect();
         wires.extend(self.ordinary(self.tasks[task].process, node));
         wires.sort_unstable();
@@ -352,19 +373,29 @@ impl<R: Rules> World<R> {
                 self.at(at, Event::Request { wire, request: request.clone() });
             }
         }
-        if let Some(wire) = self.tasks[task].waits.remove(&(attempt, node)) {
-            self.hang_up(wire);
-        }
+        let waits = self.tasks[task].waits.remove(&(attempt, node));
+        waits.into_iter().flatten().for_each(|wire| self.hang_up(wire));
+    }
+
+    /// The connection that has waited there before, if nothing is on its way over it.
+    fn waiting(&mut self, task: usize, of: (u32, usize)) -> Option<u64> {
+        let wire = *self.tasks[task].waits.get(&of)?.last()?;
+        let busy = self.tasks[task].open.values().any(|under| under.wire == wire);
+        Some(wire).filter(|wire| !busy && self.leads_there(*wire))
+    }
+
+    /// Whether a connection is open, and its server lives still.
+    fn leads_there(&self, wire: u64) -> bool {
+        let there = self.wires.get(&wire).filter(|wire| wire.is_open);
+        there.is_some_and(|wire| {
+            let server = &self.servers[wire.server];
+            server.is_up && server.life == wire.life
+        })
     }
 
     fn ordinary(&mut self, process: usize, node: usize) -> Option<u64> {
         let wire = self.processes[process].wires[node];
-        let fresh = |wire: &u64| {
-            let server = |wire: &Wire| (&self.servers[wire.server], wire.life);
-            let there = self.wires.get(wire).map(server);
-            there.is_some_and(|(server, life)| server.is_up && server.life == life)
-        };
-        let wire = wire.filter(fresh);
+        let wire = wire.filter(|wire| self.leads_there(*wire));
         wire.or_else(|| {
             let wire = self.connect(process, node);
             self.processes[process].wires[node] = wire;
@@ -384,9 +415,10 @@ impl<R: Rules> World<R> {
         self.hear_disowned(task, node, id, answer);
         self.note_heard(task, node, id, under, answer);
         // Some clients close a connection that waits as soon as it has waited.
-        let waited = self.tasks[task].waits.get(&(attempt, node)).copied();
-        if let Some(waited) = waited.filter(|waited| *waited == wire && task.is_multiple_of(3)) {
-            self.hang_up(waited);
+        let waits = self.tasks[task].waits.get(&(attempt, node));
+        let waited = waits.is_some_and(|wires| wires.contains(&wire));
+        if waited && task.is_multiple_of(3) {
+            self.hang_up(wire);
         }
         match &mut self.tasks[task].machine {
             Machine::Trying(acquisition) => acquisition.answer(node, id, answer, time),
@@ -473,8 +505,25 @@ impl<R: Rules> World<R> {
         }
     }
 
+    fn note_hand_over(&mut self, task: usize) {
+        let (Some(map), Some((at, from))) = (&self.map, self.given_back.take()) else { return };
+        let Task { process, begun, .. } = self.tasks[task];
+        let nodes = 0..self.servers.len();
+        let there_and_back = nodes.clone().map(|node| 2 * map.between(process, node)).max();
+        if begun + 2 * there_and_back.unwrap_or(0) > at {
+            return;
+        }
+        let way = |node| map.between(from, node) + map.between(process, node);
+        let mut ways: Vec<u64> = nodes.map(way).collect();
+        ways.sort_unstable();
+        let late = self.now - at > ways[ways.len() / 2] + A_MOMENT;
+        self.hand_overs = (self.hand_overs.0 + 1, self.hand_overs.1 + u64::from(late));
+    }
+
     pub(super) fn give_back(&mut self, task: usize) {
+        let process = self.tasks[task].process;
         if let Machine::Holding(hold) = &mut self.tasks[task].machine {
+            self.given_back = Some((self.now, process));
             hold.release();
             self.pump(task);
         }
@@ -498,5 +547,7 @@ pub(super) fn token(task: usize, attempt: u32) -> [u8; 8] {
     token
 }
 
+/// What events take that happen at the same time.
+const A_MOMENT: u64 = 100;
 /// The connection that was never made.
 pub(super) const NOWHERE: u64 = 0;

@@ -4,15 +4,19 @@
 //! - `judge`: what must hold, in so many words.
 //! - `truth`: what a guard may rely on, reckoned from what the nodes have done.
 //! - `world`: events, in the order of their time. `network`: connections, and how they break.
-//! - `server`: a node with what is around it, and its ways to die; its keyspace is in `memory`.
+//! - `server`: a node with what is around it, and its ways to die; its keyspace is in `memory`,
+//!   and what can be wrong with it in `flaw`.
 //! - `task`: a client. `life`: what clients do. `faults`: what fails.
+//! - `map`: where everybody is, for lives in which nothing fails and order is judged.
 //! - `dice`, `clock`: chance, and clocks that do not run alike.
 
 mod clock;
 mod dice;
 mod faults;
+mod flaw;
 mod judge;
 mod life;
+mod map;
 mod memory;
 mod network;
 mod server;
@@ -27,8 +31,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlock_core::quorum::Rules;
 
+pub use flaw::Flaw;
 pub use judge::Broken;
-pub use server::Flaw;
+
 use world::World;
 
 /// What came of a run.
@@ -40,14 +45,24 @@ pub struct Outcome {
     pub claims: (u64, u64),
     /// The same, of those that began when nothing had failed for a while.
     pub calm_claims: (u64, u64),
+    /// How many hand-overs there were where order is judged, and how many took more than one round trip.
+    pub hand_overs: (u64, u64),
 }
 
 /// A run. With `tells` it says what happens.
 pub fn run<R: Rules>(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> Outcome {
-    let mut world = World::new(seed, rules, flaw, tells);
+    outcome(World::new(seed, rules, flaw, tells))
+}
+
+/// A run in which nothing fails, and everybody has a place on a map: who comes first is served first.
+pub fn run_in_order<R: Rules>(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> Outcome {
+    outcome(World::on_a_map(seed, rules, flaw, tells))
+}
+
+fn outcome<R: Rules>(mut world: World<R>) -> Outcome {
     world.run();
-    let World { judge, claims, calm_claims, .. } = world;
-    Outcome { broken: judge.broken, claims, calm_claims }
+    let World { judge, claims, calm_claims, hand_overs, .. } = world;
+    Outcome { broken: judge.broken, claims, calm_claims, hand_overs }
 }
 
 /// What came of many runs.
@@ -61,13 +76,34 @@ pub struct Tally {
     pub claims: (u64, u64),
     /// Likewise.
     pub calm_claims: (u64, u64),
+    /// Likewise.
+    pub hand_overs: (u64, u64),
 }
 
-/// Many runs, on two threads. `accuse` hears of each that violated something.
+/// Many runs. `accuse` hears of each that violated something.
 pub fn runs<R: Rules + Sync>(
     seeds: Range<u64>,
     rules: &R,
     flaw: Option<Flaw>,
+    accuse: impl Fn(u64, Broken) + Sync,
+) -> Tally {
+    many(seeds, |seed| run(seed, rules.clone(), flaw, false), accuse)
+}
+
+/// Many runs in which nothing fails.
+pub fn runs_in_order<R: Rules + Sync>(
+    seeds: Range<u64>,
+    rules: &R,
+    flaw: Option<Flaw>,
+    accuse: impl Fn(u64, Broken) + Sync,
+) -> Tally {
+    many(seeds, |seed| run_in_order(seed, rules.clone(), flaw, false), accuse)
+}
+
+/// Many of some kind, on two threads.
+fn many(
+    seeds: Range<u64>,
+    run: impl Fn(u64) -> Outcome + Sync,
     accuse: impl Fn(u64, Broken) + Sync,
 ) -> Tally {
     let next = AtomicU64::new(seeds.start);
@@ -78,12 +114,13 @@ pub fn runs<R: Rules + Sync>(
             if seed >= seeds.end {
                 return;
             }
-            let outcome = run(seed, rules.clone(), flaw, false);
+            let outcome = run(seed);
             let mut tally = tally.lock().expect("no run panics while it counts");
             tally.runs += 1;
             tally.broken += u64::from(outcome.broken.is_some());
             add(&mut tally.claims, outcome.claims);
             add(&mut tally.calm_claims, outcome.calm_claims);
+            add(&mut tally.hand_overs, outcome.hand_overs);
             drop(tally);
             outcome.broken.into_iter().for_each(|broken| accuse(seed, broken));
         }
@@ -102,15 +139,18 @@ fn add(sum: &mut (u64, u64), more: (u64, u64)) {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = |(claims, raised): (u64, u64)| 100.0 * raised as f64 / (claims as f64).max(1.0);
-        let Tally { runs, broken, claims, calm_claims } = *self;
+        let Tally { runs, broken, claims, calm_claims, hand_overs } = *self;
         write!(
             f,
             "{runs} lives, {broken} of them with a promise broken; {} claims, {:.1} % in two \
-             rounds; {} of them in calm, {:.1} % in two rounds",
+             rounds; {} of them in calm, {:.1} % in two rounds; {} hand-overs, {:.1} % in more than \
+             one round trip",
             claims.0,
             share(claims),
             calm_claims.0,
-            share(calm_claims)
+            share(calm_claims),
+            hand_overs.0,
+            share(hand_overs)
         )
     }
 }

@@ -2,7 +2,7 @@
 
 use dlock_core::quorum::{Answer, Met, Rules, Taken};
 
-use super::server::Flaw;
+use super::flaw::Flaw;
 use super::world::{Event, Wire, World};
 
 impl<R: Rules> World<R> {
@@ -44,11 +44,7 @@ impl<R: Rules> World<R> {
     /// When a message arrives; `None`: never. It may be the connection's last.
     pub fn transmit(&mut self, on: u64, to_server: bool) -> Option<u64> {
         let &Wire { process, server, is_open, .. } = self.wires.get(&on)?;
-        let slow = self.dice.chance(self.weather.slow);
-        let mut delay = self.dice.between(100, 1500);
-        if slow {
-            delay += self.dice.between(0, self.weather.slowest);
-        }
+        let delay = self.delay(process, server);
         let mut start = self.now.max(self.processes[process].cut_until[server]);
         let cut = start > self.now;
         if is_open && (self.dice.chance(self.weather.breaks) || cut && self.dice.chance(300)) {
@@ -63,6 +59,15 @@ impl<R: Rules> World<R> {
         let last = if to_server { &mut wire.there } else { &mut wire.back };
         *last = (*last + 1).max(start + delay);
         Some(*last)
+    }
+
+    fn delay(&mut self, process: usize, server: usize) -> u64 {
+        if let Some(map) = &self.map {
+            return map.between(process, server);
+        }
+        let slow = self.dice.chance(self.weather.slow);
+        let delay = self.dice.between(100, 1500);
+        if slow { delay + self.dice.between(0, self.weather.slowest) } else { delay }
     }
 
     /// The network breaks a connection. Both ends learn it, sooner or later.

@@ -8,54 +8,14 @@ use dlock_core::command::extend::Extend;
 use dlock_core::command::release::Release;
 use dlock_core::quorum::{Answer, Ask, Why};
 use dlock_core::{
-    Acquired, Bounds, ClientId, Ended, Fence, KeyBuf, Millis, Mode, Node, Policy, Promise, Record,
-    Settings, Start, Time, WaiterId,
+    Acquired, Bounds, ClientId, Ended, Fence, Grant, KeyBuf, Millis, Mode, Node, Policy, Promise,
+    Record, Settings, Start, Time, WaiterId,
 };
 
 use super::clock::Clock;
 use super::dice::Dice;
+use super::flaw::Flaw;
 use super::memory::Memory;
-
-/// What can be wrong with a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
-    /// No quarantine after a crash.
-    NoQuarantine,
-    /// A quarantine for half of the bound.
-    ShortQuarantine,
-    /// A longer lease is granted before the state file says so.
-    ForgetsBound,
-    /// After a start it counts from the beginning.
-    ForgetsCounter,
-    /// RELEASE does not compare the token.
-    ReleasesAnybody,
-    /// What waits does not end with its connection.
-    KeepsDeadWaiters,
-    /// FENCE makes no difference to an ACQUIRE.
-    IgnoresProposals,
-    /// EXTEND is accepted when the lease has ended and nobody else has it.
-    ExtendsEnded,
-    /// EXTEND makes leases shorter, too: one that comes late does.
-    Shortens,
-    /// Of the clients: a node is whatever its address leads to.
-    TrustsAddresses,
-}
-
-impl Flaw {
-    /// All of them.
-    pub const ALL: [Flaw; 10] = [
-        Flaw::NoQuarantine,
-        Flaw::ShortQuarantine,
-        Flaw::ForgetsBound,
-        Flaw::ForgetsCounter,
-        Flaw::ReleasesAnybody,
-        Flaw::KeepsDeadWaiters,
-        Flaw::IgnoresProposals,
-        Flaw::ExtendsEnded,
-        Flaw::Shortens,
-        Flaw::TrustsAddresses,
-    ];
-}
 
 /// A server.
 #[derive(Debug)]
@@ -80,6 +40,8 @@ pub struct Server {
     pub log_is_complete: bool,
     /// Blocked requests, and where the answer goes.
     pub blocked: BTreeMap<WaiterId, Blocked>,
+    /// Those that have their answer, and over which connection, if that makes a difference.
+    heard: Vec<(WaiterId, u64)>,
     ended: Option<Ended>,
     flaw: Option<Flaw>,
 }
@@ -128,6 +90,7 @@ impl Server {
             stays_away: false,
             log_is_complete: dice.chance(150),
             blocked: BTreeMap::new(),
+            heard: Vec::new(),
             ended: None,
             flaw,
         }
@@ -234,14 +197,21 @@ impl Server {
         let time = self.time(now);
         let Request { task, id, ask, ref token, ref key, mode, ttl } = *request;
         let key = key.as_key();
+        self.node.look_at_places(time.now, false);
         match ask {
             Ask::Acquire { .. } | Ask::Extend { .. } if ttl > self.max_ttl => {
                 Some(Answer::Refused(Why::Never))
             }
             Ask::Acquire { fence, wait } => {
                 let fence = fence.filter(|_| self.flaw != Some(Flaw::IgnoresProposals));
-                let ephemeral = wait.is_some();
-                let (keep, turn, meta) = (None, false, b"");
+                if let Some(fence) = self.holds(request)
+                    && self.flaw == Some(Flaw::RenewsNoAsker)
+                {
+                    return Some(Answer::Granted(fence));
+                }
+                let (keep, turn) = wait.map_or((None, false), |wait| (wait.keep, wait.turn));
+                let turn = turn && self.flaw != Some(Flaw::TellsNobody);
+                let (wait, ephemeral, meta) = (wait.and_then(|wait| wait.blocks), false, b"");
                 let acquire =
                     Acquire { token, ttl, mode, wait, keep, turn, fence, ephemeral, meta };
                 let client = ClientId(wire);
@@ -267,17 +237,10 @@ impl Server {
                     Err(refusal) => Some(refused(&refusal)),
                 }
             }
-            Ask::Release => {
-                let mut grants = self.host.grants().into_iter();
-                let holder = grants.find(|(held, ..)| *held == request.key);
-                let token: Box<[u8]> = match holder {
-                    Some((_, _, holder)) if self.flaw == Some(Flaw::ReleasesAnybody) => {
-                        holder.grant().token.into()
-                    }
-                    _ => (*token).into(),
-                };
+            Ask::Release { is_final } => {
+                let token = self.released_by(request);
                 // It cannot be refused: there are no foreign locks here.
-                let release = Release { token: &token, is_final: false };
+                let release = Release { token: &token, is_final };
                 let _ = self.node.release(&mut self.host, key, &release, time);
                 None
             }
@@ -288,10 +251,62 @@ impl Server {
         }
     }
 
+    /// Holders that are away count as if they had asked.
+    pub fn forget_absence(&mut self, now: u64) {
+        let time = self.time(now);
+        for (key, _, holder) in self.host.grants() {
+            let Grant { token, client, .. } = holder.grant();
+            if client == ClientId::AWAY {
+                let extend = Extend { token, ttl: Millis(1), fence: None, gt: true };
+                let _ = self.node.extend(&mut self.host, key.as_key(), &extend, time);
+            }
+        }
+    }
+
+    /// The token that a RELEASE is taken to be of.
+    fn released_by(&self, request: &Request) -> Box<[u8]> {
+        let mut grants = self.host.grants().into_iter();
+        let holder = grants.find(|(held, ..)| *held == request.key);
+        match holder {
+            Some((_, _, holder)) if self.flaw == Some(Flaw::ReleasesAnybody) => {
+                holder.grant().token.into()
+            }
+            _ => request.token.into(),
+        }
+    }
+
+    /// The fence that the token of a request holds with.
+    fn holds(&self, request: &Request) -> Option<Fence> {
+        let mut grants = self.host.grants().into_iter();
+        let holder = grants.find(|(held, _, holder)| {
+            *held == request.key && *holder.grant().token == request.token
+        });
+        holder.map(|(_, _, holder)| holder.grant().fence)
+    }
+
+    /// A blocked request has got its answer.
+    pub fn delivered(&mut self, waiter: WaiterId, wire: u64) {
+        if self.flaw == Some(Flaw::CutsHeard) {
+            self.heard.push((waiter, wire));
+        } else {
+            self.node.delivered(waiter);
+        }
+    }
+
+    /// The node's own work.
+    pub fn sweep(&mut self, now: u64) {
+        let time = self.time(now);
+        self.node.look_at_places(time.now, false);
+        self.node.sweep(&mut self.host, time, 100, true);
+    }
+
     /// A connection has closed.
     pub fn closed(&mut self, wire: u64, now: u64) {
         if self.flaw == Some(Flaw::KeepsDeadWaiters) {
             return;
+        }
+        for (waiter, _) in self.heard.extract_if(.., |(_, on)| *on == wire).collect::<Vec<_>>() {
+            self.node.gone(waiter, self.clock.time(now).now);
         }
         let gone = |(_, blocked): &(&WaiterId, &Blocked)| blocked.wire == wire;
         let gone: Vec<WaiterId> = self.blocked.iter().filter(gone).map(|(id, _)| *id).collect();
@@ -311,7 +326,9 @@ impl Server {
         });
         let waits = |key: &KeyBuf| {
             let queue = self.node.queue(key.as_key());
-            queue.is_some_and(|queue| queue.iter().any(|waiter| waiter.client == client))
+            queue.is_some_and(|queue| {
+                queue.iter().any(|waiter| waiter.is_present() && waiter.client == client)
+            })
         };
         holds || keys.iter().any(waits)
     }
@@ -339,6 +356,7 @@ pub fn told(answer: dlock_core::WaitOutcome) -> Answer {
     match answer {
         dlock_core::WaitOutcome::Granted(fence) => Answer::Granted(fence),
         dlock_core::WaitOutcome::Denied => Answer::Denied,
+        dlock_core::WaitOutcome::Turn(top) => Answer::Turn(top),
         _ => Answer::Refused(Why::Busy),
     }
 }

@@ -26,8 +26,8 @@ pub struct Task<R: Rules> {
     pub begun: u64,
     /// What is under way, by node and request.
     pub open: BTreeMap<(usize, u32), Under>,
-    /// The connections that wait, by attempt and node.
-    pub waits: BTreeMap<(u32, usize), u64>,
+    /// The connections that wait, by attempt and node: the newest, and those that did not answer.
+    pub waits: BTreeMap<(u32, usize), Vec<u64>>,
     /// The newest request to each node.
     pub newest: BTreeMap<usize, u32>,
     /// The nodes that say that it does not hold.

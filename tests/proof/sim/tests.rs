@@ -17,6 +17,19 @@ fn thousands_of_lives_keep_every_promise() {
 }
 
 #[test]
+fn who_comes_first_is_served_first_however_far_everybody_is() {
+    let begun = Instant::now();
+    let tally = sim::runs_in_order(0..1_000, &Sound, None, |seed, broken| {
+        let Broken { promise, how } = broken;
+        println!(
+            "{promise}: {how}\nto see it happen: cargo run -p dlock-proof --bin prove -- order {seed}"
+        );
+    });
+    println!("{tally}; {:.1?}", begun.elapsed());
+    assert_eq!(tally.broken, 0);
+}
+
+#[test]
 fn a_seed_is_a_life() {
     for seed in 0..50 {
         let run = || sim::run(seed, Sound, None, false);

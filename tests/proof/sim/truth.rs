@@ -93,7 +93,7 @@ impl Truth {
         }
         let before = self.known.get(&place).filter(|known| known.server == server).copied();
         let there = |at: u64| self.ended.get(&server).is_none_or(|ended| at > *ended);
-        if !carried.is_some_and(there) || matches!(under.ask, Ask::Acquire { wait: Some(_), .. }) {
+        if !carried.is_some_and(there) {
             return;
         }
         let fence = match (answer, under.ask, before) {

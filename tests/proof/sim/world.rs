@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use dlock_core::quorum::{Answer, Roster, Rules};
+use dlock_core::quorum::{Answer, Ask, Roster, Rules};
 use dlock_core::{Fence, Instant, KeyBuf, Millis};
 
 use super::clock::Clock;
 use super::dice::Dice;
+use super::flaw::Flaw;
 use super::judge::{self, Judge};
 use super::life::NOWHERE;
-use super::server::{Flaw, Request, Server, told};
+use super::map::Map;
+use super::server::{Request, Server, told};
 use super::task::{Machine, Task};
 
 /// Everything.
@@ -42,6 +44,13 @@ pub struct World<R: Rules> {
     pub closed: bool,
     /// How bad the network is.
     pub weather: Weather,
+    /// Where everybody is, where nothing fails and order is judged.
+    pub map: Option<Map>,
+    /// There: when the lock was given back last, and by which process.
+    pub given_back: Option<(u64, usize)>,
+    /// How many claims were made by those who had waited for a while, and how many of them later than one
+    /// way to the nodes and back after that.
+    pub hand_overs: (u64, u64),
     /// Whether to tell what happens.
     pub tells: bool,
     /// How many claims were made, and how many of them took a second round.
@@ -190,6 +199,9 @@ impl<R: Rules> World<R> {
                 slowest: dice.one_of(&[20_000, 200_000, 2_000_000]),
                 breaks: dice.one_of(&[0, 5, 20]),
             },
+            map: None,
+            given_back: None,
+            hand_overs: (0, 0),
             tells,
             claims: (0, 0),
             calm_claims: (0, 0),
@@ -197,6 +209,18 @@ impl<R: Rules> World<R> {
             next: 0,
             dice,
         }
+    }
+
+    /// Nothing fails, and everybody is somewhere on a map.
+    pub fn on_a_map(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> World<R> {
+        let mut world = World::new(seed, rules, flaw, tells);
+        let World { dice, processes, servers, keys, .. } = &mut world;
+        keys.truncate(1);
+        servers.iter_mut().for_each(|server| server.max_ttl = Millis(u64::MAX));
+        servers.iter_mut().for_each(|server| server.clock.set(dice));
+        processes.iter_mut().for_each(|process| process.clock.set(dice));
+        world.map = Some(Map::new(dice, processes.len(), servers.len()));
+        world
     }
 
     /// Lets it all happen.
@@ -278,8 +302,7 @@ impl<R: Rules> World<R> {
             }
             Event::Sweep { server, alarm } => {
                 if self.alarms[server] == alarm && self.servers[server].is_up {
-                    let Server { node, host, clock, .. } = &mut self.servers[server];
-                    node.sweep(host, clock.time(self.now), 100, true);
+                    self.servers[server].sweep(self.now);
                     self.settle(server);
                 }
             }
@@ -324,6 +347,9 @@ impl<R: Rules> World<R> {
             return;
         }
         let answer = server.carry_out(request, wire, self.now);
+        if self.map.is_some() && place == GATE && matches!(request.ask, Ask::Acquire { .. }) {
+            self.judge.comes(request.task);
+        }
         if answer.is_some() {
             self.note_carried(request.task, asked_as, request.id);
         }
@@ -347,6 +373,9 @@ impl<R: Rules> World<R> {
     /// After every event at a server: what it told, whom it answers, and when to look again.
     pub fn settle(&mut self, place: usize) {
         let now = self.now;
+        if self.flaw == Some(Flaw::TellsTooEarly) {
+            self.servers[place].forget_absence(now);
+        }
         let server = &mut self.servers[place];
         let answers = std::mem::take(&mut server.host.answers);
         let told_now = std::mem::take(&mut server.host.told);
@@ -368,7 +397,7 @@ impl<R: Rules> World<R> {
                 server.node.gone(waiter, time.now);
                 continue;
             };
-            server.node.delivered(waiter);
+            server.delivered(waiter, blocked.wire);
             if self.tells {
                 self.say(format!("node {place}: task {} waited -> {answer:?}", blocked.task));
             }
@@ -477,6 +506,8 @@ impl<R: Rules> World<R> {
     }
 }
 
+/// Where contenders queue, while nothing fails.
+const GATE: usize = 0;
 /// A run that has not ended by then will not.
 const MOST_EVENTS: u64 = 400_000;
 const LONGEST: u64 = 3_600 * 1_000_000;

@@ -2,48 +2,148 @@
 
 use super::*;
 
-#[test]
-fn when_its_turn_comes_the_others_are_asked_for_the_gates_fence_and_the_gate_again() {
+/// It is the next in line, and has asked all nodes; the key has counted to 119 at the gate.
+fn next_in_line() -> Trial {
     let mut trial = queued(0);
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.sends("0A 1A120 2A120");
-    trial.grants(1, 120);
-    trial.is_pending();
-    trial.grants(0, 120);
-    trial.wins(120);
+    trial.waited(0, Answer::Turn(Fence(119)));
+    trial.sends("1A120w 2A120w 0A120w");
+    trial
 }
 
 #[test]
-fn one_that_still_holds_elsewhere_is_waited_for_shortly() {
-    let mut trial = queued(0);
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.sends("0A 1A120 2A120");
-    trial.grants(0, 120);
-    trial.hears(1, Answer::Denied);
-    trial.hears(2, Answer::Denied);
-    trial.sends("1A120w50 2A120w50");
+fn the_next_in_line_asks_all_nodes_at_once_and_has_won_with_their_first_answers() {
+    let mut trial = next_in_line();
     trial.waited(2, Answer::Granted(Fence(120)));
     trial.is_pending();
-    trial.sends("2A");
-    trial.grants(2, 120);
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.wins(120);
+    trial.sends("");
+}
+
+#[test]
+fn who_is_granted_before_it_was_told_asks_all_nodes_and_the_gate_last_without_turn() {
+    let mut trial = queued(0);
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.sends("1A120w 2A120w 0A");
+    trial.waited(1, Answer::Granted(Fence(120)));
     trial.wins(120);
 }
 
 #[test]
-fn when_even_that_fails_it_backs_off_and_queues_again() {
-    let mut trial = queued(0);
+fn on_one_node_a_grant_ends_the_wait() {
+    let mut trial = trial(plan(1, Some(0)));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.passes(10);
+    trial.waited(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.passes(10);
     trial.waited(0, Answer::Granted(Fence(120)));
-    trial.sends("0A 1A120 2A120");
-    trial.grants(0, 120);
-    trial.hears(1, Answer::Denied);
-    trial.hears(2, Answer::Denied);
-    trial.sends("1A120w50 2A120w50");
-    trial.waited(1, Answer::Denied);
-    trial.waited(2, Answer::Denied);
-    trial.is_pending();
-    trial.sends("0R");
+    trial.wins(120);
+    trial.holds();
+    assert_eq!(trial.until(), 10 + trial.lease.0 - trial.lease.0 / 100 - 2);
+}
+
+#[test]
+fn what_was_granted_while_it_waited_becomes_a_whole_lease_soon() {
+    let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Some(0)) });
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.holds();
+    assert!(trial.until() < 10_000 - 1_000);
     trial.wakes();
-    trial.sends("1A121w0");
+    assert!(trial.now <= 20_000);
+    trial.sends("0E");
+    trial.hears(0, Answer::Extended);
+    assert_eq!(trial.until(), trial.now / 1_000 + 10_000 - 102);
+}
+
+#[test]
+fn one_who_does_not_renew_has_a_whole_lease_once() {
+    let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Some(0)) });
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.holds();
+    trial.hold().stop_renewing();
+    trial.wakes();
+    trial.sends("0E");
+    trial.hears(0, Answer::Extended);
+    trial.wakes();
+    trial.is_lost(Loss::NotRenewed);
+    trial.sends("");
+}
+
+#[test]
+fn a_grant_that_is_old_when_it_is_heard_is_asked_for_again_and_the_turn_is_kept() {
+    let mut trial = next_in_line();
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.passes(TTL - 210);
+    trial.sends("0A");
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.is_pending();
+    trial.sends("1A");
+    trial.grants(0, 120);
+    trial.is_pending();
+    trial.grants(1, 120);
+    trial.wins(120);
+}
+
+#[test]
+fn an_answer_counts_from_its_own_request() {
+    let mut trial = next_in_line();
+    let first = trial.waiting[&0];
+    trial.passes(60);
+    trial.hear(0, first, Answer::Silent);
+    trial.waited(2, Answer::Unreachable);
+    trial.sends("2A120w");
+    trial.wakes();
+    trial.sends("0A120w");
+    trial.hear(0, first, Answer::Granted(Fence(120)));
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.is_pending();
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.wins(120);
+}
+
+#[test]
+fn all_slices_ask_for_one_fence_and_one_lease() {
+    let mut trial = next_in_line();
+    for node in 0..3 {
+        trial.waited(node, Answer::Denied);
+        trial.sends(&format!("{node}A120w"));
+    }
+    trial.waited(1, Answer::Unreachable);
+    trial.sends("1A120w");
+}
+
+#[test]
+fn a_grant_above_the_others_raises_them() {
+    let mut trial = next_in_line();
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.waited(1, Answer::Granted(Fence(130)));
+    trial.sends("0E130");
+    trial.hears(0, Answer::Extended);
+    trial.wins(130);
+}
+
+#[test]
+fn what_was_lost_while_it_waited_for_the_others_is_counted_as_it_is_granted_anew() {
+    let mut trial = next_in_line();
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.waited(1, Answer::Granted(Fence(125)));
+    trial.sends("0E125");
+    trial.hears(0, Answer::Gone);
+    trial.is_pending();
+    trial.sends("0A120w");
+    trial.waited(0, Answer::Granted(Fence(131)));
+    trial.sends("1E131");
+    trial.hears(1, Answer::Extended);
+    trial.wins(131);
 }
 
 #[test]
@@ -53,19 +153,93 @@ fn whoever_has_the_gate_takes_the_turn() {
     trial.hears(2, Answer::Denied);
     trial.grants(0, 100);
     trial.is_pending();
-    trial.sends("1A100w50 2A100w50");
+    trial.sends("1A100w 2A100w");
     trial.waited(1, Answer::Granted(Fence(100)));
-    trial.sends("1A");
-    trial.grants(1, 100);
     trial.wins(100);
 }
 
 #[test]
-fn the_wait_ends_when_the_gate_says_so() {
+fn whoever_has_the_gate_waits_on_behind_one_who_has_the_others() {
+    let mut trial = next_in_line();
+    trial.waited(0, Answer::Granted(Fence(120)));
+    for _ in 0..10 {
+        trial.passes(TIMEOUT / 2);
+        trial.sends("");
+        trial.is_pending();
+    }
+}
+
+#[test]
+fn a_majority_whose_fences_are_too_far_apart_is_left_to_who_has_the_gate() {
+    let mut trial = next_in_line();
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.waited(2, Answer::Granted(Fence(100)));
+    trial.sends("2E120");
+    trial.hears(2, Answer::TooFar);
+    trial.is_pending();
+    trial.passes(TTL * 9 / 10);
+    trial.sends("");
+}
+
+#[test]
+fn whoever_gives_way_does_not_renew_what_it_leaves() {
+    let mut trial = next_in_line();
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.passes(TTL);
+    trial.sends("");
+    trial.passes(TTL / 20);
+    trial.sends("1A120w");
+}
+
+#[test]
+fn a_request_that_is_late_does_not_bring_back_a_lock_that_was_ended() {
+    let mut trial = trial(plan(1, Some(0)));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.waited(0, Answer::Unreachable);
+    trial.sends("0Ak");
+    trial.hears(0, Answer::Silent);
+    trial.wakes();
+    trial.sends("0Ak");
+    trial.grants(0, 120);
+    trial.wins(120);
+    trial.holds();
+    trial.wakes();
+    trial.sends("0E120");
+    trial.hears(0, Answer::Gone);
+    trial.is_lost(Loss::Ended);
+}
+
+#[test]
+fn a_no_leaves_a_place_that_is_given_back() {
     let mut trial = queued(300);
+    trial.passes(300);
     trial.waited(0, Answer::Denied);
     trial.loses(Failure::Held);
     trial.sends("0R");
+
+    let mut trial = queued(300);
+    trial.waited(0, Answer::Turn(Fence(119)));
+    trial.sends("1A120w 2A120w 0A120w");
+    trial.waited(1, Answer::Denied);
+    trial.sends("1A120w");
+    trial.passes(300 + TIMEOUT);
+    trial.loses(Failure::Held);
+    while let Machine::Trying(acquisition) = &mut trial.machine
+        && let Some(send) = acquisition.poll()
+    {
+        assert!(!matches!(send.ask, Ask::Release { is_final: false }), "{send:?}");
+    }
+}
+
+#[test]
+fn a_slice_that_ends_is_followed_by_the_next() {
+    let mut trial = queued(300);
+    trial.passes(299);
+    trial.waited(0, Answer::Denied);
+    trial.is_pending();
+    trial.sends("0A101wt");
 }
 
 #[test]
@@ -73,36 +247,109 @@ fn and_soon_after_its_end_when_the_gate_says_nothing() {
     let mut trial = queued(300);
     trial.wakes();
     trial.loses(Failure::Held);
-    trial.sends("0R");
+    trial.sends("0F");
     assert_eq!(trial.now, (300 + TIMEOUT) * 1000);
+}
+
+#[test]
+fn a_connection_that_breaks_costs_no_place() {
+    let mut trial = queued(0);
+    trial.waited(0, Answer::Unreachable);
+    trial.sends("0Akt");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0Awt");
+    trial.waited(0, Answer::Turn(Fence(119)));
+    trial.sends("1A120w 2A120w 0A120w");
+}
+
+#[test]
+fn on_one_node_a_place_outlives_an_outage() {
+    let mut trial = trial(plan(1, Some(0)));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.waited(0, Answer::Unreachable);
+    for answer in [Answer::Unreachable, Answer::Silent, Answer::Refused(Why::Quarantine)] {
+        trial.sends("0Ak");
+        trial.hears(0, answer);
+        trial.wakes();
+    }
+    trial.sends("0Ak");
+    let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
+    assert!(acquisition.missing_since().is_some());
+    trial.hears(0, Answer::Denied);
+    trial.sends("0Aw");
+    let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
+    assert!(acquisition.is_queued() && acquisition.missing_since().is_none());
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.wins(120);
+}
+
+#[test]
+fn a_gate_that_cannot_be_reached_is_left_for_the_next() {
+    let mut trial = queued(0);
+    trial.waited(0, Answer::Unreachable);
+    trial.sends("0Akt");
+    trial.hears(0, Answer::Unreachable);
+    trial.sends("0F");
+    trial.wakes();
+    trial.sends("0A101 1A101 2A101");
+    trial.hears(0, Answer::Unreachable);
+    trial.hears(1, Answer::Denied);
+    trial.grants(2, 101);
+    trial.sends("0R 2R 1A102wt");
 }
 
 #[test]
 fn a_gate_that_does_not_answer_is_left_for_the_next() {
     let mut trial = queued(0);
-    trial.wakes();
-    trial.sends("0P");
-    trial.hears(0, Answer::Done);
-    trial.wakes();
-    trial.sends("0P");
-    trial.hears(0, Answer::Silent);
-    trial.sends("0R 0A101 1A101 2A101");
+    trial.waited(0, Answer::Silent);
+    trial.sends("0F 0A101 1A101 2A101");
     trial.hears(1, Answer::Denied);
     trial.grants(2, 101);
-    trial.sends("0R 2R 1A102w0");
+    trial.sends("0R 2R 1A102wt");
+}
+
+#[test]
+fn a_gate_is_asked_whether_it_is_there_less_and_less_often() {
+    let mut trial = queued(0);
+    for pause in [500, 1_000, 2_000] {
+        trial.wakes();
+        trial.sends("0P");
+        trial.hears(0, Answer::Done);
+        assert_eq!(trial.now % 500_000, 0);
+        assert!(trial.now >= pause * 1_000);
+    }
+    trial.wakes();
+    trial.sends("0P");
+    trial.hears(0, Answer::Refused(Why::Quarantine));
+    trial.sends("0F 0A101 1A101 2A101");
 }
 
 #[test]
 fn a_gate_in_quarantine_is_left_if_the_others_may_be_a_majority() {
     let mut trial = queued(0);
-    trial.wakes();
-    trial.sends("0P");
+    trial.waited(0, Answer::Unreachable);
+    trial.sends("0Akt");
     trial.hears(0, Answer::Refused(Why::Quarantine));
-    trial.sends("0R 0A101 1A101 2A101");
+    trial.sends("0F 0A101 1A101 2A101");
     trial.hears(0, Answer::Refused(Why::Quarantine));
     trial.grants(2, 101);
     trial.hears(1, Answer::Denied);
-    trial.sends("0R 2R 1A102w0");
+    trial.sends("0R 2R 1A102wt");
+}
+
+#[test]
+fn a_lock_that_is_tied_to_a_connection_is_asked_for_over_it() {
+    let mut trial = trial(Plan { binds: true, ..plan(1, Some(0)) });
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.is_pending();
+    trial.sends("0A");
+    trial.grants(0, 120);
+    trial.wins(120);
 }
 
 /// There is one node, and it is in quarantine. Where should anybody queue but there?
@@ -110,7 +357,7 @@ fn queued_in_quarantine(wait: u64) -> Trial {
     let mut trial = trial(plan(1, Some(wait)));
     trial.sends("0A100");
     trial.hears(0, Answer::Refused(Why::Quarantine));
-    trial.sends(&format!("0R 0A100w{wait}"));
+    trial.sends("0R 0A100w");
     trial
 }
 
@@ -122,20 +369,20 @@ fn who_waits_for_the_only_node_waits_in_its_queue_during_a_quarantine() {
     trial.hears(0, Answer::Refused(Why::Quarantine));
     trial.is_pending();
     trial.waited(0, Answer::Granted(Fence(100)));
-    trial.sends("0A");
-    trial.grants(0, 100);
     trial.wins(100);
 }
 
 #[test]
 fn a_wait_that_ends_during_the_quarantine_of_the_only_node_was_not_for_a_holder() {
     let mut trial = queued_in_quarantine(300);
+    trial.passes(300);
     trial.waited(0, Answer::Denied);
     trial.loses(Failure::NoQuorum);
     let mut trial = queued_in_quarantine(3_000);
     trial.wakes();
     trial.sends("0P");
     trial.hears(0, Answer::Gone);
+    trial.passes(3_000);
     trial.waited(0, Answer::Denied);
     trial.loses(Failure::Held);
 }

@@ -231,20 +231,6 @@ fn it_ends_at_its_limit_and_when_it_is_given_back() {
 }
 
 #[test]
-fn a_grant_that_waited_is_asked_for_again_when_it_comes_late() {
-    let mut trial = queued(0);
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.sends("0A 1A120 2A120");
-    trial.hears(2, Answer::Denied);
-    trial.sends("2A120w50");
-    trial.grants(0, 120);
-    trial.grants(1, 120);
-    trial.holds();
-    trial.waited(2, Answer::Granted(Fence(120)));
-    trial.sends("2A");
-}
-
-#[test]
 fn a_longer_lease_counts_from_the_requests_that_asked_for_it() {
     let mut trial = held();
     trial.wakes();
@@ -265,12 +251,10 @@ fn a_longer_lease_counts_from_the_requests_that_asked_for_it() {
 /// Held by nodes 0 and 2; at node 1 the one before holds still, and it waits there.
 fn handed_over() -> Trial {
     let mut trial = queued(0);
+    trial.waited(0, Answer::Turn(Fence(119)));
+    trial.sends("1A120w 2A120w 0A120w");
     trial.waited(0, Answer::Granted(Fence(120)));
-    trial.sends("0A 1A120 2A120");
-    trial.hears(1, Answer::Denied);
-    trial.sends("1A120w50");
-    trial.grants(0, 120);
-    trial.grants(2, 120);
+    trial.waited(2, Answer::Granted(Fence(120)));
     trial.holds();
     trial
 }
@@ -280,8 +264,6 @@ fn a_node_that_was_late_with_its_grant_vouches_for_the_one_that_fails_next() {
     let mut trial = handed_over();
     trial.passes(30);
     trial.waited(1, Answer::Granted(Fence(120)));
-    trial.sends("1A");
-    trial.grants(1, 120);
     // It was not asked since, and restarts empty.
     trial.wakes();
     trial.sends("0E 1E 2E");
@@ -295,8 +277,7 @@ fn a_node_that_was_late_and_may_have_served_others_since_does_not_vouch() {
     trial.passes(30);
     trial.waited(1, Answer::Granted(Fence(125)));
     // The others are asked at once whether they have it still.
-    trial.sends("1A 0E 2E");
-    trial.grants(1, 125);
+    trial.sends("0E 2E");
     trial.hears(2, Answer::Gone);
     trial.is_lost(Loss::Ended);
 }
@@ -306,8 +287,7 @@ fn and_vouches_once_the_others_have_been_asked_again() {
     let mut trial = handed_over();
     trial.passes(30);
     trial.waited(1, Answer::Granted(Fence(125)));
-    trial.sends("1A 0E 2E");
-    trial.grants(1, 125);
+    trial.sends("0E 2E");
     trial.hears(0, Answer::Extended);
     trial.hears(2, Answer::Extended);
     trial.wakes();
@@ -321,9 +301,6 @@ fn nothing_is_left_to_be_settled_when_each_node_has_confirmed_or_refused() {
     let mut trial = handed_over();
     assert!(!trial.hold().is_settled(), "a request waits");
     trial.waited(1, Answer::Granted(Fence(120)));
-    trial.sends("1A");
-    assert!(!trial.hold().is_settled(), "a grant that waited is not confirmed");
-    trial.grants(1, 120);
     assert!(trial.hold().is_settled());
     trial.wakes();
     trial.sends("0E 1E 2E");
@@ -336,19 +313,32 @@ fn nothing_is_left_to_be_settled_when_each_node_has_confirmed_or_refused() {
 
 #[test]
 fn a_lock_that_is_handed_on_waits_where_the_one_before_holds_still_and_once() {
-    let mut trial = queued(0);
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.sends("0A 1A120 2A120");
-    trial.grants(0, 120);
-    trial.grants(2, 120);
+    let mut trial = asked(Some(0));
+    trial.grants(0, 100);
+    trial.grants(2, 100);
     trial.holds();
     let now = Instant(trial.now);
     trial.hold().hand_on(Millis(50), now);
     trial.sends("");
     trial.hears(1, Answer::Denied);
-    trial.sends("1A120w50");
+    trial.sends("1A100w");
     assert!(!trial.hold().is_settled());
     trial.waited(1, Answer::Denied);
     trial.sends("");
     assert!(trial.hold().is_settled());
+}
+
+#[test]
+fn a_lock_that_is_handed_on_has_its_whole_lease_first() {
+    let plan = Plan { ttl: Millis(10_000), start_at_gate: true, ..plan(1, Some(0)) };
+    let mut trial = trial(plan);
+    trial.sends("0A100w");
+    trial.waited(0, Answer::Granted(Fence(100)));
+    trial.holds();
+    let now = Instant(trial.now);
+    trial.hold().hand_on(Millis(50), now);
+    trial.sends("0E");
+    assert!(!trial.hold().is_settled());
+    trial.hears(0, Answer::Extended);
+    assert!(trial.hold().is_settled() && trial.until() > 9_000);
 }

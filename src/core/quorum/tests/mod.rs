@@ -1,13 +1,14 @@
-//! The machines, event by event: the `first` attempt, the `gate`, the `hold`.
+//! The machines, event by event: the `first` attempt, the `gate` and `two_gates`, the `hold`.
 //!
 //! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
-//! fence, `0A7w50` with WAIT 50; `1E7` is EXTEND FENCE 7, `1E` without; `2R` is RELEASE, `2P` a
-//! ping.
+//! fence, `0A7w` with WAIT and KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
+//! FENCE 7, `1E` without; `2R` is RELEASE, `2F` is RELEASE … FINAL, `2P` a ping.
 
 mod first;
 mod gate;
 mod hold;
 mod longer;
+mod two_gates;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -16,6 +17,7 @@ use alloc::vec::Vec;
 use std::format;
 
 use crate::quorum::hold::{Hold, Loss, State};
+use crate::quorum::waiting::Slices;
 use crate::quorum::{Acquisition, Answer, Ask, Failure, Plan, Send, Verdict, Why};
 use crate::words::{Fence, Instant, Millis, Time};
 
@@ -27,6 +29,8 @@ struct Trial {
     /// The newest request to each node, and the newest that waits.
     newest: BTreeMap<usize, u32>,
     waiting: BTreeMap<usize, u32>,
+    /// What blocked requests are to ask for.
+    lease: Millis,
 }
 
 enum Machine {
@@ -43,6 +47,7 @@ fn plan(nodes: usize, wait: Option<u64>) -> Plan {
         nodes,
         ttl: Millis(TTL),
         timeout: Millis(TIMEOUT),
+        binds: false,
         wait: wait.map(Millis),
         start_at_gate: false,
         suspects: vec![false; nodes],
@@ -53,11 +58,13 @@ fn plan(nodes: usize, wait: Option<u64>) -> Plan {
 
 fn trial(plan: Plan) -> Trial {
     let time = Time { now: Instant(0), unix: UNIX };
+    let lease = Slices::new(plan.ttl, plan.timeout, plan.nodes).lease;
     Trial {
         machine: Machine::Trying(Acquisition::new(plan, time)),
         now: 0,
         newest: BTreeMap::new(),
         waiting: BTreeMap::new(),
+        lease,
     }
 }
 
@@ -73,7 +80,7 @@ fn queued(wait: u64) -> Trial {
     let mut trial = asked(Some(wait));
     trial.hears(0, Answer::Denied);
     trial.grants(1, 100);
-    trial.sends(&format!("1R 2R 0A101w{wait}"));
+    trial.sends("1R 2R 0A101wt");
     trial
 }
 
@@ -95,8 +102,9 @@ impl Trial {
             Machine::Trying(acquisition) => acquisition.poll(),
             Machine::Holding(hold) => hold.poll(),
         } {
-            let waits = matches!(send.ask, Ask::Acquire { wait: Some(_), .. });
-            let newest = if waits { &mut self.waiting } else { &mut self.newest };
+            let newest = if send.ask.blocks() { &mut self.waiting } else { &mut self.newest };
+            let ttl = if send.ask.blocks() { self.lease } else { send.ttl };
+            assert!(!matches!(send.ask, Ask::Acquire { .. }) || send.ttl == ttl, "{send:?}");
             newest.insert(send.node, send.id);
             sent.push(written(send));
         }
@@ -208,9 +216,12 @@ fn written(send: Send) -> String {
     let number = |fence: Option<Fence>| fence.map_or(String::new(), |fence| format!("{}", fence.0));
     match ask {
         Ask::Acquire { fence, wait: None } => format!("{node}A{}", number(fence)),
-        Ask::Acquire { fence, wait: Some(wait) } => format!("{node}A{}w{}", number(fence), wait.0),
+        Ask::Acquire { fence, wait: Some(wait) } => {
+            let blocks = if wait.blocks.is_some() { "w" } else { "k" };
+            format!("{node}A{}{blocks}{}", number(fence), if wait.turn { "t" } else { "" })
+        }
         Ask::Extend { fence } => format!("{node}E{}", number(fence)),
-        Ask::Release => format!("{node}R"),
+        Ask::Release { is_final } => format!("{node}{}", if is_final { "F" } else { "R" }),
         Ask::Ping => format!("{node}P"),
     }
 }

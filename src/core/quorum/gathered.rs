@@ -1,0 +1,91 @@
+//! What the next in line has of the nodes so far, and how that is kept until it is a majority.
+
+use super::Ask;
+use super::ballot::{Ballot, Outbox};
+use super::rules::Rules;
+use super::vote::Vote;
+use crate::words::Instant;
+
+impl<R: Rules> Ballot<R> {
+    /// Whether what was granted while it waited is good enough, with so many µs left of the claim.
+    pub fn is_young(&self, left: u64) -> bool {
+        let mut waited = self.votes.iter().filter_map(|vote| vote.held.filter(|held| held.waited));
+        self.rules.is_young(left, self.first) || waited.next().is_none()
+    }
+
+    /// Asks again for what was granted and is old, or gets old while it waits for the others.
+    pub fn refresh(&mut self, out: &mut Outbox, now: Instant) {
+        for node in 0..self.votes.len() {
+            let due = |vote: &Vote| self.refresh_at(vote).is_some_and(|due| now >= due);
+            if self.votes.get(node).is_some_and(due) {
+                self.ask(out, node, Ask::Acquire { fence: None, wait: None }, now);
+            }
+        }
+    }
+
+    /// Whether what it has is better left to somebody else: it lacks a node before all that it has. A
+    /// majority whose fences are too far apart is none.
+    fn gives_way(&self) -> bool {
+        let first = self.votes.iter().position(|vote| vote.held.is_some());
+        let lacks = self.lacking().next();
+        let counts = |vote: &&Vote| vote.held.is_some() && !vote.behind;
+        let few = self.votes.iter().filter(counts).count() < self.majority();
+        few && first.zip(lacks).is_some_and(|(first, lacks)| self.rules.gives_way(first, lacks))
+    }
+
+    /// Whether it has nodes, and leaves them to nobody.
+    pub fn is_entitled(&self) -> bool {
+        self.votes.iter().any(|vote| vote.held.is_some()) && !self.gives_way()
+    }
+
+    /// When something is to be asked for again.
+    pub fn refresh_due(&self) -> Option<Instant> {
+        self.votes.iter().filter_map(|vote| self.refresh_at(vote)).min()
+    }
+
+    fn refresh_at(&self, vote: &Vote) -> Option<Instant> {
+        let idle = vote.open.is_none() && !vote.said.is_failure();
+        let held = vote.held.filter(|_| idle && !self.gives_way())?;
+        let half = Instant(held.end.0.saturating_sub(held.ttl.0 * 500));
+        let quarter = Instant(held.sent.0.saturating_add(held.ttl.0 * 250));
+        Some(if held.confirmed { half.max(quarter) } else { Instant(0) })
+    }
+
+    /// What has ended while it waited for the others does not count any more.
+    pub fn drop_ended(&mut self, now: Instant) {
+        for vote in &mut self.votes {
+            vote.held = vote.held.filter(|held| held.end > now);
+        }
+    }
+
+    /// Whether a node does not grant, and nothing is on its way there, though it answers. Where its own
+    /// lease may still run, it does not ask: that would renew what it leaves to somebody else.
+    pub fn is_idle(&self, node: usize, now: Instant) -> bool {
+        self.votes
+            .get(node)
+            .is_some_and(|vote| vote.is_idle() && vote.ends_by.is_none_or(|end| now >= end))
+    }
+
+    /// When its own lease is over for certain at the first node where it has let it end.
+    pub fn idle_due(&self) -> Option<Instant> {
+        self.votes.iter().filter(|vote| vote.is_idle()).filter_map(|vote| vote.ends_by).min()
+    }
+
+    /// Whether a node grants, as far as is known.
+    pub fn has(&self, node: usize) -> bool {
+        self.votes.get(node).is_some_and(|vote| vote.held.is_some())
+    }
+
+    /// Whether a node does not answer, and is not asked just now.
+    pub fn has_failed(&self, node: usize) -> bool {
+        self.votes.get(node).is_some_and(|vote| vote.said.is_failure())
+    }
+
+    /// The nodes that answer, or may yet, and do not grant. One that is asked again because it did not
+    /// answer is none of them: nobody gives way to a node that is gone.
+    pub fn lacking(&self) -> impl Iterator<Item = usize> {
+        let votes = self.votes.iter().enumerate();
+        let lacking = votes.filter(|(_, vote)| vote.held.is_none() && !vote.missing);
+        lacking.map(|(node, _)| node)
+    }
+}

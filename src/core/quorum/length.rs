@@ -1,0 +1,48 @@
+//! How long the lease is: as long as it is wanted, or as a majority grants it.
+
+use super::ballot::{Ballot, Outbox};
+use super::rules::Rules;
+use super::vote::{Held, Said, Vote};
+use super::{Send, Why};
+use crate::words::{Instant, Millis};
+
+impl<R: Rules> Ballot<R> {
+    /// Whether a majority of the nodes support the claim by a lease of this length, asked for at
+    /// this moment or later.
+    pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
+        let Some(fence) = self.fence else { return false };
+        let renewed = |held: &Held| held.ttl >= ttl && held.sent >= since;
+        self.supporters(fence).filter(renewed).count() >= self.majority()
+    }
+
+    /// The lease has this length from the next request on.
+    pub fn set_ttl(&mut self, ttl: Millis) {
+        self.ttl = ttl;
+    }
+
+    /// The lease.
+    pub fn ttl(&self) -> Millis {
+        self.ttl
+    }
+
+    /// A node has refused for good. If that was for the length, it is asked for the lease that it
+    /// grants; and where no majority is left for the longer one, so are all.
+    pub fn make_do(&mut self, out: &mut Outbox, refused: Send, now: Instant) {
+        let never = |vote: &Vote| vote.said == Said::Refused(Why::Never);
+        let refuses = |vote: &&Vote| vote.length(self.ttl) < self.ttl || never(vote);
+        let refusing = self.votes.iter().filter(refuses).count();
+        if self.ttl > self.usual && self.rules.is_too_long(refusing, self.votes.len()) {
+            self.ttl = self.usual;
+            self.renew(out, now);
+        } else if self.votes.get(refused.node).is_some_and(|v| v.length(self.ttl) < refused.ttl) {
+            self.renew_at(out, refused.node, now);
+        }
+    }
+
+    /// A majority grants the lease at this length: it is the usual one from now on.
+    pub fn learn_length(&mut self) {
+        if self.is_renewed(self.ttl, Instant(0)) {
+            self.usual = self.ttl;
+        }
+    }
+}

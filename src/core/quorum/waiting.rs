@@ -1,0 +1,107 @@
+//! How contenders wait, and how a lock goes from one to the next in one round trip.
+//!
+//! - *Slices.* A request waits for a while (WAIT), its place outlives it (KEEP), and the same token
+//!   asks again. So a place hangs on no connection, and a gate that says nothing by the end of a slice
+//!   is silent.
+//! - *Turn.* Contenders queue at the gate. The gate tells the next in line (TURN), which then asks all
+//!   nodes, without TURN, and waits there in young slices, while the holder still holds. When that one
+//!   releases everywhere, all nodes grant at once. On a single node nobody has to be told.
+//! - *In order.* The gate tells nobody while its holder has asked with TURN only: that one has not asked
+//!   the other nodes yet. So whoever is told asks them after the holder's request was at the gate; and, as
+//!   long as no way round is shorter than the direct one, after its requests were at the others.
+//! - *A grant counts from its own request,* for a blocked one too: the lease began when it was sent or
+//!   later. An answer belongs to a request and never to a token. A grant that is old when it is heard
+//!   is asked for again, without waiting, and that answer counts; the turn is not given back.
+//! - *Leases that wait are short:* two slices, and a second in any case. So a waiter that is stopped or
+//!   dies costs the queue that, and not a whole lease. The winner renews to its own lease in the background. Until it has won, it
+//!   asks again for grants that get old: the holder's asking again always renews.
+//! - *One proposal* for all nodes and slices: fixed at the turn, above the key's largest fence at the
+//!   gate. Made anew for each slice, it would differ from node to node, and cost a second round.
+//! - *A no leaves a place,* and so does TURN. Giving up sends RELEASE there, too, and FINAL where a
+//!   blocked request is unanswered, for RELEASE can overtake that.
+//! - *Two gates.* Clients that see different nodes queue at different ones, and each of two can get
+//!   nodes that the other lacks. After a quarter of the time-out, whoever lacks a node before its own
+//!   gate gives everything back and queues at that node. The other goes on. And without a majority
+//!   nobody renews what it has while it lacks a node before that: its short leases end, and its places
+//!   in all queues stay. A random rest is the last resort.
+
+use crate::limits::MAX_KEEP;
+use crate::words::Millis;
+
+/// How a request waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Wait {
+    /// WAIT: for how long it is blocked at the node, at most. `None`: it is answered at once.
+    pub blocks: Option<Millis>,
+    /// KEEP: for how long its place outlives it. `None`: not at all.
+    pub keep: Option<Millis>,
+    /// TURN: it is answered when it is the next in line, too.
+    pub turn: bool,
+}
+
+/// How long slices are, and what they ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slices {
+    /// Of those that queue at the gate.
+    pub long: Millis,
+    /// Of the next in line.
+    pub young: Millis,
+    /// For how long a place outlives its request.
+    pub keep: Millis,
+    /// The lease that they ask for.
+    pub lease: Millis,
+}
+
+impl Slices {
+    /// For a lease of `ttl` over so many nodes, each of which may take `timeout` to answer.
+    #[must_use]
+    pub fn new(ttl: Millis, timeout: Millis, nodes: usize) -> Slices {
+        let long = Millis((ttl.0 / 5 * 2).min(LONGEST).max(timeout.0).max(1));
+        // On a single node there is no turn: any slice may be the one that is granted.
+        let quarter = Millis((long.0 / 4).max(YOUNG).max(timeout.0));
+        let young = if nodes == 1 { long } else { quarter.min(long) };
+        let keep = Millis((long.0 * 2).min(MAX_KEEP));
+        // A winner has to have the time to renew it.
+        Slices { long, young, keep, lease: Millis((young.0 * 2).max(LEAST).min(ttl.0)) }
+    }
+
+    /// A long one: a tenth longer or shorter by chance, so that a crowd does not ask all at once.
+    #[must_use]
+    pub fn jittered(&self, chance: u64) -> Millis {
+        let tenth = self.long.0 / 10;
+        Millis(self.long.0 - tenth + chance % (2 * tenth + 1))
+    }
+}
+
+/// The longest slice, in milliseconds.
+const LONGEST: u64 = 5_000;
+/// The next in line does not ask more often than so, unless its lease is shorter than that.
+const YOUNG: u64 = 500;
+/// The shortest lease of one that waits, if it wants a longer one.
+const LEAST: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiter_that_vanishes_costs_two_slices_and_no_more_than_its_lease() {
+        for (ttl, timeout) in [(10, 50), (1_000, 50), (10_000, 500), (86_400_000, 1_000)] {
+            for nodes in [1, 5] {
+                let slices = Slices::new(Millis(ttl), Millis(timeout), nodes);
+                assert!(slices.lease.0 <= ttl && slices.lease.0 <= LEAST.max(2 * slices.young.0));
+                assert!(slices.keep.0 <= MAX_KEEP && slices.keep.0 <= 2 * slices.long.0);
+                assert!(slices.young.0 >= timeout && slices.young <= slices.long);
+            }
+        }
+    }
+
+    #[test]
+    fn ten_thousand_waiters_with_leases_of_ten_seconds_ask_less_than_3500_times_a_second() {
+        let slices = Slices::new(Millis(10_000), Millis(500), 1);
+        let shortest = (0..10_000).map(|chance| slices.jittered(chance).0).min();
+        assert!(shortest.is_some_and(|shortest| 10_000 * 1_000 / shortest < 3_500));
+        let mean: u64 = (0..8_000).map(|chance| slices.jittered(chance).0).sum::<u64>() / 8_000;
+        assert!(mean.abs_diff(slices.long.0) < slices.long.0 / 20);
+    }
+}

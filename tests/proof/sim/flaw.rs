@@ -1,0 +1,54 @@
+//! What can be wrong with a server. Each must be noticed.
+
+/// What can be wrong with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// No quarantine after a crash.
+    NoQuarantine,
+    /// A quarantine for half of the bound.
+    ShortQuarantine,
+    /// A longer lease is granted before the state file says so.
+    ForgetsBound,
+    /// After a start it counts from the beginning.
+    ForgetsCounter,
+    /// RELEASE does not compare the token.
+    ReleasesAnybody,
+    /// What waits does not end with its connection.
+    KeepsDeadWaiters,
+    /// FENCE makes no difference to an ACQUIRE.
+    IgnoresProposals,
+    /// EXTEND is accepted when the lease has ended and nobody else has it.
+    ExtendsEnded,
+    /// EXTEND makes leases shorter, too: one that comes late does.
+    Shortens,
+    /// A holder that asks again gets its fence, and no longer lease.
+    RenewsNoAsker,
+    /// A lease is cut when the connection closes that waited for it, though its grant was heard of.
+    CutsHeard,
+    /// The next in line is told of its turn while the holder has not asked the other nodes.
+    TellsTooEarly,
+    /// Nobody is told of its turn.
+    TellsNobody,
+    /// Of the clients: a node is whatever its address leads to.
+    TrustsAddresses,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Flaw; 14] = [
+        Flaw::NoQuarantine,
+        Flaw::ShortQuarantine,
+        Flaw::ForgetsBound,
+        Flaw::ForgetsCounter,
+        Flaw::ReleasesAnybody,
+        Flaw::KeepsDeadWaiters,
+        Flaw::IgnoresProposals,
+        Flaw::ExtendsEnded,
+        Flaw::Shortens,
+        Flaw::RenewsNoAsker,
+        Flaw::CutsHeard,
+        Flaw::TellsTooEarly,
+        Flaw::TellsNobody,
+        Flaw::TrustsAddresses,
+    ];
+}

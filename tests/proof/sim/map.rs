@@ -1,0 +1,30 @@
+//! Where everybody is. How long a message takes is the same each time, and no way round is shorter.
+
+use super::dice::Dice;
+
+/// A place for each process and each server.
+pub struct Map {
+    processes: Vec<(f64, f64)>,
+    servers: Vec<(f64, f64)>,
+}
+
+impl Map {
+    /// Everybody is somewhere.
+    pub fn new(dice: &mut Dice, processes: usize, servers: usize) -> Map {
+        let size = dice.one_of(&[200, 2_000, 10_000]);
+        let mut somewhere = |_: usize| (dice.between(0, size) as f64, dice.between(0, size) as f64);
+        Map {
+            processes: (0..processes).map(&mut somewhere).collect(),
+            servers: (0..servers).map(&mut somewhere).collect(),
+        }
+    }
+
+    /// How long a message takes, in microseconds.
+    pub fn between(&self, process: usize, server: usize) -> u64 {
+        let ((x, y), (to_x, to_y)) = (self.processes[process], self.servers[server]);
+        ENDS + (x - to_x).hypot(y - to_y) as u64
+    }
+}
+
+/// What a message takes at its two ends, however near they are.
+const ENDS: u64 = 50;

@@ -1,0 +1,107 @@
+//! A place in the queue outlives the connection, and who goes away while waiting costs the others little.
+
+use std::sync::{Arc, Mutex};
+
+use dlock_client::Client;
+use harness::Quorum;
+use tokio::task::JoinHandle;
+
+use crate::coordinator::{
+    assert_within, healthy_program, ms, program, run, take, timed, until, wait_for,
+};
+
+type Order = Arc<Mutex<Vec<&'static str>>>;
+
+/// Waits, and leaves a word when it has its turn.
+fn queue(client: Client, name: &'static str, order: &Order) -> JoinHandle<()> {
+    let order = Arc::clone(order);
+    tokio::spawn(async move {
+        let guard = wait_for(&client, "job", ms(10_000)).await;
+        order.lock().unwrap().push(name);
+        guard.release().await.expect("it is held");
+    })
+}
+
+#[test]
+fn a_waiter_survives_its_connections_without_losing_its_place() {
+    for size in [1, 3] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
+            let carol = healthy_program(&quorum).await;
+            let guard = take(&alice, "job", ms(60_000)).await;
+            let order = Order::default();
+            let bobs = queue(bob, "bob", &order);
+            until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+            let carols = queue(carol, "carol", &order);
+            until("carol waits", || quorum[0].node("waiters").int() == 2).await;
+            for _ in 0..3 {
+                let before: Vec<u64> = connections(&quorum);
+                quorum.iter().for_each(|node| node.network().cut());
+                let back = || connections(&quorum)[0] > before[0];
+                until("bob is back", || back() && quorum[0].node("waiters").int() == 2).await;
+            }
+            guard.release().await.expect("it is held");
+            bobs.await.expect("no panic");
+            carols.await.expect("no panic");
+            assert_eq!(*order.lock().unwrap(), ["bob", "carol"], "on {size} nodes");
+            quorum.assert_empty_within(ms(0));
+        });
+    }
+}
+
+fn connections(quorum: &Quorum) -> Vec<u64> {
+    quorum.iter().map(|node| node.network().connections()).collect()
+}
+
+#[test]
+fn a_waiter_that_falls_silent_costs_the_queue_less_than_its_lease() {
+    const LEASE: std::time::Duration = ms(60_000);
+    for size in [1, 3] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
+            let carol = healthy_program(&quorum).await;
+            let guard = take(&alice, "job", LEASE).await;
+            let bobs = tokio::spawn(async move { bob.lock("job").ttl(LEASE).acquire().await });
+            until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+            let carols = tokio::spawn(async move { wait_for(&carol, "job", LEASE).await });
+            until("carol waits", || quorum[0].node("waiters").int() == 2).await;
+            quorum.iter().for_each(|node| node.network().swallow());
+            guard.release().await.expect("it is held");
+            let (next, took) = timed(async { carols.await.expect("no panic") }).await;
+            assert_within(took, LEASE / 3);
+            next.release().await.expect("it is held");
+            bobs.abort();
+            quorum.iter().for_each(|node| node.network().pass());
+        });
+    }
+}
+
+#[test]
+fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_held_by_nobody() {
+    for size in [1, 3] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+            for round in 0..if size == 1 { 700 } else { 300 } {
+                let guard = wait_for(&alice, "job", ms(10_000)).await;
+                let bobs = bob.clone();
+                let waiting = tokio::spawn(async move {
+                    drop(bobs.lock("job").ttl(ms(10_000)).acquire().await);
+                });
+                until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+                let release = guard.release();
+                for _ in 0..round % 8 {
+                    tokio::task::yield_now().await;
+                }
+                waiting.abort();
+                release.await.expect("it is held");
+            }
+            quorum.assert_empty_within(ms(0));
+            // What nobody holds is given back, and does not last as long as its lease.
+            let expired = quorum.iter().map(|node| node.info_number("dlock", "dlock_expiries"));
+            assert_eq!(expired.sum::<i64>(), 0, "on {size} nodes");
+        });
+    }
+}
