@@ -4,6 +4,7 @@
 //! - `prove sim SEED`: that run of the simulation, event by event.
 //! - `prove sim FIRST COUNT`: so many runs.
 //! - `prove order SEED`, `prove order FIRST COUNT`: the same, of those in which nothing fails.
+//! - `prove gates SEED`, `prove gates FIRST COUNT`: the same, of those in which clients queue at any gate.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -28,8 +29,14 @@ fn main() -> ExitCode {
         (Some("order"), Some(first), Some(count)) => {
             counted(|accuse| sim::runs_in_order(first..first + count, &Sound, None, accuse))
         }
+        (Some("gates"), Some(seed), None) => story(seed, sim::run_at_any_gate(seed, Sound, true)),
+        (Some("gates"), Some(first), Some(count)) => {
+            counted(|accuse| sim::runs_at_any_gate(first..first + count, &Sound, accuse))
+        }
         _ => {
-            eprintln!("prove model | prove sim|order SEED | prove sim|order FIRST COUNT");
+            eprintln!(
+                "prove model | prove sim|order|gates SEED | prove sim|order|gates FIRST COUNT"
+            );
             ExitCode::FAILURE
         }
     }

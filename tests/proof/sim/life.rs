@@ -12,7 +12,7 @@ use super::judge::{self, Guard};
 use super::server::{Request, Server};
 use super::task::{Machine, Means, Task};
 use super::truth::{Truth, Under};
-use super::world::{Event, World};
+use super::world::{Event, GATE, World};
 
 impl<R: Rules> World<R> {
     /// The first events.
@@ -66,7 +66,7 @@ impl<R: Rules> World<R> {
             binds: false,
             wait,
             start_at_gate: self.dice.chance(300) || self.map.is_some(),
-            suspects: self.processes[process].suspects.clone(),
+            suspects: self.suspects(process),
             seen: self.processes[process].seen,
             seed: self.dice.number(),
         };
@@ -106,6 +106,15 @@ impl<R: Rules> World<R> {
             self.later(patience, Event::GiveUp { task });
         }
         self.pump(task);
+    }
+
+    /// The nodes that it takes for gone.
+    fn suspects(&mut self, process: usize) -> Vec<bool> {
+        let mut suspects = self.processes[process].suspects.clone();
+        if self.map.as_ref().is_some_and(|map| !map.one_gate) {
+            suspects[GATE] = self.dice.chance(500);
+        }
+        suspects
     }
 
     fn means(&mut self, ttl: Millis) -> Means {
@@ -204,7 +213,7 @@ impl<R: Rules> World<R> {
         self.judge.won(&key, guard, now, clock);
         self.overtake(&key, fence, guard.mode == Mode::Shared);
         self.note_won(task, fence);
-        if self.map.is_some() {
+        if self.has_one_gate() {
             self.judge.is_served(task);
             self.note_hand_over(task);
         }
@@ -475,7 +484,7 @@ impl<R: Rules> World<R> {
         self.say(format!("task {task}: node {node} is silent"));
         // A client may have had enough of a connection that does not answer.
         let process = self.tasks[task].process;
-        if self.processes[process].wires[node] == Some(open.wire) && self.dice.chance(300) {
+        if self.processes[process].wires[node] == Some(open.wire) && self.dice.chance(600) {
             self.processes[process].wires[node] = None;
             let old = self.processes[process].retired.insert(node, open.wire);
             old.into_iter().for_each(|old| self.hang_up(old));

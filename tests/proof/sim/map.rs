@@ -6,6 +6,8 @@ use super::dice::Dice;
 pub struct Map {
     processes: Vec<(f64, f64)>,
     servers: Vec<(f64, f64)>,
+    /// All clients queue at the same node.
+    pub one_gate: bool,
 }
 
 impl Map {
@@ -16,6 +18,7 @@ impl Map {
         Map {
             processes: (0..processes).map(&mut somewhere).collect(),
             servers: (0..servers).map(&mut somewhere).collect(),
+            one_gate: true,
         }
     }
 

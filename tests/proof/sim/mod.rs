@@ -59,6 +59,12 @@ pub fn run_in_order<R: Rules>(seed: u64, rules: R, flaw: Option<Flaw>, tells: bo
     outcome(World::on_a_map(seed, rules, flaw, tells))
 }
 
+/// A run in which nothing fails, but that as many nodes as may be are away, and clients queue at whichever of
+/// the others they like.
+pub fn run_at_any_gate<R: Rules>(seed: u64, rules: R, tells: bool) -> Outcome {
+    outcome(World::at_any_gate(seed, rules, tells))
+}
+
 fn outcome<R: Rules>(mut world: World<R>) -> Outcome {
     world.run();
     let World { judge, claims, calm_claims, hand_overs, .. } = world;
@@ -98,6 +104,15 @@ pub fn runs_in_order<R: Rules + Sync>(
     accuse: impl Fn(u64, Broken) + Sync,
 ) -> Tally {
     many(seeds, |seed| run_in_order(seed, rules.clone(), flaw, false), accuse)
+}
+
+/// Many runs in which clients queue at any gate.
+pub fn runs_at_any_gate<R: Rules + Sync>(
+    seeds: Range<u64>,
+    rules: &R,
+    accuse: impl Fn(u64, Broken) + Sync,
+) -> Tally {
+    many(seeds, |seed| run_at_any_gate(seed, rules.clone(), false), accuse)
 }
 
 /// Many of some kind, on two threads.
