@@ -128,5 +128,5 @@ fn held_up<R: Rules>(rules: &R) -> Option<String> {
 
 /// The lives that have killed mutants before are tried first. A change of the simulation makes other
 /// lives of them: whoever finds this test slow takes new ones from what it prints.
-const KNOWN: [u64; 8] = [33, 34, 96, 123, 209, 367, 2200, 2349];
+const KNOWN: [u64; 6] = [33, 34, 209, 367, 2349, 2372];
 const SEEDS: u64 = 3_000;
