@@ -150,6 +150,7 @@ impl Node {
         store(host, key, mode, grant);
         if grant.client == ClientId::AWAY {
             self.places.lease_began(grant.lease.end);
+            self.forget_unheard(key, grant.token);
         }
         if grant.ephemeral && grant.client != ClientId::UNKNOWN {
             let place = Place::of(key, grant.token, grant.client);
@@ -174,6 +175,13 @@ impl Node {
         }
     }
 
+    /// A token that is away asks again, or is granted the lock anew: of this grant somebody may hear, so it is no
+    /// longer one of a request that waited. Grants to others are told apart by their connections.
+    fn forget_unheard(&mut self, key: Key<'_>, token: &[u8]) {
+        let of = |place: &Place| place.key.as_key() == key && *place.token == *token;
+        self.granted.retain(|_, (place, _)| !of(place));
+    }
+
     /// The same token asks while it holds. Most likely its client never got the first answer, and
     /// tries again: it gets the same answer.
     fn ask_again<H: Host>(
@@ -189,6 +197,7 @@ impl Node {
         renew(host, key, mode, token, renewal);
         if renewal.asker.is_some_and(|asker| asker.client == ClientId::AWAY) {
             self.places.lease_began(renewal.lease.end);
+            self.forget_unheard(key, token);
         }
         if let Some(Asker { client, ephemeral: true, .. }) = renewal.asker
             && client != ClientId::UNKNOWN
