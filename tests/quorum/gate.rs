@@ -301,7 +301,7 @@ fn crowd(size: usize, rounds: usize) {
 }
 
 #[test]
-fn who_is_near_does_not_overtake_who_is_far_and_came_first() {
+fn who_is_far_keeps_its_turn_behind_one_who_is_near() {
     for size in [1, 3, 5] {
         let quorum = Quorum::start(size);
         run(async {
@@ -309,10 +309,10 @@ fn who_is_near_does_not_overtake_who_is_far_and_came_first() {
             let guard = take(&holder, "job", ms(30_000)).await;
             let order = Arc::new(Mutex::new(Vec::new()));
             let mut people = JoinSet::new();
-            for (number, name) in ["near", "far", "near, later"].into_iter().enumerate() {
+            for (number, name) in ["near", "far", "as far, later"].into_iter().enumerate() {
                 let person = match name {
-                    "far" => patient_program(&quorum.urls()).await,
-                    _ => healthy_program(&quorum).await,
+                    "near" => healthy_program(&quorum).await,
+                    _ => patient_program(&quorum.urls()).await,
                 };
                 let order = Arc::clone(&order);
                 people.spawn(async move {
@@ -326,7 +326,7 @@ fn who_is_near_does_not_overtake_who_is_far_and_came_first() {
             quorum.iter().for_each(|node| node.network().delay(ms(100)));
             guard.release().await.expect("it is held");
             people.join_all().await;
-            let expected = ["near", "far", "near, later"];
+            let expected = ["near", "far", "as far, later"];
             assert_eq!(*order.lock().unwrap(), expected, "on {size} nodes");
         });
     }

@@ -11,7 +11,7 @@ use super::hold::Hold;
 use super::rules::{Rules, Sound};
 use super::vote::Said;
 use super::waiting::Slices;
-use super::{Answer, Ask, Claim, Failure, Plan, Send, Verdict, Why};
+use super::{Answer, Ask, Claim, Failure, Plan, Send, Verdict, Wait, Why};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Fence, Instant, Millis, Time};
 
@@ -207,8 +207,8 @@ impl<R: Rules> Acquisition<R> {
         match (&self.phase, asked.ask, answer) {
             (&Phase::Queueing { gate, .. }, ask, _) => self.hear_gate(gate, ask, answer, time),
             (Phase::Gathering(_), ask, _) => self.hear_node(node, ask, answer, time),
-            (_, Ask::Acquire { fence: Some(_), wait: None }, Answer::TooFar) => {
-                let ask = Ask::Acquire { fence: None, wait: None };
+            (_, Ask::Acquire { fence: Some(_), wait }, Answer::TooFar) => {
+                let ask = Ask::Acquire { fence: None, wait };
                 self.ballot.ask(&mut self.out, node, ask, time.now);
                 self.step(time);
             }
@@ -241,8 +241,12 @@ impl<R: Rules> Acquisition<R> {
     pub(super) fn ask_all(&mut self, time: Time) {
         self.begin_attempt();
         let fence = Some(self.proposal(time));
+        // Whoever turns out to have the gate stands in line at the others by then: before the next one.
+        let keeps = self.plan.wait.is_some() && self.plan.nodes > 1;
+        let place = Wait { blocks: None, keep: Some(self.plan.timeout), turn: false };
+        let wait = keeps.then_some(place);
         for node in 0..self.plan.nodes {
-            self.ballot.ask(&mut self.out, node, Ask::Acquire { fence, wait: None }, time.now);
+            self.ballot.ask(&mut self.out, node, Ask::Acquire { fence, wait }, time.now);
         }
         // For so long a claim waits for the gate: not to overtake those who queue there.
         let grace = Millis(self.plan.timeout.0.div_ceil(4));
@@ -269,6 +273,10 @@ impl<R: Rules> Acquisition<R> {
         }
         match self.ballot.claim() {
             Some(claim) if claim.until > time.now && gate == Gate::Open => self.win(claim),
+            // It waits where it was denied at once: before the next in line is told of its turn.
+            None if gate == Gate::Open
+                && self.ballot.denier().is_some()
+                && self.takes_turn(time) => {}
             None if gate == Gate::Open && self.ballot.has_hope() => {}
             None if gate == Gate::Open && self.takes_turn(time) => {}
             _ => self.fail(time),
@@ -332,7 +340,7 @@ impl<R: Rules> Acquisition<R> {
         self.splits += 1;
         let longest = if self.missing_since.is_some() { LONGEST_OUTAGE } else { LONGEST_REST };
         let most = (FIRST_REST << self.splits.min(8)).min(longest);
-        let chance = self.random();
+        let chance = self.plan.random();
         let rest = self.rules.rest(most, chance);
         let end = Instant(time.now.0.saturating_add(rest));
         let until = self.deadline.map_or(end, |last| end.min(last));
@@ -372,16 +380,6 @@ impl<R: Rules> Acquisition<R> {
             *suspect =
                 matches!(answer, Answer::Silent | Answer::Unreachable) || answer == quarantine;
         }
-    }
-
-    /// xorshift: nothing rests on it but that two of these do not keep step.
-    pub(super) fn random(&mut self) -> u64 {
-        let seed = &mut self.plan.seed;
-        *seed = (*seed).max(1);
-        *seed ^= *seed << 13;
-        *seed ^= *seed >> 7;
-        *seed ^= *seed << 17;
-        *seed
     }
 }
 

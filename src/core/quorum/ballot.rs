@@ -129,7 +129,7 @@ impl<R: Rules> Ballot<R> {
         let before = vote.held;
         vote.hear(open, answer, now, &self.rules);
         if let (None, false, Some(held), Some(fence)) =
-            (before, vote.mended, &mut vote.held, self.fence)
+            (before, vote.mended || vote.denied, &mut vote.held, self.fence)
             && self.rules.vouches_back(held.fence, fence)
         {
             held.since = Instant(0);

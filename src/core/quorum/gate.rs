@@ -117,7 +117,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// A slice at the gate; or, if it may not be there any more, a question.
     pub(super) fn ask_gate(&mut self, gate: usize, blocks: bool, fence: Option<Fence>, time: Time) {
-        let chance = self.random();
+        let chance = self.plan.random();
         let slice = self.slices.jittered(chance);
         let wait = Wait {
             blocks: blocks.then(|| self.within_deadline(slice, time)),

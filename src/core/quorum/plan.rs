@@ -30,6 +30,18 @@ pub struct Plan {
     pub seed: u64,
 }
 
+impl Plan {
+    /// xorshift: nothing rests on it but that two of these do not keep step.
+    pub(super) fn random(&mut self) -> u64 {
+        let seed = &mut self.seed;
+        *seed = (*seed).max(1);
+        *seed ^= *seed << 13;
+        *seed ^= *seed >> 7;
+        *seed ^= *seed << 17;
+        *seed
+    }
+}
+
 /// How it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {

@@ -26,6 +26,8 @@ pub(super) struct Vote {
     pub(super) missing: bool,
     /// When its lease is over at the node, at the latest. Whoever asks earlier renews it.
     pub(super) ends_by: Option<Instant>,
+    /// It said no: somebody else had it. A grant after that counts from then on.
+    pub(super) denied: bool,
     /// It was waited for here, so that the lock can be handed on.
     pub(super) waited: bool,
     /// The claim's fence is too far ahead for the node to be raised to it.
@@ -144,7 +146,7 @@ impl Vote {
                 Said::Yes
             }
             Answer::Denied | Answer::Turn(_) => {
-                self.held = None;
+                (self.held, self.denied) = (None, true);
                 // Without KEEP nothing is left, unless another one is on its way still.
                 self.touched = self.stray || (ask.keeps() && rules.leaves_place());
                 self.ends_by = None;

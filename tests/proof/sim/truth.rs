@@ -4,7 +4,7 @@
 //! It is written without a look at the product's rules, but for one thing that nobody can know: when,
 //! between its request and its answer, a node did what it says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dlock_core::quorum::{Answer, Ask, Rules, Sound, State};
 use dlock_core::{Fence, Instant, KeyBuf, Millis};
@@ -24,6 +24,8 @@ pub struct Truth {
     lost: BTreeMap<usize, Known>,
     /// When a server last ended a lease of it.
     ended: BTreeMap<usize, u64>,
+    /// The places that have said no: from a grant after that on they count.
+    denied: BTreeSet<usize>,
     /// When a request was carried out.
     carried: BTreeMap<(usize, u32), u64>,
     /// There was a moment at which, for all it can know, no majority had its lease.
@@ -88,6 +90,9 @@ impl Truth {
         now: Instant,
     ) {
         let carried = self.carried.remove(&(place, id));
+        if matches!(answer, Answer::Denied | Answer::Turn(_)) {
+            self.denied.insert(place);
+        }
         if !matches!(answer, Answer::Silent | Answer::Unreachable) {
             self.lost.remove(&place);
         }
@@ -103,7 +108,7 @@ impl Truth {
             _ => return,
         };
         // Who was passed over for somebody else since gives a larger fence.
-        let first = !self.ended.contains_key(&server);
+        let first = !self.ended.contains_key(&server) && !self.denied.contains(&place);
         let since = match (before, claimed) {
             (Some(before), _) => before.since,
             (None, Some(claimed)) if !first || fence > claimed => now,
