@@ -34,6 +34,10 @@ pub enum Bend {
     ProposesAnew,
     /// Whoever has a gate keeps it, and all rest equally long.
     RestsEqually,
+    /// Nobody gives back what it has while it lacks its gate.
+    KeepsBehind,
+    /// A node that may not have heard yet that it was given back is asked again.
+    AsksTooSoon,
     /// A lease begins when the answer comes.
     BeginsAtAnswer,
     /// A claim stands until the last of its leases ends.
@@ -58,7 +62,7 @@ pub enum Bend {
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 18] = [
+    pub const ALL: [Bend; 20] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
@@ -67,6 +71,8 @@ impl Bend {
         Bend::LeavesNoPlace,
         Bend::ProposesAnew,
         Bend::RestsEqually,
+        Bend::KeepsBehind,
+        Bend::AsksTooSoon,
         Bend::BeginsAtAnswer,
         Bend::UntilLatest,
         Bend::NoDrift,
@@ -143,6 +149,14 @@ impl Rules for Bent {
 
     fn gives_way(&self, gate: usize, lacks: usize) -> bool {
         self.0 != Bend::RestsEqually && Sound.gives_way(gate, lacks)
+    }
+
+    fn gives_back(&self) -> bool {
+        self.0 != Bend::KeepsBehind
+    }
+
+    fn waits_for_return(&self) -> bool {
+        self.0 != Bend::AsksTooSoon
     }
 
     fn rest(&self, most: u64, chance: u64) -> u64 {

@@ -29,6 +29,7 @@ fn every_mutant_is_killed() {
         let by = match bend {
             Bend::ProposesAnew => costs_in_order(&Bent(bend)),
             Bend::RestsEqually => held_up(&Bent(bend)),
+            Bend::KeepsBehind => tied(&Bent(bend)),
             _ if bend.is_about_fences() => search(two),
             _ => live(Bent(bend), None),
         };
@@ -123,6 +124,14 @@ fn held_up<R: Rules>(rules: &R) -> Option<String> {
     (0..SEEDS).find_map(|seed| {
         let broken = sim::run_at_any_gate(seed, rules.clone(), false).broken?;
         Some(format!("seed {seed} of those with several gates: {}", broken.promise))
+    })
+}
+
+/// What the simulation finds where nodes are deaf.
+fn tied<R: Rules>(rules: &R) -> Option<String> {
+    (0..SEEDS).find_map(|seed| {
+        let broken = sim::run_beside_the_deaf(seed, rules.clone(), false).broken?;
+        Some(format!("seed {seed} of those with deaf nodes: {}", broken.promise))
     })
 }
 

@@ -5,6 +5,7 @@
 //! - `prove sim FIRST COUNT`: so many runs.
 //! - `prove order SEED`, `prove order FIRST COUNT`: the same, of those in which nothing fails.
 //! - `prove gates SEED`, `prove gates FIRST COUNT`: the same, of those in which clients queue at any gate.
+//! - `prove deaf SEED`, `prove deaf FIRST COUNT`: the same, of those in which nodes are deaf.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -33,9 +34,15 @@ fn main() -> ExitCode {
         (Some("gates"), Some(first), Some(count)) => {
             counted(|accuse| sim::runs_at_any_gate(first..first + count, &Sound, accuse))
         }
+        (Some("deaf"), Some(seed), None) => {
+            story(seed, sim::run_beside_the_deaf(seed, Sound, true))
+        }
+        (Some("deaf"), Some(first), Some(count)) => {
+            counted(|accuse| sim::runs_beside_the_deaf(first..first + count, &Sound, accuse))
+        }
         _ => {
             eprintln!(
-                "prove model | prove sim|order|gates SEED | prove sim|order|gates FIRST COUNT"
+                "prove model | prove sim|order|gates|deaf SEED | prove sim|order|gates|deaf FIRST COUNT"
             );
             ExitCode::FAILURE
         }

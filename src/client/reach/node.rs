@@ -82,6 +82,15 @@ impl Node {
         self.call(Route::of(command), command, within, 2, enter).await
     }
 
+    /// Sends a command of which it must be known, once it is answered, that none is on its way.
+    pub(crate) async fn ask_once(
+        self: &Arc<Self>,
+        command: &Cmd,
+        within: Duration,
+    ) -> Result<Value, NodeError> {
+        self.call(Route::of(command), command, within, 1, |_| Ok(())).await
+    }
+
     /// `enter` is told each connection before it is used.
     async fn call(
         self: &Arc<Self>,

@@ -28,7 +28,9 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
             (Answer::Extended, state)
         }
         (Ask::Extend { .. }, Value::Int(0)) => (Answer::Gone, NodeState::Gone),
-        (Ask::Release { .. }, Value::Int(_)) | (Ask::Ping, _) => (Answer::Done, NodeState::Answers),
+        (Ask::Release { .. } | Ask::GiveBack, Value::Int(_)) | (Ask::Ping, _) => {
+            (Answer::Done, NodeState::Answers)
+        }
         _ => {
             let text = format!("an unexpected answer: {value:?}");
             (Answer::Refused(Why::Never), NodeState::Refused(text))
@@ -75,6 +77,7 @@ mod tests {
         assert_eq!(read(&extend, Ok(Value::Int(0))), (Answer::Gone, NodeState::Gone));
         let release = Ask::Release { is_final: true };
         assert_eq!(read(&release, Ok(Value::Int(0))).0, Answer::Done);
+        assert_eq!(read(&Ask::GiveBack, Ok(Value::Int(1))).0, Answer::Done);
         assert_eq!(read(&Ask::Ping, Ok(Value::Int(0))).0, Answer::Done);
         assert_eq!(read(&ACQUIRE, Ok(Value::Okay)).0, Answer::Refused(Why::Never));
     }

@@ -126,6 +126,7 @@ impl Traffic {
                 Ask::Extend { fence: Some(fence) } => {
                     raise::raise(&node, &command, fence, within).await
                 }
+                Ask::GiveBack => node.ask_once(&command, within).await,
                 _ => node.ask(&command, within, |_| Ok(())).await,
             };
             let (answer, state) = answer::read(&send.ask, reply);

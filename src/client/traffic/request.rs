@@ -38,6 +38,7 @@ impl Wanted {
                 }
                 command
             }
+            Ask::GiveBack => release(&self.key, token),
             // A token that waits holds nothing, so nothing is extended; but a node in quarantine
             // says that it is.
             Ask::Ping => extend(&self.key, token, ttl, Some(Fence(1))),
@@ -132,6 +133,7 @@ mod tests {
         let release = |is_final| words(&plain, Ask::Release { is_final });
         assert_eq!(release(false), "DLOCK.RELEASE job TOKEN");
         assert_eq!(release(true), "DLOCK.RELEASE job TOKEN FINAL");
+        assert_eq!(words(&plain, Ask::GiveBack), "DLOCK.RELEASE job TOKEN");
         assert_eq!(words(&plain, Ask::Ping), "DLOCK.EXTEND job TOKEN 500 FENCE 1");
         let full = Wanted { mode: Mode::Limit(3), meta: "me".to_owned(), ..wanted() };
         assert_eq!(

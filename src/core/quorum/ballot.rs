@@ -97,25 +97,25 @@ impl<R: Rules> Ballot<R> {
         self.votes.iter().filter_map(Vote::fence).max()
     }
 
-    /// Asks a node. The request's id.
-    pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) -> u32 {
+    /// Asks a node; but none that may have a RELEASE on its way.
+    pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.stood { self.ttl } else { self.first };
-        let ttl = self.votes.get(node).map_or(ttl, |vote| vote.length(ttl));
-        let id = out.push(node, self.attempt, ask, ttl);
-        let binds = self.binds;
-        if let Some(vote) = self.votes.get_mut(node) {
-            let overtakes = |open: Open| open.ask.blocks();
-            let acquires = |open: Open| matches!(open.ask, Ask::Acquire { .. });
-            vote.stray |= vote.open.is_some_and(overtakes);
-            vote.doubled |= vote.open.is_some_and(acquires);
-            vote.open = Some(Open { id, ask, sent: now, ttl, binds });
-            vote.touched |= matches!(ask, Ask::Acquire { .. });
-            vote.asked = vote.asked.max(ttl);
-            if vote.said.is_failure() {
-                vote.said = Said::Nothing;
-            }
+        let Some(vote) = self.votes.get_mut(node) else { return };
+        if vote.returning && self.rules.waits_for_return() {
+            return;
         }
-        id
+        let (ttl, binds) = (vote.length(ttl), self.binds);
+        let id = out.push(node, self.attempt, ask, ttl);
+        let overtakes = |open: Open| open.ask.blocks();
+        let acquires = |open: Open| matches!(open.ask, Ask::Acquire { .. });
+        vote.stray |= vote.open.is_some_and(overtakes);
+        vote.doubled |= vote.open.is_some_and(acquires);
+        vote.open = Some(Open { id, ask, sent: now, ttl, binds });
+        vote.touched |= matches!(ask, Ask::Acquire { .. });
+        vote.asked = vote.asked.max(ttl);
+        if vote.said.is_failure() {
+            vote.said = Said::Nothing;
+        }
     }
 
     /// A node has answered, or not in time. The request, if it is the last one that it was sent.

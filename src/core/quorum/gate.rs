@@ -33,11 +33,11 @@ pub(super) struct Watch {
 /// The next in line: it asks all nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Gathering {
-    gate: usize,
+    pub(super) gate: usize,
     /// Fixed for all nodes and slices.
     proposal: Fence,
     /// Since when it has nodes that it leaves to nobody.
-    since: Option<Instant>,
+    pub(super) since: Option<Instant>,
     /// When nodes that have failed are asked again.
     retry_at: Instant,
     /// Those that have failed, and were asked again at once: the connection may have been all that failed.
@@ -45,9 +45,11 @@ pub(super) struct Gathering {
     /// Since when too many have failed, and none has answered since.
     missing: Option<Instant>,
     /// When nodes before the gate are asked whether they are there.
-    ping_at: Option<Instant>,
+    pub(super) ping_at: Option<Instant>,
     /// What was asked so: from here on.
-    pings: Option<u32>,
+    pub(super) pings: Option<u32>,
+    /// How often it gave back what it had behind a node that it lacked.
+    pub(super) returns: u32,
 }
 
 impl<R: Rules> Acquisition<R> {
@@ -225,6 +227,7 @@ impl<R: Rules> Acquisition<R> {
             missing: None,
             ping_at: None,
             pings: None,
+            returns: 0,
         });
     }
 
@@ -286,14 +289,7 @@ impl<R: Rules> Acquisition<R> {
         if self.is_cut_off(time) {
             return self.fail(time);
         }
-        let entitled = self.ballot.is_entitled();
-        let Phase::Gathering(gathering) = &mut self.phase else { return };
-        gathering.since = entitled.then(|| gathering.since.unwrap_or(time.now));
-        if !self.ballot.has(gathering.gate) {
-            (gathering.ping_at, gathering.pings) = (None, None);
-        } else if gathering.ping_at.is_none() {
-            gathering.ping_at = Some(later(time.now, Millis(self.plan.timeout.0.div_ceil(4))));
-        }
+        self.look_for_ties(time);
     }
 
     /// Whether too many do not answer, for a while; or fences are too far apart.
@@ -314,40 +310,21 @@ impl<R: Rules> Acquisition<R> {
         due.into_iter().flatten().fold(gathering.retry_at, Instant::min)
     }
 
-    /// Whoever has the first of the nodes goes on. But there may be two who are sure of that: who see
-    /// different nodes, or have them in another order.
-    fn last_resort(&self, gathering: &Gathering) -> Option<Instant> {
-        let patience = self.plan.timeout.0.saturating_mul(LAST_RESORT << self.resorts.min(8));
-        Some(later(gathering.since?, Millis(patience)))
-    }
-
-    /// It has its gate, and lacks nodes before it: those that are there decide who goes on.
-    fn ping_before(&mut self, time: Time) {
-        let Phase::Gathering(gathering) = &mut self.phase else { return };
-        gathering.ping_at = Some(later(time.now, self.plan.timeout));
-        let (gate, attempt) = (gathering.gate, self.ballot.attempt());
-        let mut first = None;
-        for node in self.ballot.lacking().filter(|node| self.rules.gives_way(gate, *node)) {
-            let id = self.out.push(node, attempt, Ask::Ping, self.plan.ttl);
-            first.get_or_insert(id);
-        }
-        gathering.pings = first;
-    }
-
-    /// The answer to a ping, perhaps. The gate is gone, and is left; or a node is there that decides: gives
-    /// way, and queues there.
+    /// The answer to a ping, perhaps.
     pub(super) fn hear_ping(&mut self, node: usize, id: u32, answer: Answer, time: Time) {
-        if let Phase::Queueing { watch, .. } = &mut self.phase
-            && watch.ping.take_if(|ping| *ping == id).is_some()
-        {
-            return self.hear_watch(answer, time);
-        }
-        let Phase::Gathering(Gathering { gate, pings, .. }) = self.phase else { return };
-        let asked = pings.is_some_and(|first| id >= first) && answer == Answer::Done;
-        let lacks = self.ballot.lacking().any(|lacking| lacking == node);
-        if asked && lacks && self.rules.gives_way(gate, node) {
-            self.ballot.withdraw(&mut self.out);
-            self.queue_at(node, time);
+        match &mut self.phase {
+            Phase::Queueing { watch, .. } => {
+                if watch.ping.take_if(|ping| *ping == id).is_some() {
+                    self.hear_watch(answer, time);
+                }
+            }
+            Phase::Gathering(gathering) => {
+                let asked = gathering.pings.is_some_and(|first| id >= first);
+                if asked && answer == Answer::Done {
+                    self.gives_way_to(node, time);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -392,9 +369,6 @@ impl<R: Rules> Acquisition<R> {
     }
 }
 
-/// After so many time-outs one gives up its turn that has the gate, and gets nowhere; after twice as
-/// many the next time.
-const LAST_RESORT: u64 = 16;
 /// After so many milliseconds the gate is asked first whether it is there, and how often at least.
 const FIRST_PING: u64 = 500;
 const LAST_PING: u64 = 16_000;

@@ -23,10 +23,28 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
+    /// Gives back what it has. With what it gets there later it starts anew.
+    pub fn give_back(&mut self, out: &mut Outbox, now: Instant) {
+        for node in 0..self.votes.len() {
+            let has = |vote: &Vote| vote.held.is_some() && vote.open.is_none();
+            if self.votes.get(node).is_some_and(has) {
+                self.ask(out, node, Ask::GiveBack, now);
+                if let Some(vote) = self.votes.get_mut(node) {
+                    (vote.held, vote.mended, vote.returning) = (None, true, true);
+                }
+            }
+        }
+    }
+
+    /// The first node that it has.
+    pub fn first(&self) -> Option<usize> {
+        self.votes.iter().position(|vote| vote.held.is_some())
+    }
+
     /// Whether what it has is better left to somebody else: it lacks a node before all that it has. A
     /// majority whose fences are too far apart is none.
-    fn gives_way(&self) -> bool {
-        let first = self.votes.iter().position(|vote| vote.held.is_some());
+    pub fn gives_way(&self) -> bool {
+        let first = self.first();
         let lacks = self.lacking().next();
         let counts = |vote: &&Vote| vote.held.is_some() && !vote.behind;
         let few = self.votes.iter().filter(counts).count() < self.majority();

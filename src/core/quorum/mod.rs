@@ -8,7 +8,8 @@
 //! - [`plan`]: what is wanted, and what comes of it.
 //! - [`acquisition`]: attempts and back-off, until the lock is held or the time is over.
 //! - [`waiting`]: how contenders wait, and how a lock goes from one to the next in one round trip.
-//! - `gate`: where contenders queue, and what the next in line does; `gathered`: what it has so far.
+//! - `gate`: where contenders queue, and what the next in line does; `gathered`: what it has so far;
+//!   `tie`: who goes on if each of two has what the other lacks.
 //! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends; `length`:
 //!   of its lease.
 //! - [`roster`]: which node is behind which address.
@@ -26,6 +27,7 @@ pub mod roster;
 pub mod rules;
 #[cfg(test)]
 mod tests;
+mod tie;
 mod vote;
 pub mod waiting;
 
@@ -79,6 +81,9 @@ pub enum Ask {
         /// own, and may arrive later than this.
         is_final: bool,
     },
+    /// RELEASE, by a token that goes on. It is sent once: until it is answered, the token asks for nothing
+    /// at this node.
+    GiveBack,
     /// Whether the node answers, and is not in quarantine: there a request that is blocked stays so.
     Ping,
 }
@@ -117,7 +122,7 @@ pub enum Answer {
     Extended,
     /// EXTEND: 0. The token does not hold, or has a larger fence.
     Gone,
-    /// RELEASE or PING: it answered.
+    /// RELEASE or a ping: it answered.
     Done,
     /// The proposal is too far ahead for this node.
     TooFar,

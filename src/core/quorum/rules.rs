@@ -83,6 +83,18 @@ pub trait Rules: Clone + Debug {
         lacks < gate
     }
 
+    /// Whether one that lacks its gate gives back what it has behind it: whoever has the gate may be in
+    /// need of that.
+    fn gives_back(&self) -> bool {
+        true
+    }
+
+    /// Whether a node that was given back is asked for nothing until it has answered that. A RELEASE that
+    /// is late would take back what it granted after.
+    fn waits_for_return(&self) -> bool {
+        true
+    }
+
     /// For how long to rest, in µs, at most `most` and a half of that: never for the same time.
     fn rest(&self, most: u64, chance: u64) -> u64 {
         most / 2 + chance % most

@@ -24,6 +24,9 @@ pub(super) struct Vote {
     pub(super) doubled: bool,
     /// It did not answer the last time, or refused. It may be asked again just now.
     pub(super) missing: bool,
+    /// What it granted is given back, and the node has not said that it has heard of that. It may yet
+    /// hear, and would take back whatever it granted meanwhile.
+    pub(super) returning: bool,
     /// When its lease is over at the node, at the latest. Whoever asks earlier renews it.
     pub(super) ends_by: Option<Instant>,
     /// It said no: somebody else had it. A grant after that counts from then on.
@@ -173,6 +176,10 @@ impl Vote {
                 Said::Refused(why)
             }
             Answer::Silent | Answer::Unreachable => Said::Failed,
+            Answer::Done if ask == Ask::GiveBack => {
+                (self.touched, self.ends_by) = (self.stray, None);
+                Said::No
+            }
             Answer::Done => self.said,
         };
         self.heard(open, answer, now, rules);
@@ -187,6 +194,7 @@ impl Vote {
             let latest = open.ttl.0.saturating_mul(1000).saturating_add(rules.drift(open.ttl));
             self.ends_by = self.ends_by.max(Some(Instant(now.0.saturating_add(latest))));
         }
+        self.returning &= unanswered;
         self.missing = self.said.is_failure() && answer != Answer::TooFar;
     }
 

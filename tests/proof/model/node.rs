@@ -95,6 +95,10 @@ impl Place {
         match ask {
             Ask::Acquire { fence, .. } => self.acquire(attempt, shared, fence, flaw),
             Ask::Extend { fence } => self.extend(attempt, fence, flaw),
+            Ask::GiveBack => {
+                self.holders.retain(|holder| holder.attempt != attempt);
+                Answer::Done
+            }
             Ask::Release { .. } | Ask::Ping => Answer::Done,
         }
     }

@@ -45,6 +45,9 @@ pub const SERVED: &str = "who waits is served";
 /// While nothing fails, and however far the clients are from the nodes, who was first at the gate has the
 /// lock first.
 pub const IN_ORDER: &str = "who was first at the gate is served first";
+/// While nothing fails but that nodes are deaf, whoever waits for a lock has it soon after it was given back, and
+/// not only when some lease has ended.
+pub const SOON: &str = "who waits is served soon";
 /// And when all is over, nobody holds and nobody waits anywhere.
 pub const EMPTY: &str = "in the end nothing is held";
 

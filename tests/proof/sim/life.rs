@@ -9,6 +9,7 @@ use dlock_core::quorum::{
 use dlock_core::{Millis, Mode};
 
 use super::judge::{self, Guard};
+use super::map::Kind;
 use super::server::{Request, Server};
 use super::task::{Machine, Means, Task};
 use super::truth::{Truth, Under};
@@ -65,7 +66,7 @@ impl<R: Rules> World<R> {
             timeout,
             binds: false,
             wait,
-            start_at_gate: self.dice.chance(300) || self.map.is_some(),
+            start_at_gate: self.dice.chance(300) || !self.tries_first(),
             suspects: self.suspects(process),
             seen: self.processes[process].seen,
             seed: self.dice.number(),
@@ -108,10 +109,15 @@ impl<R: Rules> World<R> {
         self.pump(task);
     }
 
+    /// Whether some clients ask all nodes before they queue.
+    fn tries_first(&self) -> bool {
+        self.map.as_ref().is_none_or(|map| map.kind == Kind::Deaf)
+    }
+
     /// The nodes that it takes for gone.
     fn suspects(&mut self, process: usize) -> Vec<bool> {
         let mut suspects = self.processes[process].suspects.clone();
-        if self.map.as_ref().is_some_and(|map| !map.one_gate) {
+        if self.map.as_ref().is_some_and(|map| map.kind == Kind::AnyGate) {
             suspects[GATE] = self.dice.chance(500);
         }
         suspects
@@ -215,8 +221,8 @@ impl<R: Rules> World<R> {
         self.note_won(task, fence);
         if self.has_one_gate() {
             self.judge.is_served(task);
-            self.note_hand_over(task);
         }
+        self.note_hand_over(task);
         self.claims = (self.claims.0 + 1, self.claims.1 + u64::from(raised));
         if self.calm_since.is_some_and(|calm| begun > calm + 3_000_000) {
             self.calm_claims.0 += 1;
@@ -522,6 +528,11 @@ impl<R: Rules> World<R> {
         if begun + 2 * there_and_back.unwrap_or(0) > at {
             return;
         }
+        let took = self.now - at;
+        if map.kind == Kind::Deaf && took > SOON {
+            self.judge.accuse(judge::SOON, format!("task {task} {took} µs after"));
+            return;
+        }
         let way = |node| map.between(from, node) + map.between(process, node);
         let mut ways: Vec<u64> = nodes.map(way).collect();
         ways.sort_unstable();
@@ -558,5 +569,7 @@ pub(super) fn token(task: usize, attempt: u32) -> [u8; 8] {
 
 /// What events take that happen at the same time.
 const A_MOMENT: u64 = 100;
+/// Half of the shortest lease of one that waits, if it wants a longer one.
+const SOON: u64 = 500_000;
 /// The connection that was never made.
 pub(super) const NOWHERE: u64 = 0;

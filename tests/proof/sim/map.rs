@@ -6,8 +6,19 @@ use super::dice::Dice;
 pub struct Map {
     processes: Vec<(f64, f64)>,
     servers: Vec<(f64, f64)>,
-    /// All clients queue at the same node.
-    pub one_gate: bool,
+    /// What kind of life it is.
+    pub kind: Kind,
+}
+
+/// Lives in which nothing fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// All clients queue at the same node, from the beginning.
+    OneGate,
+    /// As many nodes as may be are away, and clients queue at any of the others.
+    AnyGate,
+    /// As many nodes as may be are deaf. Clients may try before they queue.
+    Deaf,
 }
 
 impl Map {
@@ -18,7 +29,7 @@ impl Map {
         Map {
             processes: (0..processes).map(&mut somewhere).collect(),
             servers: (0..servers).map(&mut somewhere).collect(),
-            one_gate: true,
+            kind: Kind::OneGate,
         }
     }
 

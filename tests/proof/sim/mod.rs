@@ -65,6 +65,12 @@ pub fn run_at_any_gate<R: Rules>(seed: u64, rules: R, tells: bool) -> Outcome {
     outcome(World::at_any_gate(seed, rules, tells))
 }
 
+/// A run in which nothing fails, but that as many nodes as may be are deaf: whoever waits has the lock soon
+/// after it was given back.
+pub fn run_beside_the_deaf<R: Rules>(seed: u64, rules: R, tells: bool) -> Outcome {
+    outcome(World::beside_the_deaf(seed, rules, tells))
+}
+
 fn outcome<R: Rules>(mut world: World<R>) -> Outcome {
     world.run();
     let World { judge, claims, calm_claims, hand_overs, .. } = world;
@@ -113,6 +119,15 @@ pub fn runs_at_any_gate<R: Rules + Sync>(
     accuse: impl Fn(u64, Broken) + Sync,
 ) -> Tally {
     many(seeds, |seed| run_at_any_gate(seed, rules.clone(), false), accuse)
+}
+
+/// Many runs beside nodes that are deaf.
+pub fn runs_beside_the_deaf<R: Rules + Sync>(
+    seeds: Range<u64>,
+    rules: &R,
+    accuse: impl Fn(u64, Broken) + Sync,
+) -> Tally {
+    many(seeds, |seed| run_beside_the_deaf(seed, rules.clone(), false), accuse)
 }
 
 /// Many of some kind, on two threads.

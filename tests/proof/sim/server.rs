@@ -32,6 +32,8 @@ pub struct Server {
     pub life: u64,
     /// It does nothing until then.
     pub paused_until: u64,
+    /// What is sent to it is lost.
+    pub is_deaf: bool,
     /// It refuses longer leases.
     pub max_ttl: Millis,
     /// It does not start again.
@@ -86,6 +88,7 @@ impl Server {
             is_up: false,
             life: 0,
             paused_until: 0,
+            is_deaf: false,
             max_ttl: Millis(u64::MAX),
             stays_away: false,
             log_is_complete: dice.chance(150),
@@ -237,12 +240,13 @@ impl Server {
                     Err(refusal) => Some(refused(&refusal)),
                 }
             }
-            Ask::Release { is_final } => {
+            Ask::Release { .. } | Ask::GiveBack => {
                 let token = self.released_by(request);
+                let is_final = ask == Ask::Release { is_final: true };
                 // It cannot be refused: there are no foreign locks here.
                 let release = Release { token: &token, is_final };
                 let _ = self.node.release(&mut self.host, key, &release, time);
-                None
+                (ask == Ask::GiveBack).then_some(Answer::Done)
             }
             Ask::Ping if self.node.is_in_quarantine(time.now) => {
                 Some(Answer::Refused(Why::Quarantine))

@@ -43,6 +43,19 @@ fn two_who_queue_at_different_gates_do_not_hold_each_other_up() {
 }
 
 #[test]
+fn who_waits_beside_the_deaf_is_served_soon() {
+    let begun = Instant::now();
+    let tally = sim::runs_beside_the_deaf(0..1_000, &Sound, |seed, broken| {
+        let Broken { promise, how } = broken;
+        println!(
+            "{promise}: {how}\nto see it happen: cargo run -p dlock-proof --bin prove -- deaf {seed}"
+        );
+    });
+    println!("{tally}; {:.1?}", begun.elapsed());
+    assert_eq!(tally.broken, 0);
+}
+
+#[test]
 fn a_seed_is_a_life() {
     for seed in 0..50 {
         let run = || sim::run(seed, Sound, None, false);

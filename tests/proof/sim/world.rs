@@ -10,7 +10,7 @@ use super::dice::Dice;
 use super::flaw::Flaw;
 use super::judge::{self, Judge};
 use super::life::NOWHERE;
-use super::map::Map;
+use super::map::{Kind, Map};
 use super::server::{Request, Server, told};
 use super::task::{Machine, Task};
 
@@ -229,7 +229,19 @@ impl<R: Rules> World<R> {
         let mut world = World::on_a_map(seed, rules, None, tells);
         let majority = world.servers.len() / 2 + 1;
         world.servers.iter_mut().skip(majority).for_each(|server| server.stays_away = true);
-        world.map.iter_mut().for_each(|map| map.one_gate = false);
+        world.map.iter_mut().for_each(|map| map.kind = Kind::AnyGate);
+        world
+    }
+
+    /// Nothing fails, but as many nodes as may be hear nothing: an even number of nodes is left.
+    pub fn beside_the_deaf(seed: u64, rules: R, tells: bool) -> World<R> {
+        let mut world = World::on_a_map(seed, rules, None, tells);
+        let majority = world.servers.len() / 2 + 1;
+        for _ in majority..world.servers.len() {
+            let place = world.dice.below(world.servers.len());
+            world.servers[place].is_deaf = true;
+        }
+        world.map.iter_mut().for_each(|map| map.kind = Kind::Deaf);
         world
     }
 
@@ -353,7 +365,7 @@ impl<R: Rules> World<R> {
         };
         let (asked_as, place) = (place, server);
         let server = &mut self.servers[place];
-        if is_closed || !server.is_up || server.life != life {
+        if is_closed || !server.is_up || server.life != life || server.is_deaf {
             return;
         }
         let answer = server.carry_out(request, wire, self.now);
@@ -510,7 +522,7 @@ impl<R: Rules> World<R> {
 
     /// Whether nothing fails, and all queue at the same node.
     pub fn has_one_gate(&self) -> bool {
-        self.map.as_ref().is_some_and(|map| map.one_gate)
+        self.map.as_ref().is_some_and(|map| map.kind == Kind::OneGate)
     }
 
     /// Tells what happens.

@@ -178,7 +178,7 @@ fn a_majority_whose_fences_are_too_far_apart_is_left_to_who_has_the_gate() {
     trial.hears(2, Answer::TooFar);
     trial.is_pending();
     trial.passes(TTL * 9 / 10);
-    trial.sends("");
+    trial.sends("0P");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn whoever_gives_way_does_not_renew_what_it_leaves() {
     let mut trial = next_in_line();
     trial.waited(1, Answer::Granted(Fence(120)));
     trial.passes(TTL);
-    trial.sends("");
+    trial.sends("0P");
     trial.passes(TTL / 20);
     trial.sends("1A120w");
 }

@@ -1,13 +1,15 @@
-//! The machines, event by event: the `first` attempt, the `gate` and `two_gates`, the `hold`.
+//! The machines, event by event: the `first` attempt, the `gate`, `two_gates` and ties, the `hold`.
 //!
 //! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
 //! fence, `0A7w` with WAIT and KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
-//! FENCE 7, `1E` without; `2R` is RELEASE, `2F` is RELEASE … FINAL, `2P` a ping.
+//! FENCE 7, `1E` without; `2R` is RELEASE, `2F` is RELEASE … FINAL, `2G` is a RELEASE
+//! whose answer is waited for; `2P` a ping.
 
 mod first;
 mod gate;
 mod hold;
 mod longer;
+mod tie;
 mod two_gates;
 
 use alloc::collections::BTreeMap;
@@ -223,6 +225,7 @@ fn written(send: Send) -> String {
         }
         Ask::Extend { fence } => format!("{node}E{}", number(fence)),
         Ask::Release { is_final } => format!("{node}{}", if is_final { "F" } else { "R" }),
+        Ask::GiveBack => format!("{node}G"),
         Ask::Ping => format!("{node}P"),
     }
 }

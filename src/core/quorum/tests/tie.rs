@@ -1,0 +1,110 @@
+//! Ties: each of two has a node that the other lacks.
+
+use super::*;
+
+/// It is the next in line at node 0, and has node 2: which is there to be had.
+fn tied() -> Trial {
+    let mut trial = queued(0);
+    trial.waited(0, Answer::Turn(Fence(119)));
+    trial.sends("1A120w 2A120w 0A120w");
+    trial.waited(2, Answer::Granted(Fence(120)));
+    trial.sends("");
+    trial
+}
+
+/// It has given node 2 back, as far as it is concerned.
+fn gives_back() -> Trial {
+    let mut trial = tied();
+    trial.passes(TIMEOUT.div_ceil(4));
+    trial.sends("0P 1P");
+    trial.hears(0, Answer::Done);
+    trial.sends("2G");
+    trial
+}
+
+#[test]
+fn who_lacks_the_gate_gives_back_what_it_has_and_stands_in_line_for_it_anew() {
+    let mut trial = gives_back();
+    trial.hears(2, Answer::Done);
+    trial.sends("2A120w");
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.is_pending();
+    trial.waited(2, Answer::Granted(Fence(121)));
+    trial.sends("0E121");
+    trial.hears(0, Answer::Extended);
+    trial.wins(121);
+}
+
+#[test]
+fn what_is_given_back_does_not_count_although_the_node_has_not_answered_yet() {
+    let mut trial = gives_back();
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.is_pending();
+    trial.sends("");
+}
+
+#[test]
+fn nobody_gives_back_what_it_has_for_a_node_that_is_not_there() {
+    let mut trial = tied();
+    trial.passes(TIMEOUT.div_ceil(4));
+    trial.sends("0P 1P");
+    trial.hears(0, Answer::Silent);
+    trial.hears(1, Answer::Unreachable);
+    trial.sends("");
+}
+
+#[test]
+fn who_has_the_gate_in_time_gives_nothing_back() {
+    let mut trial = tied();
+    trial.passes(TIMEOUT.div_ceil(4) - 1);
+    trial.sends("");
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.wins(120);
+}
+
+#[test]
+fn a_node_that_may_not_have_heard_that_it_was_given_back_is_asked_for_nothing() {
+    let mut trial = gives_back();
+    trial.hears(2, Answer::Unreachable);
+    trial.sends("");
+    trial.passes(TIMEOUT);
+    trial.sends("");
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.wins(120);
+    trial.holds();
+    trial.wakes();
+    trial.sends("0E 1E");
+}
+
+#[test]
+fn a_late_answer_to_what_was_given_back_is_one() {
+    let mut trial = gives_back();
+    trial.hears(2, Answer::Silent);
+    trial.passes(TIMEOUT);
+    trial.sends("");
+    trial.hears(2, Answer::Done);
+    trial.sends("2A120w");
+}
+
+#[test]
+fn whoever_gives_up_releases_what_it_may_not_have_given_back() {
+    let mut trial = gives_back();
+    let Machine::Trying(acquisition) = &mut trial.machine else { unreachable!() };
+    acquisition.abandon();
+    trial.sends("0F 1F 2R");
+}
+
+#[test]
+fn whoever_is_granted_again_at_once_what_it_gave_back_waits_longer_each_time() {
+    let mut trial = gives_back();
+    trial.hears(2, Answer::Done);
+    trial.sends("2A120w");
+    trial.waited(2, Answer::Granted(Fence(121)));
+    trial.passes(TIMEOUT.div_ceil(4));
+    trial.sends("");
+    trial.passes(TIMEOUT.div_ceil(4));
+    trial.sends("0P 1P");
+    trial.hears(0, Answer::Done);
+    trial.sends("2G");
+}
