@@ -11,7 +11,7 @@ use super::hold::Hold;
 use super::rules::{Rules, Sound};
 use super::vote::Said;
 use super::waiting::Slices;
-use super::{Answer, Ask, Claim, Failure, Plan, Send, Verdict, Wait, Why};
+use super::{Answer, Ask, Claim, Failure, Plan, Send, Verdict, Why};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Fence, Instant, Millis, Time};
 
@@ -241,12 +241,9 @@ impl<R: Rules> Acquisition<R> {
     pub(super) fn ask_all(&mut self, time: Time) {
         self.begin_attempt();
         let fence = Some(self.proposal(time));
-        // Whoever turns out to have the gate stands in line at the others by then: before the next one.
-        let keeps = self.plan.wait.is_some() && self.plan.nodes > 1;
-        let place = Wait { blocks: None, keep: Some(self.plan.timeout), turn: false };
-        let wait = keeps.then_some(place);
         for node in 0..self.plan.nodes {
-            self.ballot.ask(&mut self.out, node, Ask::Acquire { fence, wait }, time.now);
+            let ask = Ask::Acquire { fence, wait: None };
+            self.ballot.ask(&mut self.out, node, ask, time.now);
         }
         // For so long a claim waits for the gate: not to overtake those who queue there.
         let grace = Millis(self.plan.timeout.0.div_ceil(4));

@@ -66,7 +66,8 @@ impl<R: Rules> World<R> {
             timeout,
             binds: false,
             wait,
-            start_at_gate: self.dice.chance(300) || !self.tries_first(),
+            start_at_gate: (self.dice.chance(300) || !self.tries_first())
+                && !self.servers[GATE].is_deaf,
             suspects: self.suspects(process),
             seen: self.processes[process].seen,
             seed: self.dice.number(),
@@ -570,6 +571,6 @@ pub(super) fn token(task: usize, attempt: u32) -> [u8; 8] {
 /// What events take that happen at the same time.
 const A_MOMENT: u64 = 100;
 /// Half of the shortest lease of one that waits, if it wants a longer one.
-const SOON: u64 = 500_000;
+const SOON: u64 = 600_000;
 /// The connection that was never made.
 pub(super) const NOWHERE: u64 = 0;

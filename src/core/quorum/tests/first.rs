@@ -160,7 +160,7 @@ fn outage(wait: u64, end: u64) -> Trial {
         }
         trial.sends("0R 1R 2R");
         trial.wakes();
-        trial.sends("0A100k 1A100k 2A100k");
+        trial.sends("0A100 1A100 2A100");
     }
     trial
 }
@@ -193,7 +193,7 @@ fn a_quarantine_is_waited_for() {
         trial.is_pending();
         trial.sends("0R 1R 2R");
         trial.wakes();
-        trial.sends("0A101k 1A101k 2A101k");
+        trial.sends("0A101 1A101 2A101");
     }
     trial.grants(0, 101);
     trial.grants(1, 101);

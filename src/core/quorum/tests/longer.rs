@@ -37,7 +37,7 @@ fn held(nodes: usize) -> Hold {
     let mut acquisition = Acquisition::new(plan(nodes), at(0));
     let mut asked = sent(|| acquisition.poll()).into_iter();
     let granted = |send: &Send| match send.ask {
-        Ask::Acquire { fence: Some(fence), .. } => Answer::Granted(fence),
+        Ask::Acquire { fence: Some(fence), wait: None } => Answer::Granted(fence),
         _ => panic!("{send:?}"),
     };
     for send in asked.by_ref().take(nodes / 2 + 1) {

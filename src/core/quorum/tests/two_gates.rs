@@ -13,7 +13,7 @@ fn to_the_second_gate(trial: &mut Trial) {
     trial.hears(0, Answer::Unreachable);
     trial.hears(1, Answer::Denied);
     trial.grants(2, 100);
-    trial.sends("0R 1R 2R 1A101wt");
+    trial.sends("0R 2R 1A101wt");
     trial.waited(1, Answer::Turn(Fence(119)));
     trial.sends("0A120w 2A120w 1A120w");
 }
@@ -75,7 +75,7 @@ fn an_outage_before_does_not_put_off_the_last_resort_either() {
         (0..3).for_each(|node| trial.hears(node, Answer::Unreachable));
         trial.sends("0R 1R 2R");
         trial.wakes();
-        trial.sends("0A100k 1A100k 2A100k");
+        trial.sends("0A100 1A100 2A100");
     }
     to_the_second_gate(&mut trial);
     trial.waited(1, Answer::Granted(Fence(120)));
