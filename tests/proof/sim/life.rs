@@ -343,7 +343,13 @@ impl<R: Rules> World<R> {
             true => self.waiting(task, of).or_else(|| self.connect(process, node)),
             false => self.ordinary(process, node),
         };
-        self.tasks[task].newest.insert(node, id);
+        if ask == Ask::GiveBack {
+            self.tasks[task].truth.gives_back(node);
+        }
+        // A ping says nothing of the lock.
+        if ask != Ask::Ping {
+            self.tasks[task].newest.insert(node, id);
+        }
         let (wire_, sent) = (wire.unwrap_or(NOWHERE), self.clock_of(task).now);
         let under = Under { wire: wire_, attempt, ask, ttl, sent };
         self.tasks[task].open.insert((node, id), under);

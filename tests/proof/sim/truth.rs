@@ -24,7 +24,7 @@ pub struct Truth {
     lost: BTreeMap<usize, Known>,
     /// When a server last ended a lease of it.
     ended: BTreeMap<usize, u64>,
-    /// The places that have said no: from a grant after that on they count.
+    /// The places that have said no, or were given back: from a grant after that on they count.
     denied: BTreeSet<usize>,
     /// When a request was carried out.
     carried: BTreeMap<(usize, u32), u64>,
@@ -117,6 +117,12 @@ impl Truth {
         let length = under.ttl.0 * 1000 - Sound.drift(under.ttl).min(under.ttl.0 * 1000);
         let end = Instant(under.sent.0 + length).max(before.map_or(Instant(0), |known| known.end));
         self.known.insert(place, Known { server, fence, since, sent: under.sent, end });
+    }
+
+    /// It gives a place back: whether the server hears of that or not, it has nothing there.
+    pub fn gives_back(&mut self, place: usize) {
+        self.known.remove(&place);
+        self.denied.insert(place);
     }
 
     /// A server's lease is over, or forgotten.
