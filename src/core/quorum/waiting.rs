@@ -24,6 +24,10 @@
 //!   gate gives everything back and queues at that node. The other goes on. And without a majority
 //!   nobody renews what it has while it lacks a node before that: its short leases end, and its places
 //!   in all queues stay. A random rest is the last resort.
+//! - *Ties.* A first attempt that gets the gate is in line nowhere else yet, and the next one may be granted
+//!   another node before it is. So whoever has nothing but nodes behind one that it lacks, and that is there,
+//!   gives these back after a quarter of the time-out, and stands in line for them anew, with the same token.
+//!   *First the node has to answer the RELEASE:* one that is late would take back what is granted after it.
 
 use crate::limits::MAX_KEEP;
 use crate::words::Millis;
