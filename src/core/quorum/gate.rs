@@ -312,19 +312,14 @@ impl<R: Rules> Acquisition<R> {
 
     /// The answer to a ping, perhaps.
     pub(super) fn hear_ping(&mut self, node: usize, id: u32, answer: Answer, time: Time) {
-        match &mut self.phase {
-            Phase::Queueing { watch, .. } => {
-                if watch.ping.take_if(|ping| *ping == id).is_some() {
-                    self.hear_watch(answer, time);
-                }
-            }
-            Phase::Gathering(gathering) => {
-                let asked = gathering.pings.is_some_and(|first| id >= first);
-                if asked && answer == Answer::Done {
-                    self.gives_way_to(node, time);
-                }
-            }
-            _ => {}
+        if let Phase::Queueing { watch, .. } = &mut self.phase
+            && watch.ping.take_if(|ping| *ping == id).is_some()
+        {
+            return self.hear_watch(answer, time);
+        }
+        let Phase::Gathering(Gathering { pings, .. }) = self.phase else { return };
+        if pings.is_some_and(|first| id >= first) && answer == Answer::Done {
+            self.gives_way_to(node, time);
         }
     }
 
