@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing::debug;
 
 use crate::acquire::lock::Lock;
+use crate::count::Counts;
 use crate::key::Key;
 use crate::reach::address;
 use crate::reach::identity::Identities;
@@ -143,8 +144,8 @@ impl ClientBuilder {
         let node = |(place, name)| Node::new(name, place, timeout, Arc::clone(&identities));
         let nodes = names.into_iter().enumerate().map(node).map(Arc::new).collect();
         let ClientBuilder { node_timeout, listener, .. } = self;
-        let (memory, background) = (Memory::default(), Background::new());
-        let shared = Shared { nodes, node_timeout, memory, background, listener };
+        let (memory, background, counts) = (Memory::default(), Background::new(), Counts::new());
+        let shared = Shared { nodes, node_timeout, memory, background, counts, listener };
         Ok(Client { shared: Arc::new(shared) })
     }
 }

@@ -27,7 +27,10 @@
 //! The library reports what happens through [`tracing`]: a span `acquire` for each acquisition, in it a span
 //! `wait` for each time in a queue, with what stands in the way, a span `hold` for each guard, and events in
 //! them. Where they fit, fields have OpenTelemetry's names for databases (`db.system.name`,
-//! `db.operation.name`, `server.address`). They never contain a token or a password.
+//! `db.operation.name`, `server.address`, `error.type`). They never contain a token or a password.
+//!
+//! With the feature `otel` it counts by OpenTelemetry: acquisitions, waits, holds, losses and failed renewals,
+//! with the provider of meters that is set when the client is made. `examples/otel.rs` prints both.
 //!
 //! The rules are in `dlock-core`, in its module `quorum`, without any IO. This crate runs them. In
 //! reading order:
@@ -38,7 +41,8 @@
 //! - `traffic`: the requests of both, their connections, and what the replies mean.
 //! - `reach`: from a URL to a connection, and which node is at its other end.
 //! - `by_token`: locks that no guard keeps; `inspect`: what a node tells about a lock.
-//! - `report`: what each node said, what went wrong, and what an operator should know.
+//! - `report`: what each node said, what went wrong, and what an operator should know. `count`: what is
+//!   counted, for OpenTelemetry.
 //! - `key`, `token`, `printable`, `clock`: names, secrets, how both are shown, and the time.
 
 #![forbid(unsafe_code)]
@@ -47,6 +51,7 @@ mod acquire;
 mod by_token;
 mod client;
 mod clock;
+mod count;
 mod hold;
 mod inspect;
 mod key;

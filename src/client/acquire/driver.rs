@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_core::quorum::{Acquisition, Claim, Failure, Plan, Verdict};
-use dlock_core::words::Millis;
+use dlock_core::words::{Instant, Millis};
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::acquire::holder;
@@ -33,6 +33,7 @@ pub(crate) async fn acquire(
         db.system.name = "redis",
         db.operation.name = "DLOCK.ACQUIRE",
         server.address = field::Empty,
+        error.type = field::Empty,
     );
     // Of several nodes there is no one address.
     if let [node] = shared.nodes.as_slice() {
@@ -56,6 +57,7 @@ struct Run {
 }
 
 struct Going {
+    since: Instant,
     machine: Acquisition,
     traffic: Traffic,
 }
@@ -75,12 +77,15 @@ impl Run {
             seen: memory.seen(),
             seed: rand::random(),
         };
-        let machine = Acquisition::new(plan, clock::time());
-        Run { going: Some(Going { machine, traffic: Traffic::new(shared, wanted) }) }
+        let time = clock::time();
+        let machine = Acquisition::new(plan, time);
+        let traffic = Traffic::new(shared, wanted);
+        Run { going: Some(Going { since: time.now, machine, traffic }) }
     }
 
     async fn drive(&mut self) -> Verdict {
         let Some(going) = &mut self.going else { return Verdict::Pending };
+        let shared = Arc::clone(&going.traffic.shared);
         let (mut waiting, mut told) = (None, false);
         loop {
             going.send();
@@ -92,7 +97,7 @@ impl Run {
                 return verdict;
             }
             if waiting.is_some() != going.machine.is_queued() {
-                waiting = going.machine.is_queued().then(|| going.waits());
+                waiting = going.machine.is_queued().then(|| (shared.counts.waits(), going.waits()));
             }
             let missing = going.machine.missing_since();
             if told != missing.is_some_and(|since| clock::now().since(since) >= SHORT_OUTAGE) {
@@ -115,7 +120,8 @@ impl Run {
     fn won(&mut self, claim: Claim) -> Option<Guard> {
         let going = self.going.take()?;
         going.learn();
-        let Going { machine, traffic } = going;
+        going.count(None);
+        let Going { machine, traffic, .. } = going;
         let key = &traffic.wanted.key;
         debug!(%key, fence = claim.fence.0, attempt = machine.attempt(), "acquired");
         Some(keeper::start(machine.into_hold(clock::time()), traffic, claim))
@@ -124,6 +130,11 @@ impl Run {
     async fn lost(&mut self, failure: Failure) -> Error {
         let Some(mut going) = self.going.take() else { return Error::Usage(OVER.to_owned()) };
         going.learn();
+        going.count(Some(match failure {
+            Failure::Held => "held",
+            Failure::NoQuorum => "no_quorum",
+            Failure::Refused => "refused",
+        }));
         going.send();
         let traffic = going.traffic;
         let (key, nodes) = (traffic.wanted.key.clone(), traffic.reports());
@@ -146,6 +157,7 @@ impl Drop for Run {
         let Some(mut going) = self.going.take() else { return };
         debug!(key = %going.traffic.wanted.key, "given up");
         going.learn();
+        going.count(Some("given_up"));
         going.traffic.forget_requests();
         going.machine.abandon();
         going.send();
@@ -180,6 +192,14 @@ impl Going {
         let (needed, nodes) = (shared.majority(), self.traffic.reports());
         let outage = Notice::Outage { key: key.clone(), needed, nodes };
         shared.listener.tell(&if is_outage { outage } else { Notice::Back { key } });
+    }
+
+    /// Counts how it ended: with the lock, or why not.
+    fn count(&self, failure: Option<&'static str>) {
+        if let Some(why) = failure {
+            Span::current().record("error.type", why);
+        }
+        self.traffic.shared.counts.acquired(self.since, failure);
     }
 
     /// Remembers what helps the next acquisition.

@@ -13,6 +13,7 @@ use tracing::{Instrument, debug, debug_span};
 use crate::clock;
 use crate::hold::guard::{Guard, Order, View};
 use crate::report::error::{Error, Loss, LossReason};
+use crate::shared::Shared;
 use crate::shared::background::Busy;
 use crate::traffic::{Heard, Traffic};
 
@@ -34,7 +35,9 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let (loss, heard) = watch::channel(None);
     let shared = Arc::clone(&traffic.shared);
     let guard = Guard::new(Arc::clone(&view), orders, heard, shared);
-    let keeper = Keeper { hold, traffic, view, loss, extensions: Vec::new(), paused: false };
+    let (since, first) = (clock::now(), None);
+    let keeper =
+        Keeper { hold, traffic, view, since, first, loss, extensions: Vec::new(), paused: false };
     // The acquisition ends where the hold begins, so this span is not a part of that one.
     let (key, fence) = (&keeper.view.key, keeper.view.fence);
     let span = debug_span!(parent: None, "hold", %key, fence, otel.kind = "client", db.system.name = "redis");
@@ -46,6 +49,9 @@ struct Keeper {
     hold: Hold,
     traffic: Traffic,
     view: Arc<View>,
+    since: Instant,
+    /// The first request that was sent to keep the lock. Answers to earlier ones come late.
+    first: Option<u32>,
     loss: watch::Sender<Option<Loss>>,
     /// Callers who wait for a lease of this length, renewed at this moment or later.
     extensions: Vec<(Millis, Instant, Extended)>,
@@ -110,6 +116,7 @@ impl Keeper {
     fn send(&mut self) {
         while let Some(send) = self.hold.poll() {
             debug!(key = %self.view.key, node = send.node, ask = ?send.ask, "keeps");
+            self.first.get_or_insert(send.id);
             self.traffic.send(send);
         }
     }
@@ -157,7 +164,14 @@ impl Keeper {
     fn hear(&mut self, heard: Heard, now: Instant) {
         match heard {
             Heard::CutOff(node) => self.hold.cut_off(node, now),
-            Heard::Reply(reply) => self.hold.answer(reply.node, reply.id, reply.answer, now),
+            Heard::Reply(reply) => {
+                if !reply.is_yes() && self.first.is_some_and(|first| reply.id >= first) {
+                    let Shared { counts, nodes, .. } = &*self.traffic.shared;
+                    let node = nodes.get(reply.node).map_or("", |node| node.name());
+                    counts.not_renewed(node, &reply.state);
+                }
+                self.hold.answer(reply.node, reply.id, reply.answer, now);
+            }
         }
     }
 
@@ -186,6 +200,11 @@ impl Keeper {
 
     fn lose(&mut self, why: LossReason) {
         let loss = self.view.loss(why);
+        let counts = &self.traffic.shared.counts;
+        counts.held(self.since);
+        if !matches!(loss.why, LossReason::Released) {
+            counts.lost(loss.why.name());
+        }
         debug!(key = %loss.key, fence = loss.fence, why = %loss.why, "not held any more");
         self.view.until.store(0, Ordering::Release);
         for (_, _, done) in self.extensions.drain(..) {
@@ -224,16 +243,20 @@ impl Keeper {
         self.traffic.forget_requests();
         self.hold.release();
         self.send();
-        if let Some(done) = done {
+        if done.is_some() {
             let released = self.traffic.released().await;
             if was_held && !released {
                 let nodes = self.traffic.reports();
                 self.lose(LossReason::Ended { nodes });
             }
-            let _ = done.send(self.outcome());
         }
-        if self.outcome().is_ok() {
+        let outcome = self.outcome();
+        // Counted before anybody knows of it.
+        if outcome.is_ok() {
             self.lose(LossReason::Released);
+        }
+        if let Some(done) = done {
+            let _ = done.send(outcome);
         }
         self.traffic.finish();
         drop(busy);

@@ -14,6 +14,7 @@ use memory::Memory;
 use tokio::time::timeout;
 use tracing::debug;
 
+use crate::count::Counts;
 use crate::reach::node::Node;
 use crate::report::error::Error;
 use crate::report::notice::Listener;
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) memory: Memory,
     pub(crate) background: Background,
+    pub(crate) counts: Counts,
     pub(crate) listener: Listener,
 }
 

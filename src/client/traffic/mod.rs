@@ -64,7 +64,14 @@ pub(crate) struct Reply {
     pub(crate) node: usize,
     pub(crate) id: u32,
     pub(crate) answer: Answer,
-    state: NodeState,
+    pub(crate) state: NodeState,
+}
+
+impl Reply {
+    /// Whether the node did what it was asked for.
+    pub(crate) fn is_yes(&self) -> bool {
+        matches!(self.answer, Answer::Granted(_) | Answer::Extended | Answer::Done)
+    }
 }
 
 impl Traffic {
