@@ -14,6 +14,7 @@ mod doctor;
 mod doctor_against;
 mod errors;
 mod exporter;
+mod exporter_fail_over;
 mod exporter_web;
 mod extend;
 mod fail_over;
