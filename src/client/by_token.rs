@@ -58,6 +58,8 @@ impl Client {
     pub async fn release(&self, key: impl Into<Key>, token: &Token) -> Result<bool, Error> {
         let key = &key.into();
         check_key(key)?;
+        // Who closes the client waits for this, too.
+        let _busy = self.shared.background.busy();
         let within = self.shared.timeout(Duration::MAX);
         let replies = self.send_all(&request::release(key, token), within).await;
         let held = replies.iter().any(|reply| *reply == Ok(Value::Int(1)));

@@ -82,7 +82,7 @@ impl Client {
         Lock::new(Arc::clone(&self.shared), key.into())
     }
 
-    /// Waits until releases in the background are done, for at most as long as a node may take to
+    /// Waits until releases that are under way are done, for at most as long as a node may take to
     /// answer, and closes the connections that are not in use. Guards stay valid.
     pub async fn close(&self) {
         let within = self.shared.node_timeout.unwrap_or(shared::LONGEST_TIMEOUT);

@@ -130,8 +130,8 @@ impl Client {
     /// Releases a lock by its token. Tells whether the token held it.
     #[napi(catch_unwind)]
     pub fn release(&self, ticket: u32, key: Either<String, Uint8Array>, token: String) {
-        let connected = Arc::clone(&self.connected);
-        self.run(ticket, lease::release(connected, arguments::key(key), token));
+        let release = lease::release(Arc::clone(&self.connected), arguments::key(key), token);
+        self.letters.carry_out(&self.connected, ticket, release);
     }
 
     /// Waits until releases in the background are done, and closes what is not in use.

@@ -84,7 +84,7 @@ impl Post {
 }
 
 impl Letters {
-    /// Does this work in the runtime, and posts its outcome.
+    /// Does this work in the runtime, and posts its outcome. It can be given up.
     pub(crate) fn run(
         self: &Arc<Self>,
         connected: &Arc<Connected>,
@@ -93,15 +93,25 @@ impl Letters {
     ) {
         // Whoever ends this work waits until it is written down.
         let mut inside = self.inside();
+        let task = self.carry_out(connected, ticket, work);
+        inside.under_way.insert(ticket, task);
+    }
+
+    /// The same for work that goes on when the loop ends.
+    pub(crate) fn carry_out(
+        self: &Arc<Self>,
+        connected: &Arc<Connected>,
+        ticket: u32,
+        work: impl Future<Output = Outcome> + Send + 'static,
+    ) -> AbortHandle {
         let (letters, client) = (Arc::clone(self), Arc::clone(connected));
-        let task = runtime::run(&connected.runtime, work, move |outcome| {
+        runtime::run(&connected.runtime, work, move |outcome| {
             let outcome = outcome.unwrap_or_else(|words| {
                 client.breaks();
                 Outcome::Panicked(words)
             });
             letters.post(ticket, outcome);
-        });
-        inside.under_way.insert(ticket, task);
+        })
     }
 
     /// Posts what happened. With ticket 0 nobody has asked for it.

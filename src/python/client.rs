@@ -1,11 +1,14 @@
 //! A client: its nodes, and the connections that this process has to them.
 
-use std::future::Future;
+use std::future::{Future, pending};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use pyo3::prelude::*;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::arguments::{Name, Span};
@@ -33,6 +36,8 @@ pub(crate) struct Connected {
     pub(crate) runtime: Arc<Runtime>,
     /// Something in here has panicked, so nothing is certain any more.
     broken: AtomicBool,
+    /// The end of the interpreter.
+    end: Arc<Notify>,
 }
 
 #[pymethods]
@@ -190,8 +195,8 @@ impl Connected {
         }
         let _inside = runtime.handle.enter();
         let client = builder.connect_later().map_err(|error| outcome::failed(py, &error))?;
-        let (runtime, broken) = (Arc::clone(&runtime), AtomicBool::new(false));
-        let connected = Arc::new(Connected { client, runtime, broken });
+        let (broken, end) = (AtomicBool::new(false), Arc::default());
+        let connected = Arc::new(Connected { client, runtime, broken, end });
         exit::remember_client(&connected);
         Ok(connected)
     }
@@ -233,6 +238,32 @@ impl Connected {
                 Outcome::Panicked(words)
             }));
         })
+    }
+
+    /// The same work, until the interpreter ends: then it is given up, and nobody hears of it.
+    pub(crate) fn until_the_end<T: Send>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> impl Future<Output = T> + Send + 'static {
+        let end = Arc::clone(&self.end).notified_owned();
+        async move {
+            let done = {
+                let (work, end) = (pin!(work), pin!(end));
+                match select(work, end).await {
+                    Either::Left((done, _)) => Some(done),
+                    Either::Right(_) => None,
+                }
+            };
+            match done {
+                Some(done) => done,
+                None => pending().await,
+            }
+        }
+    }
+
+    /// Gives up what would last only as long as the interpreter.
+    pub(crate) fn end(&self) {
+        self.end.notify_waiters();
     }
 
     pub(crate) fn closing(&self) -> impl Future<Output = Outcome> + Send + 'static {

@@ -1,4 +1,4 @@
-//! The end of the interpreter: what is held is released.
+//! The end of the interpreter: what is held is released, and what is waited for is given up.
 
 use std::collections::BTreeMap;
 use std::process;
@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::future::join_all;
 use pyo3::prelude::*;
+use tokio::task::yield_now;
 
 use crate::client::Connected;
 use crate::guard::Place;
@@ -21,7 +22,8 @@ struct Alive {
     clients: Vec<Weak<Connected>>,
 }
 
-/// Releases all locks of this process, and waits until the nodes have answered, but not for long.
+/// Releases all locks of this process, gives up what waits, and waits until the nodes have answered, but not
+/// for long.
 #[pyfunction]
 pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
     let Some(runtime) = runtime::last(py).filter(|runtime| runtime.process == process::id()) else {
@@ -33,8 +35,13 @@ pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
     }
     let clients: Vec<Arc<Connected>> = alive().clients.iter().filter_map(Weak::upgrade).collect();
     let ours = clients.iter().filter(|client| client.runtime.process == process::id());
+    ours.clone().for_each(|client| client.end());
     let closing: Vec<_> = ours.map(|client| client.closing()).collect();
-    let all = async move { join_all(closing).await };
+    let all = async move {
+        // What was given up ends when it is next looked at, which is now.
+        yield_now().await;
+        join_all(closing).await
+    };
     wait(py, |done| runtime.run(all, |_| done(Outcome::Done))).map(drop)
 }
 

@@ -77,13 +77,13 @@ impl Lock {
         wait: Option<Span>,
     ) -> impl Future<Output = Outcome> + Send + 'static {
         let acquired = self.wanted.acquire(connected, wait);
-        let connected = Arc::clone(connected);
-        async move {
+        let held_by = Arc::clone(connected);
+        connected.until_the_end(async move {
             match acquired.await {
-                Ok(guard) => Outcome::Acquired(guard, connected),
+                Ok(guard) => Outcome::Acquired(guard, held_by),
                 Err(error) => Outcome::Failed(error),
             }
-        }
+        })
     }
 
     fn leasing(
@@ -92,13 +92,13 @@ impl Lock {
         wait: Option<Span>,
     ) -> impl Future<Output = Outcome> + Send + 'static {
         let acquired = self.wanted.acquire(connected, wait);
-        let connected = Arc::clone(connected);
-        async move {
+        let leased_by = Arc::clone(connected);
+        connected.until_the_end(async move {
             match acquired.await {
-                Ok(guard) => lease::of(guard, connected).await,
+                Ok(guard) => lease::of(guard, leased_by).await,
                 Err(error) => Outcome::Failed(error),
             }
-        }
+        })
     }
 }
 

@@ -58,10 +58,25 @@ testWithOneServer(
     await server.untilWaiting(key, 1);
     program.process.stdin.write('end\n');
     await program.end();
-    await server.untilWaiting(key, 0);
+    // A place in the queue is kept for a while for whoever is away.
+    assert.equal(await server.waiting(key), 0);
     await guard.release();
   },
 );
+
+testWithOneServer('a release that is under way at the exit arrives', async ({ t, server, key }) => {
+  const text = `
+    import { Redlock } from 'dlock/redlock';
+    const redlock = new Redlock([url]);
+    const lock = await redlock.acquire([key], 600_000);
+    redlock.release(lock);
+    process.exit(0);`;
+  for (let turn = 0; turn < 5; turn += 1) {
+    const program = new Program(t, text, [server.url, key]);
+    await program.end();
+    assert.ok(await server.isFree(key));
+  }
+});
 
 function worker(t, ...data) {
   const started = new Worker(join(import.meta.dirname, 'worker.cjs'), { workerData: [...data, PATIENCE] });
