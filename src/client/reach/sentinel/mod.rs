@@ -53,7 +53,8 @@ impl Sentinels {
         });
         let mut board = self.board.subscribe();
         // One that does not answer must not cost its time-out, nor one answer decide against many.
-        let some = timeout_at(end, board.wait_for(|board| board.answers(round) > 0)).await.is_ok();
+        let said = |board: &Board| board.answers(round) > 0 || board.is_unknown(round);
+        let some = timeout_at(end, board.wait_for(said)).await.is_ok();
         if some {
             let enough = board.wait_for(|board| board.is_settled(round));
             let _ = timeout_at(end.min(Instant::now() + GRACE), enough).await;

@@ -46,6 +46,12 @@ impl Board {
         self.in_round(round).filter(|opinion| matches!(opinion, Opinion::There { .. })).count()
     }
 
+    /// Whether all have answered, and none knows where the primary is: to wait longer would change nothing.
+    pub(super) fn is_unknown(&self, round: u64) -> bool {
+        let no = |opinion: &&Opinion| matches!(opinion, Opinion::Unknown(_) | Opinion::Unfit(_));
+        self.in_round(round).filter(no).count() == self.opinions.len()
+    }
+
     /// Whether a majority has said where it is, or nobody is left to say.
     pub(super) fn is_settled(&self, round: u64) -> bool {
         let all = self.opinions.len();
@@ -158,6 +164,17 @@ mod tests {
         assert!(!board(&[there("a", 1), silent(), Opinion::None]).is_settled(2));
         assert!(board(&[there("a", 1), silent(), silent()]).is_settled(1));
         assert_eq!(primary(&[silent(), silent(), there("a", 1)]), Ok("a".to_owned()));
+    }
+
+    #[test]
+    fn when_all_say_no_there_is_nobody_to_wait_for() {
+        let unknown = || Opinion::Unknown(Vec::new());
+        let unfit = || Opinion::Unfit("it is no Sentinel".to_owned());
+        assert!(board(&[unknown(), unfit()]).is_unknown(1));
+        assert!(!board(&[unknown(), unfit()]).is_unknown(2));
+        for other in [silent(), Opinion::None, there("a", 1)] {
+            assert!(!board(&[unknown(), other]).is_unknown(1));
+        }
     }
 
     #[test]

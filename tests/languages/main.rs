@@ -1,0 +1,104 @@
+//! The libraries for Python and Node, where a node is more than one server, or behind TLS. What they do is the
+//! Rust library's; that it arrives in the other languages is tried here. The tests that need single servers
+//! are in `tests/python` and `tests/nodejs`, in their languages.
+
+mod speaker;
+
+use std::time::Duration;
+
+use harness::sentinel::NAME;
+use harness::watched::Watched;
+use harness::{Cluster, Kind, Papers, Server, apply, eventually};
+use speaker::{Language, Speaker, in_every_language};
+
+/// A server that does not answer must be left in time to find another.
+const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Where all answer, even on a busy machine.
+const PATIENT: Duration = Duration::from_secs(60);
+
+#[apply(in_every_language)]
+fn a_lock_is_held_while_sentinels_promote_another_server(language: Language) {
+    let mut node = Watched::start(Kind::Redis82, 1);
+    let mut program = Speaker::start(language, &node.url(), NODE_TIMEOUT);
+    let fence = program.fence("lock job");
+    node.until_followed(0);
+    node.servers[0].kill();
+    let now = node.promoted(0, &[0, 1, 2]);
+    until_renewed_at(&node.servers[now], "job");
+    assert_eq!(program.fence("check job"), fence);
+    assert_eq!(program.ask("release job"), "released");
+}
+
+#[apply(in_every_language)]
+fn a_lock_is_held_while_a_cluster_promotes_another_server(language: Language) {
+    let mut cluster = Cluster::start_with_replicas(Kind::Valkey91);
+    let mut program = Speaker::start(language, &cluster.url(&[0, 2]), NODE_TIMEOUT);
+    let key = cluster.key(1, "job");
+    let fence = program.fence(&format!("lock {key}"));
+    cluster.nodes[1].until_followed_by(&cluster.nodes[4]);
+    cluster.nodes[1].kill();
+    until_renewed_at(&cluster.nodes[4], &key);
+    assert_eq!(program.fence(&format!("check {key}")), fence);
+    assert_eq!(program.ask(&format!("release {key}")), "released");
+}
+
+#[apply(in_every_language)]
+fn a_lock_of_a_server_behind_tls_is_held(language: Language) {
+    let papers = Papers::valid();
+    let (server, port) = papers.server("yes");
+    let server = server.start();
+    let file = |name: &str| papers.path(name).display().to_string();
+    let (ca, cert, key) = (file("ca.pem"), file("node.pem"), file("node.key"));
+    let url = format!("rediss://127.0.0.1:{port}?ca={ca}&cert={cert}&key={key}");
+    let mut program = Speaker::start(language, &url, PATIENT);
+    let fence = program.fence("lock job");
+    assert_eq!(server.holders("job").len(), 1);
+    assert_eq!(program.fence("check job"), fence);
+    assert_eq!(program.ask("release job"), "released");
+}
+
+#[apply(in_every_language)]
+fn a_certificate_that_nobody_vouches_for_is_named(language: Language) {
+    let (papers, others) = (Papers::valid(), Papers::valid());
+    let (server, port) = papers.server("no");
+    let _server = server.start();
+    let url = format!("rediss://127.0.0.1:{port}?ca={}", others.path("ca.pem").display());
+    let said = Speaker::start(language, &url, PATIENT).ask("try job");
+    assert!(said.starts_with("NoQuorum ") && said.contains("certificate"), "{said}");
+}
+
+#[apply(in_every_language)]
+fn who_asks_sentinels_for_a_name_that_they_do_not_know_is_told_so(language: Language) {
+    let node = Watched::start(Kind::Valkey81, 0);
+    let url = node.url().replace(&format!("/{NAME}"), "/jobs");
+    let said = Speaker::start(language, &url, PATIENT).ask("try job");
+    assert!(said.starts_with("Refused ") && said.contains("watch no primary 'jobs'"), "{said}");
+}
+
+#[apply(in_every_language)]
+fn who_gives_a_cluster_as_a_server_is_told_what_to_write(language: Language) {
+    let cluster = Cluster::start(Kind::Redis82);
+    let key = cluster.key(1, "job");
+    let url = cluster.url(&[0]).replace("redis+cluster:", "redis:");
+    let said = Speaker::start(language, &url, PATIENT).ask(&format!("try {key}"));
+    assert!(said.starts_with("Refused ") && said.contains("write redis+cluster://"), "{said}");
+}
+
+/// Waits until the lease of a lock begins anew at a server: the holder has found it there.
+#[track_caller]
+fn until_renewed_at(server: &Server, key: &str) {
+    let question = format!("DLOCK.INSPECT {key}");
+    let left = || {
+        let lock = server.run(&question);
+        if lock.is_null() || lock.is_error() {
+            return 0;
+        }
+        lock.at("holders").items().first().map_or(0, |holder| holder.at("ttl-ms").int())
+    };
+    eventually("the server has the lock", || left() > 0);
+    let mut before = left();
+    eventually("the server has renewed the lease", || {
+        let earlier = std::mem::replace(&mut before, left());
+        before > earlier
+    });
+}

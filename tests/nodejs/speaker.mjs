@@ -1,0 +1,28 @@
+// A program that works with locks as it is told, line by line: tests/languages talks to it.
+
+import { createInterface } from 'node:readline';
+import { Client } from 'dlock';
+
+const [url, nodeTimeout] = process.argv.slice(2);
+const client = new Client(url, { nodeTimeout: Number(nodeTimeout) });
+const held = new Map();
+
+async function answer(verb, key) {
+  if (verb === 'lock') held.set(key, await client.lock(key, { ttl: 20_000 }));
+  else if (verb === 'try') held.set(key, await client.lock(key, { ttl: 20_000, wait: 0 }));
+  const guard = held.get(key);
+  if (verb === 'check') guard.check();
+  if (verb !== 'release') return guard.fence;
+  held.delete(key);
+  await guard.release();
+  return 'released';
+}
+
+for await (const line of createInterface(process.stdin)) {
+  try {
+    console.log(await answer(...line.split(' ')));
+  } catch (error) {
+    // Their names in Python are without their last part; the words are the same.
+    console.log(`${error.name.replace(/Error$/, '')} ${error.message.replace(/\s+/g, ' ')}`);
+  }
+}
