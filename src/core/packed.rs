@@ -1,16 +1,17 @@
 //! The compact form in which an exclusive lock lies in memory.
 //!
 //! A server may hold millions of locks, and next to the plain string that people use today every
-//! field counts: a 20-byte key with a 32-byte token takes 72 bytes here, everything included.
+//! field counts: a 20-byte key with a 32-byte token takes 74 bytes here, everything included.
 //! The key is part of it, because the end of a lease is found from the deadline
 //! index, which knows nothing but this record.
 //!
 //! ```text
-//! flags  fence:7  end:5  ttl  client  [since]  [db]  [meta length]  key length  key  [meta]  token
+//! flags  fence:7  end:5  ttl  client  since | late:2  [db]  [meta length]  key length  key  [meta]  token
 //! ```
 //!
-//! Numbers are varints but for the fence and the end, which always need their bytes. The token is
-//! the rest. The upper four flags are the host's.
+//! Numbers are varints but for the fence, the end and `late`, which always need their bytes. A lease
+//! that was not extended began at its end less its length, less `late`: the microseconds by which its end
+//! was rounded up. The token is the rest. The upper four flags are the host's.
 
 use alloc::vec::Vec;
 
@@ -25,15 +26,13 @@ const HAS_META: u8 = 8;
 
 /// Appends the record of a grant at a key, but for its flags, which it returns.
 ///
-/// The moment of the grant is kept to the millisecond, and ends must lie within the 34 years
-/// that the host's clock can count here.
+/// Ends must lie within the 34 years that the host's clock can count here.
 pub fn pack(key: Key<'_>, grant: &Grant<'_>, out: &mut Vec<u8>) -> u8 {
     let Lease { ttl, end, since } = grant.lease;
-    let since = since.0.div_ceil(1000);
+    let late = begun(end.0, ttl.0).checked_sub(since.0).filter(|late| *late < 1000);
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-    // Unless it was extended, a lease began where its end less its length says.
     let flags = flag(grant.ephemeral, EPHEMERAL)
-        | flag(since.saturating_add(ttl.0) != end.0, HAS_SINCE)
+        | flag(late.is_none(), HAS_SINCE)
         | flag(key.db != 0, HAS_DB)
         | flag(!grant.meta.is_empty(), HAS_META);
     out.reserve(24 + key.name.len() + grant.meta.len() + grant.token.len());
@@ -41,8 +40,9 @@ pub fn pack(key: Key<'_>, grant: &Grant<'_>, out: &mut Vec<u8>) -> u8 {
     put_fixed::<5>(out, end.0);
     put(out, ttl.0);
     put(out, grant.client.0);
-    if flags & HAS_SINCE != 0 {
-        put(out, since);
+    match late {
+        Some(late) => put_fixed::<2>(out, late),
+        None => put(out, since.0),
     }
     if flags & HAS_DB != 0 {
         put(out, u64::from(key.db));
@@ -55,6 +55,11 @@ pub fn pack(key: Key<'_>, grant: &Grant<'_>, out: &mut Vec<u8>) -> u8 {
     out.extend_from_slice(grant.meta);
     out.extend_from_slice(grant.token);
     flags
+}
+
+/// When a lease began that was not extended, in microseconds: at the latest.
+fn begun(end: u64, ttl: u64) -> u64 {
+    end.saturating_sub(ttl).saturating_mul(1000)
 }
 
 /// When the lease in a record ends, without reading the rest.
@@ -73,16 +78,19 @@ pub fn unpack(flags: u8, record: &[u8]) -> Option<(Key<'_>, Grant<'_>)> {
     let end = reader.fixed::<5>()?;
     let ttl = reader.number()?;
     let client = ClientId(reader.number()?);
+    let since = if flags & HAS_SINCE != 0 {
+        reader.number()?
+    } else {
+        begun(end, ttl).saturating_sub(reader.fixed::<2>()?)
+    };
     let mut optional =
         |flag| if flags & flag != 0 { reader.number().map(Some) } else { Some(None) };
-    let since = optional(HAS_SINCE)?.unwrap_or(end.saturating_sub(ttl));
     let db = optional(HAS_DB)?.unwrap_or(0);
     let meta_len = optional(HAS_META)?.unwrap_or(0);
     let name_len = reader.number()?;
     let name = reader.bytes(usize::try_from(name_len).ok()?)?;
     let meta = reader.bytes(usize::try_from(meta_len).ok()?)?;
-    let lease =
-        Lease { ttl: Millis(ttl), end: Deadline(end), since: Instant(since.saturating_mul(1000)) };
+    let lease = Lease { ttl: Millis(ttl), end: Deadline(end), since: Instant(since) };
     let ephemeral = flags & EPHEMERAL != 0;
     let grant = Grant { token: reader.0, fence, lease, client, ephemeral, meta };
     Some((Key { db: u32::try_from(db).ok()?, name }, grant))
@@ -95,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_usual_lock_fits_in_72_bytes() {
+    fn a_usual_lock_fits_in_74_bytes() {
         let grant = Grant {
             token: &[b't'; 32],
             fence: Fence(1_790_000_000_000_000),
@@ -107,19 +115,19 @@ mod tests {
         let mut out = Vec::new();
         pack(Key { db: 0, name: &[b'k'; 20] }, &grant, &mut out);
         // The flags are one more byte, and the length, which the host keeps, is another.
-        assert!(out.len() <= 70, "{}", out.len());
+        assert!(out.len() <= 72, "{}", out.len());
     }
 
     proptest! {
         #[test]
         fn what_is_packed_is_unpacked(
             db: u32, name: Vec<u8>, token: Vec<u8>, meta: Vec<u8>, client: u64, ephemeral: bool,
-            fence in 1..=MAX_FENCE, ttl in 1..=MAX_TTL_CEILING, since in 0_u64..1 << 38,
-            extended in proptest::option::of(0_u64..1 << 38),
+            fence in 1..=MAX_FENCE, ttl in 1..=MAX_TTL_CEILING, since in 0_u64..1 << 48,
+            extended in proptest::option::of(0_u64..1 << 48),
         ) {
-            let began = Lease::begin(Instant(since * 1000), Millis(ttl));
+            let began = Lease::begin(Instant(since), Millis(ttl));
             let lease = match extended {
-                Some(at) => began.renewed(Instant(at * 1000), Millis(ttl)),
+                Some(at) => began.renewed(Instant(at), Millis(ttl)),
                 None => began,
             };
             let key = Key { db, name: &name };
