@@ -7,7 +7,9 @@ use std::time::Duration;
 use dlock_client::{Client, Error, Guard};
 use harness::{Cluster, Kind, Server, apply, on_every_server};
 
-use crate::coordinator::{HEALTHY_TIMEOUT, connect, ms, run, take, until, wait_for};
+use crate::coordinator::{
+    HEALTHY_TIMEOUT, connect, ms, run, take, ttl_at, until, until_longer, wait_for,
+};
 
 /// Long enough for a fail-over in the middle of it, on a busy machine.
 const TTL: Duration = ms(20_000);
@@ -23,13 +25,7 @@ async fn until_held_at(server: &Server, guard: &Guard) {
 /// Waits until the lock is renewed at a server.
 async fn until_renewed_at(server: &Server, guard: &Guard) {
     until_held_at(server, guard).await;
-    let key = guard.key().to_string();
-    let left = || {
-        let lock = server.run(&format!("DLOCK.INSPECT {key}"));
-        lock.at("holders").items()[0].at("ttl-ms").int()
-    };
-    let before = left();
-    until("the server has renewed the lease", || left() > before).await;
+    until_longer("the server has renewed the lease", || ttl_at(server, guard)).await;
 }
 
 async fn fence_of(guard: Guard) -> u64 {

@@ -9,7 +9,7 @@ use harness::busy::assert_in_time;
 pub use harness::library::{assert_held, ms, run, take, wait_for};
 use harness::quorum::SLACK;
 use harness::wait::PATIENCE;
-use harness::{Quorum, library};
+use harness::{Quorum, Server, library};
 
 /// How long a node may take to answer here: the usual time is too short for a machine that runs many
 /// tests at once, or stands still for a moment.
@@ -94,4 +94,21 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begun.elapsed() < PATIENCE, "never happened: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// Waits until a time that is left is longer than when it was last looked at: each look counts, for a
+/// lease that has just been renewed is never longer than it was then.
+pub async fn until_longer<T: PartialOrd + Copy>(what: &str, left: impl Fn() -> T) {
+    let mut last = left();
+    until(what, || {
+        let before = std::mem::replace(&mut last, left());
+        last > before
+    })
+    .await;
+}
+
+/// Milliseconds that a server has left for the lock of a guard: none where nobody holds it.
+pub fn ttl_at(server: &Server, guard: &Guard) -> i64 {
+    let lock = server.run(&format!("DLOCK.INSPECT {}", guard.key()));
+    if lock.is_null() { 0 } else { lock.at("holders").items()[0].at("ttl-ms").int() }
 }

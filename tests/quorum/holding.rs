@@ -5,7 +5,9 @@ use std::time::Duration;
 use dlock_client::NodeState;
 use harness::Quorum;
 
-use crate::coordinator::{assert_holds, healthy_program, ms, program, run, take, until, wait_for};
+use crate::coordinator::{
+    assert_holds, healthy_program, ms, program, run, take, until, until_longer, wait_for,
+};
 
 const MINUTES: Duration = Duration::from_secs(15 * 60);
 
@@ -55,8 +57,7 @@ fn a_node_that_restarts_costs_nothing_though_another_was_late_with_its_grant() {
         assert!(quorum[2].holders("job").is_empty(), "it has forgotten");
         // By the second time it has said so.
         for _ in 0..2 {
-            let before = guard.valid_for();
-            until("it is renewed", || !guard.is_valid() || guard.valid_for() > before).await;
+            until_longer("it is renewed", || guard.valid_for()).await;
         }
         assert_holds(&quorum, &guard);
         guard.release().await.expect("it is held");
@@ -122,8 +123,7 @@ fn nodes_that_exchange_their_addresses_are_the_same_nodes_as_before() {
         for node in &quorum[..2] {
             node.network().cut();
         }
-        let before = guard.valid_for();
-        until("it is renewed", || guard.valid_for() > before).await;
+        until_longer("it is renewed", || guard.valid_for()).await;
         assert_eq!(quorum.held_by("job", &guard.token().to_string()), 3);
         guard.release().await.expect("it is held");
         // Of the three, one is away: both of those that have moved are needed.

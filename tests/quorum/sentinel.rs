@@ -8,7 +8,9 @@ use harness::sentinel::{NAME, Sentinel};
 use harness::watched::Watched;
 use harness::{Kind, Server, Way, apply, on_every_server};
 
-use crate::coordinator::{HEALTHY_TIMEOUT, NODE_TIMEOUT, connect, ms, run, take, until, wait_for};
+use crate::coordinator::{
+    HEALTHY_TIMEOUT, NODE_TIMEOUT, connect, ms, run, take, ttl_at, until, until_longer, wait_for,
+};
 
 /// Long enough for a fail-over in the middle of it, on a busy machine.
 const TTL: Duration = ms(20_000);
@@ -16,18 +18,9 @@ const TTL: Duration = ms(20_000);
 /// Waits until the lock is renewed at a server, which it knows by its token.
 async fn until_renewed_at(server: &Server, guard: &Guard) {
     let (key, token) = (guard.key().to_string(), guard.token().to_string());
-    let left = || server.run(&format!("DLOCK.INSPECT {key}"));
     until("the new primary has the lock of this guard", || server.holders(&key).contains(&token))
         .await;
-    let before = ttl(&left());
-    until("the new primary has renewed the lease", || ttl(&left()) > before).await;
-}
-
-fn ttl(inspection: &harness::Value) -> i64 {
-    match inspection.is_null() {
-        true => 0,
-        false => inspection.at("holders").items()[0].at("ttl-ms").int(),
-    }
+    until_longer("the new primary has renewed the lease", || ttl_at(server, guard)).await;
 }
 
 /// Asserts that it was held all the time, and gives it back.
