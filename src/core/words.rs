@@ -22,6 +22,12 @@ impl Instant {
     pub fn since(self, earlier: Instant) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
+
+    /// So much later.
+    #[must_use]
+    pub fn plus(self, length: Millis) -> Instant {
+        Instant(self.0.saturating_add(length.0.saturating_mul(1000)))
+    }
 }
 
 /// The end of a lease or of a wait: a point on the monotonic clock, in whole milliseconds,

@@ -187,11 +187,11 @@ impl Keeper {
             State::Lost(why) => {
                 let nodes = self.traffic.reports();
                 self.lose(match why {
-                    quorum::Loss::NotRenewed if self.paused => LossReason::Paused,
-                    quorum::Loss::NotRenewed => LossReason::NotRenewed { nodes },
-                    quorum::Loss::Ended => LossReason::Ended { nodes },
-                    quorum::Loss::Limit => LossReason::MaxHold,
-                    quorum::Loss::Released => LossReason::Released,
+                    quorum::LossReason::NotRenewed if self.paused => LossReason::Paused,
+                    quorum::LossReason::NotRenewed => LossReason::NotRenewed { nodes },
+                    quorum::LossReason::Ended => LossReason::Ended { nodes },
+                    quorum::LossReason::Limit => LossReason::MaxHold,
+                    quorum::LossReason::Released => LossReason::Released,
                 });
                 true
             }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dlock_core::quorum::{Met, Roster, Taken};
+use dlock_core::quorum::{Met, Occupant, Roster};
 use futures_util::future::join_all;
 use redis::{Client, Value};
 use tokio::select;
@@ -119,12 +119,12 @@ impl Identities {
         }
         let taken = self.roster().take(node, id.clone());
         match taken {
-            Taken::Same => Ok(wire),
-            Taken::Stranger(before) => {
+            Occupant::Same => Ok(wire),
+            Occupant::Stranger(before) => {
                 self.tell_stranger(node, before, id);
                 Ok(wire)
             }
-            Taken::Twin(other) => Err(self.duplicate(other, id)),
+            Occupant::Twin(other) => Err(self.duplicate(other, id)),
         }
     }
 
@@ -178,14 +178,14 @@ impl Identities {
             let before = last.lock().unwrap_or_else(PoisonError::into_inner).replace(host.clone());
             let taken = self.roster().follow(node, about.id.clone());
             match taken {
-                Taken::Same => {}
+                Occupant::Same => {}
                 // At the very place of the former one: it is no replica of it that was promoted.
-                Taken::Stranger(before_id) if before.as_ref() == Some(&host) => {
+                Occupant::Stranger(before_id) if before.as_ref() == Some(&host) => {
                     self.roster().changed(node);
                     self.tell_stranger(node, before_id, about.id);
                 }
-                Taken::Stranger(_) => self.tell_promoted(node, &host, about.quarantine),
-                Taken::Twin(other) => return Err(self.duplicate(other, about.id)),
+                Occupant::Stranger(_) => self.tell_promoted(node, &host, about.quarantine),
+                Occupant::Twin(other) => return Err(self.duplicate(other, about.id)),
             }
             return Ok(wire);
         }
@@ -209,7 +209,7 @@ impl Identities {
         }
         let taken = self.roster().join(node, about.id.clone());
         match taken {
-            Taken::Twin(other) => Err(self.duplicate(other, about.id)),
+            Occupant::Twin(other) => Err(self.duplicate(other, about.id)),
             _ => Ok(wire),
         }
     }

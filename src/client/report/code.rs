@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_core::command::refusal::TOO_FAR;
-use dlock_core::quorum::Why;
+use dlock_core::quorum::Obstacle;
 
 /// The code with which a server's error begins.
 pub(crate) fn code(text: &str) -> &str {
@@ -11,14 +11,14 @@ pub(crate) fn code(text: &str) -> &str {
 }
 
 /// Whether it makes sense to ask again later.
-pub(crate) fn why(text: &str) -> Why {
+pub(crate) fn why(text: &str) -> Obstacle {
     match code(text) {
-        "QUARANTINE" => Why::Quarantine,
+        "QUARANTINE" => Obstacle::Quarantine,
         "NOTDURABLE" | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "TOOMANYWAITERS"
         | "TOOMANYLOCKS" | "TOOMANYLONG" | "UNBLOCKED" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF"
-        | "NOREPLICAS" => Why::Busy,
-        _ if text.starts_with("ERR max number of clients") => Why::Busy,
-        _ => Why::Never,
+        | "NOREPLICAS" => Obstacle::Busy,
+        _ if text.starts_with("ERR max number of clients") => Obstacle::Busy,
+        _ => Obstacle::Never,
     }
 }
 

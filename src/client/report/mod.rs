@@ -10,7 +10,7 @@ pub(crate) mod notice;
 use std::fmt;
 use std::time::Duration;
 
-use dlock_core::quorum::Why;
+use dlock_core::quorum::Obstacle;
 
 use crate::inspect::UnexpectedReply;
 
@@ -80,7 +80,7 @@ impl NodeState {
     #[must_use]
     pub fn refuses_for_good(&self) -> bool {
         match self {
-            NodeState::Refused(text) => code::why(text) == Why::Never,
+            NodeState::Refused(text) => code::why(text) == Obstacle::Never,
             NodeState::Unfit(_) => true,
             _ => false,
         }

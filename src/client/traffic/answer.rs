@@ -1,7 +1,7 @@
 //! What a node's reply means, to the rules of the quorum and to people.
 
 use dlock_core::command::refusal::TOO_FAR;
-use dlock_core::quorum::{Answer, Ask, Why};
+use dlock_core::quorum::{Answer, Ask, Obstacle};
 use dlock_core::words::Fence;
 use redis::Value;
 
@@ -33,7 +33,7 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
         }
         _ => {
             let text = format!("an unexpected answer: {value:?}");
-            (Answer::Refused(Why::Never), NodeState::Refused(text))
+            (Answer::Refused(Obstacle::Never), NodeState::Refused(text))
         }
     }
 }
@@ -49,7 +49,7 @@ fn refused(error: NodeError) -> (Answer, NodeState) {
     let answer = match &error {
         NodeError::Unreachable(_) => Answer::Unreachable,
         NodeError::TimedOut(_) => Answer::Silent,
-        NodeError::Duplicate { .. } | NodeError::Unfit(_) => Answer::Refused(Why::Never),
+        NodeError::Duplicate { .. } | NodeError::Unfit(_) => Answer::Refused(Obstacle::Never),
         NodeError::Refused(text) if code(text) == TOO_FAR => Answer::TooFar,
         NodeError::Refused(text) => Answer::Refused(why(text)),
     };
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(read(&release, Ok(Value::Int(0))).0, Answer::Done);
         assert_eq!(read(&Ask::GiveBack, Ok(Value::Int(1))).0, Answer::Done);
         assert_eq!(read(&Ask::Ping, Ok(Value::Int(0))).0, Answer::Done);
-        assert_eq!(read(&ACQUIRE, Ok(Value::Okay)).0, Answer::Refused(Why::Never));
+        assert_eq!(read(&ACQUIRE, Ok(Value::Okay)).0, Answer::Refused(Obstacle::Never));
     }
 
     #[test]
@@ -98,21 +98,21 @@ mod tests {
     #[test]
     fn a_quarantine_says_how_long() {
         let (answer, state) = refusal("QUARANTINE 29516 ms left: the last life ended badly");
-        assert_eq!(answer, Answer::Refused(Why::Quarantine));
+        assert_eq!(answer, Answer::Refused(Obstacle::Quarantine));
         assert_eq!(state, NodeState::Quarantine(Duration::from_millis(29_516)));
     }
 
     #[test]
     fn what_may_pass_is_told_from_what_will_not() {
         for text in ["OOM command not allowed", "LOADING Redis is", "NOTDURABLE", "UNBLOCKED the"] {
-            assert_eq!(refusal(text).0, Answer::Refused(Why::Busy), "{text}");
+            assert_eq!(refusal(text).0, Answer::Refused(Obstacle::Busy), "{text}");
         }
         for text in ["WRONGTYPE Operation", "NOPERM this user", "READONLY this node", "ERR ttl-ms"]
         {
-            assert_eq!(refusal(text).0, Answer::Refused(Why::Never), "{text}");
+            assert_eq!(refusal(text).0, Answer::Refused(Obstacle::Never), "{text}");
         }
         let far = "TOOFAR 1 is the largest fence that this node accepts now; FENCE 9 is too far";
         assert_eq!(refusal(far).0, Answer::TooFar);
-        assert_eq!(refusal(&format!("ERR {far}")).0, Answer::Refused(Why::Never));
+        assert_eq!(refusal(&format!("ERR {far}")).0, Answer::Refused(Obstacle::Never));
     }
 }

@@ -6,12 +6,12 @@
 //! matters for order and for progress, never for safety.
 
 use super::ballot::{Ballot, Outbox};
-use super::gate::{Gate, Gathering, Watch};
 use super::hold::Hold;
+use super::phase::{Gate, Phase};
 use super::rules::{Rules, Sound};
 use super::vote::Said;
 use super::waiting::Slices;
-use super::{Answer, Ask, Claim, Failure, Plan, Send, Verdict, Why};
+use super::{Answer, Ask, Claim, Failure, Obstacle, Plan, Send, Verdict};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Fence, Instant, Millis, Time};
 
@@ -37,35 +37,6 @@ pub struct Acquisition<R = Sound> {
     pub(super) resorts: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
-    /// All nodes have been asked.
-    Asking {
-        /// Until when the gate's answer is waited for; `None` once that is over.
-        grace: Option<Instant>,
-    },
-    /// Waits for its turn at a node.
-    Queueing {
-        gate: usize,
-        /// It could not be reached when it was asked last.
-        failed: bool,
-        /// Where there are others: whether it is there is asked beside the slices.
-        watch: Watch,
-    },
-    /// It is the next in line at the gate: all nodes have been asked.
-    Gathering(Gathering),
-    /// Backs off.
-    Resting {
-        until: Instant,
-        /// Where to queue then; `None`: asks all nodes.
-        gate: Option<usize>,
-        /// Which gate to ask again then, with the same token.
-        again: Option<usize>,
-    },
-    /// Nothing more happens.
-    Over(Verdict),
-}
-
 impl Acquisition {
     /// Begins; the first requests are ready.
     #[must_use]
@@ -84,7 +55,7 @@ impl<R: Rules> Acquisition<R> {
             ballot: Ballot::new(rules.clone(), 0, plan.nodes, plan.ttl),
             out: Outbox::default(),
             phase: Phase::Resting { until: time.now, gate: None, again: None },
-            deadline: wait.map(|wait| later(time.now, wait)),
+            deadline: wait.map(|wait| time.now.plus(wait)),
             missing_since: None,
             contended: false,
             waits_for_quarantine: false,
@@ -158,11 +129,11 @@ impl<R: Rules> Acquisition<R> {
         match self.phase {
             Phase::Asking { grace } => grace,
             Phase::Queueing { ref watch, .. } => {
-                let end = self.deadline.map(|end| later(end, self.plan.timeout));
+                let end = self.deadline.map(|end| end.plus(self.plan.timeout));
                 end.into_iter().chain(watch.next).min()
             }
             Phase::Gathering(ref gathering) => {
-                let end = self.deadline.map(|end| later(end, self.plan.timeout));
+                let end = self.deadline.map(|end| end.plus(self.plan.timeout));
                 Some(end.into_iter().fold(self.gathering_due(gathering), Instant::min))
             }
             Phase::Resting { until, .. } => Some(until),
@@ -172,7 +143,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// Time has passed.
     pub fn tick(&mut self, time: Time) {
-        let over = |end: Instant| time.now >= later(end, self.plan.timeout);
+        let over = |end: Instant| time.now >= end.plus(self.plan.timeout);
         match &mut self.phase {
             &mut Phase::Resting { until, gate, again } if time.now >= until => {
                 match (again, gate) {
@@ -247,7 +218,7 @@ impl<R: Rules> Acquisition<R> {
         }
         // For so long a claim waits for the gate: not to overtake those who queue there.
         let grace = Millis(self.plan.timeout.0.div_ceil(4));
-        self.phase = Phase::Asking { grace: Some(later(time.now, grace)) };
+        self.phase = Phase::Asking { grace: Some(time.now.plus(grace)) };
     }
 
     /// Looks at what the nodes have said.
@@ -311,7 +282,7 @@ impl<R: Rules> Acquisition<R> {
         }
         self.missing_since.get_or_insert(time.now);
         // Where there is no other, its queue serves in order as soon as it grants again.
-        let quarantine = self.ballot.said().next() == Some(Said::Refused(Why::Quarantine));
+        let quarantine = self.ballot.said().next() == Some(Said::Refused(Obstacle::Quarantine));
         if waits && self.plan.nodes == 1 && quarantine {
             self.ballot.withdraw(&mut self.out);
             self.waits_for_quarantine = true;
@@ -373,16 +344,11 @@ impl<R: Rules> Acquisition<R> {
             self.plan.seen = self.plan.seen.max(fence);
         }
         if let Some(suspect) = self.plan.suspects.get_mut(node) {
-            let quarantine = Answer::Refused(Why::Quarantine);
+            let quarantine = Answer::Refused(Obstacle::Quarantine);
             *suspect =
                 matches!(answer, Answer::Silent | Answer::Unreachable) || answer == quarantine;
         }
     }
-}
-
-/// The moment `by` after another.
-pub(super) fn later(from: Instant, by: Millis) -> Instant {
-    Instant(from.0.saturating_add(by.0.saturating_mul(1000)))
 }
 
 /// How often an attempt is repeated for one who does not wait, when fences came to nothing.

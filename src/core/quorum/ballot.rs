@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::rules::Rules;
 use super::vote::{Held, Open, Said, Vote};
-use super::{Answer, Ask, Claim, Send, Wait, Why};
+use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
 /// The votes of one attempt.
@@ -244,7 +244,7 @@ impl<R: Rules> Ballot<R> {
 
     /// Whether so many never will that no majority is left.
     pub fn is_refused(&self) -> bool {
-        let never = self.count(|said| said == Said::Refused(Why::Never));
+        let never = self.count(|said| said == Said::Refused(Obstacle::Never));
         self.votes.len() - never < self.majority()
     }
 

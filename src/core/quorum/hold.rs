@@ -2,7 +2,7 @@
 
 use super::ballot::{Ballot, Outbox};
 use super::rules::{Rules, Sound};
-use super::{Answer, Claim, Send, Wait, Why};
+use super::{Answer, Claim, Obstacle, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
 /// A lock that is held.
@@ -30,12 +30,12 @@ pub enum State {
     /// It is, before the claim's end.
     Held(Claim),
     /// It is not, and will not be again.
-    Lost(Loss),
+    Lost(LossReason),
 }
 
 /// Why a lock is held no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Loss {
+pub enum LossReason {
     /// Its time ran out, and no majority had renewed it.
     NotRenewed,
     /// Nodes say that the lease is gone, and no majority is left, or may not have been at some moment.
@@ -49,7 +49,7 @@ pub enum Loss {
 impl<R: Rules> Hold<R> {
     pub(super) fn new(rules: R, mut ballot: Ballot<R>, out: Outbox, now: Instant) -> Hold<R> {
         ballot.stand();
-        let state = ballot.claim().map_or(State::Lost(Loss::NotRenewed), State::Held);
+        let state = ballot.claim().map_or(State::Lost(LossReason::NotRenewed), State::Held);
         let mut hold = Hold {
             rules,
             ballot,
@@ -130,7 +130,7 @@ impl<R: Rules> Hold<R> {
             }
             Answer::Denied => self.complete(now),
             // A longer lease than the node grants: it goes on with the one that it does.
-            Answer::Refused(Why::Never) => self.ballot.make_do(&mut self.out, asked, now),
+            Answer::Refused(Obstacle::Never) => self.ballot.make_do(&mut self.out, asked, now),
             _ => {}
         }
     }
@@ -208,7 +208,7 @@ impl<R: Rules> Hold<R> {
     pub fn release(&mut self) {
         self.ballot.withdraw(&mut self.out);
         if self.is_held() {
-            self.state = State::Lost(Loss::Released);
+            self.state = State::Lost(LossReason::Released);
         }
     }
 
@@ -246,11 +246,11 @@ impl<R: Rules> Hold<R> {
     fn look(&mut self, now: Instant) {
         let State::Held(before) = self.state else { return };
         self.state = match self.ballot.claim() {
-            _ if self.limit.is_some_and(|limit| now >= limit) => State::Lost(Loss::Limit),
+            _ if self.limit.is_some_and(|limit| now >= limit) => State::Lost(LossReason::Limit),
             // What ended before an answer came has ended.
-            _ if now >= before.until => State::Lost(Loss::NotRenewed),
-            None => State::Lost(Loss::Ended),
-            Some(claim) if now >= claim.until => State::Lost(Loss::NotRenewed),
+            _ if now >= before.until => State::Lost(LossReason::NotRenewed),
+            None => State::Lost(LossReason::Ended),
+            Some(claim) if now >= claim.until => State::Lost(LossReason::NotRenewed),
             Some(claim) => State::Held(self.within_limit(claim)),
         };
         let State::Held(after) = self.state else { return };

@@ -3,7 +3,7 @@
 use super::ballot::{Ballot, Outbox};
 use super::rules::Rules;
 use super::vote::{Held, Said, Vote};
-use super::{Send, Why};
+use super::{Obstacle, Send};
 use crate::words::{Instant, Millis};
 
 impl<R: Rules> Ballot<R> {
@@ -28,7 +28,7 @@ impl<R: Rules> Ballot<R> {
     /// A node has refused for good. If that was for the length, it is asked for the lease that it
     /// grants; and where no majority is left for the longer one, so are all.
     pub fn make_do(&mut self, out: &mut Outbox, refused: Send, now: Instant) {
-        let never = |vote: &Vote| vote.said == Said::Refused(Why::Never);
+        let never = |vote: &Vote| vote.said == Said::Refused(Obstacle::Never);
         let refuses = |vote: &&Vote| vote.length(self.ttl) < self.ttl || never(vote);
         let refusing = self.votes.iter().filter(refuses).count();
         if self.ttl > self.usual && self.rules.is_too_long(refusing, self.votes.len()) {

@@ -8,8 +8,8 @@
 //! - [`plan`]: what is wanted, and what comes of it.
 //! - [`acquisition`]: attempts and back-off, until the lock is held or the time is over.
 //! - [`waiting`]: how contenders wait, and how a lock goes from one to the next in one round trip.
-//! - `gate`: where contenders queue, and what the next in line does; `gathered`: what it has so far;
-//!   `tie`: who goes on if each of two has what the other lacks.
+//! - `phase`: how far an acquisition is; `gate`: where contenders queue; `gathering`: what the next in line
+//!   does, and `gathered`: what it has so far; `tie`: who goes on if each of two has what the other lacks.
 //! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends; `length`:
 //!   of its lease.
 //! - [`roster`]: which node is behind which address.
@@ -20,8 +20,10 @@ pub mod acquisition;
 pub mod ballot;
 mod gate;
 mod gathered;
+mod gathering;
 pub mod hold;
 mod length;
+mod phase;
 pub mod plan;
 pub mod roster;
 pub mod rules;
@@ -32,9 +34,9 @@ mod vote;
 pub mod waiting;
 
 pub use acquisition::Acquisition;
-pub use hold::{Hold, Loss, State};
+pub use hold::{Hold, LossReason, State};
 pub use plan::{Failure, Plan, Verdict};
-pub use roster::{Met, Roster, Taken};
+pub use roster::{Met, Occupant, Roster};
 pub use rules::{Rules, Sound};
 pub use waiting::Wait;
 
@@ -127,7 +129,7 @@ pub enum Answer {
     /// The proposal is too far ahead for this node.
     TooFar,
     /// An error after which it makes sense to ask again later.
-    Refused(Why),
+    Refused(Obstacle),
     /// No answer within the time-out. One that comes later may still be reported.
     Silent,
     /// No connection, or it broke. The request may have arrived.
@@ -136,7 +138,7 @@ pub enum Answer {
 
 /// Why a node refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum Obstacle {
     /// It is in quarantine.
     Quarantine,
     /// It cannot just now: out of memory, loading, too many waiters, its state file, or a waiter

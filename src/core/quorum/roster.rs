@@ -35,7 +35,7 @@ pub enum Met {
 
 /// Who takes the place of a node that is not found any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Taken<I> {
+pub enum Occupant<I> {
     /// The one that had it, or the first.
     Same,
     /// Nobody has met it before. This is the name of the one that had the place.
@@ -77,9 +77,9 @@ impl<I: Clone + PartialEq> Roster<I> {
     }
 
     /// The server that was reached for this place takes it, now that it is known where all are.
-    pub fn take(&mut self, place: usize, id: I) -> Taken<I> {
+    pub fn take(&mut self, place: usize, id: I) -> Occupant<I> {
         let taken = self.follow(place, id);
-        if matches!(taken, Taken::Stranger(_)) {
+        if matches!(taken, Occupant::Stranger(_)) {
             self.changed(place);
         }
         taken
@@ -94,18 +94,18 @@ impl<I: Clone + PartialEq> Roster<I> {
 
     /// The same for a place at which servers come and go, and stay one node: a primary and those that
     /// can be promoted in its stead. What the former one granted, the new one respects.
-    pub fn follow(&mut self, place: usize, id: I) -> Taken<I> {
+    pub fn follow(&mut self, place: usize, id: I) -> Occupant<I> {
         if let Some(at) = self.place_of(&id) {
-            return if at == place { Taken::Same } else { Taken::Twin(at) };
+            return if at == place { Occupant::Same } else { Occupant::Twin(at) };
         }
-        let Some(entry) = self.places.get_mut(place) else { return Taken::Same };
-        entry.id.replace(id).map_or(Taken::Same, Taken::Stranger)
+        let Some(entry) = self.places.get_mut(place) else { return Occupant::Same };
+        entry.id.replace(id).map_or(Occupant::Same, Occupant::Stranger)
     }
 
     /// The same for a place that several servers share at the same time: a cluster.
-    pub fn join(&mut self, place: usize, id: I) -> Taken<I> {
+    pub fn join(&mut self, place: usize, id: I) -> Occupant<I> {
         if let Some(at) = self.place_of(&id) {
-            return if at == place { Taken::Same } else { Taken::Twin(at) };
+            return if at == place { Occupant::Same } else { Occupant::Twin(at) };
         }
         if let Some(entry) = self.places.get_mut(place) {
             if entry.others.len() >= MAX_SERVERS_OF_A_NODE {
@@ -113,7 +113,7 @@ impl<I: Clone + PartialEq> Roster<I> {
             }
             entry.others.push(id);
         }
-        Taken::Same
+        Occupant::Same
     }
 
     /// The name of the node at this place, if it has one and was met.
@@ -213,13 +213,13 @@ mod tests {
         assert_eq!(roster.meet(0, &'b'), Met::Another);
         roster.rebind(&[Some('b'), Some('b'), Some('c')]);
         assert_eq!(addresses(&roster), [0, 1, 2]);
-        assert_eq!(roster.take(0, 'b'), Taken::Twin(1));
+        assert_eq!(roster.take(0, 'b'), Occupant::Twin(1));
 
         let mut roster = Roster::new(2);
         assert_eq!(roster.meet(1, &'x'), Met::Known);
         assert_eq!(roster.meet(0, &'x'), Met::Another);
         roster.rebind(&[Some('x'), Some('x')]);
-        assert_eq!(roster.take(0, 'x'), Taken::Twin(1));
+        assert_eq!(roster.take(0, 'x'), Occupant::Twin(1));
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(roster.meet(1, &'x'), Met::Another);
         roster.rebind(&[Some('a'), Some('x'), Some('c')]);
         assert_eq!(addresses(&roster), [0, 1, 2]);
-        assert_eq!(roster.take(1, 'x'), Taken::Stranger('b'));
+        assert_eq!(roster.take(1, 'x'), Occupant::Stranger('b'));
         assert_eq!([0, 1, 2].map(|place| roster.changes(place)), [0, 1, 0]);
         assert_eq!(roster.meet(1, &'x'), Met::Known);
         assert_eq!(roster.changes(1), 1);
@@ -257,28 +257,28 @@ mod tests {
     #[test]
     fn a_promoted_server_takes_the_place_and_what_was_granted_counts_on() {
         let mut roster = met();
-        assert_eq!(roster.follow(1, 'x'), Taken::Stranger('b'));
-        assert_eq!(roster.follow(1, 'x'), Taken::Same);
-        assert_eq!(roster.follow(1, 'a'), Taken::Twin(0));
+        assert_eq!(roster.follow(1, 'x'), Occupant::Stranger('b'));
+        assert_eq!(roster.follow(1, 'x'), Occupant::Same);
+        assert_eq!(roster.follow(1, 'a'), Occupant::Twin(0));
         assert_eq!((roster.changes(1), roster.id(1)), (0, Some(&'x')));
     }
 
     #[test]
     fn all_servers_of_a_cluster_are_one_node_and_no_other() {
         let mut roster = Roster::new(2);
-        assert_eq!(['a', 'b', 'a'].map(|id| roster.join(0, id)), [const { Taken::Same }; 3]);
-        assert_eq!(roster.join(1, 'b'), Taken::Twin(0));
+        assert_eq!(['a', 'b', 'a'].map(|id| roster.join(0, id)), [const { Occupant::Same }; 3]);
+        assert_eq!(roster.join(1, 'b'), Occupant::Twin(0));
         assert_eq!(roster.meet(1, &'b'), Met::Another);
-        assert_eq!(roster.take(1, 'b'), Taken::Twin(0));
+        assert_eq!(roster.take(1, 'b'), Occupant::Twin(0));
     }
 
     #[test]
     fn so_many_servers_of_a_cluster_are_known_and_the_oldest_is_forgotten() {
         let mut roster = Roster::new(2);
         for id in 0..=MAX_SERVERS_OF_A_NODE {
-            assert_eq!(roster.join(0, id), Taken::Same);
+            assert_eq!(roster.join(0, id), Occupant::Same);
         }
-        assert_eq!(roster.join(1, 1), Taken::Twin(0));
-        assert_eq!(roster.join(1, 0), Taken::Same);
+        assert_eq!(roster.join(1, 1), Occupant::Twin(0));
+        assert_eq!(roster.join(1, 0), Occupant::Same);
     }
 }

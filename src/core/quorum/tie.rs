@@ -2,8 +2,8 @@
 //! the first of them goes on.
 
 use super::Ask;
-use super::acquisition::{Acquisition, Phase, later};
-use super::gate::Gathering;
+use super::acquisition::Acquisition;
+use super::phase::{Gathering, Phase};
 use super::rules::Rules;
 use crate::words::{Instant, Millis, Time};
 
@@ -20,14 +20,14 @@ impl<R: Rules> Acquisition<R> {
         } else if gathering.ping_at.is_none() {
             // Whoever holds may do without the nodes that it has given back so often.
             let pause = self.plan.timeout.0.div_ceil(4) << gathering.returns.min(4);
-            gathering.ping_at = Some(later(time.now, Millis(pause)));
+            gathering.ping_at = Some(time.now.plus(Millis(pause)));
         }
     }
 
     /// It has its gate, or others, and lacks nodes before that: those that are there decide who goes on.
     pub(super) fn ping_before(&mut self, time: Time) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
-        gathering.ping_at = Some(later(time.now, self.plan.timeout));
+        gathering.ping_at = Some(time.now.plus(self.plan.timeout));
         let own = Some(gathering.gate).filter(|gate| self.ballot.has(*gate));
         let Some(own) = own.or(self.ballot.first()) else { return };
         let attempt = self.ballot.attempt();
@@ -64,7 +64,7 @@ impl<R: Rules> Acquisition<R> {
     /// different nodes, or have them in another order.
     pub(super) fn last_resort(&self, gathering: &Gathering) -> Option<Instant> {
         let patience = self.plan.timeout.0.saturating_mul(LAST_RESORT << self.resorts.min(8));
-        Some(later(gathering.since?, Millis(patience)))
+        Some(gathering.since?.plus(Millis(patience)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What one node has said, and what follows for the claim.
 
 use super::rules::Rules;
-use super::{Answer, Ask, Why};
+use super::{Answer, Ask, Obstacle};
 use crate::words::{Fence, Instant, Millis};
 
 /// What one node has said.
@@ -50,7 +50,7 @@ pub enum Said {
     /// That somebody else holds, or waits.
     No,
     /// That it does not answer such questions now.
-    Refused(Why),
+    Refused(Obstacle),
     /// Nothing in time, or it cannot be reached.
     Failed,
 }
@@ -167,9 +167,9 @@ impl Vote {
                 self.behind = true;
                 Said::Yes
             }
-            Answer::TooFar => Said::Refused(Why::Never),
+            Answer::TooFar => Said::Refused(Obstacle::Never),
             Answer::Refused(why) => {
-                let longer = self.held.filter(|held| why == Why::Never && held.ttl < ttl);
+                let longer = self.held.filter(|held| why == Obstacle::Never && held.ttl < ttl);
                 if let Some(Held { ttl: grants, .. }) = longer {
                     self.most = Some(Most { grants, refuses: ttl });
                 }

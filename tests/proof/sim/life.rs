@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dlock_core::limits::MAX_FENCE_AHEAD;
 use dlock_core::quorum::{
-    Acquisition, Answer, Ask, Claim, Failure, Loss, Plan, Rules, Send, State, Verdict, Wait,
+    Acquisition, Answer, Ask, Claim, Failure, LossReason, Plan, Rules, Send, State, Verdict, Wait,
 };
 use dlock_core::{Millis, Mode};
 
@@ -198,7 +198,7 @@ impl<R: Rules> World<R> {
                     }
                     State::Lost(loss) => {
                         let fence = hold.fence();
-                        if matches!(loss, Loss::NotRenewed | Loss::Ended) {
+                        if matches!(loss, LossReason::NotRenewed | LossReason::Ended) {
                             self.check_loss(task, fence);
                         }
                         self.judge.holds(&key, task, None);
@@ -282,9 +282,9 @@ impl<R: Rules> World<R> {
     }
 
     /// A hold is over: it is given back. Whether there is something to send.
-    fn ended(&mut self, task: usize, loss: Loss) -> bool {
+    fn ended(&mut self, task: usize, loss: LossReason) -> bool {
         let Machine::Holding(hold) = &mut self.tasks[task].machine else { return false };
-        if loss != Loss::Released {
+        if loss != LossReason::Released {
             hold.release();
         }
         while let Some(send) = match &mut self.tasks[task].machine {

@@ -1,6 +1,6 @@
 //! Connections: what goes over one keeps its order, and may be late. They break.
 
-use dlock_core::quorum::{Answer, Met, Rules, Taken};
+use dlock_core::quorum::{Answer, Met, Occupant, Rules};
 
 use super::flaw::Flaw;
 use super::world::{Event, Wire, World};
@@ -34,9 +34,9 @@ impl<R: Rules> World<R> {
         roster.rebind(&seen);
         let server = seen[roster.address(place)]?;
         match roster.take(place, server) {
-            Taken::Same => {}
-            Taken::Stranger(_) => self.note_stranger(process, place),
-            Taken::Twin(_) => return None,
+            Occupant::Same => {}
+            Occupant::Stranger(_) => self.note_stranger(process, place),
+            Occupant::Twin(_) => return None,
         }
         Some(server)
     }

@@ -6,7 +6,7 @@ use dlock_core::command::Refusal;
 use dlock_core::command::acquire::Acquire;
 use dlock_core::command::extend::Extend;
 use dlock_core::command::release::Release;
-use dlock_core::quorum::{Answer, Ask, Why};
+use dlock_core::quorum::{Answer, Ask, Obstacle};
 use dlock_core::{
     Acquired, Bounds, ClientId, Ended, Fence, Grant, KeyBuf, Millis, Mode, Node, Policy, Promise,
     Record, Settings, Start, Time, WaiterId,
@@ -203,7 +203,7 @@ impl Server {
         self.node.look_at_places(time.now, false);
         match ask {
             Ask::Acquire { .. } | Ask::Extend { .. } if ttl > self.max_ttl => {
-                Some(Answer::Refused(Why::Never))
+                Some(Answer::Refused(Obstacle::Never))
             }
             Ask::Acquire { fence, wait } => {
                 let fence = fence.filter(|_| self.flaw != Some(Flaw::IgnoresProposals));
@@ -249,7 +249,7 @@ impl Server {
                 (ask == Ask::GiveBack).then_some(Answer::Done)
             }
             Ask::Ping if self.node.is_in_quarantine(time.now) => {
-                Some(Answer::Refused(Why::Quarantine))
+                Some(Answer::Refused(Obstacle::Quarantine))
             }
             Ask::Ping => Some(Answer::Done),
         }
@@ -346,12 +346,12 @@ impl Server {
 
 fn refused(refusal: &Refusal<'_>) -> Answer {
     match refusal {
-        Refusal::Quarantine { .. } => Answer::Refused(Why::Quarantine),
+        Refusal::Quarantine { .. } => Answer::Refused(Obstacle::Quarantine),
         Refusal::TooFar { .. } => Answer::TooFar,
         Refusal::NotDurable | Refusal::TooManyWaiters(_) | Refusal::TooManyLocks { .. } => {
-            Answer::Refused(Why::Busy)
+            Answer::Refused(Obstacle::Busy)
         }
-        _ => Answer::Refused(Why::Never),
+        _ => Answer::Refused(Obstacle::Never),
     }
 }
 
@@ -361,6 +361,6 @@ pub fn told(answer: dlock_core::WaitOutcome) -> Answer {
         dlock_core::WaitOutcome::Granted(fence) => Answer::Granted(fence),
         dlock_core::WaitOutcome::Denied => Answer::Denied,
         dlock_core::WaitOutcome::Turn(top) => Answer::Turn(top),
-        _ => Answer::Refused(Why::Busy),
+        _ => Answer::Refused(Obstacle::Busy),
     }
 }

@@ -141,8 +141,8 @@ fn nobody_there_is_an_error_for_one_who_does_not_wait() {
 #[test]
 fn a_majority_that_never_will_refuses() {
     let mut trial = asked(Some(0));
-    trial.hears(0, Answer::Refused(Why::Never));
-    trial.hears(2, Answer::Refused(Why::Never));
+    trial.hears(0, Answer::Refused(Obstacle::Never));
+    trial.hears(2, Answer::Refused(Obstacle::Never));
     trial.is_pending();
     trial.wakes();
     trial.loses(Failure::Refused);
@@ -188,8 +188,8 @@ fn a_quarantine_is_waited_for() {
     let mut trial = asked(Some(0));
     for _ in 0..100 {
         trial.grants(0, 100);
-        trial.hears(1, Answer::Refused(Why::Quarantine));
-        trial.hears(2, Answer::Refused(Why::Quarantine));
+        trial.hears(1, Answer::Refused(Obstacle::Quarantine));
+        trial.hears(2, Answer::Refused(Obstacle::Quarantine));
         trial.is_pending();
         trial.sends("0R 1R 2R");
         trial.wakes();

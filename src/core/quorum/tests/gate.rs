@@ -74,7 +74,7 @@ fn one_who_does_not_renew_has_a_whole_lease_once() {
     trial.sends("0E");
     trial.hears(0, Answer::Extended);
     trial.wakes();
-    trial.is_lost(Loss::NotRenewed);
+    trial.is_lost(LossReason::NotRenewed);
     trial.sends("");
 }
 
@@ -208,7 +208,7 @@ fn a_request_that_is_late_does_not_bring_back_a_lock_that_was_ended() {
     trial.wakes();
     trial.sends("0E120");
     trial.hears(0, Answer::Gone);
-    trial.is_lost(Loss::Ended);
+    trial.is_lost(LossReason::Ended);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn on_one_node_a_place_outlives_an_outage() {
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
     trial.waited(0, Answer::Unreachable);
-    for answer in [Answer::Unreachable, Answer::Silent, Answer::Refused(Why::Quarantine)] {
+    for answer in [Answer::Unreachable, Answer::Silent, Answer::Refused(Obstacle::Quarantine)] {
         trial.sends("0Ak");
         trial.hears(0, answer);
         trial.wakes();
@@ -322,7 +322,7 @@ fn a_gate_is_asked_whether_it_is_there_less_and_less_often() {
     }
     trial.wakes();
     trial.sends("0P");
-    trial.hears(0, Answer::Refused(Why::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
     trial.sends("0F 0A101 1A101 2A101");
 }
 
@@ -331,9 +331,9 @@ fn a_gate_in_quarantine_is_left_if_the_others_may_be_a_majority() {
     let mut trial = queued(0);
     trial.waited(0, Answer::Unreachable);
     trial.sends("0Akt");
-    trial.hears(0, Answer::Refused(Why::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
     trial.sends("0F 0A101 1A101 2A101");
-    trial.hears(0, Answer::Refused(Why::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
     trial.grants(2, 101);
     trial.hears(1, Answer::Denied);
     trial.sends("0R 2R 1A102wt");
@@ -356,7 +356,7 @@ fn a_lock_that_is_tied_to_a_connection_is_asked_for_over_it() {
 fn queued_in_quarantine(wait: u64) -> Trial {
     let mut trial = trial(plan(1, Some(wait)));
     trial.sends("0A100");
-    trial.hears(0, Answer::Refused(Why::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
     trial.sends("0R 0A100w");
     trial
 }
@@ -366,7 +366,7 @@ fn who_waits_for_the_only_node_waits_in_its_queue_during_a_quarantine() {
     let mut trial = queued_in_quarantine(0);
     trial.wakes();
     trial.sends("0P");
-    trial.hears(0, Answer::Refused(Why::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
     trial.is_pending();
     trial.waited(0, Answer::Granted(Fence(100)));
     trial.wins(100);

@@ -51,7 +51,7 @@ fn a_node_that_gave_it_again_keeps_a_claim_that_stands() {
     trial.until();
     trial.hears(0, Answer::Denied);
     trial.hears(1, Answer::Gone);
-    trial.is_lost(Loss::Ended);
+    trial.is_lost(LossReason::Ended);
 }
 
 #[test]
@@ -65,14 +65,14 @@ fn what_was_ended_everywhere_is_lost_though_a_node_gave_it_again_on_the_way() {
     trial.until();
     // It may have been gone at both at once.
     trial.hears(1, Answer::Gone);
-    trial.is_lost(Loss::Ended);
+    trial.is_lost(LossReason::Ended);
 
     let mut trial = mended();
     trial.hears(2, Answer::Gone);
     trial.sends("2A100");
     trial.grants(2, 108);
     trial.hears(1, Answer::Gone);
-    trial.is_lost(Loss::Ended);
+    trial.is_lost(LossReason::Ended);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_node_that_confirms_it_after_another_gave_it_again_vouches_for_it() {
     trial.grants(2, 102);
     trial.until();
     trial.hears(1, Answer::Gone);
-    trial.is_lost(Loss::Ended);
+    trial.is_lost(LossReason::Ended);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_lease_that_was_over_long_ago_does_not_vouch() {
     trial.grants(1, 101);
     trial.until();
     trial.hears(2, Answer::Gone);
-    trial.is_lost(Loss::Ended);
+    trial.is_lost(LossReason::Ended);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn connections_that_end_one_after_the_other_may_have_ended_together() {
     trial.grants(0, 101);
     trial.until();
     trial.hold().cut_off(1, now);
-    trial.is_lost(Loss::Ended);
+    trial.is_lost(LossReason::Ended);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn it_is_lost_when_a_majority_says_so() {
     trial.hears(0, Answer::Gone);
     trial.until();
     trial.hears(1, Answer::Gone);
-    trial.is_lost(Loss::Ended);
+    trial.is_lost(LossReason::Ended);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn it_is_lost_at_its_end_and_not_when_a_renewal_fails() {
         trial.sends("0E 1E 2E");
         (0..3).for_each(|node| trial.hears(node, Answer::Silent));
     }
-    trial.is_lost(Loss::NotRenewed);
+    trial.is_lost(LossReason::NotRenewed);
     assert_eq!(trial.now, until * 1000);
 }
 
@@ -212,7 +212,7 @@ fn what_ended_before_an_answer_came_has_ended() {
     trial.sends("0E 1E 2E");
     trial.now = TTL * 1000;
     trial.hears(0, Answer::Extended);
-    trial.is_lost(Loss::NotRenewed);
+    trial.is_lost(LossReason::NotRenewed);
 }
 
 #[test]
@@ -220,13 +220,13 @@ fn it_ends_at_its_limit_and_when_it_is_given_back() {
     let mut trial = held();
     trial.hold().limit(Instant(200_000));
     trial.wakes();
-    trial.is_lost(Loss::Limit);
+    trial.is_lost(LossReason::Limit);
     trial.hold().release();
     trial.sends("0R 1R 2R");
 
     let mut trial = held();
     trial.hold().release();
-    trial.is_lost(Loss::Released);
+    trial.is_lost(LossReason::Released);
     trial.sends("0R 1R 2R");
 }
 
@@ -279,7 +279,7 @@ fn a_node_that_was_late_and_may_have_served_others_since_does_not_vouch() {
     // The others are asked at once whether they have it still.
     trial.sends("0E 2E");
     trial.hears(2, Answer::Gone);
-    trial.is_lost(Loss::Ended);
+    trial.is_lost(LossReason::Ended);
 }
 
 #[test]

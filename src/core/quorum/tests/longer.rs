@@ -152,7 +152,7 @@ fn a_node_that_refuses_a_longer_lease_keeps_the_usual_one_and_undoes_nothing() {
     let mut hold = held(3);
     hold.extend(HOUR, Instant(SECOND));
     let asked = sent(|| hold.poll());
-    hold.answer(0, asked[0].id, Answer::Refused(Why::Never), Instant(SECOND));
+    hold.answer(0, asked[0].id, Answer::Refused(Obstacle::Never), Instant(SECOND));
     let again = sent(|| hold.poll());
     assert_eq!(again.iter().map(|send| (send.node, send.ttl)).collect::<Vec<_>>(), [(0, LEASE)]);
     hold.answer(0, again[0].id, Answer::Extended, Instant(SECOND));
@@ -170,9 +170,9 @@ fn a_node_that_refuses_everything_is_not_asked_without_end() {
     let mut hold = held(3);
     hold.extend(HOUR, Instant(SECOND));
     let asked = sent(|| hold.poll());
-    hold.answer(0, asked[0].id, Answer::Refused(Why::Never), Instant(SECOND));
+    hold.answer(0, asked[0].id, Answer::Refused(Obstacle::Never), Instant(SECOND));
     let again = sent(|| hold.poll());
-    hold.answer(0, again[0].id, Answer::Refused(Why::Never), Instant(SECOND));
+    hold.answer(0, again[0].id, Answer::Refused(Obstacle::Never), Instant(SECOND));
     assert_eq!(sent(|| hold.poll()), []);
 }
 
@@ -181,9 +181,9 @@ fn a_longer_lease_that_a_majority_refuses_is_given_up_and_the_lock_held_as_it_wa
     let mut hold = held(3);
     hold.extend(HOUR, Instant(SECOND));
     let asked = sent(|| hold.poll());
-    hold.answer(0, asked[0].id, Answer::Refused(Why::Never), Instant(SECOND));
+    hold.answer(0, asked[0].id, Answer::Refused(Obstacle::Never), Instant(SECOND));
     assert_eq!(hold.ttl(), HOUR);
-    hold.answer(1, asked[1].id, Answer::Refused(Why::Never), Instant(SECOND));
+    hold.answer(1, asked[1].id, Answer::Refused(Obstacle::Never), Instant(SECOND));
     assert_eq!(hold.ttl(), LEASE);
     until(&hold);
     assert!(sent(|| hold.poll()).iter().all(|send| send.ttl == LEASE));
@@ -199,7 +199,7 @@ fn queueing(nodes: usize) -> (Acquisition, Send) {
 
 #[test]
 fn a_gate_that_can_never_grant_does_not_speak_for_the_others() {
-    for answer in [Answer::Refused(Why::Never), Answer::Unreachable] {
+    for answer in [Answer::Refused(Obstacle::Never), Answer::Unreachable] {
         let (mut acquisition, waiting) = queueing(3);
         acquisition.answer(0, waiting.id, answer, at(SECOND));
         // It may have been the connection only.

@@ -18,9 +18,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use std::format;
 
-use crate::quorum::hold::{Hold, Loss, State};
+use crate::quorum::hold::{Hold, LossReason, State};
 use crate::quorum::waiting::Slices;
-use crate::quorum::{Acquisition, Answer, Ask, Failure, Plan, Send, Verdict, Why};
+use crate::quorum::{Acquisition, Answer, Ask, Failure, Obstacle, Plan, Send, Verdict};
 use crate::words::{Fence, Instant, Millis, Time};
 
 /// Somebody who wants the lock, or has it.
@@ -208,7 +208,7 @@ impl Trial {
     }
 
     #[track_caller]
-    fn is_lost(&mut self, loss: Loss) {
+    fn is_lost(&mut self, loss: LossReason) {
         assert_eq!(self.hold().state(), State::Lost(loss));
     }
 }

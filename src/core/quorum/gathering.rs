@@ -1,0 +1,166 @@
+//! The next in line: it asks all nodes, waits at each, and keeps what it gets until that is a majority.
+
+use alloc::vec::Vec;
+
+use super::acquisition::Acquisition;
+use super::phase::{Gathering, Phase};
+use super::rules::Rules;
+use super::vote::Said;
+use super::{Answer, Ask, Claim, Failure, Wait};
+use crate::words::{Fence, Instant, Millis, Time};
+
+impl<R: Rules> Acquisition<R> {
+    /// A first attempt that has the gate, and lacks others: it is its turn, and whoever took a
+    /// vote elsewhere gives way. Whether that is so.
+    pub(super) fn takes_turn(&mut self, time: Time) -> bool {
+        let first = matches!(self.phase, Phase::Asking { .. }) && self.plan.wait.is_some();
+        let Some((gate, Said::Yes)) = self.gate_said().filter(|_| first) else { return false };
+        let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
+        self.ballot.ask_first_for(self.slices.lease);
+        self.begin_to_gather(gate, proposal, time);
+        let denied: Vec<bool> = self.ballot.said().map(|said| said == Said::No).collect();
+        for node in (0..self.plan.nodes).filter(|node| denied.get(*node) == Some(&true)) {
+            self.wait_at(node, time);
+        }
+        self.ballot.can_answer()
+    }
+
+    /// It is this one's turn: asks all nodes. The gate is the last: from then on it may tell the next one,
+    /// whose requests are to arrive after these.
+    pub(super) fn gather(&mut self, gate: usize, proposal: Fence, time: Time) {
+        self.serves_again();
+        self.begin_to_gather(gate, proposal, time);
+        for node in (0..self.plan.nodes).filter(|node| *node != gate) {
+            self.wait_at(node, time);
+        }
+        if !self.ballot.has(gate) {
+            self.wait_at(gate, time);
+        } else if self.plan.nodes > 1 {
+            let ask = Ask::Acquire { fence: None, wait: None };
+            self.ballot.ask(&mut self.out, gate, ask, time.now);
+        }
+        self.step(time);
+    }
+
+    fn begin_to_gather(&mut self, gate: usize, proposal: Fence, time: Time) {
+        let retry_at = time.now.plus(self.plan.timeout);
+        self.phase = Phase::Gathering(Gathering {
+            gate,
+            proposal,
+            since: None,
+            retry_at,
+            retried: 0,
+            missing: None,
+            ping_at: None,
+            pings: None,
+            returns: 0,
+        });
+    }
+
+    /// A young slice at a node.
+    fn wait_at(&mut self, node: usize, time: Time) {
+        let Phase::Gathering(Gathering { proposal, .. }) = self.phase else { return };
+        let fence = self.rules.proposes(proposal, self.proposal(time));
+        let blocks = Some(self.within_deadline(self.slices.young, time));
+        let wait = Some(Wait { blocks, keep: Some(self.slices.keep), turn: false });
+        self.ballot.ask(&mut self.out, node, Ask::Acquire { fence: Some(fence), wait }, time.now);
+    }
+
+    /// A node has answered one who gathers.
+    pub(super) fn hear_node(&mut self, node: usize, asked: Ask, answer: Answer, time: Time) {
+        let Phase::Gathering(gathering) = &mut self.phase else { return };
+        if !matches!(answer, Answer::Silent | Answer::Unreachable) {
+            gathering.missing = None;
+        }
+        let bit = 1u128.checked_shl(u32::try_from(node).unwrap_or(u32::MAX)).unwrap_or(0);
+        match answer {
+            Answer::TooFar => {
+                if let Ask::Acquire { fence: Some(_), wait } = asked {
+                    let ask = Ask::Acquire { fence: None, wait };
+                    self.ballot.ask(&mut self.out, node, ask, time.now);
+                }
+            }
+            // The next slice; or it was lost meanwhile, and is waited for again.
+            Answer::Denied => {
+                gathering.retried &= !bit;
+                if self.is_late(time) {
+                    return self.lose(Failure::Held);
+                }
+            }
+            Answer::Granted(_) | Answer::Extended => gathering.retried &= !bit,
+            Answer::Unreachable if gathering.retried & bit == 0 => {
+                gathering.retried |= bit;
+                self.wait_at(node, time);
+            }
+            _ => {}
+        }
+        self.step(time);
+    }
+
+    /// Looks at what the nodes have granted so far.
+    pub(super) fn step_gathering(&mut self, time: Time) {
+        self.ballot.drop_ended(time.now);
+        for node in 0..self.plan.nodes {
+            if self.ballot.is_idle(node, time.now) {
+                self.wait_at(node, time);
+            }
+        }
+        self.ballot.settle(&mut self.out, time.now);
+        let left = |claim: &Claim| claim.until.since(time.now);
+        let good = |claim: &Claim| left(claim) > 0 && self.ballot.is_young(left(claim));
+        if let Some(claim) = self.ballot.claim().filter(good) {
+            return self.win(claim);
+        }
+        self.ballot.refresh(&mut self.out, time.now);
+        if self.is_cut_off(time) {
+            return self.fail(time);
+        }
+        self.look_for_ties(time);
+    }
+
+    /// Whether too many do not answer, for a while; or fences are too far apart.
+    fn is_cut_off(&mut self, time: Time) -> bool {
+        let Phase::Gathering(gathering) = &mut self.phase else { return false };
+        if self.ballot.can_answer() {
+            return !self.ballot.has_hope();
+        }
+        let since = *gathering.missing.get_or_insert(time.now);
+        time.now >= since.plus(Millis(self.plan.timeout.0.saturating_mul(2)))
+    }
+
+    /// When something is due for one who gathers.
+    pub(super) fn gathering_due(&self, gathering: &Gathering) -> Instant {
+        let ballot = &self.ballot;
+        let ended = [ballot.refresh_due(), ballot.idle_due()].into_iter().flatten().min();
+        let due = [ended, gathering.ping_at, self.last_resort(gathering)];
+        due.into_iter().flatten().fold(gathering.retry_at, Instant::min)
+    }
+
+    /// Time has passed for one who gathers.
+    pub(super) fn tick_gathering(&mut self, time: Time) {
+        let Phase::Gathering(gathering) = &self.phase else { return };
+        let retry = time.now >= gathering.retry_at;
+        let ping = gathering.ping_at.is_some_and(|at| time.now >= at);
+        if self.last_resort(gathering).is_some_and(|at| time.now >= at) {
+            let first = self.ballot.lacking().next();
+            self.resorts += 1;
+            self.ballot.withdraw(&mut self.out);
+            return self.rest(first, time);
+        }
+        if ping {
+            self.ping_before(time);
+        }
+        if retry {
+            if let Phase::Gathering(gathering) = &mut self.phase {
+                gathering.retry_at = time.now.plus(self.plan.timeout);
+                gathering.retried = 0;
+            }
+            for node in 0..self.plan.nodes {
+                if self.ballot.has_failed(node) {
+                    self.wait_at(node, time);
+                }
+            }
+        }
+        self.step(time);
+    }
+}
