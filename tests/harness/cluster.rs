@@ -19,14 +19,20 @@ impl Cluster {
     /// Starts three nodes, and waits until they are one cluster.
     #[track_caller]
     pub fn start(kind: Kind) -> Cluster {
-        let nodes: Vec<Server> = (0..3).map(|_| Server::build(kind).cluster().start()).collect();
+        let start = || Server::build(kind).cluster().start();
+        Cluster::of((0..3).map(|_| start()).collect(), Server::port)
+    }
+
+    /// Makes a cluster of three nodes, which find each other by these ports.
+    #[track_caller]
+    pub fn of(nodes: Vec<Server>, port: impl Fn(&Server) -> u16) -> Cluster {
         for (number, node) in nodes.iter().enumerate() {
             let slots = slots_of(number);
             ok(node, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
             ok(node, &format!("CLUSTER ADDSLOTSRANGE {} {}", slots.start, slots.end - 1));
         }
         for other in &nodes[1..] {
-            let (port, bus) = (other.port(), other.port() + 10_000);
+            let (port, bus) = (port(other), port(other) + 10_000);
             ok(&nodes[0], &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
         }
         let cluster = Cluster { nodes };
@@ -73,6 +79,36 @@ impl Cluster {
             replica.run("CLUSTER INFO").text().contains("cluster_state:ok")
         });
         replica
+    }
+
+    /// A new node without slots joins, and is the last of all. Its place.
+    #[track_caller]
+    pub fn join(&mut self) -> usize {
+        // Without its last slot it stays what it is, and becomes nobody's replica.
+        let new = Server::build(self.nodes[0].kind()).cluster();
+        let new = new.config("cluster-allow-replica-migration no").start();
+        let (port, bus) = (new.port(), new.port() + 10_000);
+        for other in &self.nodes {
+            ok(other, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
+        }
+        self.nodes.push(new);
+        eventually("everybody knows the new node, and it knows all slots", || {
+            self.nodes.iter().all(|node| {
+                let (info, known) = (node.run("CLUSTER INFO").text(), self.nodes.len());
+                info.contains("cluster_state:ok")
+                    && info.contains(&format!("cluster_known_nodes:{known}"))
+            })
+        });
+        self.nodes.len() - 1
+    }
+
+    /// A node that has no slots any more leaves, and is stopped.
+    #[track_caller]
+    pub fn leave(&mut self, node: usize) {
+        let id = self.id(node);
+        let gone = self.nodes.remove(node);
+        self.nodes.iter().for_each(|other| ok(other, &format!("CLUSTER FORGET {id}")));
+        drop(gone);
     }
 
     /// With a replica for each node: those come after the three.
@@ -205,7 +241,7 @@ fn owner_of(node: &Server, slot: usize) -> Option<i64> {
 }
 
 /// The slots that a node begins with.
-fn slots_of(node: usize) -> Range<usize> {
+pub fn slots_of(node: usize) -> Range<usize> {
     node * SLOTS / 3..(node + 1) * SLOTS / 3
 }
 

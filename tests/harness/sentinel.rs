@@ -49,10 +49,16 @@ impl Sentinel {
 
     /// Starts one that watches whatever is at this port, or nothing.
     pub fn spawn(kind: Kind, primary: u16, needed: usize) -> Sentinel {
+        Sentinel::spawn_with(kind, primary, needed, &[])
+    }
+
+    /// The same with more lines in its configuration.
+    pub fn spawn_with(kind: Kind, primary: u16, needed: usize, more: &[String]) -> Sentinel {
         let folder = scratch::folder(false);
         let port = ports::free();
         let config = folder.path().join("sentinel.conf");
-        fs::write(&config, config_text(port, primary, needed)).expect("the folder can be written");
+        let text = config_text(port, primary, needed) + &more.join("\n") + "\n";
+        fs::write(&config, text).expect("the folder can be written");
         let log = File::create(log_file(&folder)).expect("the folder can be written");
         let mut command = Command::new(kind.executable());
         command

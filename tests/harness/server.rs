@@ -293,7 +293,7 @@ impl Server {
     }
 
     /// The server's own connection was closed by somebody: there is to be another.
-    pub(crate) fn drop_own_client(&self) {
+    pub fn drop_own_client(&self) {
         *self.own_client.lock().unwrap_or_else(|e| e.into_inner()) = None;
     }
 

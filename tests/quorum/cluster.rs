@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard};
+use harness::cluster::slots_of;
 use harness::{Cluster, Kind, Server, apply, on_every_server};
 
 use crate::coordinator::{
@@ -133,6 +134,51 @@ fn work_during(cluster: &Cluster, keys: &[String], reshard: impl Fn(usize, usize
         for one in work {
             assert!(one.await.expect("no error, and no guard that is lost") > 0);
         }
+    });
+}
+
+#[apply(on_every_server)]
+fn guards_and_waiters_go_to_a_server_that_joins_and_away_from_one_that_leaves(kind: Kind) {
+    let mut cluster = Cluster::start(kind);
+    run(async {
+        let client = connect(&[cluster.url(&[0])]).await;
+        let key = cluster.key(1, "job");
+        let slot = cluster.slot(&key);
+        let guard = take(&client, &key, TTL).await;
+        let waiting = waiters(&client, &key, 3);
+        cluster.nodes[1].until_blocked(3);
+        let new = cluster.join();
+        cluster.move_slot(slot, 1, new);
+        cluster.nodes[new].until_blocked(3);
+        until_renewed_at(&cluster.nodes[new], &guard).await;
+        // Who comes now asks there, too.
+        let late = waiters(&client, &key, 1);
+        cluster.nodes[new].until_blocked(4);
+        cluster.move_slot(slot, new, 2);
+        cluster.leave(new);
+        cluster.nodes[2].until_blocked(4);
+        until_renewed_at(&cluster.nodes[2], &guard).await;
+        assert_served_after(fence_of(guard).await, waiting.into_iter().chain(late).collect()).await;
+    });
+}
+
+#[test]
+fn the_server_of_the_address_may_leave() {
+    let mut cluster = Cluster::start(Kind::Valkey91);
+    run(async {
+        let client = connect(&[cluster.url(&[0])]).await;
+        let key = cluster.key(0, "job");
+        let guard = take(&client, &key, TTL).await;
+        let waiting = waiters(&client, &key, 3);
+        cluster.nodes[0].until_blocked(3);
+        let last = slots_of(0).last().expect("it has some");
+        cluster.migrate_to_the_end(0..=last, 0, 1);
+        let other = cluster.key(2, "job");
+        cluster.leave(0);
+        cluster.nodes[0].until_blocked(3);
+        until_renewed_at(&cluster.nodes[0], &guard).await;
+        assert_served_after(fence_of(guard).await, waiting).await;
+        fence_of(take(&client, &other, TTL).await).await;
     });
 }
 

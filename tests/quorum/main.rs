@@ -4,7 +4,7 @@
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`waiting`],
 //! [`shared`] and [`limit`] for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
 //! [`cancelled`] for who gives up; [`weather`] and [`late_writers`], where everything fails at
-//! random; [`addresses`], [`rights`] and [`tls`] for how nodes are reached; [`sentinel`] and
+//! random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
 //! [`cluster`] for nodes whose servers change, at random in [`fail_overs`]; [`example`], the library's own.
 
 mod addresses;
@@ -33,5 +33,6 @@ mod sentinel;
 mod shared;
 mod smoke;
 mod tls;
+mod tls_shapes;
 mod waiting;
 mod weather;
