@@ -1,7 +1,9 @@
 //! Programs that contend for a few locks of a node whose servers die, take over and give slots away at
-//! random. No two are told at the same time that they hold, and fences grow.
+//! random. No two are told at the same time that they hold, and fences grow. And a crowd of `dlock run`.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +11,7 @@ use std::time::Instant;
 
 use dlock_client::Client;
 use harness::watched::Watched;
-use harness::{Cluster, History, Kind, Server, Value, eventually, seed, soak};
+use harness::{Cluster, History, Kind, Server, Value, eventually, process, program, seed, soak};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
@@ -73,6 +75,47 @@ fn no_two_hold_together_while_sentinels_promote() {
         primary = now;
         node.until_followed(now);
     });
+}
+
+/// Each of the programs ends well, and the fences of each lock grow.
+#[test]
+fn a_crowd_of_programs_is_served_while_a_cluster_fails_over() {
+    let mut cluster = Cluster::start_with_replicas(Kind::Redis82);
+    let folder = tempfile::tempdir().expect("there is room");
+    let keys: Vec<String> = (0..6).map(|at| cluster.key(at % 3, &format!("job{at}"))).collect();
+    let file = |key: &str| folder.path().join(key);
+    let crowd = if soak::tries_every_case() { 1_000 } else { 24 };
+    let programs: Vec<Child> = (0..crowd)
+        .map(|at| {
+            let key = &keys[at % keys.len()];
+            let mut command = program::command(&[cluster.url(&[0, 1, 2])]);
+            // Nobody else writes there meanwhile.
+            let script = "sleep 0.05; echo $DLOCK_FENCE >> \"$0\"";
+            command.args(["run", "--ttl", "20s", key, "--", "sh", "-c", script]).arg(file(key));
+            command.stdout(Stdio::null()).stderr(Stdio::piped());
+            process::spawn(command).expect("it can be started")
+        })
+        .collect();
+    eventually("some were served", || file(&keys[0]).exists());
+    let slot = cluster.slot(&keys[0]);
+    // Only who kills a primary in the midst of its work may lose a lease that no replica heard of.
+    planned(&cluster, slot);
+    if soak::tries_every_case() {
+        kill(&mut cluster, slot);
+    }
+    for program in programs {
+        let ended = program.wait_with_output().expect("it is ours");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success(), "{}: {said}", ended.status);
+    }
+    let mut served = 0;
+    for key in &keys {
+        let text = fs::read_to_string(file(key)).expect("somebody was served");
+        let fences: Vec<u64> = text.lines().map(|fence| fence.parse().expect("a fence")).collect();
+        assert!(fences.is_sorted_by(|first, next| first < next), "{key}: {fences:?}");
+        served += fences.len();
+    }
+    assert_eq!(served, crowd);
 }
 
 const CLUSTER_PLANNED: u8 = 0;
