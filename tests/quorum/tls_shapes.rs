@@ -6,7 +6,9 @@ use dlock_client::{Client, Error};
 use harness::sentinel::{NAME, Sentinel};
 use harness::{Builder, Cluster, Papers, Server, eventually};
 
-use crate::coordinator::{HEALTHY_TIMEOUT, NODE_TIMEOUT, ms, run, take, until};
+use crate::coordinator::{
+    HEALTHY_TIMEOUT, NODE_TIMEOUT, ms, run, take, ttl_at, until, until_longer,
+};
 
 /// Long enough for a fail-over in the middle of it, on a busy machine.
 const TTL: Duration = ms(20_000);
@@ -93,11 +95,8 @@ fn sentinels_and_their_servers_have_users_of_their_own_and_fail_over_behind_tls(
         node.servers[1].drop_own_client();
         let token = guard.token().to_string();
         let holds = || node.servers[1].holders("job").contains(&token);
-        let left =
-            || node.servers[1].run("DLOCK.INSPECT job").at("holders").items()[0].at("ttl-ms").int();
         until("it has the lock", holds).await;
-        let before = left();
-        until("it has renewed the lease", || left() > before).await;
+        until_longer("it has renewed the lease", || ttl_at(&node.servers[1], &guard)).await;
         guard.release().await.expect("it was never lost");
     });
 }
