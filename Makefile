@@ -72,7 +72,7 @@ bench-node: build ## measure the module against what one would do without it (AR
 		--only cycle,fences,handover,memory,growth,storm,restart,looks $(ARGS)
 
 bench-quorum: build ## measure the client library over one node and over five (ARGS=--quick)
-	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum $(ARGS)
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum,shapes $(ARGS)
 
 bench-peers: build peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,distance,uncontended $(ARGS)

@@ -16,6 +16,7 @@
 //! - [`restart`]: what the state file costs, and a start with very many leases;
 //! - [`looks`]: what it costs a node that somebody looks at it;
 //! - [`quorum`]: the client library over one node and over five;
+//! - [`shapes`]: a primary behind Sentinels, and a Cluster;
 //! - [`peers`]: other libraries, as programs; [`nodes`]: what they connect to, over [`links`];
 //! - [`contention`], [`distance`] and [`uncontended`]: dlock beside them;
 //! - [`report`]: the table; [`page`]: the same as a page, with pictures.
@@ -40,6 +41,7 @@ mod peers;
 mod quorum;
 mod report;
 mod restart;
+mod shapes;
 mod storm;
 mod uncontended;
 
