@@ -76,7 +76,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
     /// The index tracks the block at the key that is open, unless another node leads it.
     fn track(&mut self, block: Block) {
         let Store { index, migrations, .. } = &mut *self.store;
-        if !migrations.arrives(self.open.key()) {
+        if !migrations.arrives(self.open.key(), block) {
             index.refresh(block);
         }
     }

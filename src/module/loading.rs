@@ -112,7 +112,7 @@ pub fn loaded(
         }
         state.node.heard_of(key, fence, ttl);
         let Store { incoming, index, strays, migrations, .. } = &mut state.store;
-        if !migrations.arrives(key) {
+        if !migrations.arrives(key, block) {
             incoming.index().unwrap_or(index).refresh(block);
         }
         if fence == Fence(0) {

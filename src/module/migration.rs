@@ -8,7 +8,7 @@
 //!   node can have decided it. The state file covers it before it is confirmed.
 //! - No lease in these slots ends here before they are this node's: an EXTEND may be on its way. The
 //!   index does not track these locks; their keys are noted, and are looked at when the migration is
-//!   over.
+//!   over. They count as memory of locks all the same.
 //! - Keys that nobody holds take no fence along. So the first server says, when the snapshot has begun,
 //!   which fences it has handed out so far; each later one arrives with its grant.
 //! - A server that takes slots over may have had them before, and hold evicted locks of that time: those
@@ -20,14 +20,16 @@
 //! At the first server nothing is granted from the moment of the last pause on, as in any pause; then
 //! the server removes the keys, and who waits is sent on.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use dlock_core::cluster::{SLOTS, name_in, slot_of};
 use dlock_core::command::apply::write_floor;
 use dlock_core::{Fence, Key, KeyBuf};
 
+use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, Name, log, now};
+use crate::ffi::index::weight;
 use crate::keyspace::Keyspace;
 use crate::state::{self, State, Store};
 
@@ -35,8 +37,10 @@ use crate::state::{self, State, Store};
 #[derive(Default)]
 pub struct Migrations {
     imports: Vec<Job>,
-    /// The keys of locks that arrive with them.
-    arriving: BTreeSet<KeyBuf>,
+    /// The keys of locks that arrive with them, and about how many bytes each takes.
+    arriving: BTreeMap<KeyBuf, usize>,
+    /// All of them together.
+    bytes: usize,
     exports: Vec<Job>,
     /// Those who take slots over are still to learn which fences were handed out.
     owes_floor: bool,
@@ -75,20 +79,27 @@ impl Migrations {
         !self.imports.is_empty()
     }
 
-    /// Whether a lock at this key is still led by another node. If so, its key is noted.
-    pub fn arrives(&mut self, key: Key<'_>) -> bool {
+    /// Whether the lock at this key is still led by another node. If so, its key is noted.
+    pub fn arrives(&mut self, key: Key<'_>, block: Block) -> bool {
         if !self.imports.iter().any(|job| job.has(key.name)) {
             return false;
         }
-        self.arriving.insert(key.to_owned());
+        let weight = weight(block) + key.name.len();
+        self.bytes += weight;
+        self.bytes -= self.arriving.insert(key.to_owned(), weight).unwrap_or(0);
         true
     }
 
     /// Nothing is at the key any more.
     pub fn gone(&mut self, key: Key<'_>) {
         if !self.arriving.is_empty() {
-            self.arriving.remove(&key.to_owned());
+            self.bytes -= self.arriving.remove(&key.to_owned()).unwrap_or(0);
         }
+    }
+
+    /// About how much memory the locks take that arrive.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// A snapshot may have begun.
@@ -137,11 +148,13 @@ impl Migrations {
         (0..SLOTS as u16).find(|slot| !leaves(slot)).or(Some(0))
     }
 
-    fn end_import(&mut self, job: &Job) -> BTreeSet<KeyBuf> {
+    fn end_import(&mut self, job: &Job) -> BTreeMap<KeyBuf, usize> {
         self.imports.retain(|other| other.name != job.name);
         let all = std::mem::take(&mut self.arriving);
-        let (here, rest) = all.into_iter().partition(|key| job.has(&key.name));
+        let (here, rest): (BTreeMap<_, _>, _) =
+            all.into_iter().partition(|(key, _)| job.has(&key.name));
         self.arriving = rest;
+        self.bytes -= here.values().sum::<usize>();
         here
     }
 }
@@ -182,7 +195,7 @@ impl State {
             return;
         }
         let mut keyspace = Keyspace::turn(ctx, &mut self.store, true);
-        keys.iter().for_each(|key| keyspace.look_at(key.as_key()));
+        keys.keys().for_each(|key| keyspace.look_at(key.as_key()));
         drop(keyspace);
         if !self.node.is_following() {
             self.promise_now();

@@ -123,7 +123,8 @@ impl Store {
     pub fn memory(&self) -> Memory {
         let percent = self.max_memory_percent;
         let most = self.server_memory.most.map_or(u64::MAX, |most| most / 100 * percent);
-        Memory { used: self.index.bytes() as u64, most }
+        let used = self.index.bytes() + self.migrations.bytes();
+        Memory { used: used as u64, most }
     }
 
     /// Whether something has to be settled before a command.

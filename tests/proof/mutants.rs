@@ -50,6 +50,7 @@ fn every_mutant_is_killed() {
         let by = match flaw {
             sim::Flaw::TellsTooEarly => out_of_order(flaw),
             sim::Flaw::TellsNobody => slower(flaw),
+            flaw if flaw.is_of_replicas() => fails_over(flaw),
             _ => live(Sound, Some(flaw)),
         };
         report(format!("server {flaw:?}"), begun, by);
@@ -89,6 +90,14 @@ fn out_of_order(flaw: sim::Flaw) -> Option<String> {
     (0..SEEDS).find_map(|seed| {
         let broken = sim::run_in_order(seed, Sound, Some(flaw), false).broken?;
         Some(format!("seed {seed}: {}", broken.promise))
+    })
+}
+
+/// What the simulation finds where nodes fail over.
+fn fails_over(flaw: sim::Flaw) -> Option<String> {
+    (0..SEEDS).find_map(|seed| {
+        let broken = sim::run_with_replicas(seed, Sound, Some(flaw), false).broken?;
+        Some(format!("seed {seed} of those with replicas: {}", broken.promise))
     })
 }
 

@@ -5,6 +5,7 @@
 //! - `prove sim FIRST COUNT`: so many runs.
 //! - `prove order SEED`, `prove order FIRST COUNT`: the same, of those in which nothing fails.
 //! - `prove gates SEED`, `prove gates FIRST COUNT`: the same, of those in which clients queue at any gate.
+//! - `prove replicas SEED`, `prove replicas FIRST COUNT`: the same, of those in which nodes fail over.
 //! - `prove deaf SEED`, `prove deaf FIRST COUNT`: the same, of those in which nodes are deaf.
 
 use std::process::ExitCode;
@@ -34,6 +35,12 @@ fn main() -> ExitCode {
         (Some("gates"), Some(first), Some(count)) => {
             counted(|accuse| sim::runs_at_any_gate(first..first + count, &Sound, accuse))
         }
+        (Some("replicas"), Some(seed), None) => {
+            story(seed, sim::run_with_replicas(seed, Sound, None, true))
+        }
+        (Some("replicas"), Some(first), Some(count)) => {
+            counted(|accuse| sim::runs_with_replicas(first..first + count, &Sound, accuse))
+        }
         (Some("deaf"), Some(seed), None) => {
             story(seed, sim::run_beside_the_deaf(seed, Sound, true))
         }
@@ -42,7 +49,7 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "prove model | prove sim|order|gates|deaf SEED | prove sim|order|gates|deaf FIRST COUNT"
+                "prove model | prove sim|order|gates|replicas|deaf SEED | prove … FIRST COUNT"
             );
             ExitCode::FAILURE
         }

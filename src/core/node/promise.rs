@@ -68,7 +68,8 @@ impl Node {
     #[must_use]
     pub fn should_promise(&self, time: Time) -> bool {
         let told = self.told().is_some_and(|told| !self.bound.said().covers(told));
-        told || self.counter.runs_low(time.unix) || self.bound.is_stale(time.now)
+        let fence = self.following && !self.counter.allows(self.inherited);
+        told || fence || self.counter.runs_low(time.unix) || self.bound.is_stale(time.now)
     }
 
     /// What to write into the state file, when these leases are `held`: when each ends, and the name
@@ -90,7 +91,8 @@ impl Node {
         }
         let held = left(held, time.now);
         let bounds = self.bound.renew(&needed, held, self.settings.usual_ttl, time.now);
-        let fence = self.counter.to_reserve(time, Fence(0));
+        // A replica that starts again goes on above what it was told, too, whoever tells it first.
+        let fence = self.counter.to_reserve(time, Fence(0)).max(self.inherited);
         self.ask(Promise { fence, unix: time.unix, bounds }, time)
     }
 

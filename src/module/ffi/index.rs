@@ -228,3 +228,10 @@ fn key_of(block: Block) -> Option<KeyBuf> {
         Inside::Dead => None,
     }
 }
+
+/// About the bytes that a lock takes with its key, whether it is in an index or not.
+pub fn weight(block: Block) -> usize {
+    // SAFETY: the caller has it from the keyspace; no reference outlives this function.
+    let gathering = unsafe { block.gathering() };
+    gathering.map_or_else(|| block.weight(), |gathering| gathering.weight())
+}

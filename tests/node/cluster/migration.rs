@@ -190,6 +190,33 @@ fn no_lease_ends_at_the_new_node_before_the_slot_is_there() {
 }
 
 #[test]
+fn a_lease_that_is_over_at_the_new_node_goes_on_if_the_old_one_had_extended_it() {
+    let cluster = start();
+    let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
+    let key = cluster.key(0, "extended");
+    let (slot, other) = (cluster.slot(&key), format!("{{{key}}}other"));
+    begin(&cluster, &key);
+    let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 1000")).int();
+    eventually("the migration has caught up", || keys_with(target, slot) == 1);
+    // It hears of the extension when the lease that it knows of is over.
+    target.pause();
+    assert_eq!(source.run(&format!("DLOCK.EXTEND {key} alice 60000")).int(), 1);
+    source.run(&format!("DLOCK.ACQUIRE {other} alice 1200"));
+    eventually("a lease that began later is over", || {
+        source.run(&format!("DLOCK.CHECK {other} alice")).is_null()
+    });
+    target.resume();
+    finish(&cluster);
+    eventually("the new node has it", || {
+        let held = target.run(&format!("DLOCK.CHECK {key} alice"));
+        assert!(held.is_error() || held.int() == fence, "{held:?}");
+        held.is_int()
+    });
+    assert_eq!(target.run(&format!("DLOCK.RELEASE {key} alice")).int(), 1);
+    assert_idle(&cluster);
+}
+
+#[test]
 fn a_lease_that_arrived_ends_at_the_new_node_though_nobody_asks() {
     let cluster = start();
     let key = cluster.key(0, "over");
@@ -225,6 +252,41 @@ fn a_cancelled_migration_leaves_nothing_behind() {
     cluster.migrate_to_the_end(slot..=slot, 0, 2);
     assert_eq!(target.run(&format!("DLOCK.RELEASE {key} bob")).int(), 1);
     assert_idle(&cluster);
+}
+
+#[test]
+fn what_arrives_counts_as_memory_of_locks_before_the_slot_is_there() {
+    let cluster = start();
+    let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
+    let (key, own) = (cluster.key(0, "arrives"), cluster.key(2, "own"));
+    let (slot, meta) = (cluster.slot(&key), "m".repeat(1000));
+    let memory = |node: &Server| node.info_number("dlock", "dlock_memory");
+    let options = ["60000", "60000 SHARED"];
+    source.client().pipeline(
+        (0..2_000)
+            .map(|n| format!("DLOCK.ACQUIRE {{{key}}}{n} alice {} META {meta}", options[n % 2])),
+    );
+    // Of a hundred megabytes locks may take one.
+    target.run("CONFIG SET maxmemory 100mb dlock.max-memory-percent 1");
+    begin(&cluster, &key);
+    assert_eq!(keys_with(target, slot), 2_000);
+    assert!(memory(target) >= memory(source), "{} of {}", memory(target), memory(source));
+    let take = format!("DLOCK.ACQUIRE {own} bob 60000");
+    assert_eq!(target.run(&take).code(), "TOOMANYLOCKS");
+    // What ends at the source arrives no more.
+    source.client().pipeline((0..1_999).map(|n| format!("DLOCK.RELEASE {{{key}}}{n} alice")));
+    eventually("the target has heard of it", || keys_with(target, slot) == 1);
+    assert!(target.run(&take).is_int());
+    assert_eq!(source.run("CLUSTER CANCELSLOTMIGRATIONS").text(), "OK");
+    cluster.until_migration_is("failed", 2);
+    let_go(source);
+    assert_eq!(target.run(&format!("DLOCK.RELEASE {own} bob")).int(), 1);
+    assert_eq!(memory(target), 0);
+    cluster.migrate_to_the_end(slot..=slot, 0, 2);
+    let last = format!("{{{key}}}1999");
+    assert!(memory(target) > 1000, "it is the target's own now");
+    assert_eq!(target.run(&format!("DLOCK.RELEASE {last} alice")).int(), 1);
+    assert_eq!(memory(target), 0);
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub struct Clock {
     start: u64,
     /// What the wall clock says at the beginning.
     wall: u64,
+    /// Somebody sees to it that the wall clock is never more wrong than this.
+    kept: Option<u64>,
 }
 
 impl Clock {
@@ -20,20 +22,24 @@ impl Clock {
     pub fn new(dice: &mut Dice) -> Clock {
         let rate = dice.one_of(&[-5000, 5000, 0, -3000, 2500]);
         let start = dice.between(1_000_000, 9_000_000_000);
-        let mut clock = Clock { rate, start, wall: 0 };
+        let mut clock = Clock { rate, start, wall: 0, kept: None };
         clock.step(dice);
         clock
     }
 
     /// Somebody sets the wall clock.
     pub fn step(&mut self, dice: &mut Dice) {
+        if let Some(most) = self.kept {
+            return self.set(dice, most);
+        }
         let wrong = dice.one_of(&[0, 0, 1_000_000, 60_000_000, 300_000_000, 1_000_000_000]);
         self.wall = UNIX - dice.between(0, wrong) + dice.between(0, wrong);
     }
 
-    /// Somebody looks after the wall clock: it is less than a minute wrong.
-    pub fn set(&mut self, dice: &mut Dice) {
-        self.wall = UNIX + dice.between(0, 60_000_000);
+    /// Somebody looks after the wall clock: it is less than so much wrong.
+    pub fn set(&mut self, dice: &mut Dice, most: u64) {
+        self.wall = UNIX + dice.between(0, most);
+        self.kept = Some(most);
     }
 
     /// What time it is here.

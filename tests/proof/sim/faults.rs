@@ -17,6 +17,9 @@ impl<R: Rules> World<R> {
         let pause = self.dice.one_of(&[50_000, 500_000, 2_000_000]);
         let after = self.dice.between(1_000, pause);
         self.later(after, Event::Fault);
+        if !self.pairs.is_empty() && self.dice.chance(400) {
+            return self.fault_of_pairs();
+        }
         let (server, process) =
             (self.dice.below(self.servers.len()), self.dice.below(self.processes.len()));
         let length = self.dice.one_of(&[5_000, 100_000, 1_500_000, 5_000_000]);
@@ -29,12 +32,24 @@ impl<R: Rules> World<R> {
             6 => self.processes[process].paused_until = self.now + length,
             7 => self.crash_process(process),
             8 => {
+                let leads = self.speaks(server);
                 let full = &mut self.servers[server].host.disk_is_full;
-                *full = !*full;
+                *full = !*full && leads;
                 self.processes[process].clock.step(&mut self.dice);
             }
-            9 => self.addresses(server),
+            9 => self.addresses(self.node_of(server)),
             _ => self.operator(),
+        }
+    }
+
+    /// Of nodes with replicas.
+    fn fault_of_pairs(&mut self) {
+        let node = self.dice.below(self.nodes);
+        let length = self.dice.one_of(&[100_000, 1_500_000, 5_000_000]);
+        let length = self.dice.between(1, length);
+        match self.dice.below(3) {
+            0 => self.cut_link(node, length),
+            _ => self.fail_over(node, length),
         }
     }
 
@@ -46,7 +61,7 @@ impl<R: Rules> World<R> {
         } else if self.dice.chance(500) {
             self.leads[address] = self.leads[other];
         } else {
-            self.leads = (0..self.servers.len()).collect();
+            self.leads = (0..self.nodes).collect();
         }
         self.say(format!("the addresses lead to {:?}", self.leads));
         let ours = |wire: &Wire| wire.is_open && [address, other].contains(&wire.place);
@@ -59,12 +74,15 @@ impl<R: Rules> World<R> {
         }
     }
 
-    fn stop(&mut self, place: usize, crash: bool, length: u64) {
+    pub(super) fn stop(&mut self, place: usize, crash: bool, length: u64) {
         let server = &mut self.servers[place];
         if !server.is_up {
             return;
         }
-        self.note_stop(place);
+        if self.speaks(place) && !self.is_failing_over(place) {
+            self.note_stop(self.node_of(place));
+        }
+        self.breaks_off(place);
         let server = &mut self.servers[place];
         if crash {
             server.crash(&mut self.dice);
@@ -85,7 +103,7 @@ impl<R: Rules> World<R> {
     }
 
     fn operator(&mut self) {
-        let only = self.dice.chance(400).then(|| self.dice.below(self.servers.len()));
+        let only = self.dice.chance(400).then(|| self.dice.below(self.nodes));
         let key = self.dice.below(self.keys.len());
         let key = self.keys[key].clone();
         self.break_lock(key, only);
@@ -96,9 +114,12 @@ impl<R: Rules> World<R> {
         self.say(format!("an operator breaks a lock, {only:?}"));
         self.judge.excuse(&key, self.now);
         let mut ended: BTreeMap<Box<[u8]>, usize> = BTreeMap::new();
-        for place in 0..self.servers.len() {
+        for node in 0..self.nodes {
+            let place = self.leader(node);
+            self.look_at_link(place);
             let server = &mut self.servers[place];
-            if server.is_up && only.is_none_or(|only| only == place) {
+            let may = server.is_up && !server.host.refuses;
+            if may && only.is_none_or(|only| only == node) {
                 let grants = server.host.grants().into_iter();
                 for (_, _, holder) in grants.filter(|(held, ..)| *held == key) {
                     *ended.entry(holder.grant().token.into()).or_default() += 1;
@@ -109,7 +130,7 @@ impl<R: Rules> World<R> {
                 self.settle(place);
             }
         }
-        let majority = self.servers.len() / 2 + 1;
+        let majority = self.nodes / 2 + 1;
         for (place, task) in self.tasks.iter_mut().enumerate() {
             let ended = ended.get(token(place, task.attempt).as_slice());
             if let Machine::Holding(hold) = &task.machine
@@ -129,14 +150,14 @@ impl<R: Rules> World<R> {
         leads.sort_unstable();
         leads.dedup();
         if leads.len() < self.leads.len() {
-            self.leads = (0..self.servers.len()).collect();
+            self.leads = (0..self.nodes).collect();
         }
         // A minority may stay away.
-        let mut away = self.dice.below(self.servers.len().div_ceil(2));
+        let mut away = self.dice.below(self.nodes.div_ceil(2));
         for place in 0..self.servers.len() {
             let server = &mut self.servers[place];
             (server.paused_until, server.host.disk_is_full) = (self.now, false);
-            if !server.is_up && away > 0 {
+            if !server.is_up && away > 0 && !self.pairs.contains_key(&(place % self.nodes)) {
                 away -= 1;
                 server.stays_away = true;
             }
@@ -146,6 +167,7 @@ impl<R: Rules> World<R> {
             process.paused_until = self.now;
             process.cut_until.fill(0);
         }
+        self.calm_pairs();
     }
 
     pub(super) fn close(&mut self) {

@@ -31,11 +31,28 @@ pub enum Flaw {
     TellsNobody,
     /// Of the clients: a node is whatever its address leads to.
     TrustsAddresses,
+    /// A replica that is promoted grants at once.
+    PromotedWithoutQuarantine,
+    /// Its quarantine is reckoned from when it last heard of its primary.
+    QuarantineWithoutLag,
+    /// Its quarantine is reckoned from the leases that have reached it, and not from what its primary
+    /// has promised.
+    QuarantineOfWhatArrived,
+    /// Its fences go on from its clock and from the leases that have reached it.
+    PromotedWithoutFence,
+    /// It lets go of the leases that have reached it.
+    PromotedWithoutLeases,
+    /// A replica grants, if somebody asks it.
+    ReplicaGrants,
+    /// A replica ends leases by its own clock.
+    ReplicaEnds,
+    /// A replica does not hear of renewals.
+    RenewsInSilence,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 14] = [
+    pub const ALL: [Flaw; 22] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::ForgetsBound,
@@ -50,5 +67,30 @@ impl Flaw {
         Flaw::TellsTooEarly,
         Flaw::TellsNobody,
         Flaw::TrustsAddresses,
+        Flaw::PromotedWithoutQuarantine,
+        Flaw::QuarantineWithoutLag,
+        Flaw::QuarantineOfWhatArrived,
+        Flaw::PromotedWithoutFence,
+        Flaw::PromotedWithoutLeases,
+        Flaw::ReplicaGrants,
+        Flaw::ReplicaEnds,
+        Flaw::RenewsInSilence,
     ];
+
+    /// Whether it is one of a node that fails over.
+    #[must_use]
+    pub fn is_of_replicas(self) -> bool {
+        use Flaw as F;
+        matches!(
+            self,
+            F::PromotedWithoutQuarantine
+                | F::QuarantineWithoutLag
+                | F::QuarantineOfWhatArrived
+                | F::PromotedWithoutFence
+                | F::PromotedWithoutLeases
+                | F::ReplicaGrants
+                | F::ReplicaEnds
+                | F::RenewsInSilence
+        )
+    }
 }

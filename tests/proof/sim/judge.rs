@@ -48,6 +48,8 @@ pub const IN_ORDER: &str = "who was first at the gate is served first";
 /// While nothing fails but that nodes are deaf, whoever waits for a lock has it soon after it was given back, and
 /// not only when some lease has ended.
 pub const SOON: &str = "who waits is served soon";
+/// A replica has every lease whose effects have reached it, and keeps it when it takes over.
+pub const REPLICATED: &str = "a replica that takes over has the leases that have reached it";
 /// And when all is over, nobody holds and nobody waits anywhere.
 pub const EMPTY: &str = "in the end nothing is held";
 
@@ -98,6 +100,9 @@ struct Lease {
     token: Box<[u8]>,
     mode: Mode,
     end: Deadline,
+    /// It had ended, and is there again with an older data set: somebody else may have held since, and its
+    /// holder can renew it all the same.
+    is_stale: bool,
 }
 
 impl Judge {
@@ -191,10 +196,10 @@ impl Judge {
                     let counted = self.counted.entry((node, key)).or_default();
                     *counted = (*counted).max(fence.0);
                 }
-                Told::Holds(key, token, mode, end, is_new) => {
-                    let found = find(&key, &token);
-                    self.granted(node, &key, Lease { token, mode, end }, now);
-                    if let Some((_, fence)) = found.filter(|_| is_new) {
+                Told::Holds(key, token, mode, end, fence) => {
+                    let lease = Lease { token, mode, end, is_stale: false };
+                    self.granted(node, &key, lease, fence.is_some(), now);
+                    if let Some(fence) = fence {
                         self.counts(node, key, fence);
                     }
                 }
@@ -212,14 +217,52 @@ impl Judge {
         end: Deadline,
     ) {
         let leases = self.leases_at(node, key);
+        let before = leases.len();
         leases.retain(|lease| *lease.token != *token);
-        leases.push(Lease { token: token.into(), mode, end });
+        let is_stale = leases.len() == before;
+        leases.push(Lease { token: token.into(), mode, end, is_stale });
     }
 
-    fn granted(&mut self, node: usize, key: &KeyBuf, lease: Lease, now: Instant) {
+    /// Another server is the node's primary. `end`: when a lease that the old one granted is over, by the
+    /// new one's clock; `None`: the new one cannot know of it, so nobody promises anything for its key.
+    pub fn hand_over(
+        &mut self,
+        node: usize,
+        now: u64,
+        end: impl Fn(&KeyBuf, Deadline) -> Option<Deadline>,
+    ) {
+        let mut unknown = Vec::new();
+        for ((_, key), leases) in self.leases.iter_mut().filter(|((of, _), _)| *of == node) {
+            leases.retain_mut(|lease| match end(key, lease.end) {
+                Some(end) => {
+                    lease.end = end;
+                    true
+                }
+                None => {
+                    unknown.push(key.clone());
+                    false
+                }
+            });
+        }
+        unknown.iter().for_each(|key| self.excuse(key, now));
+    }
+
+    /// The primary of a node has given numbers of which nobody else has heard.
+    pub fn forget_fences(&mut self, node: usize) {
+        self.counted.retain(|(of, _), _| *of != node);
+        for book in self.keys.values_mut() {
+            book.claimed.clear();
+            book.highest.clear();
+        }
+    }
+
+    fn granted(&mut self, node: usize, key: &KeyBuf, mut lease: Lease, is_new: bool, now: Instant) {
         let leases = self.leases_at(node, key);
+        let before = leases.iter().find(|old| old.token == lease.token);
+        lease.is_stale = !is_new && before.is_some_and(|before| before.is_stale);
         leases.retain(|old| old.token != lease.token && !old.end.is_over(now));
-        let beside = leases.iter().find(|old| old.mode != lease.mode || old.mode != Mode::Shared);
+        let both = |old: &Lease| old.mode == Mode::Shared && lease.mode == Mode::Shared;
+        let beside = leases.iter().find(|old| !both(old) && !lease.is_stale);
         let how = beside.map(|old| format!("node {node}: {lease:?} beside {old:?}"));
         leases.push(lease);
         if let Some(how) = how {

@@ -61,7 +61,7 @@ impl<R: Rules> World<R> {
         let (mode, wait) =
             if self.map.is_some() { (Mode::Exclusive, Some(Millis(0))) } else { (mode, wait) };
         let plan = Plan {
-            nodes: self.servers.len(),
+            nodes: self.nodes,
             ttl,
             timeout,
             binds: false,
@@ -95,6 +95,7 @@ impl<R: Rules> World<R> {
             raised: false,
             attempt: 0,
             means,
+            is_astray: false,
             alarm: 0,
         });
         if self.tells {
@@ -134,7 +135,8 @@ impl<R: Rules> World<R> {
         let patience = self.dice.one_of(&[3_000, 300_000, 3_000_000]);
         let factor = self.dice.one_of(&[0, 0, 0, 0, 0, 0, 0, 0, 4, 1_000]);
         // Longer ones would outlast the run.
-        let factor = if ttl.0 > 200 { factor.min(4) } else { factor };
+        let short = ttl.0 <= 200 && self.pairs.is_empty();
+        let factor = if short { factor } else { factor.min(4) };
         let longest = if factor > 4 { 10_000_000 } else { longest };
         Means {
             hold: self.dice.between(100, longest),
@@ -217,8 +219,10 @@ impl<R: Rules> World<R> {
         let guard = Guard { task, mode: *mode, fence, until, begun };
         let (tasks, processes, now) = (&self.tasks, &self.processes, self.now);
         let clock = |task: usize| processes[tasks[task].process].clock.time(now).now;
-        self.judge.won(&key, guard, now, clock);
-        self.overtake(&key, fence, guard.mode == Mode::Shared);
+        if !self.tasks[task].is_astray {
+            self.judge.won(&key, guard, now, clock);
+            self.overtake(&key, fence, guard.mode == Mode::Shared);
+        }
         self.note_won(task, fence);
         if self.has_one_gate() {
             self.judge.is_served(task);
@@ -245,7 +249,7 @@ impl<R: Rules> World<R> {
         }
         // Before the nodes that were slow to answer have done so.
         if self.calm_since.is_none() && self.dice.chance(60) {
-            let node = self.dice.below(self.servers.len());
+            let node = self.dice.below(self.nodes);
             self.break_lock(key, Some(node));
         }
     }
@@ -272,12 +276,13 @@ impl<R: Rules> World<R> {
     /// too far ahead of a node's clock is refused. A node that is far ahead of the others is as good
     /// as one that is away.
     pub(super) fn nodes_agree(&self) -> bool {
-        let up = || self.servers.iter().filter(|server| server.is_up);
+        let leaders = || (0..self.nodes).map(|node| &self.servers[self.leader(node)]);
+        let up = || leaders().filter(|server| server.is_up);
         let unix = |server: &Server| server.time(self.now).unix;
         let mut far: Vec<u64> = up().map(|s| s.node.fence().0.max(unix(s))).collect();
         far.sort_unstable();
         let reach = up().map(unix).min().unwrap_or(0) + MAX_FENCE_AHEAD;
-        let majority = self.servers.len() / 2 + 1;
+        let majority = self.nodes / 2 + 1;
         far.get(majority - 1).is_some_and(|last| *last < reach)
     }
 
@@ -319,7 +324,8 @@ impl<R: Rules> World<R> {
         }
         let begun = self.tasks[task].begun;
         if self.calm_since.is_some_and(|calm| begun > calm + 3_000_000) {
-            for server in 0..self.servers.len() {
+            for node in 0..self.nodes {
+                let server = self.leader(node);
                 let (life, key) = (self.servers[server].life, self.tasks[task].key.clone());
                 let token = token(task, attempt);
                 self.later(200_000, Event::CheckGivenUp { server, life, key, token });
@@ -467,7 +473,7 @@ impl<R: Rules> World<R> {
 
     fn check_disowned(&mut self, task: usize) {
         let Machine::Holding(hold) = &self.tasks[task].machine else { return };
-        let nodes = self.servers.len();
+        let nodes = self.nodes;
         let disowned = self.tasks[task].disowned.len();
         if matches!(hold.state(), State::Held(_)) && disowned > nodes - (nodes / 2 + 1) {
             let how = format!("task {task}, disowned by {:?}", self.tasks[task].disowned);
@@ -480,7 +486,7 @@ impl<R: Rules> World<R> {
         let Task { ended, heard_since, .. } = &self.tasks[task];
         let overdue = ended.is_some_and(|by| self.now > by);
         // A node that lost the lease and does not answer looks like one that has it still.
-        let told = heard_since.len() == self.servers.len();
+        let told = heard_since.len() == self.nodes && !self.tasks[task].is_astray;
         if overdue && told && matches!(hold.state(), State::Held(_)) {
             self.judge.accuse(judge::ENDED_IS_LOST, format!("task {task} goes on"));
         }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use dlock_core::command::apply::{write_end, write_grant, write_removal};
 use dlock_core::{
-    Answers, Bounds, Crowd, Deadline, Effect, Ended, Found, Grant, Holder, Holders, Host, Instant,
-    Key, KeyBuf, Lease, Millis, Mode, Owner, Promise, Renewal, Serves, WaitOutcome, WaiterId,
+    Answers, Bounds, Crowd, Deadline, Effect, Ended, Fence, Found, Grant, Holder, Holders, Host,
+    Instant, Key, KeyBuf, Lease, Millis, Mode, Owner, Promise, Renewal, Serves, WaitOutcome,
+    WaiterId,
 };
 
 /// A lock in the keyspace.
@@ -19,8 +21,8 @@ pub enum Value {
 /// What a node told.
 #[derive(Clone, Debug)]
 pub enum Told {
-    /// A token holds, until then by the node's clock.
-    Holds(KeyBuf, Box<[u8]>, Mode, Deadline, bool),
+    /// A token holds, until then by the node's clock; with this fence, if it is new.
+    Holds(KeyBuf, Box<[u8]>, Mode, Deadline, Option<Fence>),
     /// It holds no more.
     Ended(KeyBuf, Box<[u8]>),
     /// A token's lease has another length.
@@ -46,6 +48,29 @@ pub struct Memory {
     pub disk_is_full: bool,
     /// A flaw: the bound is not written.
     pub forgets_bound: bool,
+    /// What goes to its replica, and whether it has one.
+    pub stream: Vec<Sent>,
+    /// Likewise.
+    pub has_replica: bool,
+    /// The replica is to learn what is promised.
+    pub tells: bool,
+    /// It has heard nothing from its replica for too long, and refuses writes.
+    pub refuses: bool,
+    /// A flaw: the replica does not hear of renewals.
+    pub renews_in_silence: bool,
+}
+
+/// What a replica gets.
+#[derive(Clone, Debug)]
+pub enum Sent {
+    /// The data set.
+    DataSet(Vec<(KeyBuf, Mode, Holder)>),
+    /// An effect, as it travels.
+    Effect(KeyBuf, Vec<u8>),
+    /// An extension, which travels as it came.
+    Extension(KeyBuf, Box<[u8]>, Millis, Option<Fence>, bool),
+    /// What the primary has promised.
+    Promise(Promise),
 }
 
 impl Memory {
@@ -102,12 +127,36 @@ impl Memory {
         }
     }
 
+    /// Nothing is kept that is over.
+    pub fn end_over(&mut self, now: Instant) {
+        let over = |value: &Value| first_end(value).is_some_and(|end| end.is_over(now));
+        self.values.retain(|_, value| !over(value));
+    }
+
     /// The state file is written.
     pub fn write(&mut self, promise: Promise) {
         let before = self.file.take().map_or(Bounds::default(), |file| file.bounds);
         let all = promise.bounds;
         let bounds = if self.forgets_bound { before.meet(&all) } else { all };
         self.file = Some(Promise { bounds, ..promise });
+        self.tells = true;
+    }
+
+    fn replicate(&mut self, key: &KeyBuf, effect: &Effect<'_>) {
+        let mut written = Vec::new();
+        match *effect {
+            Effect::Renewed { .. } | Effect::Extended { .. } if self.renews_in_silence => return,
+            Effect::Granted { mode, grant, .. } | Effect::Renewed { mode, grant } => {
+                write_grant(mode, &grant, &mut written);
+            }
+            Effect::Extended { token, ttl, fence, gt } => {
+                let extension = Sent::Extension(key.clone(), token.into(), ttl, fence, gt);
+                return self.stream.push(extension);
+            }
+            Effect::Ended { token, .. } => write_end(token, &mut written),
+            Effect::AllExpired { .. } => write_removal(&mut written),
+        }
+        self.stream.push(Sent::Effect(key.clone(), written));
     }
 }
 
@@ -174,12 +223,15 @@ impl Host for Memory {
 
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>) {
         let key = key.to_owned();
+        if self.has_replica {
+            self.replicate(&key, &effect);
+        }
         self.told.push(match effect {
             Effect::Granted { mode, grant, .. } => {
-                Told::Holds(key, grant.token.into(), mode, grant.lease.end, true)
+                Told::Holds(key, grant.token.into(), mode, grant.lease.end, Some(grant.fence))
             }
             Effect::Renewed { mode, grant } => {
-                Told::Holds(key, grant.token.into(), mode, grant.lease.end, false)
+                Told::Holds(key, grant.token.into(), mode, grant.lease.end, None)
             }
             Effect::Extended { token, .. } => Told::Extended(key, token.into()),
             Effect::Ended { token, .. } => Told::Ended(key, token.into()),
@@ -201,7 +253,7 @@ impl Host for Memory {
     }
 
     fn serves(&mut self, _key: Key<'_>) -> Serves {
-        Serves::Yes
+        if self.refuses { Serves::Later } else { Serves::Yes }
     }
 
     fn promise(&mut self, promise: &Promise) -> bool {

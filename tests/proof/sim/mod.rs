@@ -6,12 +6,15 @@
 //! - `world`: events, in the order of their time. `network`: connections, and how they break.
 //! - `server`: a node with what is around it, and its ways to die; its keyspace is in `memory`,
 //!   and what can be wrong with it in `flaw`.
+//! - `replication`: nodes that are a primary and its replica; `replica`: that server; `fail_over`: it
+//!   takes over.
 //! - `task`: a client. `life`: what clients do. `faults`: what fails.
 //! - `map`: where everybody is, for lives in which nothing fails and order is judged.
 //! - `dice`, `clock`: chance, and clocks that do not run alike.
 
 mod clock;
 mod dice;
+mod fail_over;
 mod faults;
 mod flaw;
 mod judge;
@@ -19,6 +22,8 @@ mod life;
 mod map;
 mod memory;
 mod network;
+mod replica;
+mod replication;
 mod server;
 mod task;
 mod truth;
@@ -69,6 +74,16 @@ pub fn run_at_any_gate<R: Rules>(seed: u64, rules: R, tells: bool) -> Outcome {
 /// after it was given back.
 pub fn run_beside_the_deaf<R: Rules>(seed: u64, rules: R, tells: bool) -> Outcome {
     outcome(World::beside_the_deaf(seed, rules, tells))
+}
+
+/// A run in which nodes are primaries with replicas, and fail over.
+pub fn run_with_replicas<R: Rules>(
+    seed: u64,
+    rules: R,
+    flaw: Option<Flaw>,
+    tells: bool,
+) -> Outcome {
+    outcome(World::with_replicas(seed, rules, flaw, tells))
 }
 
 fn outcome<R: Rules>(mut world: World<R>) -> Outcome {
@@ -128,6 +143,15 @@ pub fn runs_beside_the_deaf<R: Rules + Sync>(
     accuse: impl Fn(u64, Broken) + Sync,
 ) -> Tally {
     many(seeds, |seed| run_beside_the_deaf(seed, rules.clone(), false), accuse)
+}
+
+/// Many runs in which nodes fail over.
+pub fn runs_with_replicas<R: Rules + Sync>(
+    seeds: Range<u64>,
+    rules: &R,
+    accuse: impl Fn(u64, Broken) + Sync,
+) -> Tally {
+    many(seeds, |seed| run_with_replicas(seed, rules.clone(), None, false), accuse)
 }
 
 /// Many of some kind, on two threads.

@@ -9,7 +9,8 @@ impl<R: Rules> World<R> {
     /// A connection is made, to the server at which the node's address leads; one that is down is not
     /// reached, and a node is not reached twice.
     pub fn connect(&mut self, process: usize, place: usize) -> Option<u64> {
-        let server = self.reach(process, place)?;
+        let node = self.reach(process, place)?;
+        let server = self.finds(process, node);
         let life = self.servers[server].life;
         self.next += 1;
         let (there, back) = (self.now, self.now);
@@ -20,7 +21,9 @@ impl<R: Rules> World<R> {
     }
 
     fn reach(&mut self, process: usize, place: usize) -> Option<usize> {
-        let is_up = |server: &usize| self.servers[*server].is_up;
+        let found = |node: usize| self.servers[self.finds(process, node)].is_up;
+        let up: Vec<bool> = (0..self.nodes).map(found).collect();
+        let is_up = |node: &usize| up[*node];
         if self.flaw == Some(Flaw::TrustsAddresses) {
             return Some(self.leads[place]).filter(is_up);
         }

@@ -15,7 +15,7 @@ use dlock_core::{
 use super::clock::Clock;
 use super::dice::Dice;
 use super::flaw::Flaw;
-use super::memory::Memory;
+use super::memory::{Memory, Sent};
 
 /// A server.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub struct Server {
     pub max_ttl: Millis,
     /// It does not start again.
     pub stays_away: bool,
+    /// Whether it takes itself for a primary.
+    pub leads: bool,
     /// Whether its log misses nothing.
     pub log_is_complete: bool,
     /// Blocked requests, and where the answer goes.
@@ -45,7 +47,7 @@ pub struct Server {
     /// Those that have their answer, and over which connection, if that makes a difference.
     heard: Vec<(WaiterId, u64)>,
     ended: Option<Ended>,
-    flaw: Option<Flaw>,
+    pub(super) flaw: Option<Flaw>,
 }
 
 /// A blocked request.
@@ -91,6 +93,7 @@ impl Server {
             is_deaf: false,
             max_ttl: Millis(u64::MAX),
             stays_away: false,
+            leads: true,
             log_is_complete: dice.chance(150),
             blocked: BTreeMap::new(),
             heard: Vec::new(),
@@ -108,8 +111,12 @@ impl Server {
     pub fn start(&mut self, now: u64) {
         let time = self.time(now);
         (self.is_up, self.life) = (true, self.life + 1);
+        let max_ttl = self.node.settings.max_ttl;
         self.node = Node::default();
-        self.node.settings = self.settings();
+        self.node.settings = Settings { max_ttl, ..self.settings() };
+        if !self.leads {
+            self.node.follow(&mut self.host);
+        }
         let before = self.host.file.clone().map(|file| self.record(file));
         if let Some(Record { fence, unix, bounds, .. }) = before.clone() {
             self.node.resume(&Promise { fence, unix, bounds }, time.now);
@@ -125,9 +132,15 @@ impl Server {
         let held = &self.node.held(self.host.held().into_iter(), time.now);
         let log_is_complete = self.log_is_complete;
         let start = Start { before: before.as_ref(), log_is_complete, back, held };
-        self.node.begin(&start, true, time);
+        self.node.begin(&start, self.leads, time);
         self.ended = None;
+        self.promise_now(time);
+    }
+
+    /// Writes the state file, and waits until it is done.
+    pub fn promise_now(&mut self, time: Time) {
         let promise = self.node.next_promise(self.host.held().into_iter(), time);
+        self.host.writing = None;
         self.host.write(promise.clone());
         self.node.promised(promise);
     }
@@ -171,7 +184,7 @@ impl Server {
         self.is_up = false;
         self.blocked.clear();
         self.host.writing = None;
-        if self.node.may_have_forgotten(time.now) {
+        if self.node.may_have_forgotten(time.now) || self.node.is_following() {
             let promise = self.node.next_promise(self.host.held().into_iter(), time);
             self.host.write(promise);
         } else {
@@ -200,6 +213,12 @@ impl Server {
         let time = self.time(now);
         let Request { task, id, ask, ref token, ref key, mode, ttl } = *request;
         let key = key.as_key();
+        let leads = !self.node.is_following() || self.flaw == Some(Flaw::ReplicaGrants);
+        if !leads || self.host.refuses && ask != Ask::Ping {
+            let busy = Answer::Refused(Obstacle::Busy);
+            let answer = if leads { busy } else { Answer::Unreachable };
+            return (!matches!(ask, Ask::Release { .. })).then_some(answer);
+        }
         self.node.look_at_places(time.now, false);
         match ask {
             Ask::Acquire { .. } | Ask::Extend { .. } if ttl > self.max_ttl => {
@@ -300,6 +319,9 @@ impl Server {
     /// The node's own work.
     pub fn sweep(&mut self, now: u64) {
         let time = self.time(now);
+        if std::mem::take(&mut self.host.tells) && self.host.has_replica {
+            self.host.stream.push(Sent::Promise(self.node.promise(time.unix)));
+        }
         self.node.look_at_places(time.now, false);
         self.node.sweep(&mut self.host, time, 100, true);
     }
@@ -361,6 +383,7 @@ pub fn told(answer: dlock_core::WaitOutcome) -> Answer {
         dlock_core::WaitOutcome::Granted(fence) => Answer::Granted(fence),
         dlock_core::WaitOutcome::Denied => Answer::Denied,
         dlock_core::WaitOutcome::Turn(top) => Answer::Turn(top),
+        dlock_core::WaitOutcome::Demoted => Answer::Unreachable,
         _ => Answer::Refused(Obstacle::Busy),
     }
 }

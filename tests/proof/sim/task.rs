@@ -46,6 +46,8 @@ pub struct Task<R: Rules> {
     pub attempt: u32,
     /// For how long to hold, and whether to renew, and to what the lease is lengthened.
     pub means: Means,
+    /// A server has granted something that is no primary any more and does not know it.
+    pub is_astray: bool,
     /// Which of its alarms counts.
     pub alarm: u64,
 }

@@ -56,9 +56,24 @@ fn who_waits_beside_the_deaf_is_served_soon() {
 }
 
 #[test]
+fn nodes_that_fail_over_keep_every_promise() {
+    let begun = Instant::now();
+    let tally = sim::runs_with_replicas(0..3_000, &Sound, |seed, broken| {
+        let Broken { promise, how } = broken;
+        println!(
+            "{promise}: {how}\nto see it happen: cargo run -p dlock-proof --bin prove -- replicas {seed}"
+        );
+    });
+    println!("{tally}; {:.1?}", begun.elapsed());
+    assert_eq!(tally.broken, 0);
+}
+
+#[test]
 fn a_seed_is_a_life() {
     for seed in 0..50 {
         let run = || sim::run(seed, Sound, None, false);
         assert_eq!(run().claims, run().claims, "seed {seed}");
+        let run = || sim::run_with_replicas(seed, Sound, None, false);
+        assert_eq!(run().claims, run().claims, "seed {seed}, with replicas");
     }
 }

@@ -154,7 +154,7 @@ impl<R: Rules> World<R> {
     }
 
     fn needed(&self) -> usize {
-        self.servers.len() / 2 + 1
+        self.nodes / 2 + 1
     }
 
     /// A client has won. What had ended by then is not held without a gap.
@@ -178,7 +178,7 @@ impl<R: Rules> World<R> {
         answer: Answer,
     ) {
         let Some(wire) = self.wires.get(&under.wire) else { return };
-        let server = wire.server;
+        let server = self.node_of(wire.server);
         if self.tasks[task].newest.get(&place) != Some(&id) {
             return;
         }
@@ -233,7 +233,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    fn note_end(&mut self, task: usize, server: usize) {
+    pub(super) fn note_end(&mut self, task: usize, server: usize) {
         let (claimed, now) = (self.claimed(task), self.clock_of(task).now);
         let (at, needed) = (self.now, self.needed());
         self.tasks[task].truth.ends(server, at, claimed, now, needed);
@@ -258,8 +258,9 @@ impl<R: Rules> World<R> {
     /// A client says that its lock is lost.
     pub(super) fn check_loss(&mut self, task: usize, fence: Option<Fence>) {
         let (now, needed) = (self.clock_of(task).now, self.needed());
+        let astray = self.tasks[task].is_astray;
         let truth = &mut self.tasks[task].truth;
-        let Some(fence) = fence.filter(|_| !truth.gap) else { return };
+        let Some(fence) = fence.filter(|_| !truth.gap && !astray) else { return };
         if truth.sure(fence, now).count() >= needed {
             let how = format!("task {task} has {:?} at {now:?}", truth.known);
             self.judge.accuse(judge::HOLDS_ON, how);
@@ -277,7 +278,7 @@ impl<R: Rules> World<R> {
         let Some(longer) = self.tasks[task].means.lengthen else { return };
         let granting = self.tasks[task].longer.len();
         let held = matches!(hold.state(), State::Held(_));
-        if held && granting > self.servers.len() / 2 && hold.ttl() < longer {
+        if held && granting > self.nodes / 2 && hold.ttl() < longer {
             self.judge.accuse(judge::LENGTHENED, format!("task {task} goes back to less"));
         }
     }

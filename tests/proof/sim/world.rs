@@ -11,6 +11,7 @@ use super::flaw::Flaw;
 use super::judge::{self, Judge};
 use super::life::NOWHERE;
 use super::map::{Kind, Map};
+use super::replication::Pair;
 use super::server::{Request, Server, told};
 use super::task::{Machine, Task};
 
@@ -22,11 +23,19 @@ pub struct World<R: Rules> {
     pub dice: Dice,
     /// The rules of the machines.
     pub rules: R,
-    /// The servers.
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// The servers: of each node one, and then their replicas, if some have any.
     pub servers: Vec<Server>,
+    /// The nodes with replicas.
+    pub pairs: BTreeMap<usize, Pair>,
+    /// After so long without its replica a primary refuses writes.
+    pub max_lag: Option<u64>,
+    /// How slow replication is.
+    pub lag: u64,
     /// Where clients run.
     pub processes: Vec<Process>,
-    /// To which server each address leads.
+    /// To which node each address leads.
     pub leads: Vec<usize>,
     /// What is wrong.
     pub flaw: Option<Flaw>,
@@ -60,7 +69,7 @@ pub struct World<R: Rules> {
     queue: BTreeMap<(u64, u64), Event>,
     /// Numbers for events and connections.
     pub next: u64,
-    alarms: Vec<u64>,
+    pub(super) alarms: Vec<u64>,
 }
 
 /// Where clients run.
@@ -82,6 +91,8 @@ pub struct Process {
     pub retired: BTreeMap<usize, u64>,
     /// The largest fence that it has seen.
     pub seen: Fence,
+    /// At which server it finds a node that was taken over.
+    pub finds: BTreeMap<usize, usize>,
 }
 
 /// A connection.
@@ -155,6 +166,16 @@ pub enum Event {
     Calm,
     /// No more clients.
     Close,
+    /// Replication begins.
+    Attach { node: usize },
+    /// What was replicated arrives.
+    Deliver { node: usize },
+    /// A replica takes over.
+    Promote { node: usize, planned: bool },
+    /// The primary before learns it.
+    Demote { node: usize },
+    /// A process learns it.
+    Learn { process: usize, node: usize },
 }
 
 impl<R: Rules> World<R> {
@@ -175,6 +196,7 @@ impl<R: Rules> World<R> {
             suspects: vec![false; nodes],
             retired: BTreeMap::new(),
             seen: Fence(0),
+            finds: BTreeMap::new(),
         };
         let count = dice.between(2, 4);
         let processes = (0..count).map(|_| process(&mut dice)).collect();
@@ -186,7 +208,11 @@ impl<R: Rules> World<R> {
             alarms: vec![0; servers.len()],
             leads: (0..nodes).collect(),
             flaw,
+            nodes,
             servers,
+            pairs: BTreeMap::new(),
+            max_lag: None,
+            lag: 0,
             processes,
             tasks: Vec::new(),
             wires: BTreeMap::new(),
@@ -217,8 +243,8 @@ impl<R: Rules> World<R> {
         let World { dice, processes, servers, keys, .. } = &mut world;
         keys.truncate(1);
         servers.iter_mut().for_each(|server| server.max_ttl = Millis(u64::MAX));
-        servers.iter_mut().for_each(|server| server.clock.set(dice));
-        processes.iter_mut().for_each(|process| process.clock.set(dice));
+        servers.iter_mut().for_each(|server| server.clock.set(dice, MINUTE));
+        processes.iter_mut().for_each(|process| process.clock.set(dice, MINUTE));
         world.map = Some(Map::new(dice, processes.len(), servers.len()));
         world
     }
@@ -242,6 +268,13 @@ impl<R: Rules> World<R> {
             world.servers[place].is_deaf = true;
         }
         world.map.iter_mut().for_each(|map| map.kind = Kind::Deaf);
+        world
+    }
+
+    /// Nodes with replicas, which fail over.
+    pub fn with_replicas(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> World<R> {
+        let mut world = World::new(seed, rules, flaw, tells);
+        world.add_replicas();
         world
     }
 
@@ -324,6 +357,7 @@ impl<R: Rules> World<R> {
             }
             Event::Sweep { server, alarm } => {
                 if self.alarms[server] == alarm && self.servers[server].is_up {
+                    self.look_at_link(server);
                     self.servers[server].sweep(self.now);
                     self.settle(server);
                 }
@@ -334,6 +368,11 @@ impl<R: Rules> World<R> {
             Event::Fault => self.fault(),
             Event::Calm => self.calm(),
             Event::Close => self.close(),
+            Event::Attach { node } => self.attach(node),
+            Event::Deliver { node } => self.deliver(node),
+            Event::Promote { node, planned } => self.promote(node, planned),
+            Event::Demote { node } => self.demote(node),
+            Event::Learn { process, node } => self.learn(process, node),
         }
     }
 
@@ -364,6 +403,7 @@ impl<R: Rules> World<R> {
             return;
         };
         let (asked_as, place) = (place, server);
+        self.look_at_link(place);
         let server = &mut self.servers[place];
         if is_closed || !server.is_up || server.life != life || server.is_deaf {
             return;
@@ -380,6 +420,7 @@ impl<R: Rules> World<R> {
             self.say(format!("node {place}: task {task} {ask:?} -> {answer:?}"));
         }
         if let Some(answer) = answer {
+            self.note_answer(place, request.task, answer);
             self.answer(wire, request.task, request.id, answer);
         }
         self.settle(place);
@@ -398,14 +439,24 @@ impl<R: Rules> World<R> {
         if self.flaw == Some(Flaw::TellsTooEarly) {
             self.servers[place].forget_absence(now);
         }
+        self.replicate(place);
         let server = &mut self.servers[place];
         let answers = std::mem::take(&mut server.host.answers);
         let told_now = std::mem::take(&mut server.host.told);
-        self.note_told(place, &told_now);
+        let (node, speaks) = (self.node_of(place), self.speaks(place));
+        let told_now = if speaks {
+            self.note_told(node, &told_now);
+            told_now
+        } else {
+            if self.servers[place].leads {
+                self.note_astray(&told_now);
+            }
+            Vec::new()
+        };
         let server = &self.servers[place];
         let time = server.time(now);
         let host = &server.host;
-        self.judge.hear(place, told_now, time.now, |key, token| {
+        self.judge.hear(node, told_now, time.now, |key, token| {
             let grants = host.grants().into_iter();
             let of = |(held, _, holder): &(KeyBuf, _, dlock_core::Holder)| {
                 held == key && holder.grant().token == token
@@ -426,11 +477,15 @@ impl<R: Rules> World<R> {
             if let Some(&Wire { place, .. }) = self.wires.get(&blocked.wire) {
                 self.note_carried(blocked.task, place, blocked.id);
             }
+            self.note_answer(place, blocked.task, told(answer));
             self.answer(blocked.wire, blocked.task, blocked.id, told(answer));
         }
         let server = &self.servers[place];
-        let at = if server.node.has_pending() {
+        let untold = server.host.tells && server.host.has_replica && server.is_up;
+        let at = if server.node.has_pending() || untold {
             Some(now + 50)
+        } else if server.node.is_following() {
+            None
         } else {
             server.next().map(|at| server.clock.when(at).max(now + 1))
         };
@@ -461,10 +516,17 @@ impl<R: Rules> World<R> {
         }
         server.start(self.now);
         let grants = server.host.grants();
-        for (key, mode, holder) in grants {
-            let grant = holder.grant();
-            self.judge.came_back(place, &key, grant.token, mode, grant.lease.end);
+        let node = self.node_of(place);
+        if self.speaks(place) {
+            for (key, mode, holder) in grants {
+                let grant = holder.grant();
+                self.judge.came_back(node, &key, grant.token, mode, grant.lease.end);
+            }
+            if self.is_failing_over(place) {
+                self.note_stop(node);
+            }
         }
+        self.will_attach(node);
         if self.tells {
             let quarantine = self.servers[place].node.in_quarantine();
             self.say(format!("node {place}: starts, {quarantine:?}"));
@@ -537,6 +599,8 @@ impl<R: Rules> World<R> {
 pub const GATE: usize = 0;
 /// A run that has not ended by then will not.
 const MOST_EVENTS: u64 = 400_000;
+/// How wrong clocks are that somebody looks after.
+const MINUTE: u64 = 60_000_000;
 const LONGEST: u64 = 3_600 * 1_000_000;
 /// What a node that grants no long leases grants.
 const LONG: Millis = Millis(12_000);

@@ -104,6 +104,23 @@ fn after_a_restart_every_key_goes_on_above_the_promise() {
 }
 
 #[test]
+fn a_replica_that_starts_again_goes_on_above_what_it_was_told_before() {
+    let mut bench = Bench::new();
+    bench.node.follow(&mut bench.host);
+    let told = Promise { fence: Fence(90_000_000), unix: 0, bounds: Bounds::default() };
+    bench.write();
+    bench.node.inherit(told);
+    assert!(bench.node.should_promise(bench.time()));
+    let file = bench.write();
+    assert!(!bench.node.should_promise(bench.time()));
+    let mut again = Bench::new();
+    again.node.resume(&file, again.time().now);
+    again.node.follow(&mut again.host);
+    again.node.promoted(again.time());
+    assert_eq!(again.take_at(KEY, "a 10 FENCE 5000000"), Fence(90_000_001));
+}
+
+#[test]
 fn a_promoted_replica_goes_on_above_what_it_heard_of_and_was_told_and_the_clock() {
     for (told, heard, first) in [
         (90_000_000, 80_000_000, 90_000_001),

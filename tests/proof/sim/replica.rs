@@ -1,0 +1,90 @@
+//! A server that follows another one, and takes over. What the module does then is done here with the
+//! same calls.
+
+use dlock_core::bounds::Bounds;
+use dlock_core::command::apply;
+use dlock_core::command::extend::Extend;
+use dlock_core::{Fence, Instant, Policy, Promise, Time};
+
+use super::flaw::Flaw;
+use super::memory::Sent;
+use super::server::Server;
+
+impl Server {
+    /// What has arrived from its primary.
+    pub fn hear(&mut self, sent: Sent, now: u64) {
+        let time = self.time(now);
+        if self.flaw == Some(Flaw::ReplicaEnds) {
+            self.host.end_over(time.now);
+        }
+        match sent {
+            Sent::DataSet(grants) => {
+                self.node.follow(&mut self.host);
+                self.host.values.clear();
+                for (key, mode, holder) in grants {
+                    let grant = holder.grant();
+                    self.node.heard_of(key.as_key(), grant.fence, grant.lease.ttl);
+                    self.host.load(&key, mode, &holder, time.now);
+                }
+                self.node.synced();
+            }
+            Sent::Effect(key, written) => {
+                let args: [&[u8]; 1] = [&written];
+                if let Ok(effect) = apply::parse(&args) {
+                    self.node.apply(&mut self.host, key.as_key(), &effect, time);
+                }
+            }
+            Sent::Extension(key, token, ttl, fence, gt) => {
+                let extend = Extend { token: &token, ttl, fence, gt };
+                // Not there any more: its primary knows better.
+                let _ = self.node.extend(&mut self.host, key.as_key(), &extend, time);
+            }
+            Sent::Promise(promise) => self.node.inherit(self.understood(promise)),
+        }
+    }
+
+    fn understood(&self, promise: Promise) -> Promise {
+        match self.flaw {
+            Some(Flaw::PromotedWithoutFence) => Promise { fence: Fence(0), unix: 0, ..promise },
+            Some(Flaw::QuarantineOfWhatArrived) => Promise { bounds: Bounds::default(), ..promise },
+            _ => promise,
+        }
+    }
+
+    /// It is a primary from now on. `heard`: when it last heard of the one before.
+    pub fn promote(&mut self, heard: u64, now: u64) {
+        let time = self.time(now);
+        (self.leads, self.host.has_replica) = (true, true);
+        let mut from = time;
+        match self.flaw {
+            Some(Flaw::PromotedWithoutQuarantine) => self.node.settings.quarantine = Policy::Off,
+            Some(Flaw::QuarantineWithoutLag) => from = Time { now: self.time(heard).now, ..time },
+            Some(Flaw::PromotedWithoutLeases) => self.host.values.clear(),
+            _ => {}
+        }
+        self.node.promoted(from);
+        self.promise_now(time);
+    }
+
+    /// It is a replica from now on.
+    pub fn demote(&mut self) {
+        (self.leads, self.host.has_replica) = (false, false);
+        self.host.stream.clear();
+        self.host.disk_is_full = false;
+        if self.is_up {
+            self.node.follow(&mut self.host);
+        }
+    }
+
+    /// When a lease ends, in true time.
+    pub fn true_end(&self, end: dlock_core::Deadline) -> u64 {
+        self.clock.when(Instant(end.0.saturating_mul(1000)))
+    }
+
+    /// The end of a lease that ends at that time. As long as a client trusts it: their clocks differ.
+    pub fn end_at(&self, end: u64, now: u64) -> dlock_core::Deadline {
+        let left = end.saturating_sub(now);
+        let trusted = now + left.saturating_sub(left / 90 + 3_000);
+        dlock_core::Deadline(self.time(trusted).now.0 / 1000)
+    }
+}

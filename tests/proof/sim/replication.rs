@@ -1,0 +1,287 @@
+//! Replication between the primary of a node and its replica: in order, late, and sometimes never.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use dlock_core::bounds::{Bounds, KeyHash};
+use dlock_core::command::apply::{self, Apply};
+use dlock_core::quorum::Rules;
+use dlock_core::{Fence, KeyBuf, Millis};
+
+use super::flaw::Flaw;
+use super::memory::Sent;
+use super::world::{Event, World};
+
+/// A node with a replica.
+#[derive(Debug)]
+pub struct Pair {
+    /// The primary.
+    pub leader: usize,
+    /// The one before, until somebody tells it.
+    pub deposed: Option<usize>,
+    /// Somebody will be promoted.
+    pub(super) is_failing_over: bool,
+    /// What is on its way to the replica, and when it arrives.
+    pub(super) queue: VecDeque<(u64, Sent)>,
+    /// Whether the replica follows.
+    pub(super) follows: bool,
+    /// Nothing of it arrives until then.
+    pub(super) cut_until: u64,
+    /// When the primary last heard of the replica.
+    pub(super) heard: u64,
+    /// Something that was sent has been lost.
+    pub(super) has_lost: bool,
+    pub(super) known: Known,
+}
+
+/// What has reached a replica.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// It has a data set.
+    pub(super) is_synced: bool,
+    /// And was told what its primary has promised.
+    told: Option<Bounds>,
+    pub(super) fence: Fence,
+    /// The leases that were replicated, and when.
+    leases: BTreeMap<KeyBuf, Vec<(u64, Millis)>>,
+}
+
+impl Known {
+    /// Whether it can know that somebody holds for so long.
+    pub(super) fn covers(&self, key: &KeyBuf, ttl: Millis, now: u64) -> bool {
+        let told = |told: &Bounds| told.of(KeyHash::of(&key.name)) >= ttl;
+        let recent = |lease: &&(u64, Millis)| lease.0 + REMEMBERED > now;
+        let leases = self.leases.get(key).into_iter().flatten();
+        self.told.as_ref().is_none_or(told)
+            || leases.filter(recent).any(|(_, replicated)| *replicated >= ttl)
+    }
+
+    pub(super) fn note(&mut self, sent: &Sent, now: u64) {
+        match sent {
+            Sent::DataSet(grants) => {
+                (self.is_synced, self.told) = (true, None);
+                for (key, _, holder) in grants {
+                    self.note_lease(key, holder.grant().lease.ttl, holder.grant().fence, now);
+                }
+            }
+            Sent::Effect(key, written) => {
+                if let Ok(Apply::Grant(granted)) = apply::parse(&[written]) {
+                    self.note_lease(key, granted.ttl, granted.fence, now);
+                }
+            }
+            Sent::Extension(key, _, ttl, fence, _) => {
+                self.note_lease(key, *ttl, fence.unwrap_or(Fence(0)), now);
+            }
+            Sent::Promise(promise) => {
+                self.told = Some(promise.bounds.clone());
+                self.fence = self.fence.max(promise.fence);
+            }
+        }
+    }
+
+    fn note_lease(&mut self, key: &KeyBuf, ttl: Millis, fence: Fence, now: u64) {
+        self.leases.entry(key.clone()).or_default().push((now, ttl));
+        self.fence = self.fence.max(fence);
+    }
+}
+
+impl<R: Rules> World<R> {
+    /// Which node a server is of.
+    pub fn node_of(&self, server: usize) -> usize {
+        server % self.nodes
+    }
+
+    /// The server that speaks for a node.
+    pub fn leader(&self, node: usize) -> usize {
+        self.pairs.get(&node).map_or(node, |pair| pair.leader)
+    }
+
+    /// Whether a server speaks for its node.
+    pub fn leads(&self, server: usize) -> bool {
+        self.leader(self.node_of(server)) == server
+    }
+
+    pub(super) fn follower(&self, node: usize) -> usize {
+        let leader = self.leader(node);
+        if leader < self.nodes { leader + self.nodes } else { leader - self.nodes }
+    }
+
+    /// Whether a server was replaced and does not know it.
+    pub(super) fn is_deposed(&self, server: usize) -> bool {
+        let pair = self.pairs.get(&self.node_of(server));
+        pair.is_some_and(|pair| pair.deposed == Some(server))
+    }
+
+    /// Where a process finds a node.
+    pub fn finds(&self, process: usize, node: usize) -> usize {
+        self.processes[process].finds.get(&node).copied().unwrap_or(node)
+    }
+
+    /// Gives nodes replicas, at the beginning.
+    pub fn add_replicas(&mut self) {
+        self.max_lag = self.dice.one_of(&[None, Some(500_000), Some(2_000_000)]);
+        self.lag = self.dice.one_of(&[1_000, 50_000, 500_000, 3_000_000]);
+        for node in 0..self.nodes {
+            let mut replica = super::server::Server::new(&mut self.dice, self.flaw);
+            let has_one = self.nodes == 1 || self.dice.chance(750);
+            replica.log_is_complete = false;
+            (replica.leads, replica.stays_away) = (false, !has_one);
+            self.servers.push(replica);
+            if has_one {
+                self.servers[node].log_is_complete = false;
+                self.servers[node].host.has_replica = true;
+                self.pairs.insert(node, Pair::new(node));
+            }
+        }
+        let World { dice, servers, processes, .. } = self;
+        let silent = self.flaw == Some(Flaw::RenewsInSilence);
+        for server in servers.iter_mut() {
+            server.node.settings.max_ttl = MAX_TTL;
+            server.host.renews_in_silence = silent;
+            server.clock.set(dice, CLOCKS);
+        }
+        for process in processes.iter_mut() {
+            process.clock.set(dice, CLOCKS);
+            process.cut_until.resize(servers.len(), 0);
+        }
+        self.alarms.resize(self.servers.len(), 0);
+    }
+
+    // --- replication -----------------------------------------------------------------------------
+
+    /// A server has started: its replica comes, or it goes to its primary.
+    pub fn will_attach(&mut self, node: usize) {
+        if let Some(pair) = self.pairs.get_mut(&node) {
+            pair.has_lost |= !pair.follows;
+            let after = self.dice.one_of(&[1_000, 100_000, 1_000_000]);
+            let after = self.dice.between(100, after);
+            self.later(after, Event::Attach { node });
+        }
+    }
+
+    pub(super) fn attach(&mut self, node: usize) {
+        let (leader, follower) = (self.leader(node), self.follower(node));
+        let now = self.now;
+        let Some(pair) = self.pairs.get_mut(&node) else { return };
+        let there = self.servers[leader].is_up && self.servers[follower].is_up;
+        if !there || pair.deposed.is_some() || pair.follows {
+            return;
+        }
+        if pair.cut_until > now {
+            let at = pair.cut_until;
+            return self.at(at, Event::Attach { node });
+        }
+        (pair.follows, pair.has_lost, pair.heard) = (true, false, now);
+        pair.queue.clear();
+        let server = &mut self.servers[leader];
+        server.host.stream = vec![Sent::DataSet(server.host.grants())];
+        server.host.tells = true;
+        self.say(format!("server {follower} follows server {leader}"));
+        self.settle(leader);
+    }
+
+    /// What a primary has told goes to its replica.
+    pub fn replicate(&mut self, server: usize) {
+        let node = self.node_of(server);
+        let stream = std::mem::take(&mut self.servers[server].host.stream);
+        if stream.is_empty() {
+            return;
+        }
+        let delay = self.dice.between(100, self.lag);
+        let (now, leads) = (self.now, self.leads(server));
+        let Some(pair) = self.pairs.get_mut(&node).filter(|pair| leads && pair.follows) else {
+            return;
+        };
+        let last = pair.queue.back().map_or(0, |(at, _)| *at);
+        let at = (now.max(pair.cut_until) + delay).max(last);
+        pair.queue.extend(stream.into_iter().map(|sent| (at, sent)));
+        self.at(at, Event::Deliver { node });
+    }
+
+    pub(super) fn deliver(&mut self, node: usize) {
+        let (follower, now) = (self.follower(node), self.now);
+        let Some(pair) = self.pairs.get_mut(&node) else { return };
+        let server = &mut self.servers[follower];
+        let until = pair.cut_until.max(server.paused_until);
+        if pair.queue.is_empty() {
+            return;
+        }
+        if until > now {
+            return self.at(until, Event::Deliver { node });
+        }
+        while let Some((_, sent)) = pair.queue.pop_front_if(|(at, _)| *at <= now) {
+            pair.known.note(&sent, now);
+            server.hear(sent, now);
+        }
+        self.settle(follower);
+    }
+
+    /// Whether a server must not write: it does not hear of its replica.
+    pub fn look_at_link(&mut self, server: usize) {
+        let node = self.node_of(server);
+        if !self.pairs.contains_key(&node) {
+            return;
+        }
+        let (now, max_lag) = (self.now, self.max_lag);
+        let is_deposed = self.is_deposed(server);
+        let follower = &self.servers[self.follower(node)];
+        let answers = follower.is_up && follower.paused_until <= now;
+        let leads = self.leads(server);
+        let Some(pair) = self.pairs.get_mut(&node) else { return };
+        if leads && answers && pair.follows && pair.cut_until <= now {
+            pair.heard = now;
+        }
+        let silent = !pair.follows || now > pair.heard + max_lag.unwrap_or(u64::MAX / 2);
+        self.servers[server].host.refuses = max_lag.is_some() && (is_deposed || silent);
+    }
+
+    /// A server of a pair has stopped. Of what it had sent a part is on its way.
+    pub(super) fn breaks_off(&mut self, server: usize) {
+        let (node, leads) = (self.node_of(server), self.leads(server));
+        let Some(pair) = self.pairs.get_mut(&node) else { return };
+        if pair.deposed == Some(server) {
+            return;
+        }
+        pair.follows = false;
+        let keeps = match leads && pair.cut_until <= self.now {
+            true => self.dice.below(pair.queue.len() + 1),
+            false => 0,
+        };
+        pair.has_lost |= keeps < pair.queue.len();
+        pair.queue.truncate(keeps);
+        if !leads {
+            pair.known = Known { fence: pair.known.fence, ..Known::default() };
+        }
+    }
+
+    /// Nothing reaches the replica for a while.
+    pub(super) fn cut_link(&mut self, node: usize, length: u64) {
+        let leader = self.leader(node);
+        self.look_at_link(leader);
+        if let Some(pair) = self.pairs.get_mut(&node) {
+            pair.cut_until = pair.cut_until.max(self.now + length);
+        }
+    }
+}
+
+impl Pair {
+    fn new(leader: usize) -> Pair {
+        Pair {
+            leader,
+            deposed: None,
+            is_failing_over: false,
+            queue: VecDeque::new(),
+            follows: false,
+            cut_until: 0,
+            heard: 0,
+            has_lost: false,
+            known: Known::default(),
+        }
+    }
+}
+
+/// How wrong clocks are at most. What fences were promised ahead allows for more.
+const CLOCKS: u64 = 10_000_000;
+/// `dlock.max-ttl`: for so long a replica waits that has been told nothing.
+const MAX_TTL: u64 = 60_000;
+/// For so long a node remembers leases, at least.
+const REMEMBERED: u64 = 240_000_000;
