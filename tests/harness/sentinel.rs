@@ -21,6 +21,7 @@ pub const NAME: &str = "watched";
 /// A running Sentinel. Dropping it kills the process.
 pub struct Sentinel {
     child: Child,
+    kind: Kind,
     port: u16,
     folder: TempDir,
 }
@@ -57,21 +58,20 @@ impl Sentinel {
         let folder = scratch::folder(false);
         let port = ports::free();
         let config = folder.path().join("sentinel.conf");
-        let text = config_text(port, primary, needed) + &more.join("\n") + "\n";
+        let text = config_text(port, primary, needed) + &more.join("
+") + "
+";
         fs::write(&config, text).expect("the folder can be written");
-        let log = File::create(log_file(&folder)).expect("the folder can be written");
-        let mut command = Command::new(kind.executable());
-        command
-            .arg(config)
-            .arg("--sentinel")
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stderr(log.try_clone().expect("a file can be shared"))
-            .stdout(log);
-        let child = process::spawn(command).expect("a Sentinel can be started");
-        let sentinel = Sentinel { child, port, folder };
+        let child = run(kind, &folder);
+        let sentinel = Sentinel { child, kind, port, folder };
         eventually("Sentinel listens", || Client::connect(port).is_ok());
         sentinel
+    }
+
+    /// Starts it again after it was killed, with what it knew.
+    pub fn start_again(&mut self) {
+        self.child = run(self.kind, &self.folder);
+        eventually("Sentinel listens", || Client::connect(self.port).is_ok());
     }
 
     /// Where it listens.
@@ -131,6 +131,19 @@ impl Drop for Sentinel {
             eprintln!("--- Sentinel, port {}:\n{log}---", self.port);
         }
     }
+}
+
+fn run(kind: Kind, folder: &TempDir) -> Child {
+    let log = File::create(log_file(folder)).expect("the folder can be written");
+    let mut command = Command::new(kind.executable());
+    command
+        .arg(folder.path().join("sentinel.conf"))
+        .arg("--sentinel")
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stderr(log.try_clone().expect("a file can be shared"))
+        .stdout(log);
+    process::spawn(command).expect("a Sentinel can be started")
 }
 
 fn config_text(port: u16, primary: u16, needed: usize) -> String {

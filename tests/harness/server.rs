@@ -168,6 +168,11 @@ impl Server {
         process::signal(self.running(), Signal::SIGSTOP);
     }
 
+    /// Whether there is a process, which may stand still.
+    pub fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Lets it go on.
     pub fn resume(&self) {
         process::signal(self.running(), Signal::SIGCONT);

@@ -1,6 +1,7 @@
 //! How long a test that can go on for hours goes on: a little with `make test`, far with `make soak`.
 
 use std::env;
+use std::time::Duration;
 
 /// How often a server is killed in one test: DLOCK_SOAK_KILLS, or so often without it.
 pub fn kills(few: u32) -> u32 {
@@ -13,4 +14,12 @@ pub fn kills(few: u32) -> u32 {
 /// Whether a test tries every case instead of a sample: DLOCK_SOAK is set.
 pub fn tries_every_case() -> bool {
     env::var_os("DLOCK_SOAK").is_some()
+}
+
+/// For how long one of the three storms of chaos goes on: DLOCK_SOAK_CHAOS seconds for all of them, or ten
+/// minutes without it.
+pub fn chaos() -> Duration {
+    let seconds = env::var("DLOCK_SOAK_CHAOS")
+        .map_or(600, |text| text.parse().expect("DLOCK_SOAK_CHAOS is a number of seconds"));
+    Duration::from_secs(seconds) / 3
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use dlock_client::{Client, Guard};
 use harness::library::wait_for;
 use harness::watched::Watched;
-use harness::{Cluster, Kind, Proxy, Server, Way, eventually};
+use harness::{Builder, Cluster, Kind, Proxy, Server, Way, apply, eventually, on_every_server};
 
 use crate::library::{NODE_TIMEOUT, connect, ms, run, take};
 use crate::recipe::set_nx;
@@ -78,27 +78,62 @@ fn clients_that_follow_a_cluster_wait_for_a_lease_that_was_lost() {
     });
 }
 
+/// A primary, a replica beside it, and one behind a network.
+struct Three {
+    primary: Server,
+    near: Server,
+    far: Server,
+    network: Proxy,
+}
+
+impl Three {
+    fn start(build: impl Fn() -> Builder) -> Three {
+        let primary = build().config("repl-diskless-sync no").start();
+        let network = Proxy::start(primary.port());
+        let replica = |port: u16| build().config(&format!("replicaof 127.0.0.1 {port}")).start();
+        let (near, far) = (replica(primary.port()), replica(network.port()));
+        primary.until_streaming_to(&near);
+        primary.until_streaming_to(&far);
+        Three { primary, near, far, network }
+    }
+
+    /// One replica confirms what alice has got, and the other one is promoted.
+    fn promote_the_other(&mut self, alice: &mut harness::Client) {
+        assert_eq!(alice.run("WAIT 1 0").int(), 1, "one replica has confirmed it");
+        self.primary.kill();
+        self.network.refuse();
+        assert_eq!(self.far.run("REPLICAOF NO ONE").text(), "OK");
+    }
+}
+
 /// Redisson and others ask `WAIT 1` after they have taken a lock, and hold it when one replica has
 /// confirmed. The one that is promoted need not be that one.
 #[test]
 fn a_lock_that_a_replica_has_confirmed_is_granted_again_when_another_one_is_promoted() {
-    let build = || Server::build(Kind::Redis82).without_module();
-    let mut primary = build().config("repl-diskless-sync no").start();
-    let network = Proxy::start(primary.port());
-    let replica = |port: u16| {
-        let follows = format!("replicaof 127.0.0.1 {port}");
-        build().config(&follows).start()
-    };
-    let (near, far) = (replica(primary.port()), replica(network.port()));
-    primary.until_streaming_to(&near);
-    primary.until_streaming_to(&far);
-    network.keep_back(Way::Down);
-    let mut alice = primary.client();
+    let mut three = Three::start(|| Server::build(Kind::Redis82).without_module());
+    three.network.keep_back(Way::Down);
+    let mut alice = three.primary.client();
     assert!(set_nx(&mut alice, "leader", "alice", 60_000));
-    assert_eq!(alice.run("WAIT 1 0").int(), 1, "one replica has confirmed it");
-    primary.kill();
-    network.refuse();
-    assert_eq!(far.run("REPLICAOF NO ONE").text(), "OK");
-    let granted = set_nx(&mut far.client(), "leader", "bob", 60_000);
+    three.promote_the_other(&mut alice);
+    let granted = set_nx(&mut three.far.client(), "leader", "bob", 60_000);
     assert!(granted, "bob has it, and so has alice");
+}
+
+#[apply(on_every_server)]
+fn with_dlock_it_is_not_whichever_replica_is_promoted(kind: Kind) {
+    let mut three = Three::start(|| Server::build(kind));
+    let mut alice = three.primary.client();
+    alice.run("DLOCK.ACQUIRE earlier alice 1500");
+    let bound = |server: &Server| server.node("lease-bound-ms").int();
+    eventually("the replicas know how long leases are", || {
+        bound(&three.near) >= 1_500 && bound(&three.far) >= 1_500
+    });
+    three.network.keep_back(Way::Down);
+    let asked = Instant::now();
+    let fence = alice.run("DLOCK.ACQUIRE leader alice 1500").int();
+    three.promote_the_other(&mut alice);
+    let mut bob = three.far.client();
+    assert!(bob.run("DLOCK.INSPECT leader").is_null(), "it has not heard of alice");
+    assert!(bob.run("DLOCK.ACQUIRE leader bob 1500 WAIT 0").int() > fence);
+    assert!(asked.elapsed() >= ms(1_500), "bob holds {:?} after alice has asked", asked.elapsed());
 }

@@ -169,7 +169,7 @@ const LEAST: usize = 10;
 
 /// A replica of the owner of a slot takes over in agreement with it. On a machine that stands still
 /// for a moment it may have done so by itself.
-fn planned(cluster: &Cluster, slot: usize) {
+pub fn planned(cluster: &Cluster, slot: usize) {
     let (_, replica) = pair(cluster, slot);
     cluster.nodes[replica].run("CLUSTER FAILOVER");
     until_calm(cluster, slot, None);
@@ -185,7 +185,7 @@ fn kill(cluster: &mut Cluster, slot: usize) {
 }
 
 /// A slot goes to another primary, unless somebody thinks better of it.
-fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut StdRng) {
+pub fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut StdRng) {
     let (owner, _) = pair(cluster, slot);
     let source = &cluster.nodes[owner];
     // What it may have forgotten it would not give away.
@@ -202,6 +202,12 @@ fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut StdRng)
         source.run("CLUSTER CANCELSLOTMIGRATIONS");
         source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 0");
     }
+    until_migrations_are_over(cluster);
+    until_calm(cluster, slot, None);
+}
+
+/// Waits until no server sends a slot, or gets one.
+pub fn until_migrations_are_over(cluster: &Cluster) {
     eventually("the migration is over", || {
         cluster.nodes.iter().all(|node| {
             let jobs = node.run("CLUSTER GETSLOTMIGRATIONS");
@@ -211,11 +217,10 @@ fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut StdRng)
             jobs.items().iter().all(is_over)
         })
     });
-    until_calm(cluster, slot, None);
 }
 
 /// The owner of a slot, and its partner.
-fn pair(cluster: &Cluster, slot: usize) -> (usize, usize) {
+pub fn pair(cluster: &Cluster, slot: usize) -> (usize, usize) {
     let owner = cluster.owner(slot, 0).expect("each slot has an owner");
     // Each stays with its first partner, whoever of the two leads.
     (owner, (owner + 3) % 6)
@@ -223,7 +228,7 @@ fn pair(cluster: &Cluster, slot: usize) -> (usize, usize) {
 
 /// Waits until all who are alive agree on the owner of a slot, who is, too, and all replicas of those
 /// who are alive follow.
-fn until_calm(cluster: &Cluster, slot: usize, dead: Option<usize>) {
+pub fn until_calm(cluster: &Cluster, slot: usize, dead: Option<usize>) {
     let alive: Vec<usize> = (0..cluster.nodes.len()).filter(|node| Some(*node) != dead).collect();
     eventually("the cluster is well", || {
         let owners: BTreeSet<_> = alive.iter().map(|node| cluster.owner(slot, *node)).collect();

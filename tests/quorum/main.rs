@@ -5,12 +5,15 @@
 //! [`shared`] and [`limit`] for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
 //! [`cancelled`] for who gives up; [`weather`] and [`late_writers`], where everything fails at
 //! random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
-//! [`cluster`] for nodes whose servers change, at random in [`fail_overs`]; [`example`], the library's own.
+//! [`cluster`] for nodes whose servers change, at random in [`fail_overs`], and with all that can happen
+//! in [`chaos`], by [`chaos_events`]; [`example`], the library's own.
 
 mod addresses;
 mod ailment;
 mod cancelled;
 mod changed_set;
+mod chaos;
+mod chaos_events;
 mod cluster;
 mod connection;
 mod coordinator;

@@ -1,0 +1,177 @@
+//! Everything that can happen to nodes that fail over, at random and for minutes (`make soak`), while
+//! programs contend over networks of their own: servers and Sentinels that die or stand still, links that
+//! are cut, slots that move in either way, and servers that die while slots move.
+//!
+//! No two programs hold together, by what they wrote down themselves; fences grow; and nobody waits
+//! longer than what happened explains, with the quarantine after it.
+//!
+//! A server that stands still, and goes on when another one has taken over, may grant to those who asked it
+//! in between. So quarantines last longer here than it takes a client to look elsewhere.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use dlock_client::Client;
+use harness::{Grant, History, Proxy, Server, eventually, seed, soak};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::task::JoinSet;
+
+use crate::coordinator::{ms, run};
+use crate::weather::{Contender, KEYS, TTL, Wish, change_the_weather};
+
+/// Programs that want a lock soon or not at all, and such that wait for as long as it takes.
+const HASTY: usize = 8;
+const PATIENT: usize = 4;
+/// As long as a lease, and the time in which a client looks elsewhere.
+const QUARANTINE: Duration = ms(3_000);
+/// What else it takes until everybody has found everything, and those before one have had the lock.
+const MOMENT: Duration = ms(10_000);
+/// A storm in which nobody gets a lock shows nothing.
+const LEAST: usize = 10;
+
+/// Lets it all happen. `happen` does one thing, and returns when all is well again.
+pub fn storm(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng, &Links)) {
+    let mut rng = seed::rng();
+    let seen = Arc::new(Seen::default());
+    run(async {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (mut people, mut networks) = (JoinSet::new(), Vec::new());
+        for number in 0..HASTY + PATIENT {
+            let own: Vec<Proxy> = servers.iter().map(|port| Proxy::start(*port)).collect();
+            let client = Client::builder().nodes([mapped(url, servers, &own)]);
+            let client = client.node_timeout(ms(500)).connect().await;
+            let client = client.expect("all is well until now");
+            networks.push(own);
+            let (ended, rng) = (Arc::clone(&ended), StdRng::seed_from_u64(rng.random()));
+            if number < HASTY {
+                let history = Arc::clone(&seen.history);
+                people
+                    .spawn(Contender { client, history, ended, rng, wish: Wish::Write }.contend());
+            } else {
+                people.spawn(wait_patiently(client, Arc::clone(&seen), ended, rng));
+            }
+        }
+        let links = Links(networks);
+        let until = Instant::now() + soak::chaos();
+        while Instant::now() < until {
+            let (before, begun) = (seen.history.len(), Instant::now());
+            happen(&mut rng, &links);
+            links.pass();
+            seen.troubles.lock().expect("nobody panics").push((begun, Instant::now() + QUARANTINE));
+            eventually("locks are granted again", || seen.history.len() > before + LEAST);
+            let violations = seen.history.violations();
+            assert!(violations.is_empty(), "{violations:#?}");
+        }
+        ended.store(true, Ordering::Relaxed);
+        people.join_all().await;
+    });
+    seen.judge();
+}
+
+/// An event of which a storm may tell.
+pub fn say(what: &str) {
+    eprintln!("{what}");
+}
+
+/// Makes a server ready that has just started.
+pub fn prepare(server: &Server) {
+    let answer = server.run(&format!("CONFIG SET dlock.quarantine {}", QUARANTINE.as_millis()));
+    assert_eq!(answer.text(), "OK");
+}
+
+/// The networks of the programs, each with a link to each server.
+pub struct Links(Vec<Vec<Proxy>>);
+
+impl Links {
+    /// They fail for a while.
+    pub fn fail(&self, rng: &mut StdRng) {
+        for _ in 0..rng.random_range(5..60) {
+            change_the_weather(&self.0, rng);
+            thread::sleep(ms(rng.random_range(5..60)));
+        }
+    }
+
+    fn pass(&self) {
+        self.0.iter().flatten().for_each(Proxy::pass);
+    }
+}
+
+/// The node as a program finds it: over its own links.
+fn mapped(url: &str, servers: &[u16], own: &[Proxy]) -> String {
+    let links = servers.iter().zip(own);
+    let map = |(to, link): (&u16, &Proxy)| format!("map=127.0.0.1:{to}=127.0.0.1:{}", link.port());
+    format!("{url}?{}", links.map(map).collect::<Vec<_>>().join("&"))
+}
+
+/// What programs and the storm have seen.
+#[derive(Default)]
+struct Seen {
+    history: Arc<History>,
+    /// From when to when somebody waited who was patient.
+    waits: Mutex<Vec<(Instant, Instant)>>,
+    /// And something was wrong.
+    troubles: Mutex<Vec<(Instant, Instant)>>,
+}
+
+impl Seen {
+    fn judge(&self) {
+        let violations = self.history.violations();
+        assert!(violations.is_empty(), "{violations:#?}");
+        let (waits, troubles) = (self.waits.lock(), self.troubles.lock());
+        let (waits, troubles) = (waits.expect("nobody panics"), troubles.expect("nobody panics"));
+        let longest = waits.iter().map(|(from, to)| *to - *from).max().unwrap_or_default();
+        let unexplained = waits.iter().map(|wait| unexplained(*wait, &troubles)).max();
+        let unexplained = unexplained.unwrap_or_default();
+        eprintln!(
+            "{} grants, {} events, {} patient waits, of which the longest took {longest:.1?}; {unexplained:.1?} \
+             of one are not explained by what happened",
+            self.history.len(),
+            troubles.len(),
+            waits.len(),
+        );
+        assert!(unexplained < MOMENT, "somebody waited {unexplained:?} while all was well");
+    }
+}
+
+/// How much of a wait lies in no trouble. Troubles are in order.
+fn unexplained((from, to): (Instant, Instant), troubles: &[(Instant, Instant)]) -> Duration {
+    let (mut at, mut sum) = (from, Duration::ZERO);
+    for (begun, over) in troubles {
+        sum += begun.min(&to).saturating_duration_since(at);
+        at = at.max(*over);
+    }
+    sum + to.saturating_duration_since(at)
+}
+
+/// A program that waits for as long as it takes.
+async fn wait_patiently(client: Client, seen: Arc<Seen>, ended: Arc<AtomicBool>, mut rng: StdRng) {
+    while !ended.load(Ordering::Relaxed) {
+        let key = KEYS[rng.random_range(0..KEYS.len())];
+        let asked = Instant::now();
+        let guard = client.lock(key).ttl(TTL).acquire().await.expect("it waits through outages");
+        seen.waits.lock().expect("nobody panics").push((asked, Instant::now()));
+        let token = guard.token().to_string();
+        let mut grant = Grant::new(key, &token, guard.fence() as i64, asked, Duration::ZERO);
+        let now = Instant::now();
+        if guard.is_valid() {
+            grant.extended(now, Duration::ZERO);
+        }
+        seen.history.add(grant);
+        let _ = guard.release().await;
+        tokio::time::sleep(ms(rng.random_range(0..100))).await;
+    }
+}
+
+#[test]
+fn what_lies_in_no_trouble_is_not_explained() {
+    let begun = Instant::now();
+    let at = |seconds| begun + Duration::from_secs(seconds);
+    let troubles = [(at(10), at(20)), (at(15), at(17)), (at(30), at(40))];
+    for (from, to, left) in [(0, 5, 5), (0, 15, 10), (12, 18, 0), (12, 25, 5), (5, 50, 25)] {
+        let left = Duration::from_secs(left);
+        assert_eq!(unexplained((at(from), at(to)), &troubles), left, "{from} to {to}");
+    }
+}
