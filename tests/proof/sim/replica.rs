@@ -4,6 +4,7 @@
 use dlock_core::bounds::Bounds;
 use dlock_core::command::apply;
 use dlock_core::command::extend::Extend;
+use dlock_core::quorum::{Answer, Ask, Obstacle};
 use dlock_core::{Fence, Instant, Policy, Promise, Time};
 
 use super::flaw::Flaw;
@@ -49,6 +50,15 @@ impl Server {
             Some(Flaw::QuarantineOfWhatArrived) => Promise { bounds: Bounds::default(), ..promise },
             _ => promise,
         }
+    }
+
+    /// What everybody is answered by a replica, and by a primary that does not hear of its own.
+    pub fn turns_away(&self, ask: Ask) -> Option<Answer> {
+        if self.node.is_following() && self.flaw != Some(Flaw::ReplicaGrants) {
+            return Some(Answer::Unreachable);
+        }
+        let refuses = self.host.refuses && ask != Ask::Ping;
+        refuses.then_some(Answer::Refused(Obstacle::Busy))
     }
 
     /// It is a primary from now on. `heard`: when it last heard of the one before.

@@ -208,7 +208,8 @@ impl<R: Rules> World<R> {
         if until > now {
             return self.at(until, Event::Deliver { node });
         }
-        while let Some((_, sent)) = pair.queue.pop_front_if(|(at, _)| *at <= now) {
+        while pair.queue.front().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, sent)) = pair.queue.pop_front() else { break };
             pair.known.note(&sent, now);
             server.hear(sent, now);
         }

@@ -6,7 +6,7 @@ use dlock_core::command::Refusal;
 use dlock_core::command::acquire::Acquire;
 use dlock_core::command::extend::Extend;
 use dlock_core::command::release::Release;
-use dlock_core::quorum::{Answer, Ask, Obstacle};
+use dlock_core::quorum::{Answer, Ask, Obstacle, Wait};
 use dlock_core::{
     Acquired, Bounds, ClientId, Ended, Fence, Grant, KeyBuf, Millis, Mode, Node, Policy, Promise,
     Record, Settings, Start, Time, WaiterId,
@@ -211,12 +211,9 @@ impl Server {
     /// Carries a request out. `None`: it waits, or nobody waits for the answer.
     pub fn carry_out(&mut self, request: &Request, wire: u64, now: u64) -> Option<Answer> {
         let time = self.time(now);
-        let Request { task, id, ask, ref token, ref key, mode, ttl } = *request;
+        let Request { ask, ref token, ref key, ttl, .. } = *request;
         let key = key.as_key();
-        let leads = !self.node.is_following() || self.flaw == Some(Flaw::ReplicaGrants);
-        if !leads || self.host.refuses && ask != Ask::Ping {
-            let busy = Answer::Refused(Obstacle::Busy);
-            let answer = if leads { busy } else { Answer::Unreachable };
+        if let Some(answer) = self.turns_away(ask) {
             return (!matches!(ask, Ask::Release { .. })).then_some(answer);
         }
         self.node.look_at_places(time.now, false);
@@ -224,29 +221,7 @@ impl Server {
             Ask::Acquire { .. } | Ask::Extend { .. } if ttl > self.max_ttl => {
                 Some(Answer::Refused(Obstacle::Never))
             }
-            Ask::Acquire { fence, wait } => {
-                let fence = fence.filter(|_| self.flaw != Some(Flaw::IgnoresProposals));
-                if let Some(fence) = self.holds(request)
-                    && self.flaw == Some(Flaw::RenewsNoAsker)
-                {
-                    return Some(Answer::Granted(fence));
-                }
-                let (keep, turn) = wait.map_or((None, false), |wait| (wait.keep, wait.turn));
-                let turn = turn && self.flaw != Some(Flaw::TellsNobody);
-                let (wait, ephemeral, meta) = (wait.and_then(|wait| wait.blocks), false, b"");
-                let acquire =
-                    Acquire { token, ttl, mode, wait, keep, turn, fence, ephemeral, meta };
-                let client = ClientId(wire);
-                match self.node.acquire(&mut self.host, key, &acquire, client, time) {
-                    Ok(Acquired::Granted(fence)) => Some(Answer::Granted(fence)),
-                    Ok(Acquired::Denied) => Some(Answer::Denied),
-                    Ok(Acquired::Waiting(waiter)) => {
-                        self.blocked.insert(waiter, Blocked { wire, task, id });
-                        None
-                    }
-                    Err(refusal) => Some(refused(&refusal)),
-                }
-            }
+            Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
             Ask::Extend { fence } => {
                 let extend = Extend { token, ttl, fence, gt: self.flaw != Some(Flaw::Shortens) };
                 let free = !self.host.values.contains_key(&request.key);
@@ -271,6 +246,35 @@ impl Server {
                 Some(Answer::Refused(Obstacle::Quarantine))
             }
             Ask::Ping => Some(Answer::Done),
+        }
+    }
+
+    fn acquire(
+        &mut self,
+        request: &Request,
+        (fence, wait): (Option<Fence>, Option<Wait>),
+        wire: u64,
+        time: Time,
+    ) -> Option<Answer> {
+        let Request { task, id, ref token, ref key, mode, ttl, .. } = *request;
+        let fence = fence.filter(|_| self.flaw != Some(Flaw::IgnoresProposals));
+        if let Some(fence) = self.holds(request)
+            && self.flaw == Some(Flaw::RenewsNoAsker)
+        {
+            return Some(Answer::Granted(fence));
+        }
+        let (keep, turn) = wait.map_or((None, false), |wait| (wait.keep, wait.turn));
+        let turn = turn && self.flaw != Some(Flaw::TellsNobody);
+        let (wait, ephemeral, meta) = (wait.and_then(|wait| wait.blocks), false, b"");
+        let acquire = Acquire { token, ttl, mode, wait, keep, turn, fence, ephemeral, meta };
+        match self.node.acquire(&mut self.host, key.as_key(), &acquire, ClientId(wire), time) {
+            Ok(Acquired::Granted(fence)) => Some(Answer::Granted(fence)),
+            Ok(Acquired::Denied) => Some(Answer::Denied),
+            Ok(Acquired::Waiting(waiter)) => {
+                self.blocked.insert(waiter, Blocked { wire, task, id });
+                None
+            }
+            Err(refusal) => Some(refused(&refusal)),
         }
     }
 

@@ -440,31 +440,9 @@ impl<R: Rules> World<R> {
             self.servers[place].forget_absence(now);
         }
         self.replicate(place);
-        let server = &mut self.servers[place];
-        let answers = std::mem::take(&mut server.host.answers);
-        let told_now = std::mem::take(&mut server.host.told);
-        let (node, speaks) = (self.node_of(place), self.speaks(place));
-        let told_now = if speaks {
-            self.note_told(node, &told_now);
-            told_now
-        } else {
-            if self.servers[place].leads {
-                self.note_astray(&told_now);
-            }
-            Vec::new()
-        };
-        let server = &self.servers[place];
-        let time = server.time(now);
-        let host = &server.host;
-        self.judge.hear(node, told_now, time.now, |key, token| {
-            let grants = host.grants().into_iter();
-            let of = |(held, _, holder): &(KeyBuf, _, dlock_core::Holder)| {
-                held == key && holder.grant().token == token
-            };
-            let grant = { grants }.find(of);
-            grant.map(|(_, _, holder)| (holder.grant().lease.end, holder.grant().fence))
-        });
-        for (waiter, answer) in answers {
+        self.hear_told(place);
+        let time = self.servers[place].time(now);
+        for (waiter, answer) in std::mem::take(&mut self.servers[place].host.answers) {
             let server = &mut self.servers[place];
             let Some(blocked) = server.blocked.remove(&waiter) else {
                 server.node.gone(waiter, time.now);
@@ -494,6 +472,29 @@ impl<R: Rules> World<R> {
         if let Some(at) = at {
             self.at(at, Event::Sweep { server: place, alarm });
         }
+    }
+
+    /// What a server tells that speaks for its node.
+    fn hear_told(&mut self, place: usize) {
+        let told = std::mem::take(&mut self.servers[place].host.told);
+        let node = self.node_of(place);
+        if !self.speaks(place) {
+            if self.servers[place].leads {
+                self.note_astray(&told);
+            }
+            return;
+        }
+        self.note_told(node, &told);
+        let server = &self.servers[place];
+        let host = &server.host;
+        self.judge.hear(node, told, server.time(self.now).now, |key, token| {
+            let grants = host.grants().into_iter();
+            let of = |(held, _, holder): &(KeyBuf, _, dlock_core::Holder)| {
+                held == key && holder.grant().token == token
+            };
+            let grant = { grants }.find(of);
+            grant.map(|(_, _, holder)| (holder.grant().lease.end, holder.grant().fence))
+        });
     }
 
     fn keep_books(&mut self, server: usize) {
