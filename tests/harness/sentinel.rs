@@ -58,9 +58,7 @@ impl Sentinel {
         let folder = scratch::folder(false);
         let port = ports::free();
         let config = folder.path().join("sentinel.conf");
-        let text = config_text(port, primary, needed) + &more.join("
-") + "
-";
+        let text = config_text(port, primary, needed) + &more.join("\n") + "\n";
         fs::write(&config, text).expect("the folder can be written");
         let child = run(kind, &folder);
         let sentinel = Sentinel { child, kind, port, folder };

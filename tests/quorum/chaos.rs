@@ -27,8 +27,9 @@ const HASTY: usize = 8;
 const PATIENT: usize = 4;
 /// As long as a lease, and the time in which a client looks elsewhere.
 const QUARANTINE: Duration = ms(3_000);
-/// What else it takes until everybody has found everything, and those before one have had the lock.
-const MOMENT: Duration = ms(10_000);
+/// What else it takes: links that swallow are noticed slowly, a few times in a row, and those before one
+/// have had the lock.
+const MOMENT: Duration = ms(60_000);
 /// A storm in which nobody gets a lock shows nothing.
 const LEAST: usize = 10;
 
