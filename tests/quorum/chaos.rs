@@ -42,9 +42,7 @@ pub fn storm(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng, &Li
         let (mut people, mut networks) = (JoinSet::new(), Vec::new());
         for number in 0..HASTY + PATIENT {
             let own: Vec<Proxy> = servers.iter().map(|port| Proxy::start(*port)).collect();
-            let client = Client::builder().nodes([mapped(url, servers, &own)]);
-            let client = client.node_timeout(ms(500)).connect().await;
-            let client = client.expect("all is well until now");
+            let client = connect(&mapped(url, servers, &own)).await;
             networks.push(own);
             let (ended, rng) = (Arc::clone(&ended), StdRng::seed_from_u64(rng.random()));
             if number < HASTY {
@@ -110,6 +108,18 @@ fn mapped(url: &str, servers: &[u16], own: &[Proxy]) -> String {
     let links = servers.iter().zip(own);
     let map = |(to, link): (&u16, &Proxy)| format!("map=127.0.0.1:{to}=127.0.0.1:{}", link.port());
     format!("{url}?{}", links.map(map).collect::<Vec<_>>().join("&"))
+}
+
+/// On a machine that stands still for a moment it takes more than one attempt.
+async fn connect(url: &str) -> Client {
+    for _ in 0..100 {
+        let client = Client::builder().nodes([url]).node_timeout(ms(500)).connect().await;
+        if let Ok(client) = client {
+            return client;
+        }
+        tokio::time::sleep(ms(50)).await;
+    }
+    panic!("all is well until now, and {url} is not reached");
 }
 
 /// What programs and the storm have seen.
