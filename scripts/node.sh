@@ -64,7 +64,8 @@ check() {
     setup
     "$cargo" fmt --check --manifest-path $crate/Cargo.toml
     "$cargo" clippy --quiet --manifest-path $crate/Cargo.toml --target-dir "$target" --locked -- -D warnings
-    "$modules/@biomejs/cli-linux-x64/biome" check --config-path=$crate/lint.json --error-on-warnings $crate/dlock $tests/*.?js
+    "$modules/@biomejs/cli-linux-x64/biome" check --config-path=$crate/lint.json --error-on-warnings $crate/dlock \
+        $crate/examples $tests/*.?js
     "$modules/.bin/tsc" --project $crate --noEmit
 }
 

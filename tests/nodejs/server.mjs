@@ -172,7 +172,7 @@ function fields(reply) {
   return Object.fromEntries(reply.flatMap((word, at) => (at % 2 === 0 ? [[word, reply[at + 1]]] : [])));
 }
 
-async function freePort() {
+export async function freePort() {
   // Below the range from which the kernel takes those of outgoing connections.
   for (let attempt = 0; attempt < 10_000; attempt += 1) {
     const port = 22_000 + ((process.pid * 307 + ports++) % 10_000);

@@ -1,0 +1,29 @@
+// A service: of several that run, one leads. If it ends or loses the lock, another takes over.
+//
+// Run it: DLOCK_NODES=redis://localhost node service.mjs
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, LostError } from 'dlock';
+
+const client = new Client(process.env.DLOCK_NODES ?? 'redis://localhost');
+
+/** The work of who leads, until it leads no more. */
+async function lead(guard) {
+  for (;;) {
+    console.log(`leads ${guard.fence}`);
+    await sleep(1_000, undefined, { signal: guard.signal });
+  }
+}
+
+// The end of the process releases the lock.
+process.once('SIGTERM', () => process.exit(0));
+
+for (;;) {
+  const guard = await client.lock('leader', { ttl: 10_000, meta: `process ${process.pid}` });
+  try {
+    await lead(guard);
+  } catch (error) {
+    if (!(guard.signal.reason instanceof LostError)) throw error;
+    console.log(`leads no more: ${guard.signal.reason.message}`);
+  }
+}

@@ -1,0 +1,30 @@
+// A web server of several processes: each request has the lock of its account, and waits for it a while.
+//
+// Run it: DLOCK_NODES=redis://localhost PORT=8080 node web.mjs
+
+import cluster from 'node:cluster';
+import { createServer } from 'node:http';
+import { Client, DlockError } from 'dlock';
+
+if (cluster.isPrimary) {
+  for (let worker = 0; worker < 4; worker += 1) cluster.fork();
+} else {
+  const client = new Client(process.env.DLOCK_NODES ?? 'redis://localhost');
+  const server = createServer(async (request, response) => {
+    // Who does not wait for the answer any more needs no lock.
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    try {
+      const account = `account:${request.url}`;
+      await client.withLock(account, { wait: 60_000, signal: gone.signal }, (guard) => {
+        response.end(`${process.pid} ${guard.fence}`);
+      });
+    } catch (error) {
+      if (response.closed) return;
+      const after = error instanceof DlockError ? error.retryAfter : undefined;
+      response.writeHead(503, { 'Retry-After': Math.ceil((after ?? 1_000) / 1e3) });
+      response.end(error.message);
+    }
+  });
+  server.listen(Number(process.env.PORT ?? 8080), '127.0.0.1');
+}
