@@ -18,7 +18,7 @@ use crate::lease;
 use crate::lock::{Lock, Wanted};
 use crate::outcome::{self, Outcome};
 use crate::post::{Post, Ticket};
-use crate::runtime::{self, Runtime};
+use crate::runtime::{self, Runtime, caught};
 use crate::wait::wait;
 
 /// A client of one or more nodes. It connects when it is first used, and once more in each child.
@@ -212,7 +212,8 @@ impl Connected {
         py: Python<'_>,
         work: impl Future<Output = Outcome> + Send + 'static,
     ) -> PyResult<Py<PyAny>> {
-        wait(py, |done| self.clone().run(work, done))?.into_python(py)
+        let outcome = wait(py, &self.runtime, work)?;
+        self.judge(outcome).into_python(py)
     }
 
     /// Does this work in the runtime, and posts its outcome.
@@ -222,21 +223,16 @@ impl Connected {
         ticket: u64,
         work: impl Future<Output = Outcome> + Send + 'static,
     ) -> PyResult<AbortHandle> {
-        let letters = post.letters()?;
-        Ok(self.clone().run(work, move |outcome| letters.post(ticket, outcome)))
+        let (letters, connected) = (post.letters()?, Arc::clone(self));
+        let task = async move { letters.post(ticket, connected.judge(caught(work).await)) };
+        Ok(self.runtime.handle.spawn(task).abort_handle())
     }
 
-    fn run(
-        self: Arc<Self>,
-        work: impl Future<Output = Outcome> + Send + 'static,
-        done: impl FnOnce(Outcome) + Send + 'static,
-    ) -> AbortHandle {
-        let runtime = Arc::clone(&self.runtime);
-        runtime.run(work, move |outcome| {
-            done(outcome.unwrap_or_else(|words| {
-                self.broken.store(true, Ordering::Relaxed);
-                Outcome::Panicked(words)
-            }));
+    /// After a panic nothing is certain.
+    fn judge(&self, outcome: Result<Outcome, String>) -> Outcome {
+        outcome.unwrap_or_else(|words| {
+            self.broken.store(true, Ordering::Relaxed);
+            Outcome::Panicked(words)
         })
     }
 

@@ -10,7 +10,6 @@ use tokio::task::yield_now;
 
 use crate::client::Connected;
 use crate::guard::Place;
-use crate::outcome::Outcome;
 use crate::runtime;
 use crate::wait::wait;
 
@@ -42,7 +41,7 @@ pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
         yield_now().await;
         join_all(closing).await
     };
-    wait(py, |done| runtime.run(all, |_| done(Outcome::Done))).map(drop)
+    wait(py, &runtime, all).map(drop)
 }
 
 pub(crate) fn remember(place: &Arc<Place>) {

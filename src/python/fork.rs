@@ -4,6 +4,7 @@
 //! a connection would be the parent's. Its sockets are closed without a word: an EPHEMERAL lock ends
 //! with its last socket, which must not be one that a child has inherited.
 
+use std::cell::Cell;
 use std::fs;
 use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
@@ -14,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use nix::sys::stat::{FileStat, SFlag, fstat};
 use nix::unistd;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::runtime::{self, Runtime};
@@ -49,6 +51,20 @@ impl<T> Drop for Own<T> {
             mem::forget(self.value.take());
         }
     }
+}
+
+/// A thread that forks goes on in the child, with the source of its random numbers: parent and child would make
+/// the same tokens. So it gets a new one when it is found in another process than before.
+pub(crate) fn reseed() -> PyResult<()> {
+    thread_local! {
+        static SEEDED: Cell<u32> = const { Cell::new(0) };
+    }
+    if SEEDED.get() != process::id() {
+        let none = |error| PyOSError::new_err(format!("no random numbers: {error}"));
+        rand::rng().reseed().map_err(none)?;
+        SEEDED.set(process::id());
+    }
+    Ok(())
 }
 
 /// A fork that is about to happen.

@@ -1,15 +1,18 @@
-//! The thread in which everything runs: requests, renewals, releases. It never waits for the
-//! interpreter, so leases are renewed whatever that does.
+//! Where everything runs: requests, renewals, releases. It never waits for the interpreter, so leases are
+//! renewed whatever that does.
+//!
+//! A thread of its own attends to it. A thread of Python that waits for an outcome takes its place meanwhile:
+//! two threads would have to wake each other for each request, which takes longer than the request.
 
 use std::any::Any;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::io;
 use std::mem;
 use std::os::fd::RawFd;
 use std::panic::AssertUnwindSafe;
 use std::process;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -17,8 +20,8 @@ use futures_util::FutureExt;
 use nix::sys::signal::SigSet;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use tokio::runtime::{Builder, Handle};
-use tokio::task::AbortHandle;
+use tokio::runtime::{self, Builder, Handle};
+use tokio::sync::Notify;
 
 use crate::fork;
 
@@ -29,6 +32,24 @@ pub(crate) struct Runtime {
     pub(crate) process: u32,
     /// Its epoll instance, which knows its sockets.
     pub(crate) epoll: Option<RawFd>,
+    tokio: runtime::Runtime,
+    turns: Mutex<Turns>,
+    /// Nobody but its own thread is left to drive it.
+    left: Condvar,
+    /// Its own thread is asked to leave it to another.
+    asked: Notify,
+}
+
+/// Who drives it.
+struct Turns {
+    /// Its own thread does.
+    own: bool,
+    /// So many threads of Python do, or want to.
+    others: usize,
+    /// How many ever did.
+    begun: u64,
+    /// Its own thread sleeps until the others have left.
+    sleeps: bool,
 }
 
 /// Locked only by who is attached to the interpreter, and never while detached: so nobody holds it
@@ -42,7 +63,7 @@ pub(crate) fn current(_: Python<'_>) -> PyResult<Arc<Runtime>> {
         return Ok(Arc::clone(runtime));
     }
     current.iter().for_each(|runtime| fork::close_sockets_of_parent(runtime));
-    let runtime = Arc::new(Runtime::start().map_err(PyOSError::new_err)?);
+    let runtime = Runtime::start().map_err(PyOSError::new_err)?;
     // That of a parent is leaked: its thread is not here.
     mem::forget(current.replace(Arc::clone(&runtime)));
     Ok(runtime)
@@ -58,35 +79,64 @@ fn lock() -> MutexGuard<'static, Option<Arc<Runtime>>> {
 }
 
 impl Runtime {
-    fn start() -> io::Result<Runtime> {
-        let (started, heard) = mpsc::sync_channel(1);
+    fn start() -> io::Result<Arc<Runtime>> {
+        let tokio =
+            Builder::new_current_thread().enable_all().on_thread_start(no_signals).build()?;
+        let epoll = tokio.block_on(async { fork::epoll_of_this_runtime() });
+        let (handle, process) = (tokio.handle().clone(), process::id());
+        let turns = Mutex::new(Turns { own: true, others: 0, begun: 0, sleeps: false });
+        let (left, asked) = (Condvar::new(), Notify::new());
+        let runtime = Arc::new(Runtime { handle, process, epoll, tokio, turns, left, asked });
+        let own = Arc::clone(&runtime);
         thread::Builder::new().name("dlock".to_owned()).spawn(move || {
-            // Signals are for the threads of Python.
-            let _ = SigSet::all().thread_block();
-            let runtime = match Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => runtime,
-                Err(error) => return drop(started.send(Err(error))),
-            };
-            let epoll = runtime.block_on(async { fork::epoll_of_this_runtime() });
-            let _ = started.send(Ok((runtime.handle().clone(), epoll)));
-            runtime.block_on(pending::<()>());
+            no_signals();
+            own.attend();
         })?;
-        let (handle, epoll) = heard.recv().map_err(io::Error::other)??;
-        Ok(Runtime { handle, process: process::id(), epoll })
+        Ok(runtime)
     }
 
-    /// Runs this in the thread of the runtime. If it panics, `done` gets the words of the panic.
-    pub(crate) fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-        done: impl FnOnce(Result<T, String>) + Send + 'static,
-    ) -> AbortHandle {
-        let work = AssertUnwindSafe(work).catch_unwind();
-        let task = async move { done(work.await.map_err(|panic| words(&*panic))) };
-        self.handle.spawn(task).abort_handle()
+    /// Waits for this in a thread that is not attached to the interpreter, and drives everything meanwhile.
+    pub(crate) fn drive<T>(&self, wait: impl Future<Output = T>) -> T {
+        let _turn = self.turn();
+        self.tokio.block_on(wait)
     }
 
-    /// Stops the thread between two steps of its work, until what is returned is dropped. So nothing is
+    /// What its own thread does: it drives while nobody else does.
+    fn attend(&self) {
+        loop {
+            self.tokio.block_on(self.asked.notified());
+            let mut turns = self.turns();
+            turns.own = false;
+            while !turns.own {
+                while turns.others > 0 {
+                    turns.sleeps = true;
+                    turns = self.left.wait(turns).unwrap_or_else(PoisonError::into_inner);
+                    turns.sleeps = false;
+                }
+                // Who has acquired a lock may release it soon.
+                let begun = turns.begun;
+                let waited = self.left.wait_timeout(turns, SOON);
+                turns = waited.unwrap_or_else(PoisonError::into_inner).0;
+                turns.own = turns.others == 0 && turns.begun == begun;
+            }
+        }
+    }
+
+    fn turn(&self) -> Turn<'_> {
+        let mut turns = self.turns();
+        turns.others += 1;
+        turns.begun += 1;
+        if turns.own {
+            self.asked.notify_one();
+        }
+        Turn(self)
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops whoever drives between two steps of the work, until what is returned is dropped. So nothing is
     /// half done when this process forks.
     pub(crate) fn pause(&self) -> Sender<()> {
         let (paused, heard) = mpsc::sync_channel(1);
@@ -100,10 +150,37 @@ impl Runtime {
     }
 }
 
+/// The same work; if it panics, its outcome is the words of the panic.
+pub(crate) fn caught<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T, String>> {
+    let work = AssertUnwindSafe(work).catch_unwind();
+    async move { work.await.map_err(|panic| words(&*panic)) }
+}
+
+/// A thread of Python drives, until this is dropped.
+struct Turn<'a>(&'a Runtime);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut turns = self.0.turns();
+        turns.others -= 1;
+        if turns.others == 0 && turns.sleeps {
+            self.0.left.notify_one();
+        }
+    }
+}
+
+/// Signals are for the threads of Python.
+fn no_signals() {
+    let _ = SigSet::all().thread_block();
+}
+
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
 }
 
+/// For so long nobody drives when a thread of Python has left, unless one comes back. That is nothing beside a
+/// lease.
+const SOON: Duration = Duration::from_millis(1);
 /// A step of the work is far shorter, but the machine may be busy.
 const LONGEST_STEP: Duration = Duration::from_secs(5);

@@ -1,61 +1,41 @@
 //! A thread of Python that waits for an outcome, without the GIL.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::future::Future;
 use std::time::Duration;
 
 use nix::unistd::{getpid, gettid};
 use pyo3::prelude::*;
-use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
-use crate::outcome::Outcome;
+use crate::fork;
+use crate::runtime::{Runtime, caught};
 
-/// Starts work, and waits for its outcome. A signal whose handler raises, as that of Ctrl-C does, ends the
-/// work and the wait.
-pub(crate) fn wait(
+/// Does this work, and waits for its outcome, or for the words of a panic. A signal whose handler raises, as
+/// that of Ctrl-C does, ends the work and the wait. An outcome that nobody takes is dropped; a guard in it is
+/// released by that.
+pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
-    start: impl FnOnce(Box<dyn FnOnce(Outcome) + Send>) -> AbortHandle,
-) -> PyResult<Outcome> {
-    let place = Arc::new(Place::default());
-    let there = Arc::clone(&place);
-    let task = start(Box::new(move |outcome| there.put(outcome)));
+    runtime: &Runtime,
+    work: impl Future<Output = T> + Send + 'static,
+) -> PyResult<Result<T, String>> {
+    // What is driven here makes tokens here.
+    fork::reseed()?;
+    let mut task = runtime.handle.spawn(caught(work));
     let is_main = getpid() == gettid();
     loop {
-        if let Some(outcome) = py.detach(|| place.take(is_main.then_some(BETWEEN_SIGNALS))) {
-            return Ok(outcome);
+        let done = py.detach(|| {
+            let task = &mut task;
+            runtime.drive(async move {
+                if is_main { timeout(BETWEEN_SIGNALS, task).await.ok() } else { Some(task.await) }
+            })
+        });
+        if let Some(done) = done {
+            return Ok(done.unwrap_or_else(|ended| Err(ended.to_string())));
         }
         if let Err(raised) = py.check_signals() {
             task.abort();
             return Err(raised);
         }
-    }
-}
-
-/// Where the outcome is put. If nobody takes it, it is dropped; a guard in it is released by that.
-#[derive(Default)]
-struct Place {
-    outcome: Mutex<Option<Outcome>>,
-    is_there: Condvar,
-}
-
-impl Place {
-    fn put(&self, outcome: Outcome) {
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-        self.is_there.notify_one();
-    }
-
-    /// Waits for it; `None` if it does not come within this time.
-    fn take(&self, within: Option<Duration>) -> Option<Outcome> {
-        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = |outcome: &mut Option<Outcome>| outcome.is_none();
-        let is_there = &self.is_there;
-        outcome = match within {
-            None => is_there.wait_while(outcome, missing).unwrap_or_else(PoisonError::into_inner),
-            Some(within) => {
-                let waited = is_there.wait_timeout_while(outcome, within, missing);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
-        outcome.take()
     }
 }
 

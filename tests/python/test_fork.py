@@ -170,6 +170,25 @@ sys.stdin.readline()
     running.end(-9)
 
 
+def test_parent_and_children_make_tokens_of_their_own(server: Server, key: str, program: Start) -> None:
+    # A fork copies the source of random numbers of the thread that forks.
+    text = """
+tell, hear = os.pipe()[::-1]
+def take():
+    for _ in range(20):
+        with client.lock(f"{key}:{os.getpid()}") as guard:
+            os.write(tell, guard._native.token.encode() + b"\\n")
+take()
+children = [in_child(take) for _ in range(4)]
+take()
+assert [code(child) for child in children] == [0] * 4
+os.close(tell)
+tokens = open(hear).read().split()
+assert len(set(tokens)) == len(tokens) == 120, tokens
+"""
+    program(BEGIN + text, server.url, key).end()
+
+
 _seen: dict[str, tuple[int, int]] = {}
 
 
