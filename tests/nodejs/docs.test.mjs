@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as dlock from 'dlock';
-import { TOP } from './server.mjs';
+import { HERE, TOP } from './server.mjs';
 import { Program, testAlone, testWithOneServer } from './with.mjs';
 
 const page = (name) => readFileSync(join(TOP, name), 'utf8');
@@ -34,7 +34,7 @@ testAlone('the first example has five lines', () => {
 
 testAlone('each option and error is on the page', () => {
   const text = page('docs/node.md');
-  const types = readFileSync(join(import.meta.dirname, 'node_modules/dlock/lib/options.d.ts'), 'utf8');
+  const types = readFileSync(join(HERE, 'node_modules/dlock/lib/options.d.ts'), 'utf8');
   const options = [...types.matchAll(/^ {4}(\w+)\?:/gm)].map(([, name]) => name);
   assert.ok(options.length >= 8);
   for (const option of [...options, 'nodeTimeout', 'notify']) assert.match(text, new RegExp(`\`?${option}\\b`));
@@ -45,9 +45,7 @@ testAlone('each option and error is on the page', () => {
 
 testAlone('everything public has a doc comment', () => {
   for (const file of ['client', 'errors', 'fenced', 'guard', 'options']) {
-    const lines = readFileSync(join(import.meta.dirname, `node_modules/dlock/lib/${file}.d.ts`), 'utf8').split(
-      '\n',
-    );
+    const lines = readFileSync(join(HERE, `node_modules/dlock/lib/${file}.d.ts`), 'utf8').split('\n');
     for (const [at, line] of lines.entries()) {
       const declares = /^ {4}(get \w+|\w+\(|\[Symbol)|^export (declare class|interface)/.test(line);
       if (!declares || /constructor|private/.test(line)) continue;

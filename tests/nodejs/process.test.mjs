@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import * as imported from 'dlock';
-import { PATIENCE, TOP } from './server.mjs';
+import { HERE, PATIENCE, TOP } from './server.mjs';
 import { Program, testAlone, testWithOneServer } from './with.mjs';
 
 const BEGIN = `const client = new Client(url, { nodeTimeout: ${PATIENCE} });`;
@@ -79,7 +79,7 @@ testWithOneServer('a release that is under way at the exit arrives', async ({ t,
 });
 
 function worker(t, ...data) {
-  const started = new Worker(join(import.meta.dirname, 'worker.cjs'), { workerData: [...data, PATIENCE] });
+  const started = new Worker(join(HERE, 'worker.cjs'), { workerData: [...data, PATIENCE] });
   const said = () => new Promise((resolve, reject) => started.once('message', resolve).once('error', reject));
   const ended = new Promise((resolve) => started.once('exit', resolve));
   t.after(() => started.terminate());
@@ -130,7 +130,7 @@ testAlone('importing it starts nothing', () => {
   const tasks = "console.log(require('node:fs').readdirSync('/proc/self/task').length)";
   const count = (begin) => {
     const words = ['--eval', `${begin};${tasks}`];
-    return Number(execFileSync(process.execPath, words, { cwd: import.meta.dirname, encoding: 'utf8' }));
+    return Number(execFileSync(process.execPath, words, { cwd: HERE, encoding: 'utf8' }));
   };
   assert.equal(count("require('dlock')"), count(''));
 });

@@ -11,6 +11,8 @@ import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 
 export const TOP = fileURLToPath(new URL('../..', import.meta.url));
+/** This folder; Node 18 has no import.meta.dirname. */
+export const HERE = fileURLToPath(new URL('.', import.meta.url));
 export const KINDS = ['redis-7.0', 'redis-8.2', 'valkey-8.1', 'valkey-9.1'];
 
 /** How many milliseconds to wait for what must happen, on a machine that may be busy. */

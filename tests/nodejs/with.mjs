@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { after, test } from 'node:test';
 import { Client } from 'dlock';
-import { KINDS, PATIENCE, Server } from './server.mjs';
+import { HERE, KINDS, PATIENCE, Server } from './server.mjs';
 
 const servers = new Map();
 let names = 0;
@@ -77,7 +77,7 @@ export class Program {
   constructor(t, text, words, flags = []) {
     const begin = "import { Client } from 'dlock'; const [url, key] = process.argv.slice(1);";
     const node = ['--input-type=module', ...flags, '--eval', `${begin}${text}`, '--', ...words];
-    this.process = spawn(process.execPath, node, { cwd: import.meta.dirname });
+    this.process = spawn(process.execPath, node, { cwd: HERE });
     this.process.stderr.on('data', (data) => {
       this.err += data;
     });
