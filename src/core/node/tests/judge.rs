@@ -87,7 +87,7 @@ pub struct Judge {
     pub replaced: BTreeSet<WaiterId>,
     /// Those of whose grants it is going to hear next.
     pub served: BTreeSet<WaiterId>,
-    /// Those that were told of their turn just before the same token asked again.
+    /// Those that were told of their turn just before a token asked again.
     pub told: BTreeSet<WaiterId>,
     pub granted: BTreeMap<WaiterId, Fence>,
     pub now: u64,

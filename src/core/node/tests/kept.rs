@@ -76,15 +76,21 @@ impl Judge {
         }
     }
 
-    /// Its token asks again, and the first that came of that was to tell the old request.
+    /// Its token asks again, perhaps in another mode. The first that came of that was to tell whose turn it
+    /// was with the old request.
     pub fn told_first(&mut self, key: &KeyBuf, token: &[u8], log: &[Event], now: u64) {
         let there = self.queue(key).iter().find(|wait| *wait.token == *token);
-        let Some(id) = there.map(|wait| wait.id) else { return };
-        let told =
-            |event: &Event| matches!(event, Event::Answered(of, WaitOutcome::Turn(_)) if *of == id);
-        if log.iter().any(told) {
-            self.departs(id, now);
-            self.told.insert(id);
+        let Some(asker) = there.map(|wait| wait.id) else { return };
+        let replaced = |event: &Event| matches!(event, Event::Answered(of, WaitOutcome::Replaced) if *of == asker);
+        let first = log.iter().position(replaced).unwrap_or(log.len());
+        for (at, event) in log.iter().enumerate() {
+            let Event::Answered(id, WaitOutcome::Turn(_)) = event else { continue };
+            let granted = |event: &Event, wait: &Wait| matches!(event, Event::Granted { holder, .. } if *holder.grant().token == *wait.token);
+            let served = |wait: &Wait| log[..at].iter().any(|event| granted(event, wait));
+            if *id == asker || at < first && self.is_in_line(key, *id, served) {
+                self.departs(*id, now);
+                self.told.insert(*id);
+            }
         }
     }
 
