@@ -5,7 +5,7 @@ use std::path::Path;
 use dlock_core::{Ended, Fence, Instant, Key, Millis, Promise, Record, Start};
 
 use crate::ffi::context::{Ctx, log, now};
-use crate::promises::Beginning;
+use crate::promises::{Beginning, count_keys};
 use crate::state::State;
 
 impl State {
@@ -196,9 +196,4 @@ impl State {
         self.store.index.each(|key, mode, grant| all.add(key, mode, grant));
         all
     }
-}
-
-/// So many keys, in words.
-pub fn count_keys(keys: usize) -> String {
-    format!("{keys} {}", if keys == 1 { "key" } else { "keys" })
 }

@@ -9,8 +9,8 @@
 //! - [`state`]: what the module keeps beside the keyspace. Its parts:
 //!   [`strays`] and [`evicted`], locks that are somewhere else than the index thinks;
 //!   [`promises`], with [`ledger`] and [`state_file`], what is promised and the file that says so;
-//!   [`incoming`], what is being loaded; [`waiters`], the blocked clients; [`audience`], whether
-//!   anybody listens to what is replicated; [`server_memory`]; [`stats`].
+//!   [`incoming`], what is being loaded; [`migrations`], slots that come and go; [`waiters`], the blocked
+//!   clients; [`audience`], whether anybody listens to what is replicated; [`server_memory`]; [`stats`].
 //! - [`turn`]: what is done when time has passed.
 //! - [`outside`], [`taken`], [`loading`], [`migration`]: what the server does to locks, and how they
 //!   take it.
@@ -39,6 +39,7 @@ mod keyspace;
 mod ledger;
 mod loading;
 mod migration;
+mod migrations;
 mod outside;
 mod promises;
 mod reply;

@@ -107,3 +107,8 @@ impl Promises {
 
 /// How often replicas are told, in µs.
 const TELL_EVERY: u64 = 5_000_000;
+
+/// So many keys, in words.
+pub fn count_keys(keys: usize) -> String {
+    format!("{keys} {}", if keys == 1 { "key" } else { "keys" })
+}

@@ -4,15 +4,14 @@ use dlock_core::{Deadline, Instant, KeyBuf, Memory, Node, Time, limits};
 use lazy_static::lazy_static;
 
 use crate::audience::Audience;
-use crate::books::count_keys;
 use crate::ffi::MainThread;
 use crate::ffi::alarm::Alarm;
 use crate::ffi::block::Block;
 use crate::ffi::context::{log, now, unix_micros};
 use crate::ffi::index::Index;
 use crate::incoming::Incoming;
-use crate::migration::Migrations;
-use crate::promises::Promises;
+use crate::migrations::Migrations;
+use crate::promises::{Promises, count_keys};
 use crate::server_memory::ServerMemory;
 use crate::stats::Stats;
 use crate::strays::Strays;

@@ -7,7 +7,8 @@ use std::slice;
 use redis_module::raw;
 
 use crate::ffi::context::{Ctx, OK, api};
-use crate::migration::{Job, Step, migrates};
+use crate::migration::{Step, migrates};
+use crate::migrations::Job;
 
 /// Subscribes to it. Whether this server has it, and is to be told that the module is ready for it.
 pub fn listen(ctx: Ctx<'_>) -> bool {
