@@ -91,7 +91,7 @@ fn of_replica(replica: &Answers, reserve: &Reserve) -> Vec<Finding> {
 fn unfenced(reserve: &Reserve) -> Vec<Finding> {
     let words = "min-replicas-to-write is 0, though it can be replaced by a replica";
     let why = "cut off from the others, it goes on granting to whoever reaches it, beside the one that is promoted";
-    let fix = "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 10 on all its servers; with one replica only, locks then need both";
+    let fix = "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 3 on all its servers, which is to be less than it takes to promote another one; with one replica only, locks then need both";
     let finding = || match reserve.replicas.len() <= reserve.primaries.len() {
         true => Finding::hint("old_primary", words).why(why).fix(fix),
         false => Finding::warning("old_primary", words).why(why).fix(fix),
