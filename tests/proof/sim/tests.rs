@@ -8,7 +8,7 @@ use dlock_proof::sim::{self, Broken};
 #[test]
 fn thousands_of_lives_keep_every_promise() {
     let begun = Instant::now();
-    let tally = sim::runs(0..6_000, &Sound, None, |seed, broken| {
+    let tally = sim::runs(0..3_000, &Sound, None, |seed, broken| {
         let Broken { promise, how } = broken;
         println!("{promise}: {how}\nto see it happen: make sim SEED={seed}");
     });
@@ -58,7 +58,7 @@ fn who_waits_beside_the_deaf_is_served_soon() {
 #[test]
 fn nodes_that_fail_over_keep_every_promise() {
     let begun = Instant::now();
-    let tally = sim::runs_with_replicas(0..2_000, &Sound, |seed, broken| {
+    let tally = sim::runs_with_replicas(0..1_000, &Sound, |seed, broken| {
         let Broken { promise, how } = broken;
         println!(
             "{promise}: {how}\nto see it happen: cargo run -p dlock-proof --bin prove -- replicas {seed}"
