@@ -23,7 +23,6 @@ impl Entry {
 pub struct Deadlines {
     /// None is empty; each run's entries come before those of the next.
     runs: Vec<Run>,
-    len: usize,
 }
 
 /// Entries near each other in time, sorted, each as an offset in milliseconds from the base and
@@ -39,18 +38,6 @@ struct Run {
 const RUN: usize = 256;
 
 impl Deadlines {
-    /// How many entries there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The earliest.
     #[must_use]
     pub fn first(&self) -> Option<(Deadline, Entry)> {
@@ -70,7 +57,6 @@ impl Deadlines {
     /// Adds an entry that is not there.
     pub fn insert(&mut self, end: Deadline, entry: Entry) {
         debug_assert!(entry <= Entry::MAX, "an entry has 48 bits");
-        self.len += 1;
         let at = self.run_for(end, entry);
         match self.runs.get_mut(at) {
             Some(run) if run.reaches(end) && run.entries.len() < RUN => run.insert(end, entry),
@@ -83,7 +69,6 @@ impl Deadlines {
             Some(run) => {
                 let tail = run.split();
                 self.runs.insert(at + 1, tail);
-                self.len -= 1;
                 self.insert(end, entry);
             }
             None => self.runs.push(Run::starting(end, entry)),
@@ -100,7 +85,6 @@ impl Deadlines {
         if run.entries.is_empty() {
             self.runs.remove(at);
         }
-        self.len -= 1;
         true
     }
 
@@ -111,7 +95,6 @@ impl Deadlines {
             run.note_first();
         }
         self.runs.retain(|run| !run.entries.is_empty());
-        self.len = self.runs.iter().map(|run| run.entries.len()).sum();
     }
 
     /// The last run that does not begin after the entry, or the first.
@@ -219,10 +202,36 @@ mod tests {
         for i in 0..100_000 {
             index.insert(Deadline(30_000 + i / 100), Entry(i));
         }
-        assert_eq!(index.len(), 100_000);
+        assert_eq!(index.iter().count(), 100_000);
         assert!(index.runs.len() <= 100_000 / RUN + 1, "{}", index.runs.len());
         let bytes: usize = index.runs.iter().map(|run| run.entries.capacity() * 10 + 32).sum();
         assert!(bytes < 11 * 100_000, "{bytes}");
+    }
+
+    #[test]
+    fn an_end_in_the_middle_of_a_full_run_splits_it() {
+        for extra in [1, RUN as u64 + 1, 2 * RUN as u64 - 3] {
+            let mut index = Deadlines::default();
+            let mut all: Vec<_> = (0..RUN as u64).map(|n| (Deadline(2 * n), Entry(n))).collect();
+            all.push((Deadline(extra), Entry(9)));
+            all.iter().for_each(|(end, entry)| index.insert(*end, *entry));
+            all.sort_unstable();
+            assert!(index.iter().eq(all.iter().copied()), "{extra}");
+            let lengths: Vec<usize> = index.runs.iter().map(|run| run.entries.len()).collect();
+            assert!(
+                lengths.len() == 2 && lengths.iter().all(|length| *length >= RUN / 2),
+                "{lengths:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_run_gives_memory_back_when_most_of_its_locks_are_gone() {
+        let mut index = Deadlines::default();
+        (0..RUN as u64).for_each(|n| index.insert(Deadline(n), Entry(n)));
+        (8..RUN as u64).for_each(|n| assert!(index.remove(Deadline(n), Entry(n))));
+        let room: usize = index.runs.iter().map(|run| run.entries.capacity()).sum();
+        assert!((8..=32).contains(&room), "{room}");
     }
 
     proptest! {
@@ -243,7 +252,6 @@ mod tests {
                 }
                 prop_assert_eq!(index.first(), model.first().copied());
             }
-            prop_assert_eq!(index.len(), model.len());
             prop_assert!(index.iter().eq(model.iter().copied()));
             prop_assert!(index.backwards().eq(model.iter().rev().copied()));
             index.drain(|entry| entry.0 % 2 == 0);

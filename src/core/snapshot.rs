@@ -163,7 +163,13 @@ mod tests {
             assert_eq!(decode(&bytes[..len]), Err(Unreadable::Damaged), "{len}");
         }
         assert_eq!(decode(&[&bytes[..], b"x"].concat()), Err(Unreadable::Damaged));
-        assert_eq!(decode(&[&[2], &bytes[1..]].concat()), Err(Unreadable::Version(2)));
+    }
+
+    #[test]
+    fn a_payload_of_a_later_version_says_so_and_there_was_none_before_the_first() {
+        let as_of = |version| [&[version], &stored(Mode::Exclusive, &grants(1))[1..]].concat();
+        assert_eq!(decode(&as_of(VERSION + 1)), Err(Unreadable::Version(VERSION + 1)));
+        assert_eq!(decode(&as_of(VERSION - 1)), Err(Unreadable::Damaged));
     }
 
     #[test]

@@ -60,6 +60,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn a_number_of_more_than_64_bits_is_none() {
+        let most = [&[0xff; 9][..], &[1]].concat();
+        assert_eq!(Reader(&most).number(), Some(u64::MAX));
+        for last in [&[2][..], &[0x81, 1]] {
+            assert_eq!(Reader(&[&[0xff; 9], last].concat()).number(), None, "{last:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_put_is_read(n: u64, m in 0_u64..1 << 56) {

@@ -1,6 +1,7 @@
 //! Everything that can happen to nodes that fail over, at random and for minutes with `make soak`, while
-//! programs contend over networks of their own: servers and Sentinels that die or stand still, links that
-//! are cut, slots that move in either way, and servers that die while slots move.
+//! programs contend over networks of their own: primaries, replicas and Sentinels that die or stand still;
+//! links that are cut, those of programs, those among servers, and replication; slots that move in either
+//! way, and servers that die while slots move.
 //!
 //! No two programs hold together, by what they wrote down themselves; fences grow; and nobody waits
 //! longer than what happened explains, with the quarantine after it.
@@ -14,12 +15,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock_client::Client;
+use harness::library::{connect_hasty, run_for};
+use harness::wait::PATIENCE;
 use harness::{Grant, History, Proxy, Server, eventually, seed, soak};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 
-use crate::coordinator::{ms, run};
+use crate::coordinator::ms;
 use crate::weather::{Contender, KEYS, TTL, Wish, change_the_weather};
 
 /// Programs that want a lock soon or not at all, and such that wait for as long as it takes.
@@ -27,9 +30,8 @@ const HASTY: usize = 8;
 const PATIENT: usize = 4;
 /// As long as a lease, and the time in which a client looks elsewhere.
 const QUARANTINE: Duration = ms(3_000);
-/// What else it takes: links that swallow are noticed slowly, a few times in a row, and those before one
-/// have had the lock.
-const MOMENT: Duration = ms(60_000);
+/// What else it takes: those before one have had the lock, each of them for less than a second.
+const MOMENT: Duration = ms(10_000);
 /// A storm in which nobody gets a lock shows nothing.
 const LEAST: usize = 10;
 
@@ -37,12 +39,13 @@ const LEAST: usize = 10;
 pub fn storm(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng, &Links)) {
     let mut rng = seed::rng();
     let seen = Arc::new(Seen::default());
-    run(async {
+    // The last event may take long.
+    run_for(soak::chaos().unwrap_or_default() + PATIENCE * 2, async {
         let ended = Arc::new(AtomicBool::new(false));
         let (mut people, mut networks) = (JoinSet::new(), Vec::new());
         for number in 0..HASTY + PATIENT {
             let own: Vec<Proxy> = servers.iter().map(|port| Proxy::start(*port)).collect();
-            let client = connect(&mapped(url, servers, &own)).await;
+            let client = connect_hasty(|| vec![mapped(url, servers, &own)], ms(500)).await;
             networks.push(own);
             let (ended, rng) = (Arc::clone(&ended), StdRng::seed_from_u64(rng.random()));
             if number < HASTY {
@@ -110,18 +113,6 @@ fn mapped(url: &str, servers: &[u16], own: &[Proxy]) -> String {
     format!("{url}?{}", links.map(map).collect::<Vec<_>>().join("&"))
 }
 
-/// On a machine that stands still for a moment it takes more than one attempt.
-async fn connect(url: &str) -> Client {
-    for _ in 0..100 {
-        let client = Client::builder().nodes([url]).node_timeout(ms(500)).connect().await;
-        if let Ok(client) = client {
-            return client;
-        }
-        tokio::time::sleep(ms(50)).await;
-    }
-    panic!("all is well until now, and {url} is not reached");
-}
-
 /// What programs and the storm have seen.
 #[derive(Default)]
 struct Seen {
@@ -171,7 +162,12 @@ async fn wait_patiently(client: Client, seen: Arc<Seen>, ended: Arc<AtomicBool>,
     while !ended.load(Ordering::Relaxed) {
         let key = KEYS[rng.random_range(0..KEYS.len())];
         let asked = Instant::now();
-        let guard = client.lock(key).ttl(TTL).acquire().await.expect("it waits through outages");
+        let guard = client
+            .lock(key)
+            .ttl(TTL)
+            .acquire()
+            .await
+            .unwrap_or_else(|error| panic!("it waits through outages, and not: {error}"));
         seen.waits.lock().expect("nobody panics").push((asked, Instant::now()));
         let token = guard.token().to_string();
         let mut grant = Grant::new(key, &token, guard.fence() as i64, asked, Duration::ZERO);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use dlock_client::Client;
+use harness::library::connect_hasty;
 use harness::watched::Watched;
 use harness::{Cluster, History, Kind, Server, Value, eventually, process, program, seed, soak};
 use rand::rngs::StdRng;
@@ -134,9 +134,8 @@ fn storm(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
         let ended = Arc::new(AtomicBool::new(false));
         let mut people = JoinSet::new();
         for _ in 0..if soak::tries_every_case() { 20 } else { 6 } {
-            let client = Client::builder().nodes([url]).node_timeout(ms(500)).connect().await;
             let contender = Contender {
-                client: client.expect("all is well until now"),
+                client: connect_hasty(|| vec![url.to_owned()], ms(500)).await,
                 history: Arc::clone(&history),
                 ended: Arc::clone(&ended),
                 rng: StdRng::seed_from_u64(rng.random()),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dlock_client::Client;
-use harness::{Quorum, Way};
+use harness::{Quorum, Way, library};
 
 use crate::coordinator::{
     NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
@@ -37,6 +37,28 @@ fn a_request_that_arrives_after_its_release_costs_others_a_lease_at_most() {
         assert_holds(&quorum, &guard);
         guard.release().await.expect("it is held");
         quorum.assert_empty_within(TTL);
+    });
+}
+
+#[test]
+fn a_waiter_whose_older_request_comes_late_and_takes_its_place_waits_on() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let (alice, bob) =
+            (healthy_program(&quorum).await, library::connect(&quorum.urls(), ms(300)).await);
+        let guard = take(&alice, "job", ms(60_000)).await;
+        let (node, network) = (&quorum[0], quorum[0].network());
+        network.keep_back_from(Way::Up, "WAIT");
+        let waiting = tokio::spawn(async move { bob.lock("job").ttl(TTL).acquire().await });
+        until("a request is on its way", || network.has_kept_back()).await;
+        until("bob asks again over another connection", || node.node("waiters").int() == 1).await;
+        let late = network.arrived(Way::Up) + network.kept(Way::Up);
+        network.pass();
+        until("the old request has come", || network.arrived(Way::Up) >= late).await;
+        until("bob waits again", || node.waiters("job").len() == 1).await;
+        guard.release().await.expect("it is held");
+        let next = waiting.await.expect("no panic").expect("he waits for as long as it takes");
+        next.release().await.expect("it is held");
     });
 }
 

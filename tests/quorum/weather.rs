@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock_client::Client;
+use harness::library::connect_hasty;
 use harness::{Grant, History, Promise, Proxy, Quorum, Way, seed, soak};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -73,11 +74,12 @@ fn storm(size: usize, nodes: Nodes, wish: Wish) {
         let (mut people, mut networks) = (JoinSet::new(), Vec::new());
         for _ in 0..PROGRAMS {
             let own: Vec<Proxy> = quorum.iter().map(|node| Proxy::start(node.port())).collect();
-            let urls = own.iter().map(|proxy| format!("redis://127.0.0.1:{}", proxy.port()));
-            let client = Client::builder().nodes(urls).node_timeout(NODE_TIMEOUT).connect().await;
+            let url = |proxy: &Proxy| format!("redis://127.0.0.1:{}", proxy.port());
+            let urls = || own.iter().map(url).collect();
+            let client = connect_hasty(urls, NODE_TIMEOUT).await;
             networks.push(own);
             let contender = Contender {
-                client: client.expect("all is well until now"),
+                client,
                 history: Arc::clone(&history),
                 ended: Arc::clone(&ended),
                 rng: StdRng::seed_from_u64(rng.random()),

@@ -51,10 +51,14 @@ fn refused(error: NodeError) -> (Answer, NodeState) {
         NodeError::TimedOut(_) => Answer::Silent,
         NodeError::Duplicate { .. } | NodeError::Unfit(_) => Answer::Refused(Obstacle::Never),
         NodeError::Refused(text) if code(text) == TOO_FAR => Answer::TooFar,
+        // An older request of ours came late, and waits where this one did: nobody listens to it.
+        NodeError::Refused(text) if code(text) == REPLACED => Answer::Unreachable,
         NodeError::Refused(text) => Answer::Refused(why(text)),
     };
     (answer, NodeState::from(error))
 }
+
+const REPLACED: &str = "REPLACED";
 
 #[cfg(test)]
 mod tests {
@@ -87,6 +91,11 @@ mod tests {
         let read = |error| read(&ACQUIRE, Err(error)).0;
         assert_eq!(read(NodeError::Unreachable(String::new())), Answer::Unreachable);
         assert_eq!(read(NodeError::TimedOut(Duration::ZERO)), Answer::Silent);
+    }
+
+    #[test]
+    fn a_request_that_an_older_one_replaced_is_asked_again() {
+        assert_eq!(refusal("REPLACED this token asked again").0, Answer::Unreachable);
     }
 
     #[test]

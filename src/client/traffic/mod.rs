@@ -261,7 +261,7 @@ impl Traffic {
     }
 
     fn note(&mut self, reply: &Reply) {
-        trace!(node = reply.node, answer = ?reply.answer, "answers");
+        trace!(node = reply.node, answer = ?reply.answer, state = ?reply.state, "answers");
         let Some(state) = self.states.get_mut(reply.node) else { return };
         let tells_more = matches!(state, NodeState::Granted(_) | NodeState::Held);
         if !(reply.state == NodeState::Answers && tells_more) {

@@ -271,3 +271,27 @@ fn it_is_looked_at_again_once_in_a_period_and_not_all_the_time() {
         assert_eq!(book.bound.is_stale(Instant(at)), stale, "after {at} µs");
     }
 }
+
+#[test]
+fn a_write_for_leases_of_others_is_no_write_of_who_asks_for_what_is_said() {
+    let mut book = Book::default();
+    assert!(book.grant("mine", DAY));
+    let said = book.bound.said().longest().0;
+    for n in 0..MAX_LONG_WRITES {
+        // It was not granted here, and is not written yet.
+        book.bound.saw(alloc::format!("theirs {n}").as_bytes(), Millis(DAY), HOUR);
+        assert_eq!(book.grant_to(1, "mine", said), (true, true));
+    }
+    assert!(book.grant("one more", DAY));
+}
+
+#[test]
+fn who_has_forced_too_many_writes_is_still_granted_what_is_usual() {
+    let mut book = Book::default();
+    while book.grant_to(1, &alloc::format!("{}", book.long().len()), DAY).0 {}
+    book.bound.restart(Bounds::default());
+    book.bound.promise(Bounds::default());
+    assert_eq!(book.grant_to(1, "longer", HOUR + 1), (false, false));
+    assert_eq!(book.grant_to(1, "usual", HOUR), (true, true));
+    assert!(book.usual() >= HOUR && book.long().is_empty());
+}

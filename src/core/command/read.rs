@@ -114,10 +114,11 @@ mod tests {
     fn only_plain_decimal_digits_are_a_number() {
         assert_eq!(decimal(b"0"), Some(0));
         assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
-        let bad: [&[u8]; 12] = [
+        let bad: [&[u8]; 13] = [
             b"",
             b"-1",
             b"+5",
+            b"5:",
             b" 5",
             b"5 ",
             b"0x1",

@@ -283,6 +283,8 @@ mod tests {
         ] {
             assert_eq!(refusal.to_string().split(' ').next(), Some(code), "{refusal:?}");
         }
+        let text = Refusal::OtherMode { held, asked }.to_string();
+        assert!(text.contains("SHARED") && text.contains("exclusively"), "{text}");
     }
 
     #[test]

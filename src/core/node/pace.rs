@@ -117,4 +117,13 @@ mod tests {
         pace.turn(ms(21), true);
         assert!(pace.has_heard(END));
     }
+
+    #[test]
+    fn what_happened_before_there_was_a_place_is_nothing_to_it() {
+        let mut pace = Pace::default();
+        pace.turn(ms(1), true);
+        pace.start(ms(5_000), false);
+        pace.look(ms(5_100), true);
+        assert_eq!(pace.at(ms(5_100)), ms(5_000));
+    }
 }

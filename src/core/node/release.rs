@@ -11,7 +11,6 @@ use crate::command::release::Release;
 use crate::fence::Slot;
 use crate::host::{Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
-use crate::queue::Waiter;
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Millis, Mode, Time};
 
 impl Node {
@@ -150,8 +149,8 @@ impl Node {
         };
         let mut broken = |token: &[u8]| self.end(host, key, token, Ending::Broken, time);
         let count = tokens.iter().filter(|token| broken(token)).count();
-        let away = |waiter: &Waiter| token == Some(&*waiter.token) && !waiter.is_present();
-        let place = token.and_then(|token| self.queue(key)?.get(token)).is_some_and(away);
+        let there = token.and_then(|token| self.queue(key)?.get(token));
+        let place = there.is_some_and(|waiter| !waiter.is_present());
         if place {
             token.and_then(|token| self.leave(key, token, time.now));
         }

@@ -93,4 +93,31 @@ mod tests {
         }
         assert_eq!(pauses, [2, 3, 10, 50]);
     }
+
+    #[test]
+    fn a_key_is_looked_at_once_and_at_the_earliest_of_its_moments() {
+        let key = |db| KeyBuf { db, name: Box::default() };
+        let mut watched = Watched::default();
+        for end in [5, 3, 7] {
+            watched.add(Deadline(end), key(0));
+        }
+        watched.add(Deadline(4), key(1));
+        assert_eq!(watched.pop_over(Instant(2_999)), None);
+        let looks: Vec<_> = core::iter::from_fn(|| watched.pop_over(Instant(9_000))).collect();
+        assert_eq!(looks, [key(0), key(1)]);
+    }
+
+    #[test]
+    fn a_key_for_which_nobody_waits_any_more_is_not_looked_at() {
+        let key = |db| KeyBuf { db, name: Box::default() };
+        let mut watched = Watched::default();
+        for db in 0..3 {
+            watched.add(Deadline(1), key(db));
+        }
+        watched.remove(key(0).as_key());
+        watched.retain(|key| key.db != 1);
+        assert_eq!(watched.first(), Some(Deadline(1)));
+        assert_eq!(watched.pop_over(Instant(1_000)), Some(key(2)));
+        assert!(watched.is_empty());
+    }
 }

@@ -128,11 +128,16 @@ impl<R: Rules> Ballot<R> {
         }
         let before = vote.held;
         vote.hear(open, answer, now, &self.rules);
-        if let (None, false, Some(held), Some(fence)) =
-            (before, vote.mended || vote.denied, &mut vote.held, self.fence)
+        let first = before.is_none() && !vote.mended && !vote.denied;
+        if let (Some(held), Some(fence)) = (&mut vote.held, self.fence)
             && self.rules.vouches_back(held.fence, fence)
         {
-            held.since = Instant(0);
+            held.since = match before {
+                // Raised by an earlier request, whose answer came late, or never.
+                Some(before) if before.fence < held.fence => before.since,
+                None if first => Instant(0),
+                _ => held.since,
+            };
         }
         let goes_on = vote.held.map(|held| held.since) == before.map(|held| held.since);
         if let (false, Some(before)) = (goes_on, before) {

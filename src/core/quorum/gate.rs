@@ -89,6 +89,15 @@ impl<R: Rules> Acquisition<R> {
             Answer::TooFar if fence.is_some() => {
                 self.ask_gate(gate, asked.blocks(), None, time);
             }
+            // There is no other: its queue serves in order as soon as it grants again.
+            Answer::Refused(Obstacle::Quarantine)
+                if self.plan.nodes == 1 && !asked.blocks() && !self.is_late(time) =>
+            {
+                self.missing_since.get_or_insert(time.now);
+                self.waits_for_quarantine = true;
+                self.phase = Phase::Queueing { gate, failed: false, watch: self.watch(time) };
+                self.ask_gate(gate, true, fence, time);
+            }
             Answer::Denied if self.is_late(time) => self.lose_queue(),
             Answer::Denied => {
                 self.missing_since = self.missing_since.filter(|_| self.waits_for_quarantine);

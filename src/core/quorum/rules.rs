@@ -50,8 +50,9 @@ pub trait Rules: Clone + Debug {
     }
 
     /// Whether a node's first grant vouches for all the time since the claim stands, though it came
-    /// later. It does unless its fence is larger: had a later claim counted the node before, the node
-    /// would have given a larger one.
+    /// later; and whether one with a new fence goes on with the grant before. It does unless its fence
+    /// is larger than the claim's: had a later claim counted the node before, the node would have given
+    /// a larger one.
     fn vouches_back(&self, granted: Fence, claimed: Fence) -> bool {
         granted <= claimed
     }

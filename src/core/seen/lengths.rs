@@ -190,6 +190,25 @@ mod tests {
     }
 
     #[test]
+    fn where_nothing_came_since_there_are_no_percentiles() {
+        let mut lengths = Lengths::default();
+        lengths.record(9_000);
+        assert_eq!(lengths.since(&lengths), Lengths::default());
+        assert_eq!(lengths.since(&lengths).percentile(50.0), None);
+    }
+
+    #[test]
+    fn a_percentile_lies_in_its_bucket_at_its_share_of_those_there() {
+        let mut lengths = Lengths::default();
+        (0..50).for_each(|_| lengths.record(50));
+        (0..50).for_each(|_| lengths.record(9_000));
+        let found = [25.0, 50.0, 75.0, 100.0].map(|percent| lengths.percentile(percent));
+        assert_eq!(found, [50, 100, 7_500, 10_000].map(Some));
+        lengths.record(90_000_000_000);
+        assert_eq!(lengths.percentile(100.0), Some(86_400_000_000), "longer than all buckets");
+    }
+
+    #[test]
     fn the_buckets_are_in_order() {
         assert!(BOUNDS.is_sorted());
     }

@@ -150,6 +150,8 @@ mod tests {
         assert_eq!(first, Some((SLOW_ENTRIES as u64, What::Hold)));
         assert_eq!(slow.newest().last().map(|entry| entry.number), Some(1));
         assert_eq!((slow.waits(), slow.holds()), (SLOW_ENTRIES as u64, 1));
+        note(&mut slow, What::WaitInVain, b"job");
+        assert_eq!(slow.newest().next().map(|entry| entry.number), Some(SLOW_ENTRIES as u64 + 1));
     }
 
     #[test]

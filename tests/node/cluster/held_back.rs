@@ -1,6 +1,8 @@
 //! Slots that move away while a node holds back their locks, in quarantine or evicted: nobody gets
 //! anything from a node that the slot has left.
 
+use std::time::Duration;
+
 use harness::{Client, Cluster, Kind, apply, eventually, on_every_server};
 
 #[apply(on_every_server)]
@@ -42,6 +44,26 @@ fn evicted(cluster: &Cluster) {
     cluster.move_slot(cluster.slot(&key), 1, 2);
     assert_sent_on(&mut waiter);
     assert_idle(cluster, 1);
+}
+
+#[apply(on_every_server)]
+fn who_waits_while_a_node_lacks_replicas_is_not_sent_on_and_served_afterwards(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    let node = &cluster.nodes[0];
+    let key = cluster.key(0, "job");
+    assert!(node.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int() > 0);
+    let mut waiter = node.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
+    // At once, lest the lease ends while replicas are not yet asked for.
+    let mut operator = node.client();
+    operator.run("MULTI");
+    operator.run(&format!("DLOCK.EXTEND {key} alice 300"));
+    operator.run("CONFIG SET min-replicas-to-write 1");
+    operator.run("EXEC");
+    eventually("the lease is over", || node.run(&format!("DLOCK.CHECK {key} alice")).is_null());
+    // Long enough for several looks.
+    assert!(waiter.recv_within(Duration::from_millis(500)).is_none());
+    node.run("CONFIG SET min-replicas-to-write 0");
+    assert!(waiter.recv().int() > 0);
 }
 
 /// A cluster client that is told so asks again, and is redirected then.

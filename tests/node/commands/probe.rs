@@ -53,7 +53,7 @@ fn no_lock_is_handed_over_where_a_client_would_be_refused(kind: Kind) {
         .config("rename-command EVAL \"\"")
         .start();
     for (server, key) in [(&cluster.nodes[0], key.as_str()), (&without, "job")] {
-        server.run(&format!("DLOCK.ACQUIRE {key} alice 300"));
+        server.run(&format!("DLOCK.ACQUIRE {key} alice 2000"));
         let mut bob = server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
         server.run("CONFIG SET min-replicas-to-write 1");
         let check = format!("DLOCK.CHECK {key} alice");

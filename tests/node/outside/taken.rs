@@ -269,3 +269,24 @@ fn a_lock_whose_date_passes_unseen_is_over_once_it_is_looked_at(kind: Kind) {
         assert_eq!(server.run("DBSIZE").int(), 0);
     }
 }
+
+#[apply(on_every_server)]
+fn a_flush_of_one_database_ends_no_lease_of_another(kind: Kind) {
+    let server = Server::start(kind);
+    let mut there = server.client();
+    there.run("SELECT 1");
+    for (holders, key) in [("", "one"), ("SHARED", "many")] {
+        there.run(&format!("DLOCK.ACQUIRE {key} alice 1000 {holders}"));
+        server.run(&format!("DLOCK.ACQUIRE {key} bob 60000 {holders}"));
+    }
+    let mut carol = server.client();
+    carol.run("SELECT 1");
+    carol.send("DLOCK.ACQUIRE many carol 60000 WAIT 0");
+    eventually("she waits", || server.node("waiters").int() == 1);
+    assert_eq!(server.node("leases").int(), 4);
+    server.run("FLUSHDB");
+    assert_eq!(server.node("leases").int(), 2);
+    // They end by themselves.
+    assert!(carol.recv().int() > 0);
+    eventually("the others are over", || server.node("leases").int() == 1);
+}

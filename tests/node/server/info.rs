@@ -72,6 +72,8 @@ fn requests_are_counted_by_what_came_of_them(kind: Kind) {
     assert_eq!(count(&server, "grants"), 2);
     server.run("DLOCK.ACQUIRE a bob 60000");
     assert_eq!(count(&server, "denials"), 1);
+    server.run("DLOCK.ACQUIRE a bob 60000 WAIT 1");
+    assert_eq!(count(&server, "denials"), 2);
     server.run("DLOCK.EXTEND a alice 60000");
     server.run("DLOCK.EXTEND a bob 60000");
     assert_eq!(count(&server, "extensions"), 1);

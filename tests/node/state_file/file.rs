@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use harness::quarantine::CRASHED;
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
-use tempfile::TempDir;
+use harness::{Client, Kind, Server, apply, eventually, on_every_server, scratch};
 
 fn lines(server: &Server) -> Vec<String> {
     let text = fs::read_to_string(server.state_file()).expect("it is text");
@@ -139,7 +138,7 @@ fn ask_node(port: u16) -> Option<harness::Value> {
 
 #[apply(on_every_server)]
 fn it_is_in_the_folder_of_the_data_and_stays_there_when_that_changes(kind: Kind) {
-    let (first, then) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (first, then) = (scratch::elsewhere(), scratch::elsewhere());
     let mut server = Server::build(kind)
         .config(&format!("dir {}", first.path().display()))
         .config("enable-protected-configs yes")
@@ -167,7 +166,7 @@ fn it_is_in_the_folder_of_the_data_and_stays_there_when_that_changes(kind: Kind)
 
 #[apply(on_every_server)]
 fn it_can_be_anywhere_under_any_name(kind: Kind) {
-    let folder = TempDir::new().unwrap();
+    let folder = scratch::elsewhere();
     let file = folder.path().canonicalize().unwrap().join("my löcks.v1");
     let file = file.display().to_string();
     let mut server = Server::build(kind).config(&format!("dlock.state-file \"{file}\"")).start();

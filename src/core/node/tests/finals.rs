@@ -7,8 +7,9 @@ use alloc::vec;
 use super::bench::{Bench, KEY};
 use super::memory::Value;
 use crate::command::Refusal;
+use crate::command::release::Release;
 use crate::host::WaitOutcome;
-use crate::limits::MAX_FINALS;
+use crate::limits::{BYTES_PER_PLACE, MAX_FINALS};
 use crate::node::Acquired;
 use crate::words::{Fence, Key, Owner};
 
@@ -44,7 +45,11 @@ fn a_final_release_ends_a_lease_a_wait_and_a_place() {
 fn it_is_remembered_for_a_minute_and_not_for_ever() {
     let mut bench = Bench::new();
     assert_eq!(bench.finish("a"), Ok(false));
-    bench.pass(MINUTE - 1);
+    for _ in 1..60 {
+        bench.pass(MINUTE / 60);
+        bench.node.look_at_places(bench.time().now, false);
+    }
+    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::Final));
     assert_eq!(bench.finish("b"), Ok(false));
     bench.pass(MINUTE - 1);
     assert_eq!(bench.acquire(1, "b 10"), Err(Refusal::Final));
@@ -84,4 +89,18 @@ fn nothing_is_remembered_of_a_key_with_other_data_or_by_a_follower() {
     bench.node.follow(&mut bench.host);
     assert_eq!(bench.finish("a"), Ok(false));
     assert!(bench.node.finals.is_empty());
+}
+
+#[test]
+fn long_names_take_the_room_of_several() {
+    let name = vec![b'n'; 100 * BYTES_PER_PLACE];
+    let key = Key { db: 0, name: &name };
+    let mut bench = Bench::new();
+    let time = bench.time();
+    let fits = (0..MAX_FINALS).take_while(|n| {
+        let token = format!("{n:06}");
+        let ask = Release { token: token.as_bytes(), is_final: true };
+        bench.node.release(&mut bench.host, key, &ask, time).is_ok()
+    });
+    assert_eq!(fits.count() as u64, MAX_FINALS / 2 / 101);
 }

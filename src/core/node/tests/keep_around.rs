@@ -6,7 +6,7 @@ use super::bench::{Bench, KEY};
 use crate::command::Refusal;
 use crate::host::WaitOutcome;
 use crate::node::Acquired;
-use crate::words::{Fence, Millis, Owner};
+use crate::words::{Fence, Key, Millis, Owner};
 
 const MS: u64 = 1000;
 
@@ -172,4 +172,112 @@ fn a_plain_string_is_polled_for_requests_and_not_for_places() {
     assert_eq!(bench.node.next_wake().map(|end| end.0), Some(51_000));
     bench.wait(2, "b 100 WAIT 0 KEEP 50000");
     assert!(bench.node.next_wake().is_some_and(|end| end.0 < 1_100));
+}
+
+#[test]
+fn a_turn_does_not_end_while_requests_are_held_back() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 100");
+    assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
+    assert!(bench.release("a"));
+    bench.pass_and_sweep(51 * MS);
+    bench.node.look_at_places(bench.time().now, true);
+    bench.pass(5000 * MS);
+    bench.node.look_at_places(bench.time().now, false);
+    bench.sweep();
+    assert_eq!(bench.holders(), "b", "its request may not have been read yet");
+    for _ in 0..2 {
+        bench.pass_and_sweep(2 * MS);
+    }
+    assert_eq!(bench.holders(), "");
+}
+
+#[test]
+fn turns_of_the_server_in_which_it_may_not_write_do_not_end_places() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 100000");
+    assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
+    for _ in 0..100 {
+        bench.pass(MS);
+        let time = bench.time();
+        bench.node.sweep(&mut bench.host, time, 100, false);
+    }
+    bench.sweep();
+    assert_eq!(bench.waiters(), "b");
+}
+
+#[test]
+fn turns_that_were_removed_or_are_led_elsewhere_are_not_counted_for_ever() {
+    for follows in [false, true] {
+        let mut bench = Bench::new();
+        bench.hold(1, "a 100");
+        assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
+        assert!(bench.release("a"));
+        assert_eq!(bench.node.leases_away(), 1);
+        if follows {
+            bench.node.follow(&mut bench.host);
+        } else {
+            bench.host.take(&KEY.to_owned());
+            bench.node.removed(&mut bench.host, KEY, Fence(0));
+            for _ in 0..3 {
+                bench.pass_and_sweep(51 * MS);
+                bench.node.look_at_places(bench.time().now, false);
+            }
+        }
+        assert_eq!(bench.node.leases_away(), 0, "{follows}");
+    }
+}
+
+#[test]
+fn two_turns_that_end_in_the_same_moment_are_two() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 100");
+    for words in ["b 100 SHARED KEEP 50", "c 100 SHARED KEEP 50"] {
+        assert_eq!(bench.acquire(2, words), Ok(Acquired::Denied));
+    }
+    assert!(bench.release("a"));
+    assert_eq!((bench.holders(), bench.node.leases_away()), ("b c".into(), 2));
+    assert!(bench.release("b"));
+    assert_eq!((bench.holders(), bench.node.leases_away()), ("c".into(), 1));
+}
+
+#[test]
+fn one_turn_of_the_server_ends_so_many_waits_and_places_and_leaves_the_rest() {
+    let mut bench = Bench::new();
+    for n in 0..20_u64 {
+        let name = alloc::format!("key {n}");
+        let key = Key { db: 0, name: name.as_bytes() };
+        assert!(matches!(bench.acquire_at(key, 1, "a 100000"), Ok(Acquired::Granted(_))));
+        let waits = bench.acquire_at(key, 2 + n, "b 100 WAIT 10 KEEP 10");
+        assert!(matches!(waits, Ok(Acquired::Waiting(_))), "{waits:?}");
+    }
+    let sweep = |bench: &mut Bench| {
+        let time = bench.time();
+        bench.node.sweep(&mut bench.host, time, 10, true);
+    };
+    bench.pass(10 * MS);
+    sweep(&mut bench);
+    assert_eq!((bench.answers().len(), bench.node.places()), (5, 5));
+    bench.sweep();
+    assert_eq!((bench.node.waiters(), bench.node.places()), (0, 20));
+    bench.pass(11 * MS);
+    // What came meanwhile is read after the first of them.
+    for left in [20, 15, 10] {
+        sweep(&mut bench);
+        assert_eq!(bench.node.places(), left);
+    }
+}
+
+#[test]
+fn the_turn_of_one_that_is_away_is_nothing_to_others_that_were_served_with_it() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 100");
+    let b = bench.wait(2, "b 100 SHARED WAIT 0");
+    assert_eq!(bench.acquire(3, "c 100 SHARED KEEP 50"), Ok(Acquired::Denied));
+    assert!(bench.release("a"));
+    assert_eq!(bench.holders(), "b c");
+    // Nobody has heard of the grant.
+    bench.gone(b);
+    bench.sweep();
+    assert_eq!(bench.holders(), "c");
 }

@@ -8,7 +8,7 @@ use crate::command::Refusal;
 use crate::command::apply::{Apply, Granted};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::promise::Promise;
-use crate::quarantine::Cause;
+use crate::quarantine::{Cause, Policy};
 use crate::words::{Fence, Millis, Mode};
 
 const TOKEN: &[u8] = b"elsewhere";
@@ -89,4 +89,31 @@ fn a_fence_that_no_node_can_have_handed_out_is_refused_and_changes_nothing() {
     // A primary is believed all.
     let time = bench.time();
     assert_eq!(bench.node.believe(&grant(Fence(far.0 + 1), 10), time), Ok(()));
+}
+
+#[test]
+fn a_replica_that_led_and_is_in_quarantine_carries_out_what_its_primary_decides() {
+    let mut bench = Bench::new();
+    told(&mut bench, &grant(Fence(7), 1000)).unwrap();
+    bench.node.settings.quarantine = Policy::Least(Millis(1000));
+    let time = bench.time();
+    bench.node.replaced(time);
+    let refused = bench.extend("elsewhere 1000 FENCE 8");
+    assert!(matches!(refused, Err(Refusal::Quarantine { .. })), "{refused:?}");
+    bench.node.follow(&mut bench.host);
+    assert_eq!(bench.extend("elsewhere 1000 FENCE 8"), Ok(true));
+    assert_eq!(bench.check("elsewhere"), Some(Fence(8)));
+}
+
+#[test]
+fn a_replica_ends_no_large_crowd_by_itself() {
+    let mut bench = Bench::new();
+    for n in 0..1000 {
+        bench.hold(n, alloc::format!("t{n} 10 SHARED").leak());
+    }
+    bench.node.follow(&mut bench.host);
+    bench.pass(11_000);
+    // Its primary extended one of them in time.
+    assert_eq!(bench.extend("t7 10"), Ok(true));
+    assert_eq!(bench.holders().split(' ').count(), 1000);
 }

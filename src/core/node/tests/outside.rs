@@ -125,7 +125,10 @@ fn its_value_releases_and_extends_a_foreign_lock() {
     bench.wait(2, "b 10 WAIT 0");
     assert_eq!(bench.extend("other 20"), Ok(false));
     assert_eq!(bench.extend("old 20 FENCE 9"), Ok(false));
+    assert_eq!(bench.extend("old 5"), Ok(true));
+    assert_eq!(bench.node.next_wake().map(|end| end.0), Some(1_005));
     assert_eq!(bench.extend("old 20"), Ok(true));
+    assert_eq!(bench.extend("old 10 GT"), Ok(true), "it runs longer already");
     assert_eq!((bench.check("old"), bench.break_lock(None)), (None, 0));
     bench.pass_and_sweep(19_999);
     assert_eq!(bench.holders(), "");
@@ -347,4 +350,27 @@ fn a_replica_removes_what_the_primary_removed_whatever_it_is() {
     apply(&mut bench, Apply::Remove);
     apply(&mut bench, Apply::Expire(1_500));
     assert!(bench.host.values.is_empty());
+}
+
+#[test]
+fn a_flush_leaves_the_watch_on_foreign_locks_of_other_databases() {
+    let mut bench = Bench::new();
+    bench.set_text("old", Some(10));
+    bench.wait(2, "b 10 WAIT 0");
+    bench.node.flushed(&mut bench.host, Some(1));
+    bench.pass_and_sweep(10_000);
+    assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn what_was_put_off_by_one_that_leads_no_more_is_never_done() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000 EPHEMERAL");
+    bench.node.closed(ClientId(1));
+    assert!(bench.node.has_pending());
+    bench.node.follow(&mut bench.host);
+    let time = bench.time();
+    bench.node.replaced(time);
+    bench.sweep();
+    assert_eq!(bench.holders(), "a");
 }

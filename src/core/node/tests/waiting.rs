@@ -1,12 +1,14 @@
 //! Queues: who waits, who is next, who leaves.
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
 use crate::command::Refusal;
 use crate::host::WaitOutcome;
 use crate::limits::MAX_FENCE;
 use crate::node::Acquired;
+use crate::seen::slow::Who;
 use crate::words::{ClientId, Fence};
 
 #[test]
@@ -251,4 +253,28 @@ fn a_waiters_fence_is_at_least_its_proposal() {
     let b = bench.wait(2, "b 10 WAIT 0 FENCE 5000000");
     assert!(bench.release("a"));
     assert_eq!(bench.answers(), vec![(b, WaitOutcome::Granted(Fence(5_000_000)))]);
+}
+
+#[test]
+fn a_node_wakes_for_what_ends_first() {
+    for (wait, keep) in [("b 10 WAIT 20", "c 10 KEEP 30"), ("b 10 WAIT 30", "c 10 KEEP 20")] {
+        let mut bench = Bench::new();
+        bench.hold(1, "a 1000");
+        bench.wait(2, wait);
+        assert_eq!(bench.acquire(3, keep), Ok(Acquired::Denied));
+        assert_eq!(bench.node.next_wake().map(|end| end.0), Some(1_020), "{wait}, {keep}");
+    }
+}
+
+#[test]
+fn who_waited_long_for_several_holders_waited_for_the_first_of_them() {
+    let mut bench = Bench::new();
+    bench.node.settings.slow_wait = 5;
+    bench.hold(1, "r 6 SHARED META reader");
+    bench.hold(2, "s 6 SHARED");
+    bench.wait(3, "w 10 WAIT 0 META writer");
+    bench.pass_and_sweep(6_000);
+    let noted: Vec<_> = bench.node.slow().newest().map(|one| (&one.who, &one.holder)).collect();
+    let of = |token: &[u8], meta: &[u8]| Who::of(token, meta);
+    assert_eq!(noted, [(&of(b"w", b"writer"), &Some(of(b"r", b"reader")))]);
 }

@@ -263,29 +263,6 @@ fn a_connection_that_breaks_costs_no_place() {
 }
 
 #[test]
-fn on_one_node_a_place_outlives_an_outage() {
-    let mut trial = trial(plan(1, Some(0)));
-    trial.sends("0A100");
-    trial.hears(0, Answer::Denied);
-    trial.sends("0A100w");
-    trial.waited(0, Answer::Unreachable);
-    for answer in [Answer::Unreachable, Answer::Silent, Answer::Refused(Obstacle::Quarantine)] {
-        trial.sends("0Ak");
-        trial.hears(0, answer);
-        trial.wakes();
-    }
-    trial.sends("0Ak");
-    let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
-    assert!(acquisition.missing_since().is_some());
-    trial.hears(0, Answer::Denied);
-    trial.sends("0Aw");
-    let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
-    assert!(acquisition.is_queued() && acquisition.missing_since().is_none());
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.wins(120);
-}
-
-#[test]
 fn a_gate_that_cannot_be_reached_is_left_for_the_next() {
     let mut trial = queued(0);
     trial.waited(0, Answer::Unreachable);
@@ -337,54 +314,6 @@ fn a_gate_in_quarantine_is_left_if_the_others_may_be_a_majority() {
     trial.grants(2, 101);
     trial.hears(1, Answer::Denied);
     trial.sends("0R 2R 1A102wt");
-}
-
-#[test]
-fn a_lock_that_is_tied_to_a_connection_is_asked_for_over_it() {
-    let mut trial = trial(Plan { binds: true, ..plan(1, Some(0)) });
-    trial.sends("0A100");
-    trial.hears(0, Answer::Denied);
-    trial.sends("0A100w");
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.is_pending();
-    trial.sends("0A");
-    trial.grants(0, 120);
-    trial.wins(120);
-}
-
-/// There is one node, and it is in quarantine. Where should anybody queue but there?
-fn queued_in_quarantine(wait: u64) -> Trial {
-    let mut trial = trial(plan(1, Some(wait)));
-    trial.sends("0A100");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
-    trial.sends("0R 0A100w");
-    trial
-}
-
-#[test]
-fn who_waits_for_the_only_node_waits_in_its_queue_during_a_quarantine() {
-    let mut trial = queued_in_quarantine(0);
-    trial.wakes();
-    trial.sends("0P");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
-    trial.is_pending();
-    trial.waited(0, Answer::Granted(Fence(100)));
-    trial.wins(100);
-}
-
-#[test]
-fn a_wait_that_ends_during_the_quarantine_of_the_only_node_was_not_for_a_holder() {
-    let mut trial = queued_in_quarantine(300);
-    trial.passes(300);
-    trial.waited(0, Answer::Denied);
-    trial.loses(Failure::NoQuorum);
-    let mut trial = queued_in_quarantine(3_000);
-    trial.wakes();
-    trial.sends("0P");
-    trial.hears(0, Answer::Gone);
-    trial.passes(3_000);
-    trial.waited(0, Answer::Denied);
-    trial.loses(Failure::Held);
 }
 
 #[test]

@@ -342,3 +342,47 @@ fn a_lock_that_is_handed_on_has_its_whole_lease_first() {
     trial.hears(0, Answer::Extended);
     assert!(trial.hold().is_settled() && trial.until() > 9_000);
 }
+
+/// Node 0 granted 100, was asked to raise it to the claim's 101, which it did not answer in time, and
+/// so was asked for the lock anew. Then node 4 lost the lease and gave it again.
+fn raised_late() -> Trial {
+    let mut trial = trial(plan(5, Some(9_000)));
+    trial.sends("0A100 1A100 2A100 3A100 4A100");
+    trial.grants(0, 100);
+    trial.hears(2, Answer::Denied);
+    trial.grants(1, 100);
+    trial.grants(4, 101);
+    trial.sends("2A100w 0E101 1E101");
+    trial.hears(1, Answer::Extended);
+    trial.hears(0, Answer::Silent);
+    trial.is_pending();
+    trial.passes(50);
+    trial.sends("0A100w");
+    trial.grants(3, 101);
+    trial.holds();
+    trial.waited(2, Answer::Granted(Fence(101)));
+    trial.sends("1E 3E 4E");
+    [1, 3, 4].into_iter().for_each(|node| trial.hears(node, Answer::Extended));
+    trial.wakes();
+    trial.sends("1E 2E 3E 4E");
+    trial.hears(4, Answer::Gone);
+    trial.sends("4A101");
+    trial.grants(4, 102);
+    trial
+}
+
+#[test]
+fn a_grant_that_was_raised_to_the_claim_by_a_late_request_is_the_same_one() {
+    let mut trial = raised_late();
+    trial.waited(0, Answer::Granted(Fence(101)));
+    trial.until();
+}
+
+#[test]
+fn a_grant_above_the_claim_or_below_the_one_before_is_another_one() {
+    for fence in [102, 99] {
+        let mut trial = raised_late();
+        trial.waited(0, Answer::Granted(Fence(fence)));
+        trial.is_lost(LossReason::Ended);
+    }
+}

@@ -1,10 +1,13 @@
-//! The machines, event by event: the `first` attempt, the `gate`, `two_gates` and ties, the `hold`.
+//! The machines, event by event: the `first` attempt, the `gate`, one node `alone`, `two_gates` and ties, the
+//! `hold`, and how it has `ended`.
 //!
 //! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
 //! fence, `0A7w` with WAIT and KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
 //! FENCE 7, `1E` without; `2R` is RELEASE, `2F` is RELEASE … FINAL, `2G` is a RELEASE
 //! whose answer is waited for; `2P` a ping.
 
+mod alone;
+mod ended;
 mod first;
 mod gate;
 mod hold;
