@@ -7,6 +7,7 @@
 #        node.sh install          that package, beside the tools
 #        node.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
 #                                 with that server
+#        node.sh bench            figures, beside what they are to be compared with
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -107,5 +108,6 @@ build) build ;;
 check) check ;;
 install) place ;;
 test) run_tests "${@:2}" ;;
-*) fail "say setup, build, check, install or test" ;;
+bench) node --expose-gc $tests/bench.mjs ;;
+*) fail "say setup, build, check, install, test or bench" ;;
 esac

@@ -2,16 +2,17 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use dlock_client::{Error, Guard};
+use dlock_bindings::connected::Connected;
+use dlock_bindings::lease::{self, Unheard};
+use dlock_bindings::wanted::Wanted;
+use dlock_client::Error;
 use napi::bindgen_prelude::{Either, Uint8Array};
 use napi_derive::napi;
-use tokio::runtime::Handle;
 
 use crate::arguments::{self, Name, span};
-use crate::lease;
-use crate::outcome::{self, Failure, Outcome};
+use crate::failure::{self, Failure};
+use crate::outcome::Outcome;
 use crate::post::{Letters, Post};
 use crate::runtime;
 
@@ -20,13 +21,6 @@ use crate::runtime;
 pub struct Client {
     pub(crate) connected: Arc<Connected>,
     pub(crate) letters: Arc<Letters>,
-}
-
-pub(crate) struct Connected {
-    pub(crate) client: dlock_client::Client,
-    pub(crate) runtime: Handle,
-    /// Something in here has panicked, so nothing is certain any more.
-    broken: AtomicBool,
 }
 
 /// The options of a lock. Times are in milliseconds.
@@ -75,10 +69,9 @@ impl Client {
         let _inside = runtime.enter();
         let client = match builder.connect_later() {
             Ok(client) => client,
-            Err(error) => return Ok(Either::B(outcome::failed(&error))),
+            Err(error) => return Ok(Either::B(failure::of(&error))),
         };
-        let (runtime, broken) = (runtime.clone(), AtomicBool::new(false));
-        let connected = Arc::new(Connected { client, runtime, broken });
+        let connected = Arc::new(Connected::new(client, runtime.clone()));
         letters.remember_client(&connected);
         Ok(Either::A(Client { connected, letters }))
     }
@@ -93,22 +86,17 @@ impl Client {
     #[napi(catch_unwind)]
     pub fn acquire(&self, ticket: u32, key: Either<String, Uint8Array>, options: Options) {
         let connected = Arc::clone(&self.connected);
-        let acquired = connected.acquire(key, &options);
-        self.run(ticket, async move {
-            acquired.await.map_or_else(Outcome::Failed, |guard| Outcome::Acquired(guard, connected))
-        });
+        let acquired = options.wanted(key).acquire(&connected.client, options.wait.map(span));
+        self.run(ticket, async move { Ok(Outcome::Acquired(acquired.await?, connected)) });
     }
 
     /// Acquires a lock for one lease, which nobody renews.
     #[napi(catch_unwind)]
     pub fn lease(&self, ticket: u32, key: Either<String, Uint8Array>, options: Options) {
         let connected = Arc::clone(&self.connected);
-        let acquired = connected.acquire(key, &options);
+        let acquired = options.wanted(key).acquire(&connected.client, options.wait.map(span));
         self.run(ticket, async move {
-            match acquired.await {
-                Ok(guard) => lease::of(guard, connected).await,
-                Err(error) => Outcome::Failed(error),
-            }
+            Ok(Outcome::Leased(Unheard::of(acquired.await?, connected).await))
         });
     }
 
@@ -122,16 +110,17 @@ impl Client {
         fence: f64,
         ttl: f64,
     ) {
-        let connected = Arc::clone(&self.connected);
-        let key = arguments::key(key);
-        self.run(ticket, lease::extend(connected, key, token, fence, span(ttl)));
+        let (connected, key) = (Arc::clone(&self.connected), arguments::key(key));
+        let extended = lease::extend(connected, key, token, fence as u64, span(ttl));
+        self.run(ticket, async move { extended.await.map(Outcome::Length) });
     }
 
     /// Releases a lock by its token. Tells whether the token held it.
     #[napi(catch_unwind)]
     pub fn release(&self, ticket: u32, key: Either<String, Uint8Array>, token: String) {
-        let release = lease::release(Arc::clone(&self.connected), arguments::key(key), token);
-        self.letters.carry_out(&self.connected, ticket, release);
+        let released = lease::release(Arc::clone(&self.connected), arguments::key(key), token);
+        let work = async move { released.await.map(Outcome::Was) };
+        self.letters.carry_out(&self.connected, ticket, work);
     }
 
     /// Waits until releases in the background are done, and closes what is not in use.
@@ -140,7 +129,7 @@ impl Client {
         let client = self.connected.client.clone();
         self.run(ticket, async move {
             client.close().await;
-            Outcome::Done
+            Ok(Outcome::Done)
         });
     }
 
@@ -152,47 +141,26 @@ impl Client {
 }
 
 impl Client {
-    fn run(&self, ticket: u32, work: impl Future<Output = Outcome> + Send + 'static) {
+    fn run(
+        &self,
+        ticket: u32,
+        work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
+    ) {
         self.letters.run(&self.connected, ticket, work);
     }
 }
 
-impl Connected {
-    /// Whether something has panicked.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn breaks(&self) {
-        self.broken.store(true, Ordering::Relaxed);
-    }
-
-    fn acquire(
-        &self,
-        key: Name,
-        options: &Options,
-    ) -> impl Future<Output = Result<Guard, Error>> + Send + use<> {
-        let key = arguments::key(key);
-        let mut lock = self.client.lock(key).ttl(span(options.ttl)).meta(options.meta.as_str());
-        if options.shared {
-            lock = lock.shared();
-        }
-        if let Some(limit) = options.limit {
+impl Options {
+    fn wanted(&self, key: Name) -> Wanted {
+        Wanted {
+            key: arguments::key(key),
+            ttl: span(self.ttl),
+            shared: self.shared,
             // More than this no node grants: it says so.
-            lock = lock.limit(u16::try_from(limit).unwrap_or(u16::MAX));
-        }
-        if options.ephemeral {
-            lock = lock.ephemeral();
-        }
-        if let Some(max_hold) = options.max_hold {
-            lock = lock.max_hold(span(max_hold));
-        }
-        let wait = options.wait.map(span);
-        async move {
-            match wait {
-                None => lock.acquire().await,
-                Some(wait) => lock.acquire_within(wait).await,
-            }
+            limit: self.limit.map(|limit| u16::try_from(limit).unwrap_or(u16::MAX)),
+            ephemeral: self.ephemeral,
+            meta: self.meta.clone(),
+            max_hold: self.max_hold.map(span),
         }
     }
 }

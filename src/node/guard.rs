@@ -2,15 +2,16 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dlock_bindings::connected::Connected;
+use dlock_bindings::held::{self, State};
 use dlock_client::{Key, Loss, LossReason};
-use futures_util::FutureExt;
 use napi::bindgen_prelude::{Buffer, Either};
 use napi_derive::napi;
 
 use crate::arguments::{self, span};
-use crate::client::Connected;
-use crate::outcome::{self, Failure, Outcome};
-use crate::post::Letters;
+use crate::failure::{self, Failure};
+use crate::outcome::Outcome;
+use crate::post::{Letters, Place};
 
 /// A lock that is held, and renewed until it is released. If this object is collected, that releases it.
 #[napi]
@@ -23,19 +24,16 @@ pub struct Guard {
     letters: Arc<Letters>,
 }
 
-/// Where a lock is held, until it is released.
-pub(crate) type Place = Mutex<Option<dlock_client::Guard>>;
-
 impl Guard {
     pub(crate) fn new(
         guard: dlock_client::Guard,
         connected: Arc<Connected>,
-        letters: &Arc<Letters>,
+        letters: Arc<Letters>,
     ) -> Guard {
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
         let place = Arc::new(Mutex::new(Some(guard)));
         letters.remember(&place);
-        Guard { key, token, fence, place, connected, letters: Arc::clone(letters) }
+        Guard { key, token, fence, place, connected, letters }
     }
 }
 
@@ -68,10 +66,9 @@ impl Guard {
     /// For how many more milliseconds the lock is certainly held without another renewal.
     #[napi]
     pub fn valid_for(&self) -> f64 {
-        match &*self.held() {
-            Some(guard) if !self.connected.is_broken() => arguments::millis(guard.valid_for()),
-            _ => 0.0,
-        }
+        let held = self.held();
+        held.as_ref()
+            .map_or(0.0, |guard| arguments::millis(held::valid_for(guard, &self.connected)))
     }
 
     /// Whether it is not released.
@@ -83,15 +80,14 @@ impl Guard {
     /// Why it is not held any more; null while it is.
     #[napi(catch_unwind)]
     pub fn loss(&self) -> Option<Failure> {
-        match &*self.held() {
-            None => Some(self.released()),
-            Some(_) if self.connected.is_broken() => Some(outcome::broken(&self.key, self.fence)),
-            Some(guard) if guard.is_valid() => None,
-            Some(guard) => {
-                let _inside = self.connected.runtime.enter();
-                let not_renewed = || self.lost(LossReason::NotRenewed { nodes: Vec::new() });
-                Some(outcome::lost(&guard.lost().now_or_never().unwrap_or_else(not_renewed)))
-            }
+        let state = match &*self.held() {
+            None => State::Lost(self.released()),
+            Some(guard) => held::state(guard, &self.connected),
+        };
+        match state {
+            State::Held => None,
+            State::Lost(loss) => Some(failure::lost(&loss)),
+            State::Broken => Some(failure::broken(&self.key, self.fence)),
         }
     }
 
@@ -99,26 +95,21 @@ impl Guard {
     #[napi(catch_unwind)]
     pub fn extend(&self, ticket: u32, ttl: f64) {
         let asked = self.held().as_ref().map(|guard| guard.extend(span(ttl)));
-        let lost = self.lost(LossReason::Released);
+        let released = self.released();
         self.letters.run(&self.connected, ticket, async move {
-            match asked {
-                Some(asked) => asked.await.map_or_else(Outcome::Failed, |()| Outcome::Done),
-                None => Outcome::Failed(lost.into()),
-            }
+            asked.ok_or(released)?.await?;
+            Ok(Outcome::Done)
         });
     }
 
     /// Releases the lock, and waits until a majority of the nodes has answered.
     #[napi(catch_unwind)]
     pub fn release(&self, ticket: u32) {
-        let released = self.held().take().map(dlock_client::Guard::release);
-        let lost = self.lost(LossReason::Released);
+        let asked = self.held().take().map(dlock_client::Guard::release);
+        let released = self.released();
         self.letters.run(&self.connected, ticket, async move {
-            let released = match released {
-                Some(released) => released.await,
-                None => Err(lost),
-            };
-            released.map_or_else(|loss| Outcome::Failed(loss.into()), |()| Outcome::Done)
+            asked.ok_or(released)?.await?;
+            Ok(Outcome::Done)
         });
     }
 
@@ -126,13 +117,10 @@ impl Guard {
     #[napi(catch_unwind)]
     pub fn watch(&self, ticket: u32) {
         let lost = self.held().as_ref().map(dlock_client::Guard::lost);
-        let released = self.lost(LossReason::Released);
+        let released = self.released();
         self.letters.run(&self.connected, ticket, async move {
-            let loss = match lost {
-                Some(lost) => lost.await,
-                None => released,
-            };
-            Outcome::Failed(loss.into())
+            let loss = lost.ok_or(released)?.await;
+            Err(loss.into())
         });
     }
 
@@ -148,12 +136,8 @@ impl Guard {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn released(&self) -> Failure {
-        outcome::lost(&self.lost(LossReason::Released))
-    }
-
-    fn lost(&self, why: LossReason) -> Loss {
-        Loss { key: self.key.clone(), fence: self.fence, why }
+    fn released(&self) -> Loss {
+        Loss { key: self.key.clone(), fence: self.fence, why: LossReason::Released }
     }
 }
 

@@ -7,13 +7,17 @@
 //! - `runtime`: the thread in which everything runs and is renewed. It never waits for an event loop.
 //! - `post`: the outcomes for one event loop, and what that loop holds: its end releases it.
 //! - `client`, `guard`: the classes. `lease`: locks that nobody renews, for `dlock/redlock`.
-//! - `outcome`: what can come out, as values of JavaScript.
+//! - `outcome`: what can come of work. `told`, `failure`: the same as values of JavaScript.
+//! - `trace`: what the library tells, for `node:diagnostics_channel`.
 //! - `arguments`: keys and lengths of time, as JavaScript writes them.
 
 mod arguments;
 mod client;
+mod failure;
 mod guard;
 mod lease;
 mod outcome;
 mod post;
 mod runtime;
+mod told;
+mod trace;

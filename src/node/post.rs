@@ -10,6 +10,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
+use dlock_bindings::connected::Connected;
+use dlock_client::Error;
 use futures_util::future::join_all;
 use napi::Env;
 use napi::bindgen_prelude::Function;
@@ -17,14 +19,14 @@ use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
 use tokio::task::AbortHandle;
 
-use crate::client::Connected;
-use crate::guard::Place;
-use crate::outcome::{Outcome, Told};
-use crate::runtime;
+use crate::outcome::{Line, Outcome};
 
 /// The outcomes for one event loop.
 #[napi]
 pub struct Post(Arc<Letters>);
+
+/// Where a lock is held, until it is released.
+pub(crate) type Place = Mutex<Option<dlock_client::Guard>>;
 
 /// It does not keep the loop alive: what is awaited does, in TypeScript.
 type Bell = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
@@ -34,9 +36,23 @@ pub(crate) struct Letters {
     inside: Mutex<Inside>,
 }
 
+/// Who has asked for something.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    letters: Arc<Letters>,
+    ticket: u32,
+}
+
+tokio::task_local! {
+    /// Who has asked for what runs now.
+    pub(crate) static ASKED: Asked;
+}
+
 #[derive(Default)]
 struct Inside {
     arrived: Vec<(u32, Outcome)>,
+    /// How many of those are lines.
+    lines: usize,
     under_way: BTreeMap<u32, AbortHandle>,
     /// Guards by where they are in memory.
     guards: BTreeMap<usize, Weak<Place>>,
@@ -53,13 +69,6 @@ impl Post {
         let letters = Arc::new(Letters { bell, inside: Mutex::default() });
         env.add_env_cleanup_hook(Arc::clone(&letters), |letters| letters.end())?;
         Ok(Post(letters))
-    }
-
-    /// What has arrived.
-    #[napi]
-    pub fn collect(&self) -> Vec<Told> {
-        let arrived = mem::take(&mut self.0.inside().arrived);
-        arrived.into_iter().map(|(ticket, outcome)| outcome.tell(ticket, &self.0)).collect()
     }
 
     /// The loop ends: releases what it holds. `process.exit` ends it without the hook of `new`, and the end
@@ -81,15 +90,22 @@ impl Post {
     pub(crate) fn letters(&self) -> Arc<Letters> {
         Arc::clone(&self.0)
     }
+
+    /// Takes what has arrived.
+    pub(crate) fn take(&self) -> Vec<(u32, Outcome)> {
+        let mut inside = self.0.inside();
+        inside.lines = 0;
+        mem::take(&mut inside.arrived)
+    }
 }
 
 impl Letters {
-    /// Does this work in the runtime, and posts its outcome. It can be given up.
+    /// Does this work in the runtime, and posts what comes of it. It can be given up.
     pub(crate) fn run(
         self: &Arc<Self>,
         connected: &Arc<Connected>,
         ticket: u32,
-        work: impl Future<Output = Outcome> + Send + 'static,
+        work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
     ) {
         // Whoever ends this work waits until it is written down.
         let mut inside = self.inside();
@@ -102,22 +118,41 @@ impl Letters {
         self: &Arc<Self>,
         connected: &Arc<Connected>,
         ticket: u32,
-        work: impl Future<Output = Outcome> + Send + 'static,
+        work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
     ) -> AbortHandle {
-        let (letters, client) = (Arc::clone(self), Arc::clone(connected));
-        runtime::run(&connected.runtime, work, move |outcome| {
-            let outcome = outcome.unwrap_or_else(|words| {
-                client.breaks();
-                Outcome::Panicked(words)
-            });
-            letters.post(ticket, outcome);
-        })
+        let (asked, client) = (Asked { letters: Arc::clone(self), ticket }, Arc::clone(connected));
+        let task = ASKED.scope(asked.clone(), async move {
+            let outcome = match client.caught(work).await {
+                Ok(done) => done.unwrap_or_else(Outcome::Failed),
+                Err(words) => Outcome::Panicked(words),
+            };
+            asked.letters.post(ticket, outcome);
+        });
+        connected.runtime.spawn(task).abort_handle()
     }
 
     /// Posts what happened. With ticket 0 nobody has asked for it.
     pub(crate) fn post(&self, ticket: u32, outcome: Outcome) {
         let mut inside = self.inside();
         inside.under_way.remove(&ticket);
+        self.put(inside, ticket, outcome);
+    }
+
+    /// Posts something that has happened. Where the loop is blocked, the latest are not told.
+    pub(crate) fn tell_line(&self, line: Line) {
+        let mut inside = self.inside();
+        if inside.lines < MOST_LINES {
+            inside.lines += 1;
+            self.put(inside, 0, Outcome::Line(line));
+        }
+    }
+
+    /// Whether somebody collects.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.inside().has_ended
+    }
+
+    fn put(&self, mut inside: MutexGuard<'_, Inside>, ticket: u32, outcome: Outcome) {
         if inside.has_ended {
             drop(inside);
             return drop(outcome);
@@ -170,9 +205,18 @@ impl Letters {
     }
 }
 
+impl Asked {
+    /// Lets who has asked hear of something, while the work goes on.
+    pub(crate) fn hear(&self, outcome: Outcome) {
+        self.letters.put(self.letters.inside(), self.ticket, outcome);
+    }
+}
+
 fn number(place: &Arc<Place>) -> usize {
     Arc::as_ptr(place).addr()
 }
 
 /// A client ends its own wait before this, unless it was given a longer one.
 const LONGEST_END: Duration = Duration::from_secs(10);
+/// So many lines can lie here.
+const MOST_LINES: usize = 1024;

@@ -1,16 +1,12 @@
 //! The thread in which everything runs: requests, renewals, releases. It never waits for an event loop,
 //! so leases are renewed whatever those do. Worker threads share it.
 
-use std::any::Any;
-use std::future::{Future, pending};
+use std::future::pending;
 use std::io;
-use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
-use futures_util::FutureExt;
 use tokio::runtime::{Builder, Handle};
-use tokio::task::AbortHandle;
 
 static CURRENT: Mutex<Option<Handle>> = Mutex::new(None);
 
@@ -36,20 +32,4 @@ fn start() -> io::Result<Handle> {
         runtime.block_on(pending::<()>());
     })?;
     heard.recv().map_err(io::Error::other)?
-}
-
-/// Runs this in that thread. If it panics, `done` gets the words of the panic.
-pub(crate) fn run<T: Send + 'static>(
-    runtime: &Handle,
-    work: impl Future<Output = T> + Send + 'static,
-    done: impl FnOnce(Result<T, String>) + Send + 'static,
-) -> AbortHandle {
-    let work = AssertUnwindSafe(work).catch_unwind();
-    let task = async move { done(work.await.map_err(|panic| words(&*panic))) };
-    runtime.spawn(task).abort_handle()
-}
-
-fn words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
 }

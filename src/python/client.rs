@@ -1,25 +1,19 @@
 //! A client: its nodes, and the connections that this process has to them.
 
-use std::future::{Future, pending};
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
+use dlock_bindings::lease;
+use futures_util::TryFutureExt;
 use pyo3::prelude::*;
-use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 
 use crate::arguments::{Name, Span};
 use crate::exit;
-use crate::fork::Own;
-use crate::lease;
-use crate::lock::{Lock, Wanted};
-use crate::outcome::{self, Outcome};
+use crate::holders::holders;
+use crate::local::Local;
+use crate::outcome::Outcome;
+use crate::own::Own;
 use crate::post::{Post, Ticket};
-use crate::runtime::{self, Runtime, caught};
-use crate::wait::wait;
 
 /// A client of one or more nodes. It connects when it is first used, and once more in each child.
 #[pyclass(frozen, module = "dlock._native")]
@@ -27,17 +21,7 @@ pub(crate) struct Client {
     nodes: Vec<String>,
     node_timeout: Option<Duration>,
     /// Locked only by who is attached to the interpreter, and never while detached.
-    connected: Mutex<Own<Arc<Connected>>>,
-}
-
-/// What a process has of a client.
-pub(crate) struct Connected {
-    pub(crate) client: dlock_client::Client,
-    pub(crate) runtime: Arc<Runtime>,
-    /// Something in here has panicked, so nothing is certain any more.
-    broken: AtomicBool,
-    /// The end of the interpreter.
-    end: Arc<Notify>,
+    local: Mutex<Own<Arc<Local>>>,
 }
 
 #[pymethods]
@@ -45,31 +29,15 @@ impl Client {
     #[new]
     fn new(py: Python<'_>, nodes: Vec<String>, node_timeout: Option<Span>) -> PyResult<Client> {
         let node_timeout = node_timeout.map(|span| span.0);
-        let connected = Own::new(Connected::make(py, &nodes, node_timeout)?);
-        Ok(Client { nodes, node_timeout, connected: Mutex::new(connected) })
+        let local = Local::make(py, &nodes, node_timeout)?;
+        exit::remember_client(&local);
+        Ok(Client { nodes, node_timeout, local: Mutex::new(Own::new(local)) })
     }
 
     /// The addresses, without secrets.
     fn nodes(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let connected = self.connected(py)?;
-        Ok(connected.client.nodes().map(|node| node.name().to_owned()).collect())
-    }
-
-    /// A lock that is wanted.
-    #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
-    fn lock(
-        slf: Bound<'_, Self>,
-        key: Name,
-        ttl: Span,
-        shared: bool,
-        limit: Option<u16>,
-        ephemeral: bool,
-        meta: String,
-        max_hold: Option<Span>,
-    ) -> Lock {
-        let (ttl, max_hold) = (ttl.0, max_hold.map(|span| span.0));
-        let wanted = Wanted { key: key.0, ttl, shared, limit, ephemeral, meta, max_hold };
-        Lock { client: slf.unbind(), wanted }
+        let local = self.local(py)?;
+        Ok(local.connected.client.nodes().map(|node| node.name().to_owned()).collect())
     }
 
     /// Extends a lock by its token. Returns for how many seconds it is valid.
@@ -77,13 +45,14 @@ impl Client {
         &self,
         py: Python<'_>,
         key: Name,
-        token: &str,
+        token: String,
         fence: u64,
         ttl: Span,
-    ) -> PyResult<Py<PyAny>> {
-        let connected = self.connected(py)?;
-        let work = lease::extend(py, &connected, key.0, token, fence, ttl.0)?;
-        connected.wait(py, work)
+    ) -> PyResult<f64> {
+        let local = self.local(py)?;
+        let connected = Arc::clone(&local.connected);
+        let extended = local.wait(py, lease::extend(connected, key.0, token, fence, ttl.0))?;
+        Ok(extended.as_secs_f64())
     }
 
     /// As `extend`, for a loop.
@@ -94,20 +63,20 @@ impl Client {
         post: &Post,
         ticket: u64,
         key: Name,
-        token: &str,
+        token: String,
         fence: u64,
         ttl: Span,
     ) -> PyResult<Ticket> {
-        let connected = self.connected(py)?;
-        let work = lease::extend(py, &connected, key.0, token, fence, ttl.0)?;
-        connected.post(post, ticket, work).map(Ticket::new)
+        let local = self.local(py)?;
+        let connected = Arc::clone(&local.connected);
+        let extended = lease::extend(connected, key.0, token, fence, ttl.0);
+        post.run(&local, ticket, extended.map_ok(Outcome::Length))
     }
 
     /// Releases a lock by its token. Returns whether the token held it.
-    fn release(&self, py: Python<'_>, key: Name, token: &str) -> PyResult<Py<PyAny>> {
-        let connected = self.connected(py)?;
-        let work = lease::release(py, &connected, key.0, token)?;
-        connected.wait(py, work)
+    fn release(&self, py: Python<'_>, key: Name, token: String) -> PyResult<bool> {
+        let local = self.local(py)?;
+        local.wait(py, lease::release(Arc::clone(&local.connected), key.0, token))
     }
 
     /// As `release`, for a loop.
@@ -117,18 +86,17 @@ impl Client {
         post: &Post,
         ticket: u64,
         key: Name,
-        token: &str,
+        token: String,
     ) -> PyResult<()> {
-        let connected = self.connected(py)?;
-        let work = lease::release(py, &connected, key.0, token)?;
-        connected.post(post, ticket, work).map(drop)
+        let local = self.local(py)?;
+        let released = lease::release(Arc::clone(&local.connected), key.0, token);
+        post.run(&local, ticket, released.map_ok(Outcome::Was)).map(drop)
     }
 
     /// Whether anybody holds a lock, and the fences of the holders.
-    fn holders(&self, py: Python<'_>, key: Name) -> PyResult<Py<PyAny>> {
-        let connected = self.connected(py)?;
-        let work = lease::holders(&connected, key.0);
-        connected.wait(py, work)
+    fn holders(&self, py: Python<'_>, key: Name) -> PyResult<(bool, Vec<u64>)> {
+        let local = self.local(py)?;
+        local.wait(py, holders(&local.connected.client, key.0))
     }
 
     /// As `holders`, for a loop.
@@ -139,134 +107,43 @@ impl Client {
         ticket: u64,
         key: Name,
     ) -> PyResult<Ticket> {
-        let connected = self.connected(py)?;
-        connected.post(post, ticket, lease::holders(&connected, key.0)).map(Ticket::new)
+        let local = self.local(py)?;
+        let seen = holders(&local.connected.client, key.0);
+        post.run(&local, ticket, seen.map_ok(Outcome::Holders))
     }
 
     /// Waits until releases in the background are done, and closes what is not in use.
-    fn close(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.present() {
-            Some(connected) => connected.clone().wait(py, connected.closing()),
-            None => Ok(py.None()),
-        }
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.present().map_or(Ok(()), |local| local.wait(py, local.closing()))
     }
 
     /// As `close`, for a loop.
     fn close_later(&self, py: Python<'_>, post: &Post, ticket: u64) -> PyResult<()> {
-        let connected = self.connected(py)?;
-        drop(connected.post(post, ticket, connected.closing())?);
-        Ok(())
+        let local = self.local(py)?;
+        post.run(&local, ticket, local.closing().map_ok(|()| Outcome::Done)).map(drop)
     }
 
     /// For tests: what a panic in the library does.
-    fn _panic(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.connected(py)?.wait(py, async { panic!("a panic for a test") })
+    fn _panic(&self, py: Python<'_>) -> PyResult<()> {
+        self.local(py)?.wait(py, async { panic!("a panic for a test") })
     }
 }
 
 impl Client {
     /// What this process has of it.
-    pub(crate) fn connected(&self, py: Python<'_>) -> PyResult<Arc<Connected>> {
-        if let Some(connected) = self.present() {
-            return Ok(connected);
+    pub(crate) fn local(&self, py: Python<'_>) -> PyResult<Arc<Local>> {
+        if let Some(local) = self.present() {
+            return Ok(local);
         }
-        let connected = Connected::make(py, &self.nodes, self.node_timeout)?;
-        let mut place = self.connected.lock().unwrap_or_else(PoisonError::into_inner);
-        *place = Own::new(Arc::clone(&connected));
-        Ok(connected)
+        let local = Local::make(py, &self.nodes, self.node_timeout)?;
+        exit::remember_client(&local);
+        let mut place = self.local.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = Own::new(Arc::clone(&local));
+        Ok(local)
     }
 
-    fn present(&self) -> Option<Arc<Connected>> {
-        let connected = self.connected.lock().unwrap_or_else(PoisonError::into_inner);
-        connected.get().map(Arc::clone)
-    }
-}
-
-impl Connected {
-    fn make(
-        py: Python<'_>,
-        nodes: &[String],
-        node_timeout: Option<Duration>,
-    ) -> PyResult<Arc<Connected>> {
-        let runtime = runtime::current(py)?;
-        let mut builder = dlock_client::Client::builder().nodes(nodes);
-        if let Some(timeout) = node_timeout {
-            builder = builder.node_timeout(timeout);
-        }
-        let _inside = runtime.handle.enter();
-        let client = builder.connect_later().map_err(|error| outcome::failed(py, &error))?;
-        let (broken, end) = (AtomicBool::new(false), Arc::default());
-        let connected = Arc::new(Connected { client, runtime, broken, end });
-        exit::remember_client(&connected);
-        Ok(connected)
-    }
-
-    /// Whether something has panicked.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed)
-    }
-
-    /// Does this work in the runtime, and waits for its outcome.
-    pub(crate) fn wait(
-        self: Arc<Self>,
-        py: Python<'_>,
-        work: impl Future<Output = Outcome> + Send + 'static,
-    ) -> PyResult<Py<PyAny>> {
-        let outcome = wait(py, &self.runtime, work)?;
-        self.judge(outcome).into_python(py)
-    }
-
-    /// Does this work in the runtime, and posts its outcome.
-    pub(crate) fn post(
-        self: &Arc<Self>,
-        post: &Post,
-        ticket: u64,
-        work: impl Future<Output = Outcome> + Send + 'static,
-    ) -> PyResult<AbortHandle> {
-        let (letters, connected) = (post.letters()?, Arc::clone(self));
-        let task = async move { letters.post(ticket, connected.judge(caught(work).await)) };
-        Ok(self.runtime.handle.spawn(task).abort_handle())
-    }
-
-    /// After a panic nothing is certain.
-    fn judge(&self, outcome: Result<Outcome, String>) -> Outcome {
-        outcome.unwrap_or_else(|words| {
-            self.broken.store(true, Ordering::Relaxed);
-            Outcome::Panicked(words)
-        })
-    }
-
-    /// The same work, until the interpreter ends: then it is given up, and nobody hears of it.
-    pub(crate) fn until_the_end<T: Send>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> impl Future<Output = T> + Send + 'static {
-        let end = Arc::clone(&self.end).notified_owned();
-        async move {
-            let done = {
-                let (work, end) = (pin!(work), pin!(end));
-                match select(work, end).await {
-                    Either::Left((done, _)) => Some(done),
-                    Either::Right(_) => None,
-                }
-            };
-            match done {
-                Some(done) => done,
-                None => pending().await,
-            }
-        }
-    }
-
-    /// Gives up what would last only as long as the interpreter.
-    pub(crate) fn end(&self) {
-        self.end.notify_waiters();
-    }
-
-    pub(crate) fn closing(&self) -> impl Future<Output = Outcome> + Send + 'static {
-        let client = self.client.clone();
-        async move {
-            client.close().await;
-            Outcome::Done
-        }
+    fn present(&self) -> Option<Arc<Local>> {
+        let local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
+        local.get().map(Arc::clone)
     }
 }

@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use pyo3::prelude::*;
 use tokio::task::yield_now;
 
-use crate::client::Connected;
-use crate::guard::Place;
+use crate::held::Place;
+use crate::local::Local;
 use crate::runtime;
 use crate::wait::wait;
 
@@ -18,7 +18,7 @@ static ALIVE: Mutex<Alive> = Mutex::new(Alive { guards: BTreeMap::new(), clients
 
 struct Alive {
     guards: BTreeMap<usize, Weak<Place>>,
-    clients: Vec<Weak<Connected>>,
+    clients: Vec<Weak<Local>>,
 }
 
 /// Releases all locks of this process, gives up what waits, and waits until the nodes have answered, but not
@@ -32,7 +32,7 @@ pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
     for place in places {
         drop(place.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
-    let clients: Vec<Arc<Connected>> = alive().clients.iter().filter_map(Weak::upgrade).collect();
+    let clients: Vec<Arc<Local>> = alive().clients.iter().filter_map(Weak::upgrade).collect();
     let ours = clients.iter().filter(|client| client.runtime.process == process::id());
     ours.clone().for_each(|client| client.end());
     let closing: Vec<_> = ours.map(|client| client.closing()).collect();
@@ -52,7 +52,7 @@ pub(crate) fn forget(place: &Arc<Place>) {
     alive().guards.remove(&number(place));
 }
 
-pub(crate) fn remember_client(client: &Arc<Connected>) {
+pub(crate) fn remember_client(client: &Arc<Local>) {
     let clients = &mut alive().clients;
     clients.retain(|client| client.strong_count() > 0);
     clients.push(Arc::downgrade(client));

@@ -4,26 +4,34 @@
 //! programmers see is in `dlock/`, in Python: context managers, asyncio, exceptions. In between, in
 //! reading order:
 //!
-//! - `runtime`: the thread in which everything runs and is renewed. It never waits for the interpreter.
-//! - `exit`: the end of the interpreter releases what is held.
-//! - `fork`: what a child of this process may touch of it (nothing), and how its sockets are closed.
-//! - `client`, `lock`, `guard`: the classes. `lease`: locks that nobody renews, for `dlock.compat`.
-//! - `wait`: a thread of Python that waits for an outcome; `post`: a loop that does.
-//! - `outcome`: what can come out, as values and exceptions of Python.
+//! - `own`: what a child of this process may touch of it (nothing). `runtime`: the thread in which everything
+//!   runs and is renewed; it never waits for the interpreter. `sockets`: those that a child closes.
+//! - `local`: what this process has of a client. `wait`: a thread of Python that waits for what comes of work;
+//!   `post`: a loop that does. `outcome`: what can come of it.
+//! - `client`, `lock`, `guard`: the classes. `lease`, `holders`: for `dlock.compat`.
+//! - `errors`, `told`: what comes of work, as exceptions and values of Python.
+//! - `held`, `exit`: the end of the interpreter releases what is held. `fork`: what is done before and after one.
 //! - `arguments`: keys and lengths of time, as Python writes them.
 //! - `log`: what the library tells, for Python's `logging`.
 
 mod arguments;
 mod client;
+mod errors;
 mod exit;
 mod fork;
 mod guard;
+mod held;
+mod holders;
 mod lease;
+mod local;
 mod lock;
 mod log;
 mod outcome;
+mod own;
 mod post;
 mod runtime;
+mod sockets;
+mod told;
 mod wait;
 
 use pyo3::prelude::*;
@@ -47,4 +55,6 @@ mod _native {
     use crate::log::set_level;
     #[pymodule_export]
     use crate::post::{Post, Ticket};
+    #[pymodule_export]
+    use crate::told::collect;
 }

@@ -2,41 +2,51 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use dlock_client::{Error, Guard, Key};
+use dlock_bindings::lease::Unheard;
+use dlock_bindings::wanted::Wanted;
+use dlock_client::Error;
+use futures_util::TryFutureExt;
 use pyo3::prelude::*;
 
-use crate::arguments::Span;
-use crate::client::{Client, Connected};
-use crate::lease;
+use crate::arguments::{Name, Span};
+use crate::client::Client;
+use crate::guard::Guard;
+use crate::lease::Lease;
+use crate::local::Local;
 use crate::outcome::Outcome;
 use crate::post::{Post, Ticket};
 
 /// A lock that is wanted, with its options. It can be acquired any number of times.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Lock {
-    pub(crate) client: Py<Client>,
-    pub(crate) wanted: Wanted,
-}
-
-#[derive(Clone)]
-pub(crate) struct Wanted {
-    pub(crate) key: Key,
-    pub(crate) ttl: Duration,
-    pub(crate) shared: bool,
-    pub(crate) limit: Option<u16>,
-    pub(crate) ephemeral: bool,
-    pub(crate) meta: String,
-    pub(crate) max_hold: Option<Duration>,
+    client: Py<Client>,
+    wanted: Wanted,
 }
 
 #[pymethods]
 impl Lock {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+    fn new(
+        client: Py<Client>,
+        key: Name,
+        ttl: Span,
+        shared: bool,
+        limit: Option<u16>,
+        ephemeral: bool,
+        meta: String,
+        max_hold: Option<Span>,
+    ) -> Lock {
+        let (ttl, max_hold) = (ttl.0, max_hold.map(|span| span.0));
+        let wanted = Wanted { key: key.0, ttl, shared, limit, ephemeral, meta, max_hold };
+        Lock { client, wanted }
+    }
+
     /// Acquires it; `wait` is how long to wait, without limit by default.
-    fn acquire(&self, py: Python<'_>, wait: Option<Span>) -> PyResult<Py<PyAny>> {
-        let connected = self.client.get().connected(py)?;
-        connected.clone().wait(py, self.acquiring(&connected, wait))
+    fn acquire(&self, py: Python<'_>, wait: Option<Span>) -> PyResult<Guard> {
+        let local = self.client.get().local(py)?;
+        Ok(Guard::new(local.wait(py, self.acquiring(&local, wait))?, local))
     }
 
     /// As `acquire`, for a loop.
@@ -47,14 +57,16 @@ impl Lock {
         ticket: u64,
         wait: Option<Span>,
     ) -> PyResult<Ticket> {
-        let connected = self.client.get().connected(py)?;
-        connected.post(post, ticket, self.acquiring(&connected, wait)).map(Ticket::new)
+        let local = self.client.get().local(py)?;
+        let held_by = Arc::clone(&local);
+        let acquired = self.acquiring(&local, wait);
+        post.run(&local, ticket, acquired.map_ok(|guard| Outcome::Acquired(guard, held_by)))
     }
 
     /// Acquires it for one lease, which nobody renews.
-    fn lease(&self, py: Python<'_>, wait: Option<Span>) -> PyResult<Py<PyAny>> {
-        let connected = self.client.get().connected(py)?;
-        connected.clone().wait(py, self.leasing(&connected, wait))
+    fn lease(&self, py: Python<'_>, wait: Option<Span>) -> PyResult<Option<Lease>> {
+        let local = self.client.get().local(py)?;
+        local.wait(py, self.leasing(&local, wait)).map(Lease::hear)
     }
 
     /// As `lease`, for a loop.
@@ -65,72 +77,28 @@ impl Lock {
         ticket: u64,
         wait: Option<Span>,
     ) -> PyResult<Ticket> {
-        let connected = self.client.get().connected(py)?;
-        connected.post(post, ticket, self.leasing(&connected, wait)).map(Ticket::new)
+        let local = self.client.get().local(py)?;
+        post.run(&local, ticket, self.leasing(&local, wait).map_ok(Outcome::Leased))
     }
 }
 
 impl Lock {
     fn acquiring(
         &self,
-        connected: &Arc<Connected>,
+        local: &Local,
         wait: Option<Span>,
-    ) -> impl Future<Output = Outcome> + Send + 'static {
-        let acquired = self.wanted.acquire(connected, wait);
-        let held_by = Arc::clone(connected);
-        connected.until_the_end(async move {
-            match acquired.await {
-                Ok(guard) => Outcome::Acquired(guard, held_by),
-                Err(error) => Outcome::Failed(error),
-            }
-        })
+    ) -> impl Future<Output = Result<dlock_client::Guard, Error>> + Send + use<> {
+        let wait = wait.map(|span| span.0);
+        local.until_the_end(self.wanted.acquire(&local.connected.client, wait))
     }
 
     fn leasing(
         &self,
-        connected: &Arc<Connected>,
+        local: &Local,
         wait: Option<Span>,
-    ) -> impl Future<Output = Outcome> + Send + 'static {
-        let acquired = self.wanted.acquire(connected, wait);
-        let leased_by = Arc::clone(connected);
-        connected.until_the_end(async move {
-            match acquired.await {
-                Ok(guard) => lease::of(guard, leased_by).await,
-                Err(error) => Outcome::Failed(error),
-            }
-        })
-    }
-}
-
-impl Wanted {
-    fn acquire(
-        &self,
-        connected: &Connected,
-        wait: Option<Span>,
-    ) -> impl Future<Output = Result<Guard, Error>> + Send + 'static {
-        let lock = self.on(&connected.client);
-        async move {
-            match wait {
-                None => lock.acquire().await,
-                Some(Span(wait)) => lock.acquire_within(wait).await,
-            }
-        }
-    }
-
-    fn on(&self, client: &dlock_client::Client) -> dlock_client::Lock {
-        let mut lock = client.lock(&self.key).ttl(self.ttl).meta(self.meta.as_str());
-        if self.shared {
-            lock = lock.shared();
-        }
-        if let Some(limit) = self.limit {
-            lock = lock.limit(limit);
-        }
-        if self.ephemeral {
-            lock = lock.ephemeral();
-        }
-        if let Some(max_hold) = self.max_hold {
-            lock = lock.max_hold(max_hold);
-        }
-        lock
+    ) -> impl Future<Output = Result<Unheard, Error>> + Send + use<> {
+        let acquired = self.wanted.acquire(&local.connected.client, wait.map(|span| span.0));
+        let connected = Arc::clone(&local.connected);
+        local.until_the_end(async move { Ok(Unheard::of(acquired.await?, connected).await) })
     }
 }

@@ -3,28 +3,23 @@
 //! Whatever happens is told in the thread of the runtime, which must not wait for the interpreter. So it is
 //! put into a channel, and a thread of its own passes it on.
 
-use std::fmt::{self, Write};
+use std::convert::Infallible;
 use std::process;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, Once};
 use std::thread;
+use std::time::Duration;
 
+use dlock_bindings::tell::{self, Level, Line, Listener};
 use nix::sys::signal::SigSet;
 use pyo3::prelude::*;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::{Interest, Subscriber};
-use tracing::{Event, Level, Metadata};
 
 /// Passes on what is at least as important as this level of `logging`.
 #[pyfunction]
 pub(crate) fn set_level(level: u32) {
     LEVEL.store(level, Ordering::Relaxed);
-    SUBSCRIBED.call_once(|| {
-        // Nobody else sets it: each extension module has its own copy of `tracing`.
-        let _ = tracing::subscriber::set_global_default(Told);
-    });
+    LISTENS.call_once(|| tell::listen(Log));
     start_in_this_process();
 }
 
@@ -42,10 +37,11 @@ fn start_in_this_process() {
 
 fn pass_on(told: Receiver<Line>) {
     let _ = SigSet::all().thread_block();
-    for (level, text) in told {
+    for line in told {
         let logged = Python::try_attach(|py| -> PyResult<()> {
             let logger = py.import("logging")?.call_method1("getLogger", ("dlock",))?;
-            logger.call_method1("log", (level, "%s", text)).map(drop)
+            let words = (number(line.level), "%s", line.to_string());
+            logger.call_method1("log", words).map(drop)
         });
         // The interpreter ends.
         if logged.is_none() {
@@ -54,67 +50,45 @@ fn pass_on(told: Receiver<Line>) {
     }
 }
 
-/// A level, and what is told.
-type Line = (u32, String);
+struct Log;
 
-struct Told;
+impl Listener for Log {
+    /// A wait is told as a line.
+    type Waiter = Infallible;
 
-impl Subscriber for Told {
-    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
-        Interest::sometimes()
+    fn hears(&self, level: Level) -> bool {
+        number(level) >= LEVEL.load(Ordering::Relaxed)
     }
 
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && number(metadata.level()) >= LEVEL.load(Ordering::Relaxed)
+    fn hears_waits(&self) -> bool {
+        self.hears(Level::DEBUG)
     }
 
-    fn event(&self, event: &Event<'_>) {
-        let mut text = Text::default();
-        event.record(&mut text);
+    fn line(&self, line: Line) {
         // Nobody waits here: what finds no room is not told.
         if let Ok(told) = TOLD.try_lock()
             && let Some((_, told)) = &*told
         {
-            let _ = told.try_send((number(event.metadata().level()), text.whole()));
+            let _ = told.try_send(line);
         }
     }
 
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(SPANS.fetch_add(1, Ordering::Relaxed))
+    fn waiter(&self) -> Option<Infallible> {
+        None
     }
 
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
-/// The message, and the other fields behind it.
-#[derive(Default)]
-struct Text {
-    message: String,
-    fields: String,
-}
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let _ = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            name => write!(self.fields, " {name}={value:?}"),
-        };
+    fn waits(&self, waiter: &Infallible, _: &str) {
+        match *waiter {}
     }
-}
 
-impl Text {
-    fn whole(mut self) -> String {
-        self.message.push_str(&self.fields);
-        self.message
+    fn waited(&self, waiter: Infallible, _: Duration) {
+        match waiter {}
     }
 }
 
 /// As a level of `logging`, where there is nothing below DEBUG.
-fn number(level: &Level) -> u32 {
-    match *level {
+fn number(level: Level) -> u32 {
+    match level {
         Level::ERROR => 40,
         Level::WARN => 30,
         Level::INFO => 20,
@@ -124,8 +98,7 @@ fn number(level: &Level) -> u32 {
 }
 
 static LEVEL: AtomicU32 = AtomicU32::new(30);
-static SUBSCRIBED: Once = Once::new();
-static SPANS: AtomicU64 = AtomicU64::new(1);
+static LISTENS: Once = Once::new();
 /// The channel, and the process that has its other end.
 static TOLD: Mutex<Option<(u32, SyncSender<Line>)>> = Mutex::new(None);
 /// How much can wait to be passed on.

@@ -1,24 +1,27 @@
 //! Outcomes for a loop, asyncio's for example. They lie here until the loop collects them, and a bell,
 //! which the loop waits for as it waits for a socket, tells it to: nobody waits for the GIL meanwhile.
 
+use std::future::Future;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use dlock_client::Error;
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use tokio::task::AbortHandle;
 
-use crate::fork::Own;
+use crate::local::Local;
 use crate::outcome::Outcome;
+use crate::own::Own;
 
 /// The outcomes for one loop.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Post(Own<Arc<Letters>>);
 
-pub(crate) struct Letters {
+struct Letters {
     bell: EventFd,
     arrived: Mutex<Vec<(u64, Outcome)>>,
 }
@@ -40,25 +43,37 @@ impl Post {
     fn fileno(&self) -> PyResult<RawFd> {
         Ok(self.letters()?.bell.as_fd().as_raw_fd())
     }
-
-    /// What has arrived: the number of each piece of work, and its value or exception.
-    fn collect(&self, py: Python<'_>) -> PyResult<Vec<(u64, Py<PyAny>)>> {
-        let letters = self.letters()?;
-        match letters.bell.read() {
-            Ok(_) | Err(Errno::EAGAIN) => {}
-            Err(error) => return Err(broken(error)),
-        }
-        let arrived = mem::take(&mut *letters.arrived());
-        let value = |outcome: Outcome| match outcome.into_python(py) {
-            Ok(value) => value,
-            Err(error) => error.into_value(py).into_any(),
-        };
-        Ok(arrived.into_iter().map(|(ticket, outcome)| (ticket, value(outcome))).collect())
-    }
 }
 
 impl Post {
-    pub(crate) fn letters(&self) -> PyResult<Arc<Letters>> {
+    /// Does this work in the runtime, and posts what comes of it.
+    pub(crate) fn run(
+        &self,
+        local: &Local,
+        ticket: u64,
+        work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
+    ) -> PyResult<Ticket> {
+        let (letters, connected) = (self.letters()?, Arc::clone(&local.connected));
+        let task = async move {
+            let outcome = match connected.caught(work).await {
+                Ok(done) => done.unwrap_or_else(Outcome::Failed),
+                Err(words) => Outcome::Panicked(words),
+            };
+            letters.post(ticket, outcome);
+        };
+        Ok(Ticket(Own::new(local.runtime.handle.spawn(task).abort_handle())))
+    }
+
+    /// Takes what has arrived.
+    pub(crate) fn take(&self) -> PyResult<Vec<(u64, Outcome)>> {
+        let letters = self.letters()?;
+        match letters.bell.read() {
+            Ok(_) | Err(Errno::EAGAIN) => Ok(mem::take(&mut *letters.arrived())),
+            Err(error) => Err(broken(error)),
+        }
+    }
+
+    fn letters(&self) -> PyResult<Arc<Letters>> {
         self.0.get().map(Arc::clone).ok_or_else(|| {
             PyRuntimeError::new_err("a loop of the parent process does not run in this one")
         })
@@ -66,7 +81,7 @@ impl Post {
 }
 
 impl Letters {
-    pub(crate) fn post(&self, ticket: u64, outcome: Outcome) {
+    fn post(&self, ticket: u64, outcome: Outcome) {
         self.arrived().push((ticket, outcome));
         // It fails only if it has been rung 2^64 times.
         let _ = self.bell.write(1);
@@ -74,12 +89,6 @@ impl Letters {
 
     fn arrived(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Outcome)>> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Ticket {
-    pub(crate) fn new(task: AbortHandle) -> Ticket {
-        Ticket(Own::new(task))
     }
 }
 

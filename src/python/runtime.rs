@@ -4,26 +4,23 @@
 //! A thread of its own attends to it. A thread of Python that waits for an outcome takes its place meanwhile:
 //! two threads would have to wake each other for each request, which takes longer than the request.
 
-use std::any::Any;
 use std::future::Future;
 use std::io;
 use std::mem;
 use std::os::fd::RawFd;
-use std::panic::AssertUnwindSafe;
 use std::process;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use nix::sys::signal::SigSet;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use tokio::runtime::{self, Builder, Handle};
 use tokio::sync::Notify;
 
-use crate::fork;
+use crate::sockets::{self, Watched};
 
 /// The runtime of this process.
 pub(crate) struct Runtime {
@@ -31,7 +28,7 @@ pub(crate) struct Runtime {
     /// The process that started it. A child of it has the memory, and not the thread.
     pub(crate) process: u32,
     /// Its epoll instance, which knows its sockets.
-    pub(crate) epoll: Option<RawFd>,
+    epoll: Option<RawFd>,
     tokio: runtime::Runtime,
     turns: Mutex<Turns>,
     /// Nobody but its own thread is left to drive it.
@@ -62,7 +59,7 @@ pub(crate) fn current(_: Python<'_>) -> PyResult<Arc<Runtime>> {
     if let Some(runtime) = current.as_ref().filter(|runtime| runtime.process == process::id()) {
         return Ok(Arc::clone(runtime));
     }
-    current.iter().for_each(|runtime| fork::close_sockets_of_parent(runtime));
+    current.iter().for_each(|runtime| runtime.close_sockets_of_parent());
     let runtime = Runtime::start().map_err(PyOSError::new_err)?;
     // That of a parent is leaked: its thread is not here.
     mem::forget(current.replace(Arc::clone(&runtime)));
@@ -82,7 +79,7 @@ impl Runtime {
     fn start() -> io::Result<Arc<Runtime>> {
         let tokio =
             Builder::new_current_thread().enable_all().on_thread_start(no_signals).build()?;
-        let epoll = tokio.block_on(async { fork::epoll_of_this_runtime() });
+        let epoll = tokio.block_on(async { sockets::epoll_of_this_runtime() });
         let (handle, process) = (tokio.handle().clone(), process::id());
         let turns = Mutex::new(Turns { own: true, others: 0, begun: 0, sleeps: false });
         let (left, asked) = (Condvar::new(), Notify::new());
@@ -95,8 +92,12 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// Waits for this in a thread that is not attached to the interpreter, and drives everything meanwhile.
+    /// Waits for this in a thread that is not attached to the interpreter, and drives everything meanwhile. A
+    /// thread with a small stack (`threading.stack_size`) leaves that to the other.
     pub(crate) fn drive<T>(&self, wait: impl Future<Output = T>) -> T {
+        if stacker::remaining_stack().is_none_or(|room| room < LEAST_STACK) {
+            return self.handle.block_on(wait);
+        }
         let _turn = self.turn();
         self.tokio.block_on(wait)
     }
@@ -136,6 +137,18 @@ impl Runtime {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What its epoll instance watches.
+    pub(crate) fn watched(&self) -> Vec<Watched> {
+        self.epoll.map(sockets::watched).unwrap_or_default()
+    }
+
+    /// For children of which Python was not told before. Some sockets may be missed.
+    pub(crate) fn close_sockets_of_parent(&self) {
+        if self.process != process::id() {
+            sockets::close(self.watched());
+        }
+    }
+
     /// Stops whoever drives between two steps of the work, until what is returned is dropped. So nothing is
     /// half done when this process forks.
     pub(crate) fn pause(&self) -> Sender<()> {
@@ -148,12 +161,6 @@ impl Runtime {
         let _ = heard.recv_timeout(LONGEST_STEP);
         resume
     }
-}
-
-/// The same work; if it panics, its outcome is the words of the panic.
-pub(crate) fn caught<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T, String>> {
-    let work = AssertUnwindSafe(work).catch_unwind();
-    async move { work.await.map_err(|panic| words(&*panic)) }
 }
 
 /// A thread of Python drives, until this is dropped.
@@ -174,13 +181,10 @@ fn no_signals() {
     let _ = SigSet::all().thread_block();
 }
 
-fn words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
-}
-
 /// For so long nobody drives when a thread of Python has left, unless one comes back. That is nothing beside a
 /// lease.
 const SOON: Duration = Duration::from_millis(1);
+/// Whatever runs needs a quarter of this. It is half of what a thread of the runtime usually has.
+const LEAST_STACK: usize = 1 << 20;
 /// A step of the work is far shorter, but the machine may be busy.
 const LONGEST_STEP: Duration = Duration::from_secs(5);

@@ -1,26 +1,29 @@
 //! A thread of Python that waits for an outcome, without the GIL.
 
+use std::cell::Cell;
 use std::future::Future;
+use std::process;
 use std::time::Duration;
 
 use nix::unistd::{getpid, gettid};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use tokio::task::JoinError;
 use tokio::time::timeout;
 
-use crate::fork;
-use crate::runtime::{Runtime, caught};
+use crate::runtime::Runtime;
 
-/// Does this work, and waits for its outcome, or for the words of a panic. A signal whose handler raises, as
+/// Does this work, and waits for what comes of it. A signal whose handler raises, as
 /// that of Ctrl-C does, ends the work and the wait. An outcome that nobody takes is dropped; a guard in it is
 /// released by that.
 pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
     runtime: &Runtime,
     work: impl Future<Output = T> + Send + 'static,
-) -> PyResult<Result<T, String>> {
+) -> PyResult<Result<T, JoinError>> {
     // What is driven here makes tokens here.
-    fork::reseed()?;
-    let mut task = runtime.handle.spawn(caught(work));
+    reseed()?;
+    let mut task = runtime.handle.spawn(work);
     let is_main = getpid() == gettid();
     loop {
         let done = py.detach(|| {
@@ -30,13 +33,27 @@ pub(crate) fn wait<T: Send + 'static>(
             })
         });
         if let Some(done) = done {
-            return Ok(done.unwrap_or_else(|ended| Err(ended.to_string())));
+            return Ok(done);
         }
         if let Err(raised) = py.check_signals() {
             task.abort();
             return Err(raised);
         }
     }
+}
+
+/// A thread that forks goes on in the child, with the source of its random numbers: parent and child would make
+/// the same tokens. So it gets a new one when it is found in another process than before.
+fn reseed() -> PyResult<()> {
+    thread_local! {
+        static SEEDED: Cell<u32> = const { Cell::new(0) };
+    }
+    if SEEDED.get() != process::id() {
+        let none = |error| PyOSError::new_err(format!("no random numbers: {error}"));
+        rand::rng().reseed().map_err(none)?;
+        SEEDED.set(process::id());
+    }
+    Ok(())
 }
 
 /// Handlers of signals run in the main thread of Python, as soon as that looks for them.

@@ -74,10 +74,10 @@ export async function thrown(Class, promise) {
 export class Program {
   err = '';
 
-  constructor(t, text, words, flags = []) {
+  constructor(t, text, words, flags = [], env = {}) {
     const begin = "import { Client } from 'dlock'; const [url, key] = process.argv.slice(1);";
     const node = ['--input-type=module', ...flags, '--eval', `${begin}${text}`, '--', ...words];
-    this.process = spawn(process.execPath, node, { cwd: HERE });
+    this.process = spawn(process.execPath, node, { cwd: HERE, env: { ...process.env, ...env } });
     this.process.stderr.on('data', (data) => {
       this.err += data;
     });

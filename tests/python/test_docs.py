@@ -7,10 +7,19 @@ import re
 from pathlib import Path
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import dlock
 import dlock.asyncio
 from server import TOP, Server
+
+SPANS = InMemorySpanExporter()
+PROVIDER = TracerProvider()
+PROVIDER.add_span_processor(SimpleSpanProcessor(SPANS))
+trace.set_tracer_provider(PROVIDER)
 
 PAGES = ["docs/python.md", "src/python/README.md", "README.md"]
 
@@ -23,12 +32,15 @@ def examples(page: str) -> list[str]:
 def test_examples_run_as_they_stand(server: Server, page: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = examples(page)
     assert found
+    SPANS.clear()
     names: dict[str, object] = {}
     for example in found:
         text = example.replace("redis://localhost", server.url)
         text = text.replace("redis.Redis()", f"redis.Redis(port={server.port})")
         exec(compile(text, page, "exec"), names)
     assert "held" in capsys.readouterr().out
+    if "opentelemetry" in "".join(found):
+        assert [span.name for span in SPANS.get_finished_spans()] == ["dlock acquire", "dlock hold"]
 
 
 def test_the_first_example_has_five_lines() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import subprocess
 import sys
@@ -129,6 +130,27 @@ def test_a_wait_goes_on_through_an_outage_and_says_so(
         eventually("its end, too", lambda: "answers again" in caplog.text)
 
 
+@pytest.mark.parametrize("size", [64, 256, 1024])
+def test_a_thread_with_a_small_stack_acquires_and_waits(
+    server: Server, client: dlock.Client, key: str, program: Start, size: int
+) -> None:
+    text = """
+def work():
+    client.try_acquire(key + ":free").release()
+    with client.lock(key):
+        print("held")
+threading.stack_size(int(sys.argv[3]) * 1024)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+    with client.lock(key):
+        running = program(BEGIN + text, server.url, key, str(size))
+        server.until_waiting(key, 1)
+    assert running.line() == "held"
+    running.end()
+
+
 def test_debug_tells_what_happens_and_no_token(
     client: dlock.Client, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -137,6 +159,11 @@ def test_debug_tells_what_happens_and_no_token(
         eventually("it is told", lambda: "acquired" in caplog.text)
         with client.lock(key) as guard:
             token = guard._native.token
+            other = threading.Thread(target=lambda: client.lock(key).acquire().release())
+            other.start()
+            waits = re.compile(r"waits for its turn .*waits_for=.*held")
+            eventually("what a wait waits for", lambda: waits.search(caplog.text) is not None)
+        other.join()
         eventually("it is told", lambda: f"fence={guard.fence} why=" in caplog.text)
     assert token[:6] not in caplog.text
 

@@ -7,6 +7,7 @@ import { expect, outcome, post } from './mail';
 import type * as rust from './native';
 import { native } from './native';
 import { type Key, key, type LockOptions, millis, onlyKnown, options, type TryOptions } from './options';
+import { acquiring, holding, watched } from './trace';
 
 /**
  * For what is made of clients here.
@@ -72,19 +73,31 @@ export class Client {
    * `withLock`.
    */
   async lock(name: Key, given: LockOptions = {}): Promise<Guard> {
-    const [wanted, how] = [key(name), options(given)];
-    const told = await outcome((ticket) => this.#native.acquire(ticket, wanted, how), given.signal);
-    return new Guard(told.guard as rust.Guard);
+    return this.#acquire(name, given, (error) => {
+      throw error;
+    });
   }
 
   /** Acquires a lock if it is free; else null. */
   async tryAcquire(name: Key, given: TryOptions = {}): Promise<Guard | null> {
-    try {
-      return await this.lock(name, { ...given, wait: 0 });
-    } catch (error) {
+    return this.#acquire(name, { ...given, wait: 0 }, (error) => {
       if (error instanceof HeldError) return null;
       throw error;
-    }
+    });
+  }
+
+  async #acquire<T extends null>(
+    name: Key,
+    given: LockOptions,
+    failed: (error: unknown) => T,
+  ): Promise<Guard | T> {
+    const [wanted, how] = [key(name), options(given)];
+    const asked = watched(() => ({ key: wanted, nodes: this.nodes, options: how }));
+    const acquired = await acquiring(asked, async (waits) => {
+      const begin = (ticket: number) => this.#native.acquire(ticket, wanted, how);
+      return outcome(begin, given.signal, waits).then(({ guard }) => guard as rust.Guard, failed);
+    });
+    return acquired && new Guard(acquired, holding(asked, acquired.fence));
   }
 
   /**

@@ -1,34 +1,7 @@
 // What can go wrong. Each error keeps its details as attributes.
 
 import type { Failure } from './native';
-
-/** What one node said. */
-export interface NodeReport {
-  /** Its address, without user and password. */
-  node: string;
-  /**
-   * A word for programs: `granted`, `held`, `gone`, `unreachable`, `timed_out`, `quarantine`, `refused`,
-   * `unfit`, `answers` or `not_asked`.
-   */
-  state: string;
-  /** The same for people. */
-  message: string;
-}
-
-/** Who holds a lock. Times are in milliseconds. */
-export interface Holder {
-  fence: number;
-  /** For how long it has held the lock. */
-  held: number;
-  /** For how long its lease still runs, if it is not renewed. */
-  ttl: number;
-  /** Where its connection comes from. */
-  address?: string;
-  /** The number of its connection in CLIENT LIST. */
-  client?: number;
-  /** What it says about itself; text where it is UTF-8. */
-  meta: string | Buffer;
-}
+import type { Holder, NodeReport } from './report';
 
 /** The base of all errors of dlock. */
 export class DlockError extends Error {

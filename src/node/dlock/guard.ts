@@ -6,6 +6,7 @@ import { Fenced, type Redis } from './fenced';
 import { expect, forget, onPanic, outcome } from './mail';
 import type * as rust from './native';
 import { type Key, millis } from './options';
+import type { Ended } from './trace';
 
 /**
  * A lock that is held, and renewed until it is released. A guard that is collected releases the lock, and
@@ -13,12 +14,15 @@ import { type Key, millis } from './options';
  */
 export class Guard {
   readonly #native: rust.Guard;
+  readonly #ended: Ended | undefined;
   #watch: Watch | undefined;
 
   /** @internal */
-  constructor(native: rust.Guard) {
+  constructor(native: rust.Guard, ended?: Ended) {
     this.#native = native;
-    collected.register(this, native, native);
+    this.#ended = ended;
+    if (ended !== undefined) this.#watch = new Watch(native, ended);
+    collected.register(this, { native, ended }, native);
   }
 
   /** The lock; text where its name is UTF-8. */
@@ -88,7 +92,13 @@ export class Guard {
   async release(): Promise<void> {
     this.#watch?.end();
     collected.unregister(this.#native);
-    await outcome((ticket) => this.#native.release(ticket));
+    try {
+      await outcome((ticket) => this.#native.release(ticket));
+      this.#ended?.();
+    } catch (error) {
+      this.#ended?.(error);
+      throw error;
+    }
   }
 
   /**
@@ -117,10 +127,12 @@ class Watch {
   readonly #native: rust.Guard;
   readonly #controller = new AbortController();
   readonly #ticket: number;
+  readonly #ended: Ended | undefined;
   readonly #look = () => this.#abort(this.#native.loss());
 
-  constructor(native: rust.Guard) {
+  constructor(native: rust.Guard, ended?: Ended) {
     this.#native = native;
+    this.#ended = ended;
     this.#ticket = expect((told) => this.#abort(told.failure));
     native.watch(this.#ticket);
     onPanic.add(this.#look);
@@ -140,13 +152,17 @@ class Watch {
     if (loss === null || loss === undefined || this.#controller.signal.aborted) return;
     this.end();
     this.#controller.abort(made(loss) as LostError);
+    this.#ended?.(this.#controller.signal.reason);
   }
 }
 
-const collected = new FinalizationRegistry((native: rust.Guard) => {
-  const isHeld = native.loss() === null;
-  native.drop();
-  if (!isHeld) return;
-  const name = inspect(native.key);
-  process.emitWarning(`the guard of lock ${name} was collected; it should be released`, 'DlockWarning');
-});
+const collected = new FinalizationRegistry(
+  ({ native, ended }: { native: rust.Guard; ended: Ended | undefined }) => {
+    const isHeld = native.loss() === null;
+    native.drop();
+    ended?.();
+    if (!isHeld) return;
+    const name = inspect(native.key);
+    process.emitWarning(`the guard of lock ${name} was collected; it should be released`, 'DlockWarning');
+  },
+);

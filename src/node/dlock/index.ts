@@ -8,10 +8,8 @@ export { Client, type ClientOptions } from './client';
 export {
   DlockError,
   HeldError,
-  type Holder,
   InternalError,
   LostError,
-  type NodeReport,
   NoQuorumError,
   RefusedError,
   UsageError,
@@ -19,3 +17,5 @@ export {
 export { Fenced, type Redis } from './fenced';
 export { Guard } from './guard';
 export type { Key, LockOptions, TryOptions } from './options';
+export type { Holder, LogMessage, NodeReport } from './report';
+export type { AcquireMessage, HoldMessage, WaitMessage } from './trace';

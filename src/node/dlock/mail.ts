@@ -3,12 +3,14 @@
 import { setInterval } from 'node:timers';
 import { made } from './errors';
 import { native, type Post, type Told } from './native';
+import { tell, type Waits, wanted } from './trace';
 
 const expected = new Map<number, (told: Told) => void>();
 let box: Post | undefined;
 let last = 0;
 let awaited = 0;
 let alive: NodeJS.Timeout | undefined;
+let heard = '';
 
 /** @internal */
 export function post(): Post {
@@ -26,12 +28,21 @@ export function post(): Post {
  *
  * @internal
  */
-export async function outcome(begin: (ticket: number) => void, signal?: AbortSignal): Promise<Told> {
+export async function outcome(
+  begin: (ticket: number) => void,
+  signal?: AbortSignal,
+  waits?: Waits,
+): Promise<Told> {
   signal?.throwIfAborted();
+  hear();
   const ticket = next();
   let aborted = () => {};
   const arrived = new Promise<Told>((resolve, reject) => {
-    expected.set(ticket, resolve);
+    expected.set(ticket, (told) => {
+      if (told.waitsFor !== undefined) waits?.begin(told.waitsFor);
+      else if (told.waited !== undefined) waits?.end(told.waited);
+      else resolve(told);
+    });
     aborted = () => {
       forget(ticket);
       reject(signal?.reason);
@@ -56,6 +67,7 @@ export async function outcome(begin: (ticket: number) => void, signal?: AbortSig
     return told;
   } finally {
     keepAlive(-1);
+    waits?.end();
     expected.delete(ticket);
     signal?.removeEventListener('abort', aborted);
   }
@@ -91,13 +103,22 @@ export function forget(ticket: number): void {
 export const onPanic = new Set<() => void>();
 
 function collect(): void {
-  for (const told of post().collect()) {
+  for (const told of native.collect(post())) {
+    if (told.line !== undefined) tell(told.line);
     const then = expected.get(told.ticket);
-    if (told.notice === undefined) expected.delete(told.ticket);
     if (then === undefined) release(told);
     else then(told);
     if (told.failure?.code === 'internal') for (const look of onPanic) look();
   }
+}
+
+// Lets the library tell what somebody wants to hear now.
+function hear(): void {
+  const { waits, lines, prints } = wanted();
+  const now = `${waits} ${lines} ${prints}`;
+  if (now === heard) return;
+  heard = now;
+  native.listen(post(), waits, lines, prints);
 }
 
 function release(told: Told): void {

@@ -1,7 +1,7 @@
 // The part of dlock that is written in Rust, as far as TypeScript calls it. Times are in milliseconds.
 // What a method begins ends with its ticket at the post.
 
-import type { Holder, NodeReport } from './errors';
+import type { Holder, LogMessage, NodeReport } from './report';
 
 /** @internal */
 export interface Failure {
@@ -16,12 +16,21 @@ export interface Failure {
 }
 
 /** @internal */
+export interface Line extends Omit<LogMessage, 'fields'> {
+  fields: [string, string][];
+  prints: boolean;
+}
+
+/** @internal */
 export interface Told {
   ticket: number;
   guard?: Guard;
   lease?: Lease;
   value?: boolean | number;
   notice?: string;
+  line?: Line;
+  waitsFor?: string;
+  waited?: number;
   failure?: Failure;
 }
 
@@ -38,7 +47,6 @@ export interface Options {
 
 /** @internal */
 export interface Post {
-  collect(): Told[];
   cancel(ticket: number): void;
   end(): void;
 }
@@ -78,6 +86,8 @@ export interface Lease {
 }
 
 interface Native {
+  collect(post: Post): Told[];
+  listen(post: Post, waits: boolean, lines: boolean, prints: boolean): void;
   Post: new (bell: () => void) => Post;
   Client: {
     connect(post: Post, nodes: string[], nodeTimeout?: number, notify?: number): Client | Failure;

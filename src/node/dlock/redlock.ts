@@ -12,6 +12,7 @@ import { address, type Ioredis, prefix } from './ioredis';
 import { outcome } from './mail';
 import type * as rust from './native';
 import { options } from './options';
+import { acquiring, watched } from './trace';
 
 export type { Ioredis } from './ioredis';
 
@@ -176,8 +177,12 @@ export class Redlock extends EventEmitter {
     const take = async (key: string, wait: number) => {
       const how = options({ ttl: duration, wait });
       const native = nativeOf(this.#client);
-      const { lease } = await outcome((ticket) => native.lease(ticket, key, how));
-      return new Leased(native, key, lease as rust.Lease);
+      const asked = watched(() => ({ key, nodes: this.nodes, options: how }));
+      const lease = await acquiring(asked, async (waits) => {
+        const told = await outcome((ticket) => native.lease(ticket, key, how), undefined, waits);
+        return told.lease as rust.Lease;
+      });
+      return new Leased(native, key, lease);
     };
     return this.#take(resources, settings, take);
   }

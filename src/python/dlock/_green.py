@@ -29,7 +29,7 @@ def wait(begin: Callable[[_native.Post, int], _native.Ticket | None]) -> object:
         if ticket is not None:
             ticket.cancel()
         raise
-    [(_, outcome)] = post.collect()
+    [(_, outcome)] = _native.collect(post)
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome

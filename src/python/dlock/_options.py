@@ -52,4 +52,4 @@ def lock(
 ) -> _native.Lock:
     """A lock in Rust."""
     tell()
-    return client.lock(key, ttl, shared, limit, ephemeral, meta, max_hold)
+    return _native.Lock(client, key, ttl, shared, limit, ephemeral, meta, max_hold)

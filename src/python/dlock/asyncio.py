@@ -242,7 +242,7 @@ class _Mail:
         loop.add_reader(self._post.fileno(), self._collect)
 
     def _collect(self) -> None:
-        for number, outcome in self._post.collect():
+        for number, outcome in _native.collect(self._post):
             expected = self._expected.pop(number, None)
             if expected is None:
                 _release(outcome)

@@ -1,0 +1,46 @@
+//! What a process has of a client, and whether something in there has panicked.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dlock_client::Client;
+use futures_util::FutureExt;
+use tokio::runtime::Handle;
+
+/// A client, and where it runs.
+pub struct Connected {
+    /// The client.
+    pub client: Client,
+    /// Where everything of it runs.
+    pub runtime: Handle,
+    /// Something in here has panicked, so nothing is certain any more.
+    broken: AtomicBool,
+}
+
+impl Connected {
+    /// This client, which runs there.
+    #[must_use]
+    pub fn new(client: Client, runtime: Handle) -> Connected {
+        Connected { client, runtime, broken: AtomicBool::new(false) }
+    }
+
+    /// Whether something has panicked.
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// The outcome of this work, or the words of its panic. After a panic nothing is certain.
+    pub async fn caught<T>(&self, work: impl Future<Output = T>) -> Result<T, String> {
+        AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
+            self.broken.store(true, Ordering::Relaxed);
+            words(&*panic)
+        })
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
+}

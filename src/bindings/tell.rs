@@ -1,0 +1,178 @@
+//! What the library tells: lines, and waits with what they wait for.
+//!
+//! Whatever happens is told in the thread of the runtime, which must not wait: neither may a listener.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use tracing::Level;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{Interest, Subscriber};
+use tracing::{Event, Metadata};
+
+/// Who listens.
+pub trait Listener: Send + Sync + 'static {
+    /// Who hears of a wait.
+    type Waiter: Send + 'static;
+
+    /// Whether anybody wants lines of this level.
+    fn hears(&self, level: Level) -> bool;
+
+    /// Whether anybody wants to hear of waits.
+    fn hears_waits(&self) -> bool;
+
+    /// Something has happened.
+    fn line(&self, line: Line);
+
+    /// Who wants to hear of a wait that begins now, in this thread.
+    fn waiter(&self) -> Option<Self::Waiter>;
+
+    /// A wait begins.
+    fn waits(&self, waiter: &Self::Waiter, waits_for: &str);
+
+    /// It has ended, after so long.
+    fn waited(&self, waiter: Self::Waiter, after: Duration);
+}
+
+/// Something that has happened.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// How important it is.
+    pub level: Level,
+    /// What has happened.
+    pub message: String,
+    /// To what, and how.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// Lets the library tell this listener everything. Only the first call in a process counts.
+pub fn listen(listener: impl Listener) {
+    let (waits, last) = (Mutex::default(), AtomicU64::new(0));
+    let _ = tracing::subscriber::set_global_default(Told { listener, waits, last });
+}
+
+struct Told<L: Listener> {
+    listener: L,
+    /// Waits that are going on, by the number of their span.
+    waits: Mutex<BTreeMap<u64, Wait<L::Waiter>>>,
+    last: AtomicU64,
+}
+
+struct Wait<W> {
+    waiter: Option<W>,
+    since: Instant,
+    waits_for: String,
+}
+
+impl<L: Listener> Subscriber for Told<L> {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        // Listeners come and go.
+        Interest::sometimes()
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        // Of the spans only waits count: when the others begin and end, the caller sees himself.
+        metadata.is_event() && self.listener.hears(*metadata.level())
+            || metadata.is_span() && metadata.name() == "wait" && self.listener.hears_waits()
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line =
+            Line { level: *event.metadata().level(), message: String::new(), fields: vec![] };
+        event.record(&mut line);
+        // Of what happens in a wait, that it begins is told.
+        if let Some(wait) = self.waits().get(&ENTERED.get()) {
+            line.fields.push(("waits_for", wait.waits_for.clone()));
+        }
+        self.listener.line(line);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let wait = Wait {
+            waiter: self.listener.waiter(),
+            since: Instant::now(),
+            waits_for: String::new(),
+        };
+        self.waits().insert(id, wait);
+        Id::from_u64(id)
+    }
+
+    fn record(&self, id: &Id, record: &Record<'_>) {
+        let mut waits = self.waits();
+        let Some(wait) = waits.get_mut(&id.into_u64()) else { return };
+        record.record(&mut WaitsFor(&mut wait.waits_for));
+        if let Some(waiter) = &wait.waiter {
+            self.listener.waits(waiter, &wait.waits_for);
+        }
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, id: &Id) {
+        ENTERED.set(id.into_u64());
+    }
+
+    fn exit(&self, _: &Id) {
+        ENTERED.set(NONE);
+    }
+
+    fn try_close(&self, id: Id) -> bool {
+        let ended = self.waits().remove(&id.into_u64());
+        if let Some(Wait { waiter: Some(waiter), since, .. }) = ended {
+            self.listener.waited(waiter, since.elapsed());
+        }
+        true
+    }
+}
+
+impl<L: Listener> Told<L> {
+    fn waits(&self) -> MutexGuard<'_, BTreeMap<u64, Wait<L::Waiter>>> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => self.fields.push((name, format!("{value:?}"))),
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.fields.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
+    }
+}
+
+struct WaitsFor<'a>(&'a mut String);
+
+impl Visit for WaitsFor<'_> {
+    fn record_debug(&mut self, _: &Field, value: &dyn fmt::Debug) {
+        let _ = write!(self.0, "{value:?}");
+    }
+
+    fn record_str(&mut self, _: &Field, value: &str) {
+        self.0.push_str(value);
+    }
+}
+
+thread_local! {
+    /// The span in which this thread is.
+    static ENTERED: Cell<u64> = const { Cell::new(NONE) };
+}
+
+/// Spans are counted from 1.
+const NONE: u64 = 0;

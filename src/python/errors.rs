@@ -1,0 +1,117 @@
+//! What can go wrong, as exceptions of `dlock._errors`.
+
+use dlock_bindings::words::{self, About};
+use dlock_client::{Error, HolderInfo, Key, Loss, Report};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+/// An error of the library.
+pub(crate) fn failed(py: Python<'_>, error: &Error) -> PyErr {
+    if let Error::Lost(loss) = error {
+        return lost(py, loss);
+    }
+    let About { code, key, nodes } = words::about(error);
+    let class = match code {
+        "held" => "Held",
+        "no_quorum" => "NoQuorum",
+        "refused" => "Refused",
+        "usage" => "UsageError",
+        _ => "Error",
+    };
+    exception(py, class, &error.to_string(), |made| {
+        describe(made, key, nodes)?;
+        made.setattr("retry_after", error.retry_after().map(|wait| wait.as_secs_f64()))?;
+        match error {
+            Error::Held { holder: Some(holder), .. } => made.setattr("holder", info(py, holder)?),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// A panic.
+pub(crate) fn defect(py: Python<'_>, words: &str) -> PyErr {
+    exception(py, "InternalError", &words::defect(words), |_| Ok(()))
+}
+
+/// A loss.
+pub(crate) fn lost(py: Python<'_>, loss: &Loss) -> PyErr {
+    let (text, why) = (loss.to_string(), loss.why.name());
+    loss_of(py, &text, &loss.key, loss.fence, why, words::reports(loss))
+}
+
+/// A child of the holder's process is not the holder.
+pub(crate) fn forked(py: Python<'_>, key: &Key, fence: u64) -> PyErr {
+    let text = format!(
+        "lock {key:?} (fence {fence}) is not held by this process: its parent acquired it before the fork"
+    );
+    loss_of(py, &text, key, fence, "forked", &[])
+}
+
+/// After a panic nothing is certain.
+pub(crate) fn broken(py: Python<'_>, key: &Key, fence: u64) -> PyErr {
+    loss_of(py, &words::broken(key, fence), key, fence, "panicked", &[])
+}
+
+fn loss_of(
+    py: Python<'_>,
+    text: &str,
+    key: &Key,
+    fence: u64,
+    why: &str,
+    nodes: &[Report],
+) -> PyErr {
+    exception(py, "Lost", text, |made| {
+        describe(made, Some(key), nodes)?;
+        made.setattr("fence", fence)?;
+        made.setattr("why", why)
+    })
+}
+
+/// A key, as text where it is UTF-8.
+pub(crate) fn key(py: Python<'_>, key: &Key) -> PyResult<Py<PyAny>> {
+    match key.to_str() {
+        Some(text) => text.into_py_any(py),
+        None => Ok(PyBytes::new(py, key.as_bytes()).into_any().unbind()),
+    }
+}
+
+/// An exception of `dlock._errors`, with its attributes. They are no arguments, so that each of these
+/// exceptions can be pickled, as those of a task are.
+fn exception(
+    py: Python<'_>,
+    class: &str,
+    text: &str,
+    describe: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>,
+) -> PyErr {
+    let made = py.import(ERRORS).and_then(|errors| errors.getattr(class)?.call1((text,)));
+    match made.and_then(|made| describe(&made).map(|()| made)) {
+        Ok(made) => PyErr::from_value(made),
+        Err(error) => error,
+    }
+}
+
+fn describe(made: &Bound<'_, PyAny>, of: Option<&Key>, nodes: &[Report]) -> PyResult<()> {
+    let py = made.py();
+    if let Some(of) = of {
+        made.setattr("key", key(py, of)?)?;
+    }
+    let class = py.import(ERRORS)?.getattr("NodeReport")?;
+    let reports: PyResult<Vec<_>> = nodes
+        .iter()
+        .map(|Report { node, state }| class.call1((node, state.name(), state.to_string())))
+        .collect();
+    made.setattr("nodes", PyTuple::new(py, reports?)?)
+}
+
+fn info(py: Python<'_>, holder: &HolderInfo) -> PyResult<Py<PyAny>> {
+    let meta = match str::from_utf8(&holder.meta) {
+        Ok(text) => text.into_py_any(py)?,
+        Err(_) => PyBytes::new(py, &holder.meta).into_any().unbind(),
+    };
+    let (held, ttl) = (holder.held.as_secs_f64(), holder.ttl.as_secs_f64());
+    let fields = (holder.fence, held, ttl, holder.address.as_deref(), holder.client, meta);
+    py.import(ERRORS)?.getattr("Holder")?.call1(fields).map(Bound::unbind)
+}
+
+const ERRORS: &str = "dlock._errors";

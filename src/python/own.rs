@@ -1,0 +1,37 @@
+//! What belongs to one process: a fork copies the memory, and what is in it stays the parent's.
+
+use std::mem;
+use std::process;
+
+/// A value of the process that made it. A child of that process neither gets nor drops it.
+pub(crate) struct Own<T> {
+    value: Option<T>,
+    process: u32,
+}
+
+impl<T> Own<T> {
+    pub(crate) fn new(value: T) -> Own<T> {
+        Own { value: Some(value), process: process::id() }
+    }
+
+    /// Whether it belongs to the parent of this process.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process != process::id()
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        if self.is_inherited() { None } else { self.value.as_ref() }
+    }
+
+    pub(crate) fn take(&mut self) -> Option<T> {
+        if self.is_inherited() { None } else { self.value.take() }
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if self.is_inherited() {
+            mem::forget(self.value.take());
+        }
+    }
+}
