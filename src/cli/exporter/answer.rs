@@ -20,11 +20,11 @@ pub struct Desk {
     pub web: Option<Web>,
 }
 
-type Answer = Response<Full<Bytes>>;
+type HttpResponse = Response<Full<Bytes>>;
 
 impl Desk {
     /// The answer to a request.
-    pub async fn answer(&self, request: &Request<Incoming>, visit: &Visit) -> Answer {
+    pub async fn answer(&self, request: &Request<Incoming>, visit: &Visit) -> HttpResponse {
         let path = request.uri().path();
         if path == "/healthz" {
             return text(StatusCode::OK, "ok\n");
@@ -60,7 +60,7 @@ impl Desk {
 }
 
 /// The page. Nothing runs in it but its own script, which this answer alone names.
-fn page() -> Answer {
+fn page() -> HttpResponse {
     let token = Token::random();
     let nonce = token.as_str();
     let mut page = answer(StatusCode::OK, "text/html; charset=utf-8", PAGE.replace("NONCE", nonce));
@@ -74,18 +74,18 @@ fn page() -> Answer {
     page
 }
 
-fn who_are_you() -> Answer {
+fn who_are_you() -> HttpResponse {
     let mut answer = text(StatusCode::UNAUTHORIZED, "name and password, please\n");
     let challenge = HeaderValue::from_static("Basic realm=\"dlock\", charset=\"UTF-8\"");
     answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     answer
 }
 
-fn text(status: StatusCode, text: &'static str) -> Answer {
+fn text(status: StatusCode, text: &'static str) -> HttpResponse {
     answer(status, "text/plain; charset=utf-8", text)
 }
 
-fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> HttpResponse {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();

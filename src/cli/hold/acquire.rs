@@ -7,7 +7,7 @@ use nix::unistd::getppid;
 
 use super::lease::Shown;
 use super::take::{self, LockArgs, Outcome, Request, Watch};
-use super::waiting::{self, Obstacle};
+use super::waiting::{self, Hindrance};
 use crate::global::Global;
 use crate::key::{KeyArg, Named};
 use crate::nodes;
@@ -83,10 +83,10 @@ impl Watch for Told {
     async fn wait(&mut self, client: &Client, key: &Key) {
         if self.verbose {
             tokio::time::sleep(waiting::SOON).await;
-            let obstacle = Obstacle::of(client, key).await;
+            let hindrance = Hindrance::of(client, key).await;
             match self.as_json {
-                true => stderr::event(&obstacle.json(key)),
-                false => stderr::complain(obstacle.text(key)),
+                true => stderr::event(&hindrance.json(key)),
+                false => stderr::complain(hindrance.text(key)),
             }
         }
         std::future::pending().await

@@ -10,7 +10,7 @@ use crate::say::bytes;
 use crate::say::duration::{millis, shown};
 
 /// What stands in the way.
-pub enum Obstacle {
+pub enum Hindrance {
     /// A client holds it. This is one of the holders.
     Held(Box<HolderInfo>),
     /// A plain string at the key: a lock of an older kind, and nobody knows whose.
@@ -21,17 +21,17 @@ pub enum Obstacle {
     Unknown,
 }
 
-impl Obstacle {
+impl Hindrance {
     /// Asks the nodes.
-    pub async fn of(client: &Client, key: &Key) -> Obstacle {
+    pub async fn of(client: &Client, key: &Key) -> Hindrance {
         let answers = client.inspect(key).await;
         let known = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());
         for inspection in known {
             if inspection.is_foreign() {
-                return Obstacle::Foreign;
+                return Hindrance::Foreign;
             }
             if let Some(holder) = inspection.holders.into_iter().next() {
-                return Obstacle::Held(Box::new(holder));
+                return Hindrance::Held(Box::new(holder));
             }
         }
         let mut quarantines = Vec::new();
@@ -39,35 +39,35 @@ impl Obstacle {
             quarantines.extend(quarantine(node, key).await);
         }
         match until_majority(quarantines, client.size()) {
-            Some(left) if !left.is_zero() => Obstacle::Quarantine(left),
-            _ => Obstacle::Unknown,
+            Some(left) if !left.is_zero() => Hindrance::Quarantine(left),
+            _ => Hindrance::Unknown,
         }
     }
 
     /// For people.
     pub fn text(&self, key: &Key) -> String {
         match self {
-            Obstacle::Held(holder) => {
+            Hindrance::Held(holder) => {
                 format!("waiting for '{key}', held{} for {} so far", by(holder), shown(holder.held))
             }
-            Obstacle::Foreign => {
+            Hindrance::Foreign => {
                 format!("waiting for '{key}', a plain string of an older kind of lock")
             }
-            Obstacle::Quarantine(left) => format!(
+            Hindrance::Quarantine(left) => format!(
                 "waiting for '{key}': nodes may have forgotten locks, and grant none for {} more",
                 shown(*left)
             ),
-            Obstacle::Unknown => format!("waiting for '{key}'"),
+            Hindrance::Unknown => format!("waiting for '{key}'"),
         }
     }
 
     /// For programs.
     pub fn json(&self, key: &Key) -> serde_json::Value {
         let (why, holder, left) = match self {
-            Obstacle::Held(holder) => ("held", Some(holder), None),
-            Obstacle::Foreign => ("foreign", None, None),
-            Obstacle::Quarantine(left) => ("quarantine", None, Some(millis(*left))),
-            Obstacle::Unknown => ("unknown", None, None),
+            Hindrance::Held(holder) => ("held", Some(holder), None),
+            Hindrance::Foreign => ("foreign", None, None),
+            Hindrance::Quarantine(left) => ("quarantine", None, Some(millis(*left))),
+            Hindrance::Unknown => ("unknown", None, None),
         };
         let holder = holder.map(|holder| {
             let mut object = Map::new();
@@ -135,9 +135,9 @@ mod tests {
     fn a_stranger_cannot_forge_a_line() {
         let holder = HolderInfo::default();
         assert_eq!(
-            Obstacle::Held(Box::new(holder)).text(&"a\nb".into()),
+            Hindrance::Held(Box::new(holder)).text(&"a\nb".into()),
             r"waiting for 'a\x0ab', held for 0 ms so far"
         );
-        assert_eq!(Obstacle::Unknown.text(&"a".into()), "waiting for 'a'");
+        assert_eq!(Hindrance::Unknown.text(&"a".into()), "waiting for 'a'");
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::global::Global;
 use crate::hold::take::Watch;
-use crate::hold::waiting::{self, Obstacle};
+use crate::hold::waiting::{self, Hindrance};
 use crate::say::duration::millis;
 use crate::say::duration::shown;
 use crate::say::exit::Exit;
@@ -153,8 +153,8 @@ impl Watch for Events {
             (false, false) => return std::future::pending().await,
         };
         tokio::time::sleep(patience).await;
-        let obstacle = Obstacle::of(client, key).await;
-        self.say(obstacle.json(key), &obstacle.text(key));
+        let hindrance = Hindrance::of(client, key).await;
+        self.say(hindrance.json(key), &hindrance.text(key));
         std::future::pending().await
     }
 

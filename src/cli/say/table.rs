@@ -111,7 +111,7 @@ fn fit(widths: &mut [usize], width: usize) -> bool {
 }
 
 /// What fits, with a sign if it is not all.
-fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }

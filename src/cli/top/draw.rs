@@ -16,6 +16,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 use unicode_width::UnicodeWidthStr;
 
 use super::view::{Listing, Page, Sort, View};
+use crate::say::table::cut;
 use crate::say::{bytes, duration};
 use crate::watch::Seen;
 use crate::watch::look::HotKey;
@@ -41,21 +42,6 @@ pub fn all(frame: &mut Frame<'_>, view: &View) {
 }
 
 fn draw_nodes(frame: &mut Frame<'_>, area: Rect, nodes: &[Seen]) {
-    let rows = nodes.iter().map(|seen| {
-        let (words, tone) = state(seen);
-        let number = |name: &str| {
-            let look = seen.look.as_ref().ok();
-            look.and_then(|look| look.number(name)).map_or(String::new(), |n| n.to_string())
-        };
-        Row::new([
-            Cell::from(seen.name.clone()),
-            Cell::from(words).style(style(tone)),
-            right(number("leases")),
-            right(number("waiters")),
-            right(seen.pace.grants.map_or(String::new(), |grants| format!("{grants:.0}"))),
-            right(seen.pace.p99_wait.map_or("-".to_owned(), duration::measured)),
-        ])
-    });
     // As wide as the longest name, which leaves the most for what is said of it.
     let longest = nodes.iter().map(|seen| seen.name.width()).max().unwrap_or(0);
     let longest = u16::try_from(longest).unwrap_or(u16::MAX).clamp(15, area.width.max(45) / 3);
@@ -67,6 +53,22 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, nodes: &[Seen]) {
         Constraint::Length(8),
         Constraint::Length(9),
     ];
+    let room = room(area, widths);
+    let rows = nodes.iter().map(|seen| {
+        let (words, tone) = state(seen);
+        let number = |name: &str| {
+            let look = seen.look.as_ref().ok();
+            look.and_then(|look| look.number(name)).map_or(String::new(), |n| n.to_string())
+        };
+        Row::new([
+            Cell::from(seen.name.clone()),
+            Cell::from(cut(&words, room[1])).style(style(tone)),
+            right(number("leases")),
+            right(number("waiters")),
+            right(seen.pace.grants.map_or(String::new(), |grants| format!("{grants:.0}"))),
+            right(seen.pace.p99_wait.map_or("-".to_owned(), duration::measured)),
+        ])
+    });
     let heading = ["NODE", "STATE"].map(Cell::from).into_iter();
     let heading = heading.chain(["LEASES", "WAITING", "LOCKS/S", "P99 WAIT"].map(right));
     frame.render_widget(Table::new(rows, widths).header(Row::new(heading).style(bold())), area);
@@ -78,16 +80,6 @@ fn draw_hot(frame: &mut Frame<'_>, area: Rect, view: &View) {
         let words = no_hot(view);
         return frame.render_widget(Paragraph::new(words), area);
     }
-    let row = |key: &&HotKey| {
-        Row::new([
-            Cell::from(shown_key(key)),
-            right(duration::shown(key.waited)),
-            right(duration::shown(key.longest)),
-            right(key.waiting.to_string()),
-            Cell::from(sparks(view.waiting(key))),
-            Cell::from(holder(key)),
-        ])
-    };
     let widths = [
         Constraint::Fill(3),
         Constraint::Length(8),
@@ -96,6 +88,17 @@ fn draw_hot(frame: &mut Frame<'_>, area: Rect, view: &View) {
         Constraint::Length(12),
         Constraint::Fill(3),
     ];
+    let room = room(area, widths);
+    let row = |key: &&HotKey| {
+        Row::new([
+            Cell::from(cut(&shown_key(key), room[0])),
+            right(duration::shown(key.waited)),
+            right(duration::shown(key.longest)),
+            right(key.waiting.to_string()),
+            Cell::from(sparks(view.waiting(key))),
+            Cell::from(cut(&holder(key), room[5])),
+        ])
+    };
     let mark = |sort: Sort, name: &str| {
         if view.sort == sort { format!("{name}↓") } else { name.to_owned() }
     };
@@ -133,16 +136,6 @@ fn draw_locks(frame: &mut Frame<'_>, area: Rect, listing: &Listing, selected: us
             return frame.render_widget(Paragraph::new(words), area);
         }
     };
-    let rows = sample.locks.iter().map(|(key, lock)| {
-        let left = lock.holders.iter().map(|holder| holder.ttl).min();
-        Row::new([
-            Cell::from(bytes::shown(key)),
-            Cell::from(lock.mode.clone()),
-            right(lock.holding.to_string()),
-            right(lock.waiting.to_string()),
-            right(left.map_or(String::new(), duration::shown)),
-        ])
-    });
     let widths = [
         Constraint::Fill(1),
         Constraint::Length(9),
@@ -150,6 +143,17 @@ fn draw_locks(frame: &mut Frame<'_>, area: Rect, listing: &Listing, selected: us
         Constraint::Length(8),
         Constraint::Length(8),
     ];
+    let room = room(area, widths);
+    let rows = sample.locks.iter().map(|(key, lock)| {
+        let left = lock.holders.iter().map(|holder| holder.ttl).min();
+        Row::new([
+            Cell::from(cut(&bytes::shown(key), room[0])),
+            Cell::from(lock.mode.clone()),
+            right(lock.holding.to_string()),
+            right(lock.waiting.to_string()),
+            right(left.map_or(String::new(), duration::shown)),
+        ])
+    });
     let key = if sample.is_part { "KEY (some of many)" } else { "KEY" };
     let heading = [Cell::from(key), Cell::from("MODE")].into_iter();
     let heading = heading.chain(["HOLDERS", "WAITING", "LEFT"].map(right));
@@ -168,6 +172,11 @@ fn draw_table<'t>(
     let table = Table::new(rows, widths.to_vec()).header(Row::new(heading).style(bold()));
     let mut state = TableState::new().with_selected(Some(selected));
     frame.render_stateful_widget(table.row_highlight_style(selected_style), area, &mut state);
+}
+
+/// How many letters there are room for in each column of a table.
+fn room<const COLUMNS: usize>(area: Rect, widths: [Constraint; COLUMNS]) -> [usize; COLUMNS] {
+    Layout::horizontal(widths).spacing(1).areas(area).map(|column| usize::from(column.width))
 }
 
 fn footer(view: &View) -> Line<'static> {

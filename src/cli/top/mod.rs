@@ -99,7 +99,7 @@ async fn show(mut screen: Screen, mut watch: Watch, every: Duration) -> io::Resu
             Some(Wish::Stop) => {
                 screen::leave();
                 stop_here();
-                screen = Screen::enter()?;
+                screen.come_back()?;
             }
             Some(Wish::Look) => refresh(&mut view, &mut watch).await,
             Some(Wish::List) => view.list(watch.some_locks(view.filter.as_bytes()).await),

@@ -3,7 +3,6 @@
 use std::io::{self, Stdout, stdout};
 use std::panic;
 use std::sync::Once;
-use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -36,33 +35,31 @@ impl Screen {
     pub fn enter() -> io::Result<Screen> {
         static ONCE: Once = Once::new();
         ONCE.call_once(leave_on_panic);
-        Screen::take().inspect_err(|_| leave())
-    }
-
-    fn take() -> io::Result<Screen> {
-        enable_raw_mode()?;
-        execute!(stdout(), EnterAlternateScreen)?;
-        let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        let terminal = take()?;
         let (heard, inputs) = unbounded_channel();
-        std::thread::Builder::new().name("dlock-keys".to_owned()).spawn(move || {
-            // It ends soon after nobody listens any more.
-            while !heard.is_closed() {
-                let input = match event::poll(PATIENCE) {
-                    Ok(false) => continue,
-                    Ok(true) => event::read(),
-                    Err(error) => Err(error),
-                };
-                let input = match input {
-                    Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => Input::Key(key),
-                    Ok(_) => Input::Other,
-                    Err(_) => return,
+        // It lives as long as the program: two that listen would take keys from each other.
+        let listen = move || {
+            while let Ok(event) = event::read() {
+                let input = match event {
+                    Event::Key(key) if key.kind != KeyEventKind::Release => Input::Key(key),
+                    _ => Input::Other,
                 };
                 if heard.send(input).is_err() {
                     return;
                 }
             }
-        })?;
+        };
+        std::thread::Builder::new()
+            .name("dlock-keys".to_owned())
+            .spawn(listen)
+            .inspect_err(|_| leave())?;
         Ok(Screen { terminal, inputs })
+    }
+
+    /// Takes the terminal again, after [`leave`].
+    pub fn come_back(&mut self) -> io::Result<()> {
+        self.terminal = take()?;
+        Ok(())
     }
 
     /// The next input; `None`: the terminal is gone.
@@ -73,6 +70,15 @@ impl Screen {
     pub fn draw(&mut self, view: &mut View) -> io::Result<()> {
         self.terminal.draw(|frame| draw::all(frame, view)).map(|_| ())
     }
+}
+
+fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
+    let take = || {
+        enable_raw_mode()?;
+        execute!(stdout(), EnterAlternateScreen)?;
+        Terminal::new(CrosstermBackend::new(stdout()))
+    };
+    take().inspect_err(|_| leave())
 }
 
 /// Gives the terminal back, with its cursor. Where it is gone, nothing can be given back.
@@ -89,6 +95,3 @@ fn leave_on_panic() {
         report(panic);
     }));
 }
-
-/// How long it may take to see that nobody listens any more.
-const PATIENCE: Duration = Duration::from_millis(50);
