@@ -8,7 +8,7 @@ NODES ?= 3
 SERVER ?= redis-8.2
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup build python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers
+.PHONY: help setup build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -19,6 +19,10 @@ setup: ## install what is missing: system packages, and the four servers in .ser
 build: setup ## build the module and the program: target/release/libdlock.so and dlock
 	@scripts/build.sh "$(TARGET)"
 
+# Another module, which tests and the benchmark load beside it.
+caller: build
+	@$(CARGO) build --release -p dlock-test-caller
+
 python: setup ## build the library for Python: a wheel in dist/
 	@scripts/python.sh build
 
@@ -28,8 +32,7 @@ node: setup ## build the library for Node: a package in dist/
 run: build ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
 	@exec "$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
 
-test: build python node ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
-	$(CARGO) build --release -p dlock-test-caller
+test: build caller python node ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
 	@SERVER=$(if $(filter-out file,$(origin SERVER)),$(SERVER)) scripts/test.sh $(ARGS)
 
 test-busy: build ## run all tests beside three busy loops, as on a machine with other work (LOOPS=3)
@@ -44,8 +47,8 @@ test-world: build python ## test docs/examples with their client libraries, and 
 	@scripts/python.sh world
 
 soak: build ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs)
-	DLOCK_SOAK_CHAOS=$(CHAOS) $(CARGO) test -p dlock-tests --test quorum -- --nocapture --test-threads=1 chaos_events::
-	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --test node --test quorum -- \
+	DLOCK_SOAK_CHAOS=$$(($(CHAOS) / 8)) $(CARGO) test -p dlock-tests --features soak --test quorum -- --nocapture --test-threads=1 chaos_events::
+	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --features soak --test node --test quorum -- \
 		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: weather:: late_writers:: fail_overs::
 
 model: ## prove the quorum's fences in larger models than the tests do, for some minutes
@@ -66,15 +69,15 @@ check: setup ## formatting, clippy with warnings as errors, house style
 	@scripts/python.sh check
 	@scripts/node.sh check
 
-bench: build peers ## measure everything, other libraries too, and write target/bench/results.md (ARGS=--quick)
+bench: build caller peers ## measure everything, other libraries too, and write target/bench/results.md (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --page "$(TARGET)/bench" $(ARGS)
 
-bench-node: build ## measure the module against what one would do without it (ARGS=--quick)
+bench-node: build caller ## measure the module against what one would do without it (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- \
 		--only cycle,fences,handover,memory,growth,storm,restart,looks $(ARGS)
 
 bench-quorum: build ## measure the client library over one node and over five (ARGS=--quick)
-	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum,shapes $(ARGS)
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum,shapes,fail-overs $(ARGS)
 
 bench-peers: build peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,distance,uncontended $(ARGS)

@@ -29,6 +29,8 @@ const COMPARE_AND_SET: &str = "local mark=redis.call('GET',KEYS[1]) \
 enum Write {
     /// By whoever comes.
     Plain,
+    /// The same, by a module that passes it on, and does nothing else.
+    Passed,
     /// By the lock's holder.
     Guard,
     /// The same, by the digest of a script.
@@ -43,6 +45,7 @@ impl Write {
     fn name(&self) -> &'static str {
         match self {
             Write::Plain => "SET",
+            Write::Passed => "a module that passes SET on",
             Write::Guard => "GUARD + SET",
             Write::CheckInLua(_) => "EVALSHA with CHECK, SET",
             Write::Fenced => "FENCED + SET",
@@ -55,6 +58,7 @@ impl Write {
         let fence = fence.to_string();
         match self {
             Write::Plain => push(to, &["SET", &data, VALUE]),
+            Write::Passed => push(to, &["CALLER.PASS", &lock, "SET", &data, VALUE]),
             Write::Guard => push(to, &["DLOCK.GUARD", &lock, TOKEN, "SET", &data, VALUE]),
             Write::CheckInLua(sha) => push(to, &["EVALSHA", sha, "2", &lock, &data, TOKEN, VALUE]),
             Write::Fenced => push(to, &["DLOCK.FENCED", &mark, &fence, "SET", &data, VALUE]),
@@ -82,6 +86,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let [check, compare] = in_lua;
     let most = |most| Target::AtMost(most);
     for (ours, theirs, in_batches, one_by_one) in [
+        (Write::Passed, Write::Plain, Target::None, Target::None),
         (Write::Guard, Write::Plain, most(2.3), most(1.25)),
         (Write::Guard, check, most(0.55), most(1.0)),
         (Write::Fenced, Write::Plain, Target::None, most(1.25)),
@@ -103,12 +108,17 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
 
 /// With a lock for each value, all held by the same.
 fn server(kind: Kind) -> Server {
-    let server = Server::start(kind);
+    let server = Server::build(kind).config(&load_caller()).start();
     let mut pipe = Pipe::new(&server);
     for number in 0..KEYS {
         pipe.exchange(&request(&["DLOCK.ACQUIRE", &key("lock", number), TOKEN, "3600000"]), 1);
     }
     server
+}
+
+/// Loads the module that does as little as one can.
+fn load_caller() -> String {
+    format!("loadmodule {}", module_file::caller().display())
 }
 
 /// Each write shows a fence that nobody has shown before: marks rise every time.
@@ -160,8 +170,7 @@ fn marks(kind: Kind, options: &Options, report: &mut Report) {
     });
     let what = "restart with 1,000,000 marks";
     report.attempt(what, |report| {
-        let load = format!("loadmodule {}", module_file::caller().display());
-        let bare = Server::build(kind).without_module().config(&load).start();
+        let bare = Server::build(kind).without_module().config(&load_caller()).start();
         let mut servers = [(Server::start(kind), mark as Make), (bare, bare_type)];
         for (server, make) in &servers {
             fill(&mut Pipe::new(server), 0..MARKS, *make);

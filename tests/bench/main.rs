@@ -26,6 +26,7 @@ mod contention;
 mod crowd;
 mod cycle;
 mod distance;
+mod fail_overs;
 mod fences;
 mod growth;
 mod handover;

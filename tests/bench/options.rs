@@ -8,8 +8,8 @@ use harness::Kind;
 
 use crate::report::Report;
 use crate::{
-    contention, cycle, distance, fences, growth, handover, looks, memory, quorum, restart, shapes,
-    storm, uncontended,
+    contention, cycle, distance, fail_overs, fences, growth, handover, looks, memory, quorum,
+    restart, shapes, storm, uncontended,
 };
 
 /// Rows that are measured together.
@@ -23,7 +23,7 @@ pub struct Group {
 }
 
 /// The groups, by the names that `--only` takes, in the order in which they are measured.
-const GROUPS: [Group; 13] = [
+const GROUPS: [Group; 14] = [
     Group::of_module("cycle", "A lock is taken and given back", cycle::run),
     Group::of_module("fences", "Writes that show a lock or a fence", fences::run),
     Group::of_module("handover", "A lock goes round among many", handover::run),
@@ -34,6 +34,11 @@ const GROUPS: [Group; 13] = [
     Group::of_module("looks", "dlock top and dlock exporter look at a node", looks::run),
     Group::of_library("quorum", "The client library", quorum::run),
     Group::of_library("shapes", "A primary behind Sentinels, and a Cluster", shapes::run),
+    Group::of_library(
+        "fail-overs",
+        "A server fails: the longest wait for a free lock",
+        fail_overs::run,
+    ),
     Group::of_library("contention", "One lock that many want", contention::run),
     Group::of_library("distance", "The same over links with a length", distance::run),
     Group::of_library("uncontended", "A lock that nobody else wants", uncontended::run),
@@ -70,9 +75,9 @@ and the client library beside others.
 Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json] [--page FOLDER]
 
   --server  redis-7.0, redis-8.2, valkey-8.1, valkey-9.1
-            (all for what the module does, redis-8.2 for the last five groups)
+            (all for what the module does, redis-8.2 for the last six groups)
   --only    cycle, fences, handover, memory, growth, storm, restart, looks, quorum,
-            shapes, contention, distance, uncontended (all)
+            shapes, fail-overs, contention, distance, uncontended (all)
   --quick   fewer rounds: ten minutes instead of thirty, and more noise
   --json    an array of figures instead of tables
   --page    writes results.md and its pictures into this folder";

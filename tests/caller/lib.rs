@@ -5,7 +5,7 @@
 //!   name, in the middle of whatever command has caused it.
 //! - `CALLER.OFF`: no longer.
 //! - `CALLER.HEARD`: what those calls were answered, each a line; forgets it.
-//! - `CALLER.KEEP key number`: see [`bare`].
+//! - `CALLER.KEEP`, `CALLER.PASS`: see [`bare`].
 //!
 //! Everything runs on the server's main thread, inside one of its callbacks; strings and contexts
 //! are used within the callback that they were given to. That is what makes the calls below safe.
@@ -39,12 +39,13 @@ static LISTENER: Mutex<Listener> = Mutex::new(Listener { orders: Vec::new(), hea
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RedisModule_OnLoad(ctx: Ctx, _argv: *mut Str, _argc: c_int) -> c_int {
-    let commands: [(&CStr, raw::RedisModuleCmdFunc); 5] = [
+    let commands: [(&CStr, raw::RedisModuleCmdFunc); 6] = [
         (c"caller.call", Some(call)),
         (c"caller.on", Some(on)),
         (c"caller.off", Some(off)),
         (c"caller.heard", Some(heard)),
         (c"caller.keep", Some(bare::keep)),
+        (c"caller.pass", Some(bare::pass)),
     ];
     // SAFETY: see the top of the file; the callbacks live as long as the server.
     unsafe {

@@ -3,16 +3,21 @@
 use std::ops::{Range, RangeInclusive};
 
 use crate::kind::Kind;
+use crate::proxy::Proxy;
 use crate::server::Server;
 use crate::value::Value;
 use crate::wait::eventually;
 
 const SLOTS: usize = 16_384;
+/// So much higher is the port at which servers talk to each other.
+const BUS: u16 = 10_000;
 
 /// Three nodes that share the slots.
 pub struct Cluster {
     /// The nodes, in the order of their slots.
     pub nodes: Vec<Server>,
+    /// The networks over which each is talked to by the others, where a test asked for that.
+    pub buses: Vec<Proxy>,
 }
 
 impl Cluster {
@@ -26,16 +31,30 @@ impl Cluster {
     /// Makes a cluster of three nodes, which find each other by these ports.
     #[track_caller]
     pub fn of(nodes: Vec<Server>, port: impl Fn(&Server) -> u16) -> Cluster {
+        Cluster::over(Vec::new(), nodes, port)
+    }
+
+    /// The same over these networks.
+    #[track_caller]
+    fn over(buses: Vec<Proxy>, nodes: Vec<Server>, port: impl Fn(&Server) -> u16) -> Cluster {
         for (number, node) in nodes.iter().enumerate() {
             let slots = slots_of(number);
             ok(node, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
             ok(node, &format!("CLUSTER ADDSLOTSRANGE {} {}", slots.start, slots.end - 1));
         }
-        for other in &nodes[1..] {
-            let (port, bus) = (port(other), port(other) + 10_000);
-            ok(&nodes[0], &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
-        }
-        let cluster = Cluster { nodes };
+        let cluster = Cluster { nodes, buses };
+        let place = |number: usize| {
+            let port = port(&cluster.nodes[number]);
+            (port, cluster.bus(number).unwrap_or(port + BUS))
+        };
+        eventually("the first node and the others know each other", || {
+            let first = &cluster.nodes[0];
+            let others = cluster.nodes.iter().enumerate().skip(1);
+            let known = others.map(|(number, other)| {
+                knows(first, other, place(number)) & knows(other, first, place(0))
+            });
+            known.fold(true, |all, known| all & known)
+        });
         eventually("three nodes make a cluster", || {
             cluster.nodes.iter().all(|node| {
                 let info = node.run("CLUSTER INFO").text();
@@ -54,16 +73,16 @@ impl Cluster {
     /// A new node that follows another, has all of it, and is known to everybody.
     #[track_caller]
     pub fn replica_of(&self, node: usize) -> Server {
+        let replica = Server::build(self.nodes[node].kind()).cluster().start();
+        let bus = replica.port() + BUS;
+        self.follow(node, replica, bus)
+    }
+
+    #[track_caller]
+    fn follow(&self, node: usize, replica: Server, bus: u16) -> Server {
         let primary = &self.nodes[node];
-        let replica = Server::build(primary.kind()).cluster().start();
-        let (port, bus) = (replica.port(), replica.port() + 10_000);
-        for other in &self.nodes {
-            ok(other, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
-        }
+        self.introduce(&replica, bus);
         let (id, own) = (self.id(node), replica.run("CLUSTER MYID").text());
-        eventually("the new node knows the one that it is to follow", || {
-            replica.run("CLUSTER NODES").text().contains(&id)
-        });
         // Without a file in between it would take the replica a second to say that it is ready.
         ok(primary, "CONFIG SET repl-diskless-sync no");
         ok(&replica, &format!("CLUSTER REPLICATE {id}"));
@@ -87,10 +106,7 @@ impl Cluster {
         // Without its last slot it stays what it is, and becomes nobody's replica.
         let new = Server::build(self.nodes[0].kind()).cluster();
         let new = new.config("cluster-allow-replica-migration no").start();
-        let (port, bus) = (new.port(), new.port() + 10_000);
-        for other in &self.nodes {
-            ok(other, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
-        }
+        self.introduce(&new, new.port() + BUS);
         self.nodes.push(new);
         eventually("everybody knows the new node, and it knows all slots", || {
             self.nodes.iter().all(|node| {
@@ -100,6 +116,18 @@ impl Cluster {
             })
         });
         self.nodes.len() - 1
+    }
+
+    /// Waits until a new node and all others know each other.
+    #[track_caller]
+    fn introduce(&self, new: &Server, bus: u16) {
+        eventually("the new node and the others know each other", || {
+            let known = self.nodes.iter().enumerate().map(|(number, other)| {
+                let other_bus = self.bus(number).unwrap_or(other.port() + BUS);
+                knows(other, new, (new.port(), bus)) & knows(new, other, (other.port(), other_bus))
+            });
+            known.fold(true, |all, known| all & known)
+        });
     }
 
     /// A node that has no slots any more leaves, and is stopped.
@@ -118,6 +146,26 @@ impl Cluster {
         let replicas: Vec<Server> = (0..3).map(|node| cluster.replica_of(node)).collect();
         cluster.nodes.extend(replicas);
         cluster
+    }
+
+    /// The same, and what they tell each other goes over networks that a test can change. Replication
+    /// does not.
+    #[track_caller]
+    pub fn start_over_networks(kind: Kind) -> Cluster {
+        let (buses, nodes) = (0..3).map(|_| behind_a_network(kind)).unzip();
+        let mut cluster = Cluster::over(buses, nodes, Server::port);
+        for node in 0..3 {
+            let (bus, replica) = behind_a_network(kind);
+            let replica = cluster.follow(node, replica, bus.port());
+            cluster.nodes.push(replica);
+            cluster.buses.push(bus);
+        }
+        cluster
+    }
+
+    /// Where others talk to a node, if that is over a network.
+    fn bus(&self, node: usize) -> Option<u16> {
+        self.buses.get(node).map(Proxy::port)
     }
 
     /// Who has a slot, as far as a node knows.
@@ -227,6 +275,27 @@ impl Cluster {
     fn id(&self, node: usize) -> String {
         self.nodes[node].run("CLUSTER MYID").text()
     }
+}
+
+/// A server to which others talk over a network.
+fn behind_a_network(kind: Kind) -> (Proxy, Server) {
+    let bus = Proxy::start(0);
+    let announced = format!("cluster-announce-bus-port {}", bus.port());
+    let server = Server::build(kind).cluster().config(&announced).start();
+    bus.lead_to(server.port() + BUS);
+    (bus, server)
+}
+
+/// Whether a node knows another one. If not, they meet once more: a greeting that takes longer than the
+/// node time-out is given up, by one of them or by both.
+#[track_caller]
+fn knows(one: &Server, other: &Server, (port, bus): (u16, u16)) -> bool {
+    let id = other.run("CLUSTER MYID").text();
+    let knows = one.run("CLUSTER NODES").text().contains(&id);
+    if !knows {
+        ok(one, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
+    }
+    knows
 }
 
 /// The port of the node that has a slot, as far as this one knows.

@@ -5,16 +5,21 @@ use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard};
 use tokio::runtime::Builder;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::wait::PATIENCE;
 
 /// Lets the asynchronous part of a test run. It may call what blocks: the library has threads of its
 /// own.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
+    run_for(PATIENCE, test)
+}
+
+/// The same for one that takes longer.
+pub fn run_for<T>(most: Duration, test: impl Future<Output = T>) -> T {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("threads can be made");
-    let ended = runtime.block_on(async { timeout(PATIENCE, test).await });
+    let ended = runtime.block_on(async { timeout(most, test).await });
     runtime.shutdown_background();
     ended.expect("the test ends")
 }
@@ -23,6 +28,18 @@ pub fn run<T>(test: impl Future<Output = T>) -> T {
 pub async fn connect(urls: &[String], node_timeout: Duration) -> Client {
     let connected = Client::builder().nodes(urls).node_timeout(node_timeout).connect().await;
     connected.unwrap_or_else(|error| panic!("not connected: {error}"))
+}
+
+/// The same where nodes have little time to answer, and it does not matter how it connects: on a busy
+/// machine that may take more than one attempt.
+pub async fn connect_hasty(urls: impl Fn() -> Vec<String>, node_timeout: Duration) -> Client {
+    loop {
+        let connected = Client::builder().nodes(urls()).node_timeout(node_timeout).connect().await;
+        match connected {
+            Ok(client) => return client,
+            Err(_) => sleep(node_timeout).await,
+        }
+    }
 }
 
 /// Takes a lock that must be free.

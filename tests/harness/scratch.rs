@@ -16,6 +16,11 @@ pub(crate) fn folder(on_a_disk: bool) -> TempDir {
     TempDir::with_prefix_in("dlock-test-", place).expect("a temporary folder can be made")
 }
 
+/// The same, for a test that has a server keep something elsewhere.
+pub fn elsewhere() -> TempDir {
+    folder(false)
+}
+
 /// From now on a disk is used all the same: for the benchmark, which measures what it costs.
 pub fn use_a_disk() {
     ON_DISK.store(true, Ordering::Relaxed);

@@ -17,6 +17,8 @@ use crate::{ports, process};
 
 /// What they call the primary.
 pub const NAME: &str = "watched";
+/// After so many milliseconds without an answer they take it for dead.
+pub const DOWN_AFTER: u64 = 1_000;
 
 /// A running Sentinel. Dropping it kills the process.
 pub struct Sentinel {
@@ -100,6 +102,11 @@ impl Sentinel {
         process::signal(&self.child, Signal::SIGCONT);
     }
 
+    /// After how many milliseconds without an answer it takes the primary for dead, from now on.
+    pub fn take_for_dead_after(&self, millis: u64) {
+        self.run(&format!("SENTINEL SET {NAME} down-after-milliseconds {millis}"));
+    }
+
     /// Ends it at once.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
@@ -149,7 +156,7 @@ fn config_text(port: u16, primary: u16, needed: usize) -> String {
         "bind 127.0.0.1".to_owned(),
         format!("port {port}"),
         format!("sentinel monitor {NAME} 127.0.0.1 {primary} {needed}"),
-        format!("sentinel down-after-milliseconds {NAME} 1000"),
+        format!("sentinel down-after-milliseconds {NAME} {DOWN_AFTER}"),
         format!("sentinel failover-timeout {NAME} 5000"),
     ]
     .join("\n")

@@ -16,10 +16,10 @@ pub fn tries_every_case() -> bool {
     env::var_os("DLOCK_SOAK").is_some()
 }
 
-/// For how long one of the three storms of chaos goes on: a third of DLOCK_SOAK_CHAOS, in seconds. `None`
-/// without it: one that is short and mild has to do.
+/// For how long one storm of chaos goes on: for so many seconds as DLOCK_SOAK_CHAOS says. `None` without
+/// it: one that is short and mild has to do.
 pub fn chaos() -> Option<Duration> {
     let text = env::var("DLOCK_SOAK_CHAOS").ok()?;
     let seconds = text.parse().expect("DLOCK_SOAK_CHAOS is a number of seconds");
-    Some(Duration::from_secs(seconds) / 3)
+    Some(Duration::from_secs(seconds))
 }

@@ -1,10 +1,16 @@
 //! A primary with replicas, and the Sentinels that watch it: one node for the library.
 
+use std::time::{Duration, Instant};
+
 use crate::kind::Kind;
 use crate::proxy::Proxy;
-use crate::sentinel::{NAME, Sentinel};
+use crate::sentinel::{DOWN_AFTER, NAME, Sentinel};
 use crate::server::Server;
 use crate::wait::eventually;
+
+/// A Sentinel that stood still for two seconds, with the machine, does nothing for half a minute. By then its
+/// replicas have had no primary for more than ten times `down-after`, and it promotes none of them, ever.
+const TILT: Duration = Duration::from_secs(45);
 
 /// A primary, its replicas, and three Sentinels of which two decide.
 pub struct Watched {
@@ -56,10 +62,18 @@ impl Watched {
     pub fn promoted(&self, before: usize, sentinels: &[usize]) -> usize {
         let before = self.servers[before].port();
         let first = &self.sentinels[sentinels[0]];
+        let (begun, mut helped) = (Instant::now(), false);
         eventually("another server is the primary", || {
+            if begun.elapsed() > TILT && !helped {
+                helped = true;
+                sentinels.iter().for_each(|one| self.sentinels[*one].take_for_dead_after(20_000));
+            }
             let now = first.primary();
             now != before && sentinels.iter().all(|one| self.sentinels[*one].primary() == now)
         });
+        if helped {
+            sentinels.iter().for_each(|one| self.sentinels[*one].take_for_dead_after(DOWN_AFTER));
+        }
         let now = first.primary();
         let place = self.servers.iter().position(|server| server.port() == now);
         let place = place.expect("it is one of them");
