@@ -148,7 +148,13 @@ impl Client {
 
     fn try_begins_within(&mut self, limit: Duration) -> io::Result<bool> {
         self.set_read_timeout(limit);
-        let begun = self.reader.fill_buf().map(|bytes| bytes.len());
+        let begun = loop {
+            match self.reader.fill_buf().map(|bytes| bytes.len()) {
+                // A process that was stopped and goes on again.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                begun => break begun,
+            }
+        };
         self.set_read_timeout(PATIENCE);
         match begun {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),

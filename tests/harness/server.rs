@@ -96,6 +96,17 @@ impl Server {
         kept.get_or_insert_with(|| self.client()).run(words)
     }
 
+    /// Runs commands in one transaction: however slow the machine is, no lease ends between them.
+    #[track_caller]
+    pub fn at_once(&self, requests: &[&str]) -> Vec<Value> {
+        let mut client = self.client();
+        client.run("MULTI");
+        for request in requests {
+            assert_eq!(client.run(request).text(), "QUEUED", "{request}");
+        }
+        client.run("EXEC").items().to_vec()
+    }
+
     /// The fields of a section of INFO.
     #[track_caller]
     pub fn info(&self, section: &str) -> BTreeMap<String, String> {

@@ -53,12 +53,8 @@ fn who_waits_while_a_node_lacks_replicas_is_not_sent_on_and_served_afterwards(ki
     let key = cluster.key(0, "job");
     assert!(node.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int() > 0);
     let mut waiter = node.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
-    // At once, lest the lease ends while replicas are not yet asked for.
-    let mut operator = node.client();
-    operator.run("MULTI");
-    operator.run(&format!("DLOCK.EXTEND {key} alice 300"));
-    operator.run("CONFIG SET min-replicas-to-write 1");
-    operator.run("EXEC");
+    let shorten = format!("DLOCK.EXTEND {key} alice 300");
+    node.at_once(&[&shorten, "CONFIG SET min-replicas-to-write 1"]);
     eventually("the lease is over", || node.run(&format!("DLOCK.CHECK {key} alice")).is_null());
     // Long enough for several looks.
     assert!(waiter.recv_within(Duration::from_millis(500)).is_none());

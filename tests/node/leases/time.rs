@@ -30,7 +30,9 @@ fn a_jump_ends_no_lease_early_and_none_late(kind: Kind) {
         let granted = Instant::now();
         events.recv();
         jump(&server, begun, clock);
-        assert_eq!(server.holders("alone"), ["alice"], "{clock}");
+        let holders = server.holders("alone");
+        // Unless the machine took its time.
+        assert!(holders == ["alice"] || begun.elapsed() >= LEASE, "{clock}: {holders:?}");
         // Nobody asks for the lock again.
         let message = events.recv();
         let ended = Instant::now();

@@ -87,8 +87,8 @@ fn a_replica_answers_check_and_inspect_and_refuses_the_rest(kind: Kind) {
 fn a_replica_ends_no_lease_itself(kind: Kind) {
     let (primary, replicas) = primary_with(kind, 1);
     let replica = &replicas[0];
-    primary.run("DLOCK.ACQUIRE job alice 100");
-    primary.run("DLOCK.ACQUIRE pool alice 100 LIMIT 2");
+    primary.run("DLOCK.ACQUIRE job alice 2000");
+    primary.run("DLOCK.ACQUIRE pool alice 2000 LIMIT 2");
     primary.run("DLOCK.ACQUIRE pool bob 60000 LIMIT 2");
     primary.until_followed_by(replica);
     primary.pause();
