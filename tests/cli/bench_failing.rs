@@ -298,7 +298,7 @@ fn a_release_that_finds_nothing_is_said_of_the_node() {
 #[test]
 fn an_operator_who_breaks_or_deletes_its_lock_does_not_end_it() {
     let quorum = Quorum::start(1);
-    let options = ["--json", "--time", "800ms", "--clients", "4", "--only", "contended"];
+    let options = ["--json", "--time", "5s", "--clients", "4", "--only", "contended"];
     let running = start(&quorum, &options);
     let key = until_contended(&quorum[0]);
     for command in ["DLOCK.BREAK", "DEL", "DLOCK.BREAK", "DEL"] {

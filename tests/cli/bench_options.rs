@@ -112,7 +112,7 @@ fn a_picture_of_waits_that_are_not_measured_is_refused() {
 #[test]
 fn the_least_of_everything_is_accepted() {
     let quorum = Quorum::start(1);
-    let least = ["--clients", "1", "--hold", "0ms", "--time", "100ms", "--ttl", "100ms"];
+    let least = ["--clients", "1", "--hold", "0ms", "--time", "100ms"];
     let said = dlock(&quorum, &[&["bench", "--json"], &least[..]].concat()).with_code(0);
     let report = Report::read(&said);
     let line = report.contended();
@@ -124,12 +124,15 @@ fn the_least_of_everything_is_accepted() {
     let said = dlock(&quorum, &[&["bench"], &least[..]].concat()).with_code(0);
     assert!(!said.out.contains("NaN") && !said.out.contains("inf"), "{}", said.out);
     quorum.assert_empty_within(Duration::ZERO);
+    // A slow machine may lose so short a lease.
+    let said = dlock(&quorum, &[&["bench", "--json", "--ttl", "100ms"], &least[..]].concat());
+    assert!(said.code == Some(0) || said.out.contains("its lease was lost"), "{said:#?}");
 }
 
 #[test]
 fn locks_held_longer_than_a_part_and_their_leases_do_not_prolong_it() {
     let quorum = Quorum::start(1);
-    let long = ["--clients", "30", "--hold", "1s", "--time", "100ms", "--ttl", "800ms"];
+    let long = ["--clients", "30", "--hold", "2s", "--time", "100ms", "--ttl", "1500ms"];
     let only = ["bench", "--timeout", "5s", "--json", "--only", "contended"];
     let begun = Instant::now();
     let said = program::run(program::command(&quorum.urls()).args(only).args(long)).with_code(0);
@@ -152,12 +155,12 @@ fn locks_held_longer_than_a_part_and_their_leases_do_not_prolong_it() {
 #[test]
 fn a_time_that_is_short_for_the_waits_is_said_before_the_load_and_the_figures_say_at_least() {
     let quorum = Quorum::start(1);
-    let long = ["--clients", "30", "--hold", "1s", "--time", "100ms", "--ttl", "800ms"];
+    let long = ["--clients", "30", "--hold", "2s", "--time", "100ms", "--ttl", "1500ms"];
     let mut running = start(&quorum, &[&["--only", "contended"], &long[..]].concat());
     until_contended(&quorum[0]);
     assert!(!running.has_ended());
     let said = running.ended().with_code(0);
-    for word in ["--time 100 ms", "30 clients", "30 s", "--time 90s"] {
+    for word in ["--time 100 ms", "30 clients", "60 s", "--time 180s"] {
         assert!(said.err.contains(word), "no {word}: {}", said.err);
     }
     for word in ["≥", "not warm", "still waiting at the end", "ONE ROUND", "JAIN"] {
