@@ -226,6 +226,13 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_has_48_bits() {
+        let after = Entry(Entry::MAX.0 + 1);
+        assert_eq!(name(&pack(7, Entry::MAX)), Entry::MAX);
+        assert_ne!(name(&pack(7, after)), after);
+    }
+
+    #[test]
     fn a_run_gives_memory_back_when_most_of_its_locks_are_gone() {
         let mut index = Deadlines::default();
         (0..RUN as u64).for_each(|n| index.insert(Deadline(n), Entry(n)));

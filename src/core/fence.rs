@@ -198,6 +198,7 @@ mod tests {
 
     const HERE: Slot = Slot(1);
     const THERE: Slot = Slot(2);
+    const MINUTE: u64 = 60_000_000;
 
     fn take(counter: &mut Counter, unix: u64, proposal: Option<Fence>) -> Option<Fence> {
         take_at(HERE, counter, unix, proposal)
@@ -294,11 +295,12 @@ mod tests {
     #[test]
     fn how_far_a_proposal_may_be_ahead_hangs_on_the_clock_and_the_floor_alone() {
         let mut counter = Counter::default();
-        assert_eq!(counter.farthest(100), Fence(100 + MAX_FENCE_AHEAD));
-        counter.raise(HERE, Fence(100 + MAX_FENCE_AHEAD));
-        assert_eq!(counter.farthest(100), Fence(100 + MAX_FENCE_AHEAD));
-        counter.raise_all(Fence(1000 + MAX_FENCE_AHEAD));
-        assert_eq!(counter.farthest(100), Fence(1000 + MAX_FENCE_AHEAD + MAX_FLOOR_AHEAD));
+        let ten_minutes = 10 * MINUTE;
+        assert_eq!(counter.farthest(100), Fence(100 + ten_minutes));
+        counter.raise(HERE, Fence(100 + ten_minutes));
+        assert_eq!(counter.farthest(100), Fence(100 + ten_minutes));
+        counter.raise_all(Fence(1000 + ten_minutes));
+        assert_eq!(counter.farthest(100), Fence(1000 + ten_minutes + MINUTE));
         assert_eq!(counter.farthest(MAX_FENCE), Fence(MAX_FENCE));
     }
 
@@ -346,6 +348,16 @@ mod tests {
         assert_eq!(reserve(&mut counter, at(2, 2), far), far + RESERVE);
         let later = AGAIN + 3;
         assert_eq!(reserve(&mut counter, at(later, 3), far + RESERVE), far + RESERVE + STEP);
+    }
+
+    #[test]
+    fn who_comes_again_within_two_minutes_gets_a_minute_and_else_five_seconds() {
+        for (later, more) in [(2 * MINUTE - 1, MINUTE), (2 * MINUTE, 5_000_000)] {
+            let mut counter = Counter::default();
+            let far = 100 * MINUTE;
+            assert_eq!(reserve(&mut counter, at(0, 0), far), far + 5_000_000);
+            assert_eq!(reserve(&mut counter, at(later, 0), 2 * far), 2 * far + more);
+        }
     }
 
     #[test]

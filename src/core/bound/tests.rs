@@ -5,6 +5,8 @@ use core::iter;
 
 use super::*;
 
+/// In µs, like all that is said of the clock; leases are in ms.
+const MINUTE: u64 = 60_000_000;
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
@@ -69,6 +71,18 @@ fn a_longer_lease_needs_a_larger_bound() {
     assert_eq!(book.usual(), 10_240);
     assert!(!book.grant("b", 10_240));
     assert!(book.grant("b", 10_241));
+}
+
+#[test]
+fn what_grows_again_within_a_minute_grows_to_a_power_of_two() {
+    for (later, usual) in [(MINUTE - 1, 16_384), (MINUTE, 10_240)] {
+        let mut book = Book::default();
+        book.grant("a", 9_000);
+        assert_eq!(book.usual(), 9_216);
+        book.now += later;
+        book.grant("a", 9_500);
+        assert_eq!(book.usual(), usual, "{later} µs later");
+    }
 }
 
 #[test]
@@ -212,7 +226,9 @@ fn a_user_forces_so_many_writes_within_a_minute_and_takes_none_from_others() {
     assert!((MAX_LONG_WRITES..=MAX_LONG_WRITES + usual).contains(&writes), "{writes}");
     assert_eq!(book.grant_to(1, "mine", DAY), (false, false));
     assert_eq!(book.grant_to(2, "hers", DAY), (true, true));
-    book.now += MINUTE;
+    book.now += MINUTE - 1;
+    assert_eq!(book.grant_to(1, "mine", DAY), (false, false));
+    book.now += 1;
     assert_eq!(book.grant_to(1, "mine", DAY), (true, true));
 }
 
@@ -267,7 +283,7 @@ fn it_is_looked_at_again_once_in_a_period_and_not_all_the_time() {
     book.grant("a", 10);
     book.grant("b", DAY);
     book.write_after(0, &[]);
-    for (at, stale) in [(0, false), (1, false), (PERIOD, false), (PERIOD + 1, true)] {
+    for (at, stale) in [(0, false), (1, false), (5 * MINUTE, false), (5 * MINUTE + 1, true)] {
         assert_eq!(book.bound.is_stale(Instant(at)), stale, "after {at} µs");
     }
 }

@@ -156,3 +156,26 @@ impl Rules for Sound {}
 
 /// A claim's validity is cut into no more parts than so.
 const MOST_TRIES: u64 = 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_is_half_as_long_as_it_may_be_and_up_to_as_much_again() {
+        for most in [10_000, 250_000, 1_000_000] {
+            for chance in [0, 1, most - 1, most, u64::MAX] {
+                assert!((most / 2..most / 2 + most).contains(&Sound.rest(most, chance)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_lease_is_too_long_when_no_majority_is_left_for_it() {
+        for (nodes, may_refuse) in [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (7, 3)] {
+            for refusing in 0..=nodes {
+                assert_eq!(Sound.is_too_long(refusing, nodes), refusing > may_refuse);
+            }
+        }
+    }
+}

@@ -107,5 +107,12 @@ mod tests {
         assert!(shortest.is_some_and(|shortest| 10_000 * 1_000 / shortest < 3_500));
         let mean: u64 = (0..8_000).map(|chance| slices.jittered(chance).0).sum::<u64>() / 8_000;
         assert!(mean.abs_diff(slices.long.0) < slices.long.0 / 20);
+        let longest = (0..10_000).map(|chance| slices.jittered(chance).0).max();
+        assert_eq!((shortest, longest), (Some(3_600), Some(4_400)));
+    }
+
+    #[test]
+    fn the_shortest_slice_has_no_tenth() {
+        assert_eq!(Slices::new(Millis(1), Millis(1), 1).jittered(7), Millis(1));
     }
 }

@@ -2,4 +2,5 @@
 
 mod held_back;
 mod migration;
+mod refused;
 mod slots;

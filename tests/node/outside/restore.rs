@@ -128,6 +128,23 @@ fn a_lock_may_be_restored_with_a_date(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE job eve 60000").int() > 0);
 }
 
+/// The server reads the payload, and throws away what it has read.
+#[apply(on_every_server)]
+fn a_lock_with_a_date_that_is_past_leaves_nothing_behind(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    for mode in ["", " SHARED"] {
+        client.run(&format!("DLOCK.ACQUIRE job alice 3600000{mode}"));
+        let payload = Payload::read(&client.run("DUMP job")).bytes();
+        assert_eq!(client.run("DLOCK.RELEASE job alice").int(), 1);
+        let restored = client.run_args(&[b"RESTORE", &b"job"[..], b"1", &payload, b"ABSTTL"]);
+        assert_eq!(restored.text(), "OK");
+        assert_eq!(client.run("EXISTS job").int(), 0);
+        eventually("no lease is counted", || server.node("leases").int() == 0);
+    }
+    assert_eq!(server.info_number("dlock", "dlock_memory"), 0);
+}
+
 #[track_caller]
 fn assert_damaged(restored: Value, what: &str) {
     let refused = "ERR Bad data format";

@@ -4,7 +4,9 @@
 use std::time::Instant;
 
 use harness::quarantine::{PROMOTED, assert_bound, assert_no_shorter};
-use harness::{Builder, Client, Kind, Proxy, Server, Value, apply, eventually, on_every_server};
+use harness::{
+    Builder, Client, Kind, Proxy, Server, Value, apply, bytes, eventually, on_every_server,
+};
 
 use super::promotion::{promote, times_told, until_told, until_told_more};
 use crate::quarantine::crash::crashed;
@@ -185,6 +187,7 @@ fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
     assert_eq!(replica.run("DLOCK.RELEASE kept alice").int(), 1);
     assert_eq!(replica.node("leases").int(), 3);
     assert!(replica.run("DLOCK.ACQUIRE fresh eve 60000").int() > 0);
+    assert_restored_locks_are_minded(&replica);
     replica.run("CONFIG SET dlock.quarantine auto");
 
     // And back: the next load is whole.
@@ -192,6 +195,22 @@ fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
     replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
     primary.assert_agrees_with(&replica);
     assert_eq!(Seen::at(&replica), Seen::at(&primary));
+}
+
+/// A lock that is read counts, and ends.
+#[track_caller]
+fn assert_restored_locks_are_minded(server: &Server) {
+    let leases = server.node("leases").int();
+    let mut client = server.client();
+    client.run("DLOCK.ACQUIRE read alice 60000");
+    let payload = client.run("DUMP read");
+    assert_eq!(client.run("DLOCK.RELEASE read alice").int(), 1);
+    let restore = bytes!["RESTORE", "read", "0", payload.bytes()];
+    assert_eq!(client.run_args(&restore).text(), "OK");
+    assert_eq!(server.node("leases").int(), leases + 1);
+    assert_eq!(client.run("DLOCK.EXTEND read alice 1").int(), 1);
+    eventually("it ends", || server.run("EXISTS read").int() == 0);
+    assert_eq!(server.node("leases").int(), leases);
 }
 
 #[apply(on_every_server)]

@@ -208,6 +208,7 @@ fn a_slow_disk_holds_nobody_up_who_keeps_within_the_promise(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     server.run("DLOCK.ACQUIRE job alice 60000");
     let (_, reserved) = server.fences();
+    let said = server.module_log().len();
     let slow = Fault::inject(&server, "fsync,fdatasync", "delay_enter=2000000", &[]);
     // It is time to renew the promise, and not yet too late.
     server.set_wall_clock(45);
@@ -223,6 +224,7 @@ fn a_slow_disk_holds_nobody_up_who_keeps_within_the_promise(kind: Kind) {
     slow.end();
     eventually("the promise is renewed", || server.fences().1 > reserved);
     assert_eq!(server.node("durable").text(), "yes");
+    assert_eq!(server.module_log().split_off(said), [""; 0], "it was slow, and did not fail");
 }
 
 #[apply(on_every_server)]
@@ -244,6 +246,8 @@ fn a_disk_that_hangs_refuses_what_it_would_have_to_write(kind: Kind) {
         let waited = asked.elapsed();
         assert_in_time(waited, Duration::from_secs(2));
         assert_eq!(server.traces(), before);
+        assert_eq!(server.node("durable").text(), "failing", "{words}");
+        assert_eq!(server.node("state-file-error").text(), "the disk does not answer");
     }
     assert!(server.next_fence() < reserved);
     hung.end();

@@ -16,13 +16,16 @@ fn second(kind: Kind, file: &Path) -> harness::Builder {
     Server::build(kind).config(&format!("dlock.state-file {file}")).config("dlock.quarantine off")
 }
 
+/// Another server refuses the state file of one that runs, and names that.
 #[track_caller]
-fn assert_in_use(kind: Kind, file: &Path) {
-    let refused = second(kind, file).try_start();
+fn assert_in_use(server: &Server) {
+    let file = server.state_file();
+    let refused = second(server.kind(), &file).try_start();
     let log = refused.err().expect("two servers use one state file");
     assert!(!log.starts_with("exit status: 0"), "{log}");
     let line = line_about(&log, &file.display().to_string());
-    assert!(line.contains("# <module> dlock: ") && line.contains("server"), "{line}");
+    let owner = format!("a server that is running (process {})", server.process_id());
+    assert!(line.contains("# <module> dlock: ") && line.contains(&owner), "{line}");
 }
 
 #[apply(on_every_server)]
@@ -30,7 +33,7 @@ fn a_second_server_refuses_it_and_the_first_goes_on(kind: Kind) {
     let first = Server::start(kind);
     let mut last = first.next_fence();
     for _ in 0..3 {
-        assert_in_use(kind, &first.state_file());
+        assert_in_use(&first);
         // It still writes it, too.
         let ahead = first.fences().1 + 60_000_000;
         let fence = first.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}")).int();
@@ -61,7 +64,7 @@ fn when_the_first_has_gone_the_second_takes_over(kind: Kind) {
         let mut first = Server::start(kind);
         let name = first.node("node-id").text();
         let last = first.next_fence();
-        assert_in_use(kind, &first.state_file());
+        assert_in_use(&first);
         end(&mut first);
         let second = second(kind, &first.state_file()).start();
         assert_eq!(second.node("node-id").text(), name);
@@ -139,7 +142,7 @@ fn a_child_that_still_saves_does_not_keep_it(kind: Kind) {
     assert!(child.lives(), "the child still saves");
     assert_eq!(server.node("boot").int(), 2);
     assert!(server.next_fence() > last);
-    assert_in_use(kind, &server.state_file());
+    assert_in_use(&server);
 }
 
 /// The lock of a file goes when any descriptor of it is closed, in the child or the parent.
@@ -153,6 +156,6 @@ fn a_child_that_ends_does_not_give_it_away(kind: Kind) {
             let state = server.info("persistence");
             state["rdb_bgsave_in_progress"] == "0" && state["aof_rewrite_in_progress"] == "0"
         });
-        assert_in_use(kind, &server.state_file());
+        assert_in_use(&server);
     }
 }

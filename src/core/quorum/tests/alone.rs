@@ -96,3 +96,23 @@ fn a_wait_that_ends_during_the_quarantine_of_the_only_node_was_not_for_a_holder(
     trial.waited(0, Answer::Denied);
     trial.loses(Failure::Held);
 }
+
+#[test]
+fn a_place_at_the_only_node_costs_no_pings() {
+    let mut trial = trial(plan(1, Some(0)));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
+    assert_eq!(acquisition.wake(), None);
+}
+
+#[test]
+fn the_only_node_that_never_will_refuses_who_queues_there() {
+    let mut trial = trial(plan(1, Some(0)));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.waited(0, Answer::Refused(Obstacle::Never));
+    trial.loses(Failure::Refused);
+}

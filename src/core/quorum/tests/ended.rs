@@ -79,3 +79,61 @@ fn a_grant_to_a_blocked_request_is_asked_for_over_the_connection_that_it_is_to_e
     trial.waited(2, Answer::Granted(Fence(120)));
     trial.sends("2A");
 }
+
+/// Held by nodes 0 and 1; node 2 has answered otherwise.
+fn held_without(answer: Answer) -> Trial {
+    let mut trial = asked(None);
+    (0..2).for_each(|node| trial.grants(node, 100));
+    trial.holds();
+    trial.hears(2, answer);
+    trial
+}
+
+#[test]
+fn a_node_that_had_it_not_vouches_from_its_grant_on_whatever_its_fence() {
+    let mut denied = held_without(Answer::Denied);
+    denied.wakes();
+    denied.sends("0E 1E 2A100");
+    let mut lost = held();
+    lost.wakes();
+    lost.sends("0E 1E 2E");
+    lost.hears(2, Answer::Gone);
+    lost.sends("2A100");
+    for mut trial in [denied, lost] {
+        trial.grants(2, 100);
+        trial.until();
+        trial.hears(0, Answer::Gone);
+        trial.is_lost(LossReason::Ended);
+    }
+}
+
+#[test]
+fn a_node_that_was_not_raised_is_raised_with_the_next_renewal() {
+    let mut trial = held_without(Answer::Granted(Fence(99)));
+    trial.sends("2E100");
+    trial.hears(2, Answer::Unreachable);
+    trial.wakes();
+    trial.sends("0E 1E 2E100");
+}
+
+#[test]
+fn where_a_request_may_be_late_a_renewal_names_the_fence_ever_after() {
+    let mut trial = held_without(Answer::Unreachable);
+    trial.wakes();
+    trial.sends("0E 1E 2A100");
+    trial.grants(2, 100);
+    for _ in 0..3 {
+        (0..2).for_each(|node| trial.hears(node, Answer::Extended));
+        trial.wakes();
+        trial.sends("0E 1E 2E100");
+        trial.hears(2, Answer::Extended);
+    }
+}
+
+#[test]
+fn who_hands_it_on_does_not_wait_at_a_node_that_is_gone() {
+    let mut trial = held_without(Answer::Unreachable);
+    let now = Instant(trial.now);
+    trial.hold().hand_on(Millis(50), now);
+    trial.sends("");
+}

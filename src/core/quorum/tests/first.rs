@@ -199,3 +199,95 @@ fn a_quarantine_is_waited_for() {
     trial.grants(1, 101);
     trial.wins(101);
 }
+
+#[test]
+fn who_does_not_wait_hears_at_once_though_it_has_the_gate() {
+    let mut trial = asked(None);
+    trial.grants(0, 100);
+    trial.hears(1, Answer::Denied);
+    trial.hears(2, Answer::Denied);
+    trial.loses(Failure::Held);
+}
+
+#[test]
+fn nobody_queues_at_a_node_in_quarantine_where_there_are_others() {
+    for (wait, lost) in [(None, true), (Some(0), false)] {
+        let mut trial = asked(wait);
+        (0..3).for_each(|node| trial.hears(node, Answer::Refused(Obstacle::Quarantine)));
+        trial.sends("0R 1R 2R");
+        assert_eq!(trial.verdict() == Verdict::Lost(Failure::NoQuorum), lost);
+    }
+}
+
+#[test]
+fn a_fence_more_than_ten_minutes_ahead_of_the_clock_is_nothing_to_go_on_from() {
+    let most = UNIX + 600_000_000;
+    for (seen, proposal) in [(most - 1, most), (most, UNIX)] {
+        let mut trial = trial(Plan { seen: Fence(seen), ..plan(1, None) });
+        trial.sends(&format!("0A{proposal}"));
+    }
+}
+
+#[test]
+fn a_look_before_its_time_ends_neither_the_grace_nor_a_rest() {
+    let mut trial = asked(Some(0));
+    trial.grants(1, 100);
+    trial.passes(1);
+    trial.grants(2, 100);
+    trial.is_pending();
+    let mut trial = asked(Some(0));
+    (0..3).for_each(|node| trial.hears(node, Answer::Unreachable));
+    trial.sends("0R 1R 2R");
+    trial.passes(1);
+    trial.sends("");
+}
+
+#[test]
+fn a_fence_that_is_fixed_is_not_lowered_while_nodes_may_be_raised_to_it() {
+    for raised in [Answer::Silent, Answer::Unreachable] {
+        let mut trial = asked(None);
+        trial.grants(0, 100);
+        trial.grants(1, 102);
+        trial.sends("0E102");
+        trial.hears(0, raised);
+        trial.grants(2, 100);
+        trial.is_pending();
+        trial.sends("2E102");
+        trial.hears(2, Answer::Extended);
+        trial.wins(102);
+    }
+}
+
+#[test]
+fn a_grant_that_ended_with_its_connection_does_not_count() {
+    let mut trial = asked(None);
+    trial.grants(0, 100);
+    let time = trial.time();
+    let Machine::Trying(acquisition) = &mut trial.machine else { unreachable!() };
+    acquisition.cut_off(0, time);
+    trial.grants(1, 100);
+    trial.is_pending();
+    trial.grants(2, 100);
+    trial.wins(100);
+}
+
+#[test]
+fn it_says_which_attempt_it_is_and_what_it_has_seen() {
+    let told = |trial: &Trial| {
+        let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
+        let seen = (acquisition.attempt(), acquisition.seen(), acquisition.contended());
+        (seen, acquisition.suspects().to_vec())
+    };
+    let mut trial = asked(Some(0));
+    trial.hears(2, Answer::Silent);
+    assert_eq!(told(&trial), ((1, Fence(0), false), vec![false, false, true]));
+    trial.hears(0, Answer::Denied);
+    trial.grants(1, 107);
+    trial.sends("1R 2R 0A108wt");
+    assert_eq!(told(&trial), ((2, Fence(107), true), vec![false, false, true]));
+    trial.waited(0, Answer::Turn(Fence(119)));
+    trial.sends("1A120w 2A120w 0A120w");
+    (0..2).for_each(|node| trial.waited(node, Answer::Granted(Fence(120))));
+    trial.holds();
+    assert_eq!((trial.hold().attempt(), trial.hold().fence()), (2, Some(Fence(120))));
+}

@@ -182,6 +182,62 @@ fn a_majority_whose_fences_are_too_far_apart_is_left_to_who_has_the_gate() {
 }
 
 #[test]
+fn whoever_has_a_majority_gives_nothing_back() {
+    let mut trial = next_in_line();
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.waited(2, Answer::Granted(Fence(130)));
+    trial.sends("1E130");
+    trial.passes(TIMEOUT / 2);
+    trial.sends("");
+}
+
+#[test]
+fn a_gate_that_is_there_is_waited_for() {
+    let mut trial = queued(0);
+    trial.passes(500);
+    trial.sends("0P");
+    trial.hears(0, Answer::Done);
+    trial.sends("");
+}
+
+#[test]
+fn a_node_for_which_the_proposal_is_too_far_is_waited_for_without_one() {
+    let mut trial = next_in_line();
+    trial.waited(1, Answer::TooFar);
+    trial.sends("1Aw");
+}
+
+#[test]
+fn a_turn_ends_with_the_wait() {
+    let mut trial = queued(1_000);
+    trial.waited(0, Answer::Turn(Fence(119)));
+    trial.sends("1A120w 2A120w 0A120w");
+    trial.now += 1_000_000;
+    trial.waited(1, Answer::Denied);
+    trial.loses(Failure::Held);
+}
+
+#[test]
+fn a_turn_is_given_up_when_no_majority_can_be_reached_for_two_time_outs() {
+    let mut trial = next_in_line();
+    let lost = |trial: &mut Trial| {
+        (1..3).for_each(|node| trial.waited(node, Answer::Unreachable));
+    };
+    for _ in 0..2 {
+        lost(&mut trial);
+        trial.sends("1A120w 2A120w");
+        lost(&mut trial);
+        trial.sends("");
+        trial.passes(TIMEOUT);
+        trial.sends("1A120w 2A120w");
+    }
+    lost(&mut trial);
+    trial.sends("1A120w 2A120w");
+    lost(&mut trial);
+    trial.sends("0F 1F 2F");
+}
+
+#[test]
 fn whoever_gives_way_does_not_renew_what_it_leaves() {
     let mut trial = next_in_line();
     trial.waited(1, Answer::Granted(Fence(120)));

@@ -222,3 +222,15 @@ fn a_gate_that_can_never_grant_does_not_speak_for_the_others() {
         assert!(matches!(acquisition.verdict(), Verdict::Won(_)));
     }
 }
+
+#[test]
+fn a_node_that_is_busy_is_asked_for_the_longer_lease_again() {
+    let mut hold = held(3);
+    hold.extend(HOUR, Instant(SECOND));
+    let asked = sent(|| hold.poll());
+    hold.answer(0, asked[0].id, Answer::Refused(Obstacle::Busy), Instant(SECOND));
+    let due = hold.wake().unwrap();
+    hold.tick(due);
+    let again: Vec<_> = sent(|| hold.poll()).iter().map(|send| (send.node, send.ttl)).collect();
+    assert_eq!(again, [(0, HOUR)]);
+}

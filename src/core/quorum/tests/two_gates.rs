@@ -82,3 +82,16 @@ fn an_outage_before_does_not_put_off_the_last_resort_either() {
     trial.waited(0, Answer::Unreachable);
     assert!(keeps_its_turn(&mut trial) <= 16 * TIMEOUT);
 }
+
+#[test]
+fn the_first_gate_decides_though_nobody_else_is_there() {
+    let mut trial = at_the_second_gate();
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.waited(2, Answer::Unreachable);
+    trial.sends("2A120w");
+    trial.waited(2, Answer::Unreachable);
+    trial.passes(TIMEOUT.div_ceil(4));
+    trial.sends("0P");
+    trial.hears(0, Answer::Done);
+    trial.sends("0F 1R 2F 0A121wt");
+}

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::*;
 
 const NOW: Instant = Instant(1);
+const MINUTE: u64 = 60_000_000;
 
 fn key(name: &[u8]) -> Key<'_> {
     Key { db: 0, name }
@@ -107,7 +108,7 @@ fn grants_are_counted_where_a_key_is_listed_and_list_none() {
 #[test]
 fn figures_halve_each_minute_and_what_is_long_ago_is_forgotten() {
     let mut hot = Hot::default();
-    let minute = |n: u64| Instant(n * HALF_LIFE);
+    let minute = |n: u64| Instant(n * MINUTE);
     hot.waited(key(b"job"), 8_000_000, minute(100));
     hot.granted(key(b"job"), Some(8_000_000));
     let shown = |hot: &mut Hot, n| {
@@ -148,10 +149,10 @@ fn the_same_name_in_two_databases_is_two_keys() {
 #[test]
 fn what_was_seen_first_counts_in_full_for_a_minute() {
     let mut hot = Hot::default();
-    let begun = Instant(HALF_LIFE - 1);
+    let begun = Instant(MINUTE - 1);
     hot.denied(key(b"job"), begun);
-    assert_eq!(worst(&mut hot, 10, Instant(begun.0 + HALF_LIFE - 1)), ["job"]);
-    assert!(worst(&mut hot, 10, Instant(begun.0 + HALF_LIFE)).is_empty());
+    assert_eq!(worst(&mut hot, 10, Instant(begun.0 + MINUTE - 1)), ["job"]);
+    assert!(worst(&mut hot, 10, Instant(begun.0 + MINUTE)).is_empty());
 }
 
 #[test]
