@@ -70,9 +70,7 @@ impl State {
         let mut keyspace = Keyspace::turn(ctx, &mut self.store, true);
         keys.keys().for_each(|key| keyspace.look_at(key.as_key()));
         drop(keyspace);
-        if !self.node.is_following() {
-            self.promise_now();
-        }
+        self.promise_now();
     }
 
     fn forget_evicted(&mut self, job: &Job) {

@@ -250,7 +250,6 @@ impl<R: Rules> Hold<R> {
             // What ended before an answer came has ended.
             _ if now >= before.until => State::Lost(LossReason::NotRenewed),
             None => State::Lost(LossReason::Ended),
-            Some(claim) if now >= claim.until => State::Lost(LossReason::NotRenewed),
             Some(claim) => State::Held(self.within_limit(claim)),
         };
         let State::Held(after) = self.state else { return };
