@@ -5,9 +5,9 @@ use std::time::Duration;
 use harness::{Kind, Quorum, Server, program};
 use serde_json::Value;
 
-use crate::bench::{PARTS, start, traces};
+use crate::bench::{PARTS, traces};
 use crate::bench_report::{Report, assert_contended, number};
-use crate::running::dlock;
+use crate::running::{Running, dlock};
 use crate::{address, addresses, dlock_at, servers};
 
 /// All that it needs, as the README says.
@@ -174,7 +174,9 @@ fn addresses_of(quorum: &Quorum) -> Vec<String> {
 fn a_deaf_node_costs_no_more_than_its_time_out() {
     let quorum = Quorum::start(3);
     quorum[1].network().swallow();
-    let said = start(&quorum, &["--json", "--time", "200ms"]).ended_within(ms(3000)).with_code(0);
+    let mut command = program::command(&quorum.urls());
+    command.args(["bench", "--timeout", "400ms", "--json", "--time", "200ms"]);
+    let said = Running::of(command).ended_within(ms(3000)).with_code(0);
     let report = Report::read(&said);
     assert!(reason(&report.cycles[1]).contains("400 ms"), "{}", report.cycles[1]);
     assert_contended(report.contended(), 3, 16, 5.0);

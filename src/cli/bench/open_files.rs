@@ -21,10 +21,9 @@ pub fn allow(clients: usize, nodes: usize) -> Result<(), Failure> {
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard).map_err(refuse)
 }
 
-/// A client has a connection to each node, one on which it waits, and maybe another one if a node
-/// fails and it waits elsewhere.
+/// To each node a client has a connection, and another one on which it waits when it is next.
 fn needed(clients: usize, nodes: usize) -> u64 {
-    let needed = clients * (nodes + 2) + BESIDE;
+    let needed = clients * 2 * nodes + BESIDE;
     u64::try_from(needed).unwrap_or(u64::MAX)
 }
 
@@ -38,6 +37,6 @@ mod tests {
     #[test]
     fn what_is_there_is_enough_for_the_default() {
         allow(16, 5).expect("a process may have so many files");
-        assert_eq!(needed(1000, 5), 7100);
+        assert_eq!(needed(1000, 5), 10_100);
     }
 }
