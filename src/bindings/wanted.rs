@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard, Key, Lock};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 
 /// A lock that is wanted. It can be acquired any number of times.
 #[derive(Clone)]
@@ -33,6 +33,10 @@ impl Wanted {
         client: &Client,
         wait: Option<Duration>,
     ) -> BoxFuture<'static, Result<Guard, Error>> {
+        if self.shared && self.limit.is_some() {
+            let words = "a lock is shared, or has a limit; not both";
+            return ready(Err(Error::Usage(words.to_owned()))).boxed();
+        }
         let lock = self.of(client);
         match wait {
             None => async move { lock.acquire().await }.boxed(),

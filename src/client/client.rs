@@ -102,7 +102,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a node may take to answer. The default is a twentieth of a lock's lease, but at
+    /// How long a node may take to answer, connecting included. The default is a twentieth of a lock's lease, but at
     /// least 50 ms and at most a second.
     pub fn node_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.node_timeout = Some(timeout);

@@ -105,10 +105,11 @@ impl Guard {
     /// Releases the lock, and waits until a majority of the nodes has answered.
     #[napi(catch_unwind)]
     pub fn release(&self, ticket: u32) {
-        let asked = self.held().take().map(dlock_client::Guard::release);
-        let released = self.released();
+        let (guard, released) = (self.held().take(), self.released());
+        // It begins in the runtime: what is sent to that from elsewhere has to wake it. If this is given up before it
+        // begins, the guard is dropped, which releases the lock.
         self.letters.run(&self.connected, ticket, async move {
-            asked.ok_or(released)?.await?;
+            guard.ok_or(released)?.release().await?;
             Ok(Outcome::Done)
         });
     }

@@ -1,12 +1,14 @@
-//! Keys and lengths of time, as Python writes them.
+//! Keys, lengths of time and numbers of holders, as Python writes them.
 
 use std::time::Duration;
 
 use dlock_client::Key;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
+
+use crate::errors;
 
 /// The name of a lock: `str` or `bytes`.
 pub(crate) struct Name(pub(crate) Key);
@@ -42,9 +44,29 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Span {
         };
         // More than a number of this size can hold is without end, for all that is done with it.
         if seconds.is_nan() || seconds < 0.0 {
-            return Err(PyValueError::new_err(format!("a time cannot be {seconds} seconds long")));
+            return Err(errors::usage(
+                given.py(),
+                &format!("a time cannot be {seconds} seconds long"),
+            ));
         }
         Ok(Span(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
+    }
+}
+
+/// How many may hold a semaphore.
+pub(crate) struct Permits(pub(crate) u16);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Permits {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Permits> {
+        given.extract().map(Permits).map_err(|error: PyErr| {
+            if !error.is_instance_of::<PyOverflowError>(given.py()) {
+                return wrong_type("limit is a whole number of holders", given);
+            }
+            let (given, most) = (given.to_owned(), u16::MAX);
+            errors::usage(given.py(), &format!("limit is from 1 to {most}, not {given}"))
+        })
     }
 }
 

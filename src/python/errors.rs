@@ -29,6 +29,11 @@ pub(crate) fn failed(py: Python<'_>, error: &Error) -> PyErr {
     })
 }
 
+/// A request that is not valid.
+pub(crate) fn usage(py: Python<'_>, text: &str) -> PyErr {
+    exception(py, "UsageError", text, |_| Ok(()))
+}
+
 /// A panic.
 pub(crate) fn defect(py: Python<'_>, words: &str) -> PyErr {
     exception(py, "InternalError", &words::defect(words), |_| Ok(()))

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_bindings::held::{self, State};
-use dlock_client::{Key, Loss, LossReason};
+use dlock_client::{Error, Key, Loss, LossReason};
 use futures_util::{FutureExt, TryFutureExt};
 use pyo3::prelude::*;
 
@@ -115,14 +115,13 @@ impl Guard {
     /// Releases the lock, and waits until a majority of the nodes has answered.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         let Held { guard, local } = self.take(py)?;
-        local.wait(py, guard.release().err_into())
+        local.wait(py, released(guard))
     }
 
     /// As `release`, for a loop.
     fn release_later(&self, py: Python<'_>, post: &Post, ticket: u64) -> PyResult<()> {
         let Held { guard, local } = self.take(py)?;
-        let released = guard.release().err_into();
-        post.run(&local, ticket, released.map_ok(|()| Outcome::Done)).map(drop)
+        post.run(&local, ticket, released(guard).map_ok(|()| Outcome::Done)).map(drop)
     }
 
     /// Posts the loss of the lock to a loop.
@@ -161,6 +160,12 @@ impl Guard {
         let (key, fence) = (self.key.clone(), self.fence);
         errors::lost(py, &Loss { key, fence, why: LossReason::Released })
     }
+}
+
+/// Begins in the runtime: what is sent to it from elsewhere has to wake it. If this is dropped before it begins, the
+/// guard is, which releases the lock.
+async fn released(guard: dlock_client::Guard) -> Result<(), Error> {
+    Ok(guard.release().await?)
 }
 
 impl Drop for Guard {

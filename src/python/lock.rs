@@ -9,7 +9,7 @@ use dlock_client::Error;
 use futures_util::TryFutureExt;
 use pyo3::prelude::*;
 
-use crate::arguments::{Name, Span};
+use crate::arguments::{Name, Permits, Span};
 use crate::client::Client;
 use crate::guard::Guard;
 use crate::lease::Lease;
@@ -33,12 +33,13 @@ impl Lock {
         key: Name,
         ttl: Span,
         shared: bool,
-        limit: Option<u16>,
+        limit: Option<Permits>,
         ephemeral: bool,
         meta: String,
         max_hold: Option<Span>,
     ) -> Lock {
         let (ttl, max_hold) = (ttl.0, max_hold.map(|span| span.0));
+        let limit = limit.map(|limit| limit.0);
         let wanted = Wanted { key: key.0, ttl, shared, limit, ephemeral, meta, max_hold };
         Lock { client, wanted }
     }

@@ -127,7 +127,12 @@ testAlone('wrong options, keys and addresses are refused', async () => {
     [{ maxHold: 0 }, /hold/],
     [{ limit: 0 }, /limit|permit|holders/],
     [{ limit: 1.5 }, /limit is a whole number of holders, not 1.5/],
+    [{ limit: 2, shared: true, wait: 0 }, /not both/],
+    [{ shared: 'no', wait: 0 }, /shared is true or false, not string/],
+    [{ signal: 5, wait: 0 }, /signal is an AbortSignal, not 5/],
     [{ tll: 5 }, /there is no option tll/],
+    [null, /options are an object, not null/],
+    [5, /options are an object, not 5/],
   ]) {
     const error = await thrown(UsageError, client.lock('key', options));
     assert.match(error.message, words);
@@ -135,6 +140,11 @@ testAlone('wrong options, keys and addresses are refused', async () => {
   }
   assert.match((await thrown(UsageError, client.lock(42))).message, /a key is text or a Buffer, not 42/);
   assert.match((await thrown(UsageError, client.tryAcquire(''))).message, /the key is empty/);
+  assert.match((await thrown(UsageError, client.withLock('key'))).message, /body is a function, not undefined/);
+  for (const nodes of [undefined, null, 5, [5], Buffer.from('redis://a')])
+    assert.throws(() => new Client(nodes), /nodes are addresses, each a text, not /);
+  assert.throws(() => new Client('redis://a', { notify: 5 }), /notify is a function, not 5/);
+  assert.throws(() => new Client('redis://a', null), /options are an object, not null/);
   assert.throws(() => new Client('localhost:6379'), /write redis:\/\/localhost:6379/);
   assert.throws(() => new Client(['redis://a', 'redis://a:6379']), /given twice/);
   assert.throws(() => new Client('redis://a', { timeout: 5 }), /there is no option timeout/);

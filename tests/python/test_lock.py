@@ -101,15 +101,18 @@ def test_times_are_seconds_or_timedeltas(client: dlock.Client, key: str) -> None
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"ttl": -1}, ValueError),
-        ({"ttl": float("nan")}, ValueError),
+        ({"ttl": -1}, dlock.UsageError),
+        ({"ttl": float("nan")}, dlock.UsageError),
         ({"ttl": 0}, dlock.UsageError),
         ({"ttl": "soon"}, TypeError),
-        ({"wait": -0.5}, ValueError),
+        ({"wait": -0.5}, dlock.UsageError),
         ({"meta": "x" * 2000}, dlock.UsageError),
         ({"max_hold": 0}, dlock.UsageError),
         ({"limit": 0}, dlock.UsageError),
-        ({"limit": -1}, OverflowError),
+        ({"limit": -1}, dlock.UsageError),
+        ({"limit": 70_000}, dlock.UsageError),
+        ({"limit": 1.5}, TypeError),
+        ({"limit": 2, "shared": True, "wait": 0}, dlock.UsageError),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, object], error: type[Exception]) -> None:
@@ -127,6 +130,9 @@ def test_wrong_keys_and_addresses_are_refused() -> None:
     with pytest.raises(dlock.UsageError, match="write redis://localhost:6379") as wrong:
         dlock.Client("localhost:6379")
     assert isinstance(wrong.value, ValueError)
+    for nodes in (None, 5, [5], b"redis://localhost"):
+        with pytest.raises(TypeError, match="nodes are addresses, each a str, not "):
+            dlock.Client(nodes)  # type: ignore[arg-type]
     with pytest.raises(dlock.UsageError, match="given twice"):
         dlock.Client(["redis://a", "redis://a:6379"])
 

@@ -6,7 +6,17 @@ import { Guard } from './guard';
 import { expect, outcome, post } from './mail';
 import type * as rust from './native';
 import { native } from './native';
-import { type Key, key, type LockOptions, millis, onlyKnown, options, type TryOptions } from './options';
+import {
+  addresses,
+  called,
+  type Key,
+  key,
+  type LockOptions,
+  millis,
+  onlyKnown,
+  options,
+  type TryOptions,
+} from './options';
 import { acquiring, holding, watched } from './trace';
 
 /**
@@ -19,7 +29,7 @@ export let nativeOf: (client: Client) => rust.Client;
 /** The options of a client. */
 export interface ClientOptions {
   /**
-   * How many milliseconds a node may take to answer: by default a twentieth of the lease, but at least 50 ms
+   * How many milliseconds a node may take to answer, connecting included: by default a twentieth of the lease, but at least 50 ms
    * and at most a second.
    */
   nodeTimeout?: number | undefined;
@@ -53,9 +63,10 @@ export class Client {
    */
   constructor(nodes: string | Iterable<string>, given: ClientOptions = {}) {
     onlyKnown(given, ['nodeTimeout', 'notify']);
-    const list = typeof nodes === 'string' ? [nodes] : [...nodes];
+    const list = addresses(nodes);
     const timeout = given.nodeTimeout === undefined ? undefined : millis('nodeTimeout', given.nodeTimeout);
     const { notify } = given;
+    if (notify !== undefined) called('notify', notify);
     const ticket = notify && expect((told) => notify(told.notice ?? ''));
     const client = native.Client.connect(post(), list, timeout, ticket);
     if ('code' in client) throw made(client);
@@ -108,6 +119,7 @@ export class Client {
   async withLock<T>(name: Key, given: LockOptions, body: (guard: Guard) => T | PromiseLike<T>): Promise<T>;
   async withLock<T>(name: Key, ...rest: [Body<T>] | [LockOptions, Body<T>]): Promise<T> {
     const [given, body] = rest.length === 1 ? [{}, rest[0]] : rest;
+    called('body', body);
     const guard = await this.lock(name, given);
     let done: T;
     try {

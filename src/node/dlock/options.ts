@@ -40,14 +40,16 @@ export function options(given: LockOptions): Options {
   onlyKnown(given, NAMES);
   const read: Options = {
     ttl: millis('ttl', given.ttl ?? TTL),
-    shared: given.shared ?? false,
-    ephemeral: given.ephemeral ?? false,
+    shared: flag('shared', given.shared ?? false),
+    ephemeral: flag('ephemeral', given.ephemeral ?? false),
     meta: text('meta', given.meta ?? ''),
   };
   if (given.wait !== undefined && given.wait !== Number.POSITIVE_INFINITY)
     read.wait = millis('wait', given.wait);
   if (given.maxHold !== undefined) read.maxHold = millis('maxHold', given.maxHold);
   if (given.limit !== undefined) read.limit = permits(given.limit);
+  if (given.signal !== undefined && typeof given.signal?.throwIfAborted !== 'function')
+    throw usage(`signal is an AbortSignal, not ${shown(given.signal)}`);
   return read;
 }
 
@@ -64,9 +66,31 @@ export function millis(name: string, given: unknown): number {
 }
 
 /** @internal */
+export function addresses(given: unknown): string[] {
+  const isMany = typeof given === 'object' && given !== null && Symbol.iterator in given;
+  const list: unknown[] = isMany && !ArrayBuffer.isView(given) ? [...(given as Iterable<unknown>)] : [given];
+  return list.map((each) => {
+    if (typeof each === 'string') return each;
+    throw usage(`nodes are addresses, each a text, not ${shown(each)}`);
+  });
+}
+
+/** @internal */
+export function called(name: string, given: unknown): void {
+  if (typeof given !== 'function') throw usage(`${name} is a function, not ${shown(given)}`);
+}
+
+/** @internal */
 export function onlyKnown(given: object, names: string[]): void {
+  if (typeof given !== 'object' || given === null)
+    throw usage(`options are an object, not ${shown(given)}`);
   const unknown = Object.keys(given).find((name) => !names.includes(name));
   if (unknown !== undefined) throw usage(`there is no option ${unknown}; there are ${names.join(', ')}`);
+}
+
+function flag(name: string, given: unknown): boolean {
+  if (typeof given === 'boolean') return given;
+  throw usage(`${name} is true or false, not ${shown(given)}`);
 }
 
 function text(name: string, given: unknown): string {

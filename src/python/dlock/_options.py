@@ -32,7 +32,11 @@ class Options(TypedDict, total=False):
 def connect(nodes: str | Iterable[str], node_timeout: Seconds | None) -> _native.Client:
     """A client in Rust. It does not connect yet."""
     tell()
-    return _native.Client([nodes] if isinstance(nodes, str) else list(nodes), node_timeout)
+    given = [nodes] if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable) else list(nodes)
+    for address in given:
+        if not isinstance(address, str):
+            raise TypeError(f"nodes are addresses, each a str, not {type(address).__name__}")
+    return _native.Client(given, node_timeout)
 
 
 def tell() -> None:
