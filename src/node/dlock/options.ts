@@ -82,8 +82,7 @@ export function called(name: string, given: unknown): void {
 
 /** @internal */
 export function onlyKnown(given: object, names: string[]): void {
-  if (typeof given !== 'object' || given === null)
-    throw usage(`options are an object, not ${shown(given)}`);
+  if (typeof given !== 'object' || given === null) throw usage(`options are an object, not ${shown(given)}`);
   const unknown = Object.keys(given).find((name) => !names.includes(name));
   if (unknown !== undefined) throw usage(`there is no option ${unknown}; there are ${names.join(', ')}`);
 }

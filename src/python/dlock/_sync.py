@@ -24,8 +24,8 @@ class Client:
     ``rediss://`` with TLS, ``unix://path``. The client connects when it is first used. It can be
     shared by threads, and be made before a fork: each child connects anew.
 
-    ``node_timeout`` is how long a node may take to answer, connecting included: by default a twentieth of the lease, but at
-    least 50 ms and at most a second.
+    ``node_timeout`` is how long a node may take to answer, connecting included: by default a twentieth
+    of the lease, but at least 50 ms and at most a second.
     """
 
     def __init__(self, nodes: str | Iterable[str], *, node_timeout: Seconds | None = None) -> None:
