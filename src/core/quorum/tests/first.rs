@@ -116,6 +116,18 @@ fn a_proposal_that_is_too_far_is_left_out() {
 }
 
 #[test]
+fn a_node_for_which_the_proposal_was_too_far_is_raised_like_any_other() {
+    let mut trial = asked(None);
+    trial.hears(0, Answer::TooFar);
+    trial.sends("0A");
+    trial.grants(0, 90);
+    trial.grants(1, 100);
+    trial.sends("0E100");
+    trial.hears(0, Answer::Extended);
+    trial.wins(100);
+}
+
+#[test]
 fn a_node_that_is_far_ahead_is_left_behind() {
     let mut trial = asked(None);
     trial.grants(0, 900);
