@@ -36,6 +36,33 @@ fn escape(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))
 }
 
+/// The beginning of what a server says. Whatever that is, it fits on a few lines and draws nothing there.
+pub(crate) fn brief(said: impl fmt::Display) -> String {
+    let mut brief = Brief(String::new());
+    if write!(brief, "{said}").is_err() {
+        brief.0.push('…');
+    }
+    brief.0
+}
+
+struct Brief(String);
+
+impl Write for Brief {
+    /// Fails when it is full, so that the rest is not even made.
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for letter in text.chars() {
+            if self.0.len() >= LONGEST {
+                return Err(fmt::Error);
+            }
+            self.0.push(if is_invisible(letter) { char::REPLACEMENT_CHARACTER } else { letter });
+        }
+        Ok(())
+    }
+}
+
+/// How much of what a server says is shown, in bytes.
+const LONGEST: usize = 500;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +74,13 @@ mod tests {
         assert_eq!(shown(b"a\0\xff\n\x1b[2J"), "a\\x00\\xff\\x0a\\x1b[2J");
         assert_eq!(shown(b"C:\\x41"), "C:\\\\x41");
         assert_eq!(shown("\u{202e}gnp".as_bytes()), "\\xe2\\x80\\xaegnp");
+    }
+
+    #[test]
+    fn of_what_a_server_says_the_beginning_is_shown() {
+        assert_eq!(brief("ERR süß C:\\x"), "ERR süß C:\\x");
+        assert_eq!(brief("a\x1b[2J\nb"), "a\u{fffd}[2J\u{fffd}b");
+        let long = brief("x".repeat(1_000_000));
+        assert_eq!(long, format!("{}…", "x".repeat(LONGEST)));
     }
 }

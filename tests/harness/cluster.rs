@@ -2,22 +2,23 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use crate::apart::{Apart, BUS};
 use crate::kind::Kind;
-use crate::proxy::Proxy;
+use crate::papers::Papers;
 use crate::server::Server;
 use crate::value::Value;
 use crate::wait::eventually;
 
 const SLOTS: usize = 16_384;
-/// So much higher is the port at which servers talk to each other.
-const BUS: u16 = 10_000;
 
 /// Three nodes that share the slots.
 pub struct Cluster {
     /// The nodes, in the order of their slots.
     pub nodes: Vec<Server>,
-    /// The networks over which each is talked to by the others, where a test asked for that.
-    pub buses: Vec<Proxy>,
+    /// The networks over which each is reached, where a test asked for that.
+    pub networks: Vec<Apart>,
+    /// What follows its address in a URL, where it speaks TLS.
+    tls: Option<String>,
 }
 
 impl Cluster {
@@ -36,13 +37,13 @@ impl Cluster {
 
     /// The same over these networks.
     #[track_caller]
-    fn over(buses: Vec<Proxy>, nodes: Vec<Server>, port: impl Fn(&Server) -> u16) -> Cluster {
+    fn over(networks: Vec<Apart>, nodes: Vec<Server>, port: impl Fn(&Server) -> u16) -> Cluster {
         for (number, node) in nodes.iter().enumerate() {
             let slots = slots_of(number);
             ok(node, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
             ok(node, &format!("CLUSTER ADDSLOTSRANGE {} {}", slots.start, slots.end - 1));
         }
-        let cluster = Cluster { nodes, buses };
+        let cluster = Cluster { nodes, networks, tls: None };
         let place = |number: usize| {
             let port = port(&cluster.nodes[number]);
             (port, cluster.bus(number).unwrap_or(port + BUS))
@@ -66,8 +67,18 @@ impl Cluster {
 
     /// How clients find it, by these servers.
     pub fn url(&self, seeds: &[usize]) -> String {
-        let hosts = seeds.iter().map(|node| format!("127.0.0.1:{}", self.nodes[*node].port()));
-        format!("redis+cluster://{}", hosts.collect::<Vec<_>>().join(","))
+        let hosts = seeds.iter().map(|node| format!("127.0.0.1:{}", self.told(*node)));
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        match &self.tls {
+            None => format!("redis+cluster://{hosts}"),
+            Some(options) => format!("rediss+cluster://{hosts}?{options}"),
+        }
+    }
+
+    /// The port at which others reach a node, as the cluster tells them.
+    pub fn told(&self, node: usize) -> u16 {
+        let network = self.networks.get(node).map(|network| network.front.port());
+        network.unwrap_or_else(|| self.nodes[node].port())
     }
 
     /// A new node that follows another, has all of it, and is known to everybody.
@@ -148,31 +159,35 @@ impl Cluster {
         cluster
     }
 
-    /// The same, and what they tell each other goes over networks that a test can change. Replication
-    /// does not.
+    /// The same, and everybody reaches each of them over networks that a test can change, with TLS or
+    /// without.
     #[track_caller]
-    pub fn start_over_networks(kind: Kind) -> Cluster {
-        let (buses, nodes) = (0..3).map(|_| behind_a_network(kind)).unzip();
-        let mut cluster = Cluster::over(buses, nodes, Server::port);
+    pub fn start_over_networks(kind: Kind, tls: Option<&Papers>) -> Cluster {
+        let start = |number| Apart::in_a_cluster(number, Server::build(kind), tls);
+        let (networks, nodes) = (0..3).map(start).unzip();
+        let mut cluster = Cluster::over(networks, nodes, Server::port);
         for node in 0..3 {
-            let (bus, replica) = behind_a_network(kind);
-            let replica = cluster.follow(node, replica, bus.port());
+            let (network, replica) = start(node + 3);
+            let replica = cluster.follow(node, replica, network.bus.port());
             cluster.nodes.push(replica);
-            cluster.buses.push(bus);
+            cluster.networks.push(network);
         }
+        cluster.tls = tls.map(|papers| format!("ca={}", papers.path("ca.pem").display()));
         cluster
     }
 
     /// Where others talk to a node, if that is over a network.
     fn bus(&self, node: usize) -> Option<u16> {
-        self.buses.get(node).map(Proxy::port)
+        self.networks.get(node).map(|network| network.bus.port())
     }
 
     /// Who has a slot, as far as a node knows.
     #[track_caller]
     pub fn owner(&self, slot: usize, asked: usize) -> Option<usize> {
         let owner = owner_of(&self.nodes[asked], slot)?;
-        self.nodes.iter().position(|node| i64::from(node.port()) == owner)
+        // Who speaks TLS and who does not are told of different ports.
+        let is = |node: &usize| [self.told(*node), self.nodes[*node].port()].contains(&owner);
+        (0..self.nodes.len()).find(is)
     }
 
     /// A key that belongs to the slots of this node, made from a name.
@@ -200,7 +215,7 @@ impl Cluster {
     /// Moves all keys of a slot that is open.
     #[track_caller]
     pub fn move_keys(&self, slot: usize, from: usize, to: usize) {
-        let port = self.nodes[to].port();
+        let port = self.told(to);
         let keys = self.nodes[from].run(&format!("CLUSTER GETKEYSINSLOT {slot} 1000"));
         for key in keys.items() {
             let key = key.text();
@@ -277,15 +292,6 @@ impl Cluster {
     }
 }
 
-/// A server to which others talk over a network.
-fn behind_a_network(kind: Kind) -> (Proxy, Server) {
-    let bus = Proxy::start(0);
-    let announced = format!("cluster-announce-bus-port {}", bus.port());
-    let server = Server::build(kind).cluster().config(&announced).start();
-    bus.lead_to(server.port() + BUS);
-    (bus, server)
-}
-
 /// Whether a node knows another one. If not, they meet once more: a greeting that takes longer than the
 /// node time-out is given up, by one of them or by both.
 #[track_caller]
@@ -299,14 +305,14 @@ fn knows(one: &Server, other: &Server, (port, bus): (u16, u16)) -> bool {
 }
 
 /// The port of the node that has a slot, as far as this one knows.
-fn owner_of(node: &Server, slot: usize) -> Option<i64> {
+fn owner_of(node: &Server, slot: usize) -> Option<u16> {
     let ranges = node.run("CLUSTER SLOTS");
     let here = |range: &&Value| {
         let [first, last, ..] = range.items() else { return false };
         (first.int()..=last.int()).contains(&(slot as i64))
     };
     let owner = ranges.items().iter().find(here)?.items().get(2)?;
-    Some(owner.items().get(1)?.int())
+    u16::try_from(owner.items().get(1)?.int()).ok()
 }
 
 /// The slots that a node begins with.

@@ -30,6 +30,8 @@
 //! - [`eviction`]: servers that run out of memory;
 //! - [`quarantine`]: why a node grants nothing, and for how long;
 //! - [`proxy`]: a network that the test makes slow, deaf or gone;
+//! - [`apart`]: a server that can be parted from everybody;
+//! - [`fake`]: something that answers as no server should;
 //! - [`quorum`]: several nodes that know nothing of each other, each behind such a network;
 //! - [`library`]: programs that take locks with the library, in the process of the test;
 //! - [`seed`]: random numbers that can be had again;
@@ -49,6 +51,7 @@
 //! }
 //! ```
 
+pub mod apart;
 pub mod append_only;
 pub mod browser;
 pub mod builder;
@@ -58,6 +61,7 @@ pub mod cluster;
 pub mod disk;
 pub mod eviction;
 pub mod exporter;
+pub mod fake;
 pub mod history;
 pub mod kind;
 pub mod library;
@@ -88,6 +92,7 @@ pub mod wait;
 pub mod wall_clock;
 pub mod watched;
 
+pub use apart::Apart;
 pub use builder::Builder;
 pub use client::Client;
 pub use cluster::Cluster;

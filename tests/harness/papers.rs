@@ -50,15 +50,27 @@ impl Papers {
 
     /// A server that speaks TLS at the port, and whether it wants to see certificates.
     pub fn server(&self, wants: &str) -> (Builder, u16) {
+        self.added_to(Server::build(Kind::Redis70), wants)
+    }
+
+    /// The same for one that was described already.
+    pub fn added_to(&self, server: Builder, wants: &str) -> (Builder, u16) {
+        let (port, lines) = self.lines(wants);
+        (lines.iter().fold(server, |server, line| server.config(line)), port)
+    }
+
+    /// What the configuration of a server or a Sentinel says of it.
+    pub fn lines(&self, wants: &str) -> (u16, [String; 5]) {
         let port = ports::free();
         let file = |name| self.path(name).display().to_string();
-        let server = Server::build(Kind::Redis70)
-            .config(&format!("tls-port {port}"))
-            .config(&format!("tls-cert-file {}", file("node.pem")))
-            .config(&format!("tls-key-file {}", file("node.key")))
-            .config(&format!("tls-ca-cert-file {}", file("ca.pem")))
-            .config(&format!("tls-auth-clients {wants}"));
-        (server, port)
+        let lines = [
+            format!("tls-port {port}"),
+            format!("tls-cert-file {}", file("node.pem")),
+            format!("tls-key-file {}", file("node.key")),
+            format!("tls-ca-cert-file {}", file("ca.pem")),
+            format!("tls-auth-clients {wants}"),
+        ];
+        (port, lines)
     }
 
     /// The authority's certificate (`ca.pem`), the node's (`node.pem`) and its key (`node.key`).

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -55,6 +55,7 @@ impl Proxy {
             network.refuses = false;
             network.delay = Duration::ZERO;
             network.keeps = [Keeps::Nothing; 2];
+            network.parted.clear();
             network.looks_for = None;
             network.found.clear();
         });
@@ -74,6 +75,11 @@ impl Proxy {
     /// lost for good: it arrives after [`Proxy::pass`].
     pub fn swallow(&self) {
         self.change(|network| network.keeps = [Keeps::All; 2]);
+    }
+
+    /// The same on connections that come from this address only.
+    pub fn swallow_from(&self, from: IpAddr) {
+        self.change(|network| network.parted.push(from));
     }
 
     /// What goes one way on the connections that are open now is kept back until
@@ -169,6 +175,7 @@ struct Network {
     refuses: bool,
     delay: Duration,
     keeps: [Keeps; 2],
+    parted: Vec<IpAddr>,
     looks_for: Option<(Way, Vec<u8>)>,
     /// The connections on which that was found.
     found: Vec<(Way, u64)>,
@@ -198,7 +205,8 @@ impl Network {
                 self.looks_for = Some((way, text));
             }
         }
-        if self.found.contains(&(way, number)) {
+        let is_parted = |pair: &Pair| pair.number == number && self.parted.contains(&pair.from);
+        if self.found.contains(&(way, number)) || self.open.iter().any(is_parted) {
             return true;
         }
         match self.keeps[way as usize] {
@@ -227,6 +235,7 @@ impl Network {
 /// The two halves of a connection.
 struct Pair {
     number: u64,
+    from: IpAddr,
     client: TcpStream,
     server: TcpStream,
 }
@@ -252,6 +261,7 @@ impl Shared {
                 return;
             }
             let Ok(client) = client else { continue };
+            let Ok(from) = client.peer_addr().map(|from| from.ip()) else { continue };
             network.connections += 1;
             let number = network.connections;
             if network.refuses {
@@ -261,14 +271,14 @@ impl Shared {
             }
             drop(network);
             match TcpStream::connect(("127.0.0.1", self.server.load(Ordering::Relaxed))) {
-                Ok(server) => self.carry(Pair { number, client, server }),
+                Ok(server) => self.carry(Pair { number, from, client, server }),
                 Err(_) => reset(client),
             }
         }
     }
 
     fn carry(self: &Arc<Shared>, pair: Pair) {
-        let Pair { number, client, server } = &pair;
+        let Pair { number, client, server, .. } = &pair;
         let copy = |stream: &TcpStream| {
             let _ = stream.set_nodelay(true);
             stream.try_clone().expect("a socket can be shared")

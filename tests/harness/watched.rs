@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use crate::apart::Apart;
 use crate::kind::Kind;
+use crate::papers::Papers;
 use crate::proxy::Proxy;
 use crate::sentinel::{DOWN_AFTER, NAME, Sentinel};
 use crate::server::Server;
@@ -18,6 +20,10 @@ pub struct Watched {
     pub servers: Vec<Server>,
     /// The Sentinels.
     pub sentinels: Vec<Sentinel>,
+    /// The networks over which each server is reached, where a test asked for that.
+    pub networks: Vec<Apart>,
+    /// Where the Sentinels speak TLS, if they do, and what follows the address in a URL.
+    tls: Option<(Vec<u16>, String)>,
 }
 
 impl Watched {
@@ -35,7 +41,39 @@ impl Watched {
         }
         let sentinels = Sentinel::start_some(&primary, replicas, 3);
         servers.insert(0, primary);
-        Watched { servers, sentinels }
+        Watched { servers, sentinels, networks: Vec::new(), tls: None }
+    }
+
+    /// With two replicas; everybody reaches each server over networks that a test can change, with TLS or
+    /// without.
+    #[track_caller]
+    pub fn start_over_networks(kind: Kind, tls: Option<&Papers>) -> Watched {
+        let build = || Server::build(kind).config("repl-diskless-sync no");
+        let (network, primary) = Apart::watched(0, build(), tls);
+        let port = network.front.port();
+        let (mut servers, mut networks) = (vec![primary], vec![network]);
+        for number in 1..3 {
+            let follows = build().config(&format!("replicaof 127.0.0.1 {port}"));
+            let (network, replica) = Apart::watched(number, follows, tls);
+            servers[0].until_streaming_to(&replica);
+            servers.push(replica);
+            networks.push(network);
+        }
+        let mut ports = Vec::new();
+        let mut watch = || {
+            let lines = tls.map(|papers| papers.lines("no"));
+            ports.extend(lines.iter().map(|(port, _)| *port));
+            let lines = lines.map_or_else(Vec::new, |(_, lines)| lines.to_vec());
+            let replication = tls.map(|_| "tls-replication yes".to_owned());
+            let lines: Vec<String> = lines.into_iter().chain(replication).collect();
+            Sentinel::spawn_with(kind, port, 2, &lines)
+        };
+        let sentinels: Vec<Sentinel> = (0..3).map(|_| watch()).collect();
+        eventually("Sentinels know the primary, its replicas and each other", || {
+            sentinels.iter().all(|one| one.knows(2, 2) == Some(true))
+        });
+        let tls = tls.map(|papers| (ports, format!("ca={}", papers.path("ca.pem").display())));
+        Watched { servers, sentinels, networks, tls }
     }
 
     /// With one replica, and the network over which that follows the primary.
@@ -47,20 +85,39 @@ impl Watched {
         let replica = Server::build(kind).config(&follows).start();
         primary.until_streaming_to(&replica);
         let sentinels = Sentinel::start_some(&primary, 1, 3);
-        (Watched { servers: vec![primary, replica], sentinels }, network)
+        let servers = vec![primary, replica];
+        (Watched { servers, sentinels, networks: Vec::new(), tls: None }, network)
     }
 
     /// How clients find it.
     pub fn url(&self) -> String {
-        let hosts = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port()));
-        format!("redis+sentinel://{}/{NAME}", hosts.collect::<Vec<_>>().join(","))
+        let plain: Vec<u16> = self.sentinels.iter().map(Sentinel::port).collect();
+        let (scheme, ports, options) = match &self.tls {
+            None => ("redis", &plain, String::new()),
+            Some((ports, options)) => ("rediss", ports, format!("?{options}")),
+        };
+        let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("{scheme}+sentinel://{}/{NAME}{options}", hosts.join(","))
+    }
+
+    /// The port at which others reach a server, as Sentinels tell them.
+    pub fn told(&self, server: usize) -> u16 {
+        let network = self.networks.get(server).map(|network| network.front.port());
+        network.unwrap_or_else(|| self.servers[server].port())
+    }
+
+    /// Which server is at this port.
+    #[track_caller]
+    pub fn at(&self, port: u16) -> usize {
+        let place = (0..self.servers.len()).find(|server| self.told(*server) == port);
+        place.expect("it is one of them")
     }
 
     /// Waits until all Sentinels that answer say that another server is the primary, and gives its
     /// place.
     #[track_caller]
     pub fn promoted(&self, before: usize, sentinels: &[usize]) -> usize {
-        let before = self.servers[before].port();
+        let before = self.told(before);
         let first = &self.sentinels[sentinels[0]];
         let (begun, mut helped) = (Instant::now(), false);
         eventually("another server is the primary", || {
@@ -74,9 +131,7 @@ impl Watched {
         if helped {
             sentinels.iter().for_each(|one| self.sentinels[*one].take_for_dead_after(DOWN_AFTER));
         }
-        let now = first.primary();
-        let place = self.servers.iter().position(|server| server.port() == now);
-        let place = place.expect("it is one of them");
+        let place = self.at(first.primary());
         // Sentinels close all connections to a server whose role they change.
         self.servers.iter().for_each(Server::drop_own_client);
         eventually("it knows that it is", || {

@@ -72,7 +72,7 @@ fn who_asks_sentinels_for_a_name_that_they_do_not_know_is_told_so(language: Lang
     let node = Watched::start(Kind::Valkey81, 0);
     let url = node.url().replace(&format!("/{NAME}"), "/jobs");
     let said = Speaker::start(language, &url, PATIENT).ask("try job");
-    assert!(said.starts_with("Refused ") && said.contains("watch no primary 'jobs'"), "{said}");
+    assert!(said.starts_with("Refused ") && said.contains("watches no primary 'jobs'"), "{said}");
 }
 
 #[apply(in_every_language)]

@@ -1,7 +1,8 @@
 //! Everything that can happen to nodes that fail over, at random and for minutes with `make soak`, while
-//! programs contend over networks of their own: primaries, replicas and Sentinels that die or stand still;
-//! links that are cut, those of programs, those among servers, and replication; slots that move in either
-//! way, and servers that die while slots move.
+//! programs contend over networks of their own, with TLS or without: primaries, replicas and Sentinels that
+//! die or stand still; links that are cut, those of programs, those among servers, and replication, for a
+//! moment or until everything is sent anew; servers that are parted from everybody; slots that move in
+//! either way, and servers that die while slots move.
 //!
 //! No two programs hold together, by what they wrote down themselves; fences grow; and nobody waits
 //! longer than what happened explains, with the quarantine after it.
@@ -110,7 +111,8 @@ impl Links {
 fn mapped(url: &str, servers: &[u16], own: &[Proxy]) -> String {
     let links = servers.iter().zip(own);
     let map = |(to, link): (&u16, &Proxy)| format!("map=127.0.0.1:{to}=127.0.0.1:{}", link.port());
-    format!("{url}?{}", links.map(map).collect::<Vec<_>>().join("&"))
+    let begins = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{begins}{}", links.map(map).collect::<Vec<_>>().join("&"))
 }
 
 /// What programs and the storm have seen.

@@ -6,14 +6,17 @@
 //! [`cancelled`] for who gives up; [`weather`] and [`late_writers`], where everything fails at
 //! random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
 //! [`cluster`] for nodes whose servers change, at random in [`fail_overs`], and with all that can happen
-//! in [`chaos`], by [`chaos_events`]; [`example`], the library's own.
+//! in [`chaos`]: to a cluster ([`chaos_cluster`]), behind Sentinels ([`chaos_sentinels`]), to any server
+//! ([`chaos_servers`]); [`surroundings`] that are hostile; [`example`], the library's own.
 
 mod addresses;
 mod ailment;
 mod cancelled;
 mod changed_set;
 mod chaos;
-mod chaos_events;
+mod chaos_cluster;
+mod chaos_sentinels;
+mod chaos_servers;
 mod cluster;
 mod connection;
 mod coordinator;
@@ -35,6 +38,7 @@ mod rights;
 mod sentinel;
 mod shared;
 mod smoke;
+mod surroundings;
 mod tls;
 mod tls_shapes;
 mod waiting;

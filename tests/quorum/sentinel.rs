@@ -242,7 +242,7 @@ fn who_confuses_servers_and_sentinels_is_told_what_to_write() {
             ),
             (
                 format!("redis+sentinel://127.0.0.1:{sentinel}/other"),
-                "the Sentinels watch no primary 'other'; they watch: watched",
+                "it watches no primary 'other', but: watched",
             ),
             (format!("redis+cluster://127.0.0.1:{server}"), "no member of a Redis Cluster"),
         ] {

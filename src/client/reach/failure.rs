@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use redis::{Client, ConnectionAddr, ErrorKind, RedisError, ServerError};
 
+use super::address::host::Host;
 use super::tls;
+use crate::printable::brief;
 use crate::report::code::code;
 use crate::report::{Length, NodeError};
 
@@ -27,6 +29,19 @@ impl NodeError {
                 NodeError::Unreachable(format!("{} {words}", plain(&error.to_string())))
             }
             _ => NodeError::from(error),
+        }
+    }
+
+    /// The same, and which server of a node it is about that was to be connected to.
+    pub(crate) fn at(self, host: &Host) -> NodeError {
+        match self {
+            NodeError::Unreachable(why) => NodeError::Unreachable(format!("{host}: {why}")),
+            NodeError::Unfit(why) => NodeError::Unfit(format!("{host}: {why}")),
+            // Nothing was asked of it yet that it could still do.
+            NodeError::TimedOut(after) => {
+                NodeError::Unreachable(format!("{host}: no answer within {}", Length(after)))
+            }
+            error => error,
         }
     }
 }
@@ -71,6 +86,7 @@ const NO_REDIS: &str = "the server there does not speak the Redis protocol \
 
 /// A server's error, with what to do where its own words do not say it.
 fn of_line(line: String) -> NodeError {
+    let line = brief(line);
     let unknown = line.starts_with("ERR unknown command");
     if unknown && line.to_ascii_uppercase().contains("DLOCK.") {
         return NodeError::Unfit(NO_MODULE.to_owned());
@@ -84,12 +100,13 @@ fn of_line(line: String) -> NodeError {
         );
     }
     if ["MOVED", "ASK", "CROSSSLOT"].contains(&code(&line)) {
-        return NodeError::Refused(format!(
-            "{line} (a Redis Cluster: write redis+cluster://host:port)"
-        ));
+        return NodeError::Refused(format!("{line}{A_CLUSTER}"));
     }
     NodeError::Refused(line)
 }
+
+/// What follows what a server of a cluster says to who asks the wrong one.
+pub(super) const A_CLUSTER: &str = " (a Redis Cluster: write redis+cluster://host:port)";
 
 const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so)";
 const OPTION: &str = "ERR unknown option";

@@ -165,6 +165,7 @@ impl Identities {
         last: &Mutex<Option<Host>>,
         within: Duration,
     ) -> Result<Wire, NodeError> {
+        let mut left = 0;
         loop {
             let host = sentinels.primary(within).await?;
             let course = sentinels.course(host.clone());
@@ -172,7 +173,13 @@ impl Identities {
                 biased;
                 met = open(&host, sentinels, within) => met?,
                 // Another was promoted meanwhile, and this one may never answer.
-                () = course.left() => continue,
+                () = course.left() => {
+                    left += 1;
+                    if left < MAX_TURNS {
+                        continue;
+                    }
+                    return Err(NodeError::Unreachable(course.why()));
+                }
             };
             let (wire, about) = met;
             let before = last.lock().unwrap_or_else(PoisonError::into_inner).replace(host.clone());
@@ -201,7 +208,7 @@ impl Identities {
         within: Duration,
     ) -> Result<Wire, NodeError> {
         let client = seeds.servers.client(host).map_err(|error| NodeError::from(&error))?;
-        let named = |error| at(host, error);
+        let named = |error: NodeError| error.at(host);
         let wire = Wire::open_to(&client, within, Some(host.clone()), None).await.map_err(named)?;
         let about = About::of(&wire, within).await.map_err(named)?;
         if about.is_replica {
@@ -256,7 +263,7 @@ async fn open(
     let client = sentinels.watched().servers.client(host);
     let client = client.map_err(|error| NodeError::from(&error))?;
     let course: Option<Course> = Some(sentinels.course(host.clone()));
-    let named = |error| at(host, error);
+    let named = |error: NodeError| error.at(host);
     let wire = Wire::open_to(&client, within, Some(host.clone()), course).await.map_err(named)?;
     let about = About::of(&wire, within).await.map_err(named)?;
     if about.is_replica {
@@ -287,7 +294,8 @@ impl About {
 
     fn read(reply: &Value) -> Option<About> {
         let fields = Fields::of(reply)?;
-        let id = fields.text("node-id").filter(|id| !id.is_empty())?;
+        let is_name = |id: &String| (1..=LONGEST_ID).contains(&id.len());
+        let id = fields.text("node-id").filter(is_name)?;
         let is_replica = fields.text("role")? == "replica";
         Some(About {
             id,
@@ -297,16 +305,12 @@ impl About {
     }
 }
 
+/// More than any node calls itself, in bytes: many are remembered.
+const LONGEST_ID: usize = 128;
+/// Who is sent from one primary to the next more often asks again later.
+const MAX_TURNS: usize = 4;
+
 fn it_is_a_sentinel(names: &[String]) -> String {
     let name = names.first().map_or("NAME", String::as_str);
     format!("it is a Sentinel: write redis+sentinel://host:26379/{name}")
-}
-
-/// Which server of a node an error is about.
-fn at(host: &Host, error: NodeError) -> NodeError {
-    match error {
-        NodeError::Unreachable(why) => NodeError::Unreachable(format!("{host}: {why}")),
-        NodeError::Unfit(why) => NodeError::Unfit(format!("{host}: {why}")),
-        error => error,
-    }
 }

@@ -70,6 +70,14 @@ impl Line {
         outcome.ok().and_then(|outcome| outcome.clone()).unwrap_or_else(ended)
     }
 
+    /// The same, if there is one.
+    pub(crate) fn up(&self) -> Option<Wire> {
+        match &*self.link() {
+            Link::Up(wire) if !wire.is_retired() => Some(wire.clone()),
+            _ => None,
+        }
+    }
+
     async fn bring_up(self: Arc<Self>, done: watch::Sender<Option<Result<Wire, NodeError>>>) {
         let outcome = self.connect().await;
         let node = self.identities.name(self.place);

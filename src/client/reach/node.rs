@@ -106,9 +106,11 @@ impl Node {
             loop {
                 let wire = self.lines.wire(&mut route).await?;
                 enter(&wire)?;
-                let wire = used.insert(wire);
-                let answer = route.send(wire, command).await;
-                if self.lines.goes_on(&mut route, wire, &answer).await {
+                used = Some(wire.clone());
+                let answer = route.send(&wire, command).await;
+                // It has answered: the silence of others is not its own.
+                used = None;
+                if self.lines.goes_on(&mut route, &wire, &answer).await {
                     continue;
                 }
                 left -= 1;
@@ -118,12 +120,13 @@ impl Node {
                 }
             }
         });
-        let answer = answer.await.unwrap_or_else(|_| {
-            if let Some(wire) = used {
+        let answer = answer.await.unwrap_or_else(|_| match used {
+            Some(wire) => {
                 debug!(node = %self.name, ?within, "no answer in time");
                 wire.retire();
+                Err(NodeError::TimedOut(within))
             }
-            Err(NodeError::TimedOut(within))
+            None => Err(self.lines.out_of_reach(&route, within)),
         });
         let answer = self.lines.heard(answer);
         self.hear(&answer);
@@ -180,6 +183,7 @@ impl Node {
         limit: Duration,
     ) -> Result<Value, NodeError> {
         let mut route = Route::of(command);
+        let mut strayed = false;
         loop {
             let line = self.lines.line(&route).await?;
             let pooled = line.pop_idle();
@@ -203,7 +207,8 @@ impl Node {
             }
             match answer {
                 // Where it waited there is no queue any more, so it goes to the one that there is.
-                Err(NodeError::Unreachable(_)) if !fresh || wire.is_astray() => {}
+                Err(NodeError::Unreachable(_)) if !fresh => {}
+                Err(NodeError::Unreachable(_)) if wire.is_astray() && !strayed => strayed = true,
                 answer => {
                     self.pool(wire);
                     return self.lines.heard(answer);

@@ -11,10 +11,12 @@ use tracing::debug;
 use super::address::host::Host;
 use super::cluster::Cluster;
 use super::cluster::redirect::Redirect;
+use super::failure::A_CLUSTER;
 use super::identity::Identities;
 use super::line::Line;
 use super::wire::Wire;
 use crate::report::NodeError;
+use crate::report::code::code;
 
 /// All connections to a node.
 pub(crate) enum Lines {
@@ -34,6 +36,8 @@ pub(crate) struct Route {
     hops: usize,
     /// The map was read anew for it.
     was_lost: bool,
+    /// Why it is sent again to whoever has the slot.
+    again: Option<String>,
 }
 
 impl Route {
@@ -131,7 +135,8 @@ impl Lines {
                 return redirect == Redirect::Lost;
             }
             Lines::Many(cluster) => {
-                route.asking = None;
+                let again = matches!(redirect, Redirect::Again | Redirect::Lost);
+                (route.asking, route.again) = (None, again.then(|| error.clone()));
                 debug!(%error, hops = route.hops, "goes on");
                 match redirect {
                     Redirect::Moved(slot, host) => cluster.moved(slot, host),
@@ -158,7 +163,10 @@ impl Lines {
             Lines::Many(cluster) => {
                 let lost = match &answer {
                     Err(NodeError::Unreachable(_) | NodeError::TimedOut(_)) => true,
-                    Err(NodeError::Refused(error)) => error.starts_with("CLUSTERDOWN"),
+                    // Or it goes in circles.
+                    Err(NodeError::Refused(error)) => {
+                        code(error) == "CLUSTERDOWN" || Redirect::is(error)
+                    }
                     _ => false,
                 };
                 if lost {
@@ -167,11 +175,22 @@ impl Lines {
             }
         }
         answer.map_err(|error| match error {
-            NodeError::Refused(why) if Redirect::read(&why, "").is_some() => {
-                NodeError::Unreachable(format!("the request is sent on and on: {why}"))
-            }
+            NodeError::Refused(why) if Redirect::is(&why) => on_and_on(&why),
             error => error,
         })
+    }
+
+    /// In this time the request did not get to where it was to go.
+    pub(crate) fn out_of_reach(&self, route: &Route, within: Duration) -> NodeError {
+        if let Some(why) = &route.again {
+            return on_and_on(why);
+        }
+        let goal = match self {
+            Lines::One { .. } => None,
+            Lines::Many(cluster) => route.asking.clone().or_else(|| cluster.goal(route.slot)),
+        };
+        let late = NodeError::TimedOut(within);
+        goal.map_or(late.clone(), |host| late.at(&host))
     }
 
     /// Keeps a connection that does not wait any more.
@@ -197,6 +216,11 @@ impl Lines {
             Lines::Many(cluster) => cluster.hang_up(),
         }
     }
+}
+
+fn on_and_on(why: &str) -> NodeError {
+    let why = why.trim_end_matches(A_CLUSTER);
+    NodeError::Unreachable(format!("the request is sent on and on, at last with: {why}"))
 }
 
 /// What the names of the module's commands begin with.

@@ -1,10 +1,12 @@
 //! What a node's reply means, to the rules of the quorum and to people.
 
 use dlock_core::command::refusal::TOO_FAR;
+use dlock_core::limits::MAX_FENCE;
 use dlock_core::quorum::{Answer, Ask, Obstacle};
 use dlock_core::words::Fence;
 use redis::Value;
 
+use crate::printable::brief;
 use crate::report::code::{code, why};
 use crate::report::{NodeError, NodeState};
 
@@ -18,8 +20,8 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
         Err(error) => return refused(error),
     };
     match (ask, &value) {
-        (Ask::Acquire { .. }, Value::Int(fence)) => {
-            let fence = u64::try_from(*fence).unwrap_or(0);
+        (Ask::Acquire { .. }, Value::Int(fence)) if (1..=MAX_FENCE as i64).contains(fence) => {
+            let fence = fence.unsigned_abs();
             (Answer::Granted(Fence(fence)), NodeState::Granted(fence))
         }
         (Ask::Acquire { .. }, Value::Nil) => (Answer::Denied, NodeState::Held),
@@ -32,7 +34,7 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
             (Answer::Done, NodeState::Answers)
         }
         _ => {
-            let text = format!("an unexpected answer: {value:?}");
+            let text = format!("an unexpected answer: {}", brief(format_args!("{value:?}")));
             (Answer::Refused(Obstacle::Never), NodeState::Refused(text))
         }
     }
@@ -83,7 +85,10 @@ mod tests {
         assert_eq!(read(&release, Ok(Value::Int(0))).0, Answer::Done);
         assert_eq!(read(&Ask::GiveBack, Ok(Value::Int(1))).0, Answer::Done);
         assert_eq!(read(&Ask::Ping, Ok(Value::Int(0))).0, Answer::Done);
-        assert_eq!(read(&ACQUIRE, Ok(Value::Okay)).0, Answer::Refused(Obstacle::Never));
+        for no_fence in [Value::Okay, Value::Int(0), Value::Int(-7), Value::Int(i64::MAX)] {
+            let (answer, state) = read(&ACQUIRE, Ok(no_fence));
+            assert_eq!(answer, Answer::Refused(Obstacle::Never), "{state}");
+        }
     }
 
     #[test]

@@ -86,9 +86,19 @@ impl Attempt {
             lane.waiting = Some(sender);
             lane.has_waited = true;
         }
-        let limit = Duration::from_millis(slice.0).saturating_add(within);
+        let slice = Duration::from_millis(slice.0);
+        let answer = async {
+            let soon = clock::later(clock::now(), FIRST_PAUSE.min(slice / 2));
+            let answer = node.wait(command, slice.saturating_add(within)).await;
+            // Where requests are answered, and those that wait are told no at once or not even get there,
+            // the next one would follow at once, and so on.
+            if matches!(answer, Ok(Value::Nil) | Err(NodeError::Unreachable(_))) {
+                sleep(clock::left(soon)).await;
+            }
+            answer
+        };
         tokio::select! {
-            answer = node.wait(command, limit) => answer,
+            answer = answer => answer,
             _ = ended => Err(given_up()),
         }
     }

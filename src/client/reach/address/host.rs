@@ -18,6 +18,14 @@ impl Host {
         Host { name: name.to_owned(), port }
     }
 
+    /// What a server tells of another one, or of itself; `None` if nothing can be there.
+    pub(crate) fn told(name: &str, port: u16) -> Option<Host> {
+        let host = Host::new(name, port);
+        let can_be = |c: char| !c.is_whitespace() && !c.is_control() && !"@/?#[],".contains(c);
+        let is_name = (1..=LONGEST).contains(&host.name.len()) && host.name.chars().all(can_be);
+        (is_name && port != 0).then_some(host)
+    }
+
     /// Reads `host`, `host:port`, `[::1]` or `[::1]:port`.
     pub(crate) fn read(text: &str, default_port: u16) -> Option<Host> {
         let (name, port) = match text.strip_prefix('[') {
@@ -56,6 +64,9 @@ impl fmt::Display for Host {
         }
     }
 }
+
+/// The longest name that DNS knows.
+const LONGEST: usize = 253;
 
 /// Hosts with commas in between.
 pub(crate) fn joined(hosts: &[Host]) -> String {

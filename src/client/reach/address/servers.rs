@@ -62,7 +62,8 @@ impl Address {
 }
 
 pub(super) async fn slots(seeds: &Seeds, within: Duration) -> Result<Slots, NodeError> {
-    cluster::newest(seeds, seeds.hosts.iter().cloned().collect(), within).await
+    cluster::newest(seeds, seeds.hosts.iter().map(|host| (host.clone(), None)).collect(), within)
+        .await
 }
 
 pub(super) fn server(access: &Access, host: &Host, name: String) -> Result<Server, NodeError> {

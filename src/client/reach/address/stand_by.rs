@@ -67,7 +67,7 @@ async fn behind_sentinels(watched: &Watched, within: Duration) -> Result<StandBy
 
 fn replica(said: &Value) -> Option<Host> {
     let fields = Fields::of(said)?;
-    Some(Host::new(&fields.text("ip")?, fields.text("port")?.parse().ok()?))
+    Host::told(&fields.text("ip")?, fields.text("port")?.parse().ok()?)
 }
 
 fn fields(reply: &Value) -> BTreeMap<String, String> {

@@ -1,6 +1,7 @@
 //! Which server has which slot.
 
 use dlock_core::cluster::SLOTS;
+use dlock_core::limits::MAX_SERVERS_OF_A_NODE;
 use redis::Value;
 
 use crate::reach::address::access::Map as Reached;
@@ -29,22 +30,29 @@ impl Slots {
     }
 
     /// Reads an answer to CLUSTER SLOTS. A server that names no host for another means its own.
-    pub(crate) fn read(reply: &Value, own: &str, map: &Reached) -> Option<Slots> {
+    ///
+    /// # Errors
+    /// The part that makes no sense.
+    pub(crate) fn read<'v>(reply: &'v Value, own: &str, map: &Reached) -> Result<Slots, &'v Value> {
         let mut slots = Slots::new();
-        for range in reply.as_sequence()? {
-            let [first, last, primary, replicas @ ..] = range.as_sequence()? else { return None };
-            let read = |server: &Value| Some(map.reached(host(server, own)?));
-            let host = read(primary)?;
-            for replica in replicas.iter().filter_map(read) {
-                if !slots.replicas.contains(&replica) {
-                    slots.replicas.push(replica);
-                }
-            }
-            let (first, last) = (number(first)?, number(last)?);
-            let owner = slots.place(host);
-            slots.owners.get_mut(first..=last)?.fill(owner);
+        let ranges = reply.as_sequence().filter(|ranges| ranges.len() <= SLOTS).ok_or(reply)?;
+        for range in ranges {
+            slots.add(range, |server| Some(map.reached(host(server, own)?))).ok_or(range)?;
         }
-        Some(slots)
+        Ok(slots)
+    }
+
+    fn add(&mut self, range: &Value, read: impl Fn(&Value) -> Option<Host>) -> Option<()> {
+        let [first, last, primary, replicas @ ..] = range.as_sequence()? else { return None };
+        let (first, last, primary) = (number(first)?, number(last)?, read(primary)?);
+        for replica in replicas.iter().take(MAX_SERVERS_OF_A_NODE).filter_map(read) {
+            if self.replicas.len() < MAX_SERVERS_OF_A_NODE && !self.replicas.contains(&replica) {
+                self.replicas.push(replica);
+            }
+        }
+        let owner = self.place(primary);
+        self.owners.get_mut(first..=last)?.fill(owner);
+        Some(())
     }
 
     /// Who has a slot.
@@ -72,12 +80,15 @@ impl Slots {
         }
     }
 
+    /// Of more servers than a cluster can have the others are nobody.
     fn place(&mut self, host: Host) -> u16 {
-        let place = self.hosts.iter().position(|other| *other == host).unwrap_or_else(|| {
-            self.hosts.push(host);
-            self.hosts.len() - 1
+        let known = self.hosts.iter().position(|other| *other == host);
+        let place = known.or_else(|| {
+            let place = self.hosts.len();
+            (place < MAX_SERVERS_OF_A_NODE).then(|| self.hosts.push(host))?;
+            Some(place)
         });
-        u16::try_from(place).unwrap_or(NOBODY)
+        place.and_then(|place| u16::try_from(place).ok()).unwrap_or(NOBODY)
     }
 }
 
@@ -86,8 +97,9 @@ fn host(server: &Value, own: &str) -> Option<Host> {
     let [name, port, ..] = server.as_sequence()? else { return None };
     let name: Option<String> = redis::from_redis_value_ref(name).ok()?;
     let name = name.filter(|name| !name.is_empty() && name != "?");
-    let port = redis::from_redis_value_ref(port).ok()?;
-    Some(Host::new(name.as_deref().unwrap_or(own), port))
+    // The crate's own conversion would make 4464 of 70000.
+    let port = u16::try_from(number(port)?).ok()?;
+    Host::told(name.as_deref().unwrap_or(own), port)
 }
 
 fn number(value: &Value) -> Option<usize> {
@@ -138,9 +150,26 @@ mod tests {
     fn nonsense_is_no_map() {
         let reversed = Value::Array(vec![range(9, 1, name("a"), 1)]);
         let far = Value::Array(vec![range(0, 16_384, name("a"), 1)]);
-        for reply in [Value::Okay, reversed, far, Value::Array(vec![Value::Int(1)])] {
+        let ports = [0, -1, 70_000].map(|port| Value::Array(vec![range(0, 9, name("a"), port)]));
+        let host = Value::Array(vec![range(0, 9, name("a b"), 1)]);
+        let more = Value::Array((0..=SLOTS).map(|_| range(0, 9, name("a"), 1)).collect());
+        let others = [Value::Okay, reversed, far, Value::Array(vec![Value::Int(1)]), host, more];
+        for reply in others.into_iter().chain(ports) {
             let read = Slots::read(&reply, "own", &Reached::default());
-            assert!(read.is_none(), "{reply:?}");
+            assert!(read.is_err(), "{reply:?}");
         }
+    }
+
+    #[test]
+    fn of_more_servers_than_a_cluster_can_have_the_others_are_nobody() {
+        let many = 0..MAX_SERVERS_OF_A_NODE as i64 + 9;
+        let ranges = many.map(|slot| range(slot, slot, name(&format!("h{slot}")), 1)).collect();
+        let reply = Value::Array(ranges);
+        let mut slots = Slots::read(&reply, "own", &Reached::default()).unwrap();
+        for port in 1..9 {
+            slots.moved(0, Host::new("new", port));
+        }
+        assert_eq!(slots.primaries().count(), MAX_SERVERS_OF_A_NODE - 1);
+        assert_eq!(slots.owner(0), None);
     }
 }

@@ -22,6 +22,7 @@ use super::address::host::Host;
 use super::identity::Identities;
 use super::line::Line;
 use super::wire::Wire;
+use crate::printable::brief;
 use crate::report::NodeError;
 use map::Slots;
 
@@ -32,8 +33,15 @@ pub(crate) struct Cluster {
     timeout: Duration,
     slots: RwLock<Slots>,
     lines: Mutex<BTreeMap<Host, Arc<Line>>>,
-    /// Held by who reads the map anew; when that was done last.
-    reading: tokio::sync::Mutex<Option<Instant>>,
+    /// Held by who reads the map anew; how that went last.
+    reading: tokio::sync::Mutex<Option<Reading>>,
+}
+
+/// How the map was read.
+struct Reading {
+    since: Instant,
+    /// Why there is none; `None` also while that is not known.
+    failed: Option<NodeError>,
 }
 
 impl Cluster {
@@ -98,6 +106,11 @@ impl Cluster {
         seeds.map_or(told.clone(), |seeds| seeds.servers.map.reached(told))
     }
 
+    /// The server that has a slot, as far as is known.
+    pub(crate) fn goal(&self, slot: Option<u16>) -> Option<Host> {
+        self.known(slot).0
+    }
+
     /// The connections to a server.
     pub(crate) fn line(&self, host: &Host) -> Arc<Line> {
         let mut lines = self.lines();
@@ -112,29 +125,44 @@ impl Cluster {
         self.lines().values().for_each(|line| line.hang_up());
     }
 
-    /// Reads the map anew, unless it was since this version, and not too often.
+    /// Reads the map anew, unless it was since this version, and not too often. Who asks for it while it is
+    /// read hears what comes of that, or of the next reading.
     fn read(&self, version: u64) -> BoxFuture<'_, Result<(), NodeError>> {
         // Boxed, for it is rare, and would make the type of each request larger.
         self.read_now(version).boxed()
     }
 
     async fn read_now(&self, version: u64) -> Result<(), NodeError> {
+        let wanted = Instant::now();
         let mut last = self.reading.lock().await;
         if self.known(None).1 != version {
             return Ok(());
         }
-        if let Some(last) = *last {
-            sleep_until(last + REST).await;
+        if let Some(Reading { since, failed }) = &*last {
+            match failed {
+                // Else each of those who wait here would wait for all before it.
+                Some(error) if *since >= wanted => return Err(error.clone()),
+                _ => sleep_until(*since + REST).await,
+            }
         }
         let Some(seeds) = self.identities.seeds(self.place) else { return Ok(()) };
         let known = {
             let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
             slots.primaries().take(ASKED).cloned().collect::<Vec<_>>()
         };
-        let asked: BTreeSet<Host> = known.into_iter().chain(seeds.hosts.iter().cloned()).collect();
-        let found = newest(seeds, asked, self.timeout.max(SLOW)).await;
-        *last = Some(Instant::now());
-        let mut found = found?;
+        let asked = known.into_iter().chain(seeds.hosts.iter().cloned());
+        // New connections of all clients to all servers are what a cluster in trouble needs least.
+        let up = |host: &Host| self.lines().get(host).and_then(|line| line.up());
+        let asked: BTreeMap<Host, Option<Wire>> =
+            asked.map(|host| (host.clone(), up(&host))).collect();
+        let reading = last.insert(Reading { since: Instant::now(), failed: None });
+        let mut found = match newest(seeds, asked, self.timeout.max(SLOW)).await {
+            Ok(found) => found,
+            Err(error) => {
+                reading.failed = Some(error.clone());
+                return Err(error);
+            }
+        };
         found.version = version + 1;
         let gone = {
             let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
@@ -157,14 +185,14 @@ impl Cluster {
 /// The map of the highest epoch, as far as servers answer: a majority, or after a short while some.
 pub(crate) async fn newest(
     seeds: &Seeds,
-    asked: BTreeSet<Host>,
+    asked: BTreeMap<Host, Option<Wire>>,
     within: Duration,
 ) -> Result<Slots, NodeError> {
     let majority = asked.len() / 2 + 1;
     let mut coming: FuturesUnordered<_> =
-        asked.into_iter().map(|host| ask(seeds, host, within)).collect();
+        asked.into_iter().map(|(host, wire)| ask(seeds, host, wire, within)).collect();
     let (mut found, mut answers): (Option<(u64, Slots)>, usize) = (None, 0);
-    let mut failed = NodeError::TimedOut(within);
+    let mut failed = Vec::new();
     loop {
         let next = coming.next();
         let next = match &found {
@@ -180,17 +208,40 @@ pub(crate) async fn newest(
                     found = Some((epoch, slots));
                 }
             }
-            Some(Err(error)) => failed = error,
+            Some(Err(error)) => failed.push(error),
         }
     }
-    found.map(|(_, slots)| slots).ok_or(failed)
+    found.map(|(_, slots)| slots).ok_or_else(|| nobody(failed))
 }
 
-/// One server's map, and its epoch.
-async fn ask(seeds: &Seeds, host: Host, within: Duration) -> Result<(u64, Slots), NodeError> {
+/// Why no server tells the map. What may pass counts for more than what will not.
+fn nobody(mut failed: Vec<NodeError>) -> NodeError {
+    failed.sort_by_key(|error| !matches!(error, NodeError::Unreachable(_)));
+    let words = |error: &NodeError| match error {
+        NodeError::Unreachable(why) => why.clone(),
+        other => other.to_string(),
+    };
+    let all: Vec<String> = failed.iter().map(words).collect();
+    match failed.into_iter().next() {
+        Some(NodeError::Unreachable(_)) => NodeError::Unreachable(all.join("; ")),
+        Some(error) => error,
+        None => NodeError::Unreachable("no server of the cluster is known".to_owned()),
+    }
+}
+
+/// One server's map, and its epoch, over this connection or a new one.
+async fn ask(
+    seeds: &Seeds,
+    host: Host,
+    wire: Option<Wire>,
+    within: Duration,
+) -> Result<(u64, Slots), NodeError> {
     let asked = async {
         let client = seeds.servers.client(&host).map_err(|error| NodeError::from(&error))?;
-        let wire = Wire::open(&client, within).await?;
+        let wire = match wire {
+            Some(wire) => wire,
+            None => Wire::open(&client, within).await?,
+        };
         let reply = wire.send(cmd("CLUSTER").arg("SLOTS")).await.map_err(explained)?;
         // Who may not ask for it does without the epoch.
         let epoch = match wire.send(cmd("CLUSTER").arg("INFO")).await {
@@ -198,15 +249,14 @@ async fn ask(seeds: &Seeds, host: Host, within: Duration) -> Result<(u64, Slots)
             Err(_) => 0,
         };
         let slots = Slots::read(&reply, &host.name, &seeds.servers.map);
-        let nonsense = || NodeError::Unfit("its map of the slots cannot be understood".to_owned());
-        Ok((epoch, slots.ok_or_else(nonsense)?))
+        let slots = slots.map_err(|part| {
+            let part = brief(format_args!("{part:?}"));
+            NodeError::Unfit(format!("its map of the slots cannot be understood: {part}"))
+        });
+        Ok((epoch, slots?))
     };
     let answer = timeout(within, asked).await.unwrap_or(Err(NodeError::TimedOut(within)));
-    answer.map_err(|error| match error {
-        NodeError::Unreachable(why) => NodeError::Unreachable(format!("{host}: {why}")),
-        NodeError::Unfit(why) => NodeError::Unfit(format!("{host}: {why}")),
-        error => error,
-    })
+    answer.map_err(|error| error.at(&host))
 }
 
 fn epoch(info: &redis::Value) -> Option<u64> {

@@ -31,13 +31,20 @@ impl Redirect {
     }
 }
 
+impl Redirect {
+    /// Whether an error is one, be it understood or not.
+    pub(crate) fn is(error: &str) -> bool {
+        ["MOVED", "ASK"].contains(&code(error)) || Redirect::read(error, "").is_some()
+    }
+}
+
 /// `MOVED 3999 127.0.0.1:6381`
 fn moved(error: &str, own: &str) -> Option<(u16, Host)> {
     let mut words = error.split(' ').skip(1);
     let slot = words.next()?.parse().ok()?;
     let (name, port) = words.next()?.rsplit_once(':')?;
     let name = if ["", "?"].contains(&name) { own } else { name };
-    Some((slot, Host::new(name, port.parse().ok()?)))
+    Some((slot, Host::told(name, port.parse().ok()?)?))
 }
 
 #[cfg(test)]
@@ -57,6 +64,10 @@ mod tests {
         assert_eq!(read("READONLY You"), Some(Redirect::Lost));
         for other in ["MOVED", "MOVED x a:1", "MOVED 1 a", "ERR MOVED 1 a:1", "CLUSTERDOWN"] {
             assert_eq!(read(other), None, "{other}");
+        }
+        for nowhere in ["a:0", "a:70000", "a:-1", "a\x1b:1", "a/b:1"] {
+            let error = format!("ASK 3999 {nowhere}");
+            assert_eq!(Redirect::read(&error, "own"), None, "{nowhere}");
         }
     }
 }

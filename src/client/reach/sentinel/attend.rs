@@ -6,13 +6,14 @@ use std::time::Duration;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, Value, cmd};
 use tokio::select;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use super::Watched;
 use super::opinion::{Board, Opinion};
 use crate::inspect::Fields;
+use crate::printable::brief;
 use crate::reach::address::access::{Access, Login};
 use crate::reach::address::host::Host;
 use crate::report::NodeError;
@@ -32,12 +33,9 @@ pub(super) async fn attend(
             Ok(session) => {
                 let error = session.listen(&mut round, &note).await;
                 debug!(sentinel = %at, %error, "a Sentinel does not answer any more");
-                note(*round.borrow(), Opinion::Silent(error.to_string()));
+                note(*round.borrow(), Opinion::from(error));
             }
-            Err(NodeError::Unfit(why)) => note(asked, Opinion::Unfit(why)),
-            Err(NodeError::Refused(why)) => note(asked, Opinion::Unfit(format!("refuses: {why}"))),
-            Err(NodeError::Unreachable(why)) => note(asked, Opinion::Silent(why)),
-            Err(error) => note(asked, Opinion::Silent(error.to_string())),
+            Err(error) => note(asked, Opinion::from(error)),
         }
         select! {
             _ = round.changed() => {}
@@ -56,8 +54,8 @@ pub(crate) async fn ask_about(at: &Host, watched: &Watched) -> Result<(Value, Va
 /// A connection to a Sentinel that tells of switches.
 struct Session<'a> {
     connection: MultiplexedConnection,
-    /// That something has happened, or the connection has ended.
-    events: mpsc::UnboundedReceiver<PushKind>,
+    /// Changes when something has happened; whether that is the end of the connection.
+    events: watch::Receiver<bool>,
     watched: &'a Watched,
 }
 
@@ -82,10 +80,10 @@ impl<'a> Session<'a> {
         watched: &'a Watched,
     ) -> Result<Session<'a>, RedisError> {
         let client: Client = access.client(at)?;
-        let (happens, events) = mpsc::unbounded_channel();
+        let (happens, events) = watch::channel(false);
         let tell = move |push: PushInfo| {
             if matches!(push.kind, PushKind::Disconnection | PushKind::Message) {
-                let _ = happens.send(push.kind);
+                happens.send_replace(push.kind == PushKind::Disconnection);
             }
             Ok::<(), SendError>(())
         };
@@ -116,9 +114,14 @@ impl<'a> Session<'a> {
             }
             // All clients would ask at the same time after a fail-over.
             let pause = LOOK_AGAIN.mul_f64(rand::random_range(0.75..1.25));
+            // One that tells of a switch all the time is not asked all the time.
+            let happens = async {
+                sleep(REST).await;
+                self.events.changed().await.is_err() || *self.events.borrow_and_update()
+            };
             select! {
                 _ = round.changed() => {}
-                event = self.events.recv() => if event != Some(PushKind::Message) {
+                broken = happens => if broken {
                     return NodeError::Unreachable("the connection broke".to_owned());
                 },
                 () = sleep(pause) => {}
@@ -128,9 +131,14 @@ impl<'a> Session<'a> {
 
     async fn ask(&mut self) -> Result<Opinion, NodeError> {
         let name = &self.watched.primary;
-        let address = self.run("GET-MASTER-ADDR-BY-NAME", name).await;
-        let Some(at) = address.map(|reply| read_host(&reply))? else {
+        let address = self.run("GET-MASTER-ADDR-BY-NAME", name).await?;
+        if address == Value::Nil {
             return Ok(Opinion::Unknown(self.names().await));
+        }
+        let Some(at) = read_host(&address) else {
+            let said = brief(format_args!("{address:?}"));
+            let words = format!("no address is what it says of the primary '{name}': {said}");
+            return Ok(Opinion::Unfit(words));
         };
         // Whoever may not ask for more does without the epoch.
         let epoch = match self.run("MASTER", name).await {
@@ -163,12 +171,13 @@ impl<'a> Session<'a> {
 pub(crate) fn watched_by(role: &Value) -> Option<Vec<String>> {
     let [kind, names] = role.as_sequence()? else { return None };
     let names = names.as_sequence()?;
-    (text(kind)? == "sentinel").then(|| names.iter().filter_map(text).collect())
+    let names = names.iter().take(SHOWN).filter_map(text).map(brief);
+    (text(kind)? == "sentinel").then(|| names.collect())
 }
 
 fn read_host(reply: &Value) -> Option<Host> {
     let [name, port] = reply.as_sequence()? else { return None };
-    Some(Host::new(&text(name)?, text(port)?.parse().ok()?))
+    Host::told(&text(name)?, text(port)?.parse().ok()?)
 }
 
 fn epoch(reply: &Value) -> Option<u64> {
@@ -189,6 +198,10 @@ fn is_login(error: &RedisError) -> bool {
 const ANSWER: Duration = Duration::from_secs(1);
 /// How long until one that does not answer is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// After an answer it is not asked at once when it tells of a switch.
+const REST: Duration = Duration::from_millis(50);
+/// Of so many primaries the names are shown.
+const SHOWN: usize = 20;
 /// A switch may happen without a word: then it is noticed after so long.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const NO_SENTINEL: &str = "it is no Sentinel; for a server write redis://host:port";

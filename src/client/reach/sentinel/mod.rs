@@ -53,7 +53,7 @@ impl Sentinels {
         });
         let mut board = self.board.subscribe();
         // One that does not answer must not cost its time-out, nor one answer decide against many.
-        let said = |board: &Board| board.answers(round) > 0 || board.is_unknown(round);
+        let said = |board: &Board| board.answers(round) > 0 || board.have_all_spoken(round);
         let some = timeout_at(end, board.wait_for(said)).await.is_ok();
         if some {
             let enough = board.wait_for(|board| board.is_settled(round));

@@ -1,8 +1,11 @@
 //! What the Sentinels say of a primary, and what follows.
 
+use dlock_core::quorum::Obstacle;
+
 use super::Watched;
 use crate::reach::address::host::{self, Host};
 use crate::report::NodeError;
+use crate::report::code::why;
 
 /// What all Sentinels said last.
 pub(super) struct Board {
@@ -27,6 +30,20 @@ pub(super) enum Opinion {
     Silent(String),
 }
 
+impl From<NodeError> for Opinion {
+    fn from(error: NodeError) -> Opinion {
+        match error {
+            NodeError::Unfit(why) => Opinion::Unfit(why),
+            NodeError::Refused(words) if why(&words) == Obstacle::Never => {
+                Opinion::Unfit(format!("refuses: {words}"))
+            }
+            // What may pass is like silence.
+            NodeError::Unreachable(why) => Opinion::Silent(why),
+            error => Opinion::Silent(error.to_string()),
+        }
+    }
+}
+
 impl Board {
     pub(super) fn new(watched: &Watched) -> Board {
         let (sentinels, primary) = (watched.sentinels.clone(), watched.primary.clone());
@@ -46,16 +63,20 @@ impl Board {
         self.in_round(round).filter(|opinion| matches!(opinion, Opinion::There { .. })).count()
     }
 
-    /// Whether all have answered, and none knows where the primary is: to wait longer would change nothing.
-    pub(super) fn is_unknown(&self, round: u64) -> bool {
+    /// Whether each has said something, if only that it cannot be reached: to wait longer would change nothing.
+    pub(super) fn have_all_spoken(&self, round: u64) -> bool {
+        self.in_round(round).count() == self.opinions.len()
+    }
+
+    /// How many know nothing of it, and would not if they were asked again.
+    fn refusals(&self, round: u64) -> usize {
         let no = |opinion: &&Opinion| matches!(opinion, Opinion::Unknown(_) | Opinion::Unfit(_));
-        self.in_round(round).filter(no).count() == self.opinions.len()
+        self.in_round(round).filter(no).count()
     }
 
     /// Whether a majority has said where it is, or nobody is left to say.
     pub(super) fn is_settled(&self, round: u64) -> bool {
-        let all = self.opinions.len();
-        self.answers(round) > all / 2 || self.in_round(round).count() == all
+        self.answers(round) > self.opinions.len() / 2 || self.have_all_spoken(round)
     }
 
     /// Where the primary is, by all that was said, old or new.
@@ -68,29 +89,16 @@ impl Board {
         if let Some(at) = self.decide(self.in_round(round)) {
             return Ok(at.clone());
         }
-        let unknown = self.in_round(round).find_map(|opinion| match opinion {
-            Opinion::Unknown(others) => Some(others),
-            _ => None,
-        });
         let name = &self.primary;
-        if let Some(others) = unknown {
-            let others = match others.is_empty() {
-                true => "none".to_owned(),
-                false => others.join(", "),
-            };
-            let words = format!("the Sentinels watch no primary '{name}'; they watch: {others}");
-            return Err(NodeError::Unfit(words));
-        }
-        let mut silent = Vec::new();
-        for (at, (said, opinion)) in self.sentinels.iter().zip(&self.opinions) {
-            match opinion {
-                Opinion::Unfit(why) => return Err(NodeError::Unfit(format!("{at}: {why}"))),
-                Opinion::Silent(why) if *said >= round => silent.push(format!("{at}: {why}")),
-                _ => silent.push(format!("{at}: no answer in time")),
-            }
-        }
-        let words = format!("no Sentinel says where '{name}' is ({})", silent.join("; "));
-        Err(NodeError::Unreachable(words))
+        let said = self.sentinels.iter().zip(&self.opinions).map(|(at, (asked, opinion))| {
+            let in_time = Some(opinion).filter(|_| *asked >= round);
+            format!("{at}: {}", in_time.map_or(LATE.to_owned(), |opinion| opinion.words(name)))
+        });
+        let said: Vec<String> = said.collect();
+        let words = format!("no Sentinel says where '{name}' is ({})", said.join("; "));
+        // Of a few that know nothing nobody concludes that there is nothing.
+        let is_sure = self.refusals(round) > self.opinions.len() / 2;
+        Err(if is_sure { NodeError::Unfit(words) } else { NodeError::Unreachable(words) })
     }
 
     /// The highest epoch decides; among equals, most votes; and then the first in the list.
@@ -118,6 +126,22 @@ impl Board {
         host::joined(&self.sentinels)
     }
 }
+
+impl Opinion {
+    /// Why it does not help.
+    fn words(&self, name: &str) -> String {
+        match self {
+            Opinion::Unknown(others) if others.is_empty() => "it watches no primary".to_owned(),
+            Opinion::Unknown(others) => {
+                format!("it watches no primary '{name}', but: {}", others.join(", "))
+            }
+            Opinion::Unfit(why) | Opinion::Silent(why) => why.clone(),
+            Opinion::None | Opinion::There { .. } => LATE.to_owned(),
+        }
+    }
+}
+
+const LATE: &str = "no answer in time";
 
 #[cfg(test)]
 mod tests {
@@ -167,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn when_all_say_no_there_is_nobody_to_wait_for() {
+    fn when_all_have_spoken_there_is_nobody_to_wait_for() {
         let unknown = || Opinion::Unknown(Vec::new());
         let unfit = || Opinion::Unfit("it is no Sentinel".to_owned());
-        assert!(board(&[unknown(), unfit()]).is_unknown(1));
-        assert!(!board(&[unknown(), unfit()]).is_unknown(2));
-        for other in [silent(), Opinion::None, there("a", 1)] {
-            assert!(!board(&[unknown(), other]).is_unknown(1));
-        }
+        assert!(board(&[unknown(), unfit(), silent()]).have_all_spoken(1));
+        assert!(!board(&[unknown(), unfit()]).have_all_spoken(2));
+        let mut board = board(&[unknown(), unfit()]);
+        board.note(0, 2, unknown());
+        assert!(!board.have_all_spoken(2));
     }
 
     #[test]
@@ -188,11 +212,31 @@ mod tests {
     #[test]
     fn errors_say_what_to_do() {
         let unknown = Opinion::Unknown(vec!["cache".to_owned(), "jobs".to_owned()]);
-        let said = primary(&[silent(), unknown]).unwrap_err();
-        assert_eq!(said, "the Sentinels watch no primary 'main'; they watch: cache, jobs");
+        let said = primary(&[unknown]).unwrap_err();
+        let words = "s1:26379: it watches no primary 'main', but: cache, jobs";
+        assert_eq!(said, format!("no Sentinel says where 'main' is ({words})"));
         let said = primary(&[silent(), Opinion::Unfit("it is no Sentinel".to_owned())]);
-        assert_eq!(said.unwrap_err(), "s2:26379: it is no Sentinel");
+        let words = "s1:26379: no answer; s2:26379: it is no Sentinel";
+        assert!(said.unwrap_err().contains(words));
         let said = primary(&[silent(), Opinion::None]).unwrap_err();
         assert!(said.contains("s1:26379: no answer; s2:26379: no answer in time"), "{said}");
+    }
+
+    #[test]
+    fn only_a_majority_that_knows_nothing_is_sure_of_it() {
+        let unknown = || Opinion::Unknown(Vec::new());
+        let sure = |said: &[Opinion]| matches!(board(said).primary(1), Err(NodeError::Unfit(_)));
+        assert!(sure(&[unknown(), Opinion::Unfit(String::new()), silent()]));
+        assert!(!sure(&[unknown(), silent(), silent()]));
+        assert!(!sure(&[unknown(), silent()]));
+    }
+
+    #[test]
+    fn a_sentinel_that_is_busy_may_answer_later() {
+        let refuses = |words: &str| Opinion::from(NodeError::Refused(words.to_owned()));
+        let busy = refuses("ERR max number of clients reached");
+        assert!(matches!(busy, Opinion::Silent(_)), "{busy:?}");
+        let never = refuses("NOAUTH a password is needed");
+        assert!(matches!(never, Opinion::Unfit(_)), "{never:?}");
     }
 }

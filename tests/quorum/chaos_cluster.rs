@@ -1,15 +1,14 @@
-//! What happens in a storm of [`chaos`](crate::chaos), to a cluster and to a primary behind Sentinels.
+//! What happens in a storm of [`chaos`](crate::chaos) to a cluster.
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use harness::client::Client;
-use harness::watched::Watched;
-use harness::{Cluster, Kind, Proxy, Server, eventually};
+use harness::{Apart, Cluster, Kind, Papers, eventually};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::chaos::{Links, prepare, say, storm};
+use crate::chaos::{prepare, say, storm};
+use crate::chaos_servers::{assert_sent_anew, break_replication, cut_for_long, stand_still};
 use crate::coordinator::ms;
 use crate::fail_overs::{migrate, pair, planned, until_calm, until_migrations_are_over};
 use crate::weather::KEYS;
@@ -27,69 +26,40 @@ mod a_cluster_keeps_its_promises {
 
     #[test]
     fn redis_8_2() {
-        storm_in_a_cluster(Kind::Redis82);
+        storm_in_a_cluster(Kind::Redis82, None);
     }
 
     #[test]
     fn valkey_9_1() {
-        storm_in_a_cluster(Kind::Valkey91);
+        storm_in_a_cluster(Kind::Valkey91, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn redis_7_0() {
-        storm_in_a_cluster(Kind::Redis70);
+        storm_in_a_cluster(Kind::Redis70, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn valkey_8_1() {
-        storm_in_a_cluster(Kind::Valkey81);
-    }
-}
-
-mod a_primary_behind_sentinels_keeps_its_promises {
-    use super::{Kind, storm_behind_sentinels};
-
-    #[test]
-    fn redis_8_2() {
-        storm_behind_sentinels(Kind::Redis82);
+        storm_in_a_cluster(Kind::Valkey81, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
-    fn redis_7_0() {
-        storm_behind_sentinels(Kind::Redis70);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn valkey_8_1() {
-        storm_behind_sentinels(Kind::Valkey81);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn valkey_9_1() {
-        storm_behind_sentinels(Kind::Valkey91);
+    fn redis_7_0_behind_tls() {
+        storm_in_a_cluster(Kind::Redis70, Some(&harness::Papers::valid()));
     }
 }
 
-fn storm_behind_sentinels(kind: Kind) {
-    let mut node = Watched::start(kind, 2);
-    node.servers.iter().for_each(prepare);
-    let ports: Vec<u16> = node.servers.iter().map(Server::port).collect();
-    let (url, mut primary) = (node.url(), 0);
-    storm(&url, &ports, |rng, links| happen_behind_sentinels(&mut node, &mut primary, rng, links));
-}
-
-fn storm_in_a_cluster(kind: Kind) {
-    let mut cluster = Cluster::start_over_networks(kind);
+fn storm_in_a_cluster(kind: Kind, tls: Option<&Papers>) {
+    let mut cluster = Cluster::start_over_networks(kind, tls);
     cluster.nodes.iter().for_each(prepare);
-    let ports: Vec<u16> = cluster.nodes.iter().map(Server::port).collect();
+    let ports: Vec<u16> = (0..cluster.nodes.len()).map(|node| cluster.told(node)).collect();
     let url = cluster.url(&[0, 1, 2]);
     // The last three are for servers that migrate slots as a whole.
-    let events = if kind == Kind::Valkey91 { 12 } else { 9 };
+    let events = if kind == Kind::Valkey91 { 15 } else { 12 };
     storm(&url, &ports, |rng, links| {
         let key = KEYS[rng.random_range(0..KEYS.len())];
         let slot = cluster.slot(key);
@@ -112,11 +82,14 @@ fn storm_in_a_cluster(kind: Kind) {
             6 => move_by_keys(&cluster, key, slot, rng),
             7 => part(&cluster, slot, rng),
             8 => cut_replication(&mut cluster, slot, owner, rng),
-            9 => {
+            9 => cut_replication_for_long(&mut cluster, key, slot, rng),
+            10 => part_from_everybody(&cluster, slot, owner, rng),
+            11 => part_from_everybody(&cluster, slot, replica, rng),
+            12 => {
                 say("slots migrate");
                 migrate(&cluster, slot, false, rng);
             }
-            10 => {
+            13 => {
                 say("slots migrate, and do not");
                 migrate(&cluster, slot, true, rng);
             }
@@ -165,7 +138,7 @@ fn part(cluster: &Cluster, slot: usize, rng: &mut StdRng) {
     say("servers hear little of each other");
     let until = Instant::now() + ms(rng.random_range(200..5_000));
     while Instant::now() < until {
-        let bus = &cluster.buses[rng.random_range(0..cluster.buses.len())];
+        let bus = &cluster.networks[rng.random_range(0..cluster.networks.len())].bus;
         match rng.random_range(0..6) {
             0 => bus.cut(),
             1 => bus.refuse(),
@@ -175,8 +148,46 @@ fn part(cluster: &Cluster, slot: usize, rng: &mut StdRng) {
         }
         thread::sleep(ms(rng.random_range(10..200)));
     }
-    cluster.buses.iter().for_each(Proxy::pass);
+    Apart::join(&cluster.networks);
     until_calm(cluster, slot, None);
+}
+
+/// Nobody hears of a server, and it hears of nobody: for a moment, or until others have taken it for dead.
+fn part_from_everybody(cluster: &Cluster, slot: usize, server: usize, rng: &mut StdRng) {
+    let long = rng.random_range(0..3) > 0;
+    let leads = cluster.owner(slot, server) == Some(server);
+    say(&format!("server {server} is parted, and leads: {leads}, for long: {long}"));
+    Apart::part(&cluster.networks, server);
+    match (long, leads) {
+        (true, true) => until_calm(cluster, slot, Some(server)),
+        (true, false) => thread::sleep(ms(rng.random_range(3_000..9_000))),
+        _ => thread::sleep(ms(rng.random_range(50..1_500))),
+    }
+    Apart::join(&cluster.networks);
+    until_calm(cluster, slot, None);
+}
+
+/// A replica hears nothing of its primary until both have given up, and gets everything anew; or the
+/// primary dies before that, and it takes over with what it knows.
+fn cut_replication_for_long(cluster: &mut Cluster, key: &str, slot: usize, rng: &mut StdRng) {
+    let (owner, replica) = pair(cluster, slot);
+    let dies = rng.random_range(0..3) == 0;
+    say(&format!("replication from {owner} to {replica} is cut, and the primary dies: {dies}"));
+    let primary = &cluster.nodes[owner];
+    let from = cluster.networks[replica].from;
+    let before = cut_for_long(primary, &cluster.networks[owner], from, &format!("filler{{{key}}}"));
+    if dies {
+        cluster.nodes[owner].kill();
+        Apart::join(&cluster.networks);
+        until_calm(cluster, slot, Some(owner));
+        return start_again(cluster, slot, owner);
+    }
+    Apart::join(&cluster.networks);
+    until_calm(cluster, slot, None);
+    // On a machine that stands still for a moment another may have taken over.
+    if cluster.owner(slot, owner) == Some(owner) {
+        assert_sent_anew(&cluster.nodes[owner], before);
+    }
 }
 
 /// Replication breaks again and again, and the primary may die while its replica lags.
@@ -255,122 +266,4 @@ fn crash_while_slots_migrate(cluster: &mut Cluster, slot: usize, rng: &mut StdRn
     until_calm(cluster, slot, Some(victim));
     start_again(cluster, slot, victim);
     until_migrations_are_over(cluster);
-}
-
-fn happen_behind_sentinels(
-    node: &mut Watched,
-    primary: &mut usize,
-    rng: &mut StdRng,
-    links: &Links,
-) {
-    // They have to know who follows before they can promote anybody.
-    eventually("the Sentinels know everybody", || {
-        node.sentinels.iter().all(|one| one.knows(2, 2) == Some(true))
-    });
-    // On a machine that stands still for a moment they may have done so by themselves.
-    let port = node.sentinels[0].primary();
-    *primary = node.servers.iter().position(|one| one.port() == port).expect("it is one of them");
-    let replica = (*primary + rng.random_range(1..3)) % 3;
-    match rng.random_range(0..9) {
-        0 => {
-            say("the primary dies");
-            node.servers[*primary].kill();
-            replace(node, primary, &[0, 1, 2]);
-        }
-        1 | 2 => replace_beside_a_sentinel(node, primary, rng),
-        3 => {
-            say("the primary stands still for a moment");
-            stand_still(&node.servers[*primary], 500, rng);
-        }
-        4 => {
-            say("a replica dies");
-            node.servers[replica].kill();
-            thread::sleep(ms(rng.random_range(0..1_000)));
-            node.servers[replica].start_again();
-            prepare(&node.servers[replica]);
-            follow(node, replica, *primary);
-        }
-        5 => {
-            say("a replica stands still");
-            stand_still(&node.servers[replica], 4_000, rng);
-            node.until_followed(*primary);
-        }
-        6 => {
-            say("replication breaks, and the primary dies");
-            break_replication(&node.servers[*primary], rng);
-            node.servers[*primary].kill();
-            replace(node, primary, &[0, 1, 2]);
-        }
-        7 => {
-            say("most Sentinels stand still, and the primary dies");
-            let frozen = [1, 2].map(|other| (replica + other) % 3);
-            frozen.iter().for_each(|one| node.sentinels[*one].pause());
-            node.servers[*primary].kill();
-            thread::sleep(ms(rng.random_range(0..3_000)));
-            frozen.iter().for_each(|one| node.sentinels[*one].resume());
-            replace(node, primary, &[0, 1, 2]);
-        }
-        _ => {
-            say("links fail");
-            links.fail(rng);
-        }
-    }
-}
-
-/// A Sentinel is not there when it is needed.
-fn replace_beside_a_sentinel(node: &mut Watched, primary: &mut usize, rng: &mut StdRng) {
-    let sentinel = rng.random_range(0..3);
-    let awake: Vec<usize> = (0..3).filter(|one| *one != sentinel).collect();
-    if rng.random_range(0..2) == 0 {
-        say("the primary dies beside a Sentinel");
-        node.sentinels[sentinel].kill();
-        node.servers[*primary].kill();
-        replace(node, primary, &awake);
-        node.sentinels[sentinel].start_again();
-    } else {
-        say("the primary stands still beside a Sentinel");
-        node.sentinels[sentinel].pause();
-        node.servers[*primary].pause();
-        replace(node, primary, &awake);
-        node.sentinels[sentinel].resume();
-    }
-}
-
-fn stand_still(server: &Server, longest: u64, rng: &mut StdRng) {
-    server.pause();
-    thread::sleep(ms(rng.random_range(50..longest)));
-    server.resume();
-}
-
-/// Again and again, so that replicas lag.
-fn break_replication(primary: &Server, rng: &mut StdRng) {
-    for _ in 0..rng.random_range(5..40) {
-        // Sentinels close connections, too, and also this one.
-        let _ = Client::connect(primary.port()).and_then(|mut client| {
-            client.try_send_raw(b"CLIENT KILL TYPE replica\r\n")?;
-            client.try_recv()
-        });
-        thread::sleep(ms(rng.random_range(5..60)));
-    }
-}
-
-/// Another server takes over from one that is dead or stands still, and that one follows it.
-fn replace(node: &mut Watched, primary: &mut usize, sentinels: &[usize]) {
-    let now = node.promoted(*primary, sentinels);
-    let old = std::mem::replace(primary, now);
-    if node.servers[old].is_running() {
-        node.servers[old].resume();
-    } else {
-        node.servers[old].start_again();
-    }
-    prepare(&node.servers[old]);
-    follow(node, old, now);
-}
-
-/// The Sentinels would see to that, too, after a while.
-fn follow(node: &Watched, server: usize, primary: usize) {
-    let port = node.servers[primary].port();
-    node.servers[server].drop_own_client();
-    node.servers[server].run(&format!("REPLICAOF 127.0.0.1 {port}"));
-    node.until_followed(primary);
 }

@@ -1,0 +1,195 @@
+//! What happens in a storm of [`chaos`](crate::chaos) to a primary behind Sentinels.
+
+use std::thread;
+
+use harness::watched::Watched;
+use harness::{Apart, Kind, Papers, eventually};
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use crate::chaos::{Links, prepare, say, storm};
+use crate::chaos_servers::{assert_sent_anew, break_replication, cut_for_long, stand_still};
+use crate::coordinator::ms;
+
+/// One that is mild would show the same everywhere: the other servers have theirs with `make soak`.
+mod a_primary_behind_sentinels_keeps_its_promises {
+    use super::{Kind, storm_behind_sentinels};
+
+    #[test]
+    fn redis_8_2() {
+        storm_behind_sentinels(Kind::Redis82, None);
+    }
+
+    #[cfg(feature = "soak")]
+    #[test]
+    fn redis_7_0() {
+        storm_behind_sentinels(Kind::Redis70, None);
+    }
+
+    #[cfg(feature = "soak")]
+    #[test]
+    fn valkey_8_1() {
+        storm_behind_sentinels(Kind::Valkey81, None);
+    }
+
+    #[cfg(feature = "soak")]
+    #[test]
+    fn valkey_9_1() {
+        storm_behind_sentinels(Kind::Valkey91, None);
+    }
+
+    #[cfg(feature = "soak")]
+    #[test]
+    fn redis_7_0_behind_tls() {
+        storm_behind_sentinels(Kind::Redis70, Some(&harness::Papers::valid()));
+    }
+}
+
+fn storm_behind_sentinels(kind: Kind, tls: Option<&Papers>) {
+    let mut node = Watched::start_over_networks(kind, tls);
+    node.servers.iter().for_each(prepare);
+    let ports: Vec<u16> = (0..node.servers.len()).map(|server| node.told(server)).collect();
+    let (url, mut primary) = (node.url(), 0);
+    storm(&url, &ports, |rng, links| happen_behind_sentinels(&mut node, &mut primary, rng, links));
+}
+
+fn happen_behind_sentinels(
+    node: &mut Watched,
+    primary: &mut usize,
+    rng: &mut StdRng,
+    links: &Links,
+) {
+    // They have to know who follows before they can promote anybody.
+    eventually("the Sentinels know everybody", || {
+        node.sentinels.iter().all(|one| one.knows(2, 2) == Some(true))
+    });
+    // On a machine that stands still for a moment they may have done so by themselves.
+    *primary = node.at(node.sentinels[0].primary());
+    let replica = (*primary + rng.random_range(1..3)) % 3;
+    match rng.random_range(0..12) {
+        0 => {
+            say("the primary dies");
+            node.servers[*primary].kill();
+            replace(node, primary, &[0, 1, 2]);
+        }
+        1 | 2 => replace_beside_a_sentinel(node, primary, rng),
+        3 => {
+            say("the primary stands still for a moment");
+            stand_still(&node.servers[*primary], 500, rng);
+        }
+        4 => {
+            say("a replica dies");
+            node.servers[replica].kill();
+            thread::sleep(ms(rng.random_range(0..1_000)));
+            node.servers[replica].start_again();
+            prepare(&node.servers[replica]);
+            follow(node, replica, *primary);
+        }
+        5 => {
+            say("a replica stands still");
+            stand_still(&node.servers[replica], 4_000, rng);
+            node.until_followed(*primary);
+        }
+        6 => {
+            say("replication breaks, and the primary dies");
+            break_replication(&node.servers[*primary], rng);
+            node.servers[*primary].kill();
+            replace(node, primary, &[0, 1, 2]);
+        }
+        7 => {
+            say("most Sentinels stand still, and the primary dies");
+            let frozen = [1, 2].map(|other| (replica + other) % 3);
+            frozen.iter().for_each(|one| node.sentinels[*one].pause());
+            node.servers[*primary].kill();
+            thread::sleep(ms(rng.random_range(0..3_000)));
+            frozen.iter().for_each(|one| node.sentinels[*one].resume());
+            replace(node, primary, &[0, 1, 2]);
+        }
+        8 => part_a_primary(node, primary, rng),
+        9 => {
+            say("a replica is parted from everybody");
+            Apart::part(&node.networks, replica);
+            thread::sleep(ms(rng.random_range(50..9_000)));
+            Apart::join(&node.networks);
+            node.until_followed(*primary);
+        }
+        10 => starve_replicas(node, primary, rng),
+        _ => {
+            say("links fail");
+            links.fail(rng);
+        }
+    }
+}
+
+/// Nobody hears of the primary, for a moment, or until another one has taken over.
+fn part_a_primary(node: &mut Watched, primary: &mut usize, rng: &mut StdRng) {
+    let long = rng.random_range(0..3) > 0;
+    say(&format!("the primary is parted from everybody, for long: {long}"));
+    Apart::part(&node.networks, *primary);
+    if !long {
+        thread::sleep(ms(rng.random_range(50..500)));
+        return Apart::join(&node.networks);
+    }
+    let old = std::mem::replace(primary, node.promoted(*primary, &[0, 1, 2]));
+    Apart::join(&node.networks);
+    follow(node, old, *primary);
+}
+
+/// Both replicas hear nothing of the primary for long, and it may die before they do again.
+fn starve_replicas(node: &mut Watched, primary: &mut usize, rng: &mut StdRng) {
+    let dies = rng.random_range(0..3) == 0;
+    say(&format!("replication is cut, and the primary dies: {dies}"));
+    let mut before = 0;
+    for replica in (0..3).filter(|one| one != primary) {
+        let (server, network) = (&node.servers[*primary], &node.networks[*primary]);
+        before = cut_for_long(server, network, node.networks[replica].from, "filler");
+    }
+    if dies {
+        node.servers[*primary].kill();
+        Apart::join(&node.networks);
+        return replace(node, primary, &[0, 1, 2]);
+    }
+    Apart::join(&node.networks);
+    node.until_followed(*primary);
+    assert_sent_anew(&node.servers[*primary], before);
+}
+
+/// A Sentinel is not there when it is needed.
+fn replace_beside_a_sentinel(node: &mut Watched, primary: &mut usize, rng: &mut StdRng) {
+    let sentinel = rng.random_range(0..3);
+    let awake: Vec<usize> = (0..3).filter(|one| *one != sentinel).collect();
+    if rng.random_range(0..2) == 0 {
+        say("the primary dies beside a Sentinel");
+        node.sentinels[sentinel].kill();
+        node.servers[*primary].kill();
+        replace(node, primary, &awake);
+        node.sentinels[sentinel].start_again();
+    } else {
+        say("the primary stands still beside a Sentinel");
+        node.sentinels[sentinel].pause();
+        node.servers[*primary].pause();
+        replace(node, primary, &awake);
+        node.sentinels[sentinel].resume();
+    }
+}
+
+/// Another server takes over from one that is dead or stands still, and that one follows it.
+fn replace(node: &mut Watched, primary: &mut usize, sentinels: &[usize]) {
+    let now = node.promoted(*primary, sentinels);
+    let old = std::mem::replace(primary, now);
+    if node.servers[old].is_running() {
+        node.servers[old].resume();
+    } else {
+        node.servers[old].start_again();
+    }
+    prepare(&node.servers[old]);
+    follow(node, old, now);
+}
+
+/// The Sentinels would see to that, too, after a while.
+fn follow(node: &Watched, server: usize, primary: usize) {
+    let port = node.told(primary);
+    node.servers[server].drop_own_client();
+    node.servers[server].run(&format!("REPLICAOF 127.0.0.1 {port}"));
+    node.until_followed(primary);
+}

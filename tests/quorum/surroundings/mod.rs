@@ -1,0 +1,120 @@
+//! Surroundings that are hostile or broken: Sentinels that lie, maps that are nonsense, redirections that
+//! lead nowhere, hosts that accept and never answer.
+//!
+//! Whoever does not wait hears soon what is wrong, and with whom. Whoever waits asks again, but not all the
+//! time, gets no lock that nobody granted, and gets it as soon as the surroundings are sane.
+//! [`sentinels`] lie; clusters have [`maps`] and send on with [`redirects`].
+
+mod maps;
+mod redirects;
+mod sentinels;
+
+use std::time::{Duration, Instant};
+
+use dlock_client::{Client, Error, Guard};
+use futures_util::future::{FutureExt, join_all};
+use harness::fake::{Answer, Fake};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::coordinator::{assert_within, ms, run, timed, until};
+
+/// How long a server may take to answer here.
+const TIMEOUT: Duration = ms(500);
+const TTL: Duration = ms(10_000);
+/// Of so many requests a second nobody would say that a client spins. One that does sends thousands.
+const CALM: f64 = 400.0;
+const WATCHED: Duration = ms(1_500);
+
+/// Something that is wrong, and what is said of it.
+struct Case {
+    script: fn(&[String]) -> Answer,
+    words: &'static str,
+    /// Nobody waits for it: it would not pass.
+    is_final: bool,
+}
+
+const fn passes(script: fn(&[String]) -> Answer, words: &'static str) -> Case {
+    Case { script, words, is_final: false }
+}
+
+const fn stays(script: fn(&[String]) -> Answer, words: &'static str) -> Case {
+    Case { script, words, is_final: true }
+}
+
+/// Tries all of them at once: they wait most of the time.
+fn all<C, const N: usize>(cases: [C; N], test: impl AsyncFn(C)) {
+    // Boxed, for together they are too large for a thread's stack.
+    run(join_all(cases.map(|case| test(case).boxed_local())));
+}
+
+fn program(url: &str) -> Client {
+    let builder = Client::builder().nodes([url]).node_timeout(TIMEOUT);
+    builder.connect_later().expect("the address is good")
+}
+
+/// The first two words of a request, which are those of a command with sub-commands.
+fn names(words: &[String]) -> (&str, &str) {
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    (word(0), word(1))
+}
+
+/// A server that has locks, and grants whatever is asked for.
+fn grants(words: &[String]) -> Answer {
+    match names(words) {
+        ("DLOCK.NODE", _) => about("primary"),
+        ("DLOCK.ACQUIRE", _) => Answer::raw(":1000\r\n"),
+        ("DLOCK.EXTEND" | "DLOCK.RELEASE", _) => Answer::raw(":1\r\n"),
+        _ => Answer::Usual,
+    }
+}
+
+/// What a server says of itself.
+fn about(role: &str) -> Answer {
+    let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let fields = ["node-id", "fake", "role", role, "quarantine-ms"].map(text).concat();
+    Answer::raw(format!("%3\r\n{fields}:0\r\n"))
+}
+
+/// Who does not wait hears what is wrong, and soon.
+async fn assert_told(client: &Client, words: &str) {
+    let (taken, took) = timed(client.lock("job").ttl(TTL).try_acquire()).await;
+    let said = taken.expect_err("nobody granted it").to_string();
+    assert!(said.contains(words), "not '{words}', but: {said}");
+    assert!(said.chars().all(|c| c == '\n' || !c.is_control()), "{said:?}");
+    assert!(said.len() < 3_000, "{said}");
+    assert_within(took, TIMEOUT * 4);
+    // The same for who gives it a little time.
+    let (taken, took) = timed(client.lock("job").ttl(TTL).acquire_within(ms(300))).await;
+    assert!(taken.is_err(), "{taken:?}");
+    assert_within(took, ms(300) + TIMEOUT * 4);
+}
+
+fn waits(client: &Client) -> JoinHandle<Result<Guard, Error>> {
+    tokio::spawn(client.lock("job").ttl(TTL).acquire())
+}
+
+/// While somebody waits, nobody is asked all the time.
+async fn assert_calm(fakes: &[Fake], words: &str) {
+    let count = || fakes.iter().map(|fake| fake.requests() + fake.connections()).sum::<usize>();
+    let (before, begun) = (count(), Instant::now());
+    sleep(WATCHED).await;
+    let a_second = (count() - before) as f64 / begun.elapsed().as_secs_f64();
+    assert!(a_second < CALM, "{words}: {a_second} a second");
+}
+
+/// Now that all is well, who waited is served; of what was never to pass nobody waits.
+async fn assert_served(waiter: JoinHandle<Result<Guard, Error>>, client: &Client, case: &Case) {
+    let waited = if case.is_final {
+        let refused = waiter.await.expect("it does not panic").expect_err("it is refused");
+        assert!(refused.to_string().contains(case.words), "not '{}', but: {refused}", case.words);
+        // Others try the same with the same server.
+        client.lock("job").ttl(TTL).acquire().await
+    } else {
+        until("who waited is served", || waiter.is_finished()).await;
+        waiter.await.expect("it does not panic")
+    };
+    let guard = waited.unwrap_or_else(|error| panic!("{}: {error}", case.words));
+    assert!(guard.is_valid(), "{guard:?}");
+    guard.release().await.expect("it is held");
+}
