@@ -77,14 +77,7 @@ fn happen_behind_sentinels(
             say("the primary stands still for a moment");
             stand_still(&node.servers[*primary], 500, rng);
         }
-        4 => {
-            say("a replica dies");
-            node.servers[replica].kill();
-            thread::sleep(ms(rng.random_range(0..1_000)));
-            node.servers[replica].start_again();
-            prepare(&node.servers[replica]);
-            follow(node, replica, *primary);
-        }
+        4 => crash_replica(node, replica, *primary, rng),
         5 => {
             say("a replica stands still");
             stand_still(&node.servers[replica], 4_000, rng);
@@ -106,19 +99,30 @@ fn happen_behind_sentinels(
             replace(node, primary, &[0, 1, 2]);
         }
         8 => part_a_primary(node, primary, rng),
-        9 => {
-            say("a replica is parted from everybody");
-            Apart::part(&node.networks, replica);
-            thread::sleep(ms(rng.random_range(50..9_000)));
-            Apart::join(&node.networks);
-            node.until_followed(*primary);
-        }
+        9 => part_a_replica(node, replica, *primary, rng),
         10 => starve_replicas(node, primary, rng),
         _ => {
             say("links fail");
             links.fail(rng);
         }
     }
+}
+
+fn crash_replica(node: &mut Watched, replica: usize, primary: usize, rng: &mut StdRng) {
+    say("a replica dies");
+    node.servers[replica].kill();
+    thread::sleep(ms(rng.random_range(0..1_000)));
+    node.servers[replica].start_again();
+    prepare(&node.servers[replica]);
+    follow(node, replica, primary);
+}
+
+fn part_a_replica(node: &Watched, replica: usize, primary: usize, rng: &mut StdRng) {
+    say("a replica is parted from everybody");
+    Apart::part(&node.networks, replica);
+    thread::sleep(ms(rng.random_range(50..9_000)));
+    Apart::join(&node.networks);
+    node.until_followed(primary);
 }
 
 /// Nobody hears of the primary, for a moment, or until another one has taken over.

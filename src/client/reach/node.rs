@@ -120,13 +120,12 @@ impl Node {
                 }
             }
         });
-        let answer = answer.await.unwrap_or_else(|_| match used {
-            Some(wire) => {
+        let answer = answer.await.unwrap_or_else(|_| {
+            if let Some(wire) = &used {
                 debug!(node = %self.name, ?within, "no answer in time");
                 wire.retire();
-                Err(NodeError::TimedOut(within))
             }
-            None => Err(self.lines.out_of_reach(&route, within)),
+            Err(self.lines.late(&route, used.is_some(), within))
         });
         let answer = self.lines.heard(answer);
         self.hear(&answer);

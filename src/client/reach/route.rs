@@ -180,14 +180,16 @@ impl Lines {
         })
     }
 
-    /// In this time the request did not get to where it was to go.
-    pub(crate) fn out_of_reach(&self, route: &Route, within: Duration) -> NodeError {
+    /// There was no answer within this time. Whether the request was sent to where it went at last.
+    pub(crate) fn late(&self, route: &Route, is_sent: bool, within: Duration) -> NodeError {
         if let Some(why) = &route.again {
             return on_and_on(why);
         }
         let goal = match self {
-            Lines::One { .. } => None,
-            Lines::Many(cluster) => route.asking.clone().or_else(|| cluster.goal(route.slot)),
+            Lines::Many(cluster) if !is_sent => {
+                route.asking.clone().or_else(|| cluster.goal(route.slot))
+            }
+            _ => None,
         };
         let late = NodeError::TimedOut(within);
         goal.map_or(late.clone(), |host| late.at(&host))
