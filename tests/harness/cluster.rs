@@ -4,7 +4,6 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::apart::{Apart, BUS};
 use crate::kind::Kind;
-use crate::papers::Papers;
 use crate::server::Server;
 use crate::value::Value;
 use crate::wait::eventually;
@@ -17,8 +16,6 @@ pub struct Cluster {
     pub nodes: Vec<Server>,
     /// The networks over which each is reached, where a test asked for that.
     pub networks: Vec<Apart>,
-    /// What follows its address in a URL, where it speaks TLS.
-    tls: Option<String>,
 }
 
 impl Cluster {
@@ -43,7 +40,7 @@ impl Cluster {
             ok(node, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
             ok(node, &format!("CLUSTER ADDSLOTSRANGE {} {}", slots.start, slots.end - 1));
         }
-        let cluster = Cluster { nodes, networks, tls: None };
+        let cluster = Cluster { nodes, networks };
         let place = |number: usize| {
             let port = port(&cluster.nodes[number]);
             (port, cluster.bus(number).unwrap_or(port + BUS))
@@ -68,11 +65,7 @@ impl Cluster {
     /// How clients find it, by these servers.
     pub fn url(&self, seeds: &[usize]) -> String {
         let hosts = seeds.iter().map(|node| format!("127.0.0.1:{}", self.told(*node)));
-        let hosts = hosts.collect::<Vec<_>>().join(",");
-        match &self.tls {
-            None => format!("redis+cluster://{hosts}"),
-            Some(options) => format!("rediss+cluster://{hosts}?{options}"),
-        }
+        format!("redis+cluster://{}", hosts.collect::<Vec<_>>().join(","))
     }
 
     /// The port at which others reach a node, as the cluster tells them.
@@ -159,11 +152,10 @@ impl Cluster {
         cluster
     }
 
-    /// The same, and everybody reaches each of them over networks that a test can change, with TLS or
-    /// without.
+    /// The same, and everybody reaches each of them over networks that a test can change.
     #[track_caller]
-    pub fn start_over_networks(kind: Kind, tls: Option<&Papers>) -> Cluster {
-        let start = |number| Apart::in_a_cluster(number, Server::build(kind), tls);
+    pub fn start_over_networks(kind: Kind) -> Cluster {
+        let start = |number| Apart::in_a_cluster(number, Server::build(kind));
         let (networks, nodes) = (0..3).map(start).unzip();
         let mut cluster = Cluster::over(networks, nodes, Server::port);
         for node in 0..3 {
@@ -172,7 +164,6 @@ impl Cluster {
             cluster.nodes.push(replica);
             cluster.networks.push(network);
         }
-        cluster.tls = tls.map(|papers| format!("ca={}", papers.path("ca.pem").display()));
         cluster
     }
 
@@ -185,9 +176,7 @@ impl Cluster {
     #[track_caller]
     pub fn owner(&self, slot: usize, asked: usize) -> Option<usize> {
         let owner = owner_of(&self.nodes[asked], slot)?;
-        // Who speaks TLS and who does not are told of different ports.
-        let is = |node: &usize| [self.told(*node), self.nodes[*node].port()].contains(&owner);
-        (0..self.nodes.len()).find(is)
+        (0..self.nodes.len()).find(|node| self.told(*node) == owner)
     }
 
     /// A key that belongs to the slots of this node, made from a name.
