@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use crate::value::Value;
-use crate::wait::PATIENCE;
+use crate::wait::{PATIENCE, uninterrupted};
 
 /// One connection to one server.
 pub struct Client {
@@ -148,13 +148,7 @@ impl Client {
 
     fn try_begins_within(&mut self, limit: Duration) -> io::Result<bool> {
         self.set_read_timeout(limit);
-        let begun = loop {
-            match self.reader.fill_buf().map(|bytes| bytes.len()) {
-                // A process that was stopped and goes on again.
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                begun => break begun,
-            }
-        };
+        let begun = uninterrupted(|| self.reader.fill_buf().map(|bytes| bytes.len()));
         self.set_read_timeout(PATIENCE);
         match begun {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
 
+use crate::wait::uninterrupted;
+
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -306,7 +308,7 @@ impl Shared {
     fn take(&self, way: Way, mut from: TcpStream, line: &Mutex<VecDeque<Piece>>) {
         let mut buffer = [0; 16 * 1024];
         loop {
-            let length = from.read(&mut buffer).unwrap_or(0);
+            let length = uninterrupted(|| from.read(&mut buffer)).unwrap_or(0);
             let piece = Piece { came: Instant::now(), bytes: buffer[..length].to_vec() };
             let mut network = self.lock();
             network.taken[way as usize] += length as u64;

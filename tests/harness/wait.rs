@@ -1,5 +1,6 @@
 //! Waiting for something that can be observed, instead of sleeping and hoping.
 
+use std::io::{self, ErrorKind};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,5 +16,15 @@ pub fn eventually(description: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < deadline, "never happened in {PATIENCE:?}: {description}");
         thread::sleep(PAUSE);
+    }
+}
+
+/// Does it again when the process was stopped meanwhile, and goes on.
+pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
     }
 }
