@@ -35,6 +35,8 @@ struct Lane {
     /// A request is blocked at the node, or was; dropping this forgets it.
     waiting: Option<oneshot::Sender<()>>,
     has_waited: bool,
+    /// The next request that waits is not sent earlier.
+    rests_until: Instant,
 }
 
 impl Attempt {
@@ -78,22 +80,26 @@ impl Attempt {
         within: Duration,
     ) -> Result<Value, NodeError> {
         let (sender, ended) = oneshot::channel();
-        {
+        let rests_until = {
             let mut lane = self.lane(place);
             if lane.given_up {
                 return Err(given_up());
             }
             lane.waiting = Some(sender);
             lane.has_waited = true;
-        }
+            lane.rests_until
+        };
         let slice = Duration::from_millis(slice.0);
         let answer = async {
+            if clock::now() < rests_until {
+                sleep(clock::left(rests_until)).await;
+            }
             let soon = clock::later(clock::now(), FIRST_PAUSE.min(slice / 2));
             let answer = node.wait(command, slice.saturating_add(within)).await;
-            // Where requests are answered, and those that wait are told no at once or not even get there,
+            // Where requests are answered, and those that wait are told no at once or do not even get there,
             // the next one would follow at once, and so on.
             if matches!(answer, Ok(Value::Nil) | Err(NodeError::Unreachable(_))) {
-                sleep(clock::left(soon)).await;
+                self.lane(place).rests_until = soon;
             }
             answer
         };
