@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use dlock_client::Guard;
-use harness::Quorum;
+use dlock_client::{Client, Guard};
 use harness::quorum::Node;
+use harness::{Kind, Quorum, Server, library};
 
 use crate::ailment::Ailment;
 use crate::coordinator::{
-    NODE_TIMEOUT, assert_held, assert_within, connect, for_sizes, ms, program, run, take, timed,
-    until,
+    HEALTHY_TIMEOUT, NODE_TIMEOUT, assert_held, assert_within, connect, for_sizes, ms, program,
+    run, take, timed, until,
 };
 
 const TTL: Duration = ms(4_000);
@@ -48,6 +48,30 @@ fn locks_are_taken_while_a_minority_is_out_of_memory() {
 fn locks_are_taken_while_a_minority_is_in_quarantine() {
     work_goes_on_with(Ailment::InQuarantine, 3);
     work_goes_on_with(Ailment::InQuarantine, 5);
+}
+
+#[test]
+fn a_release_does_not_wait_for_a_node_that_refuses_it_while_another_is_dead() {
+    let mut quorum = Quorum::start(4);
+    let refuses = Server::build(Kind::Redis82).without_module().start();
+    quorum[3].kill();
+    run(async {
+        let mut urls = quorum.direct_urls();
+        urls.push(format!("redis://127.0.0.1:{}", refuses.port()));
+        let client = library::connect(&urls, HEALTHY_TIMEOUT).await;
+        let other = library::connect(&urls, HEALTHY_TIMEOUT).await;
+        let turns = |client: Client| async move {
+            for _ in 0..5 {
+                let guard = client.lock("job").ttl(TTL).acquire().await.expect("it is served");
+                tokio::time::sleep(ms(5)).await;
+                let (released, took) = timed(guard.release()).await;
+                released.expect("it is held");
+                // It would wait for a quarter of the time-out.
+                assert_within(took, HEALTHY_TIMEOUT / 10);
+            }
+        };
+        tokio::join!(turns(client), turns(other));
+    });
 }
 
 #[test]

@@ -204,7 +204,7 @@ impl Traffic {
     /// Returns whether a majority may have held the lock until then.
     pub(crate) async fn released(&mut self) -> bool {
         let majority = self.shared.majority();
-        let expected = self.states.iter().filter(|state| state.answers()).count().max(majority);
+        let mut expected = self.states.iter().filter(|state| state.answers()).count().max(majority);
         let mut held = self.shared.nodes.len();
         let mut last = pin!(sleep(self.timeout));
         while self.released < expected {
@@ -215,7 +215,12 @@ impl Traffic {
             };
             let Some(outcome) = outcome else { break };
             held -= usize::from(outcome == Released::NotHeld);
-            self.released += usize::from(outcome != Released::No);
+            if outcome == Released::No {
+                // It refuses, say: nothing more is to come of it.
+                expected = majority.max(expected - 1);
+                continue;
+            }
+            self.released += 1;
             if self.released == majority {
                 last.set(sleep(self.timeout / 4));
             }
