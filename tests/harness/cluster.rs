@@ -1,6 +1,7 @@
 //! A Redis Cluster of three primaries, and slots that move between them.
 
 use std::ops::{Range, RangeInclusive};
+use std::time::{Duration, Instant};
 
 use crate::apart::{Apart, BUS};
 use crate::kind::Kind;
@@ -45,14 +46,9 @@ impl Cluster {
             let port = port(&cluster.nodes[number]);
             (port, cluster.bus(number).unwrap_or(port + BUS))
         };
-        eventually("the first node and the others know each other", || {
-            let first = &cluster.nodes[0];
-            let others = cluster.nodes.iter().enumerate().skip(1);
-            let known = others.map(|(number, other)| {
-                knows(first, other, place(number)) & knows(other, first, place(0))
-            });
-            known.fold(true, |all, known| all & known)
-        });
+        let first = (&cluster.nodes[0], place(0));
+        let others = cluster.nodes.iter().enumerate().skip(1);
+        acquaint(first, &others.map(|(number, other)| (other, place(number))).collect::<Vec<_>>());
         eventually("three nodes make a cluster", || {
             cluster.nodes.iter().all(|node| {
                 let info = node.run("CLUSTER INFO").text();
@@ -125,13 +121,10 @@ impl Cluster {
     /// Waits until a new node and all others know each other.
     #[track_caller]
     fn introduce(&self, new: &Server, bus: u16) {
-        eventually("the new node and the others know each other", || {
-            let known = self.nodes.iter().enumerate().map(|(number, other)| {
-                let other_bus = self.bus(number).unwrap_or(other.port() + BUS);
-                knows(other, new, (new.port(), bus)) & knows(new, other, (other.port(), other_bus))
-            });
-            known.fold(true, |all, known| all & known)
+        let others = self.nodes.iter().enumerate().map(|(number, other)| {
+            (other, (other.port(), self.bus(number).unwrap_or(other.port() + BUS)))
         });
+        acquaint((new, (new.port(), bus)), &others.collect::<Vec<_>>());
     }
 
     /// A node that has no slots any more leaves, and is stopped.
@@ -281,17 +274,43 @@ impl Cluster {
     }
 }
 
-/// Whether a node knows another one. If not, they meet once more: a greeting that takes longer than the
-/// node time-out is given up, by one of them or by both.
+/// A node, and where others reach it: its port, and that of the bus.
+type Place<'s> = (&'s Server, (u16, u16));
+
+/// Waits until a node and all others know each other. They meet once more now and then: a greeting that
+/// takes longer than the node time-out is given up, by one of them or by both. Not more often: servers in
+/// many greetings at once take each other for members of the wrong shard.
 #[track_caller]
-fn knows(one: &Server, other: &Server, (port, bus): (u16, u16)) -> bool {
-    let id = other.run("CLUSTER MYID").text();
-    let knows = one.run("CLUSTER NODES").text().contains(&id);
-    if !knows {
-        ok(one, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
-    }
-    knows
+fn acquaint(new: Place<'_>, others: &[Place<'_>]) {
+    let mut again = Instant::now();
+    eventually("a node and the others know each other", || {
+        let meets = Instant::now() >= again;
+        if meets {
+            again = Instant::now() + MEET_AGAIN;
+        }
+        others.iter().fold(true, |all, other| all & know_each_other(*other, new, meets))
+    });
 }
+
+fn know_each_other(one: Place<'_>, other: Place<'_>, meets: bool) -> bool {
+    let knows = |one: Place<'_>, other: Place<'_>| {
+        let id = other.0.run("CLUSTER MYID").text();
+        one.0.run("CLUSTER NODES").text().contains(&id)
+    };
+    let (there, back) = (knows(one, other), knows(other, one));
+    let meet = |one: Place<'_>, (_, (port, bus)): Place<'_>| {
+        ok(one.0, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
+    };
+    match (there, back) {
+        (false, _) if meets => meet(one, other),
+        (true, false) if meets => meet(other, one),
+        _ => {}
+    }
+    there && back
+}
+
+/// Longer than a greeting may take.
+const MEET_AGAIN: Duration = Duration::from_secs(3);
 
 /// The port of the node that has a slot, as far as this one knows.
 fn owner_of(node: &Server, slot: usize) -> Option<u16> {
