@@ -102,8 +102,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a node may take to answer, connecting included. The default is a twentieth of a lock's lease, but at
-    /// least 50 ms and at most a second.
+    /// How long a node may take to answer, connecting included. The default is a twentieth of a
+    /// lock's lease, but at least 50 ms and at most a second.
     pub fn node_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.node_timeout = Some(timeout);
         self

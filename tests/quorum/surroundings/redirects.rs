@@ -69,12 +69,7 @@ const CASES: [(Says, &str); 12] = [
 fn requests_that_are_sent_in_circles_are_given_up_for_a_while() {
     all(CASES, async |(says, words)| {
         let servers = two(says);
-        let client = program(&url(&servers));
-        assert_told(&client, words).await;
-        let waiter = waits(&client);
-        assert_calm(&servers, words).await;
-        make_sane(&servers);
-        assert_served(waiter, &client, &passes(|_| Answer::Usual, words)).await;
+        assert_calm_until_sane(&servers, words).await;
     });
 }
 
@@ -85,13 +80,18 @@ fn a_request_that_is_sent_to_a_server_that_never_answers_says_to_which_one() {
         let port = deaf.port();
         let words = format!("127.0.0.1:{port}: no answer within").leak();
         let servers = two(move |_, _| Answer::error(&format!("{how} 2906 127.0.0.1:{port}")));
-        let client = program(&url(&servers));
-        assert_told(&client, words).await;
-        let waiter = waits(&client);
-        assert_calm(&servers, words).await;
-        make_sane(&servers);
-        assert_served(waiter, &client, &passes(|_| Answer::Usual, words)).await;
+        assert_calm_until_sane(&servers, words).await;
     });
+}
+
+/// Who wants the lock is told why, asks in peace, and has it once the servers make sense.
+async fn assert_calm_until_sane(servers: &[Fake], words: &'static str) {
+    let client = program(&url(servers));
+    assert_told(&client, words).await;
+    let waiter = waits(&client);
+    assert_calm(servers, words).await;
+    make_sane(servers);
+    assert_served(waiter, &client, &passes(|_| Answer::Usual, words)).await;
 }
 
 /// What it says to who waits, when it has said no to who did not.
