@@ -47,7 +47,7 @@ test-world: build python ## test docs/examples with their client libraries, and 
 	@scripts/python.sh world
 
 soak: build ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs)
-	DLOCK_SOAK_CHAOS=$$(($(CHAOS) / 9)) $(CARGO) test -p dlock-tests --features soak --test quorum -- --nocapture --test-threads=1 chaos_cluster:: chaos_sentinels::
+	DLOCK_SOAK_CHAOS=$$(($(CHAOS) / 10)) $(CARGO) test -p dlock-tests --features soak --test quorum -- --nocapture --test-threads=1 chaos_cluster:: chaos_sentinels::
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --features soak --test node --test quorum -- \
 		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: weather:: late_writers:: fail_overs::
 

@@ -85,7 +85,7 @@ place() {
 run_tests() { # filters
     local patterns=() filter
     for filter in "$@"; do patterns+=("--test-name-pattern=$filter"); done
-    node --test --expose-gc --test-reporter=spec --test-concurrency=2 "${patterns[@]}" $tests/*.test.mjs
+    node --test --expose-gc --test-reporter=spec "${patterns[@]}" $tests/*.test.mjs
 }
 
 npm() {

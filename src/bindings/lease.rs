@@ -1,11 +1,12 @@
 //! Locks that nobody renews, and what can be done with a token alone.
 
-use std::future::pending;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_client::{Error, Guard, Key, Lease, Token};
+use futures_util::future::{BoxFuture, FutureExt, Shared};
+use tokio::task::JoinError;
 
 use crate::connected::Connected;
 
@@ -13,42 +14,57 @@ use crate::connected::Connected;
 pub struct Unheard {
     lease: Option<Lease>,
     connected: Arc<Connected>,
+    settled: Settled,
 }
 
+/// Resolves when each node that answers certainly has the lease. What is asked for by its token before that
+/// could be overtaken by what asked for the lease itself.
+pub type Settled = Shared<BoxFuture<'static, ()>>;
+
 impl Unheard {
-    /// Makes a guard a lease.
-    pub async fn of(guard: Guard, connected: Arc<Connected>) -> Unheard {
+    /// Makes a guard a lease. This is the runtime's.
+    #[must_use]
+    pub fn of(guard: Guard, connected: Arc<Connected>) -> Unheard {
+        let (key, token, fence) = (guard.key().clone(), *guard.token(), guard.fence());
+        let lease = Some(Lease { key, token, fence, valid_for: guard.valid_for() });
         // In a task of its own: who gives up in the middle of it must not leave a lock to nobody.
-        let whole = tokio::spawn(async move {
-            let lease = Some(guard.detach().await);
-            Unheard { lease, connected }
-        });
-        match whole.await.map_err(|error| error.try_into_panic()) {
-            Ok(unheard) => unheard,
-            Err(Ok(panic)) => resume_unwind(panic),
-            // The runtime ends, and this with it.
-            Err(Err(_)) => pending().await,
-        }
+        let whole = tokio::spawn(guard.detach());
+        let settled = async move {
+            if let Err(Ok(panic)) = whole.await.map_err(JoinError::try_into_panic) {
+                resume_unwind(panic);
+            }
+        };
+        Unheard { lease, connected, settled: settled.boxed().shared() }
+    }
+
+    /// The same, once it is settled.
+    pub async fn settled(guard: Guard, connected: Arc<Connected>) -> Unheard {
+        let unheard = Unheard::of(guard, connected);
+        unheard.settled.clone().await;
+        unheard
     }
 
     /// Somebody hears of it.
-    pub fn tell(mut self) -> Option<(Lease, Arc<Connected>)> {
-        Some((self.lease.take()?, Arc::clone(&self.connected)))
+    pub fn tell(mut self) -> Option<(Lease, Arc<Connected>, Settled)> {
+        Some((self.lease.take()?, Arc::clone(&self.connected), self.settled.clone()))
     }
 }
 
 impl Drop for Unheard {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            release_soon(&self.connected, lease.key, lease.token);
+            release_soon(&self.connected, self.settled.clone(), lease.key, lease.token);
         }
     }
 }
 
-/// Releases a lock by its token. Nobody waits for that.
-pub fn release_soon(connected: &Connected, key: Key, token: Token) {
+/// Releases a lock by its token, once it is settled. Nobody waits for that.
+pub fn release_soon(connected: &Connected, settled: Settled, key: Key, token: Token) {
     let client = connected.client.clone();
-    connected.runtime.spawn(async move { client.release(key, &token).await });
+    connected.runtime.spawn(async move {
+        settled.await;
+        client.release(key, &token).await
+    });
 }
 
 /// Extends a lock by its token. Tells for how long it is valid.

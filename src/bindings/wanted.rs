@@ -33,15 +33,26 @@ impl Wanted {
         client: &Client,
         wait: Option<Duration>,
     ) -> BoxFuture<'static, Result<Guard, Error>> {
-        if self.shared && self.limit.is_some() {
-            let words = "a lock is shared, or has a limit; not both";
-            return ready(Err(Error::Usage(words.to_owned()))).boxed();
+        if let Err(error) = self.check(client) {
+            return ready(Err(error)).boxed();
         }
         let lock = self.of(client);
         match wait {
             None => async move { lock.acquire().await }.boxed(),
             Some(wait) => async move { lock.acquire_within(wait).await }.boxed(),
         }
+    }
+
+    /// Whether its options make sense.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], which says what is wrong.
+    pub fn check(&self, client: &Client) -> Result<(), Error> {
+        if self.shared && self.limit.is_some() {
+            let words = "a lock is shared, or has a limit; not both";
+            return Err(Error::Usage(words.to_owned()));
+        }
+        self.of(client).check()
     }
 
     fn of(&self, client: &Client) -> Lock {

@@ -1,5 +1,6 @@
 //! Locks without a guard: extended and released by their token, inspected and broken.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Rules, Sound};
@@ -18,6 +19,7 @@ use crate::report::{NodeError, NodeState, Report};
 use crate::token::Token;
 use crate::traffic::answer;
 use crate::traffic::request;
+use crate::traffic::under_way::UnderWay;
 
 impl Client {
     /// Extends a lock by its token: it is valid for `ttl` from now on. If the fence is not given, the nodes
@@ -51,7 +53,8 @@ impl Client {
         Ok(Lease { key: key.clone(), token: *token, fence, valid_for })
     }
 
-    /// Releases a lock by its token. Returns whether the token held it at any node.
+    /// Releases a lock by its token. Returns whether the token held it at any node, as soon as that is known
+    /// and a majority has answered: the rest goes on in the background.
     ///
     /// # Errors
     /// [`Error::NoQuorum`] when no majority of the nodes answers.
@@ -61,15 +64,28 @@ impl Client {
         // Who closes the client waits for this, too.
         let _busy = self.shared.background.busy();
         let within = self.shared.timeout(Duration::MAX);
-        let replies = self.send_all(&request::release(key, token), within).await;
-        let held = replies.iter().any(|reply| *reply == Ok(Value::Int(1)));
-        let answered = replies.iter().filter(|reply| reply.is_ok()).count();
+        let command = Arc::new(request::release(key, token));
+        let mut asked = UnderWay::new();
+        for (place, node) in self.nodes().map(Arc::clone).enumerate() {
+            let command = Arc::clone(&command);
+            asked.push(async move { (place, node.ask(&command, within, |_| Ok(())).await) });
+        }
+        let (mut answered, mut held) = (0, false);
+        let mut states = vec![(Answer::Silent, NodeState::NotAsked); self.size()];
+        while let Some((place, reply)) = asked.next().await {
+            held |= reply == Ok(Value::Int(1));
+            answered += usize::from(reply.is_ok());
+            states[place] = answer::read(&Ask::Release { is_final: false }, reply);
+            if held && answered >= self.shared.majority() {
+                let rest = async move { while asked.next().await.is_some() {} };
+                self.shared.background.spawn(rest);
+                return Ok(true);
+            }
+        }
         if answered >= self.shared.majority() {
             return Ok(held);
         }
-        let states =
-            replies.into_iter().map(|reply| answer::read(&Ask::Release { is_final: false }, reply));
-        Err(self.no_quorum(key, &states.collect::<Vec<_>>()))
+        Err(self.no_quorum(key, &states))
     }
 
     /// Returns what each node knows about a lock; `None` where it is free.

@@ -38,7 +38,8 @@ impl Client {
     ///
     /// - `redis://[user][:password@]host[:port][/db]`;
     /// - `rediss://…` with TLS; `?ca=FILE` is the authority to trust, in place of those that the
-    ///   machine trusts; `&cert=FILE&key=FILE` is the client's own certificate; all in PEM form;
+    ///   machine trusts; `&cert=FILE&key=FILE` is the client's own certificate; all in PEM form, and read
+    ///   once;
     /// - `unix:///path[?user=…&pass=…&db=…]`;
     /// - `redis+sentinel://[user:password@]s1[:26379],s2,…/NAME[/db]`: the primary that Sentinels watch
     ///   under this name, whichever server it is at the moment. User and password are those of the

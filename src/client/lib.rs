@@ -72,6 +72,7 @@ pub use printable::Printable;
 pub use reach::address::Address;
 pub use reach::address::servers::Server;
 pub use reach::address::stand_by::StandBy;
+pub use reach::endpoint::{Connection, Endpoint};
 pub use reach::node::Node;
 pub use report::error::{Error, Loss, LossReason, RunError};
 pub use report::notice::Notice;

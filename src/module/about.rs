@@ -19,7 +19,7 @@ pub fn figures(state: &mut State) -> [(&'static str, Figure); 23] {
     let time = state.time();
     let refusing = state.refusing(time);
     let (node, ledger) = (&state.node, &state.store.promises.ledger);
-    let (promise, path) = (node.promise(time.unix), ledger.path());
+    let (promise, path) = (node.promise(time), ledger.path());
     let quarantine = node.in_quarantine().filter(|_| node.may_have_forgotten(time.now));
     let left = quarantine.map_or(Bounds::default(), |quarantine| quarantine.left(time.now));
     let granting = refusing.map_or("yes", |(why, _)| why.name());

@@ -2,7 +2,7 @@
 
 use dlock_core::cluster::name_in;
 use dlock_core::command::apply::write_promise;
-use dlock_core::{Fence, Instant, Millis, Node, Promise, Record};
+use dlock_core::{Fence, Instant, Millis, Node, Promise, Record, Time};
 
 use crate::ffi::context::{Ctx, Name, now};
 use crate::ledger::Ledger;
@@ -76,11 +76,11 @@ impl Promises {
         ctx: Ctx<'_>,
         node: &Node,
         may_write: bool,
-        unix: u64,
+        time: Time,
         aside: Option<u16>,
     ) {
         if self.tell && may_write && ctx.has_replicas() {
-            let promise = node.promise(unix);
+            let promise = node.promise(time);
             match aside {
                 None => ctx.replicate_promise(&promise),
                 Some(slot) => {

@@ -23,7 +23,7 @@ pub fn take(ctx: Ctx<'_>) {
         let may_write = !state.node.is_following() && !ctx.avoids_traffic();
         let State { node, store } = state;
         let aside = store.migrations.aside();
-        store.promises.tell_replicas(ctx, node, may_write, time.unix, aside);
+        store.promises.tell_replicas(ctx, node, may_write, time, aside);
         store.migrations.stop(ctx);
         if may_write {
             store.migrations.tell_floor(ctx, node.fence());

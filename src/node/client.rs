@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use dlock_bindings::connected::Connected;
-use dlock_bindings::lease::{self, Unheard};
+use dlock_bindings::lease::Unheard;
 use dlock_bindings::wanted::Wanted;
 use dlock_client::Error;
 use napi::bindgen_prelude::{Either, Uint8Array};
@@ -95,32 +95,10 @@ impl Client {
     pub fn lease(&self, ticket: u32, key: Either<String, Uint8Array>, options: Options) {
         let connected = Arc::clone(&self.connected);
         let acquired = options.wanted(key).acquire(&connected.client, options.wait.map(span));
-        self.run(ticket, async move {
-            Ok(Outcome::Leased(Unheard::of(acquired.await?, connected).await))
-        });
-    }
-
-    /// Extends a lock by its token. Tells for how long it is valid.
-    #[napi(catch_unwind)]
-    pub fn extend(
-        &self,
-        ticket: u32,
-        key: Either<String, Uint8Array>,
-        token: String,
-        fence: f64,
-        ttl: f64,
-    ) {
-        let (connected, key) = (Arc::clone(&self.connected), arguments::key(key));
-        let extended = lease::extend(connected, key, token, fence as u64, span(ttl));
-        self.run(ticket, async move { extended.await.map(Outcome::Length) });
-    }
-
-    /// Releases a lock by its token. Tells whether the token held it.
-    #[napi(catch_unwind)]
-    pub fn release(&self, ticket: u32, key: Either<String, Uint8Array>, token: String) {
-        let released = lease::release(Arc::clone(&self.connected), arguments::key(key), token);
-        let work = async move { released.await.map(Outcome::Was) };
-        self.letters.carry_out(&self.connected, ticket, work);
+        self.run(
+            ticket,
+            async move { Ok(Outcome::Leased(Unheard::of(acquired.await?, connected))) },
+        );
     }
 
     /// Waits until releases in the background are done, and closes what is not in use.

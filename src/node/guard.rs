@@ -77,6 +77,18 @@ impl Guard {
         self.held().is_some()
     }
 
+    /// The fence; or why not, if other holders have different ones at the same time.
+    #[napi(catch_unwind)]
+    pub fn exclusive_fence(&self) -> Either<f64, Failure> {
+        match &*self.held() {
+            None => Either::B(failure::lost(&self.released())),
+            Some(guard) => match guard.exclusive_fence() {
+                Ok(fence) => Either::A(arguments::fence(fence)),
+                Err(error) => Either::B(failure::of(&error)),
+            },
+        }
+    }
+
     /// Why it is not held any more; null while it is.
     #[napi(catch_unwind)]
     pub fn loss(&self) -> Option<Failure> {
@@ -106,8 +118,7 @@ impl Guard {
     #[napi(catch_unwind)]
     pub fn release(&self, ticket: u32) {
         let (guard, released) = (self.held().take(), self.released());
-        // It begins in the runtime: what is sent to that from elsewhere has to wake it. If this is given up before it
-        // begins, the guard is dropped, which releases the lock.
+        // If this is given up before it begins, the guard is dropped, which releases the lock.
         self.letters.run(&self.connected, ticket, async move {
             guard.ok_or(released)?.release().await?;
             Ok(Outcome::Done)

@@ -47,7 +47,7 @@ fn told(outcome: Outcome, post: &Post) -> Told {
         Outcome::Acquired(guard, connected) => {
             Told { guard: Some(Guard::new(guard, connected, post.letters())), ..told }
         }
-        Outcome::Leased(unheard) => Told { lease: Lease::hear(unheard), ..told },
+        Outcome::Leased(unheard) => Told { lease: Lease::hear(unheard, post.letters()), ..told },
         Outcome::Done => told,
         Outcome::Was(yes) => Told { value: Some(Either::A(yes)), ..told },
         Outcome::Length(length) => {

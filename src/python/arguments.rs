@@ -6,16 +6,12 @@ use dlock_client::Key;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBool, PyBytes, PyString};
 
 use crate::errors;
 
 /// The name of a lock: `str` or `bytes`.
 pub(crate) struct Name(pub(crate) Key);
-
-/// A length of time: seconds, as a number, or a `timedelta`.
-#[derive(Clone, Copy)]
-pub(crate) struct Span(pub(crate) Duration);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Name {
     type Error = PyErr;
@@ -26,30 +22,58 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Name {
         }
         match given.cast::<PyBytes>() {
             Ok(bytes) => Ok(Name(bytes.as_bytes().into())),
-            Err(_) => Err(wrong_type("a key is str or bytes", given)),
+            Err(_) => Err(wrong_type("a key is str or bytes", &given)),
         }
     }
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Span {
-    type Error = PyErr;
+/// Reads an argument of this name that is a length of time: seconds, as a number, or a `timedelta`.
+pub(crate) fn span(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let py = given.py();
+    let seconds = match given.extract::<f64>() {
+        // True would be a second.
+        Ok(seconds) if !given.is_instance_of::<PyBool>() => seconds,
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => f64::INFINITY,
+        _ => match given.call_method0(intern!(py, "total_seconds")) {
+            Ok(seconds) => seconds.extract()?,
+            Err(_) => {
+                return Err(wrong_type(&format!("{name} is in seconds, or a timedelta"), given));
+            }
+        },
+    };
+    if seconds.is_nan() || seconds < 0.0 {
+        let shown = if seconds.is_nan() { "nan".to_owned() } else { seconds.to_string() };
+        return Err(errors::usage(py, &format!("{name} cannot be {shown} seconds")));
+    }
+    // More than a number of this size can hold is without end, for all that is done with it.
+    Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
 
-    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Span> {
-        let seconds = match given.extract::<f64>() {
-            Ok(seconds) => seconds,
-            Err(_) => match given.call_method0(intern!(given.py(), "total_seconds")) {
-                Ok(seconds) => seconds.extract()?,
-                Err(_) => return Err(wrong_type("a time is in seconds, or a timedelta", given)),
-            },
-        };
-        // More than a number of this size can hold is without end, for all that is done with it.
-        if seconds.is_nan() || seconds < 0.0 {
-            return Err(errors::usage(
-                given.py(),
-                &format!("a time cannot be {seconds} seconds long"),
-            ));
-        }
-        Ok(Span(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
+/// The same, where None means that nothing is given.
+pub(crate) fn maybe_span(
+    name: &str,
+    given: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<Duration>> {
+    given.map(|given| span(name, given)).transpose()
+}
+
+/// A length of time in seconds, for whoever needs it later and wants to know now what is wrong with it.
+#[pyfunction]
+#[pyo3(signature = (name, given))]
+pub(crate) fn seconds(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<f64>> {
+    maybe_span(name, given).map(|span| span.map(|span| span.as_secs_f64()))
+}
+
+/// Reads an argument of this name that is true or false, and nothing else.
+pub(crate) fn flag(name: &str, given: &Bound<'_, PyAny>) -> PyResult<bool> {
+    given.extract().map_err(|_| wrong_type(&format!("{name} is True or False"), given))
+}
+
+/// Reads an argument of this name that is a text.
+pub(crate) fn text(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
+    match given.cast::<PyString>() {
+        Ok(text) => text.extract(),
+        Err(_) => Err(wrong_type(&format!("{name} is a str"), given)),
     }
 }
 
@@ -62,7 +86,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Permits {
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Permits> {
         given.extract().map(Permits).map_err(|error: PyErr| {
             if !error.is_instance_of::<PyOverflowError>(given.py()) {
-                return wrong_type("limit is a whole number of holders", given);
+                return wrong_type("limit is a whole number of holders", &given);
             }
             let (given, most) = (given.to_owned(), u16::MAX);
             errors::usage(given.py(), &format!("limit is from 1 to {most}, not {given}"))
@@ -70,7 +94,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Permits {
     }
 }
 
-fn wrong_type(what: &str, given: Borrowed<'_, '_, PyAny>) -> PyErr {
+fn wrong_type(what: &str, given: &Bound<'_, PyAny>) -> PyErr {
     let name = given.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!("{what}, not {name}"))
 }

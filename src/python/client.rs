@@ -7,7 +7,7 @@ use dlock_bindings::lease;
 use futures_util::TryFutureExt;
 use pyo3::prelude::*;
 
-use crate::arguments::{Name, Span};
+use crate::arguments::{Name, maybe_span, span};
 use crate::exit;
 use crate::holders::holders;
 use crate::local::Local;
@@ -27,8 +27,12 @@ pub(crate) struct Client {
 #[pymethods]
 impl Client {
     #[new]
-    fn new(py: Python<'_>, nodes: Vec<String>, node_timeout: Option<Span>) -> PyResult<Client> {
-        let node_timeout = node_timeout.map(|span| span.0);
+    fn new(
+        py: Python<'_>,
+        nodes: Vec<String>,
+        node_timeout: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Client> {
+        let node_timeout = maybe_span("node_timeout", node_timeout)?;
         let local = Local::make(py, &nodes, node_timeout)?;
         exit::remember_client(&local);
         Ok(Client { nodes, node_timeout, local: Mutex::new(Own::new(local)) })
@@ -47,11 +51,12 @@ impl Client {
         key: Name,
         token: String,
         fence: u64,
-        ttl: Span,
+        ttl: &Bound<'_, PyAny>,
     ) -> PyResult<f64> {
         let local = self.local(py)?;
         let connected = Arc::clone(&local.connected);
-        let extended = local.wait(py, lease::extend(connected, key.0, token, fence, ttl.0))?;
+        let ttl = span("ttl", ttl)?;
+        let extended = local.wait(py, lease::extend(connected, key.0, token, fence, ttl))?;
         Ok(extended.as_secs_f64())
     }
 
@@ -65,11 +70,11 @@ impl Client {
         key: Name,
         token: String,
         fence: u64,
-        ttl: Span,
+        ttl: &Bound<'_, PyAny>,
     ) -> PyResult<Ticket> {
         let local = self.local(py)?;
         let connected = Arc::clone(&local.connected);
-        let extended = lease::extend(connected, key.0, token, fence, ttl.0);
+        let extended = lease::extend(connected, key.0, token, fence, span("ttl", ttl)?);
         post.run(&local, ticket, extended.map_ok(Outcome::Length))
     }
 

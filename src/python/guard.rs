@@ -7,7 +7,7 @@ use dlock_client::{Error, Key, Loss, LossReason};
 use futures_util::{FutureExt, TryFutureExt};
 use pyo3::prelude::*;
 
-use crate::arguments::Span;
+use crate::arguments::span;
 use crate::errors;
 use crate::exit;
 use crate::held::{Held, Place};
@@ -20,16 +20,18 @@ use crate::post::{Post, Ticket};
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Guard {
     key: Key,
+    token: String,
     fence: u64,
     place: Arc<Place>,
 }
 
 impl Guard {
     pub(crate) fn new(guard: dlock_client::Guard, local: Arc<Local>) -> Guard {
-        let (key, fence) = (guard.key().clone(), guard.fence());
-        let place = Arc::new(Mutex::new(Own::new(Held { guard, local })));
+        let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
+        let process = local.runtime.process;
+        let place = Arc::new(Mutex::new(Own::of(Held { guard, local }, process)));
         exit::remember(&place);
-        Guard { key, fence, place }
+        Guard { key, token, fence, place }
     }
 }
 
@@ -49,9 +51,14 @@ impl Guard {
 
     /// The token, by which the nodes know this holder.
     #[getter]
-    fn token(&self, py: Python<'_>) -> PyResult<String> {
-        let token = self.with(|held| held.guard.token().to_string());
-        token.ok_or_else(|| self.gone(py))
+    fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The fence, unless other holders have different ones at the same time.
+    fn exclusive_fence(&self, py: Python<'_>) -> PyResult<u64> {
+        let fence = self.with(|held| held.guard.exclusive_fence());
+        fence.ok_or_else(|| self.gone(py))?.map_err(|error| errors::failed(py, &error))
     }
 
     /// The lease, in seconds.
@@ -93,8 +100,9 @@ impl Guard {
     }
 
     /// Renews the lease, now and from now on for at least so long.
-    fn extend(&self, py: Python<'_>, ttl: Span) -> PyResult<()> {
-        let asked = self.with(|held| (Arc::clone(&held.local), held.guard.extend(ttl.0)));
+    fn extend(&self, py: Python<'_>, ttl: &Bound<'_, PyAny>) -> PyResult<()> {
+        let ttl = span("ttl", ttl)?;
+        let asked = self.with(|held| (Arc::clone(&held.local), held.guard.extend(ttl)));
         let (local, extended) = asked.ok_or_else(|| self.gone(py))?;
         local.wait(py, extended)
     }
@@ -105,9 +113,10 @@ impl Guard {
         py: Python<'_>,
         post: &Post,
         ticket: u64,
-        ttl: Span,
+        ttl: &Bound<'_, PyAny>,
     ) -> PyResult<Ticket> {
-        let asked = self.with(|held| (Arc::clone(&held.local), held.guard.extend(ttl.0)));
+        let ttl = span("ttl", ttl)?;
+        let asked = self.with(|held| (Arc::clone(&held.local), held.guard.extend(ttl)));
         let (local, extended) = asked.ok_or_else(|| self.gone(py))?;
         post.run(&local, ticket, extended.map_ok(|()| Outcome::Done))
     }

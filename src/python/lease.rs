@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dlock_bindings::connected::Connected;
-use dlock_bindings::lease::{Unheard, release_soon};
+use dlock_bindings::lease::{Settled, Unheard, release_soon};
 use dlock_client::Key;
 use pyo3::prelude::*;
 
@@ -20,24 +20,25 @@ pub(crate) struct Lease {
     #[pyo3(get)]
     valid_for: f64,
     key: Key,
-    connected: Own<Arc<Connected>>,
+    connected: Own<(Arc<Connected>, Settled)>,
 }
 
 #[pymethods]
 impl Lease {
     /// Releases it without waiting for that: nobody wants it any more.
     fn drop(&self) {
-        if let (Some(connected), Ok(token)) = (self.connected.get(), self.token.parse()) {
-            release_soon(connected, self.key.clone(), token);
+        if let (Some((connected, settled)), Ok(token)) = (self.connected.get(), self.token.parse())
+        {
+            release_soon(connected, settled.clone(), self.key.clone(), token);
         }
     }
 }
 
 impl Lease {
     pub(crate) fn hear(unheard: Unheard) -> Option<Lease> {
-        let (lease, connected) = unheard.tell()?;
+        let (lease, connected, settled) = unheard.tell()?;
         let (token, valid_for) = (lease.token.to_string(), lease.valid_for.as_secs_f64());
-        let connected = Own::new(connected);
+        let connected = Own::new((connected, settled));
         Some(Lease { fence: lease.fence, token, valid_for, key: lease.key, connected })
     }
 }

@@ -40,6 +40,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
+    use crate::arguments::seconds;
+    #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
     use crate::exit::release_all;

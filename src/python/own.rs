@@ -11,7 +11,17 @@ pub(crate) struct Own<T> {
 
 impl<T> Own<T> {
     pub(crate) fn new(value: T) -> Own<T> {
-        Own { value: Some(value), process: process::id() }
+        Own::of(value, process::id())
+    }
+
+    /// A value of the process in which this is known to be: to ask takes a system call.
+    pub(crate) fn of(value: T, process: u32) -> Own<T> {
+        Own { value: Some(value), process }
+    }
+
+    /// As `get`, in the process in which this is known to be.
+    pub(crate) fn get_in(&self, process: u32) -> Option<&T> {
+        if self.process == process { self.value.as_ref() } else { None }
     }
 
     /// Whether it belongs to the parent of this process.

@@ -53,7 +53,9 @@ impl Post {
         ticket: u64,
         work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
     ) -> PyResult<Ticket> {
-        let (letters, connected) = (self.letters()?, Arc::clone(&local.connected));
+        let process = local.runtime.process;
+        let letters = self.0.get_in(process).map(Arc::clone).ok_or_else(inherited)?;
+        let connected = Arc::clone(&local.connected);
         let task = async move {
             let outcome = match connected.caught(work).await {
                 Ok(done) => done.unwrap_or_else(Outcome::Failed),
@@ -61,7 +63,7 @@ impl Post {
             };
             letters.post(ticket, outcome);
         };
-        Ok(Ticket(Own::new(local.runtime.handle.spawn(task).abort_handle())))
+        Ok(Ticket(Own::of(local.runtime.handle.spawn(task).abort_handle(), process)))
     }
 
     /// Takes what has arrived.
@@ -74,9 +76,7 @@ impl Post {
     }
 
     fn letters(&self) -> PyResult<Arc<Letters>> {
-        self.0.get().map(Arc::clone).ok_or_else(|| {
-            PyRuntimeError::new_err("a loop of the parent process does not run in this one")
-        })
+        self.0.get().map(Arc::clone).ok_or_else(inherited)
     }
 }
 
@@ -100,6 +100,10 @@ impl Ticket {
             task.abort();
         }
     }
+}
+
+fn inherited() -> PyErr {
+    PyRuntimeError::new_err("a loop of the parent process does not run in this one")
 }
 
 fn broken(error: Errno) -> PyErr {

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::process;
 use std::time::Duration;
 
 use nix::unistd::{getpid, gettid};
@@ -22,7 +21,7 @@ pub(crate) fn wait<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> PyResult<Result<T, JoinError>> {
     // What is driven here makes tokens here.
-    reseed()?;
+    reseed(runtime.process)?;
     let mut task = runtime.handle.spawn(work);
     let is_main = getpid() == gettid();
     loop {
@@ -44,14 +43,14 @@ pub(crate) fn wait<T: Send + 'static>(
 
 /// A thread that forks goes on in the child, with the source of its random numbers: parent and child would make
 /// the same tokens. So it gets a new one when it is found in another process than before.
-fn reseed() -> PyResult<()> {
+fn reseed(process: u32) -> PyResult<()> {
     thread_local! {
         static SEEDED: Cell<u32> = const { Cell::new(0) };
     }
-    if SEEDED.get() != process::id() {
+    if SEEDED.get() != process {
         let none = |error| PyOSError::new_err(format!("no random numbers: {error}"));
         rand::rng().reseed().map_err(none)?;
-        SEEDED.set(process::id());
+        SEEDED.set(process);
     }
     Ok(())
 }

@@ -1,8 +1,11 @@
 //! What is wrong with TLS, in words and without names of a library's own types.
 
-use harness::{Papers, Server};
+use std::fs;
+
+use harness::{Papers, Server, program};
 
 use crate::dlock_at;
+use crate::running::Running;
 
 /// Asserts that these words, and none of a library, tell what is wrong with a node.
 #[track_caller]
@@ -77,4 +80,33 @@ fn a_node_that_wants_a_certificate() {
     let (_server, port) = running(&papers, "yes");
     let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&papers));
     assert_told(&url, "it wants a certificate from the client");
+}
+
+#[test]
+fn whom_the_machine_trusts_does_not_matter_to_who_names_an_authority() {
+    let papers = Papers::valid();
+    let (_server, port) = running(&papers, "no");
+    let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&papers));
+    let mut command = program::command(&[url]);
+    command.env("SSL_CERT_FILE", papers.path("none")).args(["run", "-n", "job", "--", "true"]);
+    program::run(&mut command).with_code(0);
+}
+
+/// A machine's list of authorities is hundreds of files, and everybody who was cut off connects at once.
+#[test]
+fn whom_the_machine_trusts_is_read_once_and_not_for_each_connection() {
+    let papers = Papers::valid();
+    let (server, port) = running(&papers, "no");
+    let list = papers.path("list.pem");
+    fs::copy(papers.path("ca.pem"), &list).expect("the folder can be written");
+    let mut command = program::command(&[format!("rediss://127.0.0.1:{port}")]);
+    command.env("SSL_CERT_FILE", &list).env_remove("SSL_CERT_DIR");
+    command.args(["run", "--wait", "20s", "job", "--", "true"]);
+    assert!(server.run("DLOCK.ACQUIRE job other 60000").is_int());
+    let waiter = Running::of(command);
+    server.until_blocked(1);
+    fs::remove_file(list).expect("it is there");
+    server.run("CLIENT KILL TYPE normal SKIPME yes");
+    server.run("DLOCK.RELEASE job other");
+    waiter.ended().with_code(0);
 }

@@ -32,15 +32,16 @@ impl Apart {
 
     /// Starts a server of a cluster behind such networks.
     #[track_caller]
-    pub fn in_a_cluster(number: usize, builder: Builder) -> (Apart, Server) {
+    pub fn in_a_cluster(number: usize, builder: Builder, tls: Option<&Papers>) -> (Apart, Server) {
         let apart = Apart::new(number);
         let (front, bus) = (apart.front.port(), apart.bus.port());
+        let kind = if tls.is_some() { "-tls" } else { "" };
         let builder = builder
             .cluster()
             .config("cluster-announce-ip 127.0.0.1")
-            .config(&format!("cluster-announce-port {front}"))
+            .config(&format!("cluster-announce{kind}-port {front}"))
             .config(&format!("cluster-announce-bus-port {bus}"));
-        apart.start(builder, None)
+        apart.start(if tls.is_some() { builder.config("tls-cluster yes") } else { builder }, tls)
     }
 
     /// Starts a server behind such networks that Sentinels watch.
@@ -67,7 +68,8 @@ impl Apart {
         let server = builder.start();
         let port = port.unwrap_or(server.port());
         self.front.lead_to(port);
-        self.bus.lead_to(server.port() + BUS);
+        // The bus is where clients are that speak TLS, if any do.
+        self.bus.lead_to(port + BUS);
         (self, server)
     }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::apart::{Apart, BUS};
 use crate::kind::Kind;
+use crate::papers::Papers;
 use crate::server::Server;
 use crate::value::Value;
 use crate::wait::eventually;
@@ -17,6 +18,8 @@ pub struct Cluster {
     pub nodes: Vec<Server>,
     /// The networks over which each is reached, where a test asked for that.
     pub networks: Vec<Apart>,
+    /// What follows its address in a URL, where it speaks TLS.
+    tls: Option<String>,
 }
 
 impl Cluster {
@@ -41,7 +44,7 @@ impl Cluster {
             ok(node, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
             ok(node, &format!("CLUSTER ADDSLOTSRANGE {} {}", slots.start, slots.end - 1));
         }
-        let cluster = Cluster { nodes, networks };
+        let cluster = Cluster { nodes, networks, tls: None };
         let place = |number: usize| {
             let port = port(&cluster.nodes[number]);
             (port, cluster.bus(number).unwrap_or(port + BUS))
@@ -61,7 +64,11 @@ impl Cluster {
     /// How clients find it, by these servers.
     pub fn url(&self, seeds: &[usize]) -> String {
         let hosts = seeds.iter().map(|node| format!("127.0.0.1:{}", self.told(*node)));
-        format!("redis+cluster://{}", hosts.collect::<Vec<_>>().join(","))
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        match &self.tls {
+            None => format!("redis+cluster://{hosts}"),
+            Some(options) => format!("rediss+cluster://{hosts}?{options}"),
+        }
     }
 
     /// The port at which others reach a node, as the cluster tells them.
@@ -145,10 +152,11 @@ impl Cluster {
         cluster
     }
 
-    /// The same, and everybody reaches each of them over networks that a test can change.
+    /// The same, and everybody reaches each of them over networks that a test can change, with TLS or
+    /// without.
     #[track_caller]
-    pub fn start_over_networks(kind: Kind) -> Cluster {
-        let start = |number| Apart::in_a_cluster(number, Server::build(kind));
+    pub fn start_over_networks(kind: Kind, tls: Option<&Papers>) -> Cluster {
+        let start = |number| Apart::in_a_cluster(number, Server::build(kind), tls);
         let (networks, nodes) = (0..3).map(start).unzip();
         let mut cluster = Cluster::over(networks, nodes, Server::port);
         for node in 0..3 {
@@ -157,6 +165,7 @@ impl Cluster {
             cluster.nodes.push(replica);
             cluster.networks.push(network);
         }
+        cluster.tls = tls.map(|papers| format!("ca={}", papers.path("ca.pem").display()));
         cluster
     }
 
@@ -169,7 +178,9 @@ impl Cluster {
     #[track_caller]
     pub fn owner(&self, slot: usize, asked: usize) -> Option<usize> {
         let owner = owner_of(&self.nodes[asked], slot)?;
-        (0..self.nodes.len()).find(|node| self.told(*node) == owner)
+        // Who speaks TLS and who does not are told of different ports.
+        let is = |node: &usize| [self.told(*node), self.nodes[*node].port()].contains(&owner);
+        (0..self.nodes.len()).find(is)
     }
 
     /// A key that belongs to the slots of this node, made from a name.

@@ -48,10 +48,11 @@ fn checked(file: PathBuf) -> PathBuf {
     file
 }
 
-/// The folder that cargo marks as its own above the running test.
+/// The folder above the running test in which cargo keeps what it knows of its compiler. (A folder that was
+/// there before, as that of `make python` is, has no CACHEDIR.TAG.)
 fn target_folder() -> PathBuf {
     let test = env::current_exe().expect("a test knows its own path");
-    let marked = test.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
+    let marked = test.ancestors().find(|folder| folder.join(".rustc_info.json").exists());
     marked.expect("a test runs inside cargo's target folder").to_path_buf()
 }
 

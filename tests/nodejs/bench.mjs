@@ -1,5 +1,6 @@
 // Figures of the library for Node, beside what they are to be compared with, in one run: scripts/node.sh bench
 
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redlock as Fork } from '@sesamecare-oss/redlock';
 import { Client } from 'dlock';
@@ -34,7 +35,8 @@ async function oneNode(server) {
     'dlock: tryAcquire and release': async (turn) => {
       await (await client.tryAcquire(`pair:${turn}`)).release();
     },
-    'to the thread of dlock and back': () => idle.close(),
+    'to another thread and back': () => new Promise((resolve) => randomBytes(1, resolve)),
+    'through the post of dlock, no thread': () => idle.close(),
     'ioredis: two requests, one by one': async () => {
       await redis.ping();
       await redis.ping();

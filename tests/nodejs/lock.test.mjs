@@ -10,6 +10,7 @@ import {
   InternalError,
   LostError,
   NoQuorumError,
+  RefusedError,
   UsageError,
 } from 'dlock';
 import { eventually, PATIENCE } from './server.mjs';
@@ -119,16 +120,21 @@ testAlone('wrong options, keys and addresses are refused', async () => {
   for (const [options, words] of [
     [{ ttl: -1 }, /ttl is a number of milliseconds, not -1/],
     [{ ttl: Number.NaN }, /not NaN/],
-    [{ ttl: 0 }, /lease/],
-    [{ ttl: '30s' }, /ttl is a number of milliseconds, not string/],
+    [{ ttl: 0 }, /a lease \(ttl\) must be between 10 ms and 49 days long, not 0ns/],
+    [{ ttl: Number.POSITIVE_INFINITY }, /\(ttl\) must be .* not without end/],
+    [{ ttl: '30s' }, /ttl is a number of milliseconds, not '30s'/],
+    [{ ttl: null }, /ttl is a number of milliseconds, not null/],
+    [{ wait: null }, /wait is a number of milliseconds, not null/],
+    [{ shared: null }, /shared is true or false, not null/],
+    [{ meta: null }, /meta is a text, not null/],
     [{ wait: -0.5 }, /wait/],
     [{ meta: 'x'.repeat(2000) }, /meta/i],
     [{ meta: 42 }, /meta is a text, not 42/],
-    [{ maxHold: 0 }, /hold/],
-    [{ limit: 0 }, /limit|permit|holders/],
+    [{ maxHold: 0 }, /maxHold must be longer than zero/],
+    [{ limit: 0 }, /\(limit\) needs at least one permit/],
     [{ limit: 1.5 }, /limit is a whole number of holders, not 1.5/],
     [{ limit: 2, shared: true, wait: 0 }, /not both/],
-    [{ shared: 'no', wait: 0 }, /shared is true or false, not string/],
+    [{ shared: 'no', wait: 0 }, /shared is true or false, not 'no'/],
     [{ signal: 5, wait: 0 }, /signal is an AbortSignal, not 5/],
     [{ tll: 5 }, /there is no option tll/],
     [null, /options are an object, not null/],
@@ -280,6 +286,32 @@ testAlone('quarantine says when to ask again', async (t) => {
   const error = await thrown(NoQuorumError, client.tryAcquire(newKey()));
   assert.equal(error.nodes[0].state, 'quarantine');
   assert.ok(error.retryAfter > 0 && error.retryAfter <= 60_000);
+});
+
+testWithServer('who asks for a longer lease hears at once each time', async ({ client, key }) => {
+  const guard = await client.lock(key);
+  const begun = performance.now();
+  for (let turn = 0; turn < 3; turn += 1) {
+    await thrown(RefusedError, guard.extend(48 * 3_600_000));
+    // When the second is asked for, the first is under way.
+    await Promise.all([guard.extend(1), guard.extend(1)]);
+  }
+  assert.ok(performance.now() - begun < 5_000);
+  assert.match((await thrown(UsageError, guard.extend(1e300))).message, /not without end/);
+  assert.equal(guard.ttl, 30_000);
+  await guard.release();
+});
+
+testWithServer('only the fence of an exclusive lock is shown to a mark', async ({ server, client, key }) => {
+  for (const options of [{ shared: true }, { limit: 2 }]) {
+    await client.withLock(key, options, (guard) => {
+      assert.throws(() => guard.fenced(server, key), UsageError);
+    });
+  }
+  const guard = await client.lock(key);
+  assert.throws(() => guard.fenced(server, 5), /a key is text or a Buffer, not 5/);
+  await guard.release();
+  assert.throws(() => guard.fenced(server, key), LostError);
 });
 
 testWithServer('fenced commands are refused once a later holder was there', async ({ server, client, key }) => {

@@ -272,6 +272,36 @@ def test_a_loop_that_ends_leaves_nothing(server: Server, key: str) -> None:
     server.until_free(key)
 
 
+def test_a_task_that_ends_the_loop_takes_no_outcome_from_the_others(server: Server, key: str) -> None:
+    client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+    names = [f"{key}:{number}" for number in range(5)]
+
+    async def acquires(name: str) -> dlock.asyncio.Guard:
+        guard = await client.lock(name).acquire()
+        if name == names[0]:
+            raise SystemExit
+        return guard
+
+    async def blocks() -> None:
+        # So all outcomes are there when the loop looks for them.
+        eventually("all are held", lambda: not any(server.is_free(name) for name in names))
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(client.close())
+    tasks = [loop.create_task(acquires(name)) for name in names]
+    blocking = loop.create_task(blocks())
+    with pytest.raises(SystemExit):
+        loop.run_forever()
+    assert blocking.done()
+    guards = loop.run_until_complete(asyncio.gather(*tasks[1:]))
+    for guard in guards:
+        guard.check()
+        loop.run_until_complete(guard.release())
+    with pytest.raises(SystemExit):
+        tasks[0].result()
+    loop.close()
+
+
 @pytest.mark.kind("valkey-9.1")
 def test_a_blocked_loop_does_not_lose_the_lock(server: Server, key: str) -> None:
     async def main() -> None:

@@ -62,7 +62,7 @@ class Run:
                 raise
 
     async def do_lock(self, step: Step) -> None:
-        await self._outcome(self._lock(step["lock"], step).acquire(), step)
+        await self._outcome(self._acquire(step["lock"], step), step)
 
     async def do_try(self, step: Step) -> None:
         guard = await self._lock(step["try"], step).try_acquire()
@@ -71,7 +71,7 @@ class Run:
             self._keep(step["as"], guard)
 
     async def do_begin(self, step: Step) -> None:
-        self.waits[step["as"]] = asyncio.create_task(self._lock(step["begin"], step).acquire())
+        self.waits[step["as"]] = asyncio.create_task(self._acquire(step["begin"], step))
         await asyncio.sleep(0)
 
     async def do_end(self, step: Step) -> None:
@@ -185,6 +185,9 @@ class Run:
         if isinstance(given.get("meta"), dict):
             given["meta"] = "x" * given["meta"]["length"]
         return self.client.lock(self._key(key), **given)
+
+    async def _acquire(self, key: str, step: Step) -> dlock.asyncio.Guard:
+        return await self._lock(key, step).acquire()
 
     def _keep(self, name: str, guard: dlock.asyncio.Guard) -> None:
         self.guards[name] = guard

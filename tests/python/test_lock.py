@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import re
 import threading
 import time
 import warnings
@@ -98,27 +99,68 @@ def test_times_are_seconds_or_timedeltas(client: dlock.Client, key: str) -> None
             assert 20 < guard.valid_for <= 60
 
 
+NAN, INF = float("nan"), float("inf")
+
+
 @pytest.mark.parametrize(
-    ("options", "error"),
+    ("options", "error", "words"),
     [
-        ({"ttl": -1}, dlock.UsageError),
-        ({"ttl": float("nan")}, dlock.UsageError),
-        ({"ttl": 0}, dlock.UsageError),
-        ({"ttl": "soon"}, TypeError),
-        ({"wait": -0.5}, dlock.UsageError),
-        ({"meta": "x" * 2000}, dlock.UsageError),
-        ({"max_hold": 0}, dlock.UsageError),
-        ({"limit": 0}, dlock.UsageError),
-        ({"limit": -1}, dlock.UsageError),
-        ({"limit": 70_000}, dlock.UsageError),
-        ({"limit": 1.5}, TypeError),
-        ({"limit": 2, "shared": True, "wait": 0}, dlock.UsageError),
+        ({"ttl": -1}, dlock.UsageError, "ttl cannot be -1 seconds"),
+        ({"ttl": NAN}, dlock.UsageError, "ttl cannot be nan seconds"),
+        (
+            {"ttl": INF},
+            dlock.UsageError,
+            "a lease (ttl) must be between 10 ms and 49 days long, not without end",
+        ),
+        ({"ttl": 0}, dlock.UsageError, "(ttl) must be between"),
+        ({"ttl": "soon"}, TypeError, "ttl is in seconds, or a timedelta, not str"),
+        ({"ttl": None}, TypeError, "ttl is in seconds, or a timedelta, not NoneType"),
+        ({"ttl": True}, TypeError, "ttl is in seconds, or a timedelta, not bool"),
+        ({"wait": -0.5}, dlock.UsageError, "wait cannot be -0.5 seconds"),
+        ({"wait": timedelta(seconds=-1)}, dlock.UsageError, "wait cannot be -1 seconds"),
+        ({"wait": NAN}, dlock.UsageError, "wait cannot be nan seconds"),
+        ({"wait": "10"}, TypeError, "wait is in seconds, or a timedelta, not str"),
+        ({"meta": "x" * 2000}, dlock.UsageError, "meta must be at most 1024 bytes long, not 2000"),
+        ({"meta": b"x"}, TypeError, "meta is a str, not bytes"),
+        ({"max_hold": 0}, dlock.UsageError, "max_hold must be longer than zero"),
+        ({"max_hold": -INF}, dlock.UsageError, "max_hold cannot be -inf seconds"),
+        ({"shared": 1}, TypeError, "shared is True or False, not int"),
+        ({"limit": 0}, dlock.UsageError, "(limit) needs at least one permit"),
+        ({"limit": -1}, dlock.UsageError, "limit is from 1 to 65535, not -1"),
+        ({"limit": 70_000}, dlock.UsageError, "limit is from 1 to 65535, not 70000"),
+        ({"limit": 1.5}, TypeError, "limit is a whole number of holders, not float"),
+        ({"limit": 2, "shared": True}, dlock.UsageError, "a lock is shared, or has a limit; not both"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, object], error: type[Exception]) -> None:
+def test_wrong_options_are_refused_where_the_lock_is_made(
+    options: dict[str, object], error: type[Exception], words: str
+) -> None:
     client = dlock.Client("redis://127.0.0.1:1")
-    with pytest.raises(error), client.lock("key", **options):  # type: ignore[arg-type]
-        pytest.fail("it is wrong")
+    with pytest.raises(error, match=re.escape(words)):
+        client.lock("key", **options)  # type: ignore[arg-type]
+    if "wait" not in options:
+        with pytest.raises(error, match=re.escape(words)):
+            client.try_acquire("key", **options)  # type: ignore[arg-type]
+
+
+def test_what_a_node_decides_is_not_decided_where_the_lock_is_made() -> None:
+    nodes = ["redis://127.0.0.1:1", "redis://127.0.0.1:2"]
+    with pytest.raises(dlock.UsageError, match="works on a single node only"):
+        dlock.Client(nodes).lock("key", limit=2)
+    dlock.Client("redis://127.0.0.1:1").lock("key", limit=2, wait=INF, max_hold=INF, ttl=timedelta(days=49))
+
+
+def test_a_wrong_node_timeout_and_length_of_a_lease_are_refused_by_name(client: dlock.Client, key: str) -> None:
+    with pytest.raises(dlock.UsageError, match="node_timeout cannot be nan seconds"):
+        dlock.Client("redis://127.0.0.1:1", node_timeout=NAN)
+    with pytest.raises(TypeError, match="node_timeout is in seconds, or a timedelta, not str"):
+        dlock.Client("redis://127.0.0.1:1", node_timeout="5")  # type: ignore[arg-type]
+    with client.lock(key) as guard:
+        with pytest.raises(dlock.UsageError, match="ttl cannot be -1 seconds"):
+            guard.extend(-1)
+        with pytest.raises(TypeError, match="ttl is in seconds, or a timedelta, not NoneType"):
+            guard.extend(None)  # type: ignore[arg-type]
+        assert guard.ttl == 30
 
 
 def test_wrong_keys_and_addresses_are_refused() -> None:
@@ -130,11 +172,38 @@ def test_wrong_keys_and_addresses_are_refused() -> None:
     with pytest.raises(dlock.UsageError, match="write redis://localhost:6379") as wrong:
         dlock.Client("localhost:6379")
     assert isinstance(wrong.value, ValueError)
-    for nodes in (None, 5, [5], b"redis://localhost"):
+    for nodes in (None, 5, [5], b"redis://localhost", {"redis://localhost": 1}):
         with pytest.raises(TypeError, match="nodes are addresses, each a str, not "):
             dlock.Client(nodes)  # type: ignore[arg-type]
     with pytest.raises(dlock.UsageError, match="given twice"):
         dlock.Client(["redis://a", "redis://a:6379"])
+
+
+def test_who_asks_for_a_longer_lease_hears_at_once_each_time(client: dlock.Client, key: str) -> None:
+    with client.lock(key) as guard:
+        begun = time.monotonic()
+        for _ in range(3):
+            with pytest.raises(dlock.Refused):
+                guard.extend(timedelta(days=2))
+            guard.extend(1)
+        assert time.monotonic() - begun < 5
+        with pytest.raises(dlock.UsageError, match="not without end"):
+            guard.extend(INF)
+        assert guard.ttl == 30
+
+
+def test_only_the_fence_of_an_exclusive_lock_is_shown_to_a_mark(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    with server.redis() as redis:
+        for options in ({"shared": True}, {"limit": 2}):
+            with client.lock(key, **options) as guard, pytest.raises(dlock.UsageError):
+                guard.fenced(redis, key)
+        guard = client.lock(key).acquire()
+        assert guard.token
+        guard.release()
+        with pytest.raises(dlock.Lost, match="it was released"):
+            guard.fenced(redis, key)
 
 
 def test_readers_share_and_writers_do_not(client: dlock.Client, key: str) -> None:
@@ -297,12 +366,13 @@ def test_fenced_commands_are_refused_once_a_later_holder_was_there(
 ) -> None:
     mark, data = f"{key}:mark", f"{key}:data"
     with server.redis() as redis:
-        with client.lock(key) as early:
-            assert early.fenced(redis, mark).execute_command("SET", data, "early") == b"OK"
+        with client.lock(key) as guard:
+            early = guard.fenced(redis, mark)
+            assert early.execute_command("SET", data, "early") == b"OK"
         with client.lock(key) as late:
             late.fenced(redis, mark).execute_command("SET", data, "late")
         with pytest.raises(Exception, match="STALE"):
-            early.fenced(redis, mark).execute_command("SET", data, "too late")
+            early.execute_command("SET", data, "too late")
         assert redis.get(data) == b"late"
 
 

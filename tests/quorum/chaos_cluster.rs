@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use harness::{Apart, Cluster, Kind, eventually};
+use harness::{Apart, Cluster, Kind, Papers, eventually};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -26,29 +26,35 @@ mod a_cluster_keeps_its_promises {
 
     #[test]
     fn redis_8_2() {
-        storm_in_a_cluster(Kind::Redis82);
+        storm_in_a_cluster(Kind::Redis82, None);
     }
 
     #[test]
     fn valkey_9_1() {
-        storm_in_a_cluster(Kind::Valkey91);
+        storm_in_a_cluster(Kind::Valkey91, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn redis_7_0() {
-        storm_in_a_cluster(Kind::Redis70);
+        storm_in_a_cluster(Kind::Redis70, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn valkey_8_1() {
-        storm_in_a_cluster(Kind::Valkey81);
+        storm_in_a_cluster(Kind::Valkey81, None);
+    }
+
+    #[cfg(feature = "soak")]
+    #[test]
+    fn redis_7_0_behind_tls() {
+        storm_in_a_cluster(Kind::Redis70, Some(&harness::Papers::valid()));
     }
 }
 
-fn storm_in_a_cluster(kind: Kind) {
-    let mut cluster = Cluster::start_over_networks(kind);
+fn storm_in_a_cluster(kind: Kind, tls: Option<&Papers>) {
+    let mut cluster = Cluster::start_over_networks(kind, tls);
     cluster.nodes.iter().for_each(prepare);
     let ports: Vec<u16> = (0..cluster.nodes.len()).map(|node| cluster.told(node)).collect();
     let url = cluster.url(&[0, 1, 2]);

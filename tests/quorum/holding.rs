@@ -6,7 +6,8 @@ use dlock_client::NodeState;
 use harness::Quorum;
 
 use crate::coordinator::{
-    assert_holds, healthy_program, ms, program, run, take, until, until_longer, wait_for,
+    assert_holds, assert_within, healthy_program, ms, program, run, take, timed, until,
+    until_longer, wait_for,
 };
 
 const MINUTES: Duration = Duration::from_secs(15 * 60);
@@ -84,6 +85,32 @@ fn a_node_that_refuses_a_longer_lease_does_not_undo_what_the_others_grant() {
         assert!(guard.is_valid());
         guard.release().await.expect("it is held");
         quorum.until_empty();
+    });
+}
+
+#[test]
+fn who_asks_for_a_longer_lease_hears_at_once_each_time() {
+    let quorum = Quorum::start(1);
+    quorum[0].run("CONFIG SET dlock.max-ttl 60000");
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = take(&client, "job", ms(20_000)).await;
+        let (outcomes, took) = timed(async {
+            for _ in 0..3 {
+                guard.extend(MINUTES).await.expect_err("the node refuses it");
+                // Two at once: when the second is asked for, the first is under way.
+                let both = tokio::join!(guard.extend(ms(1)), guard.extend(ms(1)));
+                both.0.and(both.1).expect("it is held");
+            }
+            quorum[0].run("CONFIG SET dlock.max-ttl 3600000");
+            guard.extend(MINUTES).await
+        })
+        .await;
+        outcomes.expect("the node grants it by now");
+        assert_within(took, ms(5_000));
+        let wrong = guard.extend(Duration::MAX).await.expect_err("no node grants it");
+        assert!(wrong.to_string().contains("not without end"), "{wrong}");
+        guard.release().await.expect("it is held");
     });
 }
 

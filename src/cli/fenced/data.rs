@@ -35,12 +35,10 @@ pub async fn run(
         let words = format!("{}: {error}", address.name());
         Failure::new(Kind::from(error), words)
     })?;
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(within))
-        .set_response_timeout(Some(within));
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(within));
     let said = async {
-        let connection = server.client.get_multiplexed_async_connection_with_config(&config);
-        command.query_async::<Value>(&mut connection.await?).await
+        let mut connection = server.endpoint.connect(config, within).await?;
+        command.query_async::<Value>(&mut *connection).await
     };
     let reply = said.await.map_err(|error| failure(&server.name, &error))?;
     let mut text = Vec::new();

@@ -4,10 +4,11 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use dlock_client::{Address, Key, NodeError, Server, StandBy, UnexpectedReply};
+use dlock_client::{
+    Address, Connection, Endpoint, Key, NodeError, Server, StandBy, UnexpectedReply,
+};
 use futures_util::future::join_all;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, ServerError, Value};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, ServerError, Value};
 use serde_json::json;
 
 use crate::global::Global;
@@ -146,7 +147,7 @@ impl Nodes {
         let (timeout, mut asked) = (self.timeout, Vec::new());
         for (name, found) in servers {
             let ask = ask.clone();
-            let task = async move { ask(Node::connect(&found?.client, timeout).await?).await };
+            let task = async move { ask(Node::connect(&found?.endpoint, timeout).await?).await };
             asked.push((name, tokio::spawn(task)));
         }
         let mut answers = Vec::new();
@@ -205,19 +206,17 @@ impl Nodes {
 /// A connection to one node.
 #[derive(Clone)]
 pub struct Node {
-    connection: MultiplexedConnection,
+    connection: Connection,
     timeout: Duration,
     /// Whether it is on this machine, as far as its address says.
     pub is_local: bool,
 }
 
 impl Node {
-    pub(super) async fn connect(client: &Client, timeout: Duration) -> Result<Node, Trouble> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(timeout))
-            .set_response_timeout(Some(timeout));
-        let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-        let is_local = match client.get_connection_info().addr() {
+    pub(super) async fn connect(endpoint: &Endpoint, timeout: Duration) -> Result<Node, Trouble> {
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(timeout));
+        let connection = endpoint.connect(config, timeout).await;
+        let is_local = match endpoint.info().addr() {
             redis::ConnectionAddr::Unix(_) => true,
             redis::ConnectionAddr::Tcp(host, _) | redis::ConnectionAddr::TcpTls { host, .. } => {
                 LOOPBACK.contains(&host.as_str())
@@ -226,20 +225,20 @@ impl Node {
         };
         match connection {
             Ok(connection) => Ok(Node { connection, timeout, is_local }),
-            Err(error) => Err(NodeError::not_connected(client, &error, timeout).into()),
+            Err(error) => Err(NodeError::not_connected(endpoint, &error, timeout).into()),
         }
     }
 
     /// One command.
     pub async fn run(&mut self, command: &Cmd) -> Result<Value, Trouble> {
-        let answer: Result<Value, RedisError> = command.query_async(&mut self.connection).await;
+        let answer: Result<Value, RedisError> = command.query_async(&mut *self.connection).await;
         answer.map_err(|error| Trouble::of(&error, self.timeout))
     }
 
     /// Many commands at once. An error among the answers is a value of its own.
     pub async fn run_all(&mut self, mut commands: Pipeline) -> Result<Vec<Value>, Trouble> {
         commands.ignore_errors();
-        let answers: Result<Vec<Value>, _> = commands.query_async(&mut self.connection).await;
+        let answers: Result<Vec<Value>, _> = commands.query_async(&mut *self.connection).await;
         answers.map_err(|error| Trouble::of(&error, self.timeout))
     }
 }

@@ -2,33 +2,34 @@
 
 use std::time::Duration;
 
-use redis::{Client, Pipeline, Value};
+use dlock_client::Endpoint;
+use redis::{Pipeline, Value};
 
 use crate::nodes::ask::{Node, Trouble};
 use crate::say::kind::Kind;
 
 /// The connection. It is made when it is needed, and made anew after it has failed.
 pub struct Link {
-    client: Client,
+    endpoint: Endpoint,
     timeout: Duration,
     node: Option<Node>,
 }
 
 impl Link {
-    pub fn new(client: Client, timeout: Duration) -> Link {
-        Link { client, timeout, node: None }
+    pub fn new(endpoint: Endpoint, timeout: Duration) -> Link {
+        Link { endpoint, timeout, node: None }
     }
 
     /// The database that its URL names.
     pub fn db(&self) -> u64 {
-        u64::try_from(self.client.get_connection_info().redis_settings().db()).unwrap_or(0)
+        u64::try_from(self.endpoint.info().redis_settings().db()).unwrap_or(0)
     }
 
     /// Many commands at once. An error among the answers is a value of its own.
     pub async fn run_all(&mut self, commands: Pipeline) -> Result<Vec<Value>, Trouble> {
         let mut node = match self.node.take() {
             Some(node) => node,
-            None => Node::connect(&self.client, self.timeout).await?,
+            None => Node::connect(&self.endpoint, self.timeout).await?,
         };
         let answers = node.run_all(commands).await;
         let broken = |trouble: &Trouble| matches!(trouble.kind, Kind::Unreachable | Kind::TimedOut);

@@ -92,7 +92,7 @@ impl Watch {
         for (name, server) in self.nodes.servers(None).await {
             let same = before.iter().position(|post| post.name == name && post.link.is_ok());
             let known = same.filter(|_| server.is_ok()).map(|at| before.swap_remove(at));
-            let link = server.map(|server| Link::new(server.client, timeout));
+            let link = server.map(|server| Link::new(server.endpoint, timeout));
             let new = || Post { name, link, track: Track::default() };
             self.posts.push(known.unwrap_or_else(new));
         }

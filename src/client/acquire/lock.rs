@@ -122,7 +122,11 @@ impl Lock {
         Ok(done)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    /// Whether its options make sense. Whoever acquires it is told so, too.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], which says what is wrong.
+    pub fn check(&self) -> Result<(), Error> {
         let Wanted { key, ttl, mode, meta, max_hold, .. } = &self.wanted;
         let several = self.shared.nodes.len() > 1;
         check_key(key)?;
@@ -137,10 +141,10 @@ impl Lock {
             return usage("max_hold must be longer than zero".to_owned());
         }
         match mode {
-            Mode::Limit(0) => usage("a semaphore needs at least one permit".to_owned()),
+            Mode::Limit(0) => usage("a semaphore (limit) needs at least one permit".to_owned()),
             Mode::Limit(_) if several => usage(
-                "a semaphore works on a single node only: over several nodes, more clients could \
-                 hold it than it has permits"
+                "a semaphore (limit) works on a single node only: over several nodes, more clients \
+                 could hold it than it has permits"
                     .to_owned(),
             ),
             _ => Ok(()),
@@ -157,11 +161,17 @@ pub(crate) fn check_key(key: &Key) -> Result<(), Error> {
 }
 
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
-    let most = Duration::from_millis(MAX_TTL_CEILING);
-    if (SHORTEST_TTL..=most).contains(&ttl) {
-        return Ok(());
-    }
-    usage(format!("a lease must be between 10 ms and 49 days long, not {ttl:?}"))
+    if ttl < SHORTEST_TTL { wrong_ttl(ttl) } else { check_longest(ttl) }
+}
+
+/// Whether a node could grant so long a lease.
+pub(crate) fn check_longest(ttl: Duration) -> Result<(), Error> {
+    if ttl > Duration::from_millis(MAX_TTL_CEILING) { wrong_ttl(ttl) } else { Ok(()) }
+}
+
+fn wrong_ttl(ttl: Duration) -> Result<(), Error> {
+    let given = if ttl == Duration::MAX { "without end".to_owned() } else { format!("{ttl:?}") };
+    usage(format!("a lease (ttl) must be between 10 ms and 49 days long, not {given}"))
 }
 
 fn usage(text: String) -> Result<(), Error> {

@@ -44,12 +44,7 @@ impl Guard {
     /// # Errors
     /// When the lock is shared or has permits: its holders have different fences at the same time.
     pub fn fenced<C>(&self, connection: C, mark: impl Into<Key>) -> Result<Fenced<C>, Error> {
-        if !self.is_exclusive() {
-            let why = "only the fence of an exclusive lock says who is late: holders of a shared one \
-                       have different fences at the same time";
-            return Err(Error::Usage(why.to_owned()));
-        }
-        let fence = self.fence().to_string().into_bytes();
+        let fence = self.exclusive_fence()?.to_string().into_bytes();
         let mark = mark.into().as_bytes().to_vec();
         Ok(Fenced { connection, before: [b"DLOCK.FENCED".to_vec(), mark, fence].into() })
     }

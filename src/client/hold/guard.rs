@@ -9,6 +9,7 @@ use std::time::Duration;
 use dlock_core::words::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::acquire::lock::check_longest;
 use crate::clock;
 use crate::key::Key;
 use crate::report::error::{Error, Loss, LossReason};
@@ -97,9 +98,17 @@ impl Guard {
         self.view.fence
     }
 
-    /// Whether nobody else can hold it at the same time.
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.view.is_exclusive
+    /// The fence, for whoever shows it to what refuses a smaller one.
+    ///
+    /// # Errors
+    /// When the lock is shared or has permits: its holders have different fences at the same time.
+    pub fn exclusive_fence(&self) -> Result<u64, Error> {
+        if self.view.is_exclusive {
+            return Ok(self.fence());
+        }
+        let why = "only the fence of an exclusive lock says who is late: holders of a shared one have \
+                   different fences at the same time";
+        Err(Error::Usage(why.to_owned()))
     }
 
     /// How many nodes keep it.
@@ -148,13 +157,15 @@ impl Guard {
     /// the future is dropped at once.
     ///
     /// # Errors
-    /// When the lock is lost before that, or when no majority accepts so long a lease. In the second case
-    /// the lock is held as before.
+    /// When the lock is lost before that, when no majority accepts so long a lease, or when no node could.
+    /// In the other cases than the first the lock is held as before.
     pub fn extend(&self, ttl: Duration) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (sender, done) = oneshot::channel();
-        let asked = self.orders.send(Order::Extend(ttl, sender)).is_ok();
+        let checked = check_longest(ttl);
+        let asked = checked.is_ok() && self.order(Order::Extend(ttl, sender));
         let lost = self.lost();
         async move {
+            checked?;
             if asked && let Ok(outcome) = done.await {
                 return outcome;
             }
@@ -173,7 +184,7 @@ impl Guard {
         self.done = true;
         let order = Order::Release(sender, self.shared.background.busy());
         // If the keeper has ended, the order is dropped here, and `done` says so at once.
-        drop(self.orders.send(order));
+        self.order(order);
         async move {
             match done.await {
                 Ok(outcome) => outcome,
@@ -187,7 +198,7 @@ impl Guard {
     pub async fn detach(mut self) -> Lease {
         self.done = true;
         let (sender, done) = oneshot::channel();
-        if self.orders.send(Order::Detach(sender)).is_ok() {
+        if self.order(Order::Detach(sender)) {
             let _ = done.await;
         }
         Lease {
@@ -196,6 +207,11 @@ impl Guard {
             fence: self.view.fence,
             valid_for: self.valid_for(),
         }
+    }
+
+    /// Whether the keeper hears of it.
+    fn order(&self, order: Order) -> bool {
+        self.orders.send(order).is_ok()
     }
 }
 

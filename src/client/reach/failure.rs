@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use redis::{Client, ConnectionAddr, ErrorKind, RedisError, ServerError};
+use redis::{ConnectionAddr, ErrorKind, RedisError, ServerError};
 
 use super::address::host::Host;
+use super::endpoint::Endpoint;
 use super::tls;
 use crate::printable::brief;
 use crate::report::code::code;
@@ -13,8 +14,8 @@ use crate::report::{Length, NodeError};
 impl NodeError {
     /// Why no connection could be made within this time, with a hint at what may be wrong with the address.
     #[must_use]
-    pub fn not_connected(client: &Client, error: &RedisError, within: Duration) -> NodeError {
-        let address = client.get_connection_info().addr();
+    pub fn not_connected(endpoint: &Endpoint, error: &RedisError, within: Duration) -> NodeError {
+        let address = endpoint.info().addr();
         match (address, error.is_timeout()) {
             // A server that speaks no TLS waits for the end of what looks like a long command.
             (ConnectionAddr::TcpTls { .. }, true) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dlock_core::quorum::{Met, Occupant, Roster};
 use futures_util::future::join_all;
-use redis::{Client, Value};
+use redis::Value;
 use tokio::select;
 use tokio::time::timeout;
 use tracing::debug;
@@ -13,6 +13,7 @@ use tracing::debug;
 use crate::inspect::Fields;
 use crate::reach::address::host::Host;
 use crate::reach::address::{Address, Place, Seeds};
+use crate::reach::endpoint::Endpoint;
 use crate::reach::sentinel::course::Course;
 use crate::reach::sentinel::{self, Sentinels};
 use crate::reach::wire::Wire;
@@ -36,7 +37,7 @@ struct Entry {
 /// What an address leads to.
 enum Leads {
     /// A server, which is known again wherever it is.
-    Server(Client),
+    Server(Endpoint),
     /// A primary behind Sentinels, and which server that was last.
     Primary { sentinels: Sentinels, last: Mutex<Option<Host>> },
     /// A cluster.
@@ -55,7 +56,7 @@ impl Identities {
         let roster = Mutex::new(Roster::new(addresses.len()));
         let entry = |Address { name, place }| {
             let leads = match place {
-                Place::Server(client) => Leads::Server(client),
+                Place::Server(endpoint) => Leads::Server(endpoint),
                 Place::Cluster(seeds) => Leads::Cluster(seeds),
                 Place::Sentinel(watched) => {
                     Leads::Primary { sentinels: Sentinels::new(watched), last: Mutex::default() }
@@ -143,10 +144,10 @@ impl Identities {
 
     /// A new connection to what is at an address, and its name.
     async fn reach(&self, address: usize, within: Duration) -> Result<(Wire, String), NodeError> {
-        let Some(Leads::Server(client)) = self.leads(address) else {
+        let Some(Leads::Server(endpoint)) = self.leads(address) else {
             return Err(NodeError::Unreachable("it has no address".to_owned()));
         };
-        let wire = Wire::open(client, within).await?;
+        let wire = Wire::open(endpoint, within).await?;
         let about = About::of(&wire, within).await?;
         if about.is_replica {
             let text = "it is a replica; give the address of its primary, or of its Sentinels \
@@ -207,9 +208,10 @@ impl Identities {
         host: &Host,
         within: Duration,
     ) -> Result<Wire, NodeError> {
-        let client = seeds.servers.client(host).map_err(|error| NodeError::from(&error))?;
+        let endpoint = seeds.servers.endpoint(host).map_err(|error| NodeError::from(&error))?;
         let named = |error: NodeError| error.at(host);
-        let wire = Wire::open_to(&client, within, Some(host.clone()), None).await.map_err(named)?;
+        let wire =
+            Wire::open_to(&endpoint, within, Some(host.clone()), None).await.map_err(named)?;
         let about = About::of(&wire, within).await.map_err(named)?;
         if about.is_replica {
             return Err(NodeError::Unreachable(format!("{host} is a replica now")));
@@ -260,11 +262,11 @@ async fn open(
     sentinels: &Sentinels,
     within: Duration,
 ) -> Result<(Wire, About), NodeError> {
-    let client = sentinels.watched().servers.client(host);
-    let client = client.map_err(|error| NodeError::from(&error))?;
+    let endpoint = sentinels.watched().servers.endpoint(host);
+    let endpoint = endpoint.map_err(|error| NodeError::from(&error))?;
     let course: Option<Course> = Some(sentinels.course(host.clone()));
     let named = |error: NodeError| error.at(host);
-    let wire = Wire::open_to(&client, within, Some(host.clone()), course).await.map_err(named)?;
+    let wire = Wire::open_to(&endpoint, within, Some(host.clone()), course).await.map_err(named)?;
     let about = About::of(&wire, within).await.map_err(named)?;
     if about.is_replica {
         let text = format!("{host} is a replica, though Sentinels call it the primary");

@@ -1,11 +1,89 @@
-//! What went wrong with TLS, in words that help to fix it.
+//! TLS: who is trusted, what is shown, and what went wrong, in words that help to fix it.
 
 use std::error::Error as _;
+use std::fs;
 use std::io;
 use std::sync::Arc;
 
 use redis::RedisError;
-use rustls::{AlertDescription, CertificateError, Error};
+use rustls::client::Resumption;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{AlertDescription, CertificateError, ClientConfig, Error, RootCertStore};
+
+/// Files with certificates, as an address names them.
+#[derive(Default)]
+pub(crate) struct Certificates {
+    /// Authorities to trust, in place of those that this machine trusts.
+    pub(crate) ca: Option<String>,
+    /// The client's own certificate, and its key.
+    pub(crate) cert: Option<String>,
+    pub(crate) key: Option<String>,
+}
+
+impl Certificates {
+    pub(crate) fn are_given(&self) -> bool {
+        self.ca.is_some() || self.cert.is_some() || self.key.is_some()
+    }
+
+    /// Reads them, for all connections to come.
+    ///
+    /// # Errors
+    /// What is wrong with a file.
+    pub(crate) fn read(&self) -> Result<Arc<ClientConfig>, String> {
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(self.trusted()?);
+        let mut config = match (&self.cert, &self.key) {
+            (None, None) => config.with_no_client_auth(),
+            (Some(cert), Some(key)) => {
+                let refused =
+                    |error| format!("names the file {cert}, which cannot be used: {error}");
+                config.with_client_auth_cert(certificates(cert)?, private(key)?).map_err(refused)?
+            }
+            _ => return Err("needs cert and key together".to_owned()),
+        };
+        // A server that wants certificates and keeps no sessions refuses who comes back with one.
+        config.resumption = Resumption::disabled();
+        Ok(Arc::new(config))
+    }
+
+    /// Where nobody is trusted, it is said when a server shows its certificate.
+    fn trusted(&self) -> Result<RootCertStore, String> {
+        let mut trusted = RootCertStore::empty();
+        let Some(ca) = &self.ca else {
+            trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            return Ok(trusted);
+        };
+        for authority in certificates(ca)? {
+            let refused = |error| format!("names the file {ca}, which cannot be used: {error}");
+            trusted.add(authority).map_err(refused)?;
+        }
+        Ok(trusted)
+    }
+}
+
+fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let text = text(path, "BEGIN CERTIFICATE")?;
+    let all = CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>();
+    all.map_err(|error| format!("names the file {path}, which cannot be used: {error}"))
+}
+
+fn private(path: &str) -> Result<PrivateKeyDer<'static>, String> {
+    let key = PrivateKeyDer::from_pem_slice(&text(path, "PRIVATE KEY")?);
+    key.map_err(|error| format!("names the file {path}, which cannot be used: {error}"))
+}
+
+/// What is in a file that has this in it.
+fn text(path: &str, what: &str) -> Result<Vec<u8>, String> {
+    match fs::read_to_string(path) {
+        Ok(text) if text.contains(what) => Ok(text.into_bytes()),
+        Ok(_) => Err(format!("names the file {path}, which holds no '{what}' (PEM)")),
+        Err(error) => Err(format!("names the file {path}, which cannot be read: {error}")),
+    }
+}
 
 /// What a connection failed with, if it was TLS.
 pub(crate) fn explained(error: &RedisError) -> Option<String> {

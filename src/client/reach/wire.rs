@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis::aio::{MultiplexedConnection, SendError};
+use redis::aio::SendError;
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value, pipe};
 use tokio::select;
 use tokio::sync::watch;
 
 use super::address::host::Host;
+use super::endpoint::{Connection, Endpoint};
 use super::failure::{redis_error, server_error};
 use super::sentinel::course::Course;
 use crate::report::NodeError;
@@ -20,7 +21,7 @@ use crate::report::NodeError;
 pub(crate) struct Wire(Arc<Inner>);
 
 struct Inner {
-    connection: MultiplexedConnection,
+    connection: Connection,
     /// The server, where a node has several.
     host: Option<Host>,
     /// Whether that is still the primary, where Sentinels say which one is.
@@ -32,13 +33,13 @@ struct Inner {
 }
 
 impl Wire {
-    pub(crate) async fn open(client: &redis::Client, within: Duration) -> Result<Wire, NodeError> {
-        Wire::open_to(client, within, None, None).await
+    pub(crate) async fn open(endpoint: &Endpoint, within: Duration) -> Result<Wire, NodeError> {
+        Wire::open_to(endpoint, within, None, None).await
     }
 
     /// One to a server of several.
     pub(crate) async fn open_to(
-        client: &redis::Client,
+        endpoint: &Endpoint,
         within: Duration,
         host: Option<Host>,
         course: Option<Course>,
@@ -54,15 +55,14 @@ impl Wire {
             Ok::<(), SendError>(())
         };
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(within))
             .set_response_timeout(None)
             .set_pipeline_buffer_size(PIPELINE)
             .set_push_sender(notice);
-        match client.get_multiplexed_async_connection_with_config(&config).await {
+        match endpoint.connect(config, within).await {
             Ok(connection) => {
                 Ok(Wire(Arc::new(Inner { connection, host, course, closed, retired })))
             }
-            Err(error) => Err(NodeError::not_connected(client, &error, within)),
+            Err(error) => Err(NodeError::not_connected(endpoint, &error, within)),
         }
     }
 
@@ -74,11 +74,8 @@ impl Wire {
     /// Sends a command and waits for its answer. Requests that are first polled one after the
     /// other are sent in that order.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, NodeError> {
-        self.answered(async {
-            let mut connection = self.0.connection.clone();
-            connection.send_packed_command(command).await
-        })
-        .await
+        let mut connection = (*self.0.connection).clone();
+        self.answered(connection.send_packed_command(command)).await
     }
 
     /// The same to a server of a cluster that is only getting the key's slot.
@@ -86,7 +83,7 @@ impl Wire {
         let mut both = pipe();
         both.cmd("ASKING").add_command(command.clone());
         self.answered(async {
-            let mut connection = self.0.connection.clone();
+            let mut connection = (*self.0.connection).clone();
             let answers = connection.send_packed_commands(&both, 0, 2).await?;
             Ok(answers.into_iter().next_back().unwrap_or(Value::Nil))
         })

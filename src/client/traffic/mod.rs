@@ -8,7 +8,7 @@ pub(crate) mod answer;
 mod attempt;
 mod raise;
 pub(crate) mod request;
-mod under_way;
+pub(crate) mod under_way;
 
 use std::future::poll_fn;
 use std::pin::pin;

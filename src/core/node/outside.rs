@@ -64,7 +64,6 @@ impl Node {
     /// Somebody else decides from now on: a primary, or the data that is being loaded.
     pub fn follow<A: Answers>(&mut self, host: &mut A) {
         self.following = true;
-        self.inherited_bounds = Inherited::Nothing;
         let keys: Vec<KeyBuf> = self.waiting.values().map(|seat| seat.key().to_owned()).collect();
         for key in keys {
             self.dismiss(host, key.as_key(), WaitOutcome::Demoted);

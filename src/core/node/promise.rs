@@ -178,10 +178,16 @@ impl Node {
         self.counter.allows(self.counter.last()) && self.bound.is_said()
     }
 
-    /// What has been promised, for replicas.
+    /// What has been promised, for replicas. What this node may have forgotten counts, too: the state
+    /// file need not say so yet, if the disk is full.
     #[must_use]
-    pub fn promise(&self, unix: u64) -> Promise {
-        Promise { fence: self.counter.reserved(), unix, bounds: self.bound.said().clone() }
+    pub fn promise(&self, time: Time) -> Promise {
+        let mut bounds = self.bound.said().clone();
+        if let Some(quarantine) = &self.quarantine {
+            bounds = bounds.join(&quarantine.left(time.now));
+            bounds.fit();
+        }
+        Promise { fence: self.counter.reserved(), unix: time.unix, bounds }
     }
 
     /// What of it is about leases.

@@ -21,6 +21,8 @@ pub struct Ballot<R> {
     binds: bool,
     /// The lease that a majority is known to grant.
     pub(super) usual: Millis,
+    /// Somebody waits for a lease that was asked for at this moment or later.
+    pub(super) wanted_at: Instant,
     pub(super) votes: Vec<Vote>,
     /// The claim has stood: a majority knows its fence.
     stood: bool,
@@ -64,6 +66,7 @@ impl<R: Rules> Ballot<R> {
             first: ttl,
             binds: false,
             usual: ttl,
+            wanted_at: Instant(0),
             votes,
             stood: false,
             torn: false,
@@ -266,7 +269,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Asks those nodes anew that have granted a shorter lease than the one that is wanted.
+    /// Asks those nodes anew that have granted a shorter or older lease than the one that is wanted.
     pub fn lengthen(&mut self, out: &mut Outbox, now: Instant) {
         (0..self.votes.len()).for_each(|node| self.confirm(out, node, now));
     }
@@ -314,12 +317,13 @@ impl<R: Rules> Ballot<R> {
         self.ended(node, before, now);
     }
 
-    /// Asks a node again for a grant that waited, or for a lease that is shorter than the one that
-    /// is wanted by now.
+    /// Asks a node again for a grant that waited, or for a lease that is shorter or older than the one
+    /// that is wanted by now.
     pub fn confirm(&mut self, out: &mut Outbox, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
         let length = vote.length(self.ttl);
-        if vote.held.is_some_and(|held| !held.confirmed || held.ttl < length) {
+        let is_due = |held: Held| held.ttl < length || held.sent < self.wanted_at;
+        if vote.held.is_some_and(|held| !held.confirmed || is_due(held)) {
             self.renew_at(out, node, now);
         }
     }

@@ -139,7 +139,7 @@ impl<R: Rules> Hold<R> {
     /// [`is_renewed`](Self::is_renewed); if so many nodes refuse it that no majority is left,
     /// [`ttl`](Self::ttl) is what it was.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
-        self.ballot.set_ttl(ttl.max(self.ttl()));
+        self.ballot.want(ttl.max(self.ttl()), now);
         if self.is_held() {
             self.renew(now);
         }

@@ -15,9 +15,13 @@ impl<R: Rules> Ballot<R> {
         self.supporters(fence).filter(renewed).count() >= self.majority()
     }
 
-    /// The lease has this length from the next request on.
-    pub fn set_ttl(&mut self, ttl: Millis) {
-        self.ttl = ttl;
+    /// A lease of this length is wanted, asked for at this moment or later.
+    pub fn want(&mut self, ttl: Millis, now: Instant) {
+        if ttl > self.ttl {
+            // A node may grant by now what it refused when it was last asked.
+            self.votes.iter_mut().for_each(|vote| vote.most = None);
+        }
+        (self.ttl, self.wanted_at) = (ttl, now);
     }
 
     /// The lease.

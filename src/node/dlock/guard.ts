@@ -5,7 +5,7 @@ import { type LostError, made } from './errors';
 import { Fenced, type Redis } from './fenced';
 import { expect, forget, onPanic, outcome } from './mail';
 import type * as rust from './native';
-import { type Key, millis } from './options';
+import { type Key, key, millis } from './options';
 import type { Ended } from './trace';
 
 /**
@@ -103,11 +103,14 @@ export class Guard {
 
   /**
    * Commands that show the fence of this guard to `mark`: once a later holder has been there, the server
-   * refuses them. `client` is of ioredis or node-redis, and of any server with the module. Only for
-   * exclusive locks: other holders have different fences at once.
+   * refuses them. `client` is of ioredis or node-redis, and of any server with the module. Throws UsageError
+   * if the lock is shared or has a limit, for its holders have different fences at the same time, and LostError
+   * if it was released.
    */
   fenced(client: Redis, mark: Key): Fenced {
-    return new Fenced(client, mark, this.fence);
+    const fence = this.#native.exclusiveFence();
+    if (typeof fence !== 'number') throw made(fence);
+    return new Fenced(client, key(mark), fence);
   }
 
   /** Releases the lock, for `await using`; unless it was released already. */

@@ -56,8 +56,6 @@ export interface Client {
   nodes(): string[];
   acquire(ticket: number, key: string | Uint8Array, options: Options): void;
   lease(ticket: number, key: string | Uint8Array, options: Options): void;
-  extend(ticket: number, key: string | Uint8Array, token: string, fence: number, ttl: number): void;
-  release(ticket: number, key: string | Uint8Array, token: string): void;
   close(ticket: number): void;
   panic(ticket: number): void;
 }
@@ -71,6 +69,7 @@ export interface Guard {
   validFor(): number;
   isOpen(): boolean;
   loss(): Failure | null;
+  exclusiveFence(): number | Failure;
   extend(ticket: number, ttl: number): void;
   release(ticket: number): void;
   watch(ticket: number): void;
@@ -82,6 +81,8 @@ export interface Lease {
   readonly fence: number;
   readonly token: string;
   readonly validFor: number;
+  extend(ticket: number, ttl: number): void;
+  release(ticket: number): void;
   drop(): void;
 }
 

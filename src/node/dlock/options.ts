@@ -1,5 +1,6 @@
 // The options of locks, and what is wrong with some.
 
+import { inspect } from 'node:util';
 import { usage } from './errors';
 import type { Options } from './native';
 
@@ -39,14 +40,14 @@ const NAMES = ['ttl', 'wait', 'signal', 'shared', 'limit', 'ephemeral', 'meta', 
 export function options(given: LockOptions): Options {
   onlyKnown(given, NAMES);
   const read: Options = {
-    ttl: millis('ttl', given.ttl ?? TTL),
-    shared: flag('shared', given.shared ?? false),
-    ephemeral: flag('ephemeral', given.ephemeral ?? false),
-    meta: text('meta', given.meta ?? ''),
+    ttl: millis('ttl', given.ttl === undefined ? TTL : given.ttl),
+    shared: flag('shared', given.shared),
+    ephemeral: flag('ephemeral', given.ephemeral),
+    meta: text('meta', given.meta),
   };
   if (given.wait !== undefined && given.wait !== Number.POSITIVE_INFINITY)
     read.wait = millis('wait', given.wait);
-  if (given.maxHold !== undefined) read.maxHold = millis('maxHold', given.maxHold);
+  if (given.maxHold !== undefined) read.maxHold = longer('maxHold', given.maxHold);
   if (given.limit !== undefined) read.limit = permits(given.limit);
   if (given.signal !== undefined && typeof given.signal?.throwIfAborted !== 'function')
     throw usage(`signal is an AbortSignal, not ${shown(given.signal)}`);
@@ -63,6 +64,11 @@ export function key(given: unknown): Key {
 export function millis(name: string, given: unknown): number {
   if (typeof given === 'number' && given >= 0) return given;
   throw usage(`${name} is a number of milliseconds, not ${shown(given)}`);
+}
+
+function longer(name: string, given: unknown): number {
+  if (millis(name, given) > 0) return given as number;
+  throw usage(`${name} must be longer than zero`);
 }
 
 /** @internal */
@@ -87,12 +93,12 @@ export function onlyKnown(given: object, names: string[]): void {
   if (unknown !== undefined) throw usage(`there is no option ${unknown}; there are ${names.join(', ')}`);
 }
 
-function flag(name: string, given: unknown): boolean {
+function flag(name: string, given: unknown = false): boolean {
   if (typeof given === 'boolean') return given;
   throw usage(`${name} is true or false, not ${shown(given)}`);
 }
 
-function text(name: string, given: unknown): string {
+function text(name: string, given: unknown = ''): string {
   if (typeof given === 'string') return given;
   throw usage(`${name} is a text, not ${shown(given)}`);
 }
@@ -103,5 +109,6 @@ function permits(given: unknown): number {
 }
 
 function shown(given: unknown): string {
-  return typeof given === 'number' ? String(given) : given === null ? 'null' : typeof given;
+  if (typeof given === 'string') return inspect(given, { maxStringLength: 20 });
+  return typeof given === 'number' || given === null ? String(given) : typeof given;
 }

@@ -182,7 +182,7 @@ export class Redlock extends EventEmitter {
         const told = await outcome((ticket) => native.lease(ticket, key, how), undefined, waits);
         return told.lease as rust.Lease;
       });
-      return new Leased(native, key, lease);
+      return new Leased(key, lease);
     };
     return this.#take(resources, settings, take);
   }
@@ -310,12 +310,12 @@ type Routine<T> = (signal: RedlockAbortSignal, context: RedlockUsingContext) => 
 class Leased implements Part {
   readonly token: string;
   readonly fence: number;
-  readonly #native: rust.Client;
+  readonly #native: rust.Lease;
   readonly #key: string;
   #until: number;
 
-  constructor(native: rust.Client, key: string, lease: rust.Lease) {
-    this.#native = native;
+  constructor(key: string, lease: rust.Lease) {
+    this.#native = lease;
     this.#key = key;
     this.token = lease.token;
     this.fence = lease.fence;
@@ -327,14 +327,12 @@ class Leased implements Part {
   }
 
   async extend(ttl: number): Promise<void> {
-    const { value } = await outcome((ticket) =>
-      this.#native.extend(ticket, this.#key, this.token, this.fence, ttl),
-    );
+    const { value } = await outcome((ticket) => this.#native.extend(ticket, ttl));
     this.#until = performance.now() + Number(value);
   }
 
   async release(): Promise<void> {
-    const { value } = await outcome((ticket) => this.#native.release(ticket, this.#key, this.token));
+    const { value } = await outcome((ticket) => this.#native.release(ticket));
     if (value === true) return;
     const message = `lock '${this.#key}' (fence ${this.fence}) is not held any more`;
     throw new LostError({ code: 'lost', message, nodes: [], key: this.#key, fence: this.fence, why: 'ended' });

@@ -32,6 +32,11 @@ class BaseGuard:
         return self._native.fence
 
     @property
+    def token(self) -> str:
+        """By which the nodes know this holder. It is a secret: whoever knows it can release the lock."""
+        return self._native.token
+
+    @property
     def ttl(self) -> float:
         """The lease, in seconds, for which each renewal is made."""
         return self._native.ttl
@@ -57,8 +62,9 @@ class BaseGuard:
     def fenced(self, client: R, mark: Key) -> Fenced[R]:
         """Commands of a redis-py client that show the fence of this guard to ``mark``: once a later
         holder has been there, the server refuses them. ``client`` is of any server with the module, and
-        may be an asyncio one. Only for exclusive locks: other holders have different fences at once."""
-        return Fenced(client, mark, self.fence)
+        may be an asyncio one. Raises UsageError if the lock is shared or has a limit, for its holders
+        have different fences at the same time, and Lost if it was released."""
+        return Fenced(client, mark, self._native.exclusive_fence())
 
     def __repr__(self) -> str:
         state = f"valid for {self.valid_for:.1f} s" if self.is_valid else "not held"

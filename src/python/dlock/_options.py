@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TypedDict, Union
 
@@ -33,7 +33,7 @@ def connect(nodes: str | Iterable[str], node_timeout: Seconds | None) -> _native
     """A client in Rust. It does not connect yet."""
     tell()
     given = [nodes] if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable) else list(nodes)
-    for address in given:
+    for address in [nodes] if isinstance(nodes, Mapping) else given:
         if not isinstance(address, str):
             raise TypeError(f"nodes are addresses, each a str, not {type(address).__name__}")
     return _native.Client(given, node_timeout)

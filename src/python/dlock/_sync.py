@@ -102,7 +102,7 @@ class Lock:
 
     def __init__(self, native: _native.Lock, wait: Seconds | None) -> None:
         self._native = native
-        self._wait = wait
+        self._wait = _native.seconds("wait", wait)
         self._entered: list[tuple[int, Guard]] = []
 
     def acquire(self) -> Guard:

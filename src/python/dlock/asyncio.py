@@ -17,9 +17,10 @@ import inspect
 import itertools
 import sys
 import weakref
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextvars import Context
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from . import _native, _options
 from ._errors import Error, Held, Lost
@@ -78,7 +79,7 @@ class Client:
     ) -> Guard | None:
         """Acquires a lock if it is free; the options are those of ``lock``."""
         native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
-        return await Lock(native, None).try_acquire()
+        return await _try_acquire(native)
 
     async def close(self) -> None:
         """Waits until releases in the background are done, and closes the connections that are not in
@@ -102,24 +103,17 @@ class Lock:
 
     def __init__(self, native: _native.Lock, wait: Seconds | None) -> None:
         self._native = native
-        self._wait = wait
+        self._wait = _native.seconds("wait", wait)
         self._entered: list[Guard] = []
 
     async def acquire(self) -> Guard:
         """Acquires the lock. Raises Held when the time to wait is over. A cancellation leaves nothing
         behind on any node."""
-        return await self._acquire(self._wait)
+        return Guard(await _mail().outcome(self._native.acquire_later, self._wait))
 
     async def try_acquire(self) -> Guard | None:
         """Acquires the lock if it is free."""
-        try:
-            return await self._acquire(0)
-        except Held:
-            return None
-
-    async def _acquire(self, wait: Seconds | None) -> Guard:
-        outcome = await _mail().outcome(lambda post, number: self._native.acquire_later(post, number, wait))
-        return Guard(cast(_native.Guard, outcome))
+        return await _try_acquire(self._native)
 
     async def __aenter__(self) -> Guard:
         guard = await (await self.acquire()).__aenter__()
@@ -167,7 +161,7 @@ class Guard(BaseGuard):
 
     async def extend(self, ttl: Seconds) -> None:
         """As ``dlock.Guard.extend``."""
-        await _mail().outcome(lambda post, number: self._native.extend_later(post, number, ttl))
+        await _mail().outcome(self._native.extend_later, ttl)
 
     async def release(self) -> None:
         """As ``dlock.Guard.release``. The lock is released even if this is cancelled at once."""
@@ -232,22 +226,34 @@ class Guard(BaseGuard):
         logger.warning("%s", loss)
 
 
+async def _try_acquire(native: _native.Lock) -> Guard | None:
+    try:
+        return Guard(await _mail().outcome(native.acquire_later, 0))
+    except Held:
+        return None
+
+
 class _Mail:
     """The outcomes that tasks of one loop wait for. It does not keep the loop alive."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = weakref.ref(loop)
         self._post = _native.Post()
         self._expected: dict[int, Callable[[object], None]] = {}
         self._numbers = itertools.count()
         loop.add_reader(self._post.fileno(), self._collect)
 
     def _collect(self) -> None:
-        for number, outcome in _native.collect(self._post):
-            expected = self._expected.pop(number, None)
-            if expected is None:
-                _release(outcome)
-            else:
-                expected(outcome)
+        self._tell(iter(_native.collect(self._post)))
+
+    def _tell(self, arrived: Iterator[tuple[int, object]]) -> None:
+        try:
+            for number, outcome in arrived:
+                self._expected.pop(number, _release)(outcome)
+        except BaseException:
+            # A task may end the loop. If that goes on, the others hear of it then.
+            asyncio.get_running_loop().call_soon(self._tell, arrived)
+            raise
 
     def expect(
         self,
@@ -259,34 +265,72 @@ class _Mail:
         ticket = begin(self._post, number)
         self._expected[number] = then
 
-        def give_up() -> None:
-            self._expected.pop(number, None)
-            if ticket is not None:
-                ticket.cancel()
+        return functools.partial(self._give_up, number, ticket)
 
-        return give_up
+    def _give_up(self, number: int, ticket: _native.Ticket | None) -> None:
+        self._expected.pop(number, None)
+        if ticket is not None:
+            ticket.cancel()
 
-    async def outcome(self, begin: Callable[[_native.Post, int], _native.Ticket | None]) -> object:
+    async def outcome(self, begin: Callable[..., _native.Ticket | None], *how: object) -> Any:
         """Begins work, and waits for its outcome. Whatever interrupts the wait gives the work up."""
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        give_up = self.expect(begin, functools.partial(_resolve, future))
+        wait = _Wait(asyncio.get_running_loop())
+        number = next(self._numbers)
+        ticket = begin(self._post, number, *how)
+        self._expected[number] = wait.end
         try:
-            return await future
+            return await wait
         except BaseException:
-            give_up()
-            # It was there already when the task was cancelled.
-            if future.done() and not future.cancelled() and future.exception() is None:
-                _release(future.result())
+            self._give_up(number, ticket)
             raise
 
 
-def _resolve(future: asyncio.Future[object], outcome: object) -> None:
-    if future.done():
-        _release(outcome)
-    elif isinstance(outcome, BaseException):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+class _Wait:
+    """What a task waits for, as for a future. But the task goes on where the outcome arrives, and not in the
+    next turn of the loop: a turn takes half as long as the trip to another thread and back."""
+
+    __slots__ = ("_asyncio_future_blocking", "_context", "_loop", "_outcome", "_wake")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._asyncio_future_blocking = False
+        self._loop = loop
+        self._outcome: object = _PENDING
+
+    def end(self, outcome: object) -> None:
+        """This has arrived."""
+        if self._outcome is _PENDING:
+            self._outcome = outcome
+            self._context.run(self._wake, self)
+        else:
+            _release(outcome)
+
+    # What a task of asyncio asks of a future.
+
+    def __await__(self) -> Generator[_Wait, None, object]:
+        self._asyncio_future_blocking = True
+        yield self
+        return self.result()
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def add_done_callback(self, wake: Callable[[_Wait], object], *, context: Context) -> None:
+        self._wake, self._context = wake, context
+
+    def cancel(self, msg: object = None) -> bool:
+        if self._outcome is not _PENDING:
+            return False
+        self._outcome = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
+        self._loop.call_soon(self._wake, self, context=self._context)
+        return True
+
+    def result(self) -> object:
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return self._outcome
+
+
+_PENDING = object()
 
 
 def _release(outcome: object) -> None:
@@ -295,11 +339,17 @@ def _release(outcome: object) -> None:
 
 
 _mails: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Mail] = weakref.WeakKeyDictionary()
+_last: weakref.ref[_Mail] | None = None
 
 
 def _mail() -> _Mail:
+    global _last
     loop = asyncio.get_running_loop()
-    mail = _mails.get(loop)
-    if mail is None:
-        mail = _mails[loop] = _Mail(loop)
+    # Most programs have one loop, and to look it up takes as long as to wake it.
+    mail = None if _last is None else _last()
+    if mail is None or mail.loop() is not loop:
+        mail = _mails.get(loop)
+        if mail is None:
+            mail = _mails[loop] = _Mail(loop)
+        _last = weakref.ref(mail)
     return mail

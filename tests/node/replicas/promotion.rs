@@ -332,3 +332,24 @@ fn the_middle_of_a_chain_is_promoted_and_its_replica_follows(kind: Kind) {
     middle.assert_agrees_with(&last);
     assert_eq!(last.run("DLOCK.CHECK free bob").int(), fence);
 }
+
+// --- what a replica was not told -----------------------------------------------------------------
+
+/// The primary may have granted anything since its data set was copied. Nothing is replicated in a pause.
+#[apply(on_every_server)]
+fn one_that_was_told_nothing_waits_for_the_longest_lease_there_may_be(kind: Kind) {
+    for longest in [86_400_000, 90_000] {
+        let primary = Server::start(kind);
+        grant_and_release(&primary, 60_000);
+        primary.run("CLIENT PAUSE 3600000 WRITE");
+        let replica = Server::build(kind).config(&format!("dlock.max-ttl {longest}")).start();
+        replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+        eventually("the link is up", || replica.info("replication")["master_link_status"] == "up");
+        assert_eq!(times_told(&replica), 0);
+        let since = Instant::now();
+        promote(&replica);
+        let left = replica.assert_in_quarantine(PROMOTED);
+        let passed = since.elapsed().as_millis() as i64 + 1;
+        assert!((longest - passed..=longest).contains(&left), "{left} of {longest} ms left");
+    }
+}

@@ -38,6 +38,8 @@ pub enum Flaw {
     /// Its quarantine is reckoned from the leases that have reached it, and not from what its primary
     /// has promised.
     QuarantineOfWhatArrived,
+    /// It has the data set of its primary, and was told nothing: its quarantine is reckoned from that.
+    QuarantineOfDataSet,
     /// Its fences go on from its clock and from the leases that have reached it.
     PromotedWithoutFence,
     /// It lets go of the leases that have reached it.
@@ -52,7 +54,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 22] = [
+    pub const ALL: [Flaw; 23] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::ForgetsBound,
@@ -70,6 +72,7 @@ impl Flaw {
         Flaw::PromotedWithoutQuarantine,
         Flaw::QuarantineWithoutLag,
         Flaw::QuarantineOfWhatArrived,
+        Flaw::QuarantineOfDataSet,
         Flaw::PromotedWithoutFence,
         Flaw::PromotedWithoutLeases,
         Flaw::ReplicaGrants,
@@ -86,6 +89,7 @@ impl Flaw {
             F::PromotedWithoutQuarantine
                 | F::QuarantineWithoutLag
                 | F::QuarantineOfWhatArrived
+                | F::QuarantineOfDataSet
                 | F::PromotedWithoutFence
                 | F::PromotedWithoutLeases
                 | F::ReplicaGrants

@@ -27,7 +27,9 @@ impl Server {
                     self.node.heard_of(key.as_key(), grant.fence, grant.lease.ttl);
                     self.host.load(&key, mode, &holder, time.now);
                 }
-                self.node.synced();
+                if self.flaw != Some(Flaw::QuarantineOfDataSet) {
+                    self.node.synced();
+                }
             }
             Sent::Effect(key, written) => {
                 let args: [&[u8]; 1] = [&written];

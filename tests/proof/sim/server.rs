@@ -324,7 +324,7 @@ impl Server {
     pub fn sweep(&mut self, now: u64) {
         let time = self.time(now);
         if std::mem::take(&mut self.host.tells) && self.host.has_replica {
-            self.host.stream.push(Sent::Promise(self.node.promise(time.unix)));
+            self.host.stream.push(Sent::Promise(self.node.promise(time)));
         }
         self.node.look_at_places(time.now, false);
         self.node.sweep(&mut self.host, time, 100, true);

@@ -115,7 +115,9 @@ impl Truth {
             _ => Instant(0),
         };
         let length = under.ttl.0 * 1000 - Sound.drift(under.ttl).min(under.ttl.0 * 1000);
-        let end = Instant(under.sent.0 + length).max(before.map_or(Instant(0), |known| known.end));
+        // With a larger fence it may be another lease, of a node that had lost the former: nobody can tell.
+        let same = before.filter(|known| known.fence == fence || answer == Answer::Extended);
+        let end = Instant(under.sent.0 + length).max(same.map_or(Instant(0), |known| known.end));
         self.known.insert(place, Known { server, fence, since, sent: under.sent, end });
     }
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use futures_util::future::join_all;
 use harness::fake::{Answer, Fake};
 
 use super::{
-    Case, about, all, assert_calm, assert_served, assert_told, grants, names, passes, program,
-    stays, waits,
+    Case, TIMEOUT, TTL, about, all, assert_calm, assert_served, assert_told, grants, names, passes,
+    program, stays, waits,
 };
 use crate::coordinator::run;
 
@@ -98,6 +99,9 @@ fn a_server_that_never_answers_is_named_and_does_not_keep_the_others_from_tellin
         assert_calm(&servers, case.words).await;
         make_sane(&servers[..1]);
         assert_served(waiter, &client, &case).await;
+        // Who comes new has to read the map, and does not wait for the deaf.
+        let guard = program(&url(&servers)).lock("other").ttl(TTL).try_acquire().await;
+        guard.expect("one tells the map").release().await.expect("it is held");
         servers.truncate(1);
     });
 }
@@ -128,19 +132,25 @@ fn a_map_that_changes_with_each_look_makes_nobody_spin() {
     });
 }
 
-/// One after the other would wait for all before it, for a second each.
+/// It takes them a while to say so: one after the other would wait for all before it.
 #[test]
 fn many_who_want_a_map_that_nobody_tells_are_told_so_together() {
-    let servers = [Fake::start(|_| Answer::Silence), Fake::start(|_| Answer::Silence)];
+    let slow = |words: &[String]| {
+        if names(words) == ("CLUSTER", "SLOTS") {
+            thread::sleep(TIMEOUT / 8);
+        }
+        with(words, "+OK\r\n")
+    };
+    let servers = [Fake::start(slow), Fake::start(slow)];
     run(async {
-        let address = dlock_client::Client::builder().nodes([url(&servers)]);
-        let client = address.connect_later().expect("the address is good");
+        let client = program(&url(&servers));
         let many = (0..50).map(|_| {
             let client = client.clone();
             tokio::spawn(async move { client.lock("job").try_acquire().await.map(drop) })
         });
         for one in join_all(many).await {
-            one.expect("it does not panic").expect_err("nobody granted it");
+            let said = one.expect("it does not panic").expect_err("nobody granted it").to_string();
+            assert!(said.contains(NONSENSE), "{said}");
         }
         assert!(servers[0].connections() < 10, "{}", servers[0].connections());
     });

@@ -19,8 +19,8 @@ use tokio::time::sleep;
 
 use crate::coordinator::{assert_within, ms, run, timed, until};
 
-/// How long a server may take to answer here.
-const TIMEOUT: Duration = ms(500);
+/// How long a server may take to answer here, on a machine that may be busy.
+const TIMEOUT: Duration = ms(2_000);
 const TTL: Duration = ms(10_000);
 /// Of so many requests a second nobody would say that a client spins. One that does sends thousands.
 const CALM: f64 = 400.0;

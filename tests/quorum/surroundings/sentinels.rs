@@ -85,7 +85,7 @@ fn sentinels_that_talk_nonsense_are_named_and_followed_once_they_are_sane() {
 fn sentinels_that_never_answer_cost_no_more_than_their_time() {
     let server = Server::start(Kind::Redis82);
     let port = server.port();
-    let case = passes(|_| Answer::Silence, "no answer within 500 ms");
+    let case = passes(|_| Answer::Silence, "no answer within 1.0 s");
     run(async {
         let sentinels = three(case.script);
         assert_calm_until_sane(&sentinels, &case, port).await;
@@ -164,12 +164,13 @@ fn sentinels_that_change_their_answer_each_time_make_nobody_spin() {
     });
 }
 
-/// It says so with each answer, and many times: as a message, to who has subscribed.
+/// It says so with each answer, and more than once: as a message, to who has subscribed. (Thousands would
+/// keep a client that spins so busy with reading that it would seem calm.)
 #[test]
 fn a_sentinel_that_tells_of_switches_all_the_time_is_not_asked_all_the_time() {
     let server = Server::start(Kind::Redis70);
     let port = server.port();
-    let push = ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$1\r\nx\r\n".repeat(1_000);
+    let push = ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$1\r\nx\r\n".repeat(10);
     let sentinels = three(move |words| match at(words, port) {
         Answer::Raw(bytes) => Answer::Raw([bytes.as_slice(), push.as_bytes()].concat()),
         other => other,

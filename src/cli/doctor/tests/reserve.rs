@@ -21,11 +21,31 @@ fn whole() -> Reserve {
     let mut primary = good(1);
     let config = primary.answers.as_mut().unwrap().config.as_mut().unwrap();
     config.set("min-replicas-to-write", "1");
-    Reserve {
+    let mut whole = Reserve {
         primaries: vec![primary],
         replicas: vec![replica(1), replica(2)],
         sentinels: (1..=3).map(sentinel).collect(),
+    };
+    set_longest(&mut whole, "60000");
+    whole
+}
+
+fn set_longest(reserve: &mut Reserve, ttl: &str) {
+    let primary = reserve.primaries[0].answers.as_mut();
+    let replicas = reserve.replicas.iter_mut().map(|(_, said)| said.as_mut().unwrap());
+    for answers in primary.into_iter().chain(replicas) {
+        answers.config.as_mut().unwrap().set("dlock.max-ttl", ttl);
     }
+}
+
+#[test]
+fn a_replica_that_would_wait_for_long() {
+    finds(Hint, "longest_wait", "dlock.max-ttl is 24 h", |node| set_longest(node, "86400000"));
+    let mut uses_them = whole();
+    set_longest(&mut uses_them, "86400000");
+    let primary = uses_them.primaries[0].answers.as_mut().unwrap();
+    primary.node.as_mut().unwrap().set("lease-bound-ms", "50000000");
+    assert_eq!(reserve::findings(&uses_them), []);
 }
 
 /// Asserts that one thing is found, of this name and with these words.

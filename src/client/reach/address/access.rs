@@ -1,22 +1,26 @@
 //! How the servers of a node are opened: with which login, over TLS or not, and where they really are.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{
-    Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo, RedisResult,
-    TlsCertificates,
+    ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo, RedisResult,
 };
+use rustls::ClientConfig;
 
 use super::host::Host;
+use crate::reach::endpoint::Endpoint;
 
 /// What all servers of a node have in common.
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) login: Login,
     pub(crate) db: i64,
+    /// Whether with TLS.
     pub(crate) tls: bool,
-    pub(crate) certificates: TlsCertificates,
+    /// Who is trusted then, and what is shown.
+    pub(crate) papers: Option<Arc<ClientConfig>>,
     pub(crate) map: Map,
 }
 
@@ -35,26 +39,19 @@ pub(crate) struct Map(Vec<(Told, Host)>);
 type Told = (String, Option<u16>);
 
 impl Access {
-    /// What to connect to a server with.
-    pub(crate) fn client(&self, host: &Host) -> RedisResult<Client> {
+    /// A server.
+    pub(crate) fn endpoint(&self, host: &Host) -> RedisResult<Endpoint> {
         self.at(host.addr(self.tls))
     }
 
-    pub(super) fn at(&self, addr: ConnectionAddr) -> RedisResult<Client> {
+    pub(super) fn at(&self, addr: ConnectionAddr) -> RedisResult<Endpoint> {
         let info = addr.into_connection_info()?.set_redis_settings(self.settings());
         // Nagle's algorithm would hold back requests while earlier ones are unanswered. Without
         // probes, nobody would notice that the connection of a waiting request is gone.
         let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY);
         let settings = info.tcp_settings().clone().set_nodelay(true).set_keepalive(probes);
-        let info = info.set_tcp_settings(settings);
-        if !self.tls {
-            return Client::open(info);
-        }
-        // The first choice counts for the whole program.
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        Client::build_with_tls(info, self.certificates.clone())
+        let papers = self.papers.clone().filter(|_| self.tls);
+        Ok(Endpoint::new(info.set_tcp_settings(settings), papers))
     }
 
     fn settings(&self) -> RedisConnectionInfo {

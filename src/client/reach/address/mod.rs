@@ -16,6 +16,7 @@ mod tests;
 use redis::ConnectionAddr;
 use url::Url;
 
+use crate::reach::endpoint::Endpoint;
 use crate::report::error::Error;
 use access::Access;
 use host::Host;
@@ -33,7 +34,7 @@ pub struct Address {
 /// What an address leads to.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    Server(redis::Client),
+    Server(Endpoint),
     Sentinel(Watched),
     Cluster(Seeds),
 }
@@ -116,7 +117,7 @@ fn server(text: &str, shown: &str, scheme: &str) -> Result<Address, Error> {
     };
     let access = options.access(shown, &url, scheme == "rediss", db)?;
     match access.at(addr) {
-        Ok(client) => Ok(Address { name, place: Place::Server(client) }),
+        Ok(endpoint) => Ok(Address { name, place: Place::Server(endpoint) }),
         Err(error) => usage(shown, &format!("cannot be used: {error}")),
     }
 }
@@ -241,5 +242,5 @@ const SENTINEL_PORT: u16 = 26379;
 const SCHEMES: &str = "redis://, rediss:// or unix:// (a server), redis+sentinel:// or \
                        rediss+sentinel:// (a primary and its Sentinels), redis+cluster:// or \
                        rediss+cluster://";
-const NOT_UNDERSTOOD: &str = "cannot be understood (does the password have special characters? \
-                              write %40 for @, %2F for /, and so on)";
+const NOT_UNDERSTOOD: &str = "cannot be understood (is the port a number up to 65535? does the \
+                              password have special characters? write %40 for @, %2F for /, and so on)";

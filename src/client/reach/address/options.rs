@@ -1,13 +1,12 @@
 //! What follows the question mark of an address.
 
 use std::borrow::Cow;
-use std::fs;
 
-use redis::{ClientTlsConfig, TlsCertificates};
 use url::Url;
 
 use super::access::{Access, Login, Map};
 use super::usage;
+use crate::reach::tls::Certificates;
 use crate::report::error::Error;
 
 /// The options.
@@ -98,8 +97,10 @@ impl Options {
             user: self.user.clone().or_else(|| decoded(url.username())),
             password: self.password.clone().or_else(|| url.password().and_then(decoded)),
         };
-        let certificates = self.certificates.read(shown)?;
-        Ok(Access { login, db, tls, certificates, map: self.map.clone() })
+        let uses_tls = tls || self.sentinel_tls == Some(true);
+        let papers = uses_tls.then(|| self.certificates.read()).transpose();
+        let papers = papers.or_else(|why| usage(shown, &why))?;
+        Ok(Access { login, db, tls, papers, map: self.map.clone() })
     }
 
     /// How the Sentinels are opened: as the servers, but for what is said of them.
@@ -135,48 +136,10 @@ impl Options {
     }
 }
 
-/// Files with certificates.
-#[derive(Default)]
-struct Certificates {
-    /// Authorities to trust, in place of those that this machine trusts.
-    ca: Option<String>,
-    /// The client's own certificate, and its key.
-    cert: Option<String>,
-    key: Option<String>,
-}
-
-impl Certificates {
-    fn are_given(&self) -> bool {
-        self.ca.is_some() || self.cert.is_some() || self.key.is_some()
-    }
-
-    fn read(&self, shown: &str) -> Result<TlsCertificates, Error> {
-        let file = |path: &String, what: &str| match fs::read_to_string(path) {
-            Ok(text) if text.contains(what) => Ok(text.into_bytes()),
-            Ok(_) => usage(shown, &format!("names the file {path}, which holds no '{what}' (PEM)")),
-            Err(error) => {
-                usage(shown, &format!("names the file {path}, which cannot be read: {error}"))
-            }
-        };
-        let client_tls = match (&self.cert, &self.key) {
-            (None, None) => None,
-            (Some(cert), Some(key)) => Some(ClientTlsConfig {
-                client_cert: file(cert, CERTIFICATE)?,
-                client_key: file(key, KEY)?,
-            }),
-            _ => return usage(shown, "needs cert and key together"),
-        };
-        let root_cert = self.ca.as_ref().map(|ca| file(ca, CERTIFICATE)).transpose()?;
-        Ok(TlsCertificates { client_tls, root_cert })
-    }
-}
-
 fn decoded(part: &str) -> Option<String> {
     let text = percent_encoding::percent_decode_str(part).decode_utf8_lossy();
     (!text.is_empty()).then(|| text.into_owned())
 }
 
-const CERTIFICATE: &str = "BEGIN CERTIFICATE";
-const KEY: &str = "PRIVATE KEY";
 const OPTIONS: &str = "user, pass, db, for rediss:// ca, cert and key, for redis+sentinel:// \
                        sentinel-user, sentinel-pass and sentinel-tls, and map";

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use dlock_core::cluster::slot_of;
-use redis::Client;
 
 use super::access::Access;
 use super::host::Host;
 use super::{Address, Place, Seeds};
 use crate::key::Key;
 use crate::reach::cluster::{self, map::Slots};
+use crate::reach::endpoint::Endpoint;
 use crate::reach::sentinel::Sentinels;
 use crate::report::NodeError;
 
@@ -18,8 +18,8 @@ use crate::report::NodeError;
 pub struct Server {
     /// How it is shown.
     pub name: String,
-    /// What to connect with.
-    pub client: Client,
+    /// Where it is.
+    pub endpoint: Endpoint,
 }
 
 impl Address {
@@ -51,7 +51,9 @@ impl Address {
     /// The server of a node that has one at a time.
     async fn only(&self, within: Duration) -> Result<Server, NodeError> {
         match &self.place {
-            Place::Server(client) => Ok(Server { name: self.name.clone(), client: client.clone() }),
+            Place::Server(endpoint) => {
+                Ok(Server { name: self.name.clone(), endpoint: endpoint.clone() })
+            }
             Place::Sentinel(watched) => {
                 let host = Sentinels::new(watched.clone()).primary(within).await?;
                 server(&watched.servers, &host, format!("{host} ({})", watched.primary))
@@ -67,6 +69,6 @@ pub(super) async fn slots(seeds: &Seeds, within: Duration) -> Result<Slots, Node
 }
 
 pub(super) fn server(access: &Access, host: &Host, name: String) -> Result<Server, NodeError> {
-    let client = access.client(host).map_err(|error| NodeError::from(&error))?;
-    Ok(Server { name, client })
+    let endpoint = access.endpoint(host).map_err(|error| NodeError::from(&error))?;
+    Ok(Server { name, endpoint })
 }

@@ -14,8 +14,8 @@ fn named(text: &str) -> String {
 }
 
 fn settings(text: &str) -> (Option<String>, Option<String>) {
-    let Place::Server(client) = read(text).expect(text).place else { panic!("{text}") };
-    let login = client.get_connection_info().redis_settings();
+    let Place::Server(endpoint) = read(text).expect(text).place else { panic!("{text}") };
+    let login = endpoint.info().redis_settings();
     (login.username().map(str::to_owned), login.password().map(str::to_owned))
 }
 

@@ -237,10 +237,10 @@ async fn ask(
     within: Duration,
 ) -> Result<(u64, Slots), NodeError> {
     let asked = async {
-        let client = seeds.servers.client(&host).map_err(|error| NodeError::from(&error))?;
+        let endpoint = seeds.servers.endpoint(&host).map_err(|error| NodeError::from(&error))?;
         let wire = match wire {
             Some(wire) => wire,
-            None => Wire::open(&client, within).await?,
+            None => Wire::open(&endpoint, within).await?,
         };
         let reply = wire.send(cmd("CLUSTER").arg("SLOTS")).await.map_err(explained)?;
         // Who may not ask for it does without the epoch.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{MultiplexedConnection, SendError};
-use redis::{AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, Value, cmd};
+use redis::aio::SendError;
+use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError, Value, cmd};
 use tokio::select;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -16,6 +16,7 @@ use crate::inspect::Fields;
 use crate::printable::brief;
 use crate::reach::address::access::{Access, Login};
 use crate::reach::address::host::Host;
+use crate::reach::endpoint::Connection;
 use crate::report::NodeError;
 
 /// Asks it in each round, and when it tells of a switch, and now and then. Never ends.
@@ -53,7 +54,7 @@ pub(crate) async fn ask_about(at: &Host, watched: &Watched) -> Result<(Value, Va
 
 /// A connection to a Sentinel that tells of switches.
 struct Session<'a> {
-    connection: MultiplexedConnection,
+    connection: Connection,
     /// Changes when something has happened; whether that is the end of the connection.
     events: watch::Receiver<bool>,
     watched: &'a Watched,
@@ -68,9 +69,9 @@ impl<'a> Session<'a> {
             Err(error) if !is_own && is_login(&error) => {
                 let access = Access { login: Login::default(), ..watched.access.clone() };
                 let plain = Session::open_as(at, &access, watched).await;
-                plain.map_err(|_| NodeError::from(&error))
+                plain.map_err(|_| failed(&error))
             }
-            opened => opened.map_err(|error| NodeError::from(&error)),
+            opened => opened.map_err(|error| failed(&error)),
         }
     }
 
@@ -79,7 +80,7 @@ impl<'a> Session<'a> {
         access: &Access,
         watched: &'a Watched,
     ) -> Result<Session<'a>, RedisError> {
-        let client: Client = access.client(at)?;
+        let endpoint = access.endpoint(at)?;
         let (happens, events) = watch::channel(false);
         let tell = move |push: PushInfo| {
             if matches!(push.kind, PushKind::Disconnection | PushKind::Message) {
@@ -87,11 +88,9 @@ impl<'a> Session<'a> {
             }
             Ok::<(), SendError>(())
         };
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(ANSWER))
-            .set_response_timeout(Some(ANSWER))
-            .set_push_sender(tell);
-        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let config =
+            AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER)).set_push_sender(tell);
+        let mut connection = endpoint.connect(config, ANSWER).await?;
         // Who may not subscribe asks more often.
         if let Err(error) = connection.subscribe("+switch-master").await {
             debug!(sentinel = %at, %error, "a Sentinel does not tell of switches");
@@ -151,18 +150,18 @@ impl<'a> Session<'a> {
 
     async fn run(&mut self, question: &str, name: &str) -> Result<Value, NodeError> {
         let reply: Result<Value, RedisError> =
-            cmd("SENTINEL").arg(question).arg(name).query_async(&mut self.connection).await;
+            cmd("SENTINEL").arg(question).arg(name).query_async(&mut *self.connection).await;
         match reply {
             Err(error) if error.to_string().contains("unknown command") => {
                 Err(NodeError::Unfit(NO_SENTINEL.to_owned()))
             }
-            reply => reply.map_err(|error| NodeError::from(&error)),
+            reply => reply.map_err(|error| failed(&error)),
         }
     }
 
     /// The primaries that it watches.
     async fn names(&mut self) -> Vec<String> {
-        let role: Result<Value, RedisError> = cmd("ROLE").query_async(&mut self.connection).await;
+        let role: Result<Value, RedisError> = cmd("ROLE").query_async(&mut *self.connection).await;
         role.ok().as_ref().and_then(watched_by).unwrap_or_default()
     }
 }
@@ -186,6 +185,10 @@ fn epoch(reply: &Value) -> Option<u64> {
 
 fn text(value: &Value) -> Option<String> {
     redis::from_redis_value_ref(value).ok()
+}
+
+fn failed(error: &RedisError) -> NodeError {
+    if error.is_timeout() { NodeError::TimedOut(ANSWER) } else { NodeError::from(error) }
 }
 
 fn is_login(error: &RedisError) -> bool {

@@ -173,7 +173,7 @@ fn a_client_can_force_about_a_write_a_minute() {
     let minutes = 60;
     for _ in 0..minutes * 600 {
         // As little above what is vouched for as forces a write.
-        let beyond = site.bench.node.promise(0).fence.0 + 1;
+        let beyond = site.bench.node.promise(site.time()).fence.0 + 1;
         let _ = site.raise(KEY, "eve", beyond.min(site.farthest()));
         site.pass(SECOND / 10);
     }

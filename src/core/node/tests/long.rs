@@ -210,7 +210,7 @@ impl Site {
 
     /// A replica takes over that was told all promises, and has not got a single lock.
     fn promote(&mut self) {
-        let (told, now) = (self.bench.node.promise(self.bench.now), self.bench.now);
+        let (told, now) = (self.bench.node.promise(self.bench.time()), self.bench.now);
         let settings = self.bench.node.settings;
         self.bench = Bench::new();
         self.bench.pass(now - self.bench.now);

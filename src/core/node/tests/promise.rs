@@ -3,9 +3,10 @@
 use alloc::vec;
 
 use super::bench::{Bench, KEY};
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, KeyHash};
 use crate::command::Refusal;
 use crate::host::WaitOutcome;
+use crate::limits::MAX_LONG_KEYS;
 use crate::node::Acquired;
 use crate::promise::Promise;
 use crate::quarantine::{Cause, Policy};
@@ -286,4 +287,64 @@ fn a_lease_that_is_not_accepted_leaves_no_trace() {
     bench.host.disk_is_full = true;
     bench.release("a");
     assert_eq!(bench.hold(1, "b 10"), Fence(fence.0 + 1));
+}
+
+#[test]
+fn what_was_told_before_a_data_set_came_counts_no_more() {
+    let mut bench = Bench::new();
+    bench.node.settings.max_ttl = 9_000;
+    bench.node.follow(&mut bench.host);
+    bench.node.inherit(Promise { fence: Fence(7), unix: 0, bounds: usual(2_000) });
+    bench.node.synced();
+    bench.node.promoted(bench.time());
+    let refused = bench.acquire(1, "a 10");
+    assert_eq!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, left: Millis(9_000) }));
+}
+
+/// Else who follows it would not wait for what it waits for itself.
+#[test]
+fn replicas_are_told_of_a_quarantine_that_is_not_written_yet() {
+    let mut bench = Bench::new();
+    bench.host.disk_is_full = true;
+    bench.node.follow(&mut bench.host);
+    bench.node.inherit(Promise { fence: Fence(7), unix: 0, bounds: usual(3_000) });
+    bench.node.promoted(bench.time());
+    assert_eq!(bench.node.promise(bench.time()).bounds, usual(3_000));
+    bench.pass(1_000_000);
+    assert_eq!(bench.node.promise(bench.time()).bounds, usual(2_000));
+    bench.pass(2_000_000);
+    assert_eq!(bench.node.promise(bench.time()).bounds, usual(0));
+}
+
+/// Each side has room for as many keys as can be named, and other ones.
+#[test]
+fn replicas_are_told_of_no_more_long_leases_than_they_can_read() {
+    let bounds = |from: u32| {
+        let mut bounds = usual(3_000);
+        let keys = (from..).take(MAX_LONG_KEYS);
+        keys.for_each(|n| bounds.raise(KeyHash::of(&n.to_be_bytes()), Millis(90_000)));
+        bounds
+    };
+    let mut bench = Bench::new();
+    bench.crash(Promise { fence: Fence(7), unix: 0, bounds: bounds(0) });
+    bench.node.follow(&mut bench.host);
+    bench.node.inherit(Promise { fence: Fence(7), unix: 0, bounds: bounds(1_000) });
+    bench.node.promoted(bench.time());
+    let told = bench.node.promise(bench.time()).bounds;
+    assert!(told.long_keys() <= MAX_LONG_KEYS, "{}", told.long_keys());
+    for n in [0_u32, 1_000] {
+        assert_eq!(told.of(KeyHash::of(&n.to_be_bytes())), Millis(90_000));
+    }
+}
+
+/// Whoever it follows next has not told it more.
+#[test]
+fn what_was_told_counts_when_a_replica_follows_another_primary() {
+    let mut bench = Bench::new();
+    bench.node.follow(&mut bench.host);
+    bench.node.inherit(Promise { fence: Fence(7), unix: 0, bounds: usual(3_000) });
+    bench.node.follow(&mut bench.host);
+    bench.node.promoted(bench.time());
+    let refused = bench.acquire(1, "a 10");
+    assert_eq!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, left: Millis(3_000) }));
 }

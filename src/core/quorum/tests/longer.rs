@@ -90,6 +90,22 @@ fn a_lease_that_is_made_longer_during_a_renewal_is_asked_for_again() {
 }
 
 #[test]
+fn who_extends_during_a_renewal_does_not_wait_for_the_next_one() {
+    let mut hold = held(1);
+    let due = hold.wake().unwrap();
+    hold.tick(due);
+    let renewal = sent(|| hold.poll());
+    let later = Instant(due.0 + 1);
+    hold.extend(LEASE, later);
+    assert_eq!(sent(|| hold.poll()), [], "one request at a time");
+    hold.answer(0, renewal[0].id, Answer::Extended, later);
+    assert!(!hold.is_renewed(LEASE, later));
+    extended(&mut hold, &[0], later);
+    assert!(hold.is_renewed(LEASE, later));
+    assert_eq!(sent(|| hold.poll()), []);
+}
+
+#[test]
 fn a_longer_lease_that_nobody_answers_is_asked_for_again_before_the_old_one_ends() {
     let mut hold = held(1);
     let end = until(&hold);
@@ -187,6 +203,24 @@ fn a_longer_lease_that_a_majority_refuses_is_given_up_and_the_lock_held_as_it_wa
     assert_eq!(hold.ttl(), LEASE);
     until(&hold);
     assert!(sent(|| hold.poll()).iter().all(|send| send.ttl == LEASE));
+}
+
+#[test]
+fn a_longer_lease_that_was_refused_is_asked_for_again_when_it_is_wanted_again() {
+    let mut hold = held(1);
+    for now in [Instant(SECOND), Instant(2 * SECOND)] {
+        hold.extend(HOUR, now);
+        let asked = sent(|| hold.poll());
+        assert_eq!(asked.iter().map(|send| send.ttl).collect::<Vec<_>>(), [HOUR]);
+        hold.answer(0, asked[0].id, Answer::Refused(Obstacle::Never), now);
+        assert_eq!(hold.ttl(), LEASE);
+        extended(&mut hold, &[0], now);
+    }
+    // And the node may have been told meanwhile to grant it.
+    let now = Instant(3 * SECOND);
+    hold.extend(HOUR, now);
+    extended(&mut hold, &[0], now);
+    assert!(hold.is_renewed(HOUR, now));
 }
 
 fn queueing(nodes: usize) -> (Acquisition, Send) {

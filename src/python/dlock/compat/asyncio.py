@@ -55,7 +55,7 @@ class Lock(BaseLock):
     async def _acquire(self, wait: Number | None) -> _native.Guard | _native.Lease:
         lock = self._wanted()
         begin = lock.acquire_later if self.timeout is None else lock.lease_later
-        outcome = await _mail().outcome(lambda post, number: begin(post, number, wait))
+        outcome = await _mail().outcome(begin, wait)
         return cast("_native.Guard | _native.Lease", outcome)
 
     async def locked(self) -> bool:
@@ -68,9 +68,7 @@ class Lock(BaseLock):
 
     async def _holders(self) -> tuple[bool, list[int]]:
         with self._as_redis():
-            outcome = await _mail().outcome(
-                lambda post, number: self._client.holders_later(post, number, self._key)
-            )
+            outcome = await _mail().outcome(self._client.holders_later, self._key)
         return cast("tuple[bool, list[int]]", outcome)
 
     async def release(self) -> None:
@@ -80,9 +78,7 @@ class Lock(BaseLock):
         with self._as_redis("release"):
             if lease.guard is not None:
                 await _mail().outcome(lease.guard.release_later)
-            elif not await _mail().outcome(
-                lambda post, number: self._client.release_later(post, number, self._key, lease.token)
-            ):
+            elif not await _mail().outcome(self._client.release_later, self._key, lease.token):
                 raise self._not_owned("release")
 
     async def extend(self, additional_time: Number, replace_ttl: bool = False) -> bool:
@@ -98,10 +94,7 @@ class Lock(BaseLock):
 
     async def _extend(self, lease: Lease, ttl: Number, what: str) -> bool:
         with self._as_redis(what):
-            valid_for = await _mail().outcome(
-                lambda post, number: self._client.extend_later(
-                    post, number, self._key, lease.token, lease.fence, ttl
-                )
-            )
+            how = (self._key, lease.token, lease.fence, ttl)
+            valid_for = await _mail().outcome(self._client.extend_later, *how)
         lease.last(cast(float, valid_for))
         return True

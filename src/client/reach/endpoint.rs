@@ -1,0 +1,91 @@
+//! Where a server is, and new connections to it.
+
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ConnectionInfo, RedisResult};
+use rustls::ClientConfig;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::socket;
+
+/// Where a server is, and how it is opened: with which login, and over TLS or not.
+#[derive(Clone)]
+pub struct Endpoint {
+    info: ConnectionInfo,
+    /// With TLS: who is trusted, and what is shown.
+    papers: Option<Arc<ClientConfig>>,
+}
+
+/// A connection to a server. When the last clone is gone it is closed, whatever is under way.
+#[derive(Clone)]
+pub struct Connection {
+    inner: MultiplexedConnection,
+    _driver: Arc<Driver>,
+}
+
+/// What writes requests and reads answers.
+struct Driver(AbortHandle);
+
+impl Endpoint {
+    pub(crate) fn new(info: ConnectionInfo, papers: Option<Arc<ClientConfig>>) -> Endpoint {
+        Endpoint { info, papers }
+    }
+
+    /// Its address and the login.
+    #[must_use]
+    pub fn info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+
+    /// A new connection, if one can be made within this time.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, is not trusted, or does not let us in.
+    pub async fn connect(
+        &self,
+        config: AsyncConnectionConfig,
+        within: Duration,
+    ) -> RedisResult<Connection> {
+        let connected = timeout(within, async {
+            let stream = socket::open(&self.info, self.papers.as_ref()).await?;
+            let login = self.info.redis_settings();
+            let (inner, driver) =
+                MultiplexedConnection::new_with_config(login, stream, config).await?;
+            let driver = Driver(tokio::spawn(driver).abort_handle());
+            Ok(Connection { inner, _driver: Arc::new(driver) })
+        });
+        connected.await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+    }
+}
+
+impl Deref for Connection {
+    type Target = MultiplexedConnection;
+
+    fn deref(&self) -> &MultiplexedConnection {
+        &self.inner
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut MultiplexedConnection {
+        &mut self.inner
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("address", self.info.addr()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,74 @@
+//! Opens a stream of bytes to a server.
+//!
+//! For each connection with TLS the redis crate would read all authorities that the machine trusts, hundreds
+//! of files, and everything else on that thread waits meanwhile. Whoever loses many connections at once could
+//! not make them again before their time is over, and so on. Here what is trusted is read once.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::future::{FutureExt, select_ok};
+use redis::aio::AsyncStream;
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::SockRef;
+use redis::{ConnectionAddr, ConnectionInfo};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+pub(crate) type Stream = Pin<Box<dyn AsyncStream + Send + Sync>>;
+
+/// Opens one. With TLS, `papers` says who is trusted.
+pub(crate) async fn open(
+    info: &ConnectionInfo,
+    papers: Option<&Arc<ClientConfig>>,
+) -> io::Result<Stream> {
+    let settings = info.tcp_settings();
+    Ok(match (info.addr(), papers) {
+        (ConnectionAddr::Tcp(host, port), _) => {
+            let open = |at| tcp(at, settings).boxed();
+            select_ok(addresses(host, *port).await?.into_iter().map(open)).await.map(boxed)?
+        }
+        (ConnectionAddr::TcpTls { host, port, .. }, Some(papers)) => {
+            let name = ServerName::try_from(host.as_str()).map_err(io::Error::other)?.to_owned();
+            let open = |at| tls(at, settings, name.clone(), papers).boxed();
+            select_ok(addresses(host, *port).await?.into_iter().map(open)).await.map(boxed)?
+        }
+        (ConnectionAddr::Unix(path), _) => Box::pin(UnixStream::connect(path).await?),
+        _ => return Err(io::Error::other("nobody knows how to connect there")),
+    })
+}
+
+/// The first that was open; the others are given up.
+fn boxed<S: AsyncStream + Send + Sync + 'static, T>((stream, _): (S, T)) -> Stream {
+    Box::pin(stream)
+}
+
+/// All addresses of a host, of which there is one at least.
+async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let all: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+    if all.is_empty() { Err(io::Error::other("the host has no address")) } else { Ok(all) }
+}
+
+async fn tcp(at: SocketAddr, settings: &TcpSettings) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(at).await?;
+    stream.set_nodelay(settings.nodelay())?;
+    if let Some(probes) = settings.keepalive() {
+        SockRef::from(&stream).set_tcp_keepalive(probes)?;
+    }
+    Ok(stream)
+}
+
+async fn tls(
+    at: SocketAddr,
+    settings: &TcpSettings,
+    name: ServerName<'static>,
+    papers: &Arc<ClientConfig>,
+) -> io::Result<TlsStream<TcpStream>> {
+    let stream = tcp(at, settings).await?;
+    TlsConnector::from(Arc::clone(papers)).connect(name, stream).await
+}
