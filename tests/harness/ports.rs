@@ -2,15 +2,31 @@
 
 use std::net::TcpListener;
 use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// How far above its port a cluster node listens for the others.
 const BUS: u16 = 10_000;
 
 /// Ports are handed out below the range from which the kernel takes those of outgoing connections,
 /// so that no client can sit on a port between this probe and the server's own bind.
-const FIRST: u32 = 11_000;
-const COUNT: u32 = 11_000;
+const FIRST: u16 = 11_000;
+const BLOCKS: u16 = 100;
+
+/// Runs at the same time share the ports in blocks, in all languages: a block belongs to the run that
+/// listens on its first port. So nobody else's server comes up where a test has just killed one, whose
+/// clients and Sentinels would take it for that one.
+const BLOCK: u16 = 100;
+
+/// After so many blocks a run goes back to its first, where its servers are long gone.
+const ENOUGH: usize = 8;
+
+/// The blocks of this run, and how many of their ports were handed out.
+struct Mine {
+    blocks: Vec<(u16, TcpListener)>,
+    handed_out: usize,
+}
+
+static MINE: Mutex<Mine> = Mutex::new(Mine { blocks: Vec::new(), handed_out: 0 });
 
 /// The first of so many ports in a row that are free now.
 pub fn free_row(count: u16) -> u16 {
@@ -25,19 +41,39 @@ pub fn free_row(count: u16) -> u16 {
     row[0]
 }
 
-/// A port that is free now, and whose cluster bus port is free too. Another test run may still be
-/// quicker: who starts a server must make sure that it is the one that answers.
+/// A port that is free now, and whose cluster bus port is free too. A stranger may still be quicker:
+/// who starts a server must make sure that it is the one that answers.
 pub fn free() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    for _ in 0..COUNT {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Runs at the same time begin at different places.
-        let offset = process::id().wrapping_mul(307).wrapping_add(step) % COUNT;
-        let port = (FIRST + offset) as u16;
-        let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if is_free(port) && is_free(port + BUS) {
+    let mut mine = MINE.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in 0..ENOUGH * usize::from(BLOCK) {
+        let port = mine.next();
+        if listen(port).is_some() && listen(port + BUS).is_some() {
             return port;
         }
     }
-    panic!("no free port from {FIRST} to {}", FIRST + COUNT);
+    panic!("no free port from {FIRST} to {}", FIRST + BLOCKS * BLOCK);
+}
+
+impl Mine {
+    fn next(&mut self) -> u16 {
+        let in_a_block = usize::from(BLOCK - 1);
+        let (place, step) = (self.handed_out / in_a_block, self.handed_out % in_a_block);
+        self.handed_out += 1;
+        if place == self.blocks.len() && place < ENOUGH {
+            self.blocks.extend(another());
+        }
+        assert!(!self.blocks.is_empty(), "other runs have all blocks of ports");
+        self.blocks[place % self.blocks.len()].0 + 1 + step as u16
+    }
+}
+
+/// A block that nobody has. Runs at the same time begin to look at different places.
+fn another() -> Option<(u16, TcpListener)> {
+    let begin = (process::id() % u32::from(BLOCKS)) as u16;
+    let blocks = (0..BLOCKS).map(|step| FIRST + (begin * 7 + step) % BLOCKS * BLOCK);
+    blocks.filter_map(|first| Some((first, listen(first)?))).next()
+}
+
+fn listen(port: u16) -> Option<TcpListener> {
+    TcpListener::bind(("127.0.0.1", port)).ok()
 }

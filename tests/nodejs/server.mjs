@@ -22,6 +22,8 @@ export const PATIENCE = 60_000;
 export const LEASE = 4_000;
 
 let ports = 0;
+/** The first ports of the blocks that are ours. */
+const blocks = [];
 
 /** Waits until it is so. */
 export async function eventually(what, check) {
@@ -175,15 +177,39 @@ function fields(reply) {
 }
 
 export async function freePort() {
-  // Below the range from which the kernel takes those of outgoing connections.
   for (let attempt = 0; attempt < 10_000; attempt += 1) {
-    const port = 22_000 + ((process.pid * 307 + ports++) % 10_000);
-    const probe = createServer();
-    const free = await new Promise((resolve) => {
-      probe.once('error', () => resolve(false));
-      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)));
-    });
-    if (free) return port;
+    const port = await nextPort();
+    const probe = await listen(port);
+    if (probe === undefined) continue;
+    await new Promise((resolve) => probe.close(resolve));
+    return port;
   }
   assert.fail('no free port');
+}
+
+// As tests/harness/ports.rs: who listens on the first port of a block has the block.
+async function nextPort() {
+  const at = ports++;
+  const block = Math.floor(at / 99);
+  blocks[block] ??= anotherBlock();
+  return (await blocks[block]) + 1 + (at % 99);
+}
+
+async function anotherBlock() {
+  for (let step = 0; step < 100; step += 1) {
+    const first = 11_000 + ((process.pid * 7 + step) % 100) * 100;
+    const listener = await listen(first);
+    if (listener === undefined) continue;
+    listener.unref();
+    return first;
+  }
+  assert.fail('other runs have all blocks of ports');
+}
+
+function listen(port) {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(undefined));
+    server.listen(port, '127.0.0.1', () => resolve(server));
+  });
 }

@@ -24,6 +24,7 @@ LEASE = 4.0
 """A lease that is renewed in time on such a machine, and yet ends while a test waits."""
 
 _ports = itertools.count()
+_blocks: list[tuple[int, socket.socket]] = []
 
 
 def module() -> Path:
@@ -165,9 +166,8 @@ class Server:
 
 
 def _free_port() -> int:
-    # Below the range from which the kernel takes those of outgoing connections.
     for _ in range(10_000):
-        port = 22_000 + (os.getpid() * 307 + next(_ports)) % 10_000
+        port = _next_port()
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -175,3 +175,25 @@ def _free_port() -> int:
                 continue
             return port
     raise AssertionError("no free port")
+
+
+def _next_port() -> int:
+    # As tests/harness/ports.rs: who listens on the first port of a block has the block.
+    place, step = divmod(next(_ports), 99)
+    if place == len(_blocks):
+        _blocks.append(_another_block())
+    return _blocks[place][0] + 1 + step
+
+
+def _another_block() -> tuple[int, socket.socket]:
+    for step in range(100):
+        first = 11_000 + (os.getpid() * 7 + step) % 100 * 100
+        listener = socket.socket()
+        try:
+            listener.bind(("127.0.0.1", first))
+            listener.listen()
+        except OSError:
+            listener.close()
+            continue
+        return first, listener
+    raise AssertionError("other runs have all blocks of ports")
