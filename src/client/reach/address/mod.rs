@@ -89,7 +89,7 @@ impl Address {
 pub(crate) fn read(text: &str) -> Result<Address, Error> {
     let shown = without_secrets(text);
     let Some((scheme, rest)) = text.split_once("://") else {
-        return usage(&shown, &format!("is not a URL; write redis://{shown}"));
+        return usage(&shown, &format!("is not a URL; write {}", meant(&shown)));
     };
     let tls = scheme.starts_with("rediss");
     match scheme {
@@ -98,6 +98,27 @@ pub(crate) fn read(text: &str) -> Result<Address, Error> {
         "redis+cluster" | "rediss+cluster" => cluster(rest, &shown, tls),
         _ => usage(&shown, &format!("does not begin with {SCHEMES}")),
     }
+}
+
+/// What may be meant by an address that is no URL.
+fn meant(shown: &str) -> String {
+    let is_path = shown.starts_with('/') && !shown.starts_with("//");
+    let likely = match SCHEME.iter().find_map(|scheme| Some((scheme, slashless(shown, scheme)?))) {
+        _ if is_path => format!("unix://{shown}"),
+        Some((&"unix", rest)) => format!("unix:///{rest}"),
+        Some((scheme, rest)) => format!("{scheme}://{rest}"),
+        None => format!("redis://{}", shown.trim_start_matches('/')),
+    };
+    if read(&likely).is_ok() { likely } else { "redis://host:port".to_owned() }
+}
+
+/// What follows a scheme whose slashes are wrong. A host may be called `redis`, too, and has a port then.
+fn slashless<'a>(shown: &'a str, scheme: &str) -> Option<&'a str> {
+    let rest = shown.strip_prefix(scheme)?;
+    let is_port = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    let begins =
+        rest.starts_with("//") || rest.strip_prefix(':').is_some_and(|rest| !is_port(rest));
+    begins.then(|| rest.trim_start_matches([':', '/']))
 }
 
 /// One server.
@@ -200,6 +221,9 @@ fn tcp(shown: &str, url: &Url, tls: bool, options: &Options) -> Result<Server, E
     let Some(host) = url.host_str().filter(|host| !host.is_empty()) else {
         return usage(shown, "names no host");
     };
+    if url.port() == Some(0) {
+        return usage(shown, NOT_UNDERSTOOD);
+    }
     let host = Host::new(host, url.port().unwrap_or(DEFAULT_PORT));
     let db = options.database(shown, url.path().trim_matches('/'))?;
     let scheme = if tls { "rediss" } else { "redis" };
@@ -239,8 +263,17 @@ fn usage<T>(shown: &str, what: &str) -> Result<T, Error> {
 
 const DEFAULT_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
+const SCHEME: [&str; 7] = [
+    "redis",
+    "rediss",
+    "unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+];
 const SCHEMES: &str = "redis://, rediss:// or unix:// (a server), redis+sentinel:// or \
                        rediss+sentinel:// (a primary and its Sentinels), redis+cluster:// or \
                        rediss+cluster://";
-const NOT_UNDERSTOOD: &str = "cannot be understood (is the port a number up to 65535? does the \
+const NOT_UNDERSTOOD: &str = "cannot be understood (is the port a number from 1 to 65535? does the \
                               password have special characters? write %40 for @, %2F for /, and so on)";

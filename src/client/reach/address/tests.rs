@@ -77,6 +77,7 @@ fn what_is_wrong_with_an_address_is_said_without_its_secrets() {
         ("redis://me:secret@host/one", "number of a database"),
         ("redis://me:secret@host/-1", "number of a database"),
         ("redis://me:secret@host:70000", "understood"),
+        ("redis://me:secret@host:0", "understood"),
         ("redis://me:sec/ret@host", "the node address redis://"),
         ("redis://host?ca=x", "only rediss://"),
         ("rediss://host?cert=x", "cert and key together"),
@@ -101,6 +102,30 @@ fn what_is_wrong_with_an_address_is_said_without_its_secrets() {
         let said = refused(text);
         assert!(said.contains(what), "{text}: {said}");
         assert!(!said.contains("secret") && !said.contains("sec/"), "{said}");
+    }
+}
+
+#[test]
+fn who_writes_no_url_is_told_one_that_is_understood() {
+    for (text, meant) in [
+        ("localhost", "redis://localhost"),
+        ("me:secret@host:7000", "redis://host:7000"),
+        ("[::1]:7000", "redis://[::1]:7000"),
+        ("redis", "redis://redis"),
+        ("redis:6379", "redis://redis:6379"),
+        ("redis:/host", "redis://host"),
+        ("rediss:host/3", "rediss://host/3"),
+        ("redis//host:7000", "redis://host:7000"),
+        ("//host", "redis://host"),
+        ("/run/redis.sock", "unix:///run/redis.sock"),
+        ("unix:/run/redis.sock", "unix:///run/redis.sock"),
+        ("redis+sentinel:/host/main", "redis+sentinel://host/main"),
+        ("http:/host", "redis://host:port"),
+        ("::1", "redis://host:port"),
+        ("x:y", "redis://host:port"),
+    ] {
+        let said = refused(text);
+        assert!(said.ends_with(&format!("is not a URL; write {meant}")), "{text}: {said}");
     }
 }
 
