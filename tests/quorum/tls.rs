@@ -67,6 +67,24 @@ fn a_program_shows_a_certificate_of_its_own_where_the_node_wants_one() {
     });
 }
 
+#[test]
+fn tls_at_a_port_without_it_is_asked_about_whichever_time_is_over_first() {
+    let quorum = Quorum::start(1);
+    let port = quorum[0].port();
+    run(async {
+        let shapes = ["rediss://127.0.0.1:PORT", "rediss+cluster://127.0.0.1:PORT"];
+        for shape in shapes.into_iter().chain(["rediss+sentinel://127.0.0.1:PORT/main"]) {
+            let url = shape.replace("PORT", &port.to_string());
+            for timeout in [ms(200), ms(2_000)] {
+                let client = Client::builder().nodes([&url]).node_timeout(timeout);
+                let client = client.connect_later().expect("it is an address");
+                let error = client.lock("job").try_acquire().await.map(drop).expect_err(shape);
+                assert!(error.to_string().contains("does that port speak TLS?"), "{error}");
+            }
+        }
+    });
+}
+
 async fn assert_names_the_certificate(url: &str) {
     let error = try_connect(url).await.expect_err("it must not be trusted");
     assert!(matches!(error, Error::Connect { .. }), "{error:?}");

@@ -43,6 +43,10 @@ impl Endpoint {
         &self.info
     }
 
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.papers.is_some()
+    }
+
     /// A new connection, if one can be made within this time.
     ///
     /// # Errors

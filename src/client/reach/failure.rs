@@ -15,15 +15,9 @@ impl NodeError {
     /// Why no connection could be made within this time, with a hint at what may be wrong with the address.
     #[must_use]
     pub fn not_connected(endpoint: &Endpoint, error: &RedisError, within: Duration) -> NodeError {
-        let address = endpoint.info().addr();
-        match (address, error.is_timeout()) {
-            // A server that speaks no TLS waits for the end of what looks like a long command.
-            (ConnectionAddr::TcpTls { .. }, true) => {
-                let words = "(does that port speak TLS? else write redis://)";
-                NodeError::Unreachable(format!("no answer within {} {words}", Length(within)))
-            }
-            (_, true) => NodeError::TimedOut(within),
-            (ConnectionAddr::Tcp(..), _)
+        match endpoint.info().addr() {
+            _ if error.is_timeout() => NodeError::no_connection(endpoint.uses_tls(), within),
+            ConnectionAddr::Tcp(..)
                 if error.is_connection_dropped() && !error.is_connection_refusal() =>
             {
                 let words = "(is it a TLS port? then write rediss://)";
@@ -33,7 +27,17 @@ impl NodeError {
         }
     }
 
-    /// The same, and which server of a node it is about that was to be connected to.
+    /// Nothing was heard within this time of who was to be connected to.
+    pub(crate) fn no_connection(tls: bool, within: Duration) -> NodeError {
+        if !tls {
+            return NodeError::TimedOut(within);
+        }
+        // A server that speaks no TLS waits for the end of what looks like a long command.
+        let words = "(does that port speak TLS? else write redis://)";
+        NodeError::Unreachable(format!("no answer within {} {words}", Length(within)))
+    }
+
+    /// An error, and which server of a node it is about that was to be connected to.
     pub(crate) fn at(self, host: &Host) -> NodeError {
         match self {
             NodeError::Unreachable(why) => NodeError::Unreachable(format!("{host}: {why}")),

@@ -83,6 +83,18 @@ impl Identities {
         !matches!(self.leads(node), Some(Leads::Server(_)) | None)
     }
 
+    /// Whether connecting to this node takes TLS, at a server or at a Sentinel.
+    pub(crate) fn uses_tls(&self, node: usize) -> bool {
+        match self.leads(node) {
+            Some(Leads::Server(endpoint)) => endpoint.uses_tls(),
+            Some(Leads::Primary { sentinels, .. }) => {
+                sentinels.watched().servers.tls || sentinels.watched().access.tls
+            }
+            Some(Leads::Cluster(seeds)) => seeds.servers.tls,
+            None => false,
+        }
+    }
+
     /// A new connection to what is certainly this node, at whichever address it is now; or to this
     /// server of it.
     pub(crate) async fn connect(

@@ -99,6 +99,10 @@ impl Line {
         self.identities.connect(self.place, self.host.as_ref(), within).boxed()
     }
 
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.identities.uses_tls(self.place)
+    }
+
     /// Closes what is not in use.
     pub(crate) fn hang_up(&self) {
         *self.link() = Link::Down;

@@ -170,8 +170,12 @@ impl Node {
 
     /// Whether it did not answer the last time, or is in quarantine.
     pub(crate) fn is_suspect(&self) -> bool {
-        let quarantined = Instant(self.quarantined.load(Ordering::Relaxed));
-        self.suspect.load(Ordering::Relaxed) || !clock::left(quarantined).is_zero()
+        self.suspect.load(Ordering::Relaxed) || !self.quarantine().is_zero()
+    }
+
+    /// For how much longer it is in quarantine, as far as is known.
+    pub(crate) fn quarantine(&self) -> Duration {
+        clock::left(Instant(self.quarantined.load(Ordering::Relaxed)))
     }
 
     /// Sends a command that waits at the node, over a connection of its own. Dropping this future closes

@@ -185,13 +185,15 @@ impl Lines {
         if let Some(why) = &route.again {
             return on_and_on(why);
         }
-        let goal = match self {
-            Lines::Many(cluster) if !is_sent => {
-                route.asking.clone().or_else(|| cluster.goal(route.slot))
+        let (goal, tls) = match self {
+            _ if is_sent => return NodeError::TimedOut(within),
+            Lines::One { line, .. } => (None, line.uses_tls()),
+            Lines::Many(cluster) => {
+                let goal = route.asking.clone().or_else(|| cluster.goal(route.slot));
+                (goal, cluster.uses_tls())
             }
-            _ => None,
         };
-        let late = NodeError::TimedOut(within);
+        let late = NodeError::no_connection(tls, within);
         goal.map_or(late.clone(), |host| late.at(&host))
     }
 

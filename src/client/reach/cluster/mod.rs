@@ -111,6 +111,10 @@ impl Cluster {
         self.known(slot).0
     }
 
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.identities.uses_tls(self.place)
+    }
+
     /// The connections to a server.
     pub(crate) fn line(&self, host: &Host) -> Arc<Line> {
         let mut lines = self.lines();

@@ -64,14 +64,18 @@ impl<'a> Session<'a> {
     async fn open(at: &Host, watched: &'a Watched) -> Result<Session<'a>, NodeError> {
         let opened = Session::open_as(at, &watched.access, watched).await;
         let is_own = watched.access.login != watched.servers.login;
+        let not_opened = |error: &RedisError| match error.is_timeout() {
+            true => NodeError::no_connection(watched.access.tls, ANSWER),
+            false => failed(error),
+        };
         match opened {
             // The login is that of the servers, and nobody said that Sentinels know it.
             Err(error) if !is_own && is_login(&error) => {
                 let access = Access { login: Login::default(), ..watched.access.clone() };
                 let plain = Session::open_as(at, &access, watched).await;
-                plain.map_err(|_| failed(&error))
+                plain.map_err(|_| not_opened(&error))
             }
-            opened => opened.map_err(|error| failed(&error)),
+            opened => opened.map_err(|error| not_opened(&error)),
         }
     }
 
