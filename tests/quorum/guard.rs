@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::{Client, Error, LossReason, RunError};
+use dlock_client::{Client, Error, LossReason, NodeState, RunError};
 use harness::Quorum;
 use harness::quorum::Node;
 
@@ -141,6 +141,20 @@ fn a_released_guard_says_so_to_who_waits_for_its_loss() {
         let late = guard.extend(TTL).await.expect_err("it is lost");
         assert!(late.to_string().contains(&guard.fence().to_string()), "{late}");
         guard.release().await.expect_err("it is lost");
+    });
+}
+
+#[test]
+fn a_loss_that_is_noticed_by_the_release_is_told_as_the_nodes_told_it() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = take(&client, "job", ms(60_000)).await;
+        until("all have granted it", || quorum.held("job") == 3).await;
+        quorum.iter().for_each(|node| drop(node.run("DEL job")));
+        let loss = guard.release().await.expect_err("nobody has it");
+        let LossReason::Ended { nodes } = &loss.why else { panic!("{loss}") };
+        assert!(nodes.iter().all(|report| report.state == NodeState::Gone), "{loss}");
     });
 }
 

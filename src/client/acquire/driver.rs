@@ -137,7 +137,11 @@ impl Run {
         }));
         going.send();
         let traffic = going.traffic;
-        let (key, nodes) = (traffic.wanted.key.clone(), traffic.reports());
+        let key = traffic.wanted.key.clone();
+        let nodes = match failure {
+            Failure::NoQuorum => traffic.reports_of_an_outage(),
+            Failure::Held | Failure::Refused => traffic.reports(),
+        };
         let (shared, timeout) = (Arc::clone(&traffic.shared), traffic.timeout);
         debug!(%key, ?failure, "not acquired");
         traffic.finish();

@@ -38,7 +38,7 @@ pub(crate) struct Traffic {
     pub(crate) timeout: Duration,
     attempt: Arc<Attempt>,
     requests: UnderWay<Option<Reply>>,
-    releases: UnderWay<Released>,
+    releases: UnderWay<(usize, Released)>,
     /// The ends of connections with which an EPHEMERAL lock ends.
     ends: UnderWay<(usize, Wire)>,
     /// How many nodes have answered a RELEASE.
@@ -114,7 +114,9 @@ impl Traffic {
                 let plain = Send { ask: Ask::Release { is_final: false }, ..send };
                 let instead = (send != plain).then(|| self.wanted.command(plain, &attempt.token));
                 let release = attempt::Release { command, instead };
-                self.releases.push(attempt::release(node, wires, release, within, until));
+                self.releases.push(async move {
+                    (send.node, attempt::release(node, wires, release, within, until).await)
+                });
             } else {
                 self.released += 1;
             }
@@ -151,7 +153,7 @@ impl Traffic {
         }
         let heard = poll_fn(|cx| {
             // Releases first: they make room for the next requests.
-            while let Poll::Ready(outcome) = self.releases.poll(cx) {
+            while let Poll::Ready((_, outcome)) = self.releases.poll(cx) {
                 self.released += usize::from(outcome != Released::No);
             }
             while let Poll::Ready((node, wire)) = self.ends.poll(cx) {
@@ -213,8 +215,11 @@ impl Traffic {
                 outcome = self.releases.next() => outcome,
                 () = &mut last => break,
             };
-            let Some(outcome) = outcome else { break };
-            held -= usize::from(outcome == Released::NotHeld);
+            let Some((node, outcome)) = outcome else { break };
+            if outcome == Released::NotHeld {
+                held -= 1;
+                self.set_state(node, NodeState::Gone);
+            }
             if outcome == Released::No {
                 // It refuses, say: nothing more is to come of it.
                 expected = majority.max(expected - 1);
@@ -251,6 +256,19 @@ impl Traffic {
             .collect()
     }
 
+    /// The same where no majority grants anything. Who waits at a node until its time is over is told no more
+    /// than that, also by one in quarantine.
+    pub(crate) fn reports_of_an_outage(&self) -> Vec<Report> {
+        let mut reports = self.reports();
+        for (node, report) in self.shared.nodes.iter().zip(&mut reports) {
+            let left = node.quarantine();
+            if report.state == NodeState::Held && !left.is_zero() {
+                report.state = NodeState::Quarantine(left);
+            }
+        }
+        reports
+    }
+
     /// One that queues at the gate asks the others at its turn. The connections are made until then.
     fn warm_up(&self, gate: usize, command: &Cmd) {
         let others = self.shared.nodes.iter().enumerate().filter(|(place, _)| *place != gate);
@@ -267,10 +285,16 @@ impl Traffic {
 
     fn note(&mut self, reply: &Reply) {
         trace!(node = reply.node, answer = ?reply.answer, state = ?reply.state, "answers");
-        let Some(state) = self.states.get_mut(reply.node) else { return };
-        let tells_more = matches!(state, NodeState::Granted(_) | NodeState::Held);
+        let before = self.states.get(reply.node);
+        let tells_more = matches!(before, Some(NodeState::Granted(_) | NodeState::Held));
         if !(reply.state == NodeState::Answers && tells_more) {
-            *state = reply.state.clone();
+            self.set_state(reply.node, reply.state.clone());
+        }
+    }
+
+    fn set_state(&mut self, node: usize, said: NodeState) {
+        if let Some(state) = self.states.get_mut(node) {
+            *state = said;
         }
     }
 }
