@@ -33,7 +33,10 @@ pub(crate) fn span(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let seconds = match given.extract::<f64>() {
         // True would be a second.
         Ok(seconds) if !given.is_instance_of::<PyBool>() => seconds,
-        Err(error) if error.is_instance_of::<PyOverflowError>(py) => f64::INFINITY,
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => match given.lt(0)? {
+            true => f64::NEG_INFINITY,
+            false => f64::INFINITY,
+        },
         _ => match given.call_method0(intern!(py, "total_seconds")) {
             Ok(seconds) => seconds.extract()?,
             Err(_) => {
@@ -84,15 +87,20 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Permits {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Permits> {
+        if given.is_instance_of::<PyBool>() {
+            return Err(wrong_type(PERMITS, &given));
+        }
         given.extract().map(Permits).map_err(|error: PyErr| {
             if !error.is_instance_of::<PyOverflowError>(given.py()) {
-                return wrong_type("limit is a whole number of holders", &given);
+                return wrong_type(PERMITS, &given);
             }
             let (given, most) = (given.to_owned(), u16::MAX);
             errors::usage(given.py(), &format!("limit is from 1 to {most}, not {given}"))
         })
     }
 }
+
+const PERMITS: &str = "limit is a whole number of holders";
 
 fn wrong_type(what: &str, given: &Bound<'_, PyAny>) -> PyErr {
     let name = given.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());

@@ -17,7 +17,7 @@ pub(crate) fn failed(py: Python<'_>, error: &Error) -> PyErr {
         "no_quorum" => "NoQuorum",
         "refused" => "Refused",
         "usage" => "UsageError",
-        _ => "Error",
+        _ => "InternalError",
     };
     exception(py, class, &error.to_string(), |made| {
         describe(made, key, nodes)?;
@@ -115,7 +115,8 @@ fn info(py: Python<'_>, holder: &HolderInfo) -> PyResult<Py<PyAny>> {
         Err(_) => PyBytes::new(py, &holder.meta).into_any().unbind(),
     };
     let (held, ttl) = (holder.held.as_secs_f64(), holder.ttl.as_secs_f64());
-    let fields = (holder.fence, held, ttl, holder.address.as_deref(), holder.client, meta);
+    let HolderInfo { fence, address, client, id, ephemeral, away, .. } = holder;
+    let fields = (fence, held, ttl, address.as_deref(), client, meta, id, ephemeral, away);
     py.import(ERRORS)?.getattr("Holder")?.call1(fields).map(Bound::unbind)
 }
 

@@ -272,6 +272,37 @@ def test_a_loop_that_ends_leaves_nothing(server: Server, key: str) -> None:
     server.until_free(key)
 
 
+def test_a_loop_that_is_closed_while_a_task_waits_leaves_nothing(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    guard = client.lock(key).acquire()
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(dlock.asyncio.Client(server.url).lock(key).acquire())
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    server.until_waiting(key, 1)
+    loop.close()
+    # Python says so if a task is pending that is collected.
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    del task, loop
+    gc.collect()
+    guard.release()
+    server.until_free(key)
+
+
+def test_a_block_does_not_begin_without_the_lock(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        guard = await client.lock(key, max_hold=0.01).acquire()
+        await guard.lost()
+        with pytest.raises(dlock.Lost):
+            async with guard:
+                pytest.fail("it is lost")
+
+    asyncio.run(main())
+    server.until_free(key)
+
+
 def test_a_task_that_ends_the_loop_takes_no_outcome_from_the_others(server: Server, key: str) -> None:
     client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
     names = [f"{key}:{number}" for number in range(5)]

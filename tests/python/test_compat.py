@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import subprocess
@@ -69,15 +70,30 @@ def test_a_lock_without_a_timeout_is_renewed_and_one_with_it_is_not(
     monkeypatch.setattr(dlock._options, "TTL", LEASE)
     with server.redis() as client:
         renewed = dlock.compat.Lock(client, f"{key}:renewed")
+        # As for redis-py, 0 is no time-out.
+        zero = dlock.compat.Lock(client, f"{key}:zero", timeout=0)
         ending = dlock.compat.Lock(client, f"{key}:ending", timeout=LEASE + 0.5)
         assert renewed.acquire()
+        assert zero.acquire()
         assert ending.acquire()
         server.until_free(f"{key}:ending")
         assert not ending.owned()
         with pytest.raises(LockNotOwnedError):
             ending.release()
         assert renewed.owned()
+        assert zero.owned()
         renewed.release()
+        zero.release()
+
+
+def test_a_lock_that_is_renewed_and_collected_is_released_and_warns(server: Server, key: str) -> None:
+    with server.redis() as client:
+        lock = dlock.compat.Lock(client, key)
+        assert lock.acquire()
+        with pytest.warns(ResourceWarning, match=key):
+            del lock
+            gc.collect()
+        server.until_free(key)
 
 
 def test_both_kinds_of_locks_exclude_each_other(server: Server, key: str) -> None:

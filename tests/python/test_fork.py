@@ -243,6 +243,35 @@ guard.release()
     program(BEGIN + text, server.url, key).end()
 
 
+def test_a_subinterpreter_is_refused_and_its_end_releases_nothing(
+    server: Server, key: str, program: Start
+) -> None:
+    text = """
+try:
+    import _interpreters as interpreters
+    other = interpreters.create("legacy")
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    other = interpreters.create(isolated=False)
+guard = client.lock(key).acquire()
+script = '''
+import sys
+sys.path = %r
+try:
+    import dlock
+except ImportError as error:
+    assert "this is a subinterpreter" in str(error), error
+else:
+    raise AssertionError("it was imported")
+''' % sys.path
+assert interpreters.run_string(other, script) is None
+interpreters.destroy(other)
+guard.check()
+guard.release()
+"""
+    program(BEGIN + text, server.url, key).end()
+
+
 def test_the_package_says_so_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
     import sysconfig

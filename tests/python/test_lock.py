@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
 import re
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 
 import pytest
 
 import dlock
+import dlock.asyncio
 from server import PATIENCE, Server, eventually
 
 
@@ -40,7 +42,7 @@ def test_a_later_holder_has_a_larger_fence(client: dlock.Client, key: str) -> No
 
 
 def test_a_lock_that_is_held_is_not_acquired(client: dlock.Client, key: str) -> None:
-    with client.lock(key, meta="the first") as guard:
+    with client.lock(key, meta="the first", ephemeral=True) as guard:
         assert client.try_acquire(key) is None
         with pytest.raises(dlock.Held) as held, client.lock(key, wait=0):
             pytest.fail("it is held")
@@ -51,6 +53,9 @@ def test_a_lock_that_is_held_is_not_acquired(client: dlock.Client, key: str) -> 
     assert [report.state for report in held.value.nodes] == ["held"]
     assert held.value.holder is not None
     assert (held.value.holder.fence, held.value.holder.meta) == (guard.fence, "the first")
+    assert (held.value.holder.ephemeral, held.value.holder.away) == (True, False)
+    assert held.value.holder.id not in ("", guard.token)
+    assert held.value.code == "held"
     assert "is held by" in str(held.value)
 
 
@@ -74,6 +79,21 @@ def test_a_guard_that_the_block_has_released_is_not_released_again(
         guard.release()
     with pytest.raises(dlock.Lost, match="it was released"):
         guard.extend(60)
+
+
+def test_a_block_does_not_begin_without_the_lock(server: Server, client: dlock.Client, key: str) -> None:
+    released = client.lock(key).acquire()
+    released.release()
+    with pytest.raises(dlock.Lost, match="it was released"), released:
+        pytest.fail("it was released")
+    lost = [client.lock(key, max_hold=0.01).acquire()]
+    eventually("it is lost", lambda: not lost[0].is_valid)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(dlock.Lost, match="as long as allowed"), lost.pop():
+            pytest.fail("it is lost")
+        gc.collect()
+    server.until_free(key)
 
 
 def test_keys_are_text_or_bytes(server: Server, client: dlock.Client, key: str) -> None:
@@ -113,6 +133,7 @@ NAN, INF = float("nan"), float("inf")
             "a lease (ttl) must be between 10 ms and 49 days long, not without end",
         ),
         ({"ttl": 0}, dlock.UsageError, "(ttl) must be between"),
+        ({"ttl": -(10**400)}, dlock.UsageError, "ttl cannot be -inf seconds"),
         ({"ttl": "soon"}, TypeError, "ttl is in seconds, or a timedelta, not str"),
         ({"ttl": None}, TypeError, "ttl is in seconds, or a timedelta, not NoneType"),
         ({"ttl": True}, TypeError, "ttl is in seconds, or a timedelta, not bool"),
@@ -129,6 +150,7 @@ NAN, INF = float("nan"), float("inf")
         ({"limit": -1}, dlock.UsageError, "limit is from 1 to 65535, not -1"),
         ({"limit": 70_000}, dlock.UsageError, "limit is from 1 to 65535, not 70000"),
         ({"limit": 1.5}, TypeError, "limit is a whole number of holders, not float"),
+        ({"limit": True}, TypeError, "limit is a whole number of holders, not bool"),
         ({"limit": 2, "shared": True}, dlock.UsageError, "a lock is shared, or has a limit; not both"),
     ],
 )
@@ -301,6 +323,27 @@ def test_a_decorated_function_holds_the_lock(server: Server, client: dlock.Clien
         async def later() -> None: ...
 
 
+def test_what_would_run_after_the_release_is_not_decorated(client: dlock.Client, key: str) -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    async def later_numbers() -> AsyncIterator[int]:
+        yield 1
+
+    class Later:
+        async def __call__(self) -> None: ...
+
+    for function in (numbers, later_numbers):
+        with pytest.raises(TypeError, match="use the lock inside of it"):
+            client.lock(key)(function)
+        with pytest.raises(TypeError, match="use the lock inside of it"):
+            dlock.asyncio.Client("redis://localhost").lock(key)(function)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match=r"dlock\.asyncio"):
+        client.lock(key)(Later())
+    with pytest.raises(TypeError, match="a lock decorates a function, not property"):
+        client.lock(key)(property())  # type: ignore[type-var]
+
+
 def test_a_guard_that_is_collected_releases_and_warns(server: Server, client: dlock.Client, key: str) -> None:
     guard = client.lock(key).acquire()
     with pytest.warns(ResourceWarning, match=key):
@@ -347,10 +390,21 @@ def test_quarantine_says_when_to_ask_again(own_servers: Callable[..., Server], k
 def test_an_exception_can_be_pickled(client: dlock.Client, key: str) -> None:
     with client.lock(key), pytest.raises(dlock.Held) as held:
         client.lock(key, wait=0).acquire()
-    copy = pickle.loads(pickle.dumps(held.value))
-    assert type(copy) is dlock.Held
-    assert (copy.key, copy.nodes, copy.holder) == (key, held.value.nodes, held.value.holder)
-    assert str(copy) == str(held.value)
+    again = pickle.loads(pickle.dumps(held.value))
+    assert type(again) is dlock.Held
+    assert (again.key, again.nodes, again.holder) == (key, held.value.nodes, held.value.holder)
+    assert str(again) == str(held.value)
+
+
+def test_nothing_else_can_be_pickled_or_copied(client: dlock.Client, key: str) -> None:
+    with client.lock(key) as guard:
+        for thing in (guard, client, client.lock(key), dlock.asyncio.Client("redis://localhost")):
+            for send in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match="cannot be pickled or copied"):
+                    send(thing)
+        # A copy that is collected would release it.
+        gc.collect()
+        guard.check()
 
 
 def test_names_are_those_that_programs_use(client: dlock.Client, key: str) -> None:

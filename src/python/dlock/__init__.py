@@ -16,9 +16,17 @@ import atexit
 import os
 import sysconfig
 
+from ._own import is_main_interpreter
+
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError(
         "dlock needs a Python with the GIL; this one is free-threaded, for which there is no build yet"
+    )
+
+if not is_main_interpreter():
+    raise ImportError(
+        "dlock needs the main interpreter, and this is a subinterpreter (with mod_wsgi write"
+        " WSGIApplicationGroup %{GLOBAL}, with uWSGI single-interpreter)"
     )
 
 from . import _native

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Union
+from typing import ClassVar, NamedTuple, Union
 
 Key = Union[str, bytes]
 
@@ -32,11 +32,19 @@ class Holder(NamedTuple):
     """The number of its connection in CLIENT LIST."""
     meta: str | bytes
     """What it says about itself."""
+    id: str
+    """A name for its token that tells nothing of it: the same on every node, and in ``dlock inspect``."""
+    ephemeral: bool
+    """Whether the lock ends with the connection."""
+    away: bool
+    """Whether its turn came while it was away, and it has not asked since."""
 
 
 class Error(Exception):
     """The base of all exceptions of dlock."""
 
+    code: ClassVar[str] = ""
+    """A word for programs, as ``dlock --json`` gives it."""
     key: Key | None = None
     """The lock; ``str`` where its name is UTF-8."""
     nodes: tuple[NodeReport, ...] = ()
@@ -48,6 +56,7 @@ class Error(Exception):
 class Held(Error):
     """Somebody else holds the lock, and the time to wait for it is over."""
 
+    code = "held"
     holder: Holder | None = None
     """Who, if a node could tell in time."""
 
@@ -55,18 +64,25 @@ class Held(Error):
 class NoQuorum(Error):
     """No majority of the nodes can be reached, or can grant anything now."""
 
+    code = "no_quorum"
+
 
 class Refused(Error):
     """So many nodes refuse, and will go on refusing, that no majority is left."""
+
+    code = "refused"
 
 
 class UsageError(Error, ValueError):
     """The request is not valid. Nothing was sent."""
 
+    code = "usage"
+
 
 class Lost(Error):
     """The lock is not held any more."""
 
+    code = "lost"
     fence: int = 0
     why: str = ""
     """A word for programs: ``not_renewed``, ``ended``, ``max_hold``, ``paused``, ``released``;
@@ -75,3 +91,5 @@ class Lost(Error):
 
 class InternalError(Error):
     """A defect of dlock. The locks that this client held count as lost."""
+
+    code = "internal"

@@ -6,13 +6,14 @@ import warnings
 from typing import TypeVar
 
 from . import _native
-from ._errors import Key
+from ._errors import Error, Key
 from ._fenced import Fenced, Redis
+from ._own import Own
 
 R = TypeVar("R", bound=Redis)
 
 
-class BaseGuard:
+class BaseGuard(Own):
     """A lock that is held."""
 
     __slots__ = ("__weakref__", "_native")
@@ -59,6 +60,13 @@ class BaseGuard:
             if loss is not None:
                 raise loss
 
+    def _enter(self) -> None:
+        try:
+            self.check()
+        except Error:
+            self._native.drop()
+            raise
+
     def fenced(self, client: R, mark: Key) -> Fenced[R]:
         """Commands of a redis-py client that show the fence of this guard to ``mark``: once a later
         holder has been there, the server refuses them. ``client`` is of any server with the module, and
@@ -73,11 +81,13 @@ class BaseGuard:
     def __del__(self) -> None:
         # It is not there if `__init__` was never called.
         native: _native.Guard | None = getattr(self, "_native", None)
-        if native is not None and native.is_open():
-            native.drop()
-            warnings.warn(
-                f"the guard of lock {native.key!r} was collected; it should be released",
-                ResourceWarning,
-                source=self,
-                stacklevel=2,
-            )
+        if native is not None:
+            collected(self, native)
+
+
+def collected(source: object, native: _native.Guard) -> None:
+    """Releases the lock of something that is collected, and warns, unless it was released."""
+    if native.is_open():
+        native.drop()
+        text = f"the guard of lock {native.key!r} was collected; it should be released"
+        warnings.warn(text, ResourceWarning, source=source, stacklevel=3)

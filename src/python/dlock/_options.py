@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -42,6 +43,16 @@ def connect(nodes: str | Iterable[str], node_timeout: Seconds | None) -> _native
 def tell() -> None:
     """Lets the library tell what the logger wants to hear, at its present level."""
     _native.set_level(logger.getEffectiveLevel())
+
+
+def is_coroutine_function(function: object) -> bool:
+    """Whether a function to decorate is one, or an object that is called like one."""
+    if not callable(function):
+        raise TypeError(f"a lock decorates a function, not {type(function).__name__}")
+    called = (function, getattr(type(function), "__call__"))  # noqa: B004, B009
+    if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in called):
+        raise TypeError("a generator runs when the lock is released already; use the lock inside of it")
+    return any(inspect.iscoroutinefunction(body) for body in called)
 
 
 def lock(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -13,11 +12,12 @@ from . import _green, _native, _options
 from ._errors import Held, Lost
 from ._guard import BaseGuard
 from ._options import Seconds, logger
+from ._own import Own
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
-class Client:
+class Client(Own):
     """A client of one node, or of several that make a majority together.
 
     ``nodes`` is a comma-separated list of addresses, or an iterable of them: ``redis://host:port/db``,
@@ -95,7 +95,7 @@ class Client:
         return f"<dlock.Client {', '.join(self.nodes)}>"
 
 
-class Lock:
+class Lock(Own):
     """A lock that is wanted. It is a recipe: it can be acquired any number of times, by any thread."""
 
     __slots__ = ("_entered", "_native", "_wait")
@@ -141,7 +141,7 @@ class Lock:
 
     def __call__(self, function: F) -> F:
         """Decorates a function: each call acquires the lock, and holds it until the function returns."""
-        if inspect.iscoroutinefunction(function):
+        if _options.is_coroutine_function(function):
             raise TypeError("a coroutine would return before it has run; use a lock of dlock.asyncio")
 
         @functools.wraps(function)
@@ -179,6 +179,7 @@ class Guard(BaseGuard):
             self._native.release()
 
     def __enter__(self) -> Guard:
+        self._enter()
         return self
 
     def __exit__(

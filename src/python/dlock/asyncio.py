@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import itertools
 import sys
 import weakref
@@ -26,6 +25,7 @@ from . import _native, _options
 from ._errors import Error, Held, Lost
 from ._guard import BaseGuard
 from ._options import Seconds, logger
+from ._own import Own
 
 if sys.version_info < (3, 11):
     raise ImportError(
@@ -38,7 +38,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Awaitable[object]])
 
 
-class Client:
+class Client(Own):
     """As ``dlock.Client``. It can be used by several loops, one after the other or at the same time."""
 
     def __init__(self, nodes: str | Iterable[str], *, node_timeout: Seconds | None = None) -> None:
@@ -96,7 +96,7 @@ class Client:
         return f"<dlock.asyncio.Client {', '.join(self.nodes)}>"
 
 
-class Lock:
+class Lock(Own):
     """A lock that is wanted. It is a recipe: it can be acquired any number of times, by any task."""
 
     __slots__ = ("_entered", "_native", "_wait")
@@ -136,7 +136,7 @@ class Lock:
     def __call__(self, function: F) -> F:
         """Decorates a coroutine function: each call acquires the lock, and holds it until the function
         has returned."""
-        if not inspect.iscoroutinefunction(function):
+        if not _options.is_coroutine_function(function):
             raise TypeError("this is no coroutine function; use a lock of dlock.Client")
 
         @functools.wraps(function)
@@ -184,6 +184,7 @@ class Guard(BaseGuard):
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("`async with` needs a task, which is cancelled if the lock is lost")
+        self._enter()
         self._task = task
         self._cancelling = task.cancelling()
         self._watch = _mail().expect(self._native.watch, self._on_loss)
@@ -338,7 +339,8 @@ def _release(outcome: object) -> None:
         outcome.drop()
 
 
-_mails: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Mail] = weakref.WeakKeyDictionary()
+# A loop keeps its mail, until it is closed. Then nobody does, so a task that waits in there can be collected.
+_mails: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[_Mail]] = weakref.WeakKeyDictionary()
 _last: weakref.ref[_Mail] | None = None
 
 
@@ -348,8 +350,9 @@ def _mail() -> _Mail:
     # Most programs have one loop, and to look it up takes as long as to wake it.
     mail = None if _last is None else _last()
     if mail is None or mail.loop() is not loop:
-        mail = _mails.get(loop)
+        known = _mails.get(loop)
+        mail = None if known is None else known()
         if mail is None:
-            mail = _mails[loop] = _Mail(loop)
-        _last = weakref.ref(mail)
+            mail = _Mail(loop)
+        _mails[loop] = _last = weakref.ref(mail)
     return mail

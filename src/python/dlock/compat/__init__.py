@@ -66,8 +66,8 @@ class Lock(BaseLock):
     def _acquire(self, wait: Number | None) -> _native.Guard | _native.Lease:
         lock = self._wanted()
         if not _green.is_patched():
-            return lock.acquire(wait) if self.timeout is None else lock.lease(wait)
-        begin = lock.acquire_later if self.timeout is None else lock.lease_later
+            return lock.acquire(wait) if self._is_renewed() else lock.lease(wait)
+        begin = lock.acquire_later if self._is_renewed() else lock.lease_later
         outcome = _green.wait(lambda post, number: begin(post, number, wait))
         return cast("_native.Guard | _native.Lease", outcome)
 

@@ -16,6 +16,7 @@ from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 
 from .. import _native, _options
 from .._errors import Lost, NoQuorum, Refused, UsageError
+from .._guard import collected
 
 Number = Union[int, float]
 
@@ -40,6 +41,10 @@ class Lease:
     def left(self) -> float:
         """For how much longer it is valid."""
         return max(0.0, self._until - time.monotonic())
+
+    def __del__(self) -> None:
+        if self.guard is not None:
+            collected(self, self.guard)
 
 
 class BaseLock:
@@ -69,6 +74,10 @@ class BaseLock:
         self._client = client_of(redis)
         self._key = bytes(name) if isinstance(name, memoryview) else name
 
+    def _is_renewed(self) -> bool:
+        """Whether it has no time-out. For redis-py, too, 0 is none."""
+        return not self.timeout
+
     def _wanted(self) -> _native.Lock:
         return _options.lock(self._client, self._key, self.timeout or _options.TTL)
 
@@ -94,7 +103,7 @@ class BaseLock:
 
     def _lease_with_timeout(self, what: str) -> tuple[Lease, Number]:
         lease = self._lease(f"Cannot {what} an unlocked lock")
-        if self.timeout is None:
+        if not self.timeout:
             text = f"Cannot {what} a lock with no timeout"
             raise LockError(text, lock_name=self._shown())
         return lease, self.timeout

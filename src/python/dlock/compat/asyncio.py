@@ -54,7 +54,7 @@ class Lock(BaseLock):
 
     async def _acquire(self, wait: Number | None) -> _native.Guard | _native.Lease:
         lock = self._wanted()
-        begin = lock.acquire_later if self.timeout is None else lock.lease_later
+        begin = lock.acquire_later if self._is_renewed() else lock.lease_later
         outcome = await _mail().outcome(begin, wait)
         return cast("_native.Guard | _native.Lease", outcome)
 

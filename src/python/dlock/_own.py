@@ -1,0 +1,28 @@
+"""What belongs to one process, and to its main interpreter."""
+
+from __future__ import annotations
+
+import importlib
+from typing import NoReturn
+
+
+class Own:
+    """Something that a copy would share with the original, and that another process could not use."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        kind = f"{type(self).__module__}.{type(self).__name__}"
+        raise TypeError(f"{kind} cannot be pickled or copied: each process makes clients of its own")
+
+
+def is_main_interpreter() -> bool:
+    """Whether this is no subinterpreter, of which the end would release the locks of the others."""
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            interpreters = importlib.import_module(name)
+        except ImportError:
+            continue
+        is_main: bool = interpreters.get_current() == interpreters.get_main()
+        return is_main
+    return True
