@@ -28,7 +28,8 @@ fn who_comes_first_is_served_first() {
             for number in 0..8 {
                 let (person, order) = (healthy_program(&quorum).await, Arc::clone(&order));
                 people.spawn(async move {
-                    let guard = wait_for(&person, "job", TTL).await;
+                    // Long enough for a grant that is heard late.
+                    let guard = wait_for(&person, "job", ms(30_000)).await;
                     order.lock().unwrap().push((number, guard.fence()));
                     guard.release().await.expect("it is held");
                 });

@@ -60,11 +60,13 @@ impl Slices {
     /// For a lease of `ttl` over so many nodes, each of which may take `timeout` to answer.
     #[must_use]
     pub fn new(ttl: Millis, timeout: Millis, nodes: usize) -> Slices {
-        let long = Millis((ttl.0 / 5 * 2).min(LONGEST).max(timeout.0).max(1));
+        // What is granted at the end of a slice is to be young still, however patient the client is.
+        let long = Millis(LONGEST.max(timeout.0).min(ttl.0 * 2 / 5).max(1));
         // On a single node there is no turn: any slice may be the one that is granted.
         let quarter = Millis((long.0 / 4).max(YOUNG).max(timeout.0));
         let young = if nodes == 1 { long } else { quarter.min(long) };
-        let keep = Millis((long.0 * 2).min(MAX_KEEP));
+        // Whoever is not answered notices that a time-out after the slice.
+        let keep = Millis((long.0 + long.0.max(timeout.0)).min(MAX_KEEP));
         // A winner has to have the time to renew it.
         Slices { long, young, keep, lease: Millis((young.0 * 2).max(LEAST).min(ttl.0)) }
     }
@@ -90,14 +92,32 @@ mod tests {
 
     #[test]
     fn a_waiter_that_vanishes_costs_two_slices_and_no_more_than_its_lease() {
-        for (ttl, timeout) in [(10, 50), (1_000, 50), (10_000, 500), (86_400_000, 1_000)] {
-            for nodes in [1, 5] {
-                let slices = Slices::new(Millis(ttl), Millis(timeout), nodes);
-                assert!(slices.lease.0 <= ttl && slices.lease.0 <= LEAST.max(2 * slices.young.0));
-                assert!(slices.keep.0 <= MAX_KEEP && slices.keep.0 <= 2 * slices.long.0);
-                assert!(slices.young.0 >= timeout && slices.young <= slices.long);
-            }
+        for (ttl, timeout, slices) in of_all_kinds() {
+            assert!(slices.lease.0 <= ttl && slices.lease.0 <= LEAST.max(2 * slices.young.0));
+            assert!(slices.keep.0 <= MAX_KEEP && slices.keep.0 >= slices.long.0 + timeout);
+            assert!(slices.keep.0 <= slices.long.0 * 2 || slices.keep.0 == slices.long.0 + timeout);
+            assert!(slices.young.0 >= timeout.min(ttl * 2 / 5) && slices.young <= slices.long);
         }
+    }
+
+    #[test]
+    fn what_is_granted_at_the_end_of_the_longest_slice_has_much_of_its_lease_left() {
+        for (ttl, timeout, slices) in of_all_kinds() {
+            let at_the_gate = (0..100_000).map(|chance| slices.jittered(chance)).max();
+            // Over several nodes nothing is granted to one who queues at the gate.
+            let alone = slices.young == slices.long;
+            let slice = at_the_gate.filter(|_| alone).unwrap_or(slices.young);
+            assert!(slices.lease.0 * 5 >= slice.0 * 9, "ttl {ttl}, time-out {timeout}: {slices:?}");
+        }
+    }
+
+    fn of_all_kinds() -> impl Iterator<Item = (u64, u64, Slices)> {
+        let leases = [(10, 50), (100, 50), (1_000, 50), (2_000, 10_000), (10_000, 500)];
+        let kinds = leases.into_iter().chain([(30_000, 1_000), (86_400_000, 1_000)]);
+        let slices = |nodes| {
+            move |(ttl, timeout)| (ttl, timeout, Slices::new(Millis(ttl), Millis(timeout), nodes))
+        };
+        kinds.clone().map(slices(1)).chain(kinds.map(slices(5)))
     }
 
     #[test]

@@ -55,9 +55,12 @@ fn with_gt_a_lease_never_ends_earlier(kind: Kind) {
 #[apply(on_every_server)]
 fn a_lengthened_lease_does_not_end_at_its_old_time(kind: Kind) {
     let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 200");
-    server.run("DLOCK.ACQUIRE other alice 300");
-    assert_eq!(server.run("DLOCK.EXTEND job alice 60000").int(), 1);
+    let replies = server.at_once(&[
+        "DLOCK.ACQUIRE job alice 200",
+        "DLOCK.ACQUIRE other alice 300",
+        "DLOCK.EXTEND job alice 60000",
+    ]);
+    assert_eq!(replies[2].int(), 1);
     eventually("a lease that would have ended later has ended", || {
         server.holders("other").is_empty()
     });
