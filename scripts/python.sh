@@ -8,6 +8,7 @@
 #        python.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
 #                                   with that server
 #        python.sh world            the examples, with Celery and gunicorn
+#        python.sh bench            figures, beside what they are to be compared with
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -103,5 +104,6 @@ by_hand() { # why
 case ${1:-} in
 build | check | install | world) setup; "$1" ;;
 test) setup; tests "${@:2}" ;;
-*) fail "say build, check, install, test or world" ;;
+bench) setup; "$tools/bin/python" $tests/bench.py ;;
+*) fail "say build, check, install, test, world or bench" ;;
 esac
