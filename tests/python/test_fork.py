@@ -153,6 +153,29 @@ for thread in threads:
 
 
 @pytest.mark.kind("redis-8.2")
+def test_forks_of_several_threads_at_the_same_time_do_not_hold_up_the_renewal(
+    server: Server, key: str, program: Start
+) -> None:
+    slow = "import os, time\nos.register_at_fork(before=lambda: time.sleep(0.05))"
+    text = """
+import threading
+guard = client.lock(key, ttl=float(sys.argv[3])).acquire()
+
+def fork():
+    assert code(in_child(lambda: None)) == 0
+
+threads = [threading.Thread(target=fork) for _ in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+guard.check()
+guard.release()
+"""
+    program(slow + BEGIN + text, server.url, key, str(LEASE)).end()
+
+
+@pytest.mark.kind("redis-8.2")
 def test_a_lock_is_renewed_by_the_parent_alone(server: Server, key: str, program: Start) -> None:
     text = """
 guard = client.lock(key, ttl=float(sys.argv[3])).acquire()
