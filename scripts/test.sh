@@ -26,6 +26,7 @@ main() {
         python "$kind"
         nodejs "$kind"
     done
+    nodejs_oldest
     start documentation "$cargo" test --quiet --doc "${members[@]}" -- "${filters[@]}"
     while [ ${#running[@]} != 0 ]; do wait_for_one; done
     report
@@ -85,6 +86,12 @@ python() { # server
 
 nodejs() { # server
     binding nodejs "$1" scripts/node.sh
+}
+
+# Some of the latter with the oldest Node, and one server.
+nodejs_oldest() {
+    [[ " ${wanted[*]} " == *" redis_8_2 "* ]] || return 0
+    start "nodejs oldest" env SERVER=redis-8.2 scripts/node.sh test-oldest "${filters[@]}"
 }
 
 # They call a server redis-8.2, and not redis_8_2. The first has the tests that need none.

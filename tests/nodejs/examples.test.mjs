@@ -43,8 +43,9 @@ function start(t, server, name, env = {}) {
 }
 
 async function line(program) {
-  const [first] = await once(createInterface(program.stdout), 'line');
-  return first;
+  const { value, done } = await createInterface(program.stdout)[Symbol.asyncIterator]().next();
+  assert.ok(!done, 'it ended');
+  return value;
 }
 
 testWithOneServer('example: a job for cron runs on one machine', async ({ t, server }) => {

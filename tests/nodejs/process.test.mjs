@@ -39,6 +39,17 @@ testWithOneServer('a process that calls exit or throws releases', async ({ t, se
   }
 });
 
+testWithOneServer(
+  'a process ends, and releases, when its guards are collected in the end',
+  async ({ t, server, key }) => {
+    const text = `${BEGIN}
+      process.once('exit', () => globalThis.gc());
+      for (let n = 0; n < 20; n += 1) await client.lock(key + ':' + n, { ttl: 600_000 });`;
+    await new Program(t, text, [server.url, key], ['--expose-gc']).end();
+    for (let n = 0; n < 20; n += 1) assert.ok(await server.isFree(`${key}:${n}`));
+  },
+);
+
 testWithOneServer('a process that waits does not end', async ({ t, server, client, key }) => {
   const guard = await client.lock(key);
   const text = `${BEGIN} await client.withLock(key, () => console.log('held'));`;

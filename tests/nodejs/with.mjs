@@ -2,11 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { basename } from 'node:path';
 import { createInterface } from 'node:readline';
-import { after, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { Client } from 'dlock';
 import { HERE, KINDS, PATIENCE, Server } from './server.mjs';
 
+const tests = [];
 const servers = new Map();
 let names = 0;
 
@@ -18,17 +20,18 @@ const alone = process.env.DLOCK_ONLY_WITH_SERVER === undefined;
 
 /** A test that needs no server, or starts its own. */
 export function testAlone(name, body) {
-  if (alone) test(name, body);
+  if (alone) tests.push([name, body]);
 }
 
 /** A test with a server of each kind, or of one kind if it takes long. Tests share it: each has keys of its own. */
 export function testWithServer(name, body, kinds = KINDS) {
   for (const kind of kinds.filter((kind) => wanted.includes(kind))) {
-    test(`${name} [${kind}]`, async (t) => {
+    const withServer = async (t) => {
       const server = await (servers.get(kind) ?? begin(kind));
       const client = new Client(server.url, { nodeTimeout: PATIENCE });
       await body({ t, server, client, key: newKey() });
-    });
+    };
+    tests.push([`${name} [${kind}]`, withServer]);
   }
 }
 
@@ -42,9 +45,16 @@ function begin(kind) {
   return servers.get(kind);
 }
 
-after(async () => {
-  for (const server of servers.values()) await (await server).stop();
-});
+// All tests of a file are in a suite, whose end is told. The end of the file, Node 18.18 tells only to a process
+// that has nothing else to do, and servers are something to do.
+queueMicrotask(() =>
+  describe(basename(process.argv[1]), () => {
+    for (const [name, body] of tests) test(name, body);
+    after(async () => {
+      for (const server of servers.values()) await (await server).stop();
+    });
+  }),
+);
 
 /** A key that no other test has. */
 export function newKey() {

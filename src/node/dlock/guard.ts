@@ -23,6 +23,7 @@ export class Guard {
     this.#ended = ended;
     if (ended !== undefined) this.#watch = new Watch(native, ended);
     collected.register(this, { native, ended }, native);
+    held.add(native);
   }
 
   /** The lock; text where its name is UTF-8. */
@@ -91,7 +92,7 @@ export class Guard {
    */
   async release(): Promise<void> {
     this.#watch?.end();
-    collected.unregister(this.#native);
+    settle(this.#native);
     try {
       await outcome((ticket) => this.#native.release(ticket));
       this.#ended?.();
@@ -161,6 +162,7 @@ class Watch {
 
 const collected = new FinalizationRegistry(
   ({ native, ended }: { native: rust.Guard; ended: Ended | undefined }) => {
+    held.delete(native);
     const isHeld = native.loss() === null;
     native.drop();
     ended?.();
@@ -169,3 +171,14 @@ const collected = new FinalizationRegistry(
     process.emitWarning(`the guard of lock ${name} was collected; it should be released`, 'DlockWarning');
   },
 );
+
+/** The guards that are registered. */
+const held = new Set<rust.Guard>();
+
+function settle(native: rust.Guard): void {
+  held.delete(native);
+  collected.unregister(native);
+}
+
+// Node 18.20.0 and earlier never ends if a guard is collected at the end of the process.
+process.once('exit', () => held.forEach(settle));
