@@ -23,7 +23,7 @@ def wait(begin: Callable[[_native.Post, int], _native.Ticket | None]) -> object:
     post = _native.Post()
     ticket = begin(post, 0)
     try:
-        select.select([post.fileno()], [], [])
+        _until_readable(post.fileno())
     except BaseException:
         # The greenlet is killed, or a time-out is over. A guard that has arrived goes with the post.
         if ticket is not None:
@@ -33,3 +33,13 @@ def wait(begin: Callable[[_native.Post, int], _native.Ticket | None]) -> object:
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome
+
+
+def _until_readable(descriptor: int) -> None:
+    # gevent's `select` takes no number above 1023, and with eventlet there is no `poll`.
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll()
+    else:
+        select.select([descriptor], [], [])
