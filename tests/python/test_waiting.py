@@ -224,6 +224,41 @@ guard.release()
     assert server.is_free(key)
 
 
+def test_greenlets_run_while_a_lock_like_redis_pys_asks(server: Server, key: str, program: Start) -> None:
+    text = (
+        """
+from gevent import monkey; monkey.patch_all(); import gevent
+"""
+        + BEGIN
+        + """
+import redis
+from dlock.compat import Lock
+client = redis.Redis.from_url(url, socket_timeout=60)
+lock = Lock(client, key, timeout=60, thread_local=False)
+assert lock.acquire()
+print("held")
+input()
+asked = gevent.spawn(lock.owned)
+gevent.sleep(0)
+assert not asked.ready()
+print("others run")
+assert asked.get()
+assert lock.extend(60)
+lock.release()
+"""
+    )
+    running = program(text, server.url, key)
+    assert running.line() == "held"
+    server.pause()
+    try:
+        running.tell()
+        assert running.line() == "others run"
+    finally:
+        server.resume()
+    running.end()
+    server.until_free(key)
+
+
 def test_importing_the_package_starts_nothing() -> None:
     text = "import os, dlock, dlock.asyncio; print(len(os.listdir('/proc/self/task')))"
     said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Callable
+from typing import TypeVar, cast
 
 from . import _native
+
+T = TypeVar("T")
 
 
 def is_patched() -> bool:
@@ -18,10 +21,16 @@ def is_patched() -> bool:
     return eventlet is not None and bool(eventlet.is_monkey_patched("select"))
 
 
-def wait(begin: Callable[[_native.Post, int], _native.Ticket | None]) -> object:
-    """Begins work, and waits for its outcome while other greenlets run."""
+def call(now: Callable[..., T], later: Callable[..., _native.Ticket | None], *how: object) -> T:
+    """Does this work, and waits for its outcome: as threads do, or while other greenlets run."""
+    if is_patched():
+        return cast(T, _wait(later, how))
+    return now(*how)
+
+
+def _wait(later: Callable[..., _native.Ticket | None], how: tuple[object, ...]) -> object:
     post = _native.Post()
-    ticket = begin(post, 0)
+    ticket = later(post, 0, *how)
     try:
         _until_readable(post.fileno())
     except BaseException:

@@ -80,10 +80,7 @@ class Client(Own):
     def close(self) -> None:
         """Waits until releases in the background are done, and closes the connections that are not in
         use. Guards stay valid, and the client can still be used."""
-        if _green.is_patched():
-            _green.wait(self._native.close_later)
-        else:
-            self._native.close()
+        _green.call(self._native.close, self._native.close_later)
 
     def __enter__(self) -> Client:
         return self
@@ -117,10 +114,7 @@ class Lock(Own):
             return None
 
     def _acquire(self, wait: Seconds | None) -> Guard:
-        if _green.is_patched():
-            outcome = _green.wait(lambda post, number: self._native.acquire_later(post, number, wait))
-            return Guard(cast(_native.Guard, outcome))
-        return Guard(self._native.acquire(wait))
+        return Guard(_green.call(self._native.acquire, self._native.acquire_later, wait))
 
     def __enter__(self) -> Guard:
         guard = self.acquire()
@@ -165,18 +159,12 @@ class Guard(BaseGuard):
         """Renews the lease now, and from now on, with this length or the present one, whichever is
         longer. Waits until a majority has renewed it. Raises Lost, or Refused if the nodes accept no
         so long lease; the lock is held as before then."""
-        if _green.is_patched():
-            _green.wait(lambda post, number: self._native.extend_later(post, number, ttl))
-        else:
-            self._native.extend(ttl)
+        _green.call(self._native.extend, self._native.extend_later, ttl)
 
     def release(self) -> None:
         """Releases the lock, and waits until a majority of the nodes has answered. Raises Lost if it
         was not held until then."""
-        if _green.is_patched():
-            _green.wait(self._native.release_later)
-        else:
-            self._native.release()
+        _green.call(self._native.release, self._native.release_later)
 
     def __enter__(self) -> Guard:
         self._enter()

@@ -14,7 +14,6 @@ means nothing. ``token`` cannot be chosen. For asyncio: ``dlock.compat.asyncio``
 from __future__ import annotations
 
 from types import TracebackType
-from typing import cast
 
 from redis.exceptions import LockError
 
@@ -65,21 +64,22 @@ class Lock(BaseLock):
 
     def _acquire(self, wait: Number | None) -> _native.Guard | _native.Lease:
         lock = self._wanted()
-        if not _green.is_patched():
-            return lock.acquire(wait) if self._is_renewed() else lock.lease(wait)
-        begin = lock.acquire_later if self._is_renewed() else lock.lease_later
-        outcome = _green.wait(lambda post, number: begin(post, number, wait))
-        return cast("_native.Guard | _native.Lease", outcome)
+        if self._is_renewed():
+            return _green.call(lock.acquire, lock.acquire_later, wait)
+        return _green.call(lock.lease, lock.lease_later, wait)
 
     def locked(self) -> bool:
         """Whether anybody holds it."""
         with self._as_redis():
-            return self._client.holders(self._key)[0]
+            return self._holders()[0]
 
     def owned(self) -> bool:
         """Whether this thread holds it, as the server knows it."""
         with self._as_redis():
-            return self._fence() in self._client.holders(self._key)[1]
+            return self._fence() in self._holders()[1]
+
+    def _holders(self) -> tuple[bool, list[int]]:
+        return _green.call(self._client.holders, self._client.holders_later, self._key)
 
     def release(self) -> None:
         """Releases it."""
@@ -87,8 +87,8 @@ class Lock(BaseLock):
         self.local.token = None
         with self._as_redis("release"):
             if lease.guard is not None:
-                lease.guard.release()
-            elif not self._client.release(self._key, lease.token):
+                _green.call(lease.guard.release, lease.guard.release_later)
+            elif not _green.call(self._client.release, self._client.release_later, self._key, lease.token):
                 raise self._not_owned("release")
 
     def extend(self, additional_time: Number, replace_ttl: bool = False) -> bool:
@@ -103,5 +103,6 @@ class Lock(BaseLock):
 
     def _extend(self, lease: Lease, ttl: Number, what: str) -> bool:
         with self._as_redis(what):
-            lease.last(self._client.extend(self._key, lease.token, lease.fence, ttl))
+            how = (self._key, lease.token, lease.fence, ttl)
+            lease.last(_green.call(self._client.extend, self._client.extend_later, *how))
         return True
