@@ -93,7 +93,8 @@ impl Truth {
         if matches!(answer, Answer::Denied | Answer::Turn(_)) {
             self.denied.insert(place);
         }
-        if !matches!(answer, Answer::Silent | Answer::Unreachable) {
+        // A refusal does not say whether the lease is there.
+        if !matches!(answer, Answer::Silent | Answer::Unreachable | Answer::Refused(_)) {
             self.lost.remove(&place);
         }
         let before = self.known.get(&place).filter(|known| known.server == server).copied();
@@ -101,10 +102,12 @@ impl Truth {
         if !carried.is_some_and(there) {
             return;
         }
-        let fence = match (answer, under.ask, before) {
+        let fence = match (answer, under.ask, before, claimed) {
             (Answer::Granted(fence), ..) => fence,
-            (Answer::Extended, Ask::Extend { fence: Some(fence) }, _) => fence,
-            (Answer::Extended, _, Some(before)) => before.fence,
+            (Answer::Extended, Ask::Extend { fence: Some(fence) }, ..) => fence,
+            (Answer::Extended, _, Some(before), _) => before.fence,
+            // The server has stopped, and remembers the lease.
+            (Answer::Extended, _, None, Some(claimed)) => claimed,
             _ => return,
         };
         // Who was passed over for somebody else since gives a larger fence.
