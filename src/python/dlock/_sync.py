@@ -162,8 +162,8 @@ class Guard(BaseGuard):
         _green.call(self._native.extend, self._native.extend_later, ttl)
 
     def release(self) -> None:
-        """Releases the lock, and waits until a majority of the nodes has answered. Raises Lost if it
-        was not held until then."""
+        """Releases the lock. Waits until a majority of the nodes has answered, or until the time for an
+        answer is over; the rest goes on in the background. Raises Lost if it was lost before."""
         _green.call(self._native.release, self._native.release_later)
 
     def __enter__(self) -> Guard:
