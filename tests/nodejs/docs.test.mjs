@@ -1,7 +1,9 @@
 // The examples of the pages run as they stand, and each option and error is told.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as dlock from 'dlock';
 import { HERE, TOP } from './server.mjs';
@@ -24,6 +26,26 @@ for (const name of ['docs/node.md', 'README.md']) {
     await program.end();
   });
 }
+
+testAlone('the examples of the page have the right types, with each kind of client', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'dlock-test-'));
+  try {
+    symlinkSync(join(HERE, 'node_modules'), join(folder, 'node_modules'));
+    const begin = "import { Cluster } from 'ioredis';\n";
+    const end = `new Redlock([new Cluster(['localhost'])], { retryCount: 0 });
+      { await using guard = await client.lock('job:42', { wait: 10_000 }); }`;
+    // The types of Node want a subscriber of each event.
+    const typed = examples('docs/node.md').filter((text) => !text.includes('tracingChannel'));
+    writeFileSync(join(folder, 'examples.mts'), begin + typed.join('') + end);
+    const strict = ['--strict', '--exactOptionalPropertyTypes', '--noEmit', '--types', 'node'];
+    const how = ['--module', 'nodenext', '--target', 'es2022', '--lib', 'es2022,esnext.disposable'];
+    const here = { cwd: folder, encoding: 'utf8' };
+    const { status, stdout } = spawnSync('node_modules/.bin/tsc', [...strict, ...how, 'examples.mts'], here);
+    assert.equal(status, 0, stdout);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
 
 testAlone('the first example has five lines', () => {
   const lines = examples('docs/node.md')[0]

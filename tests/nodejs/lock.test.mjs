@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { runInNewContext } from 'node:vm';
 import {
   Client,
   DlockError,
@@ -95,6 +96,7 @@ testWithServer('keys are text or bytes', async ({ server, client, key }) => {
     [key, key],
     [Buffer.from(key), key],
     [new TextEncoder().encode(key), key],
+    [runInNewContext('Uint8Array.of(...bytes)', { bytes: Buffer.from(key) }), key],
     [`${key}:süß`, `${key}:süß`],
     [odd, odd],
   ]) {
@@ -136,6 +138,7 @@ testAlone('wrong options, keys and addresses are refused', async () => {
     [{ limit: 2, shared: true, wait: 0 }, /not both/],
     [{ shared: 'no', wait: 0 }, /shared is true or false, not 'no'/],
     [{ signal: 5, wait: 0 }, /signal is an AbortSignal, not 5/],
+    [{ signal: { throwIfAborted() {} }, wait: 0 }, /signal is an AbortSignal, not object/],
     [{ tll: 5 }, /there is no option tll/],
     [null, /options are an object, not null/],
     [5, /options are an object, not 5/],
@@ -145,7 +148,12 @@ testAlone('wrong options, keys and addresses are refused', async () => {
     assert.equal(error.code, 'usage');
   }
   assert.match((await thrown(UsageError, client.lock(42))).message, /a key is text or a Buffer, not 42/);
+  const proxy = new Proxy(Buffer.from('key'), {});
+  assert.match((await thrown(UsageError, client.lock(proxy))).message, /a key is text or a Buffer, not object/);
+  assert.match((await thrown(UsageError, client.lock('\ud83d!'))).message, /half a character is in '.ud83d!'/);
   assert.match((await thrown(UsageError, client.tryAcquire(''))).message, /the key is empty/);
+  assert.match((await thrown(UsageError, client.tryAcquire('key', { wait: 5 }))).message, /no option wait;/);
+  assert.match((await thrown(UsageError, client.tryAcquire('key', null))).message, /options are an object/);
   assert.match((await thrown(UsageError, client.withLock('key'))).message, /body is a function, not undefined/);
   for (const nodes of [undefined, null, 5, [5], Buffer.from('redis://a')])
     assert.throws(() => new Client(nodes), /nodes are addresses, each a text, not /);
@@ -310,6 +318,7 @@ testWithServer('only the fence of an exclusive lock is shown to a mark', async (
   }
   const guard = await client.lock(key);
   assert.throws(() => guard.fenced(server, 5), /a key is text or a Buffer, not 5/);
+  for (const other of [server, null]) assert.throws(() => guard.fenced(other, key), /ioredis or node-redis/);
   await guard.release();
   assert.throws(() => guard.fenced(server, key), LostError);
 });

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
+import { inspect } from 'node:util';
 import { Redlock as Fork } from '@sesamecare-oss/redlock';
 import { Client, UsageError } from 'dlock';
 import { ExecutionError, Redlock, ResourceLockedError } from 'dlock/redlock';
@@ -200,6 +201,19 @@ testWithServer('login, database and prefix of the client are kept', async ({ ser
   assert.equal(await there.tryAcquire(`mine:${key}`), null);
   await lock.release();
   redis.disconnect();
+});
+
+testWithServer('what is printed tells no secret of redlock', async ({ server, key }) => {
+  await server.run('ACL', 'SETUSER', 'printer', 'on', '>secret', '~*', '+@all');
+  const redlock = new Redlock([`redis://printer:secret@127.0.0.1:${server.port}`], { retryCount: 0 });
+  const lock = await redlock.acquire([key], 60_000);
+  const error = await thrown(ExecutionError, redlock.acquire([key], 60_000));
+  const printed = inspect([redlock, lock, error], { depth: 9 });
+  assert.ok(!printed.includes('secret') && !printed.includes(lock.value), printed);
+  assert.ok(printed.includes(`Redlock { ${server.url} }`));
+  assert.match(inspect(lock), /^Lock \{ 'key:.*' with fence \d+, held until \d{4}-.*Z \}$/);
+  await lock.release();
+  assert.match(inspect(lock), /, not held \}$/);
 });
 
 testAlone('what cannot be derived is refused in words', () => {

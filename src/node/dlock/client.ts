@@ -16,6 +16,7 @@ import {
   onlyKnown,
   options,
   type TryOptions,
+  tryOptions,
 } from './options';
 import { acquiring, holding, watched } from './trace';
 
@@ -91,7 +92,7 @@ export class Client {
 
   /** Acquires a lock if it is free; else null. */
   async tryAcquire(name: Key, given: TryOptions = {}): Promise<Guard | null> {
-    return this.#acquire(name, { ...given, wait: 0 }, (error) => {
+    return this.#acquire(name, tryOptions(given), (error) => {
       if (error instanceof HeldError) return null;
       throw error;
     });

@@ -1,5 +1,6 @@
 // Commands to data that refuse a late holder.
 
+import { usage } from './errors';
 import type { Key } from './options';
 
 /** A client of ioredis or node-redis, as far as this needs it. */
@@ -18,6 +19,8 @@ export class Fenced {
 
   /** @internal */
   constructor(client: Redis, mark: Key, fence: number) {
+    if (!has(client, 'call') && !has(client, 'sendCommand'))
+      throw usage('fenced commands are sent by a client of ioredis or node-redis');
     this.#client = client;
     this.#mark = mark;
     this.#fence = fence;
@@ -32,4 +35,8 @@ export class Fenced {
     const all = words.map((word) => (typeof word === 'number' ? String(word) : word)) as string[];
     return this.#client.sendCommand(['DLOCK.FENCED', ...all]);
   }
+}
+
+function has(client: Redis, name: string): boolean {
+  return typeof (client as unknown as Record<string, unknown> | null)?.[name] === 'function';
 }

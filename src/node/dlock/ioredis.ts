@@ -7,8 +7,6 @@ export interface Ioredis {
   // The options of ioredis are of its own types, and of many.
   // biome-ignore lint/suspicious/noExplicitAny: those types are not here
   options?: any;
-  // biome-ignore lint/suspicious/noExplicitAny: as above
-  startupNodes?: any;
   quit(): Promise<unknown>;
 }
 
@@ -31,7 +29,8 @@ interface Options {
 
 /** @internal */
 export function address(client: Ioredis, db: number | undefined): string {
-  const { startupNodes } = client;
+  // In the types of ioredis it is private.
+  const { startupNodes } = client as { startupNodes?: unknown };
   const given: Options = client.options ?? {};
   if (Array.isArray(startupNodes)) return ofCluster(startupNodes, given as { redisOptions?: Options });
   if (given.sentinels) return ofSentinels(given, given.sentinels, db);

@@ -1,6 +1,6 @@
 // The options of locks, and what is wrong with some.
 
-import { inspect } from 'node:util';
+import { inspect, types } from 'node:util';
 import { usage } from './errors';
 import type { Options } from './native';
 
@@ -49,14 +49,26 @@ export function options(given: LockOptions): Options {
     read.wait = millis('wait', given.wait);
   if (given.maxHold !== undefined) read.maxHold = longer('maxHold', given.maxHold);
   if (given.limit !== undefined) read.limit = permits(given.limit);
-  if (given.signal !== undefined && typeof given.signal?.throwIfAborted !== 'function')
+  if (given.signal !== undefined && !isSignal(given.signal))
     throw usage(`signal is an AbortSignal, not ${shown(given.signal)}`);
   return read;
 }
 
 /** @internal */
+export function tryOptions(given: TryOptions): LockOptions {
+  onlyKnown(
+    given,
+    NAMES.filter((name) => name !== 'wait'),
+  );
+  return { ...given, wait: 0 };
+}
+
+/** @internal */
 export function key(given: unknown): Key {
-  if (typeof given === 'string' || given instanceof Uint8Array) return given;
+  // Bytes may be of another realm, as in Jest.
+  if (types.isUint8Array(given)) return given;
+  if (typeof given === 'string' && !/\p{Surrogate}/u.test(given)) return given;
+  if (typeof given === 'string') throw usage(`a key is Unicode; half a character is in ${inspect(given)}`);
   throw usage(`a key is text or a Buffer, not ${shown(given)}`);
 }
 
@@ -91,6 +103,11 @@ export function onlyKnown(given: object, names: string[]): void {
   if (typeof given !== 'object' || given === null) throw usage(`options are an object, not ${shown(given)}`);
   const unknown = Object.keys(given).find((name) => !names.includes(name));
   if (unknown !== undefined) throw usage(`there is no option ${unknown}; there are ${names.join(', ')}`);
+}
+
+// Those of other realms and libraries, too.
+function isSignal(given: AbortSignal | null): boolean {
+  return typeof given?.throwIfAborted === 'function' && typeof given.addEventListener === 'function';
 }
 
 function flag(name: string, given: unknown = false): boolean {

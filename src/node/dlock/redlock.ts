@@ -5,6 +5,7 @@
  */
 
 import { EventEmitter } from 'node:events';
+import { inspect } from 'node:util';
 import { Client, nativeOf } from './client';
 import { DlockError, HeldError, LostError, usage } from './errors';
 import { Guard } from './guard';
@@ -29,7 +30,7 @@ export interface Settings {
   readonly db?: number;
 }
 
-/** What the nodes said. */
+/** What the nodes said. A node that was given by an address is that address, without user and password. */
 export interface ExecutionStats {
   readonly membershipSize: number;
   readonly quorumSize: number;
@@ -108,6 +109,14 @@ export class Lock {
   /** The fence of each resource: what redlock does not have. */
   get fences(): Map<string, number> {
     return new Map(this.parts.map((part, at) => [this.resources[at] ?? '', part.fence]));
+  }
+
+  /** @internal */
+  [inspect.custom](): string {
+    const isHeld = !this.ended && this.parts.every((part) => part.validFor > 0);
+    const until = isHeld ? `held until ${new Date(this.expiration).toISOString()}` : 'not held';
+    const fences = [...this.fences].map(([resource, fence]) => `${inspect(resource)} with fence ${fence}`);
+    return `Lock { ${fences.join(', ')}, ${until} }`;
   }
 
   /** Until when it is certainly held, as a time of `Date`; 0 once it was released or extended. */
@@ -280,7 +289,9 @@ export class Redlock extends EventEmitter {
 
   /** Which nodes were for it, and which against, as far as they said so. */
   async #stats(nodes: DlockError['nodes'], error?: DlockError): Promise<ExecutionStats> {
-    const clients = [...this.clients];
+    const clients = [...this.clients].map((client, at) =>
+      typeof client === 'string' ? (this.nodes[at] ?? '') : client,
+    );
     const stats: ExecutionStats = {
       membershipSize: clients.length,
       quorumSize: Math.floor(clients.length / 2) + 1,
@@ -300,6 +311,11 @@ export class Redlock extends EventEmitter {
       this.emit('error', against);
     }
     return stats;
+  }
+
+  /** @internal */
+  [inspect.custom](): string {
+    return `Redlock { ${this.nodes.join(', ')} }`;
   }
 }
 

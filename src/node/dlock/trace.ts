@@ -50,7 +50,7 @@ export interface HoldMessage {
  * @internal
  */
 export function wanted(): { waits: boolean; lines: boolean; prints: boolean } {
-  return { waits: isHeard(WAIT), lines: LOG.hasSubscribers, prints: debug.enabled };
+  return { waits: isHeard(WAIT), lines: LOG.hasSubscribers, prints: debug.enabled === true };
 }
 
 /** @internal */
