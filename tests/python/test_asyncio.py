@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -272,21 +273,43 @@ def test_a_loop_that_ends_leaves_nothing(server: Server, key: str) -> None:
     server.until_free(key)
 
 
+def close_loop_when(ready: Callable[[], object], work: Coroutine[object, object, object]) -> None:
+    """Closes a loop in which a task is pending, which is collected then."""
+
+    async def until_ready() -> None:
+        while not ready():
+            await asyncio.sleep(0.005)
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    loop.run_until_complete(until_ready())
+    loop.close()
+    # Python would say that it was pending.
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    del task, loop, work
+    gc.collect()
+
+
 def test_a_loop_that_is_closed_while_a_task_waits_leaves_nothing(
     server: Server, client: dlock.Client, key: str
 ) -> None:
     guard = client.lock(key).acquire()
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(dlock.asyncio.Client(server.url).lock(key).acquire())
-    loop.call_soon(loop.stop)
-    loop.run_forever()
-    server.until_waiting(key, 1)
-    loop.close()
-    # Python says so if a task is pending that is collected.
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
-    del task, loop
-    gc.collect()
+    work = dlock.asyncio.Client(server.url).lock(key).acquire
+    close_loop_when(lambda: server.waiting(key) == 1, work())
     guard.release()
+    server.until_free(key)
+
+
+def test_a_loop_that_is_closed_while_a_task_holds_leaves_nothing(server: Server, key: str) -> None:
+    lock = dlock.asyncio.Client(server.url, node_timeout=PATIENCE).lock(key)
+    begun = threading.Event()
+
+    async def holds() -> None:
+        async with lock:
+            begun.set()
+            await asyncio.sleep(600)
+
+    close_loop_when(begun.is_set, holds())
     server.until_free(key)
 
 

@@ -126,7 +126,12 @@ class Lock(Own):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        task = asyncio.current_task()
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            # Its loop was closed, and what is left of the task is collected.
+            self._entered = [guard for guard in self._entered if not guard.is_abandoned()]
+            return
         # The newest of this task. Some frameworks end a block in another task than they began it in.
         mine = [guard for guard in self._entered if guard.is_entered_by(task)]
         guard = (mine or self._entered)[-1]
@@ -154,7 +159,8 @@ class Guard(BaseGuard):
 
     def __init__(self, native: _native.Guard) -> None:
         super().__init__(native)
-        self._task: asyncio.Task[object] | None = None
+        # Weak, for a lock keeps the guards of its blocks, and would keep their tasks for ever.
+        self._task: weakref.ref[asyncio.Task[object]] | None = None
         self._cancelling = 0
         self._loss: Error | None = None
         self._watch: Callable[[], None] | None = None
@@ -178,23 +184,32 @@ class Guard(BaseGuard):
 
     def is_entered_by(self, task: asyncio.Task[object] | None) -> bool:
         """Whether this task is in a block of this guard."""
-        return self._task is task
+        return self._task is not None and self._task() is task
+
+    def is_abandoned(self) -> bool:
+        """Whether nobody can end its block any more. Then it is released."""
+        task = None if self._task is None else self._task()
+        if task is not None and not task.get_loop().is_closed():
+            return False
+        self._native.drop()
+        return True
 
     async def __aenter__(self) -> Guard:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("`async with` needs a task, which is cancelled if the lock is lost")
         self._enter()
-        self._task = task
+        self._task = weakref.ref(task)
         self._cancelling = task.cancelling()
         self._watch = _mail().expect(self._native.watch, self._on_loss)
         return self
 
     def _on_loss(self, loss: object) -> None:
-        if self._task is not None and self._watch is not None:
+        task = None if self._task is None else self._task()
+        if task is not None and self._watch is not None:
             self._watch = None
             self._loss = cast(Error, loss)
-            self._task.cancel(f"{loss}")
+            task.cancel(f"{loss}")
 
     def _unwatch(self) -> None:
         if self._watch is not None:
@@ -208,7 +223,7 @@ class Guard(BaseGuard):
         trace: TracebackType | None,
     ) -> None:
         self._unwatch()
-        task, self._task = self._task, None
+        task, self._task = None if self._task is None else self._task(), None
         loss = self._loss
         # Of several cancellations, that of this guard is taken back; the others go on.
         is_ours = loss is not None and task is not None and task.uncancel() <= self._cancelling
