@@ -174,13 +174,22 @@ testAlone('addresses are derived from clients of ioredis', () => {
       'unix:///run/a%20b.sock?user=me&pass=p%40ss%2Cw&db=1',
     ],
     [new Redis({ host: 'host', tls: {}, ...lazy }), 'rediss://host:6379/0'],
-    [
-      new Redis({ ...behind, tls: {} }),
-      `rediss+sentinel://me:p%40ss%2Cw@s1:26380,s2:26379/main/0?sentinel-pass=x%20y&sentinel-tls=no`,
-    ],
+    ...[
+      [{ tls: {} }, 'redis', ''],
+      [{ tls: {}, enableTLSForSentinelMode: true }, 'rediss', '&sentinel-tls=no'],
+      [{ sentinelTLS: {} }, 'redis', '&sentinel-tls=yes'],
+      [{ tls: {}, enableTLSForSentinelMode: true, sentinelTLS: {} }, 'rediss', ''],
+    ].map(([tls, scheme, end]) => [
+      new Redis({ ...behind, ...tls }),
+      `${scheme}+sentinel://me:p%40ss%2Cw@s1:26380,s2:26379/main/0?sentinel-pass=x%20y${end}`,
+    ]),
     [
       new Cluster(['a', { host: 'b', port: 7001 }, 'redis://c:7002'], { redisOptions: login, ...lazy }),
       'redis+cluster://me:p%40ss%2Cw@a:6379,b:7001,c:7002',
+    ],
+    [
+      new Cluster(['rediss://me:p%40ss%2Cw@a', 'rediss://me:p%40ss%2Cw@[::1]:7001'], lazy),
+      'rediss+cluster://me:p%40ss%2Cw@a:6379,[::1]:7001',
     ],
   ]) {
     assert.equal(address(client, db), expected);
@@ -216,6 +225,15 @@ testWithServer('what is printed tells no secret of redlock', async ({ server, ke
   assert.match(inspect(lock), /, not held \}$/);
 });
 
+testWithServer('nonsense for redlock is refused in words', async ({ server, key }) => {
+  const redlock = new Redlock([server.url]);
+  assert.match((await thrown(UsageError, redlock.acquire(key, 60_000))).message, /resources are an array/);
+  assert.match((await thrown(UsageError, redlock.acquire([], 60_000))).message, /nothing to lock/);
+  const lock = await redlock.acquire([key], 60_000);
+  assert.match((await thrown(UsageError, lock.extend(-5))).message, /duration is .* not -5/);
+  await lock.release();
+});
+
 testAlone('what cannot be derived is refused in words', () => {
   const lazy = { lazyConnect: true, host: 'host' };
   const refused = (client, words) =>
@@ -229,5 +247,8 @@ testAlone('what cannot be derived is refused in words', () => {
     new Redis({ sentinels: [{ host: 's' }], name: 'main', role: 'slave', lazyConnect: true }),
     /a replica/,
   );
+  // As one of node-redis, which does not name its server there.
+  for (const other of [{ options: {}, sendCommand() {} }, {}, null, 5, [new Redis(lazy)]])
+    refused(other, /a client is of ioredis, or an address, not /);
   assert.throws(() => new Redlock([]), /at least one/);
 });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
-import { Client } from 'dlock';
+import { Client, HeldError } from 'dlock';
 import { eventually, LEASE } from './server.mjs';
 import { newKey, ownServer, testAlone, testWithOneServer, testWithServer, thrown } from './with.mjs';
 
@@ -16,6 +16,24 @@ testWithServer('an abort ends a wait and leaves nothing', async ({ server, clien
   await server.untilWaiting(key, 0);
   await guard.release();
   assert.ok(await server.isFree(key));
+});
+
+testWithServer('a signal may end many waits, and Node warns of none', async ({ t, server, client, key }) => {
+  const [abort, warnings] = [new AbortController(), []];
+  const listen = (warning) => warnings.push(warning.message);
+  process.on('warning', listen);
+  t.after(() => process.off('warning', listen));
+  await client.withLock(key, async () => {
+    // The first to end does not end the others.
+    await thrown(HeldError, client.lock(key, { signal: abort.signal, wait: 0 }));
+    const waits = Array.from({ length: 20 }, () => client.lock(key, { signal: abort.signal }));
+    await thrown(HeldError, client.lock(key, { signal: abort.signal, wait: 0 }));
+    await server.untilWaiting(key, 20);
+    abort.abort();
+    for (const { reason } of await Promise.allSettled(waits)) assert.equal(reason.name, 'AbortError');
+    await server.untilWaiting(key, 0);
+  });
+  assert.deepEqual(warnings, []);
 });
 
 testWithServer('a signal that was aborted before asks for nothing', async ({ server, client, key }) => {

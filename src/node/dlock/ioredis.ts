@@ -1,5 +1,6 @@
 // The address of the servers that a client of ioredis connects to, with what it takes to log in there.
 
+import { inspect } from 'node:util';
 import { usage } from './errors';
 
 /** A client of ioredis, as far as this needs it: of one server, of a primary behind Sentinels, or of a Cluster. */
@@ -14,10 +15,10 @@ interface Options {
   host?: string;
   port?: number | string;
   path?: string;
-  username?: string;
-  password?: string;
+  username?: string | undefined;
+  password?: string | undefined;
   db?: number;
-  tls?: Record<string, unknown>;
+  tls?: Record<string, unknown> | undefined;
   keyPrefix?: string;
   sentinels?: { host?: string; port?: number }[];
   name?: string;
@@ -25,10 +26,15 @@ interface Options {
   sentinelUsername?: string;
   sentinelPassword?: string;
   enableTLSForSentinelMode?: boolean;
+  sentinelTLS?: Record<string, unknown>;
 }
 
 /** @internal */
 export function address(client: Ioredis, db: number | undefined): string {
+  // Of others, no address would be found, and the usual one is that of another server.
+  const { call, options } = (client ?? {}) as { call?: unknown; options?: unknown };
+  if (typeof call !== 'function' || typeof options !== 'object')
+    throw usage(`a client is of ioredis, or an address, not ${inspect(client, { depth: -1 })}`);
   // In the types of ioredis it is private.
   const { startupNodes } = client as { startupNodes?: unknown };
   const given: Options = client.options ?? {};
@@ -63,20 +69,38 @@ function ofSentinels(given: Options, sentinels: Options[], db: number | undefine
   const query: string[] = [];
   if (given.sentinelUsername) query.push(`sentinel-user=${encodeURIComponent(given.sentinelUsername)}`);
   if (given.sentinelPassword) query.push(`sentinel-pass=${encodeURIComponent(given.sentinelPassword)}`);
-  if (given.tls && !given.enableTLSForSentinelMode) query.push('sentinel-tls=no');
+  // The servers have TLS if both say so, whatever the Sentinels have.
+  const servers = scheme('redis+sentinel', given.enableTLSForSentinelMode ? given : {});
+  const theirs = scheme('redis+sentinel', { tls: given.sentinelTLS });
+  if (servers !== theirs) query.push(`sentinel-tls=${given.sentinelTLS ? 'yes' : 'no'}`);
   const name = encodeURIComponent(given.name ?? '');
   const end = query.length === 0 ? '' : `?${query.join('&')}`;
-  return `${scheme('redis+sentinel', given)}://${login(given)}${list}/${name}/${db ?? given.db ?? 0}${end}`;
+  return `${servers}://${login(given)}${list}/${name}/${db ?? given.db ?? 0}${end}`;
 }
 
 function ofCluster(nodes: unknown[], { redisOptions = {} }: { redisOptions?: Options }): string {
-  const list = nodes.map((node) => {
-    if (typeof node === 'number') return server({ port: node }, 6379);
-    if (typeof node !== 'string') return server(node as Options, 6379);
-    const place = node.replace(/^rediss?:\/\//, '').replace(/\/.*$/, '');
-    return /:\d+$/.test(place) ? place : `${place}:6379`;
-  });
-  return `${scheme('redis+cluster', redisOptions)}://${login(redisOptions)}${list.join(',')}`;
+  const given = nodes.map(ofNode);
+  const list = given.map((node) => server(node, 6379)).join(',');
+  const all = { ...redisOptions };
+  for (const node of given) {
+    all.tls ??= node.tls;
+    all.username ??= node.username;
+    all.password ??= node.password;
+  }
+  return `${scheme('redis+cluster', all)}://${login(all)}${list}`;
+}
+
+function ofNode(node: unknown): Options {
+  if (typeof node === 'number') return { port: node };
+  if (typeof node !== 'string') return node as Options;
+  const url = new URL(/^rediss?:\/\//.test(node) ? node : `redis://${node}`);
+  return {
+    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: url.port || 6379,
+    username: url.username ? decodeURIComponent(url.username) : undefined,
+    password: url.password ? decodeURIComponent(url.password) : undefined,
+    tls: url.protocol === 'rediss:' ? {} : undefined,
+  };
 }
 
 function scheme(plain: string, { tls }: Options): string {

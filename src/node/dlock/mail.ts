@@ -48,7 +48,7 @@ export async function outcome(
       reject(signal?.reason);
     };
   });
-  signal?.addEventListener('abort', aborted, { once: true });
+  const heard = signal && whenAborted(signal, aborted);
   keepAlive(1);
   try {
     begin(ticket);
@@ -69,7 +69,7 @@ export async function outcome(
     keepAlive(-1);
     waits?.end();
     expected.delete(ticket);
-    signal?.removeEventListener('abort', aborted);
+    heard?.();
   }
 }
 
@@ -119,6 +119,25 @@ function hear(): void {
   if (now === heard) return;
   heard = now;
   native.listen(post(), waits, lines, prints);
+}
+
+// One listener for each signal: Node takes many for a leak, and one signal may end all the waits of a process.
+const abortions = new WeakMap<AbortSignal, Set<() => void>>();
+
+// What is returned ends this.
+function whenAborted(signal: AbortSignal, then: () => void): () => void {
+  const all = abortions.get(signal) ?? new Set();
+  abortions.set(signal, all);
+  if (all.size === 0) signal.addEventListener('abort', abort);
+  all.add(then);
+  return () => {
+    all.delete(then);
+    if (all.size === 0) signal.removeEventListener('abort', abort);
+  };
+}
+
+function abort({ target }: { target: unknown }): void {
+  for (const then of abortions.get(target as AbortSignal) ?? []) then();
 }
 
 function release(told: Told): void {

@@ -12,7 +12,7 @@ import { Guard } from './guard';
 import { address, type Ioredis, prefix } from './ioredis';
 import { outcome } from './mail';
 import type * as rust from './native';
-import { options } from './options';
+import { millis, options } from './options';
 import { acquiring, watched } from './trace';
 
 export type { Ioredis } from './ioredis';
@@ -257,6 +257,8 @@ export class Redlock extends EventEmitter {
     settings: Partial<Settings> | undefined,
     take: (key: string, wait: number) => Promise<Part>,
   ): Promise<Lock> {
+    // The letters of a text would be locked.
+    if (!Array.isArray(resources)) throw usage('resources are an array of names');
     const { retryCount, retryDelay } = { ...this.settings, ...settings };
     const until = performance.now() + (retryCount === -1 ? Number.POSITIVE_INFINITY : retryCount * retryDelay);
     const sorted = [...new Set(resources)].sort();
@@ -357,4 +359,5 @@ class Leased implements Part {
 
 function whole(duration: number): void {
   if (Math.floor(duration) !== duration) throw new Error('Duration must be an integer value in milliseconds.');
+  millis('duration', duration);
 }
