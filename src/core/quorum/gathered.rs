@@ -30,7 +30,8 @@ impl<R: Rules> Ballot<R> {
             if self.votes.get(node).is_some_and(has) {
                 self.ask(out, node, Ask::GiveBack, now);
                 if let Some(vote) = self.votes.get_mut(node) {
-                    (vote.held, vote.mended, vote.returning) = (None, true, true);
+                    (vote.returned, vote.held) = (vote.fence(), None);
+                    (vote.mended, vote.returning) = (true, true);
                 }
             }
         }

@@ -63,11 +63,11 @@ impl<R: Rules> Acquisition<R> {
     /// Whoever has the first of the nodes goes on. But there may be two who are sure of that: who see
     /// different nodes, or have them in another order.
     pub(super) fn last_resort(&self, gathering: &Gathering) -> Option<Instant> {
-        let patience = self.plan.timeout.0.saturating_mul(LAST_RESORT << self.resorts.min(8));
+        let patience = self.plan.timeout.0.saturating_mul(LAST_RESORT << self.resorts.min(3));
         Some(gathering.since?.plus(Millis(patience)))
     }
 }
 
 /// After so many time-outs one gives up its turn that has the gate, and gets nowhere; after twice as
-/// many the next time.
+/// many the next time, and up to eight times as many.
 const LAST_RESORT: u64 = 16;

@@ -27,6 +27,9 @@ pub(super) struct Vote {
     /// What it granted is given back, and the node has not said that it has heard of that. It may yet
     /// hear, and would take back whatever it granted meanwhile.
     pub(super) returning: bool,
+    /// The fence of what was last given back. A node that grants no larger one has forgotten the return: its
+    /// primary's replica took over before it heard of it, and somebody else may have had the lock since.
+    pub(super) returned: Option<Fence>,
     /// When its lease is over at the node, at the latest. Whoever asks earlier renews it.
     pub(super) ends_by: Option<Instant>,
     /// It said no: somebody else had it. A grant after that counts from then on.
@@ -125,19 +128,12 @@ impl Vote {
 
     /// The node has answered the open request, or not in time.
     pub(super) fn hear<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
-        let Open { ask, sent, ttl, binds, .. } = open;
+        let Open { ask, sent, ttl, .. } = open;
         // No request makes a lease shorter, answered or not, late or not.
-        let mut end = rules.ends(rules.begins(sent, now), ttl);
+        let end = rules.ends(rules.begins(sent, now), ttl);
         self.said = match answer {
-            Answer::Granted(fence) => {
-                let waited = ask.blocks();
-                let confirmed = !(waited && binds);
-                let goes_on = self.held.filter(|held| held.fence == fence);
-                let since = goes_on.map_or(now, |held| held.since);
-                end = goes_on.map_or(end, |held| held.end.max(end));
-                self.held = Some(Held { fence, end, ttl, sent, confirmed, waited, since });
-                Said::Yes
-            }
+            Answer::Granted(fence) if self.returned >= Some(fence) => Said::No,
+            Answer::Granted(fence) => self.granted(fence, open, end, now),
             Answer::Extended => {
                 if let Some(held) = &mut self.held {
                     (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
@@ -183,6 +179,17 @@ impl Vote {
             Answer::Done => self.said,
         };
         self.heard(open, answer, now, rules);
+    }
+
+    fn granted(&mut self, fence: Fence, open: Open, end: Instant, now: Instant) -> Said {
+        let Open { ask, sent, ttl, binds, .. } = open;
+        let waited = ask.blocks();
+        let confirmed = !(waited && binds);
+        let goes_on = self.held.filter(|held| held.fence == fence);
+        let since = goes_on.map_or(now, |held| held.since);
+        let end = goes_on.map_or(end, |held| held.end.max(end));
+        self.held = Some(Held { fence, end, ttl, sent, confirmed, waited, since });
+        Said::Yes
     }
 
     /// What is kept of an answer besides: until when its lease may run at the node, and whether it answers.

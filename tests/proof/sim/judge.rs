@@ -217,9 +217,9 @@ impl Judge {
         end: Deadline,
     ) {
         let leases = self.leases_at(node, key);
-        let before = leases.len();
+        let before = leases.iter().find(|lease| *lease.token == *token);
+        let is_stale = before.is_none_or(|before| before.is_stale);
         leases.retain(|lease| *lease.token != *token);
-        let is_stale = leases.len() == before;
         leases.push(Lease { token: token.into(), mode, end, is_stale });
     }
 

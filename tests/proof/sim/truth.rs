@@ -240,8 +240,11 @@ impl<R: Rules> World<R> {
 
     pub(super) fn note_end(&mut self, task: usize, server: usize) {
         let (claimed, now) = (self.claimed(task), self.clock_of(task).now);
-        let (at, needed) = (self.now, self.needed());
-        self.tasks[task].truth.ends(server, at, claimed, now, needed);
+        let (at, needed, attempt) = (self.now, self.needed(), self.tasks[task].attempt);
+        let truth = &mut self.tasks[task].truth;
+        // It may not have heard anything in this attempt yet.
+        truth.begin(attempt);
+        truth.ends(server, at, claimed, now, needed);
     }
 
     /// Another server has taken a node's place: what that one granted is beyond its client's reach.

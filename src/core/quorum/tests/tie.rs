@@ -44,6 +44,20 @@ fn what_is_given_back_does_not_count_although_the_node_has_not_answered_yet() {
 }
 
 #[test]
+fn a_node_that_has_forgotten_that_it_was_given_back_does_not_count() {
+    let mut trial = gives_back();
+    trial.hears(2, Answer::Done);
+    trial.sends("2A120w");
+    trial.waited(2, Answer::Granted(Fence(120)));
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.is_pending();
+    // To ask it now would make that lease longer.
+    trial.sends("");
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.wins(120);
+}
+
+#[test]
 fn nobody_gives_back_what_it_has_for_a_node_that_is_not_there() {
     let mut trial = tied();
     trial.passes(TIMEOUT.div_ceil(4));
