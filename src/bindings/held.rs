@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::{Guard, Loss, LossReason};
-use futures_util::FutureExt;
+use dlock_client::{Guard, Loss};
 
 use crate::connected::Connected;
 
@@ -22,17 +21,7 @@ pub fn state(guard: &Guard, connected: &Connected) -> State {
     if connected.is_broken() {
         return State::Broken;
     }
-    if guard.is_valid() {
-        return State::Held;
-    }
-    let _inside = connected.runtime.enter();
-    // Its time may be over before that has been told.
-    let not_renewed = || Loss {
-        key: guard.key().clone(),
-        fence: guard.fence(),
-        why: LossReason::NotRenewed { nodes: Vec::new() },
-    };
-    State::Lost(guard.lost().now_or_never().unwrap_or_else(not_renewed))
+    guard.check().map_or_else(State::Lost, |()| State::Held)
 }
 
 /// For how much longer it is certainly held without another renewal.

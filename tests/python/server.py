@@ -24,7 +24,7 @@ LEASE = 4.0
 """A lease that is renewed in time on such a machine, and yet ends while a test waits."""
 
 _ports = itertools.count()
-_blocks: list[tuple[int, socket.socket]] = []
+_blocks: list[int] = []
 
 
 def module() -> Path:
@@ -182,10 +182,10 @@ def _next_port() -> int:
     place, step = divmod(next(_ports), 99)
     if place == len(_blocks):
         _blocks.append(_another_block())
-    return _blocks[place][0] + 1 + step
+    return _blocks[place] + 1 + step
 
 
-def _another_block() -> tuple[int, socket.socket]:
+def _another_block() -> int:
     for step in range(100):
         first = 11_000 + (os.getpid() * 7 + step) % 100 * 100
         listener = socket.socket()
@@ -195,5 +195,7 @@ def _another_block() -> tuple[int, socket.socket]:
         except OSError:
             listener.close()
             continue
-        return first, listener
+        # It listens as long as this process lives.
+        listener.detach()
+        return first
     raise AssertionError("other runs have all blocks of ports")

@@ -92,6 +92,25 @@ fn a_guard_is_held_no_longer_than_its_longest_time() {
 }
 
 #[test]
+fn a_guard_says_why_it_is_over_before_its_keeper_has_noticed() {
+    let quorum = Quorum::start(1);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("it has one thread").block_on(async {
+        let client = healthy_program(&quorum).await;
+        for (ttl, most, why) in [(60_000, 100, "max_hold"), (100, 60_000, "not_renewed")] {
+            let lock = client.lock("job").ttl(ms(ttl)).max_hold(ms(most));
+            let guard = lock.try_acquire().await.expect("it is free");
+            // Its keeper is a task of this thread.
+            std::thread::sleep(ms(150));
+            let loss = guard.check().expect_err("it is over");
+            assert_eq!((loss.fence, loss.why.name()), (guard.fence(), why));
+            guard.release().await.expect_err("it is over");
+        }
+        take(&client, "job", TTL).await.check().expect("it is held");
+    });
+}
+
+#[test]
 fn a_detached_lease_is_extended_and_released_by_its_token() {
     let quorum = Quorum::start(3);
     run(async {

@@ -19,7 +19,7 @@ use crate::token::Token;
 
 /// A lock that is held, and renewed in the background until it is released or dropped.
 ///
-/// Validity is a matter of time: ask [`is_valid`](Guard::is_valid) before work that must not be
+/// Validity is a matter of time: [`check`](Guard::check) before work that must not be
 /// done twice, await [`lost`](Guard::lost) beside work that takes long, and pass
 /// [`fence`](Guard::fence) on to whatever can refuse a smaller one.
 #[must_use = "a lock is released when its guard is dropped"]
@@ -42,6 +42,8 @@ pub(crate) struct View {
     pub(crate) until: AtomicU64,
     /// The lease, in milliseconds.
     pub(crate) ttl: AtomicU64,
+    /// When it ends, renewed or not.
+    pub(crate) limit: Option<Instant>,
 }
 
 /// What a guard tells its keeper.
@@ -128,6 +130,18 @@ impl Guard {
         !self.valid_for().is_zero()
     }
 
+    /// The same, with the reason why it is not.
+    ///
+    /// # Errors
+    /// When the lock is not certainly held at this moment.
+    pub fn check(&self) -> Result<(), Loss> {
+        if self.is_valid() {
+            return Ok(());
+        }
+        let told = self.loss.borrow().clone();
+        Err(told.unwrap_or_else(|| self.view.over()))
+    }
+
     /// The lease, for which each renewal is made.
     #[must_use]
     pub fn ttl(&self) -> Duration {
@@ -147,8 +161,9 @@ impl Guard {
                     break;
                 }
             }
+            // The runtime of the keeper has ended, so nobody renews the lock.
             clock::sleep_until(Some(view.until())).await;
-            view.runtime_ended()
+            view.over()
         }
     }
 
@@ -188,7 +203,7 @@ impl Guard {
         async move {
             match done.await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(self.view.runtime_ended()),
+                Err(_) => Err(self.view.over()),
             }
         }
     }
@@ -228,9 +243,11 @@ impl View {
         Instant(self.until.load(Ordering::Acquire))
     }
 
-    /// The runtime of the keeper has ended, so nobody renews the lock.
-    fn runtime_ended(&self) -> Loss {
-        self.loss(LossReason::NotRenewed { nodes: Vec::new() })
+    /// Its time is over, and the keeper has not said so yet, or never will.
+    fn over(&self) -> Loss {
+        let is_limit = self.limit.is_some_and(|limit| clock::now() >= limit);
+        let not_renewed = LossReason::NotRenewed { nodes: Vec::new() };
+        self.loss(if is_limit { LossReason::MaxHold } else { not_renewed })
     }
 
     pub(crate) fn loss(&self, why: LossReason) -> Loss {

@@ -20,16 +20,17 @@ use crate::traffic::{Heard, Traffic};
 /// Starts to keep a lock that was won.
 pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let wanted = &traffic.wanted;
-    if let Some(max_hold) = wanted.max_hold {
-        hold.limit(clock::later(clock::now(), max_hold));
-    }
+    let limit = wanted.max_hold.map(|max_hold| clock::later(clock::now(), max_hold));
+    limit.into_iter().for_each(|limit| hold.limit(limit));
+    let until = limit.map_or(claim.until, |limit| claim.until.min(limit));
     let view = Arc::new(View {
         key: wanted.key.clone(),
         token: traffic.token(),
         fence: claim.fence.0,
         is_exclusive: wanted.mode == Mode::Exclusive,
-        until: AtomicU64::new(claim.until.0),
+        until: AtomicU64::new(until.0),
         ttl: AtomicU64::new(hold.ttl().0),
+        limit,
     });
     let (orders, inbox) = mpsc::unbounded_channel();
     let (loss, heard) = watch::channel(None);
