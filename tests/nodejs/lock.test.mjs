@@ -15,7 +15,7 @@ import {
   UsageError,
 } from 'dlock';
 import { eventually, PATIENCE } from './server.mjs';
-import { newKey, ownServer, testAlone, testWithServer, thrown } from './with.mjs';
+import { newKey, ownServer, testAlone, testWithOneServer, testWithServer, thrown } from './with.mjs';
 
 testWithServer('a lock is held during a function', async ({ server, client, key }) => {
   let kept;
@@ -335,6 +335,18 @@ testWithServer('fenced commands are refused once a later holder was there', asyn
   await assert.rejects(early.call('SET', data, 'too late'), /STALE/);
   assert.equal(await redis.get(data), 'late');
   redis.disconnect();
+});
+
+testWithOneServer('fenced commands are sent by what node-redis has', async ({ client, key }) => {
+  const [one, cluster] = [
+    { sendCommand: async (...sent) => sent },
+    { slots: [], sendCommand: async (...sent) => sent },
+  ];
+  await client.withLock(key, async (guard) => {
+    const words = ['DLOCK.FENCED', 'mark', String(guard.fence), 'SET', 'data', '5'];
+    assert.deepEqual(await guard.fenced(one, 'mark').call('SET', 'data', 5), [words]);
+    assert.deepEqual(await guard.fenced(cluster, 'mark').call('SET', 'data', 5), ['mark', false, words]);
+  });
 });
 
 testWithServer(

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { Client, HeldError } from 'dlock';
-import { eventually, LEASE } from './server.mjs';
-import { newKey, ownServer, testAlone, testWithOneServer, testWithServer, thrown } from './with.mjs';
+import { eventually, LEASE, PATIENCE } from './server.mjs';
+import { newKey, ownServer, Program, testAlone, testWithOneServer, testWithServer, thrown } from './with.mjs';
 
 testWithServer('an abort ends a wait and leaves nothing', async ({ server, client, key }) => {
   const guard = await client.lock(key);
@@ -95,4 +95,25 @@ testAlone('a wait goes on through an outage and says so', async (t) => {
   await server.start();
   await (await waiting).release();
   await eventually('its end, too', () => told.some((text) => text.includes('answers again')));
+});
+
+testWithOneServer('a listener that throws takes no outcome along', async ({ t, server, key }) => {
+  const text = `process.on('uncaughtException', (error) => console.log(error.message));
+    const notify = () => { throw new Error('mine'); };
+    const away = new Client('redis://127.0.0.1:1', { notify });
+    const abort = new AbortController();
+    const waiting = away.lock(key, { signal: abort.signal }).catch(({ name }) => console.log(name));
+    const client = new Client(url, { nodeTimeout: ${PATIENCE} });
+    await client.withLock(key, async () => {
+      const second = client.lock(key, { wait: 3_000 });
+      // Both are told at once: what the listener hears after a second, and that the time is over.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_000);
+      await second.catch(({ name }) => console.log(name));
+    });
+    abort.abort();
+    await waiting;`;
+  const program = new Program(t, text, [server.url, key]);
+  const said = [await program.line(), await program.line(), await program.line()];
+  assert.deepEqual(said, ['mine', 'HeldError', 'AbortError']);
+  await program.end();
 });

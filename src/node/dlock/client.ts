@@ -68,7 +68,8 @@ export class Client {
     const timeout = given.nodeTimeout === undefined ? undefined : millis('nodeTimeout', given.nodeTimeout);
     const { notify } = given;
     if (notify !== undefined) called('notify', notify);
-    const ticket = notify && expect((told) => notify(told.notice ?? ''));
+    // If it throws, what has arrived with this is told all the same.
+    const ticket = notify && expect((told) => queueMicrotask(() => notify(told.notice ?? '')));
     const client = native.Client.connect(post(), list, timeout, ticket);
     if ('code' in client) throw made(client);
     this.#native = client;

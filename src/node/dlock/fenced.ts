@@ -3,9 +3,15 @@
 import { usage } from './errors';
 import type { Key } from './options';
 
-/** A client of ioredis or node-redis, as far as this needs it. */
+/** A client of ioredis or node-redis, of a server or a Redis Cluster, as far as this needs it. */
 export type Redis =
   | { call(command: string, ...args: (string | Buffer | number)[]): Promise<unknown> }
+  | {
+      /** Only clients of a Cluster have this. */
+      slots: unknown;
+      /** Sends a command to the server of this key. */
+      sendCommand(key: string, isReadonly: boolean, args: string[]): Promise<unknown>;
+    }
   | { sendCommand(args: string[]): Promise<unknown> };
 
 /**
@@ -33,7 +39,10 @@ export class Fenced {
     if ('call' in this.#client) return this.#client.call('DLOCK.FENCED', ...words);
     // node-redis takes text and Buffers.
     const all = words.map((word) => (typeof word === 'number' ? String(word) : word)) as string[];
-    return this.#client.sendCommand(['DLOCK.FENCED', ...all]);
+    all.unshift('DLOCK.FENCED');
+    // One of a Cluster wants to know by which key it finds the server.
+    if ('slots' in this.#client) return this.#client.sendCommand(mark as string, false, all);
+    return this.#client.sendCommand(all);
   }
 }
 
