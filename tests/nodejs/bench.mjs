@@ -1,15 +1,19 @@
 // Figures of the library for Node, beside what they are to be compared with, in one run: scripts/node.sh bench
 
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redlock as Fork } from '@sesamecare-oss/redlock';
 import { Client } from 'dlock';
 import { Redlock } from 'dlock/redlock';
-import { Server } from './server.mjs';
+import { Server, TOP } from './server.mjs';
 
 const KIND = process.env.SERVER ?? 'redis-8.2';
 const ROUNDS = 2_000;
 const GUARDS = 10_000;
+const TURNS = 5;
+/** How long a contention is measured, in seconds. */
+const SECONDS = 3;
 
 /** Times rounds of each of these, in turns, so that all see the same machine. Prints the percentiles in µs. */
 async function compare(title, series) {
@@ -29,6 +33,12 @@ async function compare(title, series) {
   }
 }
 
+/** What `dlock bench` says of the same in Rust. */
+function program(server, part, ...options) {
+  const command = ['bench', '--json', '--nodes', server.url, '--only', part, ...options];
+  return JSON.parse(execFileSync(`${TOP}/target/release/dlock`, command, { encoding: 'utf8' }));
+}
+
 async function oneNode(server) {
   const [client, idle, redis] = [new Client(server.url), new Client(server.url), server.redis()];
   await compare('one node', {
@@ -43,6 +53,47 @@ async function oneNode(server) {
     },
   });
   redis.disconnect();
+  const rust = program(server, 'quorum', '--time', '1s');
+  const pair = (rust.acquire_us.p50 + rust.release_us.p50).toFixed(0);
+  console.log(`  ${'Rust, right after'.padEnd(36)} p50 ${pair}`);
+}
+
+/** How long a turn takes without its hold, in ms, where so many want the same lock. */
+async function turns(server, clients, hold) {
+  const client = new Client(server.url);
+  const [holds, since] = [[], performance.now()];
+  const work = async () => {
+    while (performance.now() < since + SECONDS * 1e3) {
+      await client.withLock('contended', async () => {
+        const begun = performance.now();
+        await sleep(hold);
+        holds.push(performance.now() - begun);
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: clients }, work));
+  const took = performance.now() - since;
+  await client.close();
+  return (took - holds.reduce((sum, one) => sum + one, 0)) / holds.length;
+}
+
+function turnsInRust(server, clients, hold) {
+  const options = ['--clients', `${clients}`, '--hold', `${hold}ms`, '--time', `${SECONDS}s`];
+  const { seconds, grants, held_share: share } = program(server, 'contended', ...options);
+  return ((seconds * (1 - share)) / grants) * 1e3;
+}
+
+async function contention(server, clients, hold) {
+  const series = { Rust: [], Node: [] };
+  for (let turn = 0; turn < TURNS; turn += 1) {
+    series.Rust.push(turnsInRust(server, clients, hold));
+    series.Node.push(await turns(server, clients, hold));
+  }
+  console.log(`${clients} clients, each holds for ${hold} ms: turn without the hold, ms`);
+  for (const [name, all] of Object.entries(series)) {
+    const middle = [...all].sort((a, b) => a - b)[Math.floor(TURNS / 2)];
+    console.log(`  ${name.padEnd(36)} ${middle.toFixed(2)} (${all.map((one) => one.toFixed(2)).join(' ')})`);
+  }
 }
 
 async function fiveNodes(servers) {
@@ -83,6 +134,8 @@ async function manyGuards(server) {
 const servers = await Promise.all(Array.from({ length: 5 }, () => Server.start(KIND)));
 try {
   await oneNode(servers[0]);
+  await contention(servers[0], 16, 5);
+  await contention(servers[0], 100, 1);
   await fiveNodes(servers);
   await manyGuards(servers[0]);
 } finally {
