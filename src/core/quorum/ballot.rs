@@ -104,7 +104,7 @@ impl<R: Rules> Ballot<R> {
     pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.stood { self.ttl } else { self.first };
         let Some(vote) = self.votes.get_mut(node) else { return };
-        if vote.returning && self.rules.waits_for_return() {
+        if vote.returning.is_some() && self.rules.waits_for_return() {
             return;
         }
         let (ttl, binds) = (vote.length(ttl), self.binds);

@@ -26,8 +26,8 @@ pub(super) struct Vote {
     pub(super) missing: bool,
     /// What it granted is given back, and the node has not said that it has heard of that. It may yet
     /// hear, and would take back whatever it granted meanwhile.
-    pub(super) returning: bool,
-    /// The fence of what was last given back. A node that grants no larger one has forgotten the return: its
+    pub(super) returning: Option<Fence>,
+    /// The fence of what it took back last. If it grants no larger one, it has forgotten the return: its
     /// primary's replica took over before it heard of it, and somebody else may have had the lock since.
     pub(super) returned: Option<Fence>,
     /// When its lease is over at the node, at the latest. Whoever asks earlier renews it.
@@ -174,6 +174,7 @@ impl Vote {
             Answer::Silent | Answer::Unreachable => Said::Failed,
             Answer::Done if ask == Ask::GiveBack => {
                 (self.touched, self.ends_by) = (self.stray, None);
+                self.returned = self.returning;
                 Said::No
             }
             Answer::Done => self.said,
@@ -201,7 +202,7 @@ impl Vote {
             let latest = open.ttl.0.saturating_mul(1000).saturating_add(rules.drift(open.ttl));
             self.ends_by = self.ends_by.max(Some(Instant(now.0.saturating_add(latest))));
         }
-        self.returning &= unanswered;
+        self.returning = self.returning.filter(|_| unanswered);
         self.missing = self.said.is_failure() && answer != Answer::TooFar;
     }
 

@@ -58,6 +58,18 @@ fn a_node_that_has_forgotten_that_it_was_given_back_does_not_count() {
 }
 
 #[test]
+fn a_node_that_refused_the_return_grants_what_it_had_granted() {
+    let mut trial = gives_back();
+    trial.hears(2, Answer::Refused(Obstacle::Busy));
+    trial.sends("");
+    trial.passes(TIMEOUT);
+    trial.sends("2A120w");
+    trial.waited(2, Answer::Granted(Fence(120)));
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.wins(120);
+}
+
+#[test]
 fn nobody_gives_back_what_it_has_for_a_node_that_is_not_there() {
     let mut trial = tied();
     trial.passes(TIMEOUT.div_ceil(4));
