@@ -285,6 +285,8 @@ impl<R: Rules> Ballot<R> {
             (Some(held), Some(fence)) if held < fence => Ask::Extend { fence: self.fence },
             (Some(held), _) if vote.doubled => Ask::Extend { fence: Some(held) },
             (Some(_), _) => Ask::Extend { fence: None },
+            // A former lease that comes back shows its own fence.
+            (None, _) if vote.returned.is_some() => Ask::Acquire { fence: None, wait: None },
             (None, fence) => Ask::Acquire { fence, wait: None },
         };
         self.ask(out, node, ask, now);
