@@ -10,12 +10,12 @@ const BUS: u16 = 10_000;
 /// Ports are handed out below the range from which the kernel takes those of outgoing connections,
 /// so that no client can sit on a port between this probe and the server's own bind.
 const FIRST: u16 = 11_000;
-const BLOCKS: u16 = 100;
+const BLOCKS: u16 = 200;
 
 /// Runs at the same time share the ports in blocks, in all languages: a block belongs to the run that
 /// listens on its first port. So nobody else's server comes up where a test has just killed one, whose
 /// clients and Sentinels would take it for that one.
-const BLOCK: u16 = 100;
+const BLOCK: u16 = 50;
 
 /// After so many blocks a run goes back to its first, where its servers are long gone.
 const ENOUGH: usize = 8;

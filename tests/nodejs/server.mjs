@@ -190,14 +190,14 @@ export async function freePort() {
 // As tests/harness/ports.rs: who listens on the first port of a block has the block.
 async function nextPort() {
   const at = ports++;
-  const block = Math.floor(at / 99);
+  const block = Math.floor(at / 49);
   blocks[block] ??= anotherBlock();
-  return (await blocks[block]) + 1 + (at % 99);
+  return (await blocks[block]) + 1 + (at % 49);
 }
 
 async function anotherBlock() {
-  for (let step = 0; step < 100; step += 1) {
-    const first = 11_000 + ((process.pid * 7 + step) % 100) * 100;
+  for (let step = 0; step < 200; step += 1) {
+    const first = 11_000 + ((process.pid * 7 + step) % 200) * 50;
     const listener = await listen(first);
     if (listener === undefined) continue;
     listener.unref();

@@ -179,15 +179,15 @@ def _free_port() -> int:
 
 def _next_port() -> int:
     # As tests/harness/ports.rs: who listens on the first port of a block has the block.
-    place, step = divmod(next(_ports), 99)
+    place, step = divmod(next(_ports), 49)
     if place == len(_blocks):
         _blocks.append(_another_block())
     return _blocks[place] + 1 + step
 
 
 def _another_block() -> int:
-    for step in range(100):
-        first = 11_000 + (os.getpid() * 7 + step) % 100 * 100
+    for step in range(200):
+        first = 11_000 + (os.getpid() * 7 + step) % 200 * 50
         listener = socket.socket()
         try:
             listener.bind(("127.0.0.1", first))
