@@ -61,12 +61,12 @@ impl Slices {
     #[must_use]
     pub fn new(ttl: Millis, timeout: Millis, nodes: usize) -> Slices {
         // What is granted at the end of a slice is to be young still, however patient the client is.
-        let long = Millis(LONGEST.max(timeout.0).min(ttl.0 * 2 / 5).max(1));
+        let long = Millis(LONGEST.max(timeout.0).min(ttl.0 / 5 * 2).max(1));
         // On a single node there is no turn: any slice may be the one that is granted.
         let quarter = Millis((long.0 / 4).max(YOUNG).max(timeout.0));
         let young = if nodes == 1 { long } else { quarter.min(long) };
         // Whoever is not answered notices that a time-out after the slice.
-        let keep = Millis((long.0 + long.0.max(timeout.0)).min(MAX_KEEP));
+        let keep = Millis(long.0.saturating_add(long.0.max(timeout.0)).min(MAX_KEEP));
         // A winner has to have the time to renew it.
         Slices { long, young, keep, lease: Millis((young.0 * 2).max(LEAST).min(ttl.0)) }
     }

@@ -56,7 +56,7 @@ fn keeps_its_turn(trial: &mut Trial) -> u64 {
             1 => trial.hear(1, send.id, Answer::Granted(Fence(120))),
             _ => {}
         }
-        assert!(trial.now - begun < TIMEOUT * 100_000, "it waits for ever");
+        assert!(trial.now - begun < TIMEOUT * 200_000, "it waits for ever");
     }
 }
 
@@ -66,6 +66,17 @@ fn a_node_that_is_gone_does_not_put_off_the_last_resort() {
     trial.waited(1, Answer::Granted(Fence(120)));
     trial.waited(0, Answer::Unreachable);
     assert!(keeps_its_turn(&mut trial) <= 16 * TIMEOUT);
+}
+
+#[test]
+fn whoever_has_given_up_its_turn_often_keeps_the_next_one_for_longer_but_not_for_hours() {
+    let mut trial = at_the_second_gate();
+    let Machine::Trying(acquisition) = &mut trial.machine else { unreachable!() };
+    acquisition.resorts = 50;
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.waited(0, Answer::Unreachable);
+    let kept = keeps_its_turn(&mut trial);
+    assert!(kept > 64 * TIMEOUT && kept <= 129 * TIMEOUT, "{kept} ms");
 }
 
 #[test]
