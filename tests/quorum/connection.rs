@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use dlock_client::NodeError;
 use harness::Quorum;
 use tokio::task::JoinSet;
 
 use crate::coordinator::{
-    NODE_TIMEOUT, assert_holds, assert_within, for_sizes, healthy_program, ms, program, run, take,
-    timed, until, wait_for,
+    NODE_TIMEOUT, assert_holds, assert_within, for_sizes, healthy_program, ms, patient_program,
+    program, run, take, timed, until, wait_for,
 };
 
 const TTL: Duration = ms(2_400);
@@ -31,6 +32,29 @@ fn a_guard_outlives_its_connections() {
             guard.release().await.expect("it is held");
             quorum.assert_empty_within(ms(0));
         });
+    });
+}
+
+#[test]
+fn a_request_that_is_sent_while_its_connection_breaks_is_told_so() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = patient_program(&quorum.urls()).await;
+        let node = client.nodes().next().expect("there is one");
+        for _ in 0..300 {
+            let ask = || {
+                let node = Arc::clone(node);
+                async move { node.send(&redis::cmd("PING")).await }
+            };
+            ask().await.ok();
+            // Some go before the end is noticed, some after it, and some just then.
+            let asks: Vec<_> = (0..20).map(|_| tokio::spawn(ask())).collect();
+            quorum[0].network().cut();
+            for asked in asks {
+                let answer = asked.await.expect("no panic");
+                assert!(!matches!(answer, Err(NodeError::TimedOut(_))), "{answer:?}");
+            }
+        }
     });
 }
 

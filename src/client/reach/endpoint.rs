@@ -9,6 +9,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ConnectionInfo, RedisResult};
 use rustls::ClientConfig;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -26,11 +27,15 @@ pub struct Endpoint {
 #[derive(Clone)]
 pub struct Connection {
     inner: MultiplexedConnection,
-    _driver: Arc<Driver>,
+    driver: Arc<Driver>,
 }
 
 /// What writes requests and reads answers.
-struct Driver(AbortHandle);
+struct Driver {
+    task: AbortHandle,
+    /// Its other half is dropped when that has ended.
+    runs: watch::Receiver<()>,
+}
 
 impl Endpoint {
     pub(crate) fn new(info: ConnectionInfo, papers: Option<Arc<ClientConfig>>) -> Endpoint {
@@ -61,10 +66,29 @@ impl Endpoint {
             let login = self.info.redis_settings();
             let (inner, driver) =
                 MultiplexedConnection::new_with_config(login, stream, config).await?;
-            let driver = Driver(tokio::spawn(driver).abort_handle());
-            Ok(Connection { inner, _driver: Arc::new(driver) })
+            let (works, runs) = watch::channel(());
+            let task = tokio::spawn(async move {
+                driver.await;
+                drop(works);
+            });
+            let driver = Driver { task: task.abort_handle(), runs };
+            Ok(Connection { inner, driver: Arc::new(driver) })
         });
         connected.await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+    }
+}
+
+impl Connection {
+    /// Whether it has broken.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.driver.runs.has_changed().is_err()
+    }
+
+    /// Resolves when it has broken. What was answered before has its answer by then, and nothing else ever
+    /// gets one: a request that is sent while the connection breaks may be told nothing at all.
+    pub(crate) async fn ended(&self) {
+        let mut runs = self.driver.runs.clone();
+        while runs.changed().await.is_ok() {}
     }
 }
 
@@ -90,6 +114,6 @@ impl fmt::Debug for Endpoint {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis::aio::SendError;
-use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value, pipe};
+use redis::{AsyncConnectionConfig, Cmd, Value, pipe};
 use tokio::select;
-use tokio::sync::watch;
 
 use super::address::host::Host;
 use super::endpoint::{Connection, Endpoint};
@@ -26,10 +24,8 @@ struct Inner {
     host: Option<Host>,
     /// Whether that is still the primary, where Sentinels say which one is.
     course: Option<Course>,
-    /// Whether the connection broke.
-    closed: watch::Receiver<bool>,
-    /// Nothing new is sent over it: it broke, or the server did not answer in time.
-    retired: Arc<AtomicBool>,
+    /// Nothing new is sent over it, for the server did not answer in time.
+    retired: AtomicBool,
 }
 
 impl Wire {
@@ -44,23 +40,13 @@ impl Wire {
         host: Option<Host>,
         course: Option<Course>,
     ) -> Result<Wire, NodeError> {
-        let retired = Arc::new(AtomicBool::new(false));
-        let broken = Arc::clone(&retired);
-        let (closes, closed) = watch::channel(false);
-        let notice = move |push: PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                broken.store(true, Ordering::Release);
-                closes.send_replace(true);
-            }
-            Ok::<(), SendError>(())
-        };
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
-            .set_pipeline_buffer_size(PIPELINE)
-            .set_push_sender(notice);
+            .set_pipeline_buffer_size(PIPELINE);
         match endpoint.connect(config, within).await {
             Ok(connection) => {
-                Ok(Wire(Arc::new(Inner { connection, host, course, closed, retired })))
+                let retired = AtomicBool::new(false);
+                Ok(Wire(Arc::new(Inner { connection, host, course, retired })))
             }
             Err(error) => Err(NodeError::not_connected(endpoint, &error, within)),
         }
@@ -94,16 +80,15 @@ impl Wire {
         &self,
         answer: impl Future<Output = redis::RedisResult<Value>>,
     ) -> Result<Value, NodeError> {
-        let answer = match &self.0.course {
-            None => answer.await,
-            Some(course) => select! {
-                biased;
-                answer = answer => answer,
-                () = course.left() => {
-                    self.retire();
-                    return Err(NodeError::Unreachable(course.why()));
-                }
-            },
+        let answer = select! {
+            biased;
+            answer = answer => answer,
+            () = self.closed() => {
+                self.retire();
+                let left = self.0.course.as_ref().filter(|course| course.is_left());
+                let why = left.map_or_else(|| "the connection broke".to_owned(), Course::why);
+                return Err(NodeError::Unreachable(why));
+            }
         };
         match answer {
             Ok(Value::ServerError(error)) => Err(server_error(&error)),
@@ -123,7 +108,7 @@ impl Wire {
     }
 
     pub(crate) fn is_retired(&self) -> bool {
-        self.0.retired.load(Ordering::Acquire) || self.is_astray()
+        self.0.retired.load(Ordering::Acquire) || self.0.connection.has_ended() || self.is_astray()
     }
 
     /// Whether another server is the primary by now.
@@ -133,12 +118,10 @@ impl Wire {
 
     /// Resolves when the connection has broken, or leads to a primary of the past.
     pub(crate) async fn closed(&self) {
-        let mut closed = self.0.closed.clone();
-        let broken = async { drop(closed.wait_for(|closed| *closed).await) };
         match &self.0.course {
-            None => broken.await,
+            None => self.0.connection.ended().await,
             Some(course) => select! {
-                () = broken => {}
+                () = self.0.connection.ended() => {}
                 () = course.left() => {}
             },
         }
