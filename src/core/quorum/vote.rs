@@ -134,16 +134,19 @@ impl Vote {
         self.said = match answer {
             Answer::Granted(fence) if self.returned >= Some(fence) => Said::No,
             Answer::Granted(fence) => self.granted(fence, open, end, now),
-            Answer::Extended => {
-                if let Some(held) = &mut self.held {
+            Answer::Extended => match (&mut self.held, ask) {
+                (Some(held), _) => {
                     (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
                     (held.confirmed, held.waited) = (true, false);
                     if let Ask::Extend { fence: Some(fence) } = ask {
                         held.fence = fence;
                     }
+                    Said::Yes
                 }
-                Said::Yes
-            }
+                // By our clock the lease had ended. The node came in time.
+                (None, Ask::Extend { fence: Some(fence) }) => self.granted(fence, open, end, now),
+                (None, _) => Said::Yes,
+            },
             Answer::Denied | Answer::Turn(_) => {
                 (self.held, self.denied) = (None, true);
                 // Without KEEP nothing is left, unless another one is on its way still.
