@@ -68,7 +68,10 @@ impl Client {
         let mut asked = UnderWay::new();
         for (place, node) in self.nodes().map(Arc::clone).enumerate() {
             let command = Arc::clone(&command);
-            asked.push(async move { (place, node.ask(&command, within, |_| Ok(())).await) });
+            asked.push(async move {
+                let reply = node.ask(&command, within, |_| Ok(())).await;
+                (place, node.counted(reply))
+            });
         }
         let (mut answered, mut held) = (0, false);
         let mut states = vec![(Answer::Silent, NodeState::NotAsked); self.size()];
@@ -185,7 +188,9 @@ impl Client {
     }
 
     async fn send_all(&self, command: &Cmd, within: Duration) -> Vec<Result<Value, NodeError>> {
-        join_all(self.nodes().map(|node| node.ask(command, within, |_| Ok(())))).await
+        let asked = self.nodes().map(|node| node.ask(command, within, |_| Ok(())));
+        let replies = join_all(asked).await;
+        self.nodes().zip(replies).map(|(node, reply)| node.counted(reply)).collect()
     }
 
     fn named<T>(&self, values: impl Iterator<Item = T>) -> Vec<(String, T)> {

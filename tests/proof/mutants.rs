@@ -6,7 +6,7 @@ use std::time::Instant;
 use dlock_core::quorum::{Rules, Sound};
 use dlock_proof::bent::{Bend, Bent};
 use dlock_proof::model::{EXCLUSIVE, Setting, node};
-use dlock_proof::sim;
+use dlock_proof::sim::{self, Lives};
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
 #[test]
@@ -28,10 +28,10 @@ fn every_mutant_is_killed() {
         let two = Setting::new(Bent(bend), &[EXCLUSIVE, EXCLUSIVE]);
         let by = match bend {
             Bend::ProposesAnew => costs_in_order(&Bent(bend)),
-            Bend::RestsEqually => held_up(&Bent(bend)),
-            Bend::KeepsBehind => tied(&Bent(bend)),
+            Bend::RestsEqually => live(Lives::AtAnyGate, Bent(bend), None),
+            Bend::KeepsBehind => live(Lives::BesideTheDeaf, Bent(bend), None),
             _ if bend.is_about_fences() => search(two),
-            _ => live(Bent(bend), None),
+            _ => live(Lives::Any, Bent(bend), None),
         };
         report(format!("{bend:?}"), begun, by);
     }
@@ -48,10 +48,9 @@ fn every_mutant_is_killed() {
     for flaw in sim::Flaw::ALL {
         let begun = Instant::now();
         let by = match flaw {
-            sim::Flaw::TellsTooEarly => out_of_order(flaw),
             sim::Flaw::TellsNobody => slower(flaw),
-            flaw if flaw.is_of_replicas() => fails_over(flaw),
-            _ => live(Sound, Some(flaw)),
+            sim::Flaw::IgnoresProposals => costs(&Sound, Some(flaw)),
+            flaw => live(flaw.shows_in(), Sound, Some(flaw)),
         };
         report(format!("server {flaw:?}"), begun, by);
     }
@@ -74,37 +73,19 @@ where
     violated.next().map(|property| format!("the model: {}", property.name))
 }
 
-/// What the simulation finds.
-fn live<R: Rules + Sync>(rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
-    if flaw == Some(sim::Flaw::IgnoresProposals) {
-        return costs(&rules, flaw);
-    }
-    KNOWN.into_iter().chain(0..SEEDS).find_map(|seed| {
-        let broken = sim::run(seed, rules.clone(), flaw, false).broken?;
-        Some(format!("seed {seed}: {}", broken.promise))
-    })
-}
-
-/// What the simulation finds where nothing fails.
-fn out_of_order(flaw: sim::Flaw) -> Option<String> {
-    (0..SEEDS).find_map(|seed| {
-        let broken = sim::run_in_order(seed, Sound, Some(flaw), false).broken?;
-        Some(format!("seed {seed}: {}", broken.promise))
-    })
-}
-
-/// What the simulation finds where nodes fail over.
-fn fails_over(flaw: sim::Flaw) -> Option<String> {
-    (0..SEEDS).find_map(|seed| {
-        let broken = sim::run_with_replicas(seed, Sound, Some(flaw), false).broken?;
-        Some(format!("seed {seed} of those with replicas: {}", broken.promise))
+/// What the simulation finds in lives of this kind.
+fn live<R: Rules + Sync>(lives: Lives, rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
+    let known = KNOWN.into_iter().filter(|_| lives == Lives::Any);
+    known.chain(0..SEEDS).find_map(|seed| {
+        let broken = sim::run(lives, seed, rules.clone(), flaw, false).broken?;
+        Some(format!("seed {seed} of {lives:?}: {}", broken.promise))
     })
 }
 
 /// Whether it breaks no promise, but a lock goes round slower.
 fn slower(flaw: sim::Flaw) -> Option<String> {
     let share = |(all, late)| 100 * late / all;
-    let late = |flaw| share(sim::runs_in_order(0..150, &Sound, flaw, |_, _| {}).hand_overs);
+    let late = |flaw| share(sim::runs(Lives::InOrder, 0..150, &Sound, flaw, |_, _| {}).hand_overs);
     let (sound, flawed) = (late(None), late(Some(flaw)));
     let how = format!("{flawed} % of hand-overs take two round trips instead of {sound} %");
     (flawed > 2 * sound).then_some(how)
@@ -113,8 +94,8 @@ fn slower(flaw: sim::Flaw) -> Option<String> {
 /// Whether it breaks no promise, but makes claims dearer than they are: by their second rounds.
 fn costs<R: Rules + Sync>(rules: &R, flaw: Option<sim::Flaw>) -> Option<String> {
     let share = |(claims, raised)| 100 * raised / claims;
-    let sound = share(sim::runs(0..150, &Sound, None, |_, _| {}).calm_claims);
-    let flawed = share(sim::runs(0..150, rules, flaw, |_, _| {}).calm_claims);
+    let sound = share(sim::runs(Lives::Any, 0..150, &Sound, None, |_, _| {}).calm_claims);
+    let flawed = share(sim::runs(Lives::Any, 0..150, rules, flaw, |_, _| {}).calm_claims);
     let noticed = flawed > 2 * sound;
     noticed.then(|| format!("{flawed} % of claims take two rounds instead of {sound} %"))
 }
@@ -122,26 +103,10 @@ fn costs<R: Rules + Sync>(rules: &R, flaw: Option<sim::Flaw>) -> Option<String> 
 /// The same, where nothing fails: slices end there, too, while a lock is held for long.
 fn costs_in_order<R: Rules + Sync>(rules: &R) -> Option<String> {
     let share = |(claims, raised)| 1_000 * raised / claims;
-    let sound = share(sim::runs_in_order(0..150, &Sound, None, |_, _| {}).claims);
-    let flawed = share(sim::runs_in_order(0..150, rules, None, |_, _| {}).claims);
+    let sound = share(sim::runs(Lives::InOrder, 0..150, &Sound, None, |_, _| {}).claims);
+    let flawed = share(sim::runs(Lives::InOrder, 0..150, rules, None, |_, _| {}).claims);
     let noticed = flawed > 2 * sound;
     noticed.then(|| format!("{flawed} of 1,000 claims take two rounds instead of {sound}"))
-}
-
-/// What the simulation finds where clients queue at several gates.
-fn held_up<R: Rules>(rules: &R) -> Option<String> {
-    (0..SEEDS).find_map(|seed| {
-        let broken = sim::run_at_any_gate(seed, rules.clone(), false).broken?;
-        Some(format!("seed {seed} of those with several gates: {}", broken.promise))
-    })
-}
-
-/// What the simulation finds where nodes are deaf.
-fn tied<R: Rules>(rules: &R) -> Option<String> {
-    (0..SEEDS).find_map(|seed| {
-        let broken = sim::run_beside_the_deaf(seed, rules.clone(), false).broken?;
-        Some(format!("seed {seed} of those with deaf nodes: {}", broken.promise))
-    })
 }
 
 /// The lives that have killed mutants before are tried first. A change of the simulation makes other

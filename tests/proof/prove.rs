@@ -3,54 +3,30 @@
 //! - `prove model`: the model with more in it than there is time for in each run of the tests.
 //! - `prove sim SEED`: that run of the simulation, event by event.
 //! - `prove sim FIRST COUNT`: so many runs.
-//! - `prove order SEED`, `prove order FIRST COUNT`: the same, of those in which nothing fails.
-//! - `prove gates SEED`, `prove gates FIRST COUNT`: the same, of those in which clients queue at any gate.
-//! - `prove replicas SEED`, `prove replicas FIRST COUNT`: the same, of those in which nodes fail over.
-//! - `prove deaf SEED`, `prove deaf FIRST COUNT`: the same, of those in which nodes are deaf.
+//! - `prove order|gates|deaf|replicas|addresses …`: the same of other [`Lives`].
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use dlock_core::quorum::Sound;
 use dlock_proof::model::{DISTINCT, EXCLUSIVE, ORDERED, SHARED, Setting};
-use dlock_proof::sim::{self, Broken, Outcome, Tally};
+use dlock_proof::sim::{self, Broken, Lives, Outcome, Tally};
 use stateright::{Checker, Model};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |place: usize| args.get(place).and_then(|word| word.parse::<u64>().ok());
-    match (args.first().map(String::as_str), number(1), number(2)) {
-        (Some("model"), ..) => model(),
-        (Some("sim"), Some(seed), None) => story(seed, sim::run(seed, Sound, None, true)),
-        (Some("sim"), Some(first), Some(count)) => {
-            counted(|accuse| sim::runs(first..first + count, &Sound, None, accuse))
+    let name = args.first().map(String::as_str);
+    let lives = Lives::ALL.iter().find(|(called, _)| name == Some(called)).map(|(_, lives)| *lives);
+    match (lives, number(1), number(2)) {
+        (Some(lives), Some(seed), None) => story(seed, sim::run(lives, seed, Sound, None, true)),
+        (Some(lives), Some(first), Some(count)) => {
+            counted(|accuse| sim::runs(lives, first..first + count, &Sound, None, accuse))
         }
-        (Some("order"), Some(seed), None) => {
-            story(seed, sim::run_in_order(seed, Sound, None, true))
-        }
-        (Some("order"), Some(first), Some(count)) => {
-            counted(|accuse| sim::runs_in_order(first..first + count, &Sound, None, accuse))
-        }
-        (Some("gates"), Some(seed), None) => story(seed, sim::run_at_any_gate(seed, Sound, true)),
-        (Some("gates"), Some(first), Some(count)) => {
-            counted(|accuse| sim::runs_at_any_gate(first..first + count, &Sound, accuse))
-        }
-        (Some("replicas"), Some(seed), None) => {
-            story(seed, sim::run_with_replicas(seed, Sound, None, true))
-        }
-        (Some("replicas"), Some(first), Some(count)) => {
-            counted(|accuse| sim::runs_with_replicas(first..first + count, &Sound, accuse))
-        }
-        (Some("deaf"), Some(seed), None) => {
-            story(seed, sim::run_beside_the_deaf(seed, Sound, true))
-        }
-        (Some("deaf"), Some(first), Some(count)) => {
-            counted(|accuse| sim::runs_beside_the_deaf(first..first + count, &Sound, accuse))
-        }
+        _ if name == Some("model") => model(),
         _ => {
-            eprintln!(
-                "prove model | prove sim|order|gates|replicas|deaf SEED | prove … FIRST COUNT"
-            );
+            let names = Lives::ALL.map(|(name, _)| name).join("|");
+            eprintln!("prove model | prove {names} SEED | prove … FIRST COUNT");
             ExitCode::FAILURE
         }
     }

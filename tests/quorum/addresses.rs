@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dlock_client::{Client, Error, NodeState, Notice};
-use harness::{Kind, Quorum, Server};
+use harness::{Kind, Quorum, Server, Way};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::coordinator::{
-    HEALTHY_TIMEOUT, NODE_TIMEOUT, assert_held, assert_holds, assert_within, connect, ms, program,
-    run, said, take, timed, until, without_quorum,
+    HEALTHY_TIMEOUT, NODE_TIMEOUT, assert_held, assert_holds, assert_within, connect,
+    healthy_program, ms, program, run, said, take, timed, until, wait_for, without_quorum,
 };
 
 const TTL: Duration = ms(2_000);
@@ -268,4 +269,79 @@ fn another_server_at_an_address_is_told_of_and_serves_from_then_on() {
         assert_eq!(*now, stranger.node("node-id").text());
         guard.release().await.expect("it is held");
     });
+}
+
+/// An open connection stays where it leads when its address leads elsewhere; the server at its end can
+/// have become the node of another address meanwhile.
+#[test]
+fn a_server_that_is_reached_over_two_addresses_has_one_vote_whichever_was_first() {
+    let quorum = Quorum::start(3);
+    let stranger = Server::start(quorum[2].kind());
+    run(async {
+        let (client, mut told) = told_of_strangers(&quorum).await;
+        // For new connections only.
+        quorum[2].network().lead_to(stranger.port());
+        make_new_connections(&client, &quorum).await;
+        told.recv().await.expect("it is told of");
+
+        quorum[1].network().lead_to(quorum[2].port());
+        quorum[1].network().cut();
+        quorum[0].network().refuse();
+        let guard = take(&client, "job", TTL).await;
+        let held = (quorum[2].holders("job").len(), stranger.holders("job").len());
+        assert_eq!(held, (1, 1), "two nodes are a majority, and not one that is asked twice");
+        guard.release().await.expect("it is held");
+    });
+}
+
+#[test]
+fn what_a_server_answers_after_it_has_lost_its_place_does_not_count() {
+    let quorum = Quorum::start(3);
+    let stranger = Server::start(quorum[2].kind());
+    run(async {
+        let (client, mut told) = told_of_strangers(&quorum).await;
+        quorum[2].network().keep_back(Way::Down);
+        quorum[0].network().refuse();
+        let asks = client.clone();
+        // The longer the lease, the more time nodes have.
+        let asked = tokio::spawn(async move { wait_for(&asks, "job", ms(1_000_000)).await });
+        until("the former one has granted", || quorum[2].holders("job").len() == 1).await;
+
+        quorum[2].network().lead_to(stranger.port());
+        while told.try_recv().is_err() {
+            // When a node is silent for as long as that it is asked over another connection.
+            client.lock("other").ttl(TTL).try_acquire().await.ok();
+        }
+        assert_eq!(stranger.holders("job").len(), 0);
+        quorum[2].network().pass();
+        let guard = asked.await.expect("no panic");
+        assert_eq!(stranger.holders("job").len(), 1, "its answer is waited for");
+        guard.release().await.expect("it is held");
+    });
+}
+
+/// A program that has connections, and what it is told of strangers.
+async fn told_of_strangers(quorum: &Quorum) -> (Client, UnboundedReceiver<()>) {
+    let (tells, told) = unbounded_channel();
+    let listener = move |notice: &Notice| {
+        if let Notice::Stranger { .. } = notice {
+            tells.send(()).unwrap_or_default();
+        }
+    };
+    let builder = Client::builder().nodes(quorum.urls());
+    let client = builder.notify(listener).connect().await.expect("all answer");
+    take(&client, "first", TTL).await.release().await.expect("it is held");
+    (client, told)
+}
+
+/// Whoever waits needs new ones.
+async fn make_new_connections(client: &Client, quorum: &Quorum) {
+    let other = healthy_program(quorum).await;
+    let busy = take(&other, "busy", ms(30_000)).await;
+    let waits = client.clone();
+    let waits = tokio::spawn(async move { wait_for(&waits, "busy", ms(30_000)).await });
+    let waiting = |node: usize| quorum[node].node("waiters").int() == 1;
+    until("it waits", || (0..3).any(waiting)).await;
+    busy.release().await.expect("it is held");
+    waits.await.expect("no panic").release().await.expect("it is held");
 }

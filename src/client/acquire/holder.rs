@@ -46,7 +46,7 @@ pub(crate) async fn find(
 
 async fn ask(node: &Arc<Node>, key: &Key, within: Duration) -> Option<Inspection> {
     let reply = node.ask(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within, |_| Ok(())).await;
-    Inspection::read(&reply.ok()?).ok()?
+    Inspection::read(&node.counted(reply).ok()?).ok()?
 }
 
 /// The address of a client's connection, if this user may run CLIENT LIST.

@@ -117,8 +117,11 @@ impl Identities {
     async fn find(&self, node: usize, within: Duration) -> Result<Wire, NodeError> {
         let before = self.roster().address(node);
         let (mut wire, mut id) = self.reach(before, within).await?;
-        if self.roster().meet(node, &id) == Met::Known {
-            return Ok(wire);
+        {
+            let mut roster = self.roster();
+            if roster.meet(node, &id) == Met::Known {
+                return Ok(wire.of_tenure(roster.changes(node)));
+            }
         }
         debug!(node = self.name(node), "another server is at its address; it is looked for");
         let seen = self.look_around(before, &id, within).await;
@@ -130,15 +133,16 @@ impl Identities {
         if address != before {
             (wire, id) = self.reach(address, within).await?;
         }
-        let taken = self.roster().take(node, id.clone());
+        let (taken, tenure) = {
+            let mut roster = self.roster();
+            (roster.take(node, id.clone()), roster.changes(node))
+        };
         match taken {
-            Occupant::Same => Ok(wire),
-            Occupant::Stranger(before) => {
-                self.tell_stranger(node, before, id);
-                Ok(wire)
-            }
-            Occupant::Twin(other) => Err(self.duplicate(other, id)),
+            Occupant::Same => {}
+            Occupant::Stranger(before) => self.tell_stranger(node, before, id),
+            Occupant::Twin(other) => return Err(self.duplicate(other, id)),
         }
+        Ok(wire.of_tenure(tenure))
     }
 
     /// Which node is at each address, as far as they answer. One of them is known, and those that
@@ -196,18 +200,25 @@ impl Identities {
             };
             let (wire, about) = met;
             let before = last.lock().unwrap_or_else(PoisonError::into_inner).replace(host.clone());
-            let taken = self.roster().follow(node, about.id.clone());
+            // At the very place of the former one, it is no replica of it that was promoted.
+            let is_there = before.as_ref() == Some(&host);
+            let (taken, tenure) = {
+                let mut roster = self.roster();
+                let taken = roster.follow(node, about.id.clone());
+                if is_there && matches!(taken, Occupant::Stranger(_)) {
+                    roster.changed(node);
+                }
+                (taken, roster.changes(node))
+            };
             match taken {
                 Occupant::Same => {}
-                // At the very place of the former one: it is no replica of it that was promoted.
-                Occupant::Stranger(before_id) if before.as_ref() == Some(&host) => {
-                    self.roster().changed(node);
-                    self.tell_stranger(node, before_id, about.id);
+                Occupant::Stranger(before) if is_there => {
+                    self.tell_stranger(node, before, about.id);
                 }
                 Occupant::Stranger(_) => self.tell_promoted(node, &host, about.quarantine),
                 Occupant::Twin(other) => return Err(self.duplicate(other, about.id)),
             }
-            return Ok(wire);
+            return Ok(wire.of_tenure(tenure));
         }
     }
 

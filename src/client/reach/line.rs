@@ -56,7 +56,7 @@ impl Line {
     /// The connection that requests share. It is made if there is none.
     pub(crate) async fn wire(self: &Arc<Self>) -> Result<Wire, NodeError> {
         let mut coming = match &mut *self.link() {
-            Link::Up(wire) if !wire.is_retired() => return Ok(wire.clone()),
+            Link::Up(wire) if self.leads_there(wire) => return Ok(wire.clone()),
             Link::Connecting(coming) if coming.has_changed().is_ok() => coming.clone(),
             link => {
                 let (done, coming) = watch::channel(None);
@@ -73,7 +73,7 @@ impl Line {
     /// The same, if there is one.
     pub(crate) fn up(&self) -> Option<Wire> {
         match &*self.link() {
-            Link::Up(wire) if !wire.is_retired() => Some(wire.clone()),
+            Link::Up(wire) if self.leads_there(wire) => Some(wire.clone()),
             _ => None,
         }
     }
@@ -126,16 +126,21 @@ impl Line {
 
     pub(crate) fn pop_idle(&self) -> Option<Wire> {
         let mut idle = self.idle();
-        idle.retain(|wire| !wire.is_retired());
+        idle.retain(|wire| self.leads_there(wire));
         idle.pop()
     }
 
     /// Keeps a connection that does not wait any more.
     pub(crate) fn pool(&self, wire: Wire) {
         let mut idle = self.idle();
-        if idle.len() < MAX_IDLE && !wire.is_retired() {
+        if idle.len() < MAX_IDLE && self.leads_there(&wire) {
             idle.push(wire);
         }
+    }
+
+    /// Whether something new may be sent over it: its server answers, and still has the place.
+    fn leads_there(&self, wire: &Wire) -> bool {
+        !wire.is_retired() && wire.tenure() == self.identities.changes(self.place)
     }
 
     fn link(&self) -> MutexGuard<'_, Link> {

@@ -31,6 +31,20 @@ pub struct Node {
     lines: Lines,
 }
 
+/// What a node has answered. It is worth what [`counted`](Node::counted) says when it is used.
+pub(crate) struct Answered {
+    value: Value,
+    /// How often its place had been taken by another server when the one that answers had it.
+    tenure: u64,
+}
+
+impl Answered {
+    /// Whether it is a no to somebody who has waited.
+    pub(crate) fn is_no(&self) -> bool {
+        self.value == Value::Nil
+    }
+}
+
 impl Node {
     pub(crate) fn new(
         name: String,
@@ -56,7 +70,7 @@ impl Node {
     /// When there is no answer, or when it is an error of the server.
     pub async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, NodeError> {
         // Nobody knows whether it may be sent twice.
-        self.call(Route::of(command), command, self.timeout, 1, |_| Ok(())).await
+        self.counted(self.call(Route::of(command), command, self.timeout, 1, |_| Ok(())).await)
     }
 
     /// The same for a command without a key, which concerns the server that has this one.
@@ -69,7 +83,7 @@ impl Node {
         command: &Cmd,
     ) -> Result<Value, NodeError> {
         let route = Route::to(key.as_bytes());
-        self.call(route, command, self.timeout, 1, |_| Ok(())).await
+        self.counted(self.call(route, command, self.timeout, 1, |_| Ok(())).await)
     }
 
     /// Sends a command that may arrive twice: if the connection breaks, it is sent over another.
@@ -78,7 +92,7 @@ impl Node {
         command: &Cmd,
         within: Duration,
         enter: impl FnMut(&Wire) -> Result<(), NodeError>,
-    ) -> Result<Value, NodeError> {
+    ) -> Result<Answered, NodeError> {
         self.call(Route::of(command), command, within, 2, enter).await
     }
 
@@ -87,7 +101,7 @@ impl Node {
         self: &Arc<Self>,
         command: &Cmd,
         within: Duration,
-    ) -> Result<Value, NodeError> {
+    ) -> Result<Answered, NodeError> {
         self.call(Route::of(command), command, within, 1, |_| Ok(())).await
     }
 
@@ -99,7 +113,7 @@ impl Node {
         within: Duration,
         tries: usize,
         mut enter: impl FnMut(&Wire) -> Result<(), NodeError>,
-    ) -> Result<Value, NodeError> {
+    ) -> Result<Answered, NodeError> {
         let mut used: Option<Wire> = None;
         let answer = timeout(within, async {
             let mut left = tries;
@@ -116,7 +130,7 @@ impl Node {
                 left -= 1;
                 match answer {
                     Err(NodeError::Unreachable(_)) if left > 0 => {}
-                    answer => return answer,
+                    answer => return answered(&wire, answer),
                 }
             }
         });
@@ -184,7 +198,7 @@ impl Node {
         self: &Arc<Self>,
         command: &Cmd,
         limit: Duration,
-    ) -> Result<Value, NodeError> {
+    ) -> Result<Answered, NodeError> {
         let mut route = Route::of(command);
         let mut strayed = false;
         loop {
@@ -213,6 +227,7 @@ impl Node {
                 Err(NodeError::Unreachable(_)) if !fresh => {}
                 Err(NodeError::Unreachable(_)) if wire.is_astray() && !strayed => strayed = true,
                 answer => {
+                    let answer = answered(&wire, answer);
                     self.pool(wire);
                     return self.lines.heard(answer);
                 }
@@ -238,6 +253,16 @@ impl Node {
         self.lines.wire(&mut Route::default()).await
     }
 
+    /// What it has answered, if the server that did still has its place. If not, it may have another one by
+    /// now, and must not be counted twice.
+    pub(crate) fn counted(&self, answer: Result<Answered, NodeError>) -> Result<Value, NodeError> {
+        let Answered { value, tenure } = answer?;
+        if tenure == self.changes() {
+            return Ok(value);
+        }
+        Err(NodeError::Unreachable("another server has its place by now".to_owned()))
+    }
+
     /// How often another server has taken its place. The grants of the former server are gone then.
     pub(crate) fn changes(&self) -> u64 {
         self.identities.changes(self.place)
@@ -252,6 +277,10 @@ impl Node {
     pub(crate) fn pool(&self, wire: Wire) {
         self.lines.pool(wire);
     }
+}
+
+fn answered(wire: &Wire, answer: Result<Value, NodeError>) -> Result<Answered, NodeError> {
+    answer.map(|value| Answered { value, tenure: wire.tenure() })
 }
 
 impl fmt::Debug for Node {

@@ -1,7 +1,7 @@
 //! One connection to a server.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, Cmd, Value, pipe};
@@ -24,6 +24,8 @@ struct Inner {
     host: Option<Host>,
     /// Whether that is still the primary, where Sentinels say which one is.
     course: Option<Course>,
+    /// How often another server had taken the place of its node when this one had it.
+    tenure: OnceLock<u64>,
     /// Nothing new is sent over it, for the server did not answer in time.
     retired: AtomicBool,
 }
@@ -45,11 +47,23 @@ impl Wire {
             .set_pipeline_buffer_size(PIPELINE);
         match endpoint.connect(config, within).await {
             Ok(connection) => {
-                let retired = AtomicBool::new(false);
-                Ok(Wire(Arc::new(Inner { connection, host, course, retired })))
+                let (tenure, retired) = (OnceLock::new(), AtomicBool::new(false));
+                Ok(Wire(Arc::new(Inner { connection, host, course, tenure, retired })))
             }
             Err(error) => Err(NodeError::not_connected(endpoint, &error, within)),
         }
+    }
+
+    /// The server at the other end has its place, the one that has it after so many others.
+    pub(crate) fn of_tenure(self, tenure: u64) -> Wire {
+        self.0.tenure.get_or_init(|| tenure);
+        self
+    }
+
+    /// See [`of_tenure`](Wire::of_tenure). Whatever is answered over this connection is worth nothing when
+    /// another server has the place by now: this one may have another place, and would have two votes.
+    pub(crate) fn tenure(&self) -> u64 {
+        self.0.tenure.get().copied().unwrap_or_default()
     }
 
     /// The server at the other end, where a node has several.

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::clock;
-use crate::reach::node::Node;
+use crate::reach::node::{Answered, Node};
 use crate::reach::wire::Wire;
 use crate::report::NodeError;
 use crate::report::code::code;
@@ -52,7 +52,7 @@ impl Attempt {
         place: usize,
         command: &Cmd,
         within: Duration,
-    ) -> Result<Value, NodeError> {
+    ) -> Result<Answered, NodeError> {
         let mut used = None;
         let answer = node
             .ask(command, within, |wire| {
@@ -78,7 +78,7 @@ impl Attempt {
         command: &Cmd,
         slice: Millis,
         within: Duration,
-    ) -> Result<Value, NodeError> {
+    ) -> Result<Answered, NodeError> {
         let (sender, ended) = oneshot::channel();
         let rests_until = {
             let mut lane = self.lane(place);
@@ -98,7 +98,8 @@ impl Attempt {
             let answer = node.wait(command, slice.saturating_add(within)).await;
             // Where requests are answered, and those that wait are told no at once or do not even get there,
             // the next one would follow at once, and so on.
-            if matches!(answer, Ok(Value::Nil) | Err(NodeError::Unreachable(_))) {
+            let is_no = answer.as_ref().is_ok_and(Answered::is_no);
+            if is_no || matches!(answer, Err(NodeError::Unreachable(_))) {
                 self.lane(place).rests_until = soon;
             }
             answer

@@ -13,7 +13,7 @@ pub(crate) mod under_way;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Send, Wait};
@@ -22,8 +22,9 @@ use tokio::time::sleep;
 use tracing::trace;
 
 use crate::clock;
+use crate::reach::node::Answered;
 use crate::reach::wire::Wire;
-use crate::report::{NodeState, Report};
+use crate::report::{NodeError, NodeState, Report};
 use crate::shared::Shared;
 use crate::token::Token;
 use attempt::{Attempt, Released};
@@ -37,7 +38,7 @@ pub(crate) struct Traffic {
     /// How long a node may take to answer.
     pub(crate) timeout: Duration,
     attempt: Arc<Attempt>,
-    requests: UnderWay<Option<Reply>>,
+    requests: UnderWay<Unread>,
     releases: UnderWay<(usize, Released)>,
     /// The ends of connections with which an EPHEMERAL lock ends.
     ends: UnderWay<(usize, Wire)>,
@@ -46,8 +47,15 @@ pub(crate) struct Traffic {
     states: Vec<NodeState>,
     /// How often each node's place was taken by another server, as far as that was told.
     changes: Vec<u64>,
-    /// A reply that arrived when such a change was noticed.
-    next: Option<Reply>,
+    /// What arrived when such a change was noticed.
+    next: Option<Unread>,
+}
+
+/// What a node has answered to a request, before anybody has looked at it.
+struct Unread {
+    attempt: Arc<Attempt>,
+    send: Send,
+    answer: Result<Answered, NodeError>,
 }
 
 /// What happened at a node.
@@ -127,7 +135,7 @@ impl Traffic {
         }
         self.requests.push(async move {
             let place = send.node;
-            let reply = match send.ask {
+            let answer = match send.ask {
                 Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. } => {
                     attempt.wait(&node, place, &command, slice, within).await
                 }
@@ -138,20 +146,13 @@ impl Traffic {
                 Ask::GiveBack => node.ask_once(&command, within).await,
                 _ => node.ask(&command, within, |_| Ok(())).await,
             };
-            let (answer, state) = answer::read(&send.ask, reply);
-            node.note(&state);
-            let failed = matches!(answer, Answer::Silent | Answer::Unreachable);
-            let idle = failed && attempt.is_given_up(place);
-            (!idle).then_some(Reply { node: place, id: send.id, answer, state })
+            Unread { attempt, send, answer }
         });
     }
 
     /// Sends all prepared requests at once, and returns what happens next.
     pub(crate) async fn next(&mut self) -> Heard {
-        if let Some(reply) = self.next.take() {
-            return self.tell(reply);
-        }
-        let heard = poll_fn(|cx| {
+        poll_fn(|cx| {
             // Releases first: they make room for the next requests.
             while let Poll::Ready((_, outcome)) = self.releases.poll(cx) {
                 self.released += usize::from(outcome != Released::No);
@@ -161,31 +162,41 @@ impl Traffic {
                     return Poll::Ready(Heard::CutOff(node));
                 }
             }
-            while let Poll::Ready(reply) = self.requests.poll(cx) {
-                if let Some(reply) = reply {
-                    return Poll::Ready(Heard::Reply(reply));
+            loop {
+                let unread = match self.next.take() {
+                    Some(unread) => unread,
+                    None => ready!(self.requests.poll(cx)),
+                };
+                if let Some(heard) = self.read(unread) {
+                    return Poll::Ready(heard);
                 }
             }
-            Poll::Pending
-        });
-        match heard.await {
-            Heard::Reply(reply) => self.tell(reply),
-            heard => heard,
-        }
+        })
+        .await
     }
 
-    /// Passes a reply on; but if another server has taken the place of a node, that comes first.
-    fn tell(&mut self, reply: Reply) -> Heard {
+    /// What an answer means; but if another server has taken the place of a node, that comes first.
+    fn read(&mut self, unread: Unread) -> Option<Heard> {
         let now = self.shared.nodes.iter().map(|node| node.changes());
         let mut changed = now.zip(&mut self.changes).enumerate();
         if let Some((node, (now, told))) = changed.find(|(_, (now, told))| now != *told) {
             *told = now;
-            self.next = Some(reply);
-            return Heard::CutOff(node);
+            self.next = Some(unread);
+            return Some(Heard::CutOff(node));
         }
+        let Unread { attempt, send, answer } = unread;
+        let node = self.shared.nodes.get(send.node)?;
+        let (answer, state) = answer::read(&send.ask, node.counted(answer));
+        node.note(&state);
+        // Whoever was not to be asked any more says nothing by that.
+        if matches!(answer, Answer::Silent | Answer::Unreachable) && attempt.is_given_up(send.node)
+        {
+            return None;
+        }
+        let reply = Reply { node: send.node, id: send.id, answer, state };
         self.note(&reply);
         self.watch(&reply);
-        Heard::Reply(reply)
+        Some(Heard::Reply(reply))
     }
 
     /// Watches the connection of an EPHEMERAL lock: when it ends, the holder has to know at once.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_core::Fence;
-use redis::{Cmd, Value};
+use redis::Cmd;
 use tokio::time::{Instant, sleep};
 
-use crate::reach::node::Node;
+use crate::reach::node::{Answered, Node};
 use crate::report::{NodeError, code};
 
 /// Asks the node, and asks it again if the fence is too far ahead for its clock, but not for long.
@@ -20,7 +20,7 @@ pub(crate) async fn raise(
     command: &Cmd,
     fence: Fence,
     within: Duration,
-) -> Result<Value, NodeError> {
+) -> Result<Answered, NodeError> {
     let end = Instant::now() + within;
     loop {
         let left = end.saturating_duration_since(Instant::now());

@@ -24,7 +24,9 @@ impl<R: Rules> World<R> {
             (self.dice.below(self.servers.len()), self.dice.below(self.processes.len()));
         let length = self.dice.one_of(&[5_000, 100_000, 1_500_000, 5_000_000]);
         let length = self.dice.between(1, length);
-        match self.dice.below(12) {
+        let kind =
+            if self.is_restless { self.dice.one_of(&[7, 9, 9, 9]) } else { self.dice.below(12) };
+        match kind {
             0 | 1 => self.stop(server, true, length),
             2 => self.stop(server, false, length),
             3 => self.servers[server].paused_until = self.now + length,
@@ -56,7 +58,10 @@ impl<R: Rules> World<R> {
     /// An address leads elsewhere: two servers exchange theirs, or one gets two of them for a while.
     fn addresses(&mut self, address: usize) {
         let other = self.dice.below(self.leads.len());
-        if self.dice.chance(700) {
+        if self.is_restless && self.dice.chance(500) {
+            let Self { leads, dice, nodes, .. } = self;
+            leads.iter_mut().for_each(|leads| *leads = dice.below(*nodes));
+        } else if self.dice.chance(700) {
             self.leads.swap(address, other);
         } else if self.dice.chance(500) {
             self.leads[address] = self.leads[other];

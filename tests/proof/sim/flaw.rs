@@ -1,5 +1,7 @@
 //! What can be wrong with a server. Each must be noticed.
 
+use super::lives::Lives;
+
 /// What can be wrong with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
@@ -31,6 +33,8 @@ pub enum Flaw {
     TellsNobody,
     /// Of the clients: a node is whatever its address leads to.
     TrustsAddresses,
+    /// Of the clients: a connection stays that of its node, though another server has taken its place.
+    KeepsConnections,
     /// A replica that is promoted grants at once.
     PromotedWithoutQuarantine,
     /// Its quarantine is reckoned from when it last heard of its primary.
@@ -54,7 +58,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 23] = [
+    pub const ALL: [Flaw; 24] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::ForgetsBound,
@@ -69,6 +73,7 @@ impl Flaw {
         Flaw::TellsTooEarly,
         Flaw::TellsNobody,
         Flaw::TrustsAddresses,
+        Flaw::KeepsConnections,
         Flaw::PromotedWithoutQuarantine,
         Flaw::QuarantineWithoutLag,
         Flaw::QuarantineOfWhatArrived,
@@ -80,21 +85,23 @@ impl Flaw {
         Flaw::RenewsInSilence,
     ];
 
-    /// Whether it is one of a node that fails over.
+    /// In which lives it shows.
     #[must_use]
-    pub fn is_of_replicas(self) -> bool {
+    pub fn shows_in(self) -> Lives {
         use Flaw as F;
-        matches!(
-            self,
+        match self {
             F::PromotedWithoutQuarantine
-                | F::QuarantineWithoutLag
-                | F::QuarantineOfWhatArrived
-                | F::QuarantineOfDataSet
-                | F::PromotedWithoutFence
-                | F::PromotedWithoutLeases
-                | F::ReplicaGrants
-                | F::ReplicaEnds
-                | F::RenewsInSilence
-        )
+            | F::QuarantineWithoutLag
+            | F::QuarantineOfWhatArrived
+            | F::QuarantineOfDataSet
+            | F::PromotedWithoutFence
+            | F::PromotedWithoutLeases
+            | F::ReplicaGrants
+            | F::ReplicaEnds
+            | F::RenewsInSilence => Lives::WithReplicas,
+            F::TrustsAddresses | F::KeepsConnections => Lives::WithAddresses,
+            F::TellsTooEarly => Lives::InOrder,
+            _ => Lives::Any,
+        }
     }
 }

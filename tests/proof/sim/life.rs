@@ -412,9 +412,9 @@ impl<R: Rules> World<R> {
         Some(wire).filter(|wire| !busy && self.leads_there(*wire))
     }
 
-    /// Whether a connection is open, and its server lives still.
+    /// Whether a connection is open, and its server lives still, and has its place.
     fn leads_there(&self, wire: u64) -> bool {
-        let there = self.wires.get(&wire).filter(|wire| wire.is_open);
+        let there = self.wires.get(&wire).filter(|wire| wire.is_open && self.is_current(wire));
         there.is_some_and(|wire| {
             let server = &self.servers[wire.server];
             server.is_up && server.life == wire.life
@@ -434,6 +434,8 @@ impl<R: Rules> World<R> {
     pub(super) fn reply(&mut self, task: usize, node: usize, id: u32, answer: Answer) {
         let Some(under) = self.tasks[task].open.remove(&(node, id)) else { return };
         let Under { wire, attempt, .. } = under;
+        let is_outdated = self.wires.get(&wire).is_some_and(|wire| !self.is_current(wire));
+        let answer = if is_outdated { Answer::Unreachable } else { answer };
         let time = self.clock_of(task);
         if self.tells && !self.tasks[task].is_over() {
             self.say(format!(

@@ -23,13 +23,13 @@ pub enum Kind {
 
 impl Map {
     /// Everybody is somewhere.
-    pub fn new(dice: &mut Dice, processes: usize, servers: usize) -> Map {
+    pub fn new(dice: &mut Dice, processes: usize, servers: usize, kind: Kind) -> Map {
         let size = dice.one_of(&[200, 2_000, 10_000]);
         let mut somewhere = |_: usize| (dice.between(0, size) as f64, dice.between(0, size) as f64);
         Map {
             processes: (0..processes).map(&mut somewhere).collect(),
             servers: (0..servers).map(&mut somewhere).collect(),
-            kind: Kind::OneGate,
+            kind,
         }
     }
 

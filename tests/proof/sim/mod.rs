@@ -9,7 +9,7 @@
 //! - `replication`: nodes that are a primary and its replica; `replica`: that server; `fail_over`: it
 //!   takes over.
 //! - `task`: a client. `life`: what clients do. `faults`: what fails.
-//! - `map`: where everybody is, for lives in which nothing fails and order is judged.
+//! - `lives`: kinds of lives. `map`: where everybody is, in those in which nothing fails and order is judged.
 //! - `dice`, `clock`: chance, and clocks that do not run alike.
 
 mod clock;
@@ -19,6 +19,7 @@ mod faults;
 mod flaw;
 mod judge;
 mod life;
+mod lives;
 mod map;
 mod memory;
 mod network;
@@ -38,6 +39,7 @@ use dlock_core::quorum::Rules;
 
 pub use flaw::Flaw;
 pub use judge::Broken;
+pub use lives::Lives;
 
 use world::World;
 
@@ -54,39 +56,15 @@ pub struct Outcome {
     pub hand_overs: (u64, u64),
 }
 
-/// A run. With `tells` it says what happens.
-pub fn run<R: Rules>(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> Outcome {
-    outcome(World::new(seed, rules, flaw, tells))
-}
-
-/// A run in which nothing fails, and everybody has a place on a map: who comes first is served first.
-pub fn run_in_order<R: Rules>(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> Outcome {
-    outcome(World::on_a_map(seed, rules, flaw, tells))
-}
-
-/// A run in which nothing fails, but that as many nodes as may be are away, and clients queue at whichever of
-/// the others they like.
-pub fn run_at_any_gate<R: Rules>(seed: u64, rules: R, tells: bool) -> Outcome {
-    outcome(World::at_any_gate(seed, rules, tells))
-}
-
-/// A run in which nothing fails, but that as many nodes as may be are deaf: whoever waits has the lock soon
-/// after it was given back.
-pub fn run_beside_the_deaf<R: Rules>(seed: u64, rules: R, tells: bool) -> Outcome {
-    outcome(World::beside_the_deaf(seed, rules, tells))
-}
-
-/// A run in which nodes are primaries with replicas, and fail over.
-pub fn run_with_replicas<R: Rules>(
+/// A life. With `tells` it says what happens.
+pub fn run<R: Rules>(
+    lives: Lives,
     seed: u64,
     rules: R,
     flaw: Option<Flaw>,
     tells: bool,
 ) -> Outcome {
-    outcome(World::with_replicas(seed, rules, flaw, tells))
-}
-
-fn outcome<R: Rules>(mut world: World<R>) -> Outcome {
+    let mut world = World::of(lives, seed, rules, flaw, tells);
     world.run();
     let World { judge, claims, calm_claims, hand_overs, .. } = world;
     Outcome { broken: judge.broken, claims, calm_claims, hand_overs }
@@ -107,57 +85,12 @@ pub struct Tally {
     pub hand_overs: (u64, u64),
 }
 
-/// Many runs. `accuse` hears of each that violated something.
+/// Many lives, on two threads. `accuse` hears of each that violated something.
 pub fn runs<R: Rules + Sync>(
+    lives: Lives,
     seeds: Range<u64>,
     rules: &R,
     flaw: Option<Flaw>,
-    accuse: impl Fn(u64, Broken) + Sync,
-) -> Tally {
-    many(seeds, |seed| run(seed, rules.clone(), flaw, false), accuse)
-}
-
-/// Many runs in which nothing fails.
-pub fn runs_in_order<R: Rules + Sync>(
-    seeds: Range<u64>,
-    rules: &R,
-    flaw: Option<Flaw>,
-    accuse: impl Fn(u64, Broken) + Sync,
-) -> Tally {
-    many(seeds, |seed| run_in_order(seed, rules.clone(), flaw, false), accuse)
-}
-
-/// Many runs in which clients queue at any gate.
-pub fn runs_at_any_gate<R: Rules + Sync>(
-    seeds: Range<u64>,
-    rules: &R,
-    accuse: impl Fn(u64, Broken) + Sync,
-) -> Tally {
-    many(seeds, |seed| run_at_any_gate(seed, rules.clone(), false), accuse)
-}
-
-/// Many runs beside nodes that are deaf.
-pub fn runs_beside_the_deaf<R: Rules + Sync>(
-    seeds: Range<u64>,
-    rules: &R,
-    accuse: impl Fn(u64, Broken) + Sync,
-) -> Tally {
-    many(seeds, |seed| run_beside_the_deaf(seed, rules.clone(), false), accuse)
-}
-
-/// Many runs in which nodes fail over.
-pub fn runs_with_replicas<R: Rules + Sync>(
-    seeds: Range<u64>,
-    rules: &R,
-    accuse: impl Fn(u64, Broken) + Sync,
-) -> Tally {
-    many(seeds, |seed| run_with_replicas(seed, rules.clone(), None, false), accuse)
-}
-
-/// Many of some kind, on two threads.
-fn many(
-    seeds: Range<u64>,
-    run: impl Fn(u64) -> Outcome + Sync,
     accuse: impl Fn(u64, Broken) + Sync,
 ) -> Tally {
     let next = AtomicU64::new(seeds.start);
@@ -168,7 +101,7 @@ fn many(
             if seed >= seeds.end {
                 return;
             }
-            let outcome = run(seed);
+            let outcome = run(lives, seed, rules.clone(), flaw, false);
             let mut tally = tally.lock().expect("no run panics while it counts");
             tally.runs += 1;
             tally.broken += u64::from(outcome.broken.is_some());

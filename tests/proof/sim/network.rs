@@ -12,10 +12,11 @@ impl<R: Rules> World<R> {
         let node = self.reach(process, place)?;
         let server = self.finds(process, node);
         let life = self.servers[server].life;
+        let tenure = self.processes[process].roster.changes(place);
         self.next += 1;
         let (there, back) = (self.now, self.now);
-        let wire =
-            Wire { process, place, server, life, is_open: true, is_closed: false, there, back };
+        let (is_open, is_closed) = (true, false);
+        let wire = Wire { process, place, server, tenure, life, is_open, is_closed, there, back };
         self.wires.insert(self.next, wire);
         Some(self.next)
     }
@@ -42,6 +43,13 @@ impl<R: Rules> World<R> {
             Occupant::Twin(_) => return None,
         }
         Some(server)
+    }
+
+    /// Whether the server at the other end still has the place, as far as the client knows. It can have
+    /// another one by now, and would have two votes.
+    pub fn is_current(&self, wire: &Wire) -> bool {
+        let roster = &self.processes[wire.process].roster;
+        roster.changes(wire.place) == wire.tenure || self.flaw == Some(Flaw::KeepsConnections)
     }
 
     /// When a message arrives; `None`: never. It may be the connection's last.

@@ -57,6 +57,8 @@ pub struct World<R: Rules> {
     pub map: Option<Map>,
     /// There: when the lock was given back last, and by which process.
     pub given_back: Option<(u64, usize)>,
+    /// Addresses change all the time.
+    pub is_restless: bool,
     /// How many claims were made by those who had waited for a while, and how many of them later than one
     /// way to the nodes and back after that.
     pub hand_overs: (u64, u64),
@@ -104,6 +106,8 @@ pub struct Wire {
     pub place: usize,
     /// To where.
     pub server: usize,
+    /// How often another server had taken the place by then.
+    pub tenure: u64,
     /// To which life of it.
     pub life: u64,
     /// Whether the client has it open.
@@ -226,6 +230,7 @@ impl<R: Rules> World<R> {
                 breaks: dice.one_of(&[0, 5, 20]),
             },
             map: None,
+            is_restless: false,
             given_back: None,
             hand_overs: (0, 0),
             tells,
@@ -235,47 +240,6 @@ impl<R: Rules> World<R> {
             next: 0,
             dice,
         }
-    }
-
-    /// Nothing fails, and everybody is somewhere on a map.
-    pub fn on_a_map(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> World<R> {
-        let mut world = World::new(seed, rules, flaw, tells);
-        let World { dice, processes, servers, keys, .. } = &mut world;
-        keys.truncate(1);
-        servers.iter_mut().for_each(|server| server.max_ttl = Millis(u64::MAX));
-        servers.iter_mut().for_each(|server| server.clock.set(dice, MINUTE));
-        processes.iter_mut().for_each(|process| process.clock.set(dice, MINUTE));
-        world.map = Some(Map::new(dice, processes.len(), servers.len()));
-        world
-    }
-
-    /// Nothing fails, as many nodes as may be are away, and some clients take the first of the others for one of
-    /// them.
-    pub fn at_any_gate(seed: u64, rules: R, tells: bool) -> World<R> {
-        let mut world = World::on_a_map(seed, rules, None, tells);
-        let majority = world.servers.len() / 2 + 1;
-        world.servers.iter_mut().skip(majority).for_each(|server| server.stays_away = true);
-        world.map.iter_mut().for_each(|map| map.kind = Kind::AnyGate);
-        world
-    }
-
-    /// Nothing fails, but as many nodes as may be hear nothing: an even number of nodes is left.
-    pub fn beside_the_deaf(seed: u64, rules: R, tells: bool) -> World<R> {
-        let mut world = World::on_a_map(seed, rules, None, tells);
-        let majority = world.servers.len() / 2 + 1;
-        for _ in majority..world.servers.len() {
-            let place = world.dice.below(world.servers.len());
-            world.servers[place].is_deaf = true;
-        }
-        world.map.iter_mut().for_each(|map| map.kind = Kind::Deaf);
-        world
-    }
-
-    /// Nodes with replicas, which fail over.
-    pub fn with_replicas(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> World<R> {
-        let mut world = World::new(seed, rules, flaw, tells);
-        world.add_replicas();
-        world
     }
 
     /// Lets it all happen.
@@ -601,7 +565,6 @@ pub const GATE: usize = 0;
 /// A run that has not ended by then will not.
 const MOST_EVENTS: u64 = 400_000;
 /// How wrong clocks are that somebody looks after.
-const MINUTE: u64 = 60_000_000;
 const LONGEST: u64 = 3_600 * 1_000_000;
 /// What a node that grants no long leases grants.
 const LONG: Millis = Millis(12_000);

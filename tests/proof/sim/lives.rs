@@ -1,0 +1,83 @@
+//! The kinds of lives: what can happen in them.
+
+use dlock_core::Millis;
+use dlock_core::quorum::Rules;
+
+use super::flaw::Flaw;
+use super::map::{Kind, Map};
+use super::world::World;
+
+/// A kind of lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lives {
+    /// Everything fails, but that each node is one server.
+    Any,
+    /// Nothing fails, and everybody has a place on a map: who comes first is served first.
+    InOrder,
+    /// Nothing fails, but that as many nodes as may be are away, and clients queue at whichever of the others
+    /// they like.
+    AtAnyGate,
+    /// Nothing fails, but that as many nodes as may be are deaf, so that an even number is left: whoever waits
+    /// has the lock soon after it was given back.
+    BesideTheDeaf,
+    /// Nodes are primaries with replicas, and fail over.
+    WithReplicas,
+    /// Addresses lead to other servers again and again, and processes begin anew.
+    WithAddresses,
+}
+
+impl Lives {
+    /// All of them, by their names.
+    pub const ALL: [(&str, Lives); 6] = [
+        ("sim", Lives::Any),
+        ("order", Lives::InOrder),
+        ("gates", Lives::AtAnyGate),
+        ("deaf", Lives::BesideTheDeaf),
+        ("replicas", Lives::WithReplicas),
+        ("addresses", Lives::WithAddresses),
+    ];
+
+    /// How one of them is told event by event.
+    pub fn told(self, seed: u64) -> String {
+        let named = Lives::ALL.iter().find(|(_, lives)| *lives == self);
+        let name = named.map_or("", |(name, _)| name);
+        format!("cargo run -p dlock-proof --bin prove -- {name} {seed}")
+    }
+}
+
+impl<R: Rules> World<R> {
+    /// One of these lives. Nothing has happened yet.
+    pub fn of(lives: Lives, seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> World<R> {
+        let mut world = World::new(seed, rules, flaw, tells);
+        let majority = world.servers.len() / 2 + 1;
+        match lives {
+            Lives::Any => {}
+            Lives::WithReplicas => world.add_replicas(),
+            Lives::WithAddresses => world.is_restless = true,
+            Lives::InOrder => world.put_on_a_map(Kind::OneGate),
+            Lives::AtAnyGate => {
+                world.put_on_a_map(Kind::AnyGate);
+                world.servers.iter_mut().skip(majority).for_each(|server| server.stays_away = true);
+            }
+            Lives::BesideTheDeaf => {
+                world.put_on_a_map(Kind::Deaf);
+                for _ in majority..world.servers.len() {
+                    let place = world.dice.below(world.servers.len());
+                    world.servers[place].is_deaf = true;
+                }
+            }
+        }
+        world
+    }
+
+    fn put_on_a_map(&mut self, kind: Kind) {
+        let World { dice, processes, servers, keys, .. } = self;
+        keys.truncate(1);
+        servers.iter_mut().for_each(|server| server.max_ttl = Millis(u64::MAX));
+        servers.iter_mut().for_each(|server| server.clock.set(dice, MINUTE));
+        processes.iter_mut().for_each(|process| process.clock.set(dice, MINUTE));
+        self.map = Some(Map::new(dice, processes.len(), servers.len(), kind));
+    }
+}
+
+const MINUTE: u64 = 60_000_000;
