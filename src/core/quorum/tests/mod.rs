@@ -1,5 +1,5 @@
 //! The machines, event by event: the `first` attempt, the `gate`, one node `alone`, `two_gates` and ties, the
-//! `hold`, and how it has `ended`.
+//! `hold`, how it is `longer`, and how it has `ended`; fences that differ, `raise`.
 //!
 //! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
 //! fence, `0A7w` with WAIT and KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
@@ -12,6 +12,7 @@ mod first;
 mod gate;
 mod hold;
 mod longer;
+mod raise;
 mod tie;
 mod two_gates;
 
@@ -86,6 +87,14 @@ fn queued(wait: u64) -> Trial {
     trial.hears(0, Answer::Denied);
     trial.grants(1, 100);
     trial.sends("1R 2R 0A101wt");
+    trial
+}
+
+/// It is the next in line, and has asked all nodes; the key has counted to 119 at the gate.
+fn next_in_line() -> Trial {
+    let mut trial = queued(0);
+    trial.waited(0, Answer::Turn(Fence(119)));
+    trial.sends("1A120w 2A120w 0A120w");
     trial
 }
 
