@@ -93,8 +93,7 @@ impl Truth {
         if matches!(answer, Answer::Denied | Answer::Turn(_)) {
             self.denied.insert(place);
         }
-        // A refusal does not say whether the lease is there.
-        if !matches!(answer, Answer::Silent | Answer::Unreachable | Answer::Refused(_)) {
+        if tells(answer) {
             self.lost.remove(&place);
         }
         let before = self.known.get(&place).filter(|known| known.server == server).copied();
@@ -191,13 +190,15 @@ impl<R: Rules> World<R> {
         let needed = self.needed();
         let truth = &mut self.tasks[task].truth;
         truth.begin(under.attempt);
+        if under.attempt < truth.attempt {
+            return;
+        }
         if let Some(claimed) = claimed {
             truth.look(claimed, now, needed);
         }
         truth.heard((place, server), id, (under, answer), claimed, now);
         let task_ = &mut self.tasks[task];
-        let silent = matches!(answer, Answer::Silent | Answer::Unreachable);
-        if !silent && task_.ended.is_some_and(|by| self.now <= by) {
+        if tells(answer) && task_.ended.is_some_and(|by| self.now <= by) {
             task_.heard_since.insert(place);
         }
         if matches!(answer, Answer::Extended | Answer::Granted(_))
@@ -305,4 +306,9 @@ impl<R: Rules> World<R> {
             }
         }
     }
+}
+
+/// Whether an answer says if the lease is there. A refusal does not.
+fn tells(answer: Answer) -> bool {
+    !matches!(answer, Answer::Silent | Answer::Unreachable | Answer::Refused(_))
 }
