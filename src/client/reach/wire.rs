@@ -54,7 +54,7 @@ impl Wire {
         }
     }
 
-    /// The server at the other end has its place, the one that has it after so many others.
+    /// The server at the other end is the one that has its place after so many others.
     pub(crate) fn of_tenure(self, tenure: u64) -> Wire {
         self.0.tenure.get_or_init(|| tenure);
         self

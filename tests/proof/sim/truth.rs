@@ -22,6 +22,8 @@ pub struct Truth {
     known: BTreeMap<usize, Known>,
     /// Those that have ended, until it hears of that.
     lost: BTreeMap<usize, Known>,
+    /// Where it has heard of that when the lease was over by its own clock: it may have run until then.
+    too_late: BTreeSet<usize>,
     /// When a server last ended a lease of it.
     ended: BTreeMap<usize, u64>,
     /// The places that have said no, or were given back: from a grant after that on they count.
@@ -196,9 +198,13 @@ impl<R: Rules> World<R> {
         if let Some(claimed) = claimed {
             truth.look(claimed, now, needed);
         }
+        if truth.lost.get(&place).is_some_and(|lost| lost.end <= now) {
+            truth.too_late.insert(place);
+        }
+        let is_too_late = truth.too_late.contains(&place);
         truth.heard((place, server), id, (under, answer), claimed, now);
         let task_ = &mut self.tasks[task];
-        if tells(answer) && task_.ended.is_some_and(|by| self.now <= by) {
+        if tells(answer) && !is_too_late && task_.ended.is_some_and(|by| self.now <= by) {
             task_.heard_since.insert(place);
         }
         if matches!(answer, Answer::Extended | Answer::Granted(_))
