@@ -69,7 +69,7 @@ impl Client {
         for (place, node) in self.nodes().map(Arc::clone).enumerate() {
             let command = Arc::clone(&command);
             asked.push(async move {
-                let reply = node.ask(&command, within, |_| Ok(())).await;
+                let reply = node.ask(&command, within, |_, _| Ok(())).await;
                 (place, node.counted(reply))
             });
         }
@@ -188,7 +188,7 @@ impl Client {
     }
 
     async fn send_all(&self, command: &Cmd, within: Duration) -> Vec<Result<Value, NodeError>> {
-        let asked = self.nodes().map(|node| node.ask(command, within, |_| Ok(())));
+        let asked = self.nodes().map(|node| node.ask(command, within, |_, _| Ok(())));
         let replies = join_all(asked).await;
         self.nodes().zip(replies).map(|(node, reply)| node.counted(reply)).collect()
     }

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use dlock_client::Client;
+use dlock_client::{Client, Guard, Lock, LossReason};
 use harness::{Quorum, Way, library};
 
 use crate::coordinator::{
     NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
-    until, wait_for, without_quorum,
+    ttl_at, until, wait_for, without_quorum,
 };
 
 const TTL: Duration = ms(2_000);
@@ -253,6 +253,118 @@ fn a_request_to_wait_that_arrives_after_it_was_given_up_takes_no_place() {
             quorum.assert_empty_within(ms(0));
         });
     }
+}
+
+/// The request was sent once more over another connection, and was granted there.
+#[test]
+fn a_grant_to_a_request_that_comes_late_a_second_time_is_not_taken_for_the_first() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        let lock = alice.lock("job").ttl(ms(6_000));
+        let guard = sent_twice(&quorum, &alice, lock).await;
+        assert_eq!(quorum[0].run("DLOCK.BREAK job").int(), 1);
+        let other = take(&bob, "job", TTL).await;
+        assert!(other.fence() > guard.fence());
+        other.release().await.expect("it is held");
+        arrives(&quorum).await;
+        until("the late one is granted", || quorum[0].holders("job").len() == 1).await;
+        let (loss, took) = timed(guard.lost()).await;
+        assert_within(took, ms(2_000));
+        assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
+    });
+}
+
+#[test]
+fn an_ephemeral_guard_does_not_end_unnoticed_with_a_connection_that_comes_late() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        let lock = alice.lock("job").ttl(ms(60_000)).ephemeral();
+        let guard = sent_twice(&quorum, &alice, lock).await;
+        arrives(&quorum).await;
+        for _ in 0..20 {
+            let second = bob.lock("job").ttl(TTL).try_acquire().await;
+            assert!(second.is_err() || !guard.is_valid(), "two are valid");
+            tokio::time::sleep(ms(5)).await;
+        }
+    });
+}
+
+#[test]
+fn an_ephemeral_guard_ends_with_the_connection_to_which_a_late_request_has_tied_it() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let (alice, bob) =
+            (library::connect(&quorum.urls(), ms(300)).await, healthy_program(&quorum).await);
+        let (node, network) = (&quorum[0], quorum[0].network());
+        let busy = take(&bob, "job", ms(60_000)).await;
+        let lock = alice.lock("job").ttl(ms(60_000)).ephemeral();
+        let waiting = tokio::spawn(lock.acquire());
+        until("alice waits", || node.node("waiters").int() == 1).await;
+        // What ties the lock that she has waited for to a connection.
+        network.keep_back_from(Way::Up, "EPHEMERAL");
+        busy.release().await.expect("it is held");
+        let guard = waiting.await.expect("no panic").expect("it is asked for over another one");
+        assert!(network.has_kept_back());
+        until("it is not renewed for a while", || ttl_at(node, &guard) > 50_000).await;
+
+        let tied_to = || node.run("DLOCK.INSPECT job").at("holders").items()[0].at("client").int();
+        let newer = tied_to();
+        network.pass();
+        until("the late request has arrived", || tied_to() != newer).await;
+        node.run(&format!("CLIENT KILL ID {}", tied_to()));
+        let (_, took) = timed(guard.lost()).await;
+        assert_within(took, ms(0));
+    });
+}
+
+#[test]
+fn a_request_to_wait_that_arrives_after_its_lock_was_given_back_takes_no_place() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        let (node, network) = (&quorum[0], quorum[0].network());
+        let waits = async || {
+            let busy = take(&bob, "job", ms(60_000)).await;
+            let waits = alice.clone();
+            let waiting = tokio::spawn(async move { wait_for(&waits, "job", ms(60_000)).await });
+            (busy, waiting)
+        };
+        let (busy, waiting) = waits().await;
+        until("alice waits", || node.node("waiters").int() == 1).await;
+        busy.release().await.expect("it is held");
+        waiting.await.expect("no panic").release().await.expect("it is held");
+
+        // Over the same connection as before.
+        network.keep_back_from(Way::Up, "WAIT");
+        let (busy, waiting) = waits().await;
+        until("alice has asked", || network.has_kept_back()).await;
+        network.cut();
+        until("alice waits", || node.node("waiters").int() == 1).await;
+        busy.release().await.expect("it is held");
+        waiting.await.expect("no panic").release().await.expect("it is held");
+        arrives(&quorum).await;
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+/// A lock whose first request is still on its way, over a connection that the client saw end.
+async fn sent_twice(quorum: &Quorum, client: &Client, lock: Lock) -> Guard {
+    keep_back_what_is_sent(quorum, client).await;
+    let asking = tokio::spawn(lock.try_acquire());
+    until("it has asked", || quorum.iter().all(|node| node.network().kept(Way::Up) > 0)).await;
+    quorum.iter().for_each(|node| node.network().cut());
+    asking.await.expect("no panic").expect("it is free")
+}
+
+/// What was kept back has arrived, and the end of its connection.
+async fn arrives(quorum: &Quorum) {
+    quorum.iter().for_each(|node| node.network().pass());
+    until("what was late has arrived", || {
+        quorum.iter().all(|node| node.network().kept(Way::Up) == 0)
+    })
+    .await;
 }
 
 /// From now on nothing arrives of what this program, which is connected, sends.

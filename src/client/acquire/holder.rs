@@ -45,7 +45,8 @@ pub(crate) async fn find(
 }
 
 async fn ask(node: &Arc<Node>, key: &Key, within: Duration) -> Option<Inspection> {
-    let reply = node.ask(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within, |_| Ok(())).await;
+    let reply =
+        node.ask(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within, |_, _| Ok(())).await;
     Inspection::read(&node.counted(reply).ok()?).ok()?
 }
 

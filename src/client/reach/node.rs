@@ -70,7 +70,7 @@ impl Node {
     /// When there is no answer, or when it is an error of the server.
     pub async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, NodeError> {
         // Nobody knows whether it may be sent twice.
-        self.counted(self.call(Route::of(command), command, self.timeout, 1, |_| Ok(())).await)
+        self.counted(self.call(Route::of(command), command, self.timeout, 1, |_, _| Ok(())).await)
     }
 
     /// The same for a command without a key, which concerns the server that has this one.
@@ -83,15 +83,17 @@ impl Node {
         command: &Cmd,
     ) -> Result<Value, NodeError> {
         let route = Route::to(key.as_bytes());
-        self.counted(self.call(route, command, self.timeout, 1, |_| Ok(())).await)
+        self.counted(self.call(route, command, self.timeout, 1, |_, _| Ok(())).await)
     }
 
-    /// Sends a command that may arrive twice: if the connection breaks, it is sent over another.
+    /// Sends a command that may arrive twice: if the connection breaks, it is sent over another. `enter` is
+    /// told each connection before it is used, and whether nobody has answered over the one before: it may
+    /// arrive there later.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         command: &Cmd,
         within: Duration,
-        enter: impl FnMut(&Wire) -> Result<(), NodeError>,
+        enter: impl FnMut(&Wire, bool) -> Result<(), NodeError>,
     ) -> Result<Answered, NodeError> {
         self.call(Route::of(command), command, within, 2, enter).await
     }
@@ -102,34 +104,34 @@ impl Node {
         command: &Cmd,
         within: Duration,
     ) -> Result<Answered, NodeError> {
-        self.call(Route::of(command), command, within, 1, |_| Ok(())).await
+        self.call(Route::of(command), command, within, 1, |_, _| Ok(())).await
     }
 
-    /// `enter` is told each connection before it is used.
     async fn call(
         self: &Arc<Self>,
         mut route: Route,
         command: &Cmd,
         within: Duration,
         tries: usize,
-        mut enter: impl FnMut(&Wire) -> Result<(), NodeError>,
+        mut enter: impl FnMut(&Wire, bool) -> Result<(), NodeError>,
     ) -> Result<Answered, NodeError> {
         let mut used: Option<Wire> = None;
         let answer = timeout(within, async {
-            let mut left = tries;
+            let (mut left, mut again) = (tries, false);
             loop {
                 let wire = self.lines.wire(&mut route).await?;
-                enter(&wire)?;
+                enter(&wire, again)?;
                 used = Some(wire.clone());
                 let answer = route.send(&wire, command).await;
                 // It has answered: the silence of others is not its own.
                 used = None;
+                again = false;
                 if self.lines.goes_on(&mut route, &wire, &answer).await {
                     continue;
                 }
                 left -= 1;
                 match answer {
-                    Err(NodeError::Unreachable(_)) if left > 0 => {}
+                    Err(NodeError::Unreachable(_)) if left > 0 => again = true,
                     answer => return answered(&wire, answer),
                 }
             }
@@ -193,11 +195,13 @@ impl Node {
     }
 
     /// Sends a command that waits at the node, over a connection of its own. Dropping this future closes
-    /// the connection. The node ends the wait before `limit`.
+    /// the connection. The node ends the wait before `limit`. `again` is told when the command is sent once
+    /// more though the first may yet arrive.
     pub(crate) async fn wait(
         self: &Arc<Self>,
         command: &Cmd,
         limit: Duration,
+        again: impl Fn(),
     ) -> Result<Answered, NodeError> {
         let mut route = Route::of(command);
         let mut strayed = false;
@@ -224,8 +228,10 @@ impl Node {
             }
             match answer {
                 // Where it waited there is no queue any more, so it goes to the one that there is.
-                Err(NodeError::Unreachable(_)) if !fresh => {}
-                Err(NodeError::Unreachable(_)) if wire.is_astray() && !strayed => strayed = true,
+                Err(NodeError::Unreachable(_)) if wire.is_astray() && !(fresh && strayed) => {
+                    strayed |= fresh;
+                }
+                Err(NodeError::Unreachable(_)) if !fresh => again(),
                 answer => {
                     let answer = answered(&wire, answer);
                     self.pool(wire);

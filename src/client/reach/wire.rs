@@ -122,7 +122,12 @@ impl Wire {
     }
 
     pub(crate) fn is_retired(&self) -> bool {
-        self.0.retired.load(Ordering::Acquire) || self.0.connection.has_ended() || self.is_astray()
+        self.0.retired.load(Ordering::Acquire) || self.has_ended() || self.is_astray()
+    }
+
+    /// Whether it has broken.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.connection.has_ended()
     }
 
     /// Whether another server is the primary by now.

@@ -40,6 +40,12 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
     }
 }
 
+/// What an EPHEMERAL grant comes to that may end unnoticed.
+pub(crate) fn untied() -> (Answer, NodeState) {
+    let why = "an earlier request may yet tie the lock to a connection that has ended";
+    (Answer::Refused(Obstacle::Untied), NodeState::Unreachable(why.to_owned()))
+}
+
 /// That it is the next in line: `TURN fence …`.
 fn turn(text: &str) -> Option<Fence> {
     let fence = text.strip_prefix("TURN ")?.split(' ').next()?;

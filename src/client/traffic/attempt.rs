@@ -30,8 +30,13 @@ struct Lane {
     /// A RELEASE was sent. From then on no ACQUIRE is sent.
     given_up: bool,
     /// Connections over which an ACQUIRE went, each with the number of unanswered ones. The last
-    /// connection is kept in any case: an EPHEMERAL lock ends with it.
+    /// connection is kept in any case: an EPHEMERAL lock ends with it, unless an unanswered one arrives later.
     wires: Vec<(Wire, u32)>,
+    /// One with unanswered ones was forgotten.
+    forgotten: bool,
+    /// A request was sent once more, because nobody had answered the first one. What was sent to a primary of
+    /// the past does not arrive at the present one.
+    sent_again: bool,
     /// A request is blocked at the node, or was; dropping this forgets it.
     waiting: Option<oneshot::Sender<()>>,
     has_waited: bool,
@@ -53,12 +58,18 @@ impl Attempt {
         command: &Cmd,
         within: Duration,
     ) -> Result<Answered, NodeError> {
-        let mut used = None;
+        let mut used: Option<Wire> = None;
         let answer = node
-            .ask(command, within, |wire| {
-                let entered = self.lane(place).enter(wire);
-                used = Some(wire.clone());
-                entered
+            .ask(command, within, |wire, again| {
+                let mut lane = self.lane(place);
+                if let Some(former) = used.replace(wire.clone()) {
+                    match again {
+                        true => lane.sent_again |= !former.is_astray(),
+                        // It was sent on.
+                        false => lane.answered(&former),
+                    }
+                }
+                lane.enter(wire)
             })
             .await;
         if let (Some(wire), Ok(_) | Err(NodeError::Refused(_) | NodeError::Unfit(_))) =
@@ -95,7 +106,8 @@ impl Attempt {
                 sleep(clock::left(rests_until)).await;
             }
             let soon = clock::later(clock::now(), FIRST_PAUSE.min(slice / 2));
-            let answer = node.wait(command, slice.saturating_add(within)).await;
+            let again = || self.lane(place).sent_again = true;
+            let answer = node.wait(command, slice.saturating_add(within), again).await;
             // Where requests are answered, and those that wait are told no at once or do not even get there,
             // the next one would follow at once, and so on.
             let is_no = answer.as_ref().is_ok_and(Answered::is_no);
@@ -115,9 +127,21 @@ impl Attempt {
         self.lane(place).given_up
     }
 
-    /// The connection over which the node was asked last. An EPHEMERAL lock ends with it.
-    pub(crate) fn wire(&self, place: usize) -> Option<Wire> {
-        self.lane(place).wires.last().map(|(wire, _)| wire.clone())
+    /// Whether a request was sent to this node once more, though the first may yet arrive.
+    pub(crate) fn is_sent_again(&self, place: usize) -> bool {
+        self.lane(place).sent_again
+    }
+
+    /// The connections with which an EPHEMERAL lock may end at this node: that over which it was asked last,
+    /// and those over which an earlier request may yet arrive.
+    pub(crate) fn ties(&self, place: usize) -> Vec<Wire> {
+        self.lane(place).ties().cloned().collect()
+    }
+
+    /// Whether one of them has ended: if its request arrives, the lock ends, and nobody hears of it.
+    pub(crate) fn is_untied(&self, place: usize) -> bool {
+        let lane = self.lane(place);
+        lane.forgotten || lane.ties().any(|wire| wire.has_ended() && !wire.is_astray())
     }
 
     /// Sends no ACQUIRE to this node from now on. Returns the connections over which to send the RELEASE,
@@ -147,11 +171,18 @@ impl Lane {
                 self.wires.retain(|(_, open)| *open > 0);
                 if self.wires.len() >= MAX_WIRES {
                     self.wires.remove(0);
+                    self.forgotten = true;
                 }
                 self.wires.push((wire.clone(), 1));
             }
         }
         Ok(())
+    }
+
+    fn ties(&self) -> impl Iterator<Item = &Wire> {
+        let last = self.wires.len().saturating_sub(1);
+        let wires = self.wires.iter().enumerate();
+        wires.filter(move |(at, (_, open))| *at == last || *open > 0).map(|(_, (wire, _))| wire)
     }
 
     /// An ACQUIRE was answered over this connection.
@@ -206,7 +237,7 @@ pub(crate) async fn release(
     }
     let mut pause = FIRST_PAUSE;
     loop {
-        match node.ask(&command, within, |_| Ok(())).await {
+        match node.ask(&command, within, |_, _| Ok(())).await {
             Ok(_) => return Released::Either,
             Err(NodeError::Refused(text)) if code(&text) == TOO_MANY_FINALS => match instead.take()
             {

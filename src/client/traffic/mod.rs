@@ -73,6 +73,8 @@ pub(crate) struct Reply {
     pub(crate) id: u32,
     pub(crate) answer: Answer,
     pub(crate) state: NodeState,
+    /// A request of this attempt was sent to the node once more, though the first may yet arrive.
+    pub(crate) is_again: bool,
 }
 
 impl Reply {
@@ -144,7 +146,7 @@ impl Traffic {
                     raise::raise(&node, &command, fence, within).await
                 }
                 Ask::GiveBack => node.ask_once(&command, within).await,
-                _ => node.ask(&command, within, |_| Ok(())).await,
+                _ => node.ask(&command, within, |_, _| Ok(())).await,
             };
             Unread { attempt, send, answer }
         });
@@ -158,7 +160,7 @@ impl Traffic {
                 self.released += usize::from(outcome != Released::No);
             }
             while let Poll::Ready((node, wire)) = self.ends.poll(cx) {
-                if self.attempt.wire(node).is_some_and(|last| last.is(&wire)) {
+                if self.attempt.ties(node).iter().any(|tie| tie.is(&wire)) {
                     return Poll::Ready(Heard::CutOff(node));
                 }
             }
@@ -186,14 +188,19 @@ impl Traffic {
         }
         let Unread { attempt, send, answer } = unread;
         let node = self.shared.nodes.get(send.node)?;
-        let (answer, state) = answer::read(&send.ask, node.counted(answer));
+        let binds = self.wanted.ephemeral && !send.ask.blocks();
+        let (answer, state) = match answer::read(&send.ask, node.counted(answer)) {
+            (Answer::Granted(_), _) if binds && attempt.is_untied(send.node) => answer::untied(),
+            read => read,
+        };
         node.note(&state);
         // Whoever was not to be asked any more says nothing by that.
         if matches!(answer, Answer::Silent | Answer::Unreachable) && attempt.is_given_up(send.node)
         {
             return None;
         }
-        let reply = Reply { node: send.node, id: send.id, answer, state };
+        let is_again = attempt.is_sent_again(send.node) && Arc::ptr_eq(&attempt, &self.attempt);
+        let reply = Reply { node: send.node, id: send.id, answer, state, is_again };
         self.note(&reply);
         self.watch(&reply);
         Some(Heard::Reply(reply))
@@ -202,10 +209,10 @@ impl Traffic {
     /// Watches the connection of an EPHEMERAL lock: when it ends, the holder has to know at once.
     fn watch(&mut self, reply: &Reply) {
         let node = reply.node;
-        if self.wanted.ephemeral
-            && matches!(reply.answer, Answer::Granted(_))
-            && let Some(wire) = self.attempt.wire(node)
-        {
+        if !self.wanted.ephemeral || !matches!(reply.answer, Answer::Granted(_)) {
+            return;
+        }
+        for wire in self.attempt.ties(node) {
             self.ends.push(async move {
                 wire.closed().await;
                 (node, wire)

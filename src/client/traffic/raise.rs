@@ -24,7 +24,7 @@ pub(crate) async fn raise(
     let end = Instant::now() + within;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let reply = node.ask(command, left, |_| Ok(())).await;
+        let reply = node.ask(command, left, |_, _| Ok(())).await;
         let Some(pause) = reply.as_ref().err().and_then(|error| too_early(error, fence)) else {
             return reply;
         };

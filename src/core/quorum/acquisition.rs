@@ -166,6 +166,11 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
+    /// A request was sent once more, because nobody had answered the first one. To be told before the answer.
+    pub fn sent_again(&mut self, node: usize, id: u32) {
+        self.ballot.sent_again(node, id);
+    }
+
     /// A node has answered a request, or not in time.
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, time: Time) {
         self.note(node, answer);
@@ -289,8 +294,9 @@ impl<R: Rules> Acquisition<R> {
             return self.queue_at(0, time);
         }
         // Who waits does so through an outage. Where a majority granted and the fences came to
-        // nothing, another try will do.
-        if waits || (answered && self.splits < SPLITS) {
+        // nothing, or the token is spoilt, another try will do.
+        let untied = self.ballot.said().any(|said| said == Said::Refused(Obstacle::Untied));
+        if waits || ((answered || untied) && self.splits < SPLITS) {
             self.ballot.withdraw(&mut self.out);
             self.rest(None, time);
         } else {
@@ -351,7 +357,7 @@ impl<R: Rules> Acquisition<R> {
     }
 }
 
-/// How often an attempt is repeated for one who does not wait, when fences came to nothing.
+/// How often an attempt is repeated for one who does not wait, when what was granted came to nothing.
 const SPLITS: u32 = 3;
 /// The first back-off and the longest, in µs.
 const FIRST_REST: u64 = 5_000;

@@ -109,15 +109,22 @@ impl<R: Rules> Ballot<R> {
         }
         let (ttl, binds) = (vote.length(ttl), self.binds);
         let id = out.push(node, self.attempt, ask, ttl);
-        let overtakes = |open: Open| open.ask.blocks();
-        let acquires = |open: Open| matches!(open.ask, Ask::Acquire { .. });
-        vote.stray |= vote.open.is_some_and(overtakes);
-        vote.doubled |= vote.open.is_some_and(acquires);
+        if let Some(former) = vote.open {
+            vote.may_arrive(former);
+        }
         vote.open = Some(Open { id, ask, sent: now, ttl, binds });
         vote.touched |= matches!(ask, Ask::Acquire { .. });
         vote.asked = vote.asked.max(ttl);
         if vote.said.is_failure() {
             vote.said = Said::Nothing;
+        }
+    }
+
+    /// A request was sent once more, because nobody had answered the first one.
+    pub fn sent_again(&mut self, node: usize, id: u32) {
+        let Some(vote) = self.votes.get_mut(node) else { return };
+        if let Some(open) = vote.open.filter(|open| open.id == id) {
+            vote.may_arrive(open);
         }
     }
 

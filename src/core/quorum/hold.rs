@@ -135,6 +135,11 @@ impl<R: Rules> Hold<R> {
         }
     }
 
+    /// A request was sent once more, because nobody had answered the first one. To be told before the answer.
+    pub fn sent_again(&mut self, node: usize, id: u32) {
+        self.ballot.sent_again(node, id);
+    }
+
     /// Renews now, with a lease of `ttl` if that is longer. When it has worked,
     /// [`is_renewed`](Self::is_renewed); if so many nodes refuse it that no majority is left,
     /// [`ttl`](Self::ttl) is what it was.

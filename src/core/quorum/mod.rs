@@ -144,6 +144,9 @@ pub enum Obstacle {
     /// It cannot just now: out of memory, loading, too many waiters, its state file, or a waiter
     /// that was unblocked.
     Busy,
+    /// It grants, but an earlier request of the same token may yet arrive over a connection that has ended, and
+    /// tie an EPHEMERAL lock to that one. Another token has no such request.
+    Untied,
     /// It never will: a wrong type, no permission, a bad argument, a replica.
     Never,
 }

@@ -199,14 +199,21 @@ impl Vote {
     /// What is kept of an answer besides: until when its lease may run at the node, and whether it answers.
     fn heard<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
         let unanswered = matches!(answer, Answer::Silent | Answer::Unreachable);
-        self.stray |= open.ask.blocks() && unanswered;
-        self.doubled |= matches!(open.ask, Ask::Acquire { .. }) && unanswered;
+        if unanswered {
+            self.may_arrive(open);
+        }
         if matches!(answer, Answer::Granted(_) | Answer::Extended) {
             let latest = open.ttl.0.saturating_mul(1000).saturating_add(rules.drift(open.ttl));
             self.ends_by = self.ends_by.max(Some(Instant(now.0.saturating_add(latest))));
         }
         self.returning = self.returning.filter(|_| unanswered);
         self.missing = self.said.is_failure() && answer != Answer::TooFar;
+    }
+
+    /// Nobody has answered the request, and it may arrive at any time.
+    pub(super) fn may_arrive(&mut self, open: Open) {
+        self.stray |= open.ask.blocks();
+        self.doubled |= matches!(open.ask, Ask::Acquire { .. });
     }
 
     /// Whether it supports the claim, or still may.

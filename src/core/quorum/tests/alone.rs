@@ -38,6 +38,35 @@ fn a_lock_that_is_tied_to_a_connection_is_asked_for_over_it() {
     trial.wins(120);
 }
 
+#[test]
+fn a_token_whose_lock_may_end_with_a_connection_of_the_past_is_given_up_for_another() {
+    let mut trial = trial(Plan { binds: true, ..plan(1, None) });
+    for _ in 0..3 {
+        trial.sends("0A100");
+        trial.hears(0, Answer::Refused(Obstacle::Untied));
+        trial.sends("0R");
+        trial.is_pending();
+        trial.wakes();
+    }
+    trial.sends("0A100");
+    trial.hears(0, Answer::Refused(Obstacle::Untied));
+    trial.loses(Failure::NoQuorum);
+}
+
+#[test]
+fn where_a_request_to_wait_was_sent_again_the_release_is_final() {
+    let mut trial = trial(plan(1, Some(0)));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.sent_again(0);
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.wins(120);
+    trial.holds();
+    trial.hold().release();
+    trial.sends("0F");
+}
+
 /// There is one node, and it is in quarantine. Where should anybody queue but there?
 fn queued_in_quarantine(wait: u64) -> Trial {
     let mut trial = trial(plan(1, Some(wait)));

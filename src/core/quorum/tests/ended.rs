@@ -131,6 +131,23 @@ fn where_a_request_may_be_late_a_renewal_names_the_fence_ever_after() {
 }
 
 #[test]
+fn and_so_it_does_where_one_was_sent_again_before_it_was_answered() {
+    let mut trial = asked(None);
+    trial.sent_again(1);
+    (0..2).for_each(|node| trial.grants(node, 100));
+    trial.holds();
+    trial.sent_again(2);
+    trial.grants(2, 100);
+    // What was answered was not sent again.
+    trial.sent_again(0);
+    for _ in 0..2 {
+        trial.wakes();
+        trial.sends("0E 1E100 2E100");
+        (0..3).for_each(|node| trial.hears(node, Answer::Extended));
+    }
+}
+
+#[test]
 fn who_hands_it_on_does_not_wait_at_a_node_that_is_gone() {
     let mut trial = held_without(Answer::Unreachable);
     let now = Instant(trial.now);

@@ -138,6 +138,16 @@ impl Trial {
         self.hear(node, self.waiting[&node], answer);
     }
 
+    /// Nobody has answered the newest requests to the node, and they are sent over another connection.
+    fn sent_again(&mut self, node: usize) {
+        for id in [&self.newest, &self.waiting].into_iter().filter_map(|ids| ids.get(&node)) {
+            match &mut self.machine {
+                Machine::Trying(acquisition) => acquisition.sent_again(node, *id),
+                Machine::Holding(hold) => hold.sent_again(node, *id),
+            }
+        }
+    }
+
     fn hear(&mut self, node: usize, id: u32, answer: Answer) {
         let time = self.time();
         match &mut self.machine {
