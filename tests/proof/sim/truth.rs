@@ -88,7 +88,7 @@ impl Truth {
         (place, server): (usize, usize),
         id: u32,
         (under, answer): (Under, Answer),
-        claimed: Option<Fence>,
+        (claimed, needed): (Option<Fence>, usize),
         now: Instant,
     ) {
         let carried = self.carried.remove(&(place, id));
@@ -113,16 +113,25 @@ impl Truth {
         };
         // Who was passed over for somebody else since gives a larger fence.
         let first = !self.ended.contains_key(&server) && !self.denied.contains(&place);
+        // With a larger fence it may be another lease, of a node that had lost the former: nobody can tell.
+        let same = before.filter(|known| known.fence == fence || answer == Answer::Extended);
+        let another = before.zip(claimed).filter(|(_, claimed)| same.is_none() && fence > *claimed);
         let since = match (before, claimed) {
+            _ if another.is_some() => now,
             (Some(before), _) => before.since,
             (None, Some(claimed)) if !first || fence > claimed => now,
             _ => Instant(0),
         };
         let length = under.ttl.0 * 1000 - Sound.drift(under.ttl).min(under.ttl.0 * 1000);
-        // With a larger fence it may be another lease, of a node that had lost the former: nobody can tell.
-        let same = before.filter(|known| known.fence == fence || answer == Answer::Extended);
         let end = Instant(under.sent.0 + length).max(same.map_or(Instant(0), |known| known.end));
         self.known.insert(place, Known { server, fence, since, sent: under.sent, end });
+        if let Some((before, claimed)) =
+            another.filter(|(before, claimed)| before.fence >= *claimed)
+        {
+            self.lost.insert(place, before);
+            self.look(claimed, now, needed);
+            self.lost.remove(&place);
+        }
     }
 
     /// It gives a place back: whether the server hears of that or not, it has nothing there.
@@ -202,7 +211,7 @@ impl<R: Rules> World<R> {
             truth.too_late.insert(place);
         }
         let is_too_late = truth.too_late.contains(&place);
-        truth.heard((place, server), id, (under, answer), claimed, now);
+        truth.heard((place, server), id, (under, answer), (claimed, needed), now);
         let task_ = &mut self.tasks[task];
         if tells(answer) && !is_too_late && task_.ended.is_some_and(|by| self.now <= by) {
             task_.heard_since.insert(place);
