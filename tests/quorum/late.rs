@@ -349,6 +349,21 @@ fn a_request_to_wait_that_arrives_after_its_lock_was_given_back_takes_no_place()
     });
 }
 
+#[test]
+fn a_request_that_was_sent_again_and_arrives_after_its_release_takes_nothing() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let alice = program(&quorum).await;
+        let guard = sent_twice(&quorum, &alice, alice.lock("job").ttl(ms(60_000))).await;
+        // All have answered by now.
+        guard.extend(ms(60_000)).await.expect("it is held");
+        until("all have granted it", || quorum.held("job") == 3).await;
+        guard.release().await.expect("it is held");
+        arrives(&quorum).await;
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
 /// A lock whose first request is still on its way, over a connection that the client saw end.
 async fn sent_twice(quorum: &Quorum, client: &Client, lock: Lock) -> Guard {
     keep_back_what_is_sent(quorum, client).await;

@@ -120,11 +120,13 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// A request was sent once more, because nobody had answered the first one.
+    /// A request was sent once more, because nobody had answered the first one. Whatever comes after goes
+    /// over another connection, and may overtake it.
     pub fn sent_again(&mut self, node: usize, id: u32) {
         let Some(vote) = self.votes.get_mut(node) else { return };
         if let Some(open) = vote.open.filter(|open| open.id == id) {
             vote.may_arrive(open);
+            vote.stray |= vote.doubled;
         }
     }
 

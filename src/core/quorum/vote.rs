@@ -18,7 +18,8 @@ pub(super) struct Vote {
     pub(super) asked: Millis,
     /// A longer lease than it has granted was refused for good.
     pub(super) most: Option<Most>,
-    /// A request that was blocked was never answered. It may arrive at any time, and would take a place.
+    /// A request that was blocked, or sent over a connection that broke, was never answered. It may arrive at
+    /// any time, and would take a place, or the lock.
     pub(super) stray: bool,
     /// An ACQUIRE was never answered. If the lease was ended meanwhile, it would take the lock anew.
     pub(super) doubled: bool,

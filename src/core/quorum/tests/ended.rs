@@ -145,6 +145,8 @@ fn and_so_it_does_where_one_was_sent_again_before_it_was_answered() {
         trial.sends("0E 1E100 2E100");
         (0..3).for_each(|node| trial.hears(node, Answer::Extended));
     }
+    trial.hold().release();
+    trial.sends("0R 1F 2F");
 }
 
 #[test]
