@@ -142,11 +142,12 @@ impl ClientBuilder {
             addresses.iter().map(|address| address.name().to_owned()).collect();
         let identities = Arc::new(Identities::new(addresses, self.listener.clone()));
         let timeout = self.node_timeout.unwrap_or(shared::LONGEST_TIMEOUT);
+        let taken = identities.taken();
         let node = |(place, name)| Node::new(name, place, timeout, Arc::clone(&identities));
         let nodes = names.into_iter().enumerate().map(node).map(Arc::new).collect();
         let ClientBuilder { node_timeout, listener, .. } = self;
         let (memory, background, counts) = (Memory::default(), Background::new(), Counts::new());
-        let shared = Shared { nodes, node_timeout, memory, background, counts, listener };
+        let shared = Shared { nodes, taken, node_timeout, memory, background, counts, listener };
         Ok(Client { shared: Arc::new(shared) })
     }
 }

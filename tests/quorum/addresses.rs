@@ -320,6 +320,28 @@ fn what_a_server_answers_after_it_has_lost_its_place_does_not_count() {
     });
 }
 
+#[test]
+fn a_guard_is_lost_as_soon_as_its_program_knows_that_another_server_has_the_place() {
+    let quorum = Quorum::start(1);
+    let stranger = Server::start(quorum[0].kind());
+    run(async {
+        let (client, mut told) = told_of_strangers(&quorum).await;
+        let guard = take(&client, "job", ms(60_000)).await;
+        let busy = take(&healthy_program(&quorum).await, "busy", ms(60_000)).await;
+        quorum[0].network().lead_to(stranger.port());
+        // Whoever waits needs a new connection.
+        let other = wait_for(&client, "busy", TTL).await;
+        told.recv().await.expect("it is told of");
+        assert_eq!(stranger.holders("busy").len(), 1);
+        let (_, took) = timed(guard.lost()).await;
+        assert_within(took, ms(0));
+        assert!(!guard.is_valid());
+        guard.release().await.expect_err("it is lost");
+        other.release().await.expect("it is held");
+        busy.release().await.expect("it is held");
+    });
+}
+
 /// A program that has connections, and what it is told of strangers.
 async fn told_of_strangers(quorum: &Quorum) -> (Client, UnboundedReceiver<()>) {
     let (tells, told) = unbounded_channel();

@@ -7,6 +7,7 @@ use dlock_core::quorum::{Met, Occupant, Roster};
 use futures_util::future::join_all;
 use redis::Value;
 use tokio::select;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -25,6 +26,8 @@ use crate::report::notice::{Listener, Notice};
 pub(crate) struct Identities {
     entries: Vec<Entry>,
     roster: Mutex<Roster<String>>,
+    /// Tells that another server has taken a place.
+    taken: watch::Sender<()>,
     pub(crate) listener: Listener,
 }
 
@@ -65,12 +68,17 @@ impl Identities {
             Entry { name, leads }
         };
         let entries = addresses.into_iter().map(entry).collect();
-        Identities { entries, roster, listener }
+        Identities { entries, roster, taken: watch::Sender::new(()), listener }
     }
 
     /// How often another server has taken a node's place.
     pub(crate) fn changes(&self, node: usize) -> u64 {
         self.roster().changes(node)
+    }
+
+    /// Whoever keeps a lock hears at once that another server has taken the place of some node.
+    pub(crate) fn taken(&self) -> watch::Receiver<()> {
+        self.taken.subscribe()
     }
 
     /// How an address is shown.
@@ -257,6 +265,7 @@ impl Identities {
     }
 
     fn tell_stranger(&self, node: usize, before: String, now: String) {
+        self.taken.send_replace(());
         let node = self.name(node).to_owned();
         self.listener.tell(&Notice::Stranger { node, before, now });
     }

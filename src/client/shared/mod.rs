@@ -11,6 +11,7 @@ use std::time::Duration;
 use background::Background;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use memory::Memory;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -23,6 +24,8 @@ use crate::report::{NodeError, NodeState, Report};
 /// What all clones, locks and guards of a client share.
 pub(crate) struct Shared {
     pub(crate) nodes: Vec<Arc<Node>>,
+    /// Changes when another server has taken the place of a node.
+    pub(crate) taken: watch::Receiver<()>,
     /// How long a node may take to answer, if that was chosen.
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) memory: Memory,

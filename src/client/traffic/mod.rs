@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Send, Wait};
 use redis::Cmd;
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::trace;
 
@@ -47,6 +48,8 @@ pub(crate) struct Traffic {
     states: Vec<NodeState>,
     /// How often each node's place was taken by another server, as far as that was told.
     changes: Vec<u64>,
+    /// Says that there is something to be told.
+    taken: watch::Receiver<()>,
     /// What arrived when such a change was noticed.
     next: Option<Unread>,
 }
@@ -87,6 +90,8 @@ impl Reply {
 impl Traffic {
     pub(crate) fn new(shared: Arc<Shared>, wanted: Arc<Wanted>) -> Traffic {
         let nodes = shared.nodes.len();
+        let mut taken = shared.taken.clone();
+        taken.mark_unchanged();
         Traffic {
             timeout: shared.timeout(wanted.ttl),
             attempt: Arc::new(Attempt::new(0, Token::random(), nodes)),
@@ -95,6 +100,7 @@ impl Traffic {
             ends: UnderWay::new(),
             released: 0,
             states: vec![NodeState::NotAsked; nodes],
+            taken,
             changes: shared.nodes.iter().map(|node| node.changes()).collect(),
             next: None,
             shared,
@@ -154,6 +160,24 @@ impl Traffic {
 
     /// Sends all prepared requests at once, and returns what happens next.
     pub(crate) async fn next(&mut self) -> Heard {
+        let mut taken = self.taken.clone();
+        loop {
+            tokio::select! {
+                biased;
+                heard = self.hear() => return heard,
+                Ok(()) = taken.changed() => {
+                    self.taken.mark_unchanged();
+                    if let Some(node) = self.displaced() {
+                        // There may be more than one.
+                        self.taken.mark_changed();
+                        return Heard::CutOff(node);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn hear(&mut self) -> Heard {
         poll_fn(|cx| {
             // Releases first: they make room for the next requests.
             while let Poll::Ready((_, outcome)) = self.releases.poll(cx) {
@@ -177,12 +201,18 @@ impl Traffic {
         .await
     }
 
-    /// What an answer means; but if another server has taken the place of a node, that comes first.
-    fn read(&mut self, unread: Unread) -> Option<Heard> {
+    /// A node whose place another server has taken, if nobody was told of that yet.
+    fn displaced(&mut self) -> Option<usize> {
         let now = self.shared.nodes.iter().map(|node| node.changes());
         let mut changed = now.zip(&mut self.changes).enumerate();
-        if let Some((node, (now, told))) = changed.find(|(_, (now, told))| now != *told) {
-            *told = now;
+        let (node, (now, told)) = changed.find(|(_, (now, told))| now != *told)?;
+        *told = now;
+        Some(node)
+    }
+
+    /// What an answer means; but if another server has taken the place of a node, that comes first.
+    fn read(&mut self, unread: Unread) -> Option<Heard> {
+        if let Some(node) = self.displaced() {
             self.next = Some(unread);
             return Some(Heard::CutOff(node));
         }
