@@ -35,6 +35,9 @@ pub enum Flaw {
     TrustsAddresses,
     /// Of the clients: a connection stays that of its node, though another server has taken its place.
     KeepsConnections,
+    /// Of the clients: a request goes over another connection when its own has broken, and the machine is
+    /// not told.
+    SendsAgainInSilence,
     /// A replica that is promoted grants at once.
     PromotedWithoutQuarantine,
     /// Its quarantine is reckoned from when it last heard of its primary.
@@ -58,7 +61,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 24] = [
+    pub const ALL: [Flaw; 25] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::ForgetsBound,
@@ -74,6 +77,7 @@ impl Flaw {
         Flaw::TellsNobody,
         Flaw::TrustsAddresses,
         Flaw::KeepsConnections,
+        Flaw::SendsAgainInSilence,
         Flaw::PromotedWithoutQuarantine,
         Flaw::QuarantineWithoutLag,
         Flaw::QuarantineOfWhatArrived,
@@ -100,6 +104,7 @@ impl Flaw {
             | F::ReplicaEnds
             | F::RenewsInSilence => Lives::WithReplicas,
             F::TrustsAddresses | F::KeepsConnections => Lives::WithAddresses,
+            F::SendsAgainInSilence => Lives::OfTheLibrary,
             F::TellsTooEarly => Lives::InOrder,
             _ => Lives::Any,
         }

@@ -86,6 +86,7 @@ impl<R: Rules> World<R> {
             begun: self.now,
             open: BTreeMap::new(),
             waits: BTreeMap::new(),
+            lanes: BTreeMap::new(),
             newest: BTreeMap::new(),
             disowned: BTreeSet::new(),
             ended: None,
@@ -138,6 +139,7 @@ impl<R: Rules> World<R> {
         let short = ttl.0 <= 200 && self.pairs.is_empty();
         let factor = if short { factor } else { factor.min(4) };
         let longest = if factor > 4 { 10_000_000 } else { longest };
+        let longest = if self.is_library { longest.max(4 * ttl.0 * 1_000) } else { longest };
         Means {
             hold: self.dice.between(100, longest),
             renews: self.dice.chance(750),
@@ -248,7 +250,8 @@ impl<R: Rules> World<R> {
             self.later(after, Event::Lengthen { task });
         }
         // Before the nodes that were slow to answer have done so.
-        if self.calm_since.is_none() && self.dice.chance(60) {
+        let often = if self.is_library { 300 } else { 60 };
+        if self.calm_since.is_none() && self.dice.chance(often) {
             let node = self.dice.below(self.nodes);
             self.break_lock(key, Some(node));
         }
@@ -338,26 +341,29 @@ impl<R: Rules> World<R> {
         let Task { process, timeout, .. } = self.tasks[task];
         self.tasks[task].raised |= matches!(ask, Ask::Extend { fence: Some(_) })
             && matches!(self.tasks[task].machine, Machine::Trying(_));
-        let Task { key, mode, .. } = &self.tasks[task];
-        let (key, mode, token) = (key.clone(), *mode, token(task, attempt));
-        let request = Request { task, id, ask, token, key, mode, ttl };
+        let request = self.request(task, id, attempt, ask, ttl);
         if matches!(ask, Ask::Release { .. }) {
             return self.release(task, attempt, node, request);
         }
         let of = (attempt, node);
+        let kept = self.waiting(task, of).filter(|_| ask.blocks());
         let wire = match ask.blocks() {
-            true => self.waiting(task, of).or_else(|| self.connect(process, node)),
+            true => kept.or_else(|| self.connect(process, node)),
             false => self.ordinary(process, node),
         };
+        let again = if ask.blocks() { kept.is_some() } else { ask != Ask::GiveBack };
         if ask == Ask::GiveBack {
             self.tasks[task].truth.gives_back(node);
+        }
+        if let Ask::Extend { fence: Some(fence) } = ask {
+            self.tasks[task].truth.raises(attempt, node, fence);
         }
         // A ping says nothing of the lock.
         if ask != Ask::Ping {
             self.tasks[task].newest.insert(node, id);
         }
         let (wire_, sent) = (wire.unwrap_or(NOWHERE), self.clock_of(task).now);
-        let under = Under { wire: wire_, attempt, ask, ttl, sent };
+        let under = Under { wire: wire_, attempt, ask, ttl, sent, again };
         self.tasks[task].open.insert((node, id), under);
         let limit = match ask {
             Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. } => {
@@ -373,11 +379,24 @@ impl<R: Rules> World<R> {
             let answer = Answer::Unreachable;
             return self.later(after, Event::Reply { wire: NOWHERE, task, node, id, answer });
         };
-        if ask.blocks() {
-            let wires = self.tasks[task].waits.entry(of).or_default();
-            wires.retain(|old| *old != wire);
-            wires.push(wire);
-        }
+        self.goes_over(task, of, ask, wire);
+        self.deliver_over(wire, request);
+    }
+
+    pub(super) fn request(
+        &self,
+        task: usize,
+        id: u32,
+        attempt: u32,
+        ask: Ask,
+        ttl: Millis,
+    ) -> Request {
+        let Task { key, mode, .. } = &self.tasks[task];
+        let (key, mode, token) = (key.clone(), *mode, token(task, attempt));
+        Request { task, id, ask, token, key, mode, ttl }
+    }
+
+    pub(super) fn deliver_over(&mut self, wire: u64, request: Request) {
         if let Some(at) = self.transmit(wire, true) {
             self.at(at, Event::Request { wire, request });
         }
@@ -385,6 +404,22 @@ impl<R: Rules> World<R> {
 
     /// RELEASE goes over all connections on which something may be on its way, behind it.
     fn release(&mut self, task: usize, attempt: u32, node: usize, request: Request) {
+        let mut wires = match self.is_library {
+            true => self.lane_wires(task, (attempt, node)),
+            false => self.busy_wires(task, attempt, node),
+        };
+        wires.sort_unstable();
+        wires.dedup();
+        for wire in wires {
+            if self.wires.get(&wire).is_some_and(|wire| wire.is_open) {
+                self.deliver_over(wire, request.clone());
+            }
+        }
+        let waits = self.tasks[task].waits.remove(&(attempt, node));
+        waits.into_iter().flatten().for_each(|wire| self.hang_up(wire));
+    }
+
+    fn busy_wires(&mut self, task: usize, attempt: u32, node: usize) -> Vec<u64> {
         let open = self.tasks[task].open.iter();
         let mut wires: Vec<u64> = open
             .filter(|((at, _), under)| *at == node && under.attempt == attempt)
@@ -392,17 +427,7 @@ impl<R: Rules> World<R> {
             .filter(|wire| !self.tasks[task].waits.values().flatten().any(|waits| waits == wire))
             .collect();
         wires.extend(self.ordinary(self.tasks[task].process, node));
-        wires.sort_unstable();
-        wires.dedup();
-        for wire in wires {
-            if self.wires.get(&wire).is_some_and(|wire| wire.is_open)
-                && let Some(at) = self.transmit(wire, true)
-            {
-                self.at(at, Event::Request { wire, request: request.clone() });
-            }
-        }
-        let waits = self.tasks[task].waits.remove(&(attempt, node));
-        waits.into_iter().flatten().for_each(|wire| self.hang_up(wire));
+        wires
     }
 
     /// The connection that has waited there before, if nothing is on its way over it.
@@ -421,7 +446,7 @@ impl<R: Rules> World<R> {
         })
     }
 
-    fn ordinary(&mut self, process: usize, node: usize) -> Option<u64> {
+    pub(super) fn ordinary(&mut self, process: usize, node: usize) -> Option<u64> {
         let wire = self.processes[process].wires[node];
         let wire = wire.filter(|wire| self.leads_there(*wire));
         wire.or_else(|| {
@@ -441,6 +466,9 @@ impl<R: Rules> World<R> {
             self.say(format!(
                 "task {task} hears from node {node} in attempt {attempt}: {answer:?}"
             ));
+        }
+        if answer != Answer::Unreachable {
+            self.leave_lane(task, (attempt, node), under);
         }
         self.hear_disowned(task, node, id, answer);
         self.note_heard(task, node, id, under, answer);
@@ -503,6 +531,10 @@ impl<R: Rules> World<R> {
             Machine::Over => return,
         }
         self.say(format!("task {task}: node {node} is silent"));
+        if self.is_library {
+            self.stop_listening(task, node, id);
+            return self.pump(task);
+        }
         // A client may have had enough of a connection that does not answer.
         let process = self.tasks[task].process;
         if self.processes[process].wires[node] == Some(open.wire) && self.dice.chance(600) {

@@ -5,7 +5,7 @@ use dlock_core::quorum::Rules;
 
 use super::flaw::Flaw;
 use super::map::{Kind, Map};
-use super::world::World;
+use super::world::{Weather, World};
 
 /// A kind of lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +24,20 @@ pub enum Lives {
     WithReplicas,
     /// Addresses lead to other servers again and again, and processes begin anew.
     WithAddresses,
+    /// Clients treat connections as the library does, many of which break, and operators break many locks.
+    OfTheLibrary,
 }
 
 impl Lives {
     /// All of them, by their names.
-    pub const ALL: [(&str, Lives); 6] = [
+    pub const ALL: [(&str, Lives); 7] = [
         ("sim", Lives::Any),
         ("order", Lives::InOrder),
         ("gates", Lives::AtAnyGate),
         ("deaf", Lives::BesideTheDeaf),
         ("replicas", Lives::WithReplicas),
         ("addresses", Lives::WithAddresses),
+        ("library", Lives::OfTheLibrary),
     ];
 
     /// How one of them is told event by event.
@@ -54,6 +57,11 @@ impl<R: Rules> World<R> {
             Lives::Any => {}
             Lives::WithReplicas => world.add_replicas(),
             Lives::WithAddresses => world.is_restless = true,
+            Lives::OfTheLibrary => {
+                world.is_library = true;
+                let (slow, slowest) = (100, world.dice.one_of(&[200_000, 2_000_000]));
+                world.weather = Weather { slow, slowest, breaks: world.dice.one_of(&[50, 200]) };
+            }
             Lives::InOrder => world.put_on_a_map(Kind::OneGate),
             Lives::AtAnyGate => {
                 world.put_on_a_map(Kind::AnyGate);

@@ -9,6 +9,7 @@
 //! - `replication`: nodes that are a primary and its replica; `replica`: that server; `fail_over`: it
 //!   takes over.
 //! - `task`: a client. `life`: what clients do. `faults`: what fails.
+//! - `library`: how the client library treats its connections.
 //! - `lives`: kinds of lives. `map`: where everybody is, in those in which nothing fails and order is judged.
 //! - `dice`, `clock`: chance, and clocks that do not run alike.
 
@@ -18,6 +19,7 @@ mod fail_over;
 mod faults;
 mod flaw;
 mod judge;
+mod library;
 mod life;
 mod lives;
 mod map;

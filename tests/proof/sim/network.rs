@@ -114,7 +114,9 @@ impl<R: Rules> World<R> {
             let open = self.tasks[task].open.iter().filter(|(_, under)| under.wire == wire);
             let open: Vec<(usize, u32)> = open.map(|(request, _)| *request).collect();
             for (node, id) in open {
-                self.reply(task, node, id, Answer::Unreachable);
+                if !self.sends_again(task, node, id) {
+                    self.reply(task, node, id, Answer::Unreachable);
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dlock_core::quorum::{Acquisition, Hold, Rules};
 use dlock_core::{Instant, KeyBuf, Millis, Mode};
 
+use super::library::Lane;
 use super::truth::{Truth, Under};
 
 /// A client.
@@ -28,6 +29,8 @@ pub struct Task<R: Rules> {
     pub open: BTreeMap<(usize, u32), Under>,
     /// The connections that wait, by attempt and node: the newest, and those that did not answer.
     pub waits: BTreeMap<(u32, usize), Vec<u64>>,
+    /// The connections of requests that do not wait, by attempt and node.
+    pub lanes: BTreeMap<(u32, usize), Lane>,
     /// The newest request to each node.
     pub newest: BTreeMap<usize, u32>,
     /// The nodes that say that it does not hold.

@@ -36,6 +36,11 @@ fn nodes_whose_addresses_change_keep_every_promise() {
 }
 
 #[test]
+fn clients_that_treat_connections_as_the_library_does_keep_every_promise() {
+    keep_every_promise(Lives::OfTheLibrary, 1_000);
+}
+
+#[test]
 fn a_seed_is_a_life() {
     for (name, lives) in Lives::ALL {
         for seed in 0..30 {

@@ -28,8 +28,10 @@ pub struct Truth {
     ended: BTreeMap<usize, u64>,
     /// The places that have said no, or were given back: from a grant after that on they count.
     denied: BTreeSet<usize>,
-    /// When a request was carried out.
-    carried: BTreeMap<(usize, u32), u64>,
+    /// When a request was carried out that came over a connection.
+    carried: BTreeMap<(usize, u32, u64), u64>,
+    /// The largest fence that a place was to be raised to.
+    raised: BTreeMap<usize, Fence>,
     /// There was a moment at which, for all it can know, no majority had its lease.
     gap: bool,
 }
@@ -58,6 +60,8 @@ pub struct Under {
     pub ttl: Millis,
     /// Likewise.
     pub sent: Instant,
+    /// Whether it is sent again when its connection breaks.
+    pub again: bool,
 }
 
 impl Truth {
@@ -91,9 +95,13 @@ impl Truth {
         (claimed, needed): (Option<Fence>, usize),
         now: Instant,
     ) {
-        let carried = self.carried.remove(&(place, id));
+        let carried = self.carried.remove(&(place, id, under.wire));
         if matches!(answer, Answer::Denied | Answer::Turn(_)) {
             self.denied.insert(place);
+        }
+        // It may have been raised farther than its client knows: then it says the same as if it had nothing.
+        if let (Answer::Gone, Ask::Extend { fence: Some(fence) }) = (answer, under.ask) {
+            self.gap |= self.raised.get(&place).is_some_and(|raised| *raised > fence);
         }
         if tells(answer) {
             self.lost.remove(&place);
@@ -132,6 +140,13 @@ impl Truth {
             self.look(claimed, now, needed);
             self.lost.remove(&place);
         }
+    }
+
+    /// It asks a place to raise its fence.
+    pub fn raises(&mut self, attempt: u32, place: usize, fence: Fence) {
+        self.begin(attempt);
+        let raised = self.raised.entry(place).or_insert(fence);
+        *raised = fence.max(*raised);
     }
 
     /// It gives a place back: whether the server hears of that or not, it has nothing there.
@@ -179,8 +194,8 @@ impl<R: Rules> World<R> {
     }
 
     /// A request of a client was carried out.
-    pub(super) fn note_carried(&mut self, task: usize, place: usize, id: u32) {
-        self.tasks[task].truth.carried.insert((place, id), self.now);
+    pub(super) fn note_carried(&mut self, task: usize, place: usize, id: u32, wire: u64) {
+        self.tasks[task].truth.carried.insert((place, id, wire), self.now);
     }
 
     /// A client hears an answer.

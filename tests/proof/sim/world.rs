@@ -57,6 +57,8 @@ pub struct World<R: Rules> {
     pub map: Option<Map>,
     /// There: when the lock was given back last, and by which process.
     pub given_back: Option<(u64, usize)>,
+    /// Clients treat connections as the library does.
+    pub is_library: bool,
     /// Addresses change all the time.
     pub is_restless: bool,
     /// How many claims were made by those who had waited for a while, and how many of them later than one
@@ -230,6 +232,7 @@ impl<R: Rules> World<R> {
                 breaks: dice.one_of(&[0, 5, 20]),
             },
             map: None,
+            is_library: false,
             is_restless: false,
             given_back: None,
             hand_overs: (0, 0),
@@ -377,7 +380,7 @@ impl<R: Rules> World<R> {
             self.judge.comes(request.task);
         }
         if answer.is_some() {
-            self.note_carried(request.task, asked_as, request.id);
+            self.note_carried(request.task, asked_as, request.id, wire);
         }
         if self.tells {
             let Request { task, ask, .. } = request;
@@ -417,7 +420,7 @@ impl<R: Rules> World<R> {
                 self.say(format!("node {place}: task {} waited -> {answer:?}", blocked.task));
             }
             if let Some(&Wire { place, .. }) = self.wires.get(&blocked.wire) {
-                self.note_carried(blocked.task, place, blocked.id);
+                self.note_carried(blocked.task, place, blocked.id, blocked.wire);
             }
             self.note_answer(place, blocked.task, told(answer));
             self.answer(blocked.wire, blocked.task, blocked.id, told(answer));
@@ -501,6 +504,11 @@ impl<R: Rules> World<R> {
 
     fn server_closes(&mut self, wire: u64) {
         let Some(there) = self.wires.get_mut(&wire) else { return };
+        // What is in it comes first.
+        if self.is_library && there.there > self.now {
+            let at = there.there + 1;
+            return self.at(at, Event::Closed { wire });
+        }
         there.is_closed = true;
         let Wire { server, life, .. } = *there;
         if self.servers[server].is_up && self.servers[server].life == life {
