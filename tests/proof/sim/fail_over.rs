@@ -224,7 +224,8 @@ impl<R: Rules> World<R> {
 
     /// The same of an answer: what it has or has not.
     pub(super) fn note_answer(&mut self, server: usize, task: usize, answer: Answer) {
-        let told = matches!(answer, Answer::Granted(_) | Answer::Extended | Answer::Gone);
+        let told =
+            matches!(answer, Answer::Granted(_) | Answer::Extended | Answer::Gone | Answer::Denied);
         if told && self.is_deposed(server) {
             self.tasks[task].is_astray = true;
         }
