@@ -25,6 +25,9 @@ impl Client {
     /// Extends a lock by its token: it is valid for `ttl` from now on. If the fence is not given, the nodes
     /// are asked for it first.
     ///
+    /// A lease that has longer to run becomes shorter by this. Such a request can come late, over a connection
+    /// that has broken, and shorten what was asked for after it; those of a guard never make a lease shorter.
+    ///
     /// # Errors
     /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes.
     pub async fn extend(
