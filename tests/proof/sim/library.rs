@@ -1,8 +1,8 @@
 //! What the client library makes of connections, where the simulation's other clients are simpler (and
 //! worse, for they hear of more):
 //!
-//! - a request whose connection breaks is sent over another one, and the machine is told nothing of that
-//!   but the answer; what the broken connection still has in it arrives, too, before or after;
+//! - a request whose connection breaks is sent over another one under the same number, and the machine is
+//!   told so; what the broken connection still has in it arrives, too, before or after;
 //! - an answer that comes after the time-out is not heard, and a connection that waited is closed then;
 //! - a RELEASE goes over the connections on which an ACQUIRE was not answered, and over the last one.
 
