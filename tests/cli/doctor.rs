@@ -12,7 +12,7 @@ use crate::{address, addresses, dlock_at, on_two_servers};
 
 /// A server with which nothing is wrong.
 fn good(kind: Kind) -> Builder {
-    Server::build(kind).on_a_disk().append_only().config("aof-load-truncated no")
+    Server::build(kind).append_only().config("aof-load-truncated no")
 }
 
 /// Where the temporary folder of a test lies depends on the machine; with this it does not matter.
@@ -27,6 +27,11 @@ fn start(builder: Builder) -> Server {
 
 fn good_set(kind: Kind) -> Vec<Server> {
     (0..3).map(|_| start(good(kind))).collect()
+}
+
+/// For what is seen before or without that setting. They grant nothing, so no slow disk is noticed.
+fn good_set_on_a_disk(kind: Kind) -> Vec<Server> {
+    (0..3).map(|_| start(good(kind).on_a_disk())).collect()
 }
 
 /// What it found: the severity, the name of the check, the nodes, what was found with its fix.
@@ -68,7 +73,7 @@ fn assert_silent(nodes: &[String]) {
 /// Hazards that a running server can be given and relieved of.
 #[apply(on_two_servers)]
 fn settings_that_are_hazards(kind: Kind) {
-    let servers = good_set(kind);
+    let servers = good_set_on_a_disk(kind);
     let nodes = addresses(&servers);
     assert_silent(&nodes);
     assert_silent(&nodes[..1]);
@@ -286,7 +291,7 @@ fn a_disk_that_forgets_or_fails(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn a_user_who_may_not_do_everything(kind: Kind) {
-    let servers = good_set(kind);
+    let servers = good_set_on_a_disk(kind);
     let as_user = |rights: &str| {
         servers[1].run(&format!("ACL SETUSER app reset on >secret ~* &* +@all {rights}"));
         let mut nodes = addresses(&servers);
