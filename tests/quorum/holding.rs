@@ -132,8 +132,9 @@ fn a_lock_that_is_handed_on_after_others_wanted_it_is_at_all_nodes() {
             quorum[1].network().pass();
             released.await.expect("no panic").expect("it was held");
             assert!(bob.release("job", &lease.token).await.expect("a majority answers"));
+            // At the last node it may go on in the background.
+            quorum.until_empty();
         }
-        quorum.until_empty();
     });
 }
 
