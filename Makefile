@@ -8,13 +8,17 @@ NODES ?= 3
 SERVER ?= redis-8.2
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers
+.PHONY: help setup servers build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-setup: ## install what is missing: system packages, and the four servers in .servers/
+setup: ## install what is missing: system packages, and four servers in .servers/
 	@scripts/setup.sh
+
+# The newest Redis, too: compiled once, for some three minutes.
+servers: setup
+	@scripts/setup.sh newest
 
 build: setup ## build the module and the program: target/release/libdlock.so and dlock
 	@scripts/build.sh "$(TARGET)"
@@ -29,10 +33,10 @@ python: setup ## build the library for Python: a wheel in dist/
 node: setup ## build the library for Node: a package in dist/
 	@scripts/node.sh build
 
-run: build ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
+run: build $(if $(filter redis-8.6,$(SERVER)),servers) ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
 	@exec "$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
 
-test: build caller python node ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
+test: build servers caller python node ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
 	@SERVER=$(if $(filter-out file,$(origin SERVER)),$(SERVER)) scripts/test.sh $(ARGS)
 
 test-busy: build ## run all tests beside three busy loops, as on a machine with other work (LOOPS=3)
@@ -41,15 +45,16 @@ test-busy: build ## run all tests beside three busy loops, as on a machine with 
 server-tests: build ## run Redis's own test suite with the module, for some ten minutes (UNITS='unit/expire')
 	@scripts/server-tests.sh "$(TARGET)/release/libdlock.so" $(UNITS)
 
-test-world: build python ## test docs/examples with their client libraries, and docs/fences.md (installs what it needs)
+test-world: build servers python ## test docs/examples with their client libraries, and docs/fences.md (installs what it needs)
 	@scripts/world.sh
 	$(CARGO) test -p dlock-tests --test world -- $(ARGS)
 	@scripts/python.sh world
 
-soak: build ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs)
+soak: build servers ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs)
 	DLOCK_SOAK_CHAOS=$$(($(CHAOS) / 10)) $(CARGO) test -p dlock-tests --features soak --test quorum -- --nocapture --test-threads=1 chaos_cluster:: chaos_sentinels::
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --features soak --test node --test quorum -- \
-		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: weather:: late_writers:: fail_overs::
+		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: weather:: late_writers:: fail_overs:: \
+		cut:: connection:: waiting::
 
 model: ## prove the quorum's fences in larger models than the tests do, for some minutes
 	$(CARGO) run -p dlock-proof --bin prove -- model

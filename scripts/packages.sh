@@ -22,6 +22,23 @@ apt_unpack() { # package, folder
     (cd "$2" && dpkg -x ./*.deb .)
 }
 
+# apt-get with lists of its own in this folder, and not the machine's: for sources of packages. Of the
+# machine's it takes the mirrors, the keys and the proxies. DEB-SRC lines are in the folder's parts/.
+apt_apart() { # folder, apt-get or apt-cache, arguments
+    local folder=$1
+    mkdir -p "$folder/parts" "$folder/lists/partial" "$folder/cache/archives/partial"
+    cat >"$folder/apt.conf" <<CONF
+#clear APT::Update;
+APT::Update::Error-Mode "any";
+APT::Sandbox::User "$(id -un)";
+Dir::Etc::SourceList "/dev/null";
+Dir::Etc::SourceParts "$folder/parts";
+Dir::State::Lists "$folder/lists";
+Dir::Cache "$folder/cache";
+CONF
+    "$2" --config-file "$folder/apt.conf" "${@:3}"
+}
+
 apt_lists() { # what for
     [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
         by_hand "these packages are missing, and there is neither root nor sudo: $1"

@@ -74,7 +74,9 @@ install() {
 }
 
 tests() { # filters
-    DLOCK_TESTS="$*" "$tools/bin/python" -m pytest -q -p no:cacheprovider -p no:asyncio --ignore "$tests/world" "$tests"
+    # What each thread does is shown of a test that takes very long.
+    DLOCK_TESTS="$*" "$tools/bin/python" -m pytest -q -p no:cacheprovider -p no:asyncio -o faulthandler_timeout=300 \
+        --ignore "$tests/world" "$tests"
 }
 
 # Beside real programs of others; `make test-world` calls it.

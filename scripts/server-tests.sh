@@ -53,22 +53,16 @@ get_the_suite() {
     [ -e "$place/done" ] && return
     echo "server-tests: fetching the sources of redis $version"
     rm -rf "$place"
-    mkdir -p "$place" "$folder/apt/parts" "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial"
+    mkdir -p "$place" "$folder/apt/parts"
     as_sources
-    apt update -qq
-    (cd "$place" && apt source -qq --download-only --tar-only "redis=$version")
+    apt_apart "$folder/apt" apt-get update -qq
+    (cd "$place" && apt_apart "$folder/apt" apt-get source -qq --download-only --tar-only "redis=$version")
     tar --extract --file "$place"/redis_*.orig.tar.gz --directory "$place" --strip-components 1
     link_binaries
     touch "$place/done"
 }
 
-# apt-get with lists of its own: where packages come from, their sources come from as well.
-apt() {
-    apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$folder/apt/parts" \
-        -o Dir::State::Lists="$folder/apt/lists" -o Dir::Cache="$folder/apt/cache" \
-        -o APT::Sandbox::User="$(id -un)" "$@"
-}
-
+# Where packages come from, their sources come from as well.
 as_sources() {
     local file name
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources}; do

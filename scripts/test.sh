@@ -6,12 +6,15 @@
 #   SERVER=redis-8.2            those with this server, and those that need none
 #   JOBS=4                      so many suites at a time
 #   RUST_TEST_THREADS=3         so many tests of a suite at a time
+#   LIMIT=1500                  seconds after which a suite that hangs is ended, and has failed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
 jobs=${JOBS:-$((2 * $(nproc)))}
+limit=${LIMIT:-1500}
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
-kinds=(redis_7_0 redis_8_2 valkey_8_1 valkey_9_1)
+# The first has every test, and so the most.
+kinds=(redis_8_2 redis_7_0 redis_8_6 valkey_8_1 valkey_9_1)
 members=(--workspace --exclude dlock-module --exclude dlock-test-caller)
 filters=("$@")
 
@@ -21,12 +24,10 @@ main() {
     # Who needs a processor all the time begins, then who takes longest.
     for name in mutants sim quorum; do suite "$name"; done
     for kind in "${wanted[@]}"; do suite node "$kind"; done
-    for name in hazards cli docs "${!program[@]}"; do suite "$name"; done
-    for kind in "${wanted[@]}"; do
-        python "$kind"
-        nodejs "$kind"
-    done
+    start python scripts/python.sh test "${filters[@]}"
+    start nodejs scripts/node.sh test "${filters[@]}"
     nodejs_oldest
+    for name in hazards cli docs "${!program[@]}"; do suite "$name"; done
     start documentation "$cargo" test --quiet --doc "${members[@]}" -- "${filters[@]}"
     while [ ${#running[@]} != 0 ]; do wait_for_one; done
     report
@@ -75,41 +76,19 @@ suite() { # name [server]
     for kind in "${kinds[@]}"; do
         [[ " ${2:-${wanted[*]}} " == *" $kind "* ]] || skipped+=(--skip "::$kind")
     done
-    start "$*" run_in "${folder[$1]}" "${program[$1]}" "${skipped[@]}" "${filters[@]}"
+    start "$*" env --chdir="${folder[$1]}" "${program[$1]}" "${skipped[@]}" "${filters[@]}"
 }
 
-# The tests of the library for Python with this server, and of that for Node (`node` are those of a server
-# with the module).
-python() { # server
-    binding python "$1" scripts/python.sh
-}
-
-nodejs() { # server
-    binding nodejs "$1" scripts/node.sh
-}
-
-# Some of the latter with the oldest Node, and one server.
+# Some of the tests of the library for Node, by the oldest Node, and with one server.
 nodejs_oldest() {
     [[ " ${wanted[*]} " == *" redis_8_2 "* ]] || return 0
     start "nodejs oldest" env SERVER=redis-8.2 scripts/node.sh test-oldest "${filters[@]}"
 }
 
-# They call a server redis-8.2, and not redis_8_2. The first has the tests that need none.
-binding() { # name, server, script
-    local also=()
-    [ "$2" = "${wanted[0]}" ] || also=(DLOCK_ONLY_WITH_SERVER=yes)
-    start "$1 $2" env SERVER="$(sed 's/_/-/; s/_/./' <<<"$2")" "${also[@]}" "$3" test "${filters[@]}"
-}
-
-run_in() { # folder command
-    cd "$1"
-    exec "${@:2}"
-}
-
 # Starts a command as soon as there is room for it.
 start() { # name command
     while [ ${#running[@]} -ge "$jobs" ]; do wait_for_one; done
-    "${@:2}" >"$logs/$1" 2>&1 &
+    timeout --kill-after=10 "$limit" "${@:2}" >"$logs/$1" 2>&1 &
     running[$!]=$1
 }
 
@@ -126,10 +105,15 @@ outcome() { # name code
     local passed
     passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p; s/^\([0-9]*\) passed.* in .*/\1/p; s/^.* pass \([0-9]*\)$/\1/p' "$logs/$1" |
         awk '{ n += $1 } END { print n }')
-    if [ "$2" = 0 ]; then echo "${passed:-0} passed"; else echo "FAILED"; fi
+    case $2 in
+    0) echo "${passed:-0} passed" ;;
+    124 | 137) echo "FAILED: had not ended after $limit s" ;;
+    *) echo "FAILED" ;;
+    esac
 }
 
-# Shows what failed suites said of their failures, or all that they said if they did not come so far.
+# Shows what failed suites said of their failures, or all that they said if they did not come so far: of one that
+# hung, the tests that take long are in it.
 report() {
     local name
     for name in "${failed[@]}"; do

@@ -3,13 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file that needs more is about two things.
-const FILE_LINES: usize = 400;
 /// A function that needs more does two things.
 const FUNCTION_LINES: usize = 60;
-/// The proof's model and the simulation's world, each about one thing that is large.
-const LARGE_FILES: [&str; 3] =
-    ["tests/proof/model/mod.rs", "tests/proof/sim/life.rs", "tests/proof/sim/world.rs"];
 /// Tables, with an entry a line, and one that decides once what a new client is like.
 const LARGE_FUNCTIONS: [(&str, &str); 3] = [
     ("src/module/entry/load.rs", "missing_function"),
@@ -43,16 +38,6 @@ fn input_cannot_panic_the_server() {
     let shipped = files.iter().filter(|file| !file.is_test());
     refuse(shipped.flat_map(|file| {
         file.shipped_code().filter(|line| panics.iter().any(|panic| line.text.contains(panic)))
-    }));
-}
-
-#[test]
-fn files_are_short() {
-    let files = files(&["src", "tests"], &["rs"]);
-    let usual = files.iter().filter(|file| !LARGE_FILES.iter().any(|large| file.is_in(large)));
-    refuse(usual.filter_map(|file| {
-        let lines = file.text.lines().count();
-        (lines > FILE_LINES).then(|| file.line(lines, "lines, the limit is 400"))
     }));
 }
 

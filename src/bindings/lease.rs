@@ -1,12 +1,10 @@
-//! Locks that nobody renews, and what can be done with a token alone.
+//! Locks that are handed on, to be minded by whoever has their token.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::time::Duration;
 
-use dlock_client::{Error, Guard, Key, Lease, Token};
-use futures_util::future::{BoxFuture, FutureExt, Shared};
-use tokio::task::JoinError;
+use dlock_client::{Guard, Lease};
+use tokio::task::JoinHandle;
 
 use crate::connected::Connected;
 
@@ -14,76 +12,55 @@ use crate::connected::Connected;
 pub struct Unheard {
     lease: Option<Lease>,
     connected: Arc<Connected>,
-    settled: Settled,
 }
 
-/// Resolves when each node that answers certainly has the lease. What is asked for by its token before that
-/// could be overtaken by what asked for the lease itself.
-pub type Settled = Shared<BoxFuture<'static, ()>>;
-
 impl Unheard {
-    /// Makes a guard a lease. This is the runtime's.
-    #[must_use]
-    pub fn of(guard: Guard, connected: Arc<Connected>) -> Unheard {
-        let (key, token, fence) = (guard.key().clone(), *guard.token(), guard.fence());
-        let lease = Some(Lease { key, token, fence, valid_for: guard.valid_for() });
-        // In a task of its own: who gives up in the middle of it must not leave a lock to nobody.
-        let whole = tokio::spawn(guard.detach());
-        let settled = async move {
-            if let Err(Ok(panic)) = whole.await.map_err(JoinError::try_into_panic) {
-                resume_unwind(panic);
-            }
-        };
-        Unheard { lease, connected, settled: settled.boxed().shared() }
-    }
-
-    /// The same, once it is settled.
-    pub async fn settled(guard: Guard, connected: Arc<Connected>) -> Unheard {
-        let unheard = Unheard::of(guard, connected);
-        unheard.settled.clone().await;
-        unheard
+    /// Detaches a guard, and waits until each node that answers certainly has the lock. This is the runtime's.
+    /// Who gives up in the middle of it does not leave a lock to nobody.
+    pub async fn detach(guard: Guard, connected: Arc<Connected>) -> Unheard {
+        let detaching = Detaching(Some(tokio::spawn(guard.detach())), Arc::clone(&connected));
+        Unheard { lease: detaching.lease().await, connected }
     }
 
     /// Somebody hears of it.
-    pub fn tell(mut self) -> Option<(Lease, Arc<Connected>, Settled)> {
-        Some((self.lease.take()?, Arc::clone(&self.connected), self.settled.clone()))
+    pub fn hear(mut self) -> Option<Lease> {
+        self.lease.take()
     }
 }
 
 impl Drop for Unheard {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            release_soon(&self.connected, self.settled.clone(), lease.key, lease.token);
+        if let Some(Lease { key, token, .. }) = self.lease.take() {
+            // It goes on without anybody who waits.
+            drop(self.connected.client.release(key, &token));
         }
     }
 }
 
-/// Releases a lock by its token, once it is settled. Nobody waits for that.
-pub fn release_soon(connected: &Connected, settled: Settled, key: Key, token: Token) {
-    let client = connected.client.clone();
-    connected.runtime.spawn(async move {
-        settled.await;
-        client.release(key, &token).await
-    });
+/// A guard that is being detached. What asks for the lock could overtake its release, so that waits.
+struct Detaching(Option<JoinHandle<Lease>>, Arc<Connected>);
+
+impl Detaching {
+    async fn lease(mut self) -> Option<Lease> {
+        let lease = self.0.as_mut()?.await;
+        self.0 = None;
+        match lease.map_err(|error| error.try_into_panic()) {
+            Ok(lease) => Some(lease),
+            Err(Ok(panic)) => resume_unwind(panic),
+            Err(Err(_)) => None,
+        }
+    }
 }
 
-/// Extends a lock by its token. Tells for how long it is valid.
-pub async fn extend(
-    connected: Arc<Connected>,
-    key: Key,
-    token: String,
-    fence: u64,
-    ttl: Duration,
-) -> Result<Duration, Error> {
-    let lease = connected.client.extend(key, &read(&token)?, Some(fence), ttl).await?;
-    Ok(lease.valid_for)
-}
-
-/// Releases a lock by its token. Tells whether the token held it.
-pub async fn release(connected: Arc<Connected>, key: Key, token: String) -> Result<bool, Error> {
-    connected.client.release(key, &read(&token)?).await
-}
-
-fn read(token: &str) -> Result<Token, Error> {
-    token.parse::<Token>().map_err(|error| Error::Usage(error.to_string()))
+impl Drop for Detaching {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.take() {
+            let client = self.1.client.clone();
+            self.1.runtime.spawn(async move {
+                if let Ok(lease) = task.await {
+                    let _ = client.release(lease.key, &lease.token).await;
+                }
+            });
+        }
+    }
 }

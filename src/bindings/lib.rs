@@ -5,7 +5,7 @@
 //! - `wanted`: a lock that is wanted, with its options.
 //! - `held`: a lock that is held, or why it is not any more.
 //! - `lease`: locks that nobody renews, and what can be done with a token alone.
-//! - `words`: what an error tells, in the same words and codes everywhere.
+//! - `words`: of panics, the same everywhere.
 //! - `tell`: what the library tells, for whoever listens in another language.
 
 #![forbid(unsafe_code)]

@@ -23,6 +23,8 @@ pub struct Wanted {
     pub meta: String,
     /// After this time it is lost.
     pub max_hold: Option<Duration>,
+    /// Whether the lease is renewed.
+    pub renews: bool,
 }
 
 impl Wanted {
@@ -68,6 +70,9 @@ impl Wanted {
         }
         if let Some(max_hold) = self.max_hold {
             lock = lock.max_hold(max_hold);
+        }
+        if !self.renews {
+            lock = lock.unrenewed();
         }
         lock
     }

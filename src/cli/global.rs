@@ -22,7 +22,7 @@ pub struct Global {
 
     /// How long a node may take to answer [default: a twentieth of the ttl, between 50ms and 1s]
     #[arg(long, global = true, value_name = "TIME", value_parser = duration::parse_positive)]
-    pub timeout: Option<Duration>,
+    pub node_timeout: Option<Duration>,
 
     /// Print JSON, one object a line
     #[arg(long, global = true)]

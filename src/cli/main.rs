@@ -7,7 +7,7 @@
 //! - [`hold`]: the same by hand, for scripts; and taking a lock, which both do.
 //! - [`fenced`]: a command for data that refuses late holders.
 //! - [`nodes`]: who is asked. [`key`]: about which lock.
-//! - [`locks`], [`doctor`]: for whoever operates the nodes.
+//! - [`locks`], [`doctor`], [`ready`]: for whoever operates the nodes.
 //! - [`top`], [`exporter`]: what happens at the nodes, live. [`watch`]: looking at nodes again and again.
 //! - [`bench`]: what a lock costs on these nodes, and how long one waits.
 //! - [`dev`]: local nodes, to try it out.
@@ -24,13 +24,16 @@ mod hold;
 mod key;
 mod locks;
 mod nodes;
+mod ready;
 mod run;
 mod say;
 mod signals;
 mod top;
 mod watch;
 
+use std::io;
 use std::process::ExitCode;
+use std::thread;
 
 use clap::Parser;
 
@@ -45,21 +48,28 @@ fn main() -> ExitCode {
     if let Some(arguments) = child::arguments() {
         return child::main(&arguments).into();
     }
+    // The first thread's stack is as small as `ulimit -s` says: all work is done by another.
+    let worker = thread::Builder::new().stack_size(STACK).spawn(work);
+    signals::hold_off();
+    let exit = worker.map(|worker| worker.join().unwrap_or(Exit::INTERNAL));
+    exit.unwrap_or_else(cannot_start).into()
+}
+
+fn work() -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&commands::explained(error)).into(),
+        Err(error) => return usage(&commands::explained(error)),
     };
     // More threads than one, so that leases are renewed even while something here blocks.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).on_thread_start(signals::hold_off).enable_all();
     let runtime = signals::held_off(|| runtime.build());
-    match runtime {
-        Ok(runtime) => runtime.block_on(dispatch(cli)).into(),
-        Err(error) => {
-            stderr::complain(format_args!("cannot start: {error}"));
-            Exit::INTERNAL.into()
-        }
-    }
+    runtime.map_or_else(cannot_start, |runtime| runtime.block_on(dispatch(cli)))
+}
+
+fn cannot_start(error: io::Error) -> Exit {
+    stderr::complain(format_args!("cannot start: {error}"));
+    Exit::INTERNAL
 }
 
 async fn dispatch(Cli { global, command }: Cli) -> Exit {
@@ -88,3 +98,6 @@ fn usage(error: &clap::Error) -> Exit {
     let _ = error.print();
     Exit::USAGE
 }
+
+/// In bytes: as much as most systems give the first thread.
+const STACK: usize = 8 << 20;

@@ -24,7 +24,8 @@ pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Blocks these signals for this thread. Every thread but the first does so, and leaves them to the first.
+/// Blocks these signals for this thread. Every thread but the one that does the work does so, and leaves them
+/// to that one.
 pub fn hold_off() {
     let _ = SigSet::from_iter(HEARD).thread_block();
 }
@@ -43,7 +44,7 @@ impl Signals {
     /// What was ignored when dlock started (`nohup`, a job in the background) stays ignored, here
     /// and in the command.
     ///
-    /// To be called by the first thread.
+    /// To be called by the thread that does the work.
     pub fn listen() -> Result<Signals, Failure> {
         let ignored = ignored();
         let heard = HEARD.into_iter().filter(|&signal| !ignored.contains(signal));

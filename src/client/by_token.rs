@@ -7,6 +7,8 @@ use dlock_core::quorum::{Answer, Ask, Rules, Sound};
 use dlock_core::words::Fence;
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
 
 use crate::acquire::lock::{check_key, check_ttl};
 use crate::client::Client;
@@ -14,6 +16,8 @@ use crate::clock;
 use crate::hold::guard::Lease;
 use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::reach::node::{Answered, Node};
+use crate::report::code::may_pass;
 use crate::report::error::{Error, Loss, LossReason};
 use crate::report::{NodeError, NodeState, Report};
 use crate::token::Token;
@@ -57,22 +61,38 @@ impl Client {
     }
 
     /// Releases a lock by its token. Returns whether the token held it at any node, as soon as that is known
-    /// and a majority has answered: the rest goes on in the background.
+    /// and a majority has answered: the rest goes on in the background. A node that refuses in passing is asked
+    /// again for as long as a node may take to answer. The lock is released even if the future is dropped at once.
     ///
     /// # Errors
     /// [`Error::NoQuorum`] when no majority of the nodes answers.
-    pub async fn release(&self, key: impl Into<Key>, token: &Token) -> Result<bool, Error> {
-        let key = &key.into();
-        check_key(key)?;
-        // Who closes the client waits for this, too.
-        let _busy = self.shared.background.busy();
+    pub fn release<K: Into<Key>>(
+        &self,
+        key: K,
+        token: &Token,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<K> {
+        let (client, key, token) = (self.clone(), key.into(), *token);
+        let checked = check_key(&key);
+        let (sender, done) = oneshot::channel();
+        if checked.is_ok() {
+            self.shared.background.spawn(async move {
+                let _ = sender.send(client.release_everywhere(&key, &token).await);
+            });
+        }
+        async move {
+            checked?;
+            done.await.unwrap_or_else(|_| Err(Error::Usage(RUNTIME.to_owned())))
+        }
+    }
+
+    async fn release_everywhere(&self, key: &Key, token: &Token) -> Result<bool, Error> {
         let within = self.shared.timeout(Duration::MAX);
         let command = Arc::new(request::release(key, token));
         let mut asked = UnderWay::new();
         for (place, node) in self.nodes().map(Arc::clone).enumerate() {
             let command = Arc::clone(&command);
             asked.push(async move {
-                let reply = node.ask(&command, within, |_, _| Ok(())).await;
+                let reply = release_at(&node, &command, within).await;
                 (place, node.counted(reply))
             });
         }
@@ -95,35 +115,44 @@ impl Client {
     }
 
     /// Returns what each node knows about a lock; `None` where it is free.
+    ///
+    /// # Errors
+    /// When the key is empty.
     pub async fn inspect(
         &self,
         key: impl Into<Key>,
-    ) -> Vec<(String, Result<Option<Inspection>, NodeError>)> {
+    ) -> Result<Vec<(String, Result<Option<Inspection>, NodeError>)>, Error> {
+        let key = &key.into();
+        check_key(key)?;
         let within = self.shared.timeout(Duration::MAX);
-        let replies =
-            self.send_all(redis::cmd("DLOCK.INSPECT").arg(key.into().as_bytes()), within).await;
+        let replies = self.send_all(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within).await;
         let read = replies.into_iter().map(|reply| Ok(Inspection::read(&reply?)?));
-        self.named(read)
+        Ok(self.named(read))
     }
 
     /// Ends a lock on all nodes, or only the lease of this token. Returns how many leases each node ended.
     /// A guard learns of it at its next renewal, after a third of its lease at the latest.
+    ///
+    /// # Errors
+    /// When the key is empty.
     pub async fn break_lock(
         &self,
         key: impl Into<Key>,
         token: Option<&Token>,
-    ) -> Vec<(String, Result<u64, NodeError>)> {
+    ) -> Result<Vec<(String, Result<u64, NodeError>)>, Error> {
+        let key = &key.into();
+        check_key(key)?;
         let mut command = redis::cmd("DLOCK.BREAK");
-        command.arg(key.into().as_bytes());
+        command.arg(key.as_bytes());
         if let Some(token) = token {
             command.arg(token.as_str());
         }
         let within = self.shared.timeout(Duration::MAX);
         let replies = self.send_all(&command, within).await;
-        self.named(replies.into_iter().map(|reply| match reply? {
+        Ok(self.named(replies.into_iter().map(|reply| match reply? {
             Value::Int(ended) => Ok(u64::try_from(ended).unwrap_or(0)),
             other => Err(NodeError::Refused(format!("an unexpected answer: {other:?}"))),
-        }))
+        })))
     }
 
     /// The lock's fence, as a majority of the nodes knows it for this token.
@@ -200,3 +229,25 @@ impl Client {
         self.nodes().map(|node| node.name().to_owned()).zip(values).collect()
     }
 }
+
+/// Asks a node to release, and asks it again while it refuses in passing, but not for long: how long the lease
+/// is, nobody here knows.
+async fn release_at(
+    node: &Arc<Node>,
+    command: &Cmd,
+    within: Duration,
+) -> Result<Answered, NodeError> {
+    let end = Instant::now() + within;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let reply = node.ask(command, left, |_, _| Ok(())).await;
+        let passes = matches!(&reply, Err(NodeError::Refused(text)) if may_pass(text));
+        if !passes || Instant::now() + PAUSE >= end {
+            return reply;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+const RUNTIME: &str = "the runtime has ended";
+const PAUSE: Duration = Duration::from_millis(100);

@@ -1,5 +1,6 @@
 //! A client: the nodes, and what it has learned of them.
 
+use std::env;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tracing::debug;
 use crate::acquire::lock::Lock;
 use crate::count::Counts;
 use crate::key::Key;
-use crate::reach::address;
+use crate::reach::address::{self, Address};
 use crate::reach::identity::Identities;
 use crate::reach::node::Node;
 use crate::report::error::Error;
@@ -28,7 +29,8 @@ pub struct Client {
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct ClientBuilder {
-    nodes: Vec<String>,
+    /// Those of `DLOCK_NODES` if none are given.
+    nodes: Option<Vec<String>>,
     node_timeout: Option<Duration>,
     listener: Listener,
 }
@@ -83,11 +85,17 @@ impl Client {
         Lock::new(Arc::clone(&self.shared), key.into())
     }
 
+    /// Waits until releases that are under way are done: those of guards that were dropped, and those that a
+    /// node has refused in passing, or not answered. Returns false if that takes longer than `within`.
+    pub async fn released(&self, within: Duration) -> bool {
+        self.shared.background.idle(within).await
+    }
+
     /// Waits until releases that are under way are done, for at most as long as a node may take to
     /// answer, and closes the connections that are not in use. Guards stay valid.
     pub async fn close(&self) {
         let within = self.shared.node_timeout.unwrap_or(shared::LONGEST_TIMEOUT);
-        if !self.shared.background.idle(within).await {
+        if !self.released(within).await {
             debug!("some releases are not answered yet");
         }
         for node in &self.shared.nodes {
@@ -97,9 +105,10 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// The nodes: a URL each, or comma-separated lists of them.
+    /// The nodes: a URL each, or comma-separated lists of them. Without this they are those that the
+    /// environment has in `DLOCK_NODES`, where a name without a scheme is a host.
     pub fn nodes<S: Into<String>>(mut self, nodes: impl IntoIterator<Item = S>) -> ClientBuilder {
-        self.nodes.extend(nodes.into_iter().map(Into::into));
+        self.nodes.get_or_insert_default().extend(nodes.into_iter().map(Into::into));
         self
     }
 
@@ -137,7 +146,11 @@ impl ClientBuilder {
         if self.node_timeout.is_some_and(|timeout| timeout < Duration::from_millis(1)) {
             return Err(Error::Usage("the node time-out must be at least 1 ms".to_owned()));
         }
-        let addresses = address::read_all(&self.nodes)?;
+        let nodes = match self.nodes {
+            Some(nodes) => nodes,
+            None => Address::of_environment(env::var("DLOCK_NODES").ok().as_deref())?,
+        };
+        let addresses = address::read_all(&nodes)?;
         let names: Vec<String> =
             addresses.iter().map(|address| address.name().to_owned()).collect();
         let identities = Arc::new(Identities::new(addresses, self.listener.clone()));

@@ -76,5 +76,5 @@ pub use reach::endpoint::{Connection, Endpoint};
 pub use reach::node::Node;
 pub use report::error::{Error, Loss, LossReason, RunError};
 pub use report::notice::Notice;
-pub use report::{NodeError, NodeState, Report};
+pub use report::{NodeError, NodeState, Release, Report};
 pub use token::{InvalidToken, Token};

@@ -1,7 +1,7 @@
 //! What a node needs from the server around it.
 
+use crate::durability::promise::Promise;
 use crate::lock::{Crowd, Found, Grant, Renewal};
-use crate::promise::Promise;
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId};
 
 /// Where blocked requests get their answers.
@@ -53,8 +53,8 @@ pub trait Host: Answers {
     /// Whether the request that is being carried out may block: not inside a transaction, a
     /// script or another module's call.
     fn may_block(&mut self) -> bool;
-    /// Who sends the request that is being carried out. Asked of few: of those with KEEP, and with
-    /// long leases.
+    /// Who sends the request that is being carried out. Asked of few: of those that wait, and of those
+    /// with KEEP and with long leases.
     fn owner(&mut self) -> Owner;
     /// Whether this server would grant the key's lock to a client that asked for it now.
     fn serves(&mut self, key: Key<'_>) -> Serves;
@@ -163,6 +163,13 @@ pub enum WaitOutcome {
     Demoted,
     /// The fences are used up.
     Exhausted,
+    /// Its fence is ahead of the clock, and one such key too many.
+    TooManyAhead {
+        /// The fence that it would have got.
+        given: u64,
+        /// The largest that would have been accepted.
+        most: u64,
+    },
     /// Its lease is longer than this, and one such lease too many.
     TooManyLong {
         /// In ms.

@@ -8,18 +8,15 @@
 //! - [`limits`]: every limit, named once.
 //! - [`lock`]: one lock and who holds it; whom it admits.
 //! - [`queue`]: who waits for it, and who is next.
-//! - [`fence`]: the counter that only grows.
-//! - [`clock`]: the time that fences go by, which never goes back.
+//! - [`durability`]: what must outlive a crash, and stands in the state file before anything is granted.
 //! - [`cluster`]: the slot of a key.
-//! - [`bounds`]: how long leases can run: the usual ones, and those of a few keys.
-//! - [`bound`]: how much longer any lease can run, at most: what of it is written down, and when.
-//! - [`promise`]: what a node says of both beforehand; [`record`]: how the state file keeps it.
 //! - [`settings`]: what an operator can set.
-//! - [`quarantine`]: when a node may have forgotten leases, and what follows.
-//! - [`node`]: all locks of one server: acquire, release, extend, hand-over, expiry.
-//! - [`seen`]: what an operator sees: lengths of waits and holds, the keys that hurt most.
+//! - [`server`]: all locks of one server: acquire, release, extend, hand-over, expiry.
+//! - [`observed`]: what an operator sees: lengths of waits and holds, the keys that hurt most.
+//! - [`who`]: somebody who holds or waits, as an operator may see.
 //! - [`host`]: what a node needs from the server around it.
 //! - [`command`]: one file a command: how it is written, and how it is documented.
+//! - [`quirks`]: in what versions of Redis and Valkey differ.
 //! - [`snapshot`]: the versioned form in which a lock is stored.
 //! - [`mark`]: the largest fence that a resource has seen.
 //! - [`quorum`]: one lock over several nodes, as their client sees it.
@@ -38,38 +35,34 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod bound;
-pub mod bounds;
-pub mod clock;
 pub mod cluster;
 pub mod command;
 pub mod deadlines;
-pub mod fence;
+pub mod durability;
 pub mod host;
 pub mod limits;
 pub mod lock;
 pub mod mark;
-pub mod node;
+pub mod observed;
 pub mod packed;
-pub mod promise;
-pub mod quarantine;
 pub mod queue;
+pub mod quirks;
 pub mod quorum;
-pub mod record;
-pub mod seen;
+pub mod server;
 pub mod settings;
 pub mod shares;
 pub mod snapshot;
 mod varint;
+pub mod who;
 pub mod words;
 
-pub use bounds::Bounds;
+pub use durability::lease_bound::LeaseBound;
+pub use durability::promise::Promise;
+pub use durability::quarantine::{Cause, Policy, Start};
+pub use durability::record::{Ended, Record};
 pub use host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
 pub use lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
-pub use node::{Acquired, Node};
-pub use promise::Promise;
-pub use quarantine::{Cause, Policy, Start};
-pub use record::{Ended, Record};
+pub use server::{Acquired, Node};
 pub use settings::Settings;
 pub use words::{
     ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Mode, Owner, Time, WaiterId,

@@ -13,7 +13,14 @@ pub const MAX_FENCE: u64 = (1 << 53) - 1;
 /// How far a fence that is proposed, or that comes with RESTORE, may be ahead of the node's clock:
 /// ten minutes in µs.
 pub const MAX_FENCE_AHEAD: u64 = 10 * 60 * 1_000_000;
-/// And how far ahead of the floor, which can be above the clock: a minute in µs.
+/// How far ahead of the wall clock it moves the fences of other keys, that share a counter with its own:
+/// five seconds in µs.
+pub const MAX_SHARED_AHEAD: u64 = 5 * 1_000_000;
+/// How many keys can have fences farther ahead than that, each remembered with about 100 bytes. One user
+/// alone can have half of them.
+pub const MAX_KEYS_AHEAD: u64 = 100_000;
+/// How far ahead of the floor, where that is farther ahead of the clock than a proposal may be: a minute
+/// in µs.
 pub const MAX_FLOOR_AHEAD: u64 = 60 * 1_000_000;
 /// How far a fence that is shown to a mark may be ahead of the server's clock: a day in µs.
 pub const MAX_MARK_AHEAD: u64 = 86_400 * 1_000_000;
@@ -23,6 +30,9 @@ pub const MAX_WAIT: u64 = 1 << 40;
 pub const MAX_TTL_CEILING: u64 = u32::MAX as u64;
 /// The default of `dlock.max-ttl`: one day.
 pub const DEFAULT_MAX_TTL: u64 = 86_400_000;
+/// The default of `dlock.promotion-quarantine`: one hour. A replica that is promoted before its primary
+/// has told it anything assumes leases of this length.
+pub const DEFAULT_PROMOTION_QUARANTINE: u64 = 3_600_000;
 /// The default of `dlock.usual-ttl`: one hour. What is longer is an exception to the usual bound of
 /// leases, and may keep no key but its own in quarantine.
 pub const DEFAULT_USUAL_TTL: u64 = 3_600_000;
@@ -43,8 +53,11 @@ pub const GROWS_AGAIN: u64 = 60 * 1_000_000;
 pub const MAX_BOUND: u64 = 1 << 33;
 /// What `dlock.max-waiters` may be set to.
 pub const MAX_WAITERS_CEILING: u64 = 1_000_000;
-/// The default of `dlock.max-waiters`. A blocked client costs the server about 35 KB.
+/// The default of `dlock.max-waiters`: so many has one user alone. A blocked client costs the server
+/// about 35 KB.
 pub const DEFAULT_MAX_WAITERS: u64 = 10_000;
+/// There is room for so many times as many, so that others always find some.
+pub const WAITERS_OF_ALL: u64 = 2;
 /// The default of `dlock.max-memory-percent`: how much of `maxmemory` locks can take. What is
 /// evicted stays in memory, so with more the server might find no room for anything else.
 pub const DEFAULT_MAX_MEMORY_PERCENT: u64 = 50;

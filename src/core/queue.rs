@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 
 use crate::limits::MAX_TURNS;
 use crate::lock::Found;
-use crate::seen::slow::Who;
+use crate::who::Who;
 use crate::words::{
     ClientId, Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId,
 };
@@ -23,9 +23,25 @@ pub struct Waiter {
     pub id: WaiterId,
     /// The token it will hold the lock with.
     pub token: Arc<[u8]>,
-    /// How it wants to hold it.
+    /// What it asks for.
+    pub asks: Asks,
+    /// When the token came.
+    pub since: Instant,
+    /// The user for whom the request counts, and its place.
+    pub owner: Owner,
+    /// Whether the request still waits.
+    pub presence: Presence,
+}
+
+/// There may be very many, and with a byte more each would take the allocator's next size, of 160.
+const _: () = assert!(size_of::<Waiter>() <= 128);
+
+/// What the newest request with a token asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asks {
+    /// How it wants to hold the lock.
     pub mode: Mode,
-    /// The lease it asks for; it runs from the grant.
+    /// The lease; it runs from the grant.
     pub ttl: Millis,
     /// Its fence is at least this.
     pub proposal: Option<Fence>,
@@ -35,31 +51,50 @@ pub struct Waiter {
     pub ephemeral: bool,
     /// Text for an operator.
     pub meta: Box<[u8]>,
-    /// When the token came.
-    pub since: Instant,
-    /// When it gives up; `None`: never. If it is away: when its place ends, by the clock of places.
-    pub until: Option<Deadline>,
     /// For how long its place is kept, if it ends without the lock.
     pub keep: Option<Millis>,
-    /// The user for whom the place counts then.
-    pub owner: Owner,
     /// Whether it is told when it would be granted if the present holders left.
     pub wants_turn: bool,
+}
+
+/// Whether a request waits, or its place alone is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// A request waits.
+    Waiting {
+        /// When it gives up; `None`: never.
+        until: Option<Deadline>,
+    },
     /// The request has ended, and only its place is here.
-    pub is_away: bool,
+    Away {
+        /// When the place ends, by the clock of places.
+        ends: Deadline,
+    },
 }
 
 impl Waiter {
     /// Whether a request waits here, and not a place alone.
     #[must_use]
     pub fn is_present(&self) -> bool {
-        !self.is_away
+        matches!(self.presence, Presence::Waiting { .. })
+    }
+
+    /// When it gives up, if it waits.
+    #[must_use]
+    pub fn gives_up(&self) -> Option<Deadline> {
+        match self.presence {
+            Presence::Waiting { until } => until,
+            Presence::Away { .. } => None,
+        }
     }
 
     /// When its place ends, if it is away.
     #[must_use]
     pub fn place_ends(&self) -> Option<Deadline> {
-        self.until.filter(|_| self.is_away)
+        match self.presence {
+            Presence::Waiting { .. } => None,
+            Presence::Away { ends } => Some(ends),
+        }
     }
 }
 
@@ -76,9 +111,11 @@ pub struct Queue {
     away: usize,
     /// How many want to be told of their turn.
     turns: usize,
+    /// Very many are being let in: the event loop goes on with it, and no command does.
+    pub enters: bool,
     /// Until when its waiting has been charged to its key.
     charged: Instant,
-    /// Who holds the lock, as far as it matters for the log of slow waits.
+    /// Who holds the lock, where slow waits are noted.
     pub holder: Option<Box<Who>>,
 }
 
@@ -141,9 +178,9 @@ impl Queue {
             return None;
         }
         let first = self.first()?;
-        let together = self.iter().take(first.mode.room().min(MAX_TURNS));
-        let mut together = together.take_while(|waiter| waiter.mode == first.mode);
-        together.find(|waiter| waiter.wants_turn)
+        let together = self.iter().take(first.asks.mode.room().min(MAX_TURNS));
+        let mut together = together.take_while(|waiter| waiter.asks.mode == first.asks.mode);
+        together.find(|waiter| waiter.asks.wants_turn)
     }
 
     /// For how many microseconds all of them together have waited since this was last asked.
@@ -160,18 +197,18 @@ impl Queue {
     /// The waiter with this token.
     #[must_use]
     pub fn get(&self, token: &[u8]) -> Option<&Waiter> {
-        self.by_token.get(token).and_then(|place| self.waiters.get(place)).map(|waiter| &**waiter)
+        self.by_token.get(token).and_then(|at| self.waiters.get(at)).map(|waiter| &**waiter)
     }
 
     /// A newcomer goes to the end. A token that is there already keeps its place; its old request is
     /// returned.
     pub fn join(&mut self, mut waiter: Waiter) -> Option<Waiter> {
         debug_assert!(waiter.is_present(), "only a request brings a waiter");
-        self.turns += usize::from(waiter.wants_turn);
-        if let Some(place) = self.by_token.get(&waiter.token) {
-            let old = self.waiters.get(place);
+        self.turns += usize::from(waiter.asks.wants_turn);
+        if let Some(at) = self.by_token.get(&waiter.token) {
+            let old = self.waiters.get(at);
             waiter.since = old.map_or(waiter.since, |old| old.since);
-            let old = self.waiters.insert(*place, Box::new(waiter));
+            let old = self.waiters.insert(*at, Box::new(waiter));
             return self.without(old);
         }
         self.by_token.insert(waiter.token.clone(), self.arrivals);
@@ -182,33 +219,33 @@ impl Queue {
 
     /// The request with this token has ended, and its place is kept until then.
     pub fn send_away(&mut self, token: &[u8], end: Deadline) {
-        if let Some(waiter) = self.get_mut(token) {
-            waiter.until = Some(end);
-            let was_away = core::mem::replace(&mut waiter.is_away, true);
-            self.away += usize::from(!was_away);
-        }
         self.forget_turn(token);
+        if let Some(waiter) = self.get_mut(token) {
+            let away = Presence::Away { ends: end };
+            let before = core::mem::replace(&mut waiter.presence, away);
+            self.away += usize::from(matches!(before, Presence::Waiting { .. }));
+        }
     }
 
     /// The waiter with this token does not want to be told of its turn any more.
     pub fn forget_turn(&mut self, token: &[u8]) {
         if let Some(waiter) = self.get_mut(token)
-            && core::mem::take(&mut waiter.wants_turn)
+            && core::mem::take(&mut waiter.asks.wants_turn)
         {
             self.turns -= 1;
         }
     }
 
     /// The newest request with this token says whether its place is to be kept.
-    pub fn keep(&mut self, token: &[u8], keep: Option<Millis>, owner: Owner) {
+    pub fn keep(&mut self, token: &[u8], keep: Option<Millis>) {
         if let Some(waiter) = self.get_mut(token) {
-            (waiter.keep, waiter.owner) = (keep, owner);
+            waiter.asks.keep = keep;
         }
     }
 
     /// The waiter with this token leaves.
     pub fn leave(&mut self, token: &[u8]) -> Option<Waiter> {
-        let left = self.by_token.remove(token).and_then(|place| self.waiters.remove(&place));
+        let left = self.by_token.remove(token).and_then(|at| self.waiters.remove(&at));
         self.without(left)
     }
 
@@ -220,14 +257,14 @@ impl Queue {
     }
 
     fn get_mut(&mut self, token: &[u8]) -> Option<&mut Waiter> {
-        let waiter = self.by_token.get(token).and_then(|place| self.waiters.get_mut(place));
+        let waiter = self.by_token.get(token).and_then(|at| self.waiters.get_mut(at));
         waiter.map(|waiter| &mut **waiter)
     }
 
     /// Counts a waiter that is not here any more.
     fn without(&mut self, left: Option<Box<Waiter>>) -> Option<Waiter> {
         self.away -= usize::from(left.as_ref().is_some_and(|left| !left.is_present()));
-        self.turns -= usize::from(left.as_ref().is_some_and(|left| left.wants_turn));
+        self.turns -= usize::from(left.as_ref().is_some_and(|left| left.asks.wants_turn));
         left.map(|left| *left)
     }
 }
@@ -241,18 +278,19 @@ mod tests {
         Waiter {
             id: WaiterId(id),
             token: token.into(),
-            mode: Mode::Exclusive,
-            ttl: Millis(1),
-            proposal: None,
-            client: ClientId(id),
-            ephemeral: false,
-            meta: Box::default(),
+            asks: Asks {
+                mode: Mode::Exclusive,
+                ttl: Millis(1),
+                proposal: None,
+                client: ClientId(id),
+                ephemeral: false,
+                meta: Box::default(),
+                keep: None,
+                wants_turn: false,
+            },
             since: Instant(id),
-            until: None,
-            keep: None,
             owner: Owner(0),
-            wants_turn: false,
-            is_away: false,
+            presence: Presence::Waiting { until: None },
         }
     }
 

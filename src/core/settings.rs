@@ -1,16 +1,21 @@
 //! What an operator can set: `CONFIG SET dlock.*`.
 
+use crate::durability::durable::Terms;
+use crate::durability::quarantine::Policy;
 use crate::limits;
-use crate::quarantine::Policy;
+use crate::words::Millis;
 
 /// How far requests may go, and when nothing is granted.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The longest lease, in milliseconds.
     pub max_ttl: u64,
+    /// The longest lease, in milliseconds, of which a replica that is promoted before its primary has told it
+    /// anything assumes that it was granted.
+    pub promotion_quarantine: u64,
     /// Up to here a lease may keep all keys in quarantine, in milliseconds.
     pub usual_ttl: u64,
-    /// The most blocked requests on this node.
+    /// The most blocked requests of one user on this node.
     pub max_waiters: u64,
     /// The most places that are kept for those who are away.
     pub max_places: u64,
@@ -23,9 +28,17 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What the promise depends on.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        let untold = Millis(self.promotion_quarantine.min(self.max_ttl));
+        Terms { usual_ttl: self.usual_ttl, untold, quarantine: self.quarantine }
+    }
+
     /// What was granted elsewhere, by whatever settings, is not refused here.
     pub const REPLAY: Settings = Settings {
         max_ttl: limits::MAX_TTL_CEILING,
+        promotion_quarantine: limits::DEFAULT_PROMOTION_QUARANTINE,
         usual_ttl: limits::MAX_TTL_CEILING,
         max_waiters: limits::MAX_WAITERS_CEILING,
         max_places: limits::MAX_PLACES_CEILING,
@@ -39,6 +52,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             max_ttl: limits::DEFAULT_MAX_TTL,
+            promotion_quarantine: limits::DEFAULT_PROMOTION_QUARANTINE,
             usual_ttl: limits::DEFAULT_USUAL_TTL,
             max_waiters: limits::DEFAULT_MAX_WAITERS,
             max_places: limits::DEFAULT_MAX_PLACES,

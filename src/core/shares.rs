@@ -2,7 +2,7 @@
 //!
 //! No number that fits all has to be found for one user's share: one that is alone can have half
 //! of the store, two that take all they can get have a third each, and somebody who has nothing
-//! yet always finds room.
+//! yet finds room as long as there is any.
 
 use alloc::collections::BTreeMap;
 
@@ -19,14 +19,26 @@ impl Shares {
     /// Takes so much of a store with so much room. False: that would leave less for others than
     /// the owner has, and nothing has changed.
     pub fn take(&mut self, owner: Owner, units: u64, room: u64) -> bool {
-        let own = self.of(owner).saturating_add(units);
-        let taken = self.taken.saturating_add(units);
-        if own > room.saturating_sub(taken) {
-            return false;
+        let may = self.have_room(owner, units, room);
+        if may {
+            self.add(owner, units);
         }
-        self.taken = taken;
+        may
+    }
+
+    /// Whether the owner can take so much more of a store with so much room.
+    #[must_use]
+    pub fn have_room(&self, owner: Owner, units: u64, room: u64) -> bool {
+        let own = self.of(owner).saturating_add(units);
+        let left = room.checked_sub(self.taken.saturating_add(units));
+        left.is_some_and(|left| own <= left.max(units))
+    }
+
+    /// Takes so much, whatever room there is.
+    pub fn add(&mut self, owner: Owner, units: u64) {
+        self.taken = self.taken.saturating_add(units);
+        let own = self.of(owner).saturating_add(units);
         self.by_owner.insert(owner, own);
-        true
     }
 
     /// Gives back what was taken.
@@ -36,6 +48,12 @@ impl Shares {
             0 => self.by_owner.remove(&owner),
             left => self.by_owner.insert(owner, left),
         };
+    }
+
+    /// How much is taken.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     fn of(&self, owner: Owner) -> u64 {
@@ -60,6 +78,16 @@ mod tests {
         for other in 3..9 {
             assert!(shares.take(Owner(other), 1, 90), "{other}");
         }
+    }
+
+    #[test]
+    fn who_has_nothing_yet_gets_the_last_unit() {
+        let mut shares = Shares::default();
+        shares.add(Owner(1), 89);
+        assert!(!shares.take(Owner(1), 1, 90));
+        assert!(!shares.take(Owner(2), 2, 90));
+        assert!(shares.take(Owner(2), 1, 90));
+        assert!(!shares.take(Owner(3), 1, 90));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! What a client can send, and what becomes of it.
 
+use dlock_core::command::apply::Apply;
 use dlock_core::command::{
     Refusal, Touch, acquire, apply, r#break, check, evicted, extend, guard, promise, release,
 };
 use dlock_core::{Acquired, Key, Node, Settings, Time, WaitOutcome, WaiterId};
 
-use crate::fences;
+use crate::fenced_commands;
 use crate::ffi::call::{Call, Room};
-use crate::ffi::context::{Ctx, Name, now};
+use crate::ffi::context::{Ctx, Name, log, now};
 use crate::ffi::key::Open;
 use crate::inspection::{self, Named};
 use crate::keyspace::Keyspace;
@@ -138,7 +139,7 @@ pub fn evicted(call: &Call<'_>) {
     };
     let done = state::with(|state| {
         state.finish_taken();
-        let keys: Vec<&[u8]> = state.store.strays.evicted.page(ctx.db(), page).collect();
+        let keys: Vec<&[u8]> = state.store.moved_keys.evicted.page(ctx.db(), page).collect();
         ctx.reply_array(keys.len());
         keys.iter().for_each(|key| ctx.reply_text(key));
     });
@@ -149,6 +150,9 @@ pub fn evicted(call: &Call<'_>) {
 
 /// DLOCK.APPLY.
 pub fn apply(call: &Call<'_>) {
+    if let (3, Some(fence)) = (call.len(), call.arg(2).and_then(apply::mark)) {
+        return fenced_commands::apply(call, fence);
+    }
     on_key(call, Open::write, |node, keyspace, key, time| {
         if !call.ctx.flags().is_replay() {
             return Err(Refusal::Internal(apply::DOC.name));
@@ -156,7 +160,13 @@ pub fn apply(call: &Call<'_>) {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let apply = apply::parse(args)?;
-        node.believe(&apply, time)?;
+        if let Err(refusal) = node.believe(&apply, time) {
+            // A fence alone, which is for all keys, is not taken in any case.
+            if keyspace.refuses(key) || matches!(apply, Apply::Floor(_)) {
+                return Err(refusal);
+            }
+            log(c"warning", &format!("a lock arrives with its slot: {refusal}"));
+        }
         replayed(call, node)?;
         node.apply(keyspace, key, &apply, time);
         Ok(Outcome::Int(1))
@@ -171,7 +181,7 @@ pub fn promise(call: &Call<'_>) {
         }
         let mut room = Room::default();
         let args = call.rest(1, &mut room).ok_or(Refusal::Arity)?;
-        state.node.inherit(promise::parse(args)?);
+        state.node.durable.inherit(promise::parse(args)?, now());
         replayed(call, &state.node)
     });
     match heard {
@@ -190,10 +200,11 @@ pub fn probe(call: &Call<'_>) {
 fn on_key<'c>(
     call: &Call<'c>,
     open: fn(Ctx<'c>, u32, Name) -> Open<'c>,
-    work: impl FnOnce(&mut Node, &mut Keyspace<'_, 'c>, Key<'c>, Time) -> Result<'c>,
+    work: impl FnOnce(&mut Node, &mut Keyspace<'_, 'c>, Key<'_>, Time) -> Result<'c>,
 ) {
     let ctx = call.ctx;
-    let (Some(name), Some(bytes)) = (call.name(1), call.arg(1)) else {
+    let mut copy = Box::default();
+    let (Some(name), Some(bytes)) = (call.name(1), call.key(1, &mut copy)) else {
         return ctx.reply_wrong_arity();
     };
     let key = Key { db: ctx.db(), name: bytes };
@@ -218,7 +229,7 @@ fn on_key<'c>(
         drop(keyspace);
         if obeys {
             state.node.obey(false);
-            if !state.cover_all() {
+            if !state.cover_all() && state.store.arriving.slots.refuses(key.name) {
                 outcome = Err(Refusal::NotDurable);
             }
         }
@@ -235,15 +246,15 @@ fn on_key<'c>(
             Err(Refusal::Arity) => ctx.reply_wrong_arity(),
             Err(refusal) => ctx.reply_error(&refusal.to_string()),
         }
-        if state.node.is_following() && !state.node.is_covered() {
-            state.keep_books(time.now);
+        if state.node.is_following() && !state.node.durable.is_covered() {
+            state.keep_state_file(time.now);
         }
         state.settle(time.now);
     });
     if done.is_none() {
         reply::busy(ctx);
     } else if guards {
-        fences::guarded(call);
+        fenced_commands::guarded(call);
     }
 }
 
@@ -262,11 +273,11 @@ fn replayed<'c>(call: &Call<'_>, node: &Node) -> std::result::Result<(), Refusal
 
 /// The client waits for its answer, which may be there already.
 fn wait(call: &Call<'_>, state: &mut State, key: Key<'_>, waiter: WaiterId) {
-    if let Some(answer) = state.store.waiters.early(waiter) {
-        state.node.delivered(waiter);
+    if let Some(answer) = state.store.blocked.early(waiter) {
+        state.node.waiting.delivered(waiter);
         return reply::answer(call.ctx, answer, key.name);
     }
-    if !state.store.waiters.block(call.ctx, waiter, key.to_owned()) {
+    if !state.store.blocked.block(call.ctx, waiter, key.to_owned()) {
         state.node.gone(waiter, now());
         reply::answer(call.ctx, WaitOutcome::Denied, key.name);
     }

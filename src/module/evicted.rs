@@ -65,9 +65,9 @@ impl Evicted {
         }
     }
 
-    /// Forgets those of some databases.
-    pub fn forget_all(&mut self, goes: impl Fn(u32) -> bool) {
-        self.take(|key| goes(key.db)).into_iter().for_each(Block::release);
+    /// Forgets some of them.
+    pub fn forget_all(&mut self, goes: impl Fn(&KeyBuf) -> bool) {
+        self.take(goes).into_iter().for_each(Block::release);
     }
 
     /// Gives some of them up, with their shares.

@@ -1,14 +1,14 @@
 //! `INFO dlock`.
 
-use crate::about::{self, Figure};
-use crate::fences;
+use crate::fenced_commands;
 use crate::ffi::info::InfoLines;
+use crate::node_figures::{self, Figure};
 use crate::state::{self, State, Store};
 
 /// Writes the section.
 pub fn write(lines: &mut InfoLines) {
     state::with(|state| {
-        for (name, figure) in about::figures(state) {
+        for (name, figure) in node_figures::figures(state) {
             let name = name.replace('-', "_");
             match figure {
                 Figure::Number(value) => lines.number(&name, value),
@@ -21,13 +21,14 @@ pub fn write(lines: &mut InfoLines) {
 
 /// What DLOCK.NODE does not say.
 fn write_more(lines: &mut InfoLines, state: &State) {
-    let Store { stats, strays, .. } = &state.store;
+    let Store { stats, moved_keys, .. } = &state.store;
     let memory = state.store.memory();
     for (name, value) in [
         ("memory", memory.used),
         ("memory_most", if memory.most == u64::MAX { 0 } else { memory.most }),
-        ("evicted", strays.evicted.len() as u64),
-        ("evicted_memory", strays.evicted.bytes() as u64),
+        ("keys_ahead", state.node.durable.keys_ahead() as u64),
+        ("evicted", moved_keys.evicted.len() as u64),
+        ("evicted_memory", moved_keys.evicted.bytes() as u64),
         ("grants", stats.grants),
         ("denials", stats.denials),
         ("handovers", stats.hand_overs),
@@ -36,9 +37,9 @@ fn write_more(lines: &mut InfoLines, state: &State) {
         ("extensions", stats.extensions),
         ("breaks", stats.breaks),
         ("ephemeral_ends", stats.ephemeral_ends),
-        ("marks_removed", fences::marks_removed()),
-        ("slow_waits", state.node.slow().waits()),
-        ("long_holds", state.node.slow().holds()),
+        ("marks_removed", fenced_commands::marks_removed()),
+        ("slow_waits", state.node.observed.slow().waits()),
+        ("long_holds", state.node.observed.slow().holds()),
     ] {
         lines.number(name, value);
     }

@@ -3,10 +3,10 @@
 //! Of very many the first are listed, and all are counted: no reply is large.
 
 use dlock_core::command::Refusal;
-use dlock_core::command::inspect::id;
 use dlock_core::limits::INSPECT_LISTED;
 use dlock_core::lock::Holders;
 use dlock_core::queue::{Queue, Waiter};
+use dlock_core::who::id;
 use dlock_core::{ClientId, Found, Grant, Host, Key, Mode, Node, Time};
 
 use crate::ffi::context::Ctx;
@@ -32,7 +32,7 @@ pub fn reply<'c>(
     named: Named,
 ) -> Result<(), Refusal<'c>> {
     let empty = Queue::default();
-    let queue = node.queue(key).unwrap_or(&empty);
+    let queue = node.waiting.queue(key).unwrap_or(&empty);
     let page = Page { ctx, time, named, node, queue };
     match keyspace.find(key) {
         Found::WrongType => return Err(Refusal::WrongType),
@@ -104,12 +104,12 @@ impl Page<'_> {
     fn waiter(&self, waiter: &Waiter) {
         let Page { ctx, time, .. } = *self;
         self.begin(6, &waiter.token);
-        text(ctx, "mode", waiter.mode.name());
+        text(ctx, "mode", waiter.asks.mode.name());
         number(ctx, "waited-ms", time.now.since(waiter.since) / 1000);
         ctx.reply_text("left-ms");
-        optional(ctx, self.node.left(waiter, time.now).map(|left| left.0));
-        client(ctx, waiter.client);
-        text(ctx, "meta", &waiter.meta);
+        optional(ctx, self.node.waiting.left(waiter, time.now).map(|left| left.0));
+        client(ctx, waiter.asks.client);
+        text(ctx, "meta", &waiter.asks.meta);
         number(ctx, "away", u64::from(!waiter.is_present()));
     }
 

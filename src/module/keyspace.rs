@@ -13,7 +13,7 @@ use crate::ffi::context::{Class, Ctx, Name, unix_micros};
 use crate::ffi::key::Open;
 use crate::state::{self, Note, Store};
 
-/// The keyspace during one command, or one turn.
+/// The keyspace during one command, or one iteration of the event loop.
 pub struct Keyspace<'s, 'c> {
     ctx: Ctx<'c>,
     store: &'s mut Store,
@@ -21,7 +21,7 @@ pub struct Keyspace<'s, 'c> {
     open: Open<'c>,
     /// What was decided elsewhere is not told to anybody again.
     silent: bool,
-    /// A command, and not a turn.
+    /// A command, and not the event loop.
     command: bool,
     /// An evicted lock has got its key back, of which replicas and the log know nothing.
     put_back: bool,
@@ -37,8 +37,8 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         keyspace
     }
 
-    /// For a turn, which goes from key to key.
-    pub fn turn(ctx: Ctx<'c>, store: &'s mut Store, silent: bool) -> Self {
+    /// For the event loop, which goes from key to key.
+    pub fn event_loop(ctx: Ctx<'c>, store: &'s mut Store, silent: bool) -> Self {
         let open = Open::nowhere();
         Keyspace { ctx, store, open, silent, command: false, put_back: false }
     }
@@ -59,7 +59,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
     /// What is here was read as something of another database.
     pub fn correct(&mut self, key: Key<'_>) {
         if self.at(key).block().is_some_and(Block::is_dead) {
-            self.store.strays.look_at(key);
+            self.store.moved_keys.look_at(key);
         }
         let index = &mut self.store.index;
         let forget = |old: Block| index.remove(old);
@@ -73,10 +73,16 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         self.find(key);
     }
 
+    /// What arrives with its slot cannot be taken. Whether an error is heard; if not, it has to be taken
+    /// all the same.
+    pub fn refuses(&mut self, key: Key<'_>) -> bool {
+        self.store.arriving.slots.refuses(key.name)
+    }
+
     /// The index tracks the block at the key that is open, unless another node leads it.
     fn track(&mut self, block: Block) {
-        let Store { index, migrations, .. } = &mut *self.store;
-        if !migrations.arrives(self.open.key(), block) {
+        let Store { index, arriving, .. } = &mut *self.store;
+        if !arriving.slots.arrives(self.open.key(), block) {
             index.refresh(block);
         }
     }
@@ -96,16 +102,16 @@ impl<'s, 'c> Keyspace<'s, 'c> {
 
     /// A lock whose key was evicted is still held, unless somebody has put something else there.
     fn recall(&mut self) {
-        if self.store.strays.evicted.is_empty() {
+        if self.store.moved_keys.evicted.is_empty() {
             return;
         }
         let key = self.open.key();
-        let Some(block) = self.store.strays.evicted.get(key) else { return };
+        let Some(block) = self.store.moved_keys.evicted.get(key) else { return };
         if self.open.is_empty() {
             self.open.recall(block);
         } else {
             self.store.index.remove(block);
-            self.store.strays.evicted.forget(key);
+            self.store.moved_keys.evicted.forget(key);
             // Its waiters wait for something else from now on.
             state::note(Note::Changed(key.to_owned()));
         }
@@ -115,7 +121,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
     fn put_back(&mut self, evicted: Block) -> Option<Block> {
         self.store.index.remove(evicted);
         let block = self.open.put_back(evicted);
-        self.store.strays.evicted.forget(self.open.key());
+        self.store.moved_keys.evicted.forget(self.open.key());
         self.put_back = true;
         block
     }
@@ -191,7 +197,7 @@ impl Keyspace<'_, '_> {
 
 impl Answers for Keyspace<'_, '_> {
     fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
-        self.store.waiters.answer(waiter, answer);
+        self.store.blocked.answer(waiter, answer);
     }
 }
 
@@ -223,7 +229,7 @@ impl Host for Keyspace<'_, '_> {
             self.track(new);
         }
         if was_evicted {
-            self.store.strays.evicted.forget(key);
+            self.store.moved_keys.evicted.forget(key);
             self.put_back = true;
         }
     }
@@ -252,9 +258,9 @@ impl Host for Keyspace<'_, '_> {
 
     fn remove(&mut self, key: Key<'_>) {
         self.clear(key);
-        self.store.migrations.gone(key);
+        self.store.arriving.slots.gone(key);
         if self.open.is_evicted() {
-            self.store.strays.evicted.forget(key);
+            self.store.moved_keys.evicted.forget(key);
         }
         self.open.remove();
     }
@@ -291,7 +297,7 @@ impl Host for Keyspace<'_, '_> {
         self.at(key);
         if !self.silent {
             self.store.stats.count(&effect);
-            if self.command && !self.store.audience.is_possible() {
+            if self.command && !self.store.replication.is_possible() {
                 // Nobody gets it, but the server counts it as a change that has to be saved.
                 self.ctx.replicate_verbatim();
             } else {
@@ -329,7 +335,7 @@ impl Host for Keyspace<'_, '_> {
     }
 
     fn promise(&mut self, promise: &Promise) -> bool {
-        self.store.promises.write_now(promise)
+        self.store.durability.write_now(promise)
     }
 
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {

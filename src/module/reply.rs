@@ -3,9 +3,9 @@
 use dlock_core::command::{Command, Refusal};
 use dlock_core::{ClientId, Serves, WaitOutcome};
 
-use crate::about::{self, Figure};
 use crate::ffi::call::Call;
 use crate::ffi::context::{Ctx, Name};
+use crate::node_figures::{self, Figure};
 use crate::state;
 
 /// What a request that waited is told.
@@ -34,6 +34,9 @@ pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
             ctx.reply_error("UNBLOCKED this node became a replica, or loads another data set")
         }
         WaitOutcome::Exhausted => ctx.reply_error(&Refusal::Exhausted.to_string()),
+        WaitOutcome::TooManyAhead { given, most } => {
+            ctx.reply_error(&Refusal::TooManyAhead { given, most }.to_string());
+        }
         WaitOutcome::TooManyLong { usual } => {
             ctx.reply_error(&Refusal::TooManyLong { usual }.to_string());
         }
@@ -51,7 +54,7 @@ pub fn node(call: &Call<'_>) {
             state.finish_taken();
             state.begin_if_loaded(ctx);
         }
-        let figures = about::figures(state);
+        let figures = node_figures::figures(state);
         ctx.reply_map(figures.len() + 1);
         for (name, figure) in figures {
             match figure {

@@ -17,13 +17,20 @@ pub struct Number {
 }
 
 /// All of these.
-pub static NUMBERS: [Number; 7] = [
+pub static NUMBERS: [Number; 8] = [
     Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
         least: 1,
         most: limits::MAX_TTL_CEILING,
         field: |state| &mut state.node.settings.max_ttl,
+    },
+    Number {
+        name: c"promotion-quarantine",
+        default: limits::DEFAULT_PROMOTION_QUARANTINE,
+        least: 1,
+        most: limits::MAX_TTL_CEILING,
+        field: |state| &mut state.node.settings.promotion_quarantine,
     },
     Number {
         name: c"usual-ttl",
@@ -44,7 +51,7 @@ pub static NUMBERS: [Number; 7] = [
         default: limits::DEFAULT_MAX_MEMORY_PERCENT,
         least: 1,
         most: 100,
-        field: |state| &mut state.store.max_memory_percent,
+        field: |state| &mut state.store.memory.percent,
     },
     Number {
         name: c"max-places",
@@ -124,13 +131,13 @@ fn set_quarantine(value: &[u8]) -> Result<(), String> {
 }
 
 fn state_file() -> String {
-    state::with(|state| state.store.promises.state_file.clone()).unwrap_or_default()
+    state::with(|state| state.store.durability.state_file.clone()).unwrap_or_default()
 }
 
 fn set_state_file(value: &[u8]) -> Result<(), String> {
     let Ok(path) = String::from_utf8(value.to_vec()) else {
         return Err("dlock.state-file must be UTF-8".to_owned());
     };
-    state::with(|state| state.store.promises.state_file = path);
+    state::with(|state| state.store.durability.state_file = path);
     Ok(())
 }

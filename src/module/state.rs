@@ -1,21 +1,21 @@
 //! What the module keeps beside the keyspace.
 
-use dlock_core::{Deadline, Instant, KeyBuf, Memory, Node, Time, limits};
+use dlock_core::{Deadline, Instant, KeyBuf, Memory, Node, Time};
 use lazy_static::lazy_static;
 
-use crate::audience::Audience;
+use crate::blocked_clients::BlockedClients;
+use crate::durability::{Durability, Refusing, count_keys};
 use crate::ffi::MainThread;
 use crate::ffi::alarm::Alarm;
 use crate::ffi::block::Block;
 use crate::ffi::context::{log, now, unix_micros};
 use crate::ffi::index::Index;
-use crate::incoming::Incoming;
-use crate::migrations::Migrations;
-use crate::promises::{Promises, count_keys};
-use crate::server_memory::ServerMemory;
+use crate::moved_keys::MovedKeys;
+use crate::replication_demand::ReplicationDemand;
+use crate::server_events::data_set_load::DataSetLoad;
+use crate::server_events::moving_slots::MovingSlots;
+use crate::server_memory::MemoryForLocks;
 use crate::stats::Stats;
-use crate::strays::Strays;
-use crate::waiters::Waiters;
 
 /// Everything.
 pub struct State {
@@ -25,49 +25,33 @@ pub struct State {
     pub store: Store,
 }
 
+/// What arrives and is not this node's yet.
+#[derive(Default)]
+pub struct Arriving {
+    /// What is being loaded.
+    pub load: DataSetLoad,
+    /// What migrates with its slots.
+    pub slots: MovingSlots,
+}
+
 /// What carrying out takes.
 pub struct Store {
     pub index: Index,
     pub alarm: Alarm,
     pub stats: Stats,
-    pub waiters: Waiters,
+    pub blocked: BlockedClients,
     /// Locks that are somewhere else than the index thinks.
-    pub strays: Strays,
+    pub moved_keys: MovedKeys,
     /// What is promised.
-    pub promises: Promises,
-    /// What is being loaded.
-    pub incoming: Incoming,
-    /// What migrates with its slots.
-    pub migrations: Migrations,
-    /// Since when nothing has been granted, and why.
-    pub refusing: Option<(Refusing, Instant)>,
-    /// How the server is configured to use its memory.
-    pub server_memory: ServerMemory,
-    /// How much of it locks may take, in hundredths.
-    pub max_memory_percent: u64,
+    pub durability: Durability,
+    /// What arrives and is not this node's yet.
+    pub arriving: Arriving,
+    /// How much memory there is for locks.
+    pub memory: MemoryForLocks,
     /// Whether anybody may listen to what is replicated.
-    pub audience: Audience,
+    pub replication: ReplicationDemand,
     /// Room to write in, kept so that a grant need not ask for some.
     pub scratch: Vec<u8>,
-}
-
-/// Why a node grants nothing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Refusing {
-    Replica,
-    Quarantine,
-    NotDurable,
-}
-
-impl Refusing {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Refusing::Replica => "replica",
-            Refusing::Quarantine => "quarantine",
-            Refusing::NotDurable => "not-durable",
-        }
-    }
 }
 
 /// What happened while the state was in use further up the stack: the server can take a key
@@ -86,15 +70,12 @@ lazy_static! {
             index: Index::default(),
             alarm: Alarm::new(),
             stats: Stats::default(),
-            waiters: Waiters::default(),
-            strays: Strays::default(),
-            promises: Promises::new(rand::random()),
-            incoming: Incoming::default(),
-            migrations: Migrations::default(),
-            refusing: None,
-            server_memory: ServerMemory::default(),
-            max_memory_percent: limits::DEFAULT_MAX_MEMORY_PERCENT,
-            audience: Audience::default(),
+            blocked: BlockedClients::default(),
+            moved_keys: MovedKeys::default(),
+            durability: Durability::new(rand::random()),
+            arriving: Arriving::default(),
+            memory: MemoryForLocks::default(),
+            replication: ReplicationDemand::default(),
             scratch: Vec::new(),
         },
     });
@@ -120,20 +101,19 @@ pub fn notes() -> Vec<Note> {
 impl Store {
     /// What locks take, and what they may.
     pub fn memory(&self) -> Memory {
-        let percent = self.max_memory_percent;
-        let most = self.server_memory.most.map_or(u64::MAX, |most| most / 100 * percent);
-        let used = self.index.bytes() + self.migrations.bytes();
-        Memory { used: used as u64, most }
+        let used = self.index.bytes() + self.arriving.slots.bytes();
+        Memory { used: used as u64, most: self.memory.most() }
     }
 
     /// Whether something has to be settled before a command.
     pub fn is_unsettled(&self) -> bool {
-        self.strays.has_last() || !self.promises.have_begun()
+        self.moved_keys.has_last() || !self.durability.have_begun()
     }
 
-    /// Whether the next turn has something to do.
+    /// Whether the event loop has something to do.
     pub fn has_pending(&self) -> bool {
-        self.strays.any() || self.promises.have_to_tell() || self.migrations.any_pending()
+        let durability = self.durability.have_to_tell() || self.durability.owes_ack;
+        self.moved_keys.any() || durability || self.arriving.slots.any_pending()
     }
 }
 
@@ -141,7 +121,9 @@ impl State {
     /// What time it is.
     pub fn time(&mut self) -> Time {
         let now = now();
-        Time { now, unix: self.node.clock.read(now, unix_micros) }
+        let time = Time { now, unix: self.node.clock.read(now, unix_micros) };
+        self.node.durable.look(time);
+        time
     }
 
     /// Why nothing is granted, and since when; `None`: it is.
@@ -150,26 +132,27 @@ impl State {
             Some(Refusing::Replica)
         } else if self.node.is_in_quarantine(time.now) {
             Some(Refusing::Quarantine)
-        } else if self.store.promises.ledger.failure().is_some()
-            && !self.node.is_vouched_for(time.unix)
+        } else if self.store.durability.writer.failure().is_some()
+            && !self.node.durable.is_vouched_for()
         {
             Some(Refusing::NotDurable)
         } else {
             None
         };
-        let was = self.store.refusing;
-        self.store.refusing = why.map(|why| match was {
+        let was = self.store.durability.refusing;
+        self.store.durability.refusing = why.map(|why| match was {
             Some((old, since)) if old == why => (why, since),
             _ => (why, time.now),
         });
         if was.is_some_and(|(was, _)| was == Refusing::Quarantine)
             && !matches!(why, Some(Refusing::Quarantine | Refusing::Replica))
         {
-            let keys = self.node.in_quarantine().map_or(0, |all| all.left(time.now).long_keys());
+            let keys =
+                self.node.durable.in_quarantine().map_or(0, |all| all.left(time.now).long_keys());
             let but = (keys > 0).then(|| format!(", but for {}", count_keys(keys)));
             log(c"notice", &format!("the quarantine is over{}", but.unwrap_or_default()));
         }
-        self.store.refusing
+        self.store.durability.refusing
     }
 
     /// Sets the alarm for what is next. With work at hand it goes off at once.
@@ -181,13 +164,14 @@ impl State {
 
     /// When there is something to do.
     pub fn next(&self, now: Instant) -> Option<Instant> {
-        let owes_search = self.store.strays.owes_search() && !self.node.is_following();
-        if self.node.has_pending() || self.store.has_pending() || owes_search {
+        if self.node.has_pending() || self.store.has_pending() {
             return Some(now);
         }
-        let leases = if self.node.is_following() { None } else { self.store.index.first() };
+        let leads = !self.node.is_following();
+        let leases = if leads { self.store.index.first() } else { None };
         let first: Option<Deadline> = leases.into_iter().chain(self.node.next_wake()).min();
-        first.map(|end| Instant(end.0.saturating_mul(1000)))
+        let first = first.map(|end| Instant(end.0.saturating_mul(1000)));
+        first.into_iter().chain(self.store.moved_keys.next_search(leads)).min()
     }
 
     /// Sets the alarm, if there is work at hand.

@@ -1,6 +1,6 @@
 //! What has happened on this node since it started.
 
-use dlock_core::seen::Lengths;
+use dlock_core::observed::Lengths;
 use dlock_core::{Effect, Ending};
 use hdrhistogram::Histogram;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::Key;
+use dlock_client::{Error, InvalidToken, Key, Token};
 use napi::bindgen_prelude::{Buffer, Either, Uint8Array};
 
 /// The name of a lock: text or bytes.
@@ -39,7 +39,13 @@ pub(crate) fn millis(span: Duration) -> f64 {
     span.as_micros() as f64 / 1e3
 }
 
-/// Fences are at most 2^53 - 1: each is a number that JavaScript can tell from the next.
+/// Fences are at most 2^53 - 1, and what else is counted is less: each is a number that JavaScript can tell from the
+/// next.
 pub(crate) fn fence(fence: u64) -> f64 {
     fence as f64
+}
+
+/// A token, or why it is none.
+pub(crate) fn token(text: &str) -> Result<Token, Error> {
+    text.parse().map_err(|error: InvalidToken| Error::Usage(error.to_string()))
 }

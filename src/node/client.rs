@@ -4,14 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 
 use dlock_bindings::connected::Connected;
-use dlock_bindings::lease::Unheard;
 use dlock_bindings::wanted::Wanted;
-use dlock_client::Error;
-use napi::bindgen_prelude::{Either, Uint8Array};
+use dlock_client::{Address, Error};
+use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 
 use crate::arguments::{self, Name, span};
 use crate::failure::{self, Failure};
+use crate::lock::Lock;
 use crate::outcome::Outcome;
 use crate::post::{Letters, Post};
 use crate::runtime;
@@ -28,8 +28,6 @@ pub struct Client {
 pub struct Options {
     /// The lease.
     pub ttl: f64,
-    /// How long to wait; without limit if it is missing.
-    pub wait: Option<f64>,
     /// For readers.
     pub shared: bool,
     /// For a semaphore.
@@ -40,19 +38,27 @@ pub struct Options {
     pub meta: String,
     /// After this time it is lost.
     pub max_hold: Option<f64>,
+    /// Whether the lease is renewed.
+    pub renews: bool,
 }
 
 #[napi]
 impl Client {
-    /// A client, or why there is none.
+    /// A client, or why there is none. `environment` is what `DLOCK_NODES` says: it counts if no nodes are given.
     #[napi(catch_unwind)]
     pub fn connect(
         post: &Post,
-        nodes: Vec<String>,
+        nodes: Option<Vec<String>>,
+        environment: Option<String>,
         node_timeout: Option<f64>,
         notify: Option<u32>,
     ) -> napi::Result<Either<Client, Failure>> {
         let letters = post.letters();
+        let named = nodes.map_or_else(|| Address::of_environment(environment.as_deref()), Ok);
+        let nodes = match named {
+            Ok(nodes) => nodes,
+            Err(error) => return Ok(Either::B(failure::of(&error))),
+        };
         let mut builder = dlock_client::Client::builder().nodes(nodes);
         if let Some(timeout) = node_timeout {
             builder = builder.node_timeout(span(timeout));
@@ -82,23 +88,53 @@ impl Client {
         self.connected.client.nodes().map(|node| node.name().to_owned()).collect()
     }
 
-    /// Acquires a lock.
+    /// A lock, to be acquired, or why there is none.
     #[napi(catch_unwind)]
-    pub fn acquire(&self, ticket: u32, key: Either<String, Uint8Array>, options: Options) {
-        let connected = Arc::clone(&self.connected);
-        let acquired = options.wanted(key).acquire(&connected.client, options.wait.map(span));
-        self.run(ticket, async move { Ok(Outcome::Acquired(acquired.await?, connected)) });
+    pub fn lock(&self, key: Name, options: Options) -> Either<Lock, Failure> {
+        let wanted = options.wanted(key);
+        match wanted.check(&self.connected.client) {
+            Err(error) => Either::B(failure::of(&error)),
+            Ok(()) => {
+                let (connected, letters) = (self.connected.clone(), self.letters.clone());
+                Either::A(Lock { wanted, connected, letters })
+            }
+        }
     }
 
-    /// Acquires a lock for one lease, which nobody renews.
+    /// Extends a lock by its token, from now on. The fence is asked for if it is not given.
     #[napi(catch_unwind)]
-    pub fn lease(&self, ticket: u32, key: Either<String, Uint8Array>, options: Options) {
-        let connected = Arc::clone(&self.connected);
-        let acquired = options.wanted(key).acquire(&connected.client, options.wait.map(span));
-        self.run(
-            ticket,
-            async move { Ok(Outcome::Leased(Unheard::of(acquired.await?, connected))) },
-        );
+    pub fn extend(&self, ticket: u32, key: Name, token: String, ttl: f64, fence: Option<f64>) {
+        let client = self.connected.client.clone();
+        let (key, fence) = (arguments::key(key), fence.map(|fence| fence as u64));
+        self.run(ticket, async move {
+            let token = arguments::token(&token)?;
+            client.extend(key, &token, fence, span(ttl)).await.map(Outcome::Extended)
+        });
+    }
+
+    /// Releases a lock by its token. Tells whether the token held it.
+    #[napi(catch_unwind)]
+    pub fn release(&self, ticket: u32, key: Name, token: String) {
+        let (client, key) = (&self.connected.client, arguments::key(key));
+        let released = arguments::token(&token).map(|token| client.release(key, &token));
+        self.run(ticket, async move { released?.await.map(Outcome::Was) });
+    }
+
+    /// Tells what each node knows about a lock.
+    #[napi(catch_unwind)]
+    pub fn inspect(&self, ticket: u32, key: Name) {
+        let (client, key) = (self.connected.client.clone(), arguments::key(key));
+        self.run(ticket, async move { client.inspect(key).await.map(Outcome::Inspected) });
+    }
+
+    /// Ends a lock on all nodes, or only the lease of this token. Tells how many leases each node has ended.
+    #[napi(catch_unwind)]
+    pub fn break_lock(&self, ticket: u32, key: Name, token: Option<String>) {
+        let (client, key) = (self.connected.client.clone(), arguments::key(key));
+        self.run(ticket, async move {
+            let token = token.as_deref().map(arguments::token).transpose()?;
+            client.break_lock(key, token.as_ref()).await.map(Outcome::Broken)
+        });
     }
 
     /// Waits until releases in the background are done, and closes what is not in use.
@@ -139,6 +175,7 @@ impl Options {
             ephemeral: self.ephemeral,
             meta: self.meta.clone(),
             max_hold: self.max_hold.map(span),
+            renews: self.renews,
         }
     }
 }

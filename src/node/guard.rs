@@ -1,9 +1,11 @@
 //! A lock that is held.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_bindings::connected::Connected;
 use dlock_bindings::held::{self, State};
+use dlock_bindings::lease::Unheard;
 use dlock_client::{Key, Loss, LossReason};
 use napi::bindgen_prelude::{Buffer, Either};
 use napi_derive::napi;
@@ -11,7 +13,7 @@ use napi_derive::napi;
 use crate::arguments::{self, span};
 use crate::failure::{self, Failure};
 use crate::outcome::Outcome;
-use crate::post::{Letters, Place};
+use crate::post::{self, Letters, Place};
 
 /// A lock that is held, and renewed until it is released. If this object is collected, that releases it.
 #[napi]
@@ -19,6 +21,8 @@ pub struct Guard {
     key: Key,
     token: String,
     fence: u64,
+    /// Whoever has its token minds it.
+    is_detached: AtomicBool,
     place: Arc<Place>,
     connected: Arc<Connected>,
     letters: Arc<Letters>,
@@ -33,7 +37,8 @@ impl Guard {
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
         let place = Arc::new(Mutex::new(Some(guard)));
         letters.remember(&place);
-        Guard { key, token, fence, place, connected, letters }
+        let is_detached = AtomicBool::new(false);
+        Guard { key, token, fence, is_detached, place, connected, letters }
     }
 }
 
@@ -89,6 +94,18 @@ impl Guard {
         }
     }
 
+    /// The token, for the one node that has the lock; or why not, if there are several.
+    #[napi(catch_unwind)]
+    pub fn token_of_one_node(&self) -> Either<String, Failure> {
+        match &*self.held() {
+            None => Either::B(failure::lost(&self.released())),
+            Some(guard) => match guard.token_of_one_node() {
+                Ok(token) => Either::A(token.to_string()),
+                Err(error) => Either::B(failure::of(&error)),
+            },
+        }
+    }
+
     /// Why it is not held any more; null while it is.
     #[napi(catch_unwind)]
     pub fn loss(&self) -> Option<Failure> {
@@ -125,6 +142,19 @@ impl Guard {
         });
     }
 
+    /// Hands the lock over to whoever has its token, and tells that.
+    #[napi(catch_unwind)]
+    pub fn detach(&self, ticket: u32) {
+        let (guard, released) = (self.held().take(), self.released());
+        if guard.is_some() {
+            self.is_detached.store(true, Ordering::Relaxed);
+        }
+        let connected = Arc::clone(&self.connected);
+        self.letters.run(&self.connected, ticket, async move {
+            Ok(Outcome::Detached(Unheard::detach(guard.ok_or(released)?, connected).await))
+        });
+    }
+
     /// Tells the loss of the lock.
     #[napi(catch_unwind)]
     pub fn watch(&self, ticket: u32) {
@@ -149,12 +179,17 @@ impl Guard {
     }
 
     fn released(&self) -> Loss {
-        Loss { key: self.key.clone(), fence: self.fence, why: LossReason::Released }
+        let why = match self.is_detached.load(Ordering::Relaxed) {
+            true => LossReason::Detached,
+            false => LossReason::Released,
+        };
+        Loss { key: self.key.clone(), fence: self.fence, why }
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         self.letters.forget(&self.place);
+        self.held().take().into_iter().for_each(post::end);
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! - `runtime`: the thread in which everything runs and is renewed. It never waits for an event loop.
 //! - `post`: the outcomes for one event loop, and what that loop holds: its end releases it.
-//! - `client`, `guard`: the classes. `lease`: locks that nobody renews, for `dlock/redlock`.
-//! - `outcome`: what can come of work. `told`, `failure`: the same as values of JavaScript.
+//! - `client`, `lock`, `guard`: the classes.
+//! - `outcome`: what can come of work. `told`, `report`, `failure`: the same as values of JavaScript.
 //! - `trace`: what the library tells, for `node:diagnostics_channel`.
 //! - `arguments`: keys and lengths of time, as JavaScript writes them.
 
@@ -15,9 +15,10 @@ mod arguments;
 mod client;
 mod failure;
 mod guard;
-mod lease;
+mod lock;
 mod outcome;
 mod post;
+mod report;
 mod runtime;
 mod told;
 mod trace;

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use dlock_bindings::connected::Connected;
 use dlock_bindings::lease::Unheard;
-use dlock_client::{Error, Guard, Notice};
+use dlock_client::{Error, Guard, Inspection, Lease, NodeError, Notice};
 use napi_derive::napi;
 
 /// What has come of work, or happens meanwhile. Dropping one with a lock releases that.
 pub(crate) enum Outcome {
     Acquired(Guard, Arc<Connected>),
-    Leased(Unheard),
+    Detached(Unheard),
+    Extended(Lease),
+    Inspected(Vec<(String, Result<Option<Inspection>, NodeError>)>),
+    Broken(Vec<(String, Result<u64, NodeError>)>),
     Done,
     Was(bool),
-    Length(Duration),
     Noticed(Notice),
     Line(Line),
     Waits(String),

@@ -109,17 +109,6 @@ impl Letters {
     ) {
         // Whoever ends this work waits until it is written down.
         let mut inside = self.inside();
-        let task = self.carry_out(connected, ticket, work);
-        inside.under_way.insert(ticket, task);
-    }
-
-    /// The same for work that goes on when the loop ends.
-    pub(crate) fn carry_out(
-        self: &Arc<Self>,
-        connected: &Arc<Connected>,
-        ticket: u32,
-        work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
-    ) -> AbortHandle {
         let (asked, client) = (Asked { letters: Arc::clone(self), ticket }, Arc::clone(connected));
         let task = ASKED.scope(asked.clone(), async move {
             let outcome = match client.caught(work).await {
@@ -128,7 +117,8 @@ impl Letters {
             };
             asked.letters.post(ticket, outcome);
         });
-        connected.runtime.spawn(task).abort_handle()
+        let task = connected.runtime.spawn(task).abort_handle();
+        inside.under_way.insert(ticket, task);
     }
 
     /// Posts what happened. With ticket 0 nobody has asked for it.
@@ -188,7 +178,9 @@ impl Letters {
         let clients: Vec<Arc<Connected>> = clients.iter().filter_map(Weak::upgrade).collect();
         drop(arrived);
         let held = guards.values().filter_map(Weak::upgrade);
-        held.for_each(|place| drop(place.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        let guards =
+            held.filter_map(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take());
+        guards.for_each(end);
         let Some(runtime) = clients.first().map(|client| client.runtime.clone()) else { return };
         let (done, heard) = mpsc::sync_channel(1);
         runtime.spawn(async move {
@@ -209,6 +201,14 @@ impl Asked {
     /// Lets who has asked hear of something, while the work goes on.
     pub(crate) fn hear(&self, outcome: Outcome) {
         self.letters.put(self.letters.inside(), self.ticket, outcome);
+    }
+}
+
+/// Nobody minds this lock any more: it is released, but one that nobody renews lasts as long as its lease, as that of
+/// redlock does.
+pub(crate) fn end(guard: dlock_client::Guard) {
+    if !guard.is_renewed() {
+        drop(guard.detach());
     }
 }
 

@@ -1,14 +1,13 @@
 //! What has come of work, as values of JavaScript.
 
-use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 
 use crate::arguments;
 use crate::failure::{self, Failure};
 use crate::guard::Guard;
-use crate::lease::Lease;
 use crate::outcome::{Line, Outcome};
 use crate::post::Post;
+use crate::report::{self, Lease, NodeBreak, NodeInspection, Notice};
 
 /// How work ended, for TypeScript.
 #[napi(object, object_from_js = false)]
@@ -18,12 +17,16 @@ pub struct Told {
     pub ticket: u32,
     /// A lock that is held.
     pub guard: Option<Guard>,
-    /// One that nobody renews.
+    /// One that nobody here renews.
     pub lease: Option<Lease>,
-    /// A number of milliseconds, or whether it was so.
-    pub value: Option<Either<bool, f64>>,
+    /// What each node knows about a lock.
+    pub inspections: Option<Vec<NodeInspection>>,
+    /// How many leases each node has ended.
+    pub breaks: Option<Vec<NodeBreak>>,
+    /// Whether it was so.
+    pub was: Option<bool>,
     /// Something that an operator should know.
-    pub notice: Option<String>,
+    pub notice: Option<Notice>,
     /// Something that has happened.
     pub line: Option<Line>,
     /// A wait begins: what for.
@@ -47,13 +50,21 @@ fn told(outcome: Outcome, post: &Post) -> Told {
         Outcome::Acquired(guard, connected) => {
             Told { guard: Some(Guard::new(guard, connected, post.letters())), ..told }
         }
-        Outcome::Leased(unheard) => Told { lease: Lease::hear(unheard, post.letters()), ..told },
-        Outcome::Done => told,
-        Outcome::Was(yes) => Told { value: Some(Either::A(yes)), ..told },
-        Outcome::Length(length) => {
-            Told { value: Some(Either::B(arguments::millis(length))), ..told }
+        Outcome::Detached(unheard) => {
+            Told { lease: unheard.hear().as_ref().map(report::lease), ..told }
         }
-        Outcome::Noticed(notice) => Told { notice: Some(notice.to_string()), ..told },
+        Outcome::Extended(lease) => Told { lease: Some(report::lease(&lease)), ..told },
+        Outcome::Inspected(answers) => {
+            let inspections = answers.into_iter().map(report::inspected).collect();
+            Told { inspections: Some(inspections), ..told }
+        }
+        Outcome::Broken(answers) => {
+            let breaks = answers.into_iter().map(report::broken).collect();
+            Told { breaks: Some(breaks), ..told }
+        }
+        Outcome::Done => told,
+        Outcome::Was(yes) => Told { was: Some(yes), ..told },
+        Outcome::Noticed(notice) => Told { notice: Some(report::notice(&notice)), ..told },
         Outcome::Line(line) => Told { line: Some(line), ..told },
         Outcome::Waits(waits_for) => Told { waits_for: Some(waits_for), ..told },
         Outcome::Waited(after) => Told { waited: Some(arguments::millis(after)), ..told },

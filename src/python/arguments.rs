@@ -80,6 +80,23 @@ pub(crate) fn text(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     }
 }
 
+/// Reads a fence, if one is given.
+pub(crate) fn fence(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
+    let Some(given) = given else { return Ok(None) };
+    if given.is_instance_of::<PyBool>() {
+        return Err(wrong_type(FENCE, given));
+    }
+    given.extract().map(Some).map_err(|error: PyErr| {
+        if !error.is_instance_of::<PyOverflowError>(given.py()) {
+            return wrong_type(FENCE, given);
+        }
+        errors::usage(
+            given.py(),
+            &format!("a fence is a number from 0 to 2 ** 64 - 1, not {given}"),
+        )
+    })
+}
+
 /// How many may hold a semaphore.
 pub(crate) struct Permits(pub(crate) u16);
 
@@ -100,6 +117,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Permits {
     }
 }
 
+const FENCE: &str = "a fence is a whole number";
 const PERMITS: &str = "limit is a whole number of holders";
 
 fn wrong_type(what: &str, given: &Bound<'_, PyAny>) -> PyErr {

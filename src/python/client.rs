@@ -3,39 +3,49 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dlock_bindings::lease;
+use dlock_client::Address;
 use futures_util::TryFutureExt;
 use pyo3::prelude::*;
 
-use crate::arguments::{Name, maybe_span, span};
+use crate::arguments::{Name, fence, maybe_span, span};
+use crate::by_token;
+use crate::errors;
 use crate::exit;
-use crate::holders::holders;
 use crate::local::Local;
 use crate::outcome::Outcome;
 use crate::own::Own;
-use crate::post::{Post, Ticket};
+use crate::post::Post;
 
 /// A client of one or more nodes. It connects when it is first used, and once more in each child.
+///
+/// What its methods begin is waited for, or arrives at a post: see `Local::carry_out`.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Client {
     nodes: Vec<String>,
     node_timeout: Option<Duration>,
+    /// Makes a place for events in this process: a post, and a ticket there.
+    notify: Option<Py<PyAny>>,
     /// Locked only by who is attached to the interpreter, and never while detached.
     local: Mutex<Own<Arc<Local>>>,
 }
 
 #[pymethods]
 impl Client {
+    /// `environment` is what `DLOCK_NODES` says: it counts if no nodes are given.
     #[new]
     fn new(
         py: Python<'_>,
-        nodes: Vec<String>,
+        nodes: Option<Vec<String>>,
+        environment: Option<&str>,
         node_timeout: Option<&Bound<'_, PyAny>>,
+        notify: Option<Py<PyAny>>,
     ) -> PyResult<Client> {
+        let named = nodes.map_or_else(|| Address::of_environment(environment), Ok);
+        let nodes = named.map_err(|error| errors::failed(py, &error))?;
         let node_timeout = maybe_span("node_timeout", node_timeout)?;
-        let local = Local::make(py, &nodes, node_timeout)?;
+        let local = Local::make(py, &nodes, node_timeout, notify.as_ref())?;
         exit::remember_client(&local);
-        Ok(Client { nodes, node_timeout, local: Mutex::new(Own::new(local)) })
+        Ok(Client { nodes, node_timeout, notify, local: Mutex::new(Own::new(local)) })
     }
 
     /// The addresses, without secrets.
@@ -44,88 +54,128 @@ impl Client {
         Ok(local.connected.client.nodes().map(|node| node.name().to_owned()).collect())
     }
 
-    /// Extends a lock by its token. Returns for how many seconds it is valid.
+    /// Extends a lock by its token, from now on. The fence is asked for if it is not given.
+    #[expect(clippy::too_many_arguments, reason = "what is extended, and where to post")]
     fn extend(
         &self,
         py: Python<'_>,
+        post: Option<&Bound<'_, Post>>,
+        ticket: u64,
         key: Name,
-        token: String,
-        fence: u64,
+        token: &Bound<'_, PyAny>,
         ttl: &Bound<'_, PyAny>,
-    ) -> PyResult<f64> {
+        known: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (token, ttl, known) = (by_token::token(token)?, span("ttl", ttl)?, fence(known)?);
         let local = self.local(py)?;
-        let connected = Arc::clone(&local.connected);
-        let ttl = span("ttl", ttl)?;
-        let extended = local.wait(py, lease::extend(connected, key.0, token, fence, ttl))?;
-        Ok(extended.as_secs_f64())
+        let client = local.connected.client.clone();
+        let extended = async move { client.extend(key.0, &token, known, ttl).await };
+        local.carry_out(py, post, ticket, extended.map_ok(Outcome::Told))
     }
 
-    /// As `extend`, for a loop.
-    #[expect(clippy::too_many_arguments, reason = "those of `extend`, and where to post")]
-    fn extend_later(
+    /// Releases a lock by its token. Whether the token held it.
+    fn release(
         &self,
         py: Python<'_>,
-        post: &Post,
+        post: Option<&Bound<'_, Post>>,
         ticket: u64,
         key: Name,
-        token: String,
-        fence: u64,
-        ttl: &Bound<'_, PyAny>,
-    ) -> PyResult<Ticket> {
+        token: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        let token = by_token::token(token)?;
         let local = self.local(py)?;
-        let connected = Arc::clone(&local.connected);
-        let extended = lease::extend(connected, key.0, token, fence, span("ttl", ttl)?);
-        post.run(&local, ticket, extended.map_ok(Outcome::Length))
+        let released = local.connected.client.release(key.0, &token);
+        local.carry_out(py, post, ticket, released.map_ok(Outcome::Was))
     }
 
-    /// Releases a lock by its token. Returns whether the token held it.
-    fn release(&self, py: Python<'_>, key: Name, token: String) -> PyResult<bool> {
-        let local = self.local(py)?;
-        local.wait(py, lease::release(Arc::clone(&local.connected), key.0, token))
-    }
-
-    /// As `release`, for a loop.
-    fn release_later(
+    /// What each node knows about a lock.
+    fn inspect(
         &self,
         py: Python<'_>,
-        post: &Post,
+        post: Option<&Bound<'_, Post>>,
         ticket: u64,
         key: Name,
-        token: String,
-    ) -> PyResult<()> {
+    ) -> PyResult<Py<PyAny>> {
         let local = self.local(py)?;
-        let released = lease::release(Arc::clone(&local.connected), key.0, token);
-        post.run(&local, ticket, released.map_ok(Outcome::Was)).map(drop)
+        let client = local.connected.client.clone();
+        let inspected = async move { client.inspect(key.0).await };
+        local.carry_out(py, post, ticket, inspected.map_ok(Outcome::Inspected))
     }
 
-    /// Whether anybody holds a lock, and the fences of the holders.
-    fn holders(&self, py: Python<'_>, key: Name) -> PyResult<(bool, Vec<u64>)> {
-        let local = self.local(py)?;
-        local.wait(py, holders(&local.connected.client, key.0))
-    }
-
-    /// As `holders`, for a loop.
-    fn holders_later(
+    /// Ends a lock on all nodes, or only the lease of this token. How many leases each node has ended.
+    fn break_lock(
         &self,
         py: Python<'_>,
-        post: &Post,
+        post: Option<&Bound<'_, Post>>,
         ticket: u64,
         key: Name,
-    ) -> PyResult<Ticket> {
+        token: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let token = token.map(by_token::token).transpose()?;
         let local = self.local(py)?;
-        let seen = holders(&local.connected.client, key.0);
-        post.run(&local, ticket, seen.map_ok(Outcome::Holders))
+        let client = local.connected.client.clone();
+        let broken = async move { client.break_lock(key.0, token.as_ref()).await };
+        local.carry_out(py, post, ticket, broken.map_ok(Outcome::Broken))
+    }
+
+    /// Lets a lock end this much later, or this long from now, for `dlock.compat`. Whether the token holds it.
+    #[expect(clippy::too_many_arguments, reason = "what is extended, and where to post")]
+    fn lengthen(
+        &self,
+        py: Python<'_>,
+        post: Option<&Bound<'_, Post>>,
+        ticket: u64,
+        key: Name,
+        token: &str,
+        by: &Bound<'_, PyAny>,
+        from_now: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let (local, by) = (self.local(py)?, span("time", by)?);
+        let extended = by_token::lengthen(&local.connected.client, key.0, token, by, from_now);
+        local.carry_out(py, post, ticket, extended.map_ok(Outcome::Was))
+    }
+
+    /// Whether anybody holds a lock, for `dlock.compat`.
+    fn is_held(
+        &self,
+        py: Python<'_>,
+        post: Option<&Bound<'_, Post>>,
+        ticket: u64,
+        key: Name,
+    ) -> PyResult<Py<PyAny>> {
+        let local = self.local(py)?;
+        let seen = by_token::is_held(&local.connected.client, key.0);
+        local.carry_out(py, post, ticket, seen.map_ok(Outcome::Was))
+    }
+
+    /// Whether this token holds a lock, for `dlock.compat`.
+    fn owns(
+        &self,
+        py: Python<'_>,
+        post: Option<&Bound<'_, Post>>,
+        ticket: u64,
+        key: Name,
+        token: &str,
+    ) -> PyResult<Py<PyAny>> {
+        let local = self.local(py)?;
+        let seen = by_token::owns(&local.connected.client, key.0, token);
+        local.carry_out(py, post, ticket, seen.map_ok(Outcome::Was))
     }
 
     /// Waits until releases in the background are done, and closes what is not in use.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.present().map_or(Ok(()), |local| local.wait(py, local.closing()))
-    }
-
-    /// As `close`, for a loop.
-    fn close_later(&self, py: Python<'_>, post: &Post, ticket: u64) -> PyResult<()> {
-        let local = self.local(py)?;
-        post.run(&local, ticket, local.closing().map_ok(|()| Outcome::Done)).map(drop)
+    fn close(
+        &self,
+        py: Python<'_>,
+        post: Option<&Bound<'_, Post>>,
+        ticket: u64,
+    ) -> PyResult<Py<PyAny>> {
+        let local = match self.present() {
+            Some(local) => local,
+            // A child that has not used it has nothing to close.
+            None if post.is_none() => return Ok(py.None()),
+            None => self.local(py)?,
+        };
+        local.carry_out(py, post, ticket, local.closing().map_ok(|()| Outcome::Done))
     }
 
     /// For tests: what a panic in the library does.
@@ -140,7 +190,7 @@ impl Client {
         if let Some(local) = self.present() {
             return Ok(local);
         }
-        let local = Local::make(py, &self.nodes, self.node_timeout)?;
+        let local = Local::make(py, &self.nodes, self.node_timeout, self.notify.as_ref())?;
         exit::remember_client(&local);
         let mut place = self.local.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Own::new(Arc::clone(&local));

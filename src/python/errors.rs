@@ -1,29 +1,30 @@
 //! What can go wrong, as exceptions of `dlock._errors`.
 
-use dlock_bindings::words::{self, About};
-use dlock_client::{Error, HolderInfo, Key, Loss, Report};
-use pyo3::IntoPyObjectExt;
+use dlock_bindings::words;
+use dlock_client::{Error, Key, Loss, Report};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+
+use crate::report;
 
 /// An error of the library.
 pub(crate) fn failed(py: Python<'_>, error: &Error) -> PyErr {
     if let Error::Lost(loss) = error {
         return lost(py, loss);
     }
-    let About { code, key, nodes } = words::about(error);
-    let class = match code {
-        "held" => "Held",
-        "no_quorum" => "NoQuorum",
-        "refused" => "Refused",
+    let class = match error.code() {
+        "held" => "HeldError",
+        "no_quorum" => "NoQuorumError",
+        "refused" => "RefusedError",
         "usage" => "UsageError",
         _ => "InternalError",
     };
     exception(py, class, &error.to_string(), |made| {
-        describe(made, key, nodes)?;
+        describe(made, error.key(), error.nodes())?;
         made.setattr("retry_after", error.retry_after().map(|wait| wait.as_secs_f64()))?;
         match error {
-            Error::Held { holder: Some(holder), .. } => made.setattr("holder", info(py, holder)?),
+            Error::Held { holder: Some(holder), .. } => {
+                made.setattr("holder", report::holder(py, holder)?)
+            }
             _ => Ok(()),
         }
     })
@@ -42,7 +43,7 @@ pub(crate) fn defect(py: Python<'_>, words: &str) -> PyErr {
 /// A loss.
 pub(crate) fn lost(py: Python<'_>, loss: &Loss) -> PyErr {
     let (text, why) = (loss.to_string(), loss.why.name());
-    loss_of(py, &text, &loss.key, loss.fence, why, words::reports(loss))
+    loss_of(py, &text, &loss.key, loss.fence, why, loss.why.nodes())
 }
 
 /// A child of the holder's process is not the holder.
@@ -66,19 +67,11 @@ fn loss_of(
     why: &str,
     nodes: &[Report],
 ) -> PyErr {
-    exception(py, "Lost", text, |made| {
+    exception(py, "LostError", text, |made| {
         describe(made, Some(key), nodes)?;
         made.setattr("fence", fence)?;
         made.setattr("why", why)
     })
-}
-
-/// A key, as text where it is UTF-8.
-pub(crate) fn key(py: Python<'_>, key: &Key) -> PyResult<Py<PyAny>> {
-    match key.to_str() {
-        Some(text) => text.into_py_any(py),
-        None => Ok(PyBytes::new(py, key.as_bytes()).into_any().unbind()),
-    }
 }
 
 /// An exception of `dlock._errors`, with its attributes. They are no arguments, so that each of these
@@ -89,7 +82,7 @@ fn exception(
     text: &str,
     describe: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>,
 ) -> PyErr {
-    let made = py.import(ERRORS).and_then(|errors| errors.getattr(class)?.call1((text,)));
+    let made = py.import("dlock._errors").and_then(|errors| errors.getattr(class)?.call1((text,)));
     match made.and_then(|made| describe(&made).map(|()| made)) {
         Ok(made) => PyErr::from_value(made),
         Err(error) => error,
@@ -99,25 +92,7 @@ fn exception(
 fn describe(made: &Bound<'_, PyAny>, of: Option<&Key>, nodes: &[Report]) -> PyResult<()> {
     let py = made.py();
     if let Some(of) = of {
-        made.setattr("key", key(py, of)?)?;
+        made.setattr("key", report::key(py, of)?)?;
     }
-    let class = py.import(ERRORS)?.getattr("NodeReport")?;
-    let reports: PyResult<Vec<_>> = nodes
-        .iter()
-        .map(|Report { node, state }| class.call1((node, state.name(), state.to_string())))
-        .collect();
-    made.setattr("nodes", PyTuple::new(py, reports?)?)
+    made.setattr("nodes", report::nodes(py, nodes)?)
 }
-
-fn info(py: Python<'_>, holder: &HolderInfo) -> PyResult<Py<PyAny>> {
-    let meta = match str::from_utf8(&holder.meta) {
-        Ok(text) => text.into_py_any(py)?,
-        Err(_) => PyBytes::new(py, &holder.meta).into_any().unbind(),
-    };
-    let (held, ttl) = (holder.held.as_secs_f64(), holder.ttl.as_secs_f64());
-    let HolderInfo { fence, address, client, id, ephemeral, away, .. } = holder;
-    let fields = (fence, held, ttl, address.as_deref(), client, meta, id, ephemeral, away);
-    py.import(ERRORS)?.getattr("Holder")?.call1(fields).map(Bound::unbind)
-}
-
-const ERRORS: &str = "dlock._errors";

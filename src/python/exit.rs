@@ -2,23 +2,37 @@
 
 use std::collections::BTreeMap;
 use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use pyo3::prelude::*;
 use tokio::task::yield_now;
+use tokio::time::timeout;
 
-use crate::held::Place;
+use crate::held::{Held, Place};
 use crate::local::Local;
+use crate::post::Letters;
 use crate::runtime;
 use crate::wait::wait;
 
-/// Guards by where they are in memory, and clients. Locked only by who is attached to the interpreter.
-static ALIVE: Mutex<Alive> = Mutex::new(Alive { guards: BTreeMap::new(), clients: Vec::new() });
+/// Guards and outcomes for loops by where they are in memory, and clients. Locked only by who is attached to the interpreter.
+static ALIVE: Mutex<Alive> =
+    Mutex::new(Alive { guards: BTreeMap::new(), letters: Vec::new(), clients: Vec::new() });
 
 struct Alive {
     guards: BTreeMap<usize, Weak<Place>>,
+    letters: Vec<Weak<Letters>>,
     clients: Vec<Weak<Local>>,
+}
+
+/// The process of which the interpreter has ended, as far as it concerns locks.
+static ENDED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the interpreter ends. Only its main thread is waited for then.
+pub(crate) fn has_ended() -> bool {
+    ENDED.load(Ordering::Relaxed) == process::id()
 }
 
 /// Releases all locks of this process, gives up what waits, and waits until the nodes have answered, but not
@@ -28,13 +42,20 @@ pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
     let Some(runtime) = runtime::last(py).filter(|runtime| runtime.process == process::id()) else {
         return Ok(());
     };
-    let places: Vec<Arc<Place>> = alive().guards.values().filter_map(Weak::upgrade).collect();
-    for place in places {
-        drop(place.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
+    ENDED.store(process::id(), Ordering::Relaxed);
     let clients: Vec<Arc<Local>> = alive().clients.iter().filter_map(Weak::upgrade).collect();
     let ours = clients.iter().filter(|client| client.runtime.process == process::id());
     ours.clone().for_each(|client| client.end());
+    // A thread that has acquired a lock just now, and waits for its turn in Python, has it in a moment.
+    for _ in 0..MOST_TURNS {
+        release_what_is_held();
+        let rests = join_all(ours.clone().map(|client| client.rests()));
+        if wait(py, &runtime, async { timeout(TURN, rests).await })?.is_ok_and(|rest| rest.is_ok())
+        {
+            break;
+        }
+    }
+    release_what_is_held();
     let closing: Vec<_> = ours.map(|client| client.closing()).collect();
     let all = async move {
         // What was given up ends when it is next looked at, which is now.
@@ -42,6 +63,16 @@ pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
         join_all(closing).await
     };
     wait(py, &runtime, all).map(drop)
+}
+
+fn release_what_is_held() {
+    let places: Vec<Arc<Place>> = alive().guards.values().filter_map(Weak::upgrade).collect();
+    for place in places {
+        let held = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        held.into_iter().for_each(Held::end);
+    }
+    let letters: Vec<Arc<Letters>> = alive().letters.iter().filter_map(Weak::upgrade).collect();
+    letters.iter().for_each(|letters| letters.release());
 }
 
 pub(crate) fn remember(place: &Arc<Place>) {
@@ -58,6 +89,12 @@ pub(crate) fn remember_client(client: &Arc<Local>) {
     clients.push(Arc::downgrade(client));
 }
 
+pub(crate) fn remember_letters(one: &Arc<Letters>) {
+    let letters = &mut alive().letters;
+    letters.retain(|letters| letters.strong_count() > 0);
+    letters.push(Arc::downgrade(one));
+}
+
 fn number(place: &Arc<Place>) -> usize {
     Arc::as_ptr(place).addr()
 }
@@ -65,3 +102,7 @@ fn number(place: &Arc<Place>) -> usize {
 fn alive() -> MutexGuard<'static, Alive> {
     ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// How long it waits for one turn of the other threads, and for how many.
+const TURN: Duration = Duration::from_millis(20);
+const MOST_TURNS: usize = 100;

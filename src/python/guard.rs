@@ -1,9 +1,11 @@
 //! A lock that is held.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_bindings::held::{self, State};
-use dlock_client::{Error, Key, Loss, LossReason};
+use dlock_bindings::lease::Unheard;
+use dlock_client::{Error, Key, Loss, LossReason, Token};
 use futures_util::{FutureExt, TryFutureExt};
 use pyo3::prelude::*;
 
@@ -11,10 +13,10 @@ use crate::arguments::span;
 use crate::errors;
 use crate::exit;
 use crate::held::{Held, Place};
-use crate::local::Local;
-use crate::outcome::Outcome;
+use crate::outcome::{Acquired, Outcome};
 use crate::own::Own;
 use crate::post::{Post, Ticket};
+use crate::report;
 
 /// A lock that is held, and renewed until it is released. If this object is collected, that releases it.
 #[pyclass(frozen, module = "dlock._native")]
@@ -22,16 +24,25 @@ pub(crate) struct Guard {
     key: Key,
     token: String,
     fence: u64,
+    is_renewed: bool,
     place: Arc<Place>,
+    /// Whether somebody was given it.
+    is_given: AtomicBool,
+    /// Whoever has its token minds it.
+    is_detached: AtomicBool,
 }
 
 impl Guard {
-    pub(crate) fn new(guard: dlock_client::Guard, local: Arc<Local>) -> Guard {
+    pub(crate) fn new(acquired: Acquired) -> Guard {
+        let Acquired { guard, local, under_way } = acquired;
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
-        let process = local.runtime.process;
+        let (is_renewed, process) = (guard.is_renewed(), local.runtime.process);
         let place = Arc::new(Mutex::new(Own::of(Held { guard, local }, process)));
         exit::remember(&place);
-        Guard { key, token, fence, place }
+        // From here on the end of the interpreter finds it.
+        drop(under_way);
+        let (is_given, is_detached) = (AtomicBool::new(false), AtomicBool::new(false));
+        Guard { key, token, fence, is_renewed, place, is_given, is_detached }
     }
 }
 
@@ -40,7 +51,7 @@ impl Guard {
     /// The lock, as text where it is UTF-8.
     #[getter]
     fn key(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        errors::key(py, &self.key)
+        report::key(py, &self.key)
     }
 
     /// The number of this acquisition.
@@ -59,6 +70,17 @@ impl Guard {
     fn exclusive_fence(&self, py: Python<'_>) -> PyResult<u64> {
         let fence = self.with(|held| held.guard.exclusive_fence());
         fence.ok_or_else(|| self.gone(py))?.map_err(|error| errors::failed(py, &error))
+    }
+
+    /// The token, for the one node that has the lock.
+    fn token_of_one_node(&self, py: Python<'_>) -> PyResult<String> {
+        let token = self.with(|held| held.guard.token_of_one_node().map(Token::to_string));
+        token.ok_or_else(|| self.gone(py))?.map_err(|error| errors::failed(py, &error))
+    }
+
+    /// Whether the lease is renewed.
+    fn is_renewed(&self) -> bool {
+        self.is_renewed
     }
 
     /// The lease, in seconds.
@@ -80,17 +102,17 @@ impl Guard {
     }
 
     /// Whether it is neither released nor detached, nor the parent's of this process.
-    fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.held().get().is_some()
     }
 
     /// Whether the parent of this process acquired it.
-    fn is_inherited(&self) -> bool {
+    pub(crate) fn is_inherited(&self) -> bool {
         self.held().is_inherited()
     }
 
     /// Why it is not held any more, as an exception; `None` while it is.
-    fn loss(&self, py: Python<'_>) -> Option<PyErr> {
+    pub(crate) fn loss(&self, py: Python<'_>) -> Option<PyErr> {
         match self.with(|held| held::state(&held.guard, &held.local.connected)) {
             None => Some(self.gone(py)),
             Some(State::Held) => None,
@@ -100,37 +122,41 @@ impl Guard {
     }
 
     /// Renews the lease, now and from now on for at least so long.
-    fn extend(&self, py: Python<'_>, ttl: &Bound<'_, PyAny>) -> PyResult<()> {
-        let ttl = span("ttl", ttl)?;
-        let asked = self.with(|held| (Arc::clone(&held.local), held.guard.extend(ttl)));
-        let (local, extended) = asked.ok_or_else(|| self.gone(py))?;
-        local.wait(py, extended)
-    }
-
-    /// As `extend`, for a loop.
-    fn extend_later(
+    fn extend(
         &self,
         py: Python<'_>,
-        post: &Post,
+        post: Option<&Bound<'_, Post>>,
         ticket: u64,
         ttl: &Bound<'_, PyAny>,
-    ) -> PyResult<Ticket> {
+    ) -> PyResult<Py<PyAny>> {
         let ttl = span("ttl", ttl)?;
         let asked = self.with(|held| (Arc::clone(&held.local), held.guard.extend(ttl)));
         let (local, extended) = asked.ok_or_else(|| self.gone(py))?;
-        post.run(&local, ticket, extended.map_ok(|()| Outcome::Done))
+        local.carry_out(py, post, ticket, extended.map_ok(|()| Outcome::Done))
     }
 
     /// Releases the lock, and waits until a majority of the nodes has answered.
-    fn release(&self, py: Python<'_>) -> PyResult<()> {
+    fn release(
+        &self,
+        py: Python<'_>,
+        post: Option<&Bound<'_, Post>>,
+        ticket: u64,
+    ) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
-        local.wait(py, released(guard))
+        local.carry_out(py, post, ticket, released(guard).map_ok(|()| Outcome::Done))
     }
 
-    /// As `release`, for a loop.
-    fn release_later(&self, py: Python<'_>, post: &Post, ticket: u64) -> PyResult<()> {
+    /// Hands the lock over to whoever has its token. Nobody here renews or releases it any more.
+    fn detach(
+        &self,
+        py: Python<'_>,
+        post: Option<&Bound<'_, Post>>,
+        ticket: u64,
+    ) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
-        post.run(&local, ticket, released(guard).map_ok(|()| Outcome::Done)).map(drop)
+        self.is_detached.store(true, Ordering::Relaxed);
+        let detached = Unheard::detach(guard, Arc::clone(&local.connected));
+        local.carry_out(py, post, ticket, detached.map(|unheard| Ok(Outcome::Detached(unheard))))
     }
 
     /// Posts the loss of the lock to a loop.
@@ -140,8 +166,13 @@ impl Guard {
         post.run(&local, ticket, lost.map(|loss| Err(loss.into())))
     }
 
+    /// Somebody has it from now on, who is to keep it: if it is collected while the lock is held, the log says so.
+    pub(crate) fn give(&self) {
+        self.is_given.store(true, Ordering::Relaxed);
+    }
+
     /// Releases the lock without waiting for that.
-    fn drop(&self) {
+    pub(crate) fn drop(&self) {
         drop(self.held().take());
     }
 }
@@ -156,7 +187,7 @@ impl Guard {
         self.held().get().map(look)
     }
 
-    fn take(&self, py: Python<'_>) -> PyResult<Held> {
+    pub(crate) fn take(&self, py: Python<'_>) -> PyResult<Held> {
         let held = self.held().take();
         held.ok_or_else(|| self.gone(py))
     }
@@ -166,19 +197,48 @@ impl Guard {
         if self.is_inherited() {
             return errors::forked(py, &self.key, self.fence);
         }
+        let why = match self.is_detached.load(Ordering::Relaxed) {
+            true => LossReason::Detached,
+            false => LossReason::Released,
+        };
         let (key, fence) = (self.key.clone(), self.fence);
-        errors::lost(py, &Loss { key, fence, why: LossReason::Released })
+        errors::lost(py, &Loss { key, fence, why })
     }
 }
 
 /// Begins in the runtime: what is sent to it from elsewhere has to wake it. If this is dropped before it begins, the
 /// guard is, which releases the lock.
-async fn released(guard: dlock_client::Guard) -> Result<(), Error> {
-    Ok(guard.release().await?)
+pub(crate) async fn released(guard: dlock_client::Guard) -> Result<(), Error> {
+    guard.release().await?;
+    Ok(())
 }
 
+// In place of `__del__`: an exception that a signal's handler raises there is ignored, so Ctrl-C would be.
 impl Drop for Guard {
     fn drop(&mut self) {
         exit::forget(&self.place);
+        let is_given = *self.is_given.get_mut();
+        let held = self.held().take();
+        match held {
+            Some(held) if is_given && !self.is_renewed => held.end(),
+            Some(held) if is_given => {
+                drop(held);
+                Python::try_attach(|py| collected(py, &self.key));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Says that nobody kept a guard.
+fn collected(py: Python<'_>, key: &Key) {
+    // It may be collected while an exception is on its way.
+    let under_way = PyErr::take(py);
+    let say = || py.import("dlock._guard")?.call_method1("collected", (report::key(py, key)?,));
+    if let Err(error) = say() {
+        error.write_unraisable(py, None);
+    }
+    if let Some(error) = under_way {
+        error.restore(py);
     }
 }

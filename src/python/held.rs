@@ -15,3 +15,13 @@ pub(crate) struct Held {
     pub(crate) guard: Guard,
     pub(crate) local: Arc<Local>,
 }
+
+impl Held {
+    /// Nobody minds it any more: it is released, but one that nobody renews lasts as long as its lease, as that of
+    /// redis-py does.
+    pub(crate) fn end(self) {
+        if !self.guard.is_renewed() {
+            drop(self.guard.detach());
+        }
+    }
+}

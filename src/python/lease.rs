@@ -1,44 +1,31 @@
-//! Locks that nobody renews, for `dlock.compat`.
+//! A lock that is handed on.
 
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 
-use dlock_bindings::connected::Connected;
-use dlock_bindings::lease::{Settled, Unheard, release_soon};
-use dlock_client::Key;
+use dlock_bindings::lease::Unheard;
 use pyo3::prelude::*;
 
 use crate::own::Own;
+use crate::report;
 
-/// A lease that nobody renews. Who has its token extends and releases it.
+/// A lease of which Python does not know yet. Its end releases it.
 #[pyclass(frozen, module = "dlock._native")]
-pub(crate) struct Lease {
-    #[pyo3(get)]
-    fence: u64,
-    #[pyo3(get)]
-    token: String,
-    /// For how many seconds it was valid when it was granted.
-    #[pyo3(get)]
-    valid_for: f64,
-    key: Key,
-    connected: Own<(Arc<Connected>, Settled)>,
-}
+pub(crate) struct Detached(Mutex<Own<Unheard>>);
 
-#[pymethods]
-impl Lease {
-    /// Releases it without waiting for that: nobody wants it any more.
-    fn drop(&self) {
-        if let (Some((connected, settled)), Ok(token)) = (self.connected.get(), self.token.parse())
-        {
-            release_soon(connected, settled.clone(), self.key.clone(), token);
-        }
+impl Detached {
+    pub(crate) fn new(unheard: Unheard) -> Detached {
+        Detached(Mutex::new(Own::new(unheard)))
     }
 }
 
-impl Lease {
-    pub(crate) fn hear(unheard: Unheard) -> Option<Lease> {
-        let (lease, connected, settled) = unheard.tell()?;
-        let (token, valid_for) = (lease.token.to_string(), lease.valid_for.as_secs_f64());
-        let connected = Own::new((connected, settled));
-        Some(Lease { fence: lease.fence, token, valid_for, key: lease.key, connected })
+#[pymethods]
+impl Detached {
+    /// The lease: from now on it is the caller's.
+    fn hear(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let unheard = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match unheard.and_then(Unheard::hear) {
+            Some(lease) => report::lease(py, &lease),
+            None => Ok(py.None()),
+        }
     }
 }

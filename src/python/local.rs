@@ -8,12 +8,17 @@ use std::time::Duration;
 use dlock_bindings::connected::Connected;
 use dlock_client::{Client, Error};
 use futures_util::future::{Either, select};
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::errors;
+use crate::exit;
+use crate::outcome::Outcome;
+use crate::post::{Events, Post};
 use crate::runtime::{self, Runtime};
-use crate::wait::wait;
+use crate::told::told;
+use crate::wait::{is_main_thread, wait};
 
 /// What this process has of a client. A child of it has one of its own.
 pub(crate) struct Local {
@@ -21,23 +26,34 @@ pub(crate) struct Local {
     pub(crate) runtime: Arc<Runtime>,
     /// The end of the interpreter.
     end: Arc<Notify>,
+    acquisitions: Arc<watch::Sender<usize>>,
 }
+
+/// Counts as an acquisition until it has failed, or the end of the interpreter finds what it has acquired.
+pub(crate) struct UnderWay(Arc<watch::Sender<usize>>);
 
 impl Local {
     pub(crate) fn make(
         py: Python<'_>,
         nodes: &[String],
         node_timeout: Option<Duration>,
+        notify: Option<&Py<PyAny>>,
     ) -> PyResult<Arc<Local>> {
         let runtime = runtime::current(py)?;
         let mut builder = Client::builder().nodes(nodes);
         if let Some(timeout) = node_timeout {
             builder = builder.node_timeout(timeout);
         }
+        if let Some(notify) = notify {
+            let (post, ticket): (Py<Post>, u64) = notify.call0(py)?.extract(py)?;
+            let events: Events = post.get().events(ticket)?;
+            builder = builder.notify(move |notice| events.tell(notice));
+        }
         let _inside = runtime.handle.enter();
         let client = builder.connect_later().map_err(|error| errors::failed(py, &error))?;
         let connected = Arc::new(Connected::new(client, runtime.handle.clone()));
-        Ok(Arc::new(Local { connected, runtime, end: Arc::default() }))
+        let acquisitions = Arc::new(watch::Sender::new(0));
+        Ok(Arc::new(Local { connected, runtime, end: Arc::default(), acquisitions }))
     }
 
     /// Does this work in the runtime, and waits for what comes of it.
@@ -55,14 +71,34 @@ impl Local {
         }
     }
 
-    /// The same work, until the interpreter ends: then it is given up, and nobody hears of it.
+    /// Does this work in the runtime. Without a post this waits for what comes of it; with one, that arrives there
+    /// under this ticket, and what is returned gives the work up.
+    pub(crate) fn carry_out(
+        &self,
+        py: Python<'_>,
+        post: Option<&Bound<'_, Post>>,
+        ticket: u64,
+        work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
+    ) -> PyResult<Py<PyAny>> {
+        match post {
+            Some(post) => post.get().run(self, ticket, work)?.into_py_any(py),
+            None => told(py, self.wait(py, work)?),
+        }
+    }
+
+    /// The same work, until the interpreter ends: then it is given up, and nobody hears of it. After that threads
+    /// that are not waited for still run, and this work never begins for them.
     pub(crate) fn until_the_end<T: Send, W: Future<Output = T> + Send + 'static>(
         &self,
         work: W,
     ) -> impl Future<Output = T> + Send + use<T, W> {
         let end = Arc::clone(&self.end).notified_owned();
+        let is_late = exit::has_ended() && !is_main_thread();
         async move {
-            let done = {
+            let done = if is_late {
+                drop(work);
+                None
+            } else {
                 let (work, end) = (pin!(work), pin!(end));
                 match select(work, end).await {
                     Either::Left((done, _)) => Some(done),
@@ -74,6 +110,18 @@ impl Local {
                 None => pending().await,
             }
         }
+    }
+
+    /// An acquisition begins.
+    pub(crate) fn under_way(&self) -> UnderWay {
+        self.acquisitions.send_modify(|count| *count += 1);
+        UnderWay(Arc::clone(&self.acquisitions))
+    }
+
+    /// Resolves when no acquisition is under way.
+    pub(crate) fn rests(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut acquisitions = self.acquisitions.subscribe();
+        async move { drop(acquisitions.wait_for(|count| *count == 0).await) }
     }
 
     /// Gives up what would last only as long as the interpreter.
@@ -88,5 +136,11 @@ impl Local {
             client.close().await;
             Ok(())
         }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }

@@ -1,22 +1,30 @@
 //! What can come of work, for a loop that collects it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use dlock_bindings::lease::Unheard;
-use dlock_client::{Error, Guard};
+use dlock_client::{Error, Guard, Inspection, Lease, Notice};
 
-use crate::local::Local;
+use crate::local::{Local, UnderWay};
+use crate::report::Answers;
+
+/// A lock that is held, of which nobody in Python knows yet. Dropping this releases it.
+pub(crate) struct Acquired {
+    pub(crate) guard: Guard,
+    pub(crate) local: Arc<Local>,
+    pub(crate) under_way: UnderWay,
+}
 
 /// What has come of work. Dropping one with a lock releases that.
 pub(crate) enum Outcome {
-    Acquired(Guard, Arc<Local>),
-    Leased(Unheard),
+    Acquired(Acquired),
+    Detached(Unheard),
     Done,
     Was(bool),
-    Length(Duration),
-    /// Whether anybody holds a lock, and the fences of the holders.
-    Holders((bool, Vec<u64>)),
+    Told(Lease),
+    Inspected(Answers<Option<Inspection>>),
+    Broken(Answers<u64>),
+    Noticed(Notice),
     Failed(Error),
     Panicked(String),
 }

@@ -6,13 +6,14 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dlock_client::Error;
+use dlock_client::{Error, Notice};
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use tokio::task::AbortHandle;
 
+use crate::exit;
 use crate::local::Local;
 use crate::outcome::Outcome;
 use crate::own::Own;
@@ -21,9 +22,27 @@ use crate::own::Own;
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Post(Own<Arc<Letters>>);
 
-struct Letters {
+pub(crate) struct Letters {
     bell: EventFd,
     arrived: Mutex<Vec<(u64, Outcome)>>,
+}
+
+/// Events of a client, told at a post as long as this is there, and then that there are no more.
+pub(crate) struct Events {
+    letters: Arc<Letters>,
+    ticket: u64,
+}
+
+impl Events {
+    pub(crate) fn tell(&self, notice: &Notice) {
+        self.letters.post(self.ticket, Outcome::Noticed(notice.clone()));
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.letters.post(self.ticket, Outcome::Done);
+    }
 }
 
 /// Work that is under way for a loop.
@@ -33,10 +52,12 @@ pub(crate) struct Ticket(Own<AbortHandle>);
 #[pymethods]
 impl Post {
     #[new]
-    fn new() -> PyResult<Post> {
+    pub(crate) fn new() -> PyResult<Post> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let bell = EventFd::from_flags(flags).map_err(broken)?;
-        Ok(Post(Own::new(Arc::new(Letters { bell, arrived: Mutex::default() }))))
+        let letters = Arc::new(Letters { bell, arrived: Mutex::default() });
+        exit::remember_letters(&letters);
+        Ok(Post(Own::new(letters)))
     }
 
     /// The bell.
@@ -75,6 +96,11 @@ impl Post {
         }
     }
 
+    /// Where events of a client arrive, with this ticket.
+    pub(crate) fn events(&self, ticket: u64) -> PyResult<Events> {
+        Ok(Events { letters: self.letters()?, ticket })
+    }
+
     fn letters(&self) -> PyResult<Arc<Letters>> {
         self.0.get().map(Arc::clone).ok_or_else(inherited)
     }
@@ -85,6 +111,15 @@ impl Letters {
         self.arrived().push((ticket, outcome));
         // It fails only if it has been rung 2^64 times.
         let _ = self.bell.write(1);
+    }
+
+    /// Releases the locks that nobody has collected: the interpreter ends.
+    pub(crate) fn release(&self) {
+        let ended = || Outcome::Failed(Error::Usage("the interpreter ends".to_owned()));
+        let is_lock = |outcome: &Outcome| matches!(outcome, Outcome::Acquired(_));
+        for (_, outcome) in self.arrived().iter_mut().filter(|(_, outcome)| is_lock(outcome)) {
+            *outcome = ended();
+        }
     }
 
     fn arrived(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Outcome)>> {

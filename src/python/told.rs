@@ -5,9 +5,10 @@ use pyo3::prelude::*;
 
 use crate::errors;
 use crate::guard::Guard;
-use crate::lease::Lease;
+use crate::lease::Detached;
 use crate::outcome::Outcome;
 use crate::post::Post;
+use crate::report;
 
 /// What has arrived for a loop: the number of each piece of work, and its value or exception.
 #[pyfunction]
@@ -19,14 +20,17 @@ pub(crate) fn collect(py: Python<'_>, post: &Post) -> PyResult<Vec<(u64, Py<PyAn
     Ok(post.take()?.into_iter().map(|(ticket, outcome)| (ticket, value(outcome))).collect())
 }
 
-fn told(py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
+/// The value of an outcome, or its exception.
+pub(crate) fn told(py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
     match outcome {
-        Outcome::Acquired(guard, local) => Guard::new(guard, local).into_py_any(py),
-        Outcome::Leased(unheard) => Lease::hear(unheard).into_py_any(py),
+        Outcome::Acquired(acquired) => Guard::new(acquired).into_py_any(py),
+        Outcome::Detached(unheard) => Detached::new(unheard).into_py_any(py),
         Outcome::Done => Ok(py.None()),
         Outcome::Was(yes) => yes.into_py_any(py),
-        Outcome::Length(length) => length.as_secs_f64().into_py_any(py),
-        Outcome::Holders(holders) => holders.into_py_any(py),
+        Outcome::Told(lease) => report::lease(py, &lease),
+        Outcome::Inspected(answers) => report::inspections(py, &answers),
+        Outcome::Broken(answers) => report::breaks(py, &answers),
+        Outcome::Noticed(notice) => report::notice(py, &notice),
         Outcome::Failed(error) => Err(errors::failed(py, &error)),
         Outcome::Panicked(words) => Err(errors::defect(py, &words)),
     }

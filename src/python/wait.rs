@@ -23,7 +23,7 @@ pub(crate) fn wait<T: Send + 'static>(
     // What is driven here makes tokens here.
     reseed(runtime.process)?;
     let mut task = runtime.handle.spawn(work);
-    let is_main = getpid() == gettid();
+    let is_main = is_main_thread();
     loop {
         let done = py.detach(|| {
             let task = &mut task;
@@ -39,6 +39,11 @@ pub(crate) fn wait<T: Send + 'static>(
             return Err(raised);
         }
     }
+}
+
+/// Whether this is the first thread of its process.
+pub(crate) fn is_main_thread() -> bool {
+    getpid() == gettid()
 }
 
 /// A thread that forks goes on in the child, with the source of its random numbers: parent and child would make

@@ -1,8 +1,11 @@
 //! A module that calls other modules' commands, so that tests can see how they take it.
 //!
 //! - `CALLER.CALL flags command [arg ...]`: calls with these flags of RM_Call; gives the reply.
-//! - `CALLER.ON event command [arg ...]`: from now on, calls from inside every module event of this
-//!   name, in the middle of whatever command has caused it.
+//! - `CALLER.SET key value flags command [arg ...]`: sets the key; then calls with these flags, and
+//!   passes on what that answers.
+//! - `CALLER.KEYS command [arg ...]`: has the keys of that command; does nothing.
+//! - `CALLER.ON event command [arg ...]`: from now on, calls from inside every event of this name that
+//!   a module or a new key causes, in the middle of whatever command has caused it.
 //! - `CALLER.OFF`: no longer.
 //! - `CALLER.HEARD`: what those calls were answered, each a line; forgets it.
 //! - `CALLER.KEEP`, `CALLER.PASS`: see [`bare`].
@@ -39,8 +42,10 @@ static LISTENER: Mutex<Listener> = Mutex::new(Listener { orders: Vec::new(), hea
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RedisModule_OnLoad(ctx: Ctx, _argv: *mut Str, _argc: c_int) -> c_int {
-    let commands: [(&CStr, raw::RedisModuleCmdFunc); 6] = [
+    let commands: [(&CStr, raw::RedisModuleCmdFunc); 8] = [
         (c"caller.call", Some(call)),
+        (c"caller.set", Some(set)),
+        (c"caller.keys", Some(keys)),
         (c"caller.on", Some(on)),
         (c"caller.off", Some(off)),
         (c"caller.heard", Some(heard)),
@@ -52,10 +57,10 @@ pub unsafe extern "C" fn RedisModule_OnLoad(ctx: Ctx, _argv: *mut Str, _argc: c_
         raw::Export_RedisModule_Init(ctx, c"caller".as_ptr(), 1, 1);
         bare::register(ctx);
         for (name, run) in commands {
-            let (name, flags) = (name.as_ptr(), c"write".as_ptr());
-            api!(RedisModule_CreateCommand(ctx, name, run, flags, 0, 0, 0));
+            let flags = if name == c"caller.keys" { c"write getkeys-api" } else { c"write" };
+            api!(RedisModule_CreateCommand(ctx, name.as_ptr(), run, flags.as_ptr(), 0, 0, 0));
         }
-        let class = raw::REDISMODULE_NOTIFY_MODULE as c_int;
+        let class = (raw::REDISMODULE_NOTIFY_MODULE | raw::REDISMODULE_NOTIFY_NEW) as c_int;
         api!(RedisModule_SubscribeToKeyspaceEvents(ctx, class, Some(on_event)))
     }
 }
@@ -67,9 +72,50 @@ unsafe extern "C" fn call(ctx: Ctx, argv: *mut Str, argc: c_int) -> c_int {
         let [_, flags, command, args @ ..] = &args[..] else {
             return api!(RedisModule_WrongArity(ctx));
         };
-        let reply = run(ctx, flags, command, args);
+        pass_on(ctx, run(ctx, flags, command, args));
+    }
+    0
+}
+
+unsafe extern "C" fn set(ctx: Ctx, argv: *mut Str, argc: c_int) -> c_int {
+    // SAFETY: see the top of the file.
+    unsafe {
+        let args = strings(argv, argc);
+        let [_, key, value, flags, command, args @ ..] = &args[..] else {
+            return api!(RedisModule_WrongArity(ctx));
+        };
+        let set = run(ctx, b"!", b"SET", &[key.clone(), value.clone()]);
+        api!(RedisModule_FreeCallReply(set));
+        pass_on(ctx, run(ctx, flags, command, args));
+    }
+    0
+}
+
+unsafe extern "C" fn keys(ctx: Ctx, argv: *mut Str, argc: c_int) -> c_int {
+    // SAFETY: see the top of the file; the server gives an array of `count`, or NULL.
+    unsafe {
+        if api!(RedisModule_IsKeysPositionRequest(ctx)) == 0 {
+            return api!(RedisModule_ReplyWithSimpleString(ctx, c"OK".as_ptr()));
+        }
+        let mut count = 0;
+        let (rest, left, none) = (argv.add(1), argc - 1, std::ptr::null_mut());
+        let places =
+            api!(RedisModule_GetCommandKeysWithFlags(ctx, rest, left, &raw mut count, none));
+        for at in 0..if places.is_null() { 0 } else { count as usize } {
+            api!(RedisModule_KeyAtPos(ctx, *places.add(at) + 1));
+        }
+        api!(RedisModule_Free(places.cast()));
+    }
+    0
+}
+
+/// Gives the client a reply, and frees it.
+unsafe fn pass_on(ctx: Ctx, reply: *mut raw::RedisModuleCallReply) {
+    // SAFETY: see the top of the file.
+    unsafe {
         if reply.is_null() {
-            return api!(RedisModule_ReplyWithError(ctx, c"ERR the call gave no reply".as_ptr()));
+            api!(RedisModule_ReplyWithError(ctx, c"ERR the call gave no reply".as_ptr()));
+            return;
         }
         match api!(RedisModule_CallReplyType(reply)) {
             WAITS => api!(RedisModule_ReplyWithSimpleString(ctx, c"WAITS".as_ptr())),
@@ -77,7 +123,6 @@ unsafe extern "C" fn call(ctx: Ctx, argv: *mut Str, argc: c_int) -> c_int {
         };
         api!(RedisModule_FreeCallReply(reply));
     }
-    0
 }
 
 unsafe extern "C" fn on(ctx: Ctx, argv: *mut Str, argc: c_int) -> c_int {

@@ -121,3 +121,28 @@ pub fn shell_at(nodes: &[String], script: &str) -> Said {
     }
     program::run(command.args(["-c", script]).env("DLOCK", program::path()))
 }
+
+/// Nobody would have the token, and the lock would stay for its whole lease.
+#[test]
+fn a_lock_whose_token_nobody_can_read_is_not_taken() {
+    let quorum = Quorum::start(1);
+    let said = shell(&quorum, r#""$DLOCK" acquire job >&-"#).with_code(64);
+    assert!(said.err.contains("stdout is closed"), "{}", said.err);
+    assert_eq!(quorum.held("job"), 0);
+    // Who says that he does not want it gets the lock.
+    shell(&quorum, r#""$DLOCK" acquire job >/dev/null"#).with_code(0);
+    assert_eq!(quorum.held("job"), 1);
+}
+
+/// The command line and all work have a stack of their own.
+#[test]
+fn a_small_stack_is_large_enough() {
+    let quorum = Quorum::start(1);
+    let script = r#"
+        ulimit -s 128
+        "$DLOCK" completions bash | head -n 1 >/dev/null
+        "$DLOCK" run job -- echo runs
+        "$DLOCK" doctor >/dev/null; test $? -le 1
+    "#;
+    assert_eq!(shell(&quorum, script).with_code(0).out, "runs\n");
+}

@@ -32,7 +32,7 @@ fn assert_all_given_back(server: &Server) {
 /// Starts a bench with these nodes.
 pub fn start(quorum: &Quorum, arguments: &[&str]) -> Running {
     let mut command = program::command(&quorum.urls());
-    command.args(["bench", "--timeout", "2s"]).args(arguments);
+    command.args(["bench", "--node-timeout", "2s"]).args(arguments);
     Running::of(command)
 }
 

@@ -65,7 +65,7 @@ fn a_signal_while_it_still_connects_ends_it() {
     let quorum = Quorum::start(3);
     quorum.iter().for_each(|node| node.network().swallow());
     let mut command = program::command(&quorum.urls());
-    command.args(["bench", "--json", "--timeout", "10s", "--time", LONG]);
+    command.args(["bench", "--json", "--node-timeout", "10s", "--time", LONG]);
     let running = Running::of(command);
     eventually("it connects", || quorum[0].network().connections() > 0);
     running.signal(Signal::SIGINT);
@@ -105,7 +105,7 @@ fn a_signal_ends_it_soon_although_nodes_have_gone_deaf() {
 fn a_second_signal_ends_it_at_once() {
     let quorum = Quorum::start(1);
     let mut command = program::command(&quorum.urls());
-    command.args(["bench", "--timeout", "15s", "--time", LONG, "--only", "contended"]);
+    command.args(["bench", "--node-timeout", "15s", "--time", LONG, "--only", "contended"]);
     let mut running = Running::of(command);
     until_contended(&quorum[0]);
     quorum[0].network().swallow();

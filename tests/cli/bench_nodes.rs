@@ -51,7 +51,7 @@ fn a_node_that_cannot_be_measured_is_a_row_with_the_reason() {
         ([nodes[5].clone(), nodes[6].clone()], ["module is not loaded", "replica"]),
     ] {
         let set = [&nodes[..3], &others].concat();
-        let said = dlock_at(&set, &["bench", "--json", "--time", "300ms", "--timeout", "10s"]);
+        let said = dlock_at(&set, &["bench", "--json", "--time", "300ms", "--node-timeout", "10s"]);
         let said = said.with_code(0);
         assert_eq!(said.err, "");
         let report = Report::read(&said);
@@ -175,7 +175,7 @@ fn a_deaf_node_costs_no_more_than_its_time_out() {
     let quorum = Quorum::start(3);
     quorum[1].network().swallow();
     let mut command = program::command(&quorum.urls());
-    command.args(["bench", "--timeout", "400ms", "--json", "--time", "200ms"]);
+    command.args(["bench", "--node-timeout", "400ms", "--json", "--time", "200ms"]);
     let said = Running::of(command).ended_within(ms(3000)).with_code(0);
     let report = Report::read(&said);
     assert!(reason(&report.cycles[1]).contains("400 ms"), "{}", report.cycles[1]);

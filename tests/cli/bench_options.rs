@@ -1,14 +1,10 @@
 //! What `dlock bench` accepts. What it refuses, it refuses before it asks a node for anything.
 
-use std::fs;
-use std::os::unix::fs::FileTypeExt;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
 use harness::{Kind, Quorum, Server, program};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::address;
 use crate::bench::{start, until_contended};
@@ -73,43 +69,6 @@ fn what_is_out_of_bounds_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn a_picture_that_cannot_be_made_is_refused_before_any_load() {
-    let server = Server::start(Kind::Redis82);
-    let folder = TempDir::new().expect("a folder can be made");
-    let inside = |name: &str| folder.path().join(name).display().to_string();
-    fs::write(inside("file"), "mine").expect("it can be written");
-    fs::create_dir(inside("folder")).expect("it can be made");
-    assert!(Command::new("mkfifo").arg(inside("fifo")).status().is_ok_and(|end| end.success()));
-    let files = ["missing/picture.svg", "file/picture.svg", "folder", "fifo"].map(inside);
-    for file in files.iter().map(String::as_str).chain(["/proc/picture.svg", ""]) {
-        let arguments = ["bench", "--time", "100ms", "--plot", file];
-        let said = crate::dlock_at(&[address(&server)], &arguments);
-        assert!(said.code.is_some_and(|code| code == 64 || code == 70), "{file}: {said:#?}");
-        assert_eq!(said.out, "", "{file}");
-        assert!(said.err.contains(file), "{file}: {}", said.err);
-        assert_eq!(server.info_number("dlock", "dlock_grants"), 0, "{file}: load was sent");
-    }
-    let mut left: Vec<_> = fs::read_dir(folder.path()).expect("it is there").flatten().collect();
-    left.sort_by_key(|file| file.file_name());
-    let names: Vec<_> = left.iter().map(|file| file.file_name()).collect();
-    assert_eq!(names, ["fifo", "file", "folder"]);
-    assert!(left[0].file_type().is_ok_and(|kind| kind.is_fifo()));
-    assert_eq!(fs::read_to_string(inside("file")).expect("it is there"), "mine");
-}
-
-#[test]
-fn a_picture_of_waits_that_are_not_measured_is_refused() {
-    let server = Server::start(Kind::Redis82);
-    let folder = TempDir::new().expect("a folder can be made");
-    let file = folder.path().join("picture.svg").display().to_string();
-    for only in ["cycle", "quorum", "cycle,quorum"] {
-        let arguments = ["--plot", &file, "--only", only];
-        assert_refused(&server, &arguments, &[&["--plot"], &["contended"]]);
-    }
-    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
-}
-
-#[test]
 fn the_least_of_everything_is_accepted() {
     let quorum = Quorum::start(1);
     let least = ["--clients", "1", "--hold", "0ms", "--time", "100ms"];
@@ -133,7 +92,7 @@ fn the_least_of_everything_is_accepted() {
 fn locks_held_longer_than_a_part_and_their_leases_do_not_prolong_it() {
     let quorum = Quorum::start(1);
     let long = ["--clients", "30", "--hold", "2s", "--time", "100ms", "--ttl", "1500ms"];
-    let only = ["bench", "--timeout", "5s", "--json", "--only", "contended"];
+    let only = ["bench", "--node-timeout", "5s", "--json", "--only", "contended"];
     let begun = Instant::now();
     let said = program::run(program::command(&quorum.urls()).args(only).args(long)).with_code(0);
     // All of them, one after the other, would take half a minute.
@@ -196,7 +155,7 @@ fn many_clients_need_no_more_open_files_than_the_system_gives() {
     let mut command = program::with_usual_signals("sh");
     command.args(["-c", "ulimit -S -n 1024; exec \"$0\" \"$@\""]).arg(program::path());
     command.env("DLOCK_NODES", quorum.direct_urls().join(","));
-    let many = ["--clients", "400", "--hold", "0ms", "--time", "2s", "--timeout", "5s"];
+    let many = ["--clients", "400", "--hold", "0ms", "--time", "2s", "--node-timeout", "5s"];
     let said = program::run(command.args(["bench", "--json", "--only", "contended"]).args(many));
     let report = Report::read(&said.with_code(0));
     assert_contended(report.contended(), 3, 400, 0.0);

@@ -137,7 +137,7 @@ fn states_that_are_hazards(kind: Kind) {
     let nodes = addresses(&servers);
 
     servers[1].pause();
-    let said = dlock_at(&nodes, &["doctor", "--timeout", "2s"]).with_code(1);
+    let said = dlock_at(&nodes, &["doctor", "--node-timeout", "2s"]).with_code(1);
     let hung = format!("error, {}: it does not answer: no answer within 2.0 s\n", nodes[1]);
     assert!(said.out.starts_with(&hung), "{}", said.out);
     servers[1].resume();

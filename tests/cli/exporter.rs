@@ -1,5 +1,6 @@
 //! `dlock exporter`: metrics, and the page for people.
 
+use std::io::Write;
 use std::net::TcpStream;
 
 use harness::exporter::{Answer, Exporter};
@@ -28,7 +29,7 @@ fn what_a_node_counts_is_a_metric(kind: Kind) {
     servers[0].run("DLOCK.RELEASE job:42 alice");
     bob.recv();
     eventually("the hand-over is seen", || exporter.metric("dlock_handovers_total{") == Some(1.0));
-    let answer = exporter.get("/metrics");
+    let answer = exporter.accepting("application/openmetrics-text; version=1.0.0");
     assert!(answer.head.contains("application/openmetrics-text; version=1.0.0"), "{}", answer.head);
     assert!(answer.body.ends_with("# EOF\n"));
     let node = &addresses(&servers)[0];
@@ -220,4 +221,44 @@ fn connections_that_say_nothing_do_not_keep_others_out(kind: Kind) {
     let exporter = start(&servers, &[]);
     let _many: Vec<TcpStream> = (0..200).map(|_| exporter.connect()).collect();
     assert_eq!(exporter.get("/healthz").status, 200);
+}
+
+/// For 3 s more than a request may take to arrive nobody else was served.
+#[apply(on_two_servers)]
+fn requests_that_are_sent_by_half_do_not_keep_others_out(kind: Kind) {
+    let servers = servers(kind, 1);
+    let exporter = start(&servers, &[]);
+    let half = |_| {
+        let mut stream = exporter.connect();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ").unwrap();
+        stream
+    };
+    let mut many: Vec<TcpStream> = (0..130).map(half).collect();
+    assert_eq!(exporter.get("/metrics").status, 200);
+    // Those that came last have not had the time to send the rest, so they are still there.
+    let (last, at) = (many.pop().unwrap(), &exporter.at);
+    let answer = Answer::to(&format!("{at}\r\n\r\n"), last);
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[apply(on_two_servers)]
+fn who_wants_the_text_format_of_prometheus_gets_it(kind: Kind) {
+    let servers = servers(kind, 1);
+    let exporter = start(&servers, &[]);
+    let _bob = contended(&servers[0]);
+    for answer in [exporter.accepting("text/plain;version=0.0.4"), exporter.get("/metrics")] {
+        assert!(answer.head.contains("content-type: text/plain; version=0.0.4"), "{}", answer.head);
+        let lines: Vec<&str> = answer.body.lines().collect();
+        for line in ["# TYPE dlock_grants_total counter", "# TYPE dlock_node_info gauge"] {
+            assert!(lines.contains(&line), "{line}\n{}", answer.body);
+        }
+        assert!(lines.iter().any(|line| line.starts_with("dlock_node_info{")), "{}", answer.body);
+        // Of comments there are just those two kinds, and the kinds of metrics are those of that format.
+        for comment in lines.iter().filter(|line| line.starts_with('#')) {
+            let kinds = ["counter", "gauge", "histogram"];
+            let is_kind = kinds.iter().any(|kind| comment.ends_with(kind));
+            let is_type = comment.starts_with("# TYPE ") && is_kind;
+            assert!(is_type || comment.starts_with("# HELP "), "{comment}");
+        }
+    }
 }

@@ -5,7 +5,6 @@ mod bench;
 mod bench_failing;
 mod bench_nodes;
 mod bench_options;
-mod bench_picture;
 mod bench_report;
 mod bench_terminal;
 mod break_;
@@ -23,13 +22,13 @@ mod inspect;
 mod keys;
 mod ls;
 mod paper;
+mod ready;
 mod release;
 mod run;
 mod run_lost;
 mod run_signals;
 mod run_terminal;
 mod running;
-mod svg;
 mod tables;
 mod tls;
 mod top;
@@ -39,8 +38,8 @@ use std::ffi::OsStr;
 use harness::program::{self, Said};
 use harness::{Kind, Server};
 
-/// Makes two tests of one function: on the newest Redis and the oldest Valkey of the four. What the
-/// servers themselves do differently is tested on all four without the program.
+/// Makes two tests of one function: on a new Redis and the oldest Valkey. What the servers
+/// themselves do differently is tested on all five without the program.
 macro_rules! on_two_servers {
     ($(#[$attribute:meta])* fn $name:ident($kind:ident: Kind) $body:block) => {
         fn $name($kind: harness::Kind) $body

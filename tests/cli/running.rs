@@ -29,7 +29,7 @@ pub fn run<A: AsRef<OsStr>>(quorum: &Quorum, arguments: &[A]) -> Said {
 /// Runs a subcommand with these nodes to its end.
 #[track_caller]
 pub fn dlock<A: AsRef<OsStr>>(quorum: &Quorum, arguments: &[A]) -> Said {
-    program::run(program::command(&quorum.urls()).args(["--timeout", PATIENT]).args(arguments))
+    program::run(program::command(&quorum.urls()).args(["--node-timeout", PATIENT]).args(arguments))
 }
 
 /// A program that runs.
@@ -44,7 +44,7 @@ impl Running {
     #[track_caller]
     pub fn start<A: AsRef<OsStr>>(quorum: &Quorum, arguments: &[A]) -> Running {
         let mut command = program::command(&quorum.urls());
-        command.args(["--timeout", PATIENT, "run"]).args(arguments);
+        command.args(["--node-timeout", PATIENT, "run"]).args(arguments);
         Running::of(command)
     }
 

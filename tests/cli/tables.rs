@@ -6,8 +6,10 @@ use crate::run_terminal::on_a_terminal;
 
 /// What a terminal of this width shows.
 fn shown(quorum: &Quorum, width: usize, command: &str) -> Vec<String> {
-    let typed =
-        on_a_terminal(quorum, &format!("stty rows 24 cols {width}; $DLOCK --timeout 5s {command}"));
+    let typed = on_a_terminal(
+        quorum,
+        &format!("stty rows 24 cols {width}; $DLOCK --node-timeout 5s {command}"),
+    );
     let said = typed.ended().with_code(0);
     said.out.lines().map(|line| line.trim_end().to_owned()).collect()
 }

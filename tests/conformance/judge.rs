@@ -1,22 +1,22 @@
 //! Whether an error or a reply is what it must be.
 
-use dlock_client::{Error, Report};
+use dlock_client::{Error, Key};
 use harness::Value;
 use serde_json::Value as Json;
 
 use crate::run::{Run, strings, text};
 
 pub fn error(run: &Run, error: &Error, fails: &Json) {
-    let (code, key, nodes, why) = taken_apart(error);
-    one_of(&fails["code"], code);
+    one_of(&fails["code"], error.code());
     if !fails["why"].is_null() {
-        one_of(&fails["why"], why);
+        let Error::Lost(loss) = error else { panic!("{error}") };
+        one_of(&fails["why"], loss.why.name());
     }
     if !fails["key"].is_null() {
-        assert_eq!(key, Some(run.key(&fails["key"]).as_slice()));
+        assert_eq!(error.key().map(Key::as_bytes), Some(run.key(&fails["key"]).as_slice()));
     }
     if !fails["states"].is_null() {
-        let states: Vec<&str> = nodes.iter().map(|report| report.state.name()).collect();
+        let states: Vec<&str> = error.nodes().iter().map(|report| report.state.name()).collect();
         assert_eq!(states, strings(&fails["states"]), "{error}");
     }
     if let (Some(name), Error::Held { holder, .. }) = (fails["holder"].as_str(), error) {
@@ -33,26 +33,6 @@ pub fn error(run: &Run, error: &Error, fails: &Json) {
 pub fn one_of(wanted: &Json, word: &str) {
     let is_one = |list: &Vec<Json>| list.iter().any(|one| one == word);
     assert!(wanted == word || wanted.as_array().is_some_and(is_one), "{word}, not {wanted}");
-}
-
-/// Its code, its key, what the nodes said, and why a lock was lost.
-fn taken_apart(error: &Error) -> (&str, Option<&[u8]>, &[Report], &str) {
-    match error {
-        Error::Held { key, nodes, .. } => ("held", Some(key.as_bytes()), nodes, ""),
-        Error::NoQuorum { key, nodes, .. } => ("no_quorum", Some(key.as_bytes()), nodes, ""),
-        Error::Refused { key, nodes } => ("refused", Some(key.as_bytes()), nodes, ""),
-        Error::Connect { nodes, .. } => ("no_quorum", None, nodes, ""),
-        Error::Usage(_) | Error::Duplicate { .. } => ("usage", None, &[], ""),
-        Error::Lost(loss) => {
-            let nodes: &[Report] = match &loss.why {
-                dlock_client::LossReason::NotRenewed { nodes }
-                | dlock_client::LossReason::Ended { nodes } => nodes,
-                _ => &[],
-            };
-            ("lost", Some(loss.key.as_bytes()), nodes, loss.why.name())
-        }
-        other => panic!("an error that is new: {other}"),
-    }
 }
 
 pub fn reply(reply: &Value, step: &Json) {

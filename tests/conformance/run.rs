@@ -1,12 +1,12 @@
 //! One scenario under way.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use dlock_client::{Client, Error, Guard, Key, Lock};
+use dlock_client::{Client, Error, Guard, Key, Lease, Lock, NodeError, NodeState, Notice};
 use futures_util::future::join_all;
 use harness::library::ms;
 use harness::{Server, Value, eventually};
@@ -22,15 +22,32 @@ pub struct Run {
     guards: BTreeMap<String, Guard>,
     pub fences: BTreeMap<String, u64>,
     waits: BTreeMap<String, JoinHandle<Result<Guard, Error>>>,
+    recipes: BTreeMap<String, Lock>,
+    leases: BTreeMap<String, Lease>,
+    /// What the client has told: events, and the locks that they are about.
+    told: Arc<Mutex<Vec<Event>>>,
 }
+
+type Event = (&'static str, Option<Key>);
 
 impl Run {
     pub fn new(servers: Vec<Server>, scenario: &str, node_timeout: Duration) -> Run {
         let urls = servers.iter().map(|server| format!("redis://127.0.0.1:{}", server.port()));
-        let client = Client::builder().nodes(urls).node_timeout(node_timeout).connect_later();
+        let told: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let listener = Arc::clone(&told);
+        let tell = move |notice: &Notice| {
+            let key = match notice {
+                Notice::Outage { key, .. } | Notice::Back { key } => Some(key.clone()),
+                _ => None,
+            };
+            listener.lock().unwrap().push((notice.name(), key));
+        };
+        let client = Client::builder().nodes(urls).node_timeout(node_timeout).notify(tell);
         let (guards, fences, waits) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (recipes, leases) = (BTreeMap::new(), BTreeMap::new());
         let prefix = format!("{}:", scenario.replace(' ', "-"));
-        Run { servers, client: client.unwrap(), prefix, guards, fences, waits }
+        let client = client.connect_later().unwrap();
+        Run { servers, client, prefix, guards, fences, waits, recipes, leases, told }
     }
 
     pub async fn step(&mut self, step: &Json) {
@@ -51,6 +68,18 @@ impl Run {
                 self.keep_or_judge(&name, outcome, step);
             }
             "cancel" => self.waits[&name].abort(),
+            "recipe" => {
+                let lock = self.wanted(&step["recipe"], &step["options"]);
+                self.recipes.insert(text(&step["as"]), lock);
+            }
+            "acquire" => {
+                let outcome = acquire(self.recipes[&name].clone(), step["wait"].as_u64()).await;
+                self.keep_or_judge(&text(&step["as"]), outcome, step);
+            }
+            "detach" | "extendLease" | "releaseLease" => self.lease(verb, &name, step).await,
+            "inspect" => self.inspect(step).await,
+            "break" => self.break_lock(step).await,
+            "hears" => self.hears(step),
             "release" | "extend" | "check" | "lost" | "ttl" => self.guard(verb, &name, step).await,
             "grows" => {
                 let fences: Vec<u64> =
@@ -91,12 +120,13 @@ impl Run {
     /// A step with a guard. What was released is not there any more: the compiler refuses to use it.
     async fn guard(&mut self, verb: &str, name: &str, step: &Json) {
         let Some(guard) = self.guards.get(name) else {
-            return assert_eq!(step["fails"]["why"], "released");
+            let why = step["fails"]["why"].as_str().expect("it is not there any more");
+            return assert!(["released", "detached"].contains(&why), "{why}");
         };
         let outcome = match verb {
             "release" => {
                 let guard = self.guards.remove(name).unwrap();
-                guard.release().await.map_err(Error::from)
+                guard.release().await.map(drop).map_err(Error::from)
             }
             "extend" => guard.extend(ms(step["ttl"].as_u64().unwrap())).await,
             "check" if guard.is_valid() => Ok(()),
@@ -149,6 +179,71 @@ impl Run {
             (None, Some(length)) => lock.meta("x".repeat(usize::try_from(length).unwrap())),
             (None, None) => lock,
         }
+    }
+
+    /// A step with a lock that whoever has its token minds.
+    async fn lease(&mut self, verb: &str, name: &str, step: &Json) {
+        if verb == "detach" {
+            let lease = self.guards.remove(name).unwrap().detach().await;
+            return drop(self.leases.insert(text(&step["as"]), lease));
+        }
+        let Lease { key, token, fence, .. } = &self.leases[name];
+        if verb == "releaseLease" {
+            let outcome = self.client.release(key, token).await;
+            if let Ok(was) = outcome {
+                assert_eq!(step["was"], was);
+            }
+            return self.judge(outcome.map(drop), step);
+        }
+        let (known, ttl) = ((step["knowsFence"] == true).then_some(*fence), step["ttl"].as_u64());
+        let outcome = self.client.extend(key, token, known, ms(ttl.unwrap())).await;
+        if let Ok(lease) = &outcome {
+            assert_eq!((&lease.key, &lease.token, lease.fence), (key, token, *fence));
+            assert!(!lease.valid_for.is_zero());
+        }
+        self.judge(outcome.map(drop), step);
+    }
+
+    async fn inspect(&self, step: &Json) {
+        let answers = match self.client.inspect(self.key(&step["inspect"])).await {
+            Ok(answers) => answers,
+            Err(error) => return self.judge(Err(error), step),
+        };
+        self.judge(Ok(()), step);
+        for (at, (_, answer)) in answers.iter().enumerate() {
+            let lock = answer.as_ref().ok().and_then(Option::as_ref);
+            assert_eq!(step["modes"][at], Json::from(lock.map(|lock| lock.mode.as_str())));
+            let count = |number: Option<u64>| answer.as_ref().ok().map(|_| number.unwrap_or(0));
+            let holders = count(lock.map(|lock| lock.holders.len() as u64));
+            assert_eq!(step["holders"][at], Json::from(holders));
+            assert_eq!(step["waiting"][at], Json::from(count(lock.map(|lock| lock.waiting))));
+            if let (Some(first), Some(lock)) = (step["first"].as_str(), lock) {
+                assert_eq!(lock.holders[0].meta, first.as_bytes());
+            }
+            judge_state(step, at, answer.as_ref().err());
+        }
+    }
+
+    async fn break_lock(&self, step: &Json) {
+        let token = step["token"].as_str().map(|name| *self.guards[name].token());
+        let answers = match self.client.break_lock(self.key(&step["break"]), token.as_ref()).await {
+            Ok(answers) => answers,
+            Err(error) => return self.judge(Err(error), step),
+        };
+        self.judge(Ok(()), step);
+        for (at, (_, answer)) in answers.iter().enumerate() {
+            assert_eq!(step["ended"][at], Json::from(answer.as_ref().ok().copied()));
+            judge_state(step, at, answer.as_ref().err());
+        }
+    }
+
+    fn hears(&self, step: &Json) {
+        let key = Key::from(self.key(&step["key"]));
+        eventually(&step.to_string(), || {
+            let told = self.told.lock().unwrap();
+            told.iter()
+                .any(|(event, about)| step["hears"] == *event && about.as_ref() == Some(&key))
+        });
     }
 
     fn sees(&self, step: &Json) {
@@ -225,6 +320,11 @@ async fn acquire(lock: Lock, wait: Option<u64>) -> Result<Guard, Error> {
     }
 }
 
+fn judge_state(step: &Json, node: usize, error: Option<&NodeError>) {
+    let state = error.map(|error| NodeState::from(error.clone()).name());
+    assert_eq!(step["states"][node], Json::from(state));
+}
+
 fn bytes(hex: &str) -> Vec<u8> {
     let pair = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
     hex.as_bytes().chunks(2).map(pair).collect()
@@ -238,8 +338,34 @@ pub fn strings(words: &Json) -> Vec<String> {
     words.as_array().unwrap().iter().map(text).collect()
 }
 
-const VERBS: [&str; 21] = [
-    "lock", "try", "begin", "end", "cancel", "release", "extend", "check", "lost", "grows",
-    "forget", "block", "sees", "run", "crowd", "connect", "kill", "start", "pause", "resume",
+const VERBS: [&str; 29] = [
+    "lock",
+    "try",
+    "begin",
+    "end",
+    "cancel",
+    "recipe",
+    "acquire",
+    "release",
+    "extend",
+    "check",
+    "lost",
+    "detach",
+    "extendLease",
+    "releaseLease",
+    "inspect",
+    "break",
+    "hears",
+    "grows",
+    "forget",
+    "block",
+    "sees",
+    "run",
+    "crowd",
+    "connect",
+    "kill",
+    "start",
+    "pause",
+    "resume",
     "ttl",
 ];

@@ -9,8 +9,8 @@ fn every_link_leads_somewhere() {
     let pages = page::all();
     let mut broken = Vec::new();
     for page in &pages {
-        for (line, target) in links(page) {
-            if let Err(why) = follow(page, &target) {
+        for Link { line, words, target } in links(page) {
+            if let Err(why) = follow(page, &words, &target) {
                 broken.push(format!("{}:{line}: {target}: {why}", page.path.display()));
             }
         }
@@ -22,7 +22,7 @@ fn every_link_leads_somewhere() {
 fn every_page_can_be_reached_from_the_readme() {
     let readme = page::read("README.md");
     let known: Vec<PathBuf> =
-        links(&readme).into_iter().map(|(_, target)| path_of(&readme, &target)).collect();
+        links(&readme).into_iter().map(|link| path_of(&readme, &link.target)).collect();
     for page in page::all().iter().filter(|page| page.path != readme.path) {
         assert!(known.contains(&page.path), "README.md does not name {}", page.path.display());
     }
@@ -34,8 +34,14 @@ fn the_readme_can_be_read_in_one_sitting() {
     assert!(lines <= 250, "{lines} lines");
 }
 
-/// The targets of its links and pictures, outside of examples.
-fn links(page: &Page) -> Vec<(usize, String)> {
+struct Link {
+    line: usize,
+    words: String,
+    target: String,
+}
+
+/// Its links and pictures, outside of examples.
+fn links(page: &Page) -> Vec<Link> {
     let mut found = Vec::new();
     let mut in_example = false;
     for (index, line) in page.text.lines().enumerate() {
@@ -43,21 +49,30 @@ fn links(page: &Page) -> Vec<(usize, String)> {
         if in_example {
             continue;
         }
-        for part in line.split("](").skip(1) {
-            let target = part.split(')').next().unwrap_or_default();
-            found.push((index + 1, target.to_owned()));
+        let parts: Vec<&str> = line.split("](").collect();
+        for pair in parts.windows(2) {
+            let target = pair[1].split(')').next().unwrap_or_default().to_owned();
+            let words = pair[0].rsplit('[').next().unwrap_or_default().to_owned();
+            found.push(Link { line: index + 1, words, target });
         }
     }
     found
 }
 
-fn follow(page: &Page, target: &str) -> Result<(), String> {
+fn follow(page: &Page, words: &str, target: &str) -> Result<(), String> {
     if target.starts_with("https://") {
         return Ok(());
     }
     let path = path_of(page, target);
-    if !page::top().join(&path).exists() {
+    let file = page::top().join(&path);
+    if !file.exists() {
         return Err("there is no such file".into());
+    }
+    if let Some(name) = name_in_code(words)
+        && file.is_file()
+        && !std::fs::read_to_string(&file).is_ok_and(|text| text.contains(name))
+    {
+        return Err(format!("the file has no {name}"));
     }
     match target.split_once('#') {
         Some((_, anchor)) if !anchors(&page::read(path)).contains(&anchor.to_owned()) => {
@@ -65,6 +80,12 @@ fn follow(page: &Page, target: &str) -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+/// What a link speaks of is in the file to which it leads, if it is the name of a test, say.
+fn name_in_code(words: &str) -> Option<&str> {
+    let name = words.strip_prefix('`')?.strip_suffix('`')?;
+    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_').then_some(name)
 }
 
 /// The file that a link of the page leads to, from the top of the tree.

@@ -1,46 +1,17 @@
 //! The harness of the end-to-end tests: real servers, raw clients, and waiting without sleeping.
 //!
-//! In reading order:
-//! - [`kind`]: the four servers that every test runs against;
-//! - [`builder`]: what one of them is to be like;
-//! - [`server`]: its process, from its start in a temporary folder to its end;
-//! - [`cluster`]: three of them that share the slots;
-//! - [`module_file`]: the module it loads, never an old one;
-//! - [`program`]: the program `dlock`, run as a user would;
-//! - [`exporter`]: what `dlock exporter` answers; [`browser`]: its page, as a person sees it;
-//! - [`tmux`]: a terminal whose screen the test sees;
-//! - [`ports`] and [`process`]: free ports, and children that end with the test;
-//! - [`wall_clock`]: a server's wall clock, moved by the test;
-//! - [`scratch`]: where its files are;
-//! - [`disk`]: a disk of its own for a server, small or read-only;
-//! - [`system_calls`]: a server's system calls, watched or made to fail;
-//! - [`append_only`]: its append-only log;
-//! - [`client`]: a blocking connection that can leave requests open;
-//! - [`many`]: many requests and many connections at once;
-//! - [`value`]: what a server answers, in RESP2 and RESP3;
-//! - [`locks`]: what tests ask a server about its locks;
-//! - [`state_file`]: where a node keeps its state, and what it says about it;
-//! - [`memory`]: what a server uses of it, and whether it gives it back;
-//! - [`papers`]: certificates for nodes behind TLS;
-//! - [`payload`]: what DUMP gives for a lock, taken apart and put together again;
-//! - [`picture`]: what is stored of a lock;
-//! - [`replicas`]: whether a replica has what its primary wrote;
-//! - [`history`]: what clients saw of their grants, and whether it can all be true;
-//! - [`sentinel`]: Sentinels that promote replicas; [`watched`]: what they watch;
-//! - [`eviction`]: servers that run out of memory;
-//! - [`quarantine`]: why a node grants nothing, and for how long;
-//! - [`proxy`]: a network that the test makes slow, deaf or gone;
-//! - [`apart`]: a server that can be parted from everybody;
-//! - [`fake`]: something that answers as no server should;
-//! - [`quorum`]: several nodes that know nothing of each other, each behind such a network;
-//! - [`library`]: programs that take locks with the library, in the process of the test;
-//! - [`seed`]: random numbers that can be had again;
-//! - [`soak`]: how long a test goes on;
-//! - [`wait`]: waiting for something observable;
-//! - [`busy`]: what a busy machine adds to a time.
+//! In reading order, each a folder whose `mod.rs` says what is in it:
+//! - [`servers`]: real servers, alone, as replicas, behind Sentinels, in a cluster or a quorum;
+//! - [`clients`]: connections, the library and the program, as users have them;
+//! - [`faults`]: networks, disks, memory and clocks that fail when the test says so;
+//! - [`observe`]: what can be seen of a lock and its node, and waiting until it is seen.
 //!
-//! A test is a function of the server's kind; [`on_every_server!`] makes four tests of it, named
-//! after the servers, so that `cargo test redis_7_0` picks all those of one:
+//! and [`seed`]: random numbers that can be had again; [`soak`]: how long a test goes on. A module is
+//! called by its name alone: `harness::proxy`.
+//!
+//! A test is a function of the server's kind; [`on_every_server!`] makes five tests of it, named
+//! after the servers, so that `cargo test redis_7_0` picks all those of one. Where servers do not differ,
+//! [`on_one_server!`] or [`on_two_servers!`] will do; so `redis_8_2` picks each of them once:
 //!
 //! ```ignore
 //! #[apply(on_every_server)]
@@ -51,51 +22,22 @@
 //! }
 //! ```
 
-pub mod apart;
-pub mod append_only;
-pub mod browser;
-pub mod builder;
-pub mod busy;
-pub mod client;
-pub mod cluster;
-pub mod disk;
-pub mod eviction;
-pub mod exporter;
-pub mod fake;
-pub mod history;
-pub mod kind;
-pub mod library;
-pub mod locks;
-pub mod many;
-pub mod memory;
-pub mod module_file;
-pub mod papers;
-pub mod payload;
-pub mod picture;
-pub mod ports;
-pub mod process;
-pub mod program;
-pub mod proxy;
-pub mod quarantine;
-pub mod quorum;
-pub mod replicas;
-pub mod scratch;
+pub mod clients;
+pub mod faults;
+pub mod observe;
 pub mod seed;
-pub mod sentinel;
-pub mod server;
+pub mod servers;
 pub mod soak;
-pub mod state_file;
-pub mod system_calls;
-pub mod tmux;
-pub mod value;
-pub mod wait;
-pub mod wall_clock;
-pub mod watched;
+
+pub use clients::*;
+pub use faults::*;
+pub use observe::*;
+pub use servers::*;
 
 pub use apart::Apart;
 pub use builder::Builder;
 pub use client::Client;
-pub use cluster::Cluster;
+pub use cluster::{Cluster, Migration};
 pub use history::{Grant, History, Promise};
 pub use kind::Kind;
 pub use macro_rules_attribute::apply;
@@ -110,33 +52,53 @@ pub use system_calls::Fault;
 pub use value::Value;
 pub use wait::eventually;
 
-/// Makes four tests of one function of a [`Kind`]. Use it as `#[apply(on_every_server)]`.
+/// Makes five tests of one function of a [`Kind`]: servers do differently what it shows, or have done. Use it as
+/// `#[apply(on_every_server)]`.
 #[macro_export]
 macro_rules! on_every_server {
-    ($(#[$attribute:meta])* fn $name:ident($kind:ident: Kind) $body:block) => {
-        fn $name($kind: Kind) $body
+    ($(#[$attribute:meta])* fn $name:ident $rest:tt $body:block) => {
+        $crate::tests_on! {
+            [redis_7_0 Redis70, redis_8_2 Redis82, redis_8_6 Redis86, valkey_8_1 Valkey81, valkey_9_1 Valkey91]
+            [$(#[$attribute])*] fn $name $rest $body
+        }
+    };
+}
+
+/// Makes two tests of one function of a [`Kind`], with a Redis and a Valkey: a server has a part in what it
+/// shows, and the same one in all of its family.
+#[macro_export]
+macro_rules! on_two_servers {
+    ($(#[$attribute:meta])* fn $name:ident $rest:tt $body:block) => {
+        $crate::tests_on! {
+            [redis_8_2 Redis82, valkey_9_1 Valkey91] [$(#[$attribute])*] fn $name $rest $body
+        }
+    };
+}
+
+/// Makes a test of one function of a [`Kind`]: what it shows is decided by rules that touch nothing in which
+/// servers differ. It is named like those of [`on_every_server`].
+#[macro_export]
+macro_rules! on_one_server {
+    ($(#[$attribute:meta])* fn $name:ident $rest:tt $body:block) => {
+        $crate::tests_on! { [redis_8_2 Redis82] [$(#[$attribute])*] fn $name $rest $body }
+    };
+}
+
+/// Makes a test with each of these servers.
+#[macro_export]
+macro_rules! tests_on {
+    ([$($server:ident $kind:ident),*] $attributes:tt fn $name:ident($given:ident: Kind) $body:block) => {
+        fn $name($given: Kind) $body
 
         mod $name {
-            $(#[$attribute])*
-            #[test]
-            fn redis_7_0() {
-                super::$name($crate::Kind::Redis70);
-            }
-            $(#[$attribute])*
-            #[test]
-            fn redis_8_2() {
-                super::$name($crate::Kind::Redis82);
-            }
-            $(#[$attribute])*
-            #[test]
-            fn valkey_8_1() {
-                super::$name($crate::Kind::Valkey81);
-            }
-            $(#[$attribute])*
-            #[test]
-            fn valkey_9_1() {
-                super::$name($crate::Kind::Valkey91);
-            }
+            $($crate::tests_on! { $attributes $server $kind $name })*
+        }
+    };
+    ([$(#[$attribute:meta])*] $server:ident $kind:ident $name:ident) => {
+        $(#[$attribute])*
+        #[test]
+        fn $server() {
+            super::$name($crate::Kind::$kind);
         }
     };
 }

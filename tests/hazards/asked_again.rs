@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_every_server};
+use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_two_servers};
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_retry_finds_the_lock_taken_by_itself(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let network = Proxy::start(server.port());
@@ -27,7 +27,7 @@ fn a_retry_finds_the_lock_taken_by_itself(kind: Kind) {
     assert_eq!(late.recv().text(), "OK");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_retry_with_the_same_token_gets_the_same_grant(kind: Kind) {
     let server = Server::start(kind);
     let network = Proxy::start(server.port());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
 use harness::client::request;
-use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_every_server};
+use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_one_server, on_two_servers};
 
 const KEY: &str = "import";
 /// How long locks are meant to last.
@@ -64,7 +64,7 @@ fn a_crash_between_setnx_and_expire_leaves_a_lock_for_ever() {
     assert_eq!(server.run(&format!("TTL {KEY}")).int(), -1, "it lasts for ever");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_crash_right_after_an_acquire_leaves_a_lock_for_its_lease(kind: Kind) {
     let server = Server::start(kind);
     let words = format!("DLOCK.ACQUIRE {KEY} alice {}", MEANT.as_millis());
@@ -83,7 +83,7 @@ fn a_crash_right_after_an_acquire_leaves_a_lock_for_its_lease(kind: Kind) {
     assert_in_time(held, MEANT + LATE);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_crash_right_after_an_ephemeral_acquire_leaves_nothing(kind: Kind) {
     let server = Server::start(kind);
     let words = format!("DLOCK.ACQUIRE {KEY} alice 60000 EPHEMERAL");
@@ -131,7 +131,7 @@ fn whoever_asks_for_it_in_a_transaction_makes_a_dead_holders_lock_last_longer() 
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn whoever_asks_dlock_in_vain_changes_nothing(kind: Kind) {
     let server = Server::start(kind);
     let (mut alice, mut bob) = (server.client(), server.client());

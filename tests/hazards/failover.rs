@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use harness::Builder;
 use harness::quarantine::{PROMOTED, Refusal};
 use harness::wait::PATIENCE;
-use harness::{Client, Kind, Proxy, Sentinel, Server, Way, apply, eventually, on_every_server};
+use harness::{Client, Kind, Proxy, Sentinel, Server, Way, apply, eventually, on_two_servers};
 
 use crate::recipe::{Dlock, Party, SetNx, Waiting};
 
@@ -94,14 +94,14 @@ fn promote(replica: &Server) -> u16 {
     replica.port()
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_promoted_replica_gives_a_lock_to_a_second_holder(kind: Kind) {
     let mut pair = Pair::start(Server::build(kind).without_module());
     let (_alice, asked) = pair.lose_a_lock::<SetNx>(LONG);
     assert_two_hold::<SetNx>(promote(&pair.replica), asked, LONG);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_promoted_replica_with_dlock_waits_for_a_lease_that_it_never_heard_of(kind: Kind) {
     let mut pair = Pair::start_with_dlock(kind, SHORT);
     let (alice, asked) = pair.lose_a_lock::<Dlock>(SHORT);

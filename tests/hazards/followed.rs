@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use dlock_client::{Client, Guard};
 use harness::library::wait_for;
 use harness::watched::Watched;
-use harness::{Builder, Cluster, Kind, Proxy, Server, Way, apply, eventually, on_every_server};
+use harness::{Builder, Cluster, Kind, Proxy, Server, Way, apply, eventually, on_two_servers};
 
 use crate::library::{NODE_TIMEOUT, connect, ms, run, take};
 use crate::recipe::set_nx;
@@ -119,7 +119,7 @@ fn a_lock_that_a_replica_has_confirmed_is_granted_again_when_another_one_is_prom
     assert!(granted, "bob has it, and so has alice");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn with_dlock_it_is_not_whichever_replica_is_promoted(kind: Kind) {
     let mut three = Three::start(|| Server::build(kind));
     let mut alice = three.primary.client();

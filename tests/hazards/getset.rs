@@ -7,7 +7,7 @@
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
+use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server};
 
 const KEY: &str = "settle";
 /// How long locks are meant to last.
@@ -98,7 +98,7 @@ fn acquire(server: &Server, who: &str, ahead: i64) -> Value {
 
 // --- clocks that differ --------------------------------------------------------------------------
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_client_whose_clock_is_ahead_takes_a_lock_that_is_still_good(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let (mut alice, mut bob) = (GetSet::new(&server, 0), GetSet::new(&server, SKEW));
@@ -107,7 +107,7 @@ fn a_client_whose_clock_is_ahead_takes_a_lock_that_is_still_good(kind: Kind) {
     assert!(alice.left() > 0 && bob.left() > 0, "both are in");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_client_whose_clock_is_ahead_takes_nothing_from_a_holder_of_dlock(kind: Kind) {
     let server = Server::start(kind);
     let fence = acquire(&server, "alice", 0).int();
@@ -140,7 +140,7 @@ fn a_race(alice: &mut GetSet, bob: &mut GetSet) {
     assert_eq!(time(&value.text()), bob.expires);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_getset_of_a_loser_keeps_a_lock_that_its_winner_gives_back(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let [mut alice, mut bob, mut carol] = [0, 0, 0].map(|ahead| GetSet::new(&server, ahead));
@@ -151,7 +151,7 @@ fn the_getset_of_a_loser_keeps_a_lock_that_its_winner_gives_back(kind: Kind) {
     assert!(!bob.try_lock(TTL));
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_getset_of_a_loser_ends_the_lock_of_the_winner(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let [mut alice, mut bob, mut carol] = [0, -SKEW, 0].map(|ahead| GetSet::new(&server, ahead));
@@ -161,7 +161,7 @@ fn the_getset_of_a_loser_ends_the_lock_of_the_winner(kind: Kind) {
     assert!(alice.left() > 0 && carol.left() > 0, "both are in");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn who_loses_a_race_for_dlock_changes_nothing(kind: Kind) {
     let server = Server::start(kind);
     assert!(server.run(&format!("DLOCK.ACQUIRE {KEY} crashed 50")).int() > 0);
@@ -200,7 +200,7 @@ fn a_release_with_a_buffer_leaves_a_lock_that_nobody_has() {
     assert_eq!(server.run(&format!("TTL {KEY}")).int(), -1, "the server will not end it either");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_release_with_a_buffer_and_a_late_clock_deletes_the_next_holders_lock(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let [mut alice, mut bob, mut carol] = [-SKEW, 0, 0].map(|ahead| GetSet::new(&server, ahead));
@@ -223,7 +223,7 @@ fn a_release_of_dlock_frees_the_lock_with_little_time_left() {
     assert!(acquire(&server, "bob", 0).is_int());
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_release_of_dlock_frees_nothing_when_its_lease_is_over(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run(&format!("DLOCK.ACQUIRE {KEY} alice 100")).int();

@@ -4,7 +4,7 @@
 
 use std::thread;
 
-use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_every_server};
+use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_one_server};
 
 use crate::recipe::{Dlock, Party, SetNx, has_value, random, set_nx};
 
@@ -92,7 +92,7 @@ fn a_late_compare_and_delete_does_not() {
     assert_eq!(outcome, BOB_KEEPS_IT);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_late_release_does_not(kind: Kind) {
     let server = Server::start(kind);
     let outcome = a_late_unlock::<Dlock>(&server);

@@ -15,9 +15,12 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_every_server};
+use harness::{
+    Client, Kind, Proxy, Server, Way, apply, eventually, on_every_server, on_one_server,
+    on_two_servers,
+};
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn who_watches_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let mut alice = server.client();
@@ -81,7 +84,7 @@ fn a_waiter_that_vanishes_holds_nobody_up(kind: Kind) {
 }
 
 /// The server reads the release before it reads that the waiter's connection has ended.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_ephemeral_waiter_that_vanishes_in_the_moment_of_the_release_holds_nobody_up(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -119,7 +122,7 @@ fn waiter_through_a_network(server: &Server, words: &str) -> (Proxy, Client) {
     (network, client)
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_ticket_outlives_a_holder_that_vanishes(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let mut alice = server.client();
@@ -132,7 +135,7 @@ fn a_ticket_outlives_a_holder_that_vanishes(kind: Kind) {
     assert_eq!(server.run("TTL job:queue").int(), -1, "this will not end");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_ephemeral_holder_that_vanishes_hands_over(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();

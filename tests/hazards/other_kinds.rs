@@ -8,7 +8,7 @@
 
 use std::thread;
 
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 use crate::fleet::{Old, Turns, assert_wrong_type};
 use crate::library::ms;
@@ -22,7 +22,7 @@ const ENTER: &str = "\
     redis.call('PEXPIRE', KEYS[1], 60000) \
     return false";
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_lock_kept_in_a_hash_and_one_of_dlock_are_errors_to_each_other(kind: Kind) {
     let server = Server::start(kind);
     let mut old = Old::new(&server, "service:thread-1");
@@ -46,7 +46,7 @@ fn a_lock_kept_in_a_hash_and_one_of_dlock_are_errors_to_each_other(kind: Kind) {
 
 /// As python-redis-lock does it: GET to see whether it is one's own already, `SET NX`, and BLPOP on
 /// a list to which the holder pushes when it is done, for as long as locks last.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_waiter_for_a_signal_hears_nothing_of_a_release_by_dlock(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE lock:job alice 60000");
@@ -65,7 +65,7 @@ fn a_waiter_for_a_signal_hears_nothing_of_a_release_by_dlock(kind: Kind) {
     assert_eq!(waits.recv_within(ms(200)), None, "it is free, and nobody says so for a minute");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn who_takes_both_locks_loses_no_update_beside_old_or_new_services(kind: Kind) {
     let server = Server::start(kind);
     let both = |turns: &Turns| {

@@ -10,7 +10,7 @@
 use std::thread;
 
 use harness::quarantine::CRASHED;
-use harness::{Kind, Quorum, Server, apply, eventually, on_every_server};
+use harness::{Kind, Quorum, Server, apply, eventually, on_every_server, on_two_servers};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
@@ -50,7 +50,7 @@ fn an_old_lock_that_expires_is_handed_over(kind: Kind) {
     assert!(server.run("SET job old NX PX 1000").is_null());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lock_of_dlock_keeps_old_services_out(kind: Kind) {
     let server = Server::start(kind);
     for mode in ["", "SHARED", "LIMIT 2"] {
@@ -67,7 +67,7 @@ fn a_lock_of_dlock_keeps_old_services_out(kind: Kind) {
 }
 
 /// An old service whose lock has expired, and which releases and renews it all the same.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn what_an_old_service_does_with_a_lock_of_dlock_is_an_error_and_changes_nothing(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
@@ -121,7 +121,7 @@ fn an_expire_by_old_code_ends_a_lock_of_dlock_too_early(kind: Kind) {
     assert!(server.run("DLOCK.CHECK job alice").is_null());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn who_polls_gets_what_the_queue_leaves(kind: Kind) {
     let server = Server::start(kind);
     let mut old = Old::new(&server, "old");
@@ -137,7 +137,7 @@ fn who_polls_gets_what_the_queue_leaves(kind: Kind) {
     assert!(old.tries());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn old_and_new_services_lose_no_update(kind: Kind) {
     let server = Server::start(kind);
     let turns = Turns::new(&server, 30);
@@ -251,7 +251,7 @@ fn redlocks_and_guards_lose_no_update() {
 // --- servers that crash, and the way back ------------------------------------------------------
 
 /// Nobody knows how long the strings ran that a crash took along. The operator does.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind) {
     let crashes = |server: &mut Server| {
         assert!(Old::new(server, "old").tries());

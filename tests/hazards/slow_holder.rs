@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use harness::wait::PATIENCE;
-use harness::{Kind, Server, Value, apply, eventually, on_every_server};
+use harness::{Kind, Server, Value, apply, eventually, on_one_server};
 
 use crate::library::{self, NODE_TIMEOUT};
 use crate::recipe::{Dlock, Party, SetNx, Waiting};
@@ -127,7 +127,7 @@ fn a_slow_holder<P: Party>(server: &Server, kind: Kind, late: Late, reads: Reads
     Outcome { alice: alice_wrote, bob: bob_wrote, balance: account.balance() }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_holder_slower_than_its_ttl_is_not_alone_and_a_write_is_lost(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     for (late, balance) in [(Late::WhileBobIsIn, 150), (Late::WhenBobHasWritten, 70)] {
@@ -137,7 +137,7 @@ fn a_holder_slower_than_its_ttl_is_not_alone_and_a_write_is_lost(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_holder_slower_than_its_lease_is_refused_by_its_fence(kind: Kind) {
     let server = Server::start(kind);
     for late in [Late::WhileBobIsIn, Late::WhenBobHasWritten] {
@@ -149,7 +149,7 @@ fn a_holder_slower_than_its_lease_is_refused_by_its_fence(kind: Kind) {
 
 /// The limit: the account has not seen bob's fence yet, so it takes alice's write, and bob's over
 /// it.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_fence_that_is_shown_with_writes_alone_does_not_save_the_one_before(kind: Kind) {
     let server = Server::start(kind);
     let outcome = a_slow_holder::<Dlock>(&server, kind, Late::WhileBobIsIn, Reads::WithoutFence);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use harness::wait::PATIENCE;
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 use crate::recipe::{Dlock, HURRY, Party, SetNx, USUAL, Waiting};
 
@@ -19,7 +19,7 @@ const TTL: u64 = 60_000;
 
 // --- who is served first -------------------------------------------------------------------------
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_newcomer_overtakes_one_that_sleeps_between_two_attempts(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let [mut holder, mut early, mut newcomer] = [(); 3].map(|()| SetNx::connect(server.port()));
@@ -32,7 +32,7 @@ fn a_newcomer_overtakes_one_that_sleeps_between_two_attempts(kind: Kind) {
     assert!(!early.try_lock(KEY, TTL));
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_newcomer_does_not_overtake_one_that_waits_in_the_queue(kind: Kind) {
     let server = Server::start(kind);
     let [mut holder, mut newcomer] = [(); 2].map(|()| Dlock::connect(server.port()));
@@ -95,7 +95,7 @@ fn who_polls_is_not_served_in_the_order_of_arrival() {
     assert!(wrong > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn who_waits_in_the_queue_is_served_in_the_order_of_arrival(kind: Kind) {
     let server = Server::start(kind);
     for _ in 0..ROUNDS {
@@ -143,7 +143,7 @@ fn requests_of_a_crowd(server: &Server, pause: Duration) -> i64 {
     calls(server, "set") - before
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_crowd_that_waits_in_the_queue_sends_nothing(kind: Kind) {
     let server = Server::start(kind);
     assert!(Dlock::connect(server.port()).try_lock(KEY, TTL));

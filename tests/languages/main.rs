@@ -64,7 +64,7 @@ fn a_certificate_that_nobody_vouches_for_is_named(language: Language) {
     let _server = server.start();
     let url = format!("rediss://127.0.0.1:{port}?ca={}", others.path("ca.pem").display());
     let said = Speaker::start(language, &url, PATIENT).ask("try job");
-    assert!(said.starts_with("NoQuorum ") && said.contains("certificate"), "{said}");
+    assert!(said.starts_with("NoQuorumError ") && said.contains("certificate"), "{said}");
 }
 
 #[apply(in_every_language)]
@@ -72,7 +72,10 @@ fn who_asks_sentinels_for_a_name_that_they_do_not_know_is_told_so(language: Lang
     let node = Watched::start(Kind::Valkey81, 0);
     let url = node.url().replace(&format!("/{NAME}"), "/jobs");
     let said = Speaker::start(language, &url, PATIENT).ask("try job");
-    assert!(said.starts_with("Refused ") && said.contains("watches no primary 'jobs'"), "{said}");
+    assert!(
+        said.starts_with("RefusedError ") && said.contains("watches no primary 'jobs'"),
+        "{said}"
+    );
 }
 
 #[apply(in_every_language)]
@@ -81,7 +84,7 @@ fn who_gives_a_cluster_as_a_server_is_told_what_to_write(language: Language) {
     let key = cluster.key(1, "job");
     let url = cluster.url(&[0]).replace("redis+cluster:", "redis:");
     let said = Speaker::start(language, &url, PATIENT).ask(&format!("try {key}"));
-    assert!(said.starts_with("Refused ") && said.contains("write redis+cluster://"), "{said}");
+    assert!(said.starts_with("RefusedError ") && said.contains("write redis+cluster://"), "{said}");
 }
 
 /// Waits until the lease of a lock begins anew at a server: the holder has found it there.

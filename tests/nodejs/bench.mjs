@@ -43,7 +43,7 @@ async function oneNode(server) {
   const [client, idle, redis] = [new Client(server.url), new Client(server.url), server.redis()];
   await compare('one node', {
     'dlock: tryAcquire and release': async (turn) => {
-      await (await client.tryAcquire(`pair:${turn}`)).release();
+      await (await client.lock(`pair:${turn}`).tryAcquire()).release();
     },
     'to another thread and back': () => new Promise((resolve) => randomBytes(1, resolve)),
     'through the post of dlock, no thread': () => idle.close(),
@@ -64,7 +64,7 @@ async function turns(server, clients, hold) {
   const [holds, since] = [[], performance.now()];
   const work = async () => {
     while (performance.now() < since + SECONDS * 1e3) {
-      await client.withLock('contended', async () => {
+      await client.lock('contended').run(async () => {
         const begun = performance.now();
         await sleep(hold);
         holds.push(performance.now() - begun);
@@ -107,7 +107,7 @@ async function fiveNodes(servers) {
     'redlock, the fork': pair(fork),
     'dlock/redlock': pair(ours),
     'dlock: tryAcquire and release': async (turn) => {
-      await (await client.tryAcquire(`pair:${turn}`)).release();
+      await (await client.lock(`pair:${turn}`).tryAcquire()).release();
     },
   });
   await Promise.all([fork.quit(), ours.quit()]);
@@ -115,10 +115,10 @@ async function fiveNodes(servers) {
 
 async function manyGuards(server) {
   const client = new Client(server.url);
-  await client.withLock('warm', () => {});
+  await client.lock('warm').run(() => {});
   globalThis.gc();
   const [before, guards] = [process.memoryUsage.rss(), []];
-  for (let n = 0; n < GUARDS; n += 1) guards.push(await client.lock(`many:${n}`));
+  for (let n = 0; n < GUARDS; n += 1) guards.push(await client.lock(`many:${n}`).acquire());
   globalThis.gc();
   const memory = (process.memoryUsage.rss() - before) / GUARDS / 1024;
   const [cpu, since] = [process.cpuUsage(), performance.now()];

@@ -27,13 +27,16 @@ for (const { name, nodes, options = [], nodeTimeout = PATIENCE, steps } of scena
 class Run {
   guards = new Map();
   waits = new Map();
+  recipes = new Map();
+  leases = new Map();
+  told = [];
 
   constructor(servers, nodeTimeout, prefix) {
     this.servers = servers;
     this.prefix = prefix;
     this.client = new Client(
       servers.map(({ url }) => url),
-      { nodeTimeout },
+      { nodeTimeout, notify: (notice) => this.told.push(notice) },
     );
   }
 
@@ -49,11 +52,13 @@ class Run {
   }
 
   async lock({ lock, as, options, fails }) {
-    await this.#outcome(this.client.lock(this.#key(lock), read(options)), as, fails);
+    // What makes no sense is refused where the lock is made.
+    const acquired = (async () => this.client.lock(this.#key(lock), read(options)).acquire())();
+    await this.#outcome(acquired, as, fails);
   }
 
   async try({ try: key, as, options, got }) {
-    const guard = await this.client.tryAcquire(this.#key(key), read(options));
+    const guard = await this.client.lock(this.#key(key), read(options)).tryAcquire();
     assert.equal(guard !== null, got);
     if (guard !== null) this.guards.set(as, guard);
   }
@@ -61,7 +66,7 @@ class Run {
   begin({ begin, as, options }) {
     const abort = new AbortController();
     const given = { ...read(options), signal: abort.signal };
-    const wait = this.client.lock(this.#key(begin), given);
+    const wait = this.client.lock(this.#key(begin), given).acquire();
     // Nobody listens yet.
     wait.catch(() => {});
     this.waits.set(as, { wait, abort });
@@ -75,6 +80,57 @@ class Run {
     const { wait, abort } = this.waits.get(cancel);
     abort.abort();
     await assert.rejects(wait, { name: 'AbortError' });
+  }
+
+  recipe({ recipe, as, options }) {
+    this.recipes.set(as, this.client.lock(this.#key(recipe), read(options)));
+  }
+
+  async acquire({ acquire, as, wait, fails }) {
+    await this.#outcome(this.recipes.get(acquire).acquire({ wait }), as, fails);
+  }
+
+  async detach({ detach, as }) {
+    this.leases.set(as, await this.guards.get(detach).detach());
+  }
+
+  async extendLease({ extendLease, ttl, knowsFence, fails }) {
+    const { key, token, fence } = this.leases.get(extendLease);
+    const given = knowsFence ? { fence } : {};
+    const lease = await this.#outcome(this.client.extend(key, token, ttl, given), undefined, fails);
+    if (lease === undefined) return;
+    assert.deepEqual([lease.key, lease.token, lease.fence], [key, token, fence]);
+    assert.ok(lease.validFor > 0);
+  }
+
+  async releaseLease({ releaseLease, was, fails }) {
+    const { key, token } = this.leases.get(releaseLease);
+    assert.equal(await this.#outcome(this.client.release(key, token), undefined, fails), was);
+  }
+
+  async inspect({ inspect, modes, holders, waiting, first, states = [null], fails }) {
+    const seen = await this.#outcome(this.client.inspect(this.#key(inspect)), undefined, fails);
+    for (const [at, { lock, error }] of (seen ?? []).entries()) {
+      assert.equal(lock?.mode ?? null, modes[at]);
+      const none = error === undefined ? 0 : null;
+      assert.deepEqual([lock?.holders.length ?? none, lock?.waiting ?? none], [holders[at], waiting[at]]);
+      if (first !== undefined) assert.equal(lock.holders[0].meta, first);
+      assert.equal(error?.state ?? null, states[at]);
+    }
+  }
+
+  async break({ break: key, token, ended, states = [null], fails }) {
+    const of = token === undefined ? undefined : this.guards.get(token).token;
+    const broken = await this.#outcome(this.client.breakLock(this.#key(key), of), undefined, fails);
+    for (const [at, each] of (broken ?? []).entries()) {
+      assert.equal(each.ended ?? null, ended[at]);
+      assert.equal(each.error?.state ?? null, states[at]);
+    }
+  }
+
+  async hears({ hears, key }) {
+    const heard = (notice) => notice.event === hears && notice.key === this.#key(key);
+    await eventually(`it hears of ${hears}`, () => this.told.some(heard));
   }
 
   async release({ release, fails }) {
@@ -144,7 +200,7 @@ class Run {
     let [held, most] = [0, 0];
     const work = async () => {
       for (let turn = 0; turn < turns; turn += 1) {
-        await this.client.withLock(this.#key(crowd), async () => {
+        await this.client.lock(this.#key(crowd)).run(async () => {
           held += 1;
           most = Math.max(most, held);
           await sleep(1);
@@ -186,9 +242,11 @@ class Run {
       const value = await promise;
       assert.equal(fails, undefined, 'it should fail');
       if (as !== undefined) this.guards.set(as, value);
+      return value;
     } catch (error) {
       if (fails === undefined) throw error;
       this.#judge(error, fails);
+      return undefined;
     }
   }
 

@@ -7,23 +7,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as dlock from 'dlock';
 import { HERE, TOP } from './server.mjs';
-import { Program, testAlone, testWithOneServer } from './with.mjs';
+import { Program, testAlone, testWithServer } from './with.mjs';
 
 const page = (name) => readFileSync(join(TOP, name), 'utf8');
 const examples = (name) => [...page(name).matchAll(/^```js\n(.*?)^```/gms)].map(([, text]) => text);
 
 for (const name of ['docs/node.md', 'README.md']) {
-  testWithOneServer(`examples of ${name} run as they stand`, async ({ t, server }) => {
+  testWithServer(`examples of ${name} run as they stand`, async ({ t, server }) => {
     const found = examples(name);
     assert.ok(found.length > 0);
-    // The program of the tests has imported it already.
-    const text = found.join('').replaceAll("import { Client } from 'dlock';\n", '');
-    const there = text
-      .replaceAll('redis://localhost', server.url)
-      .replace('new Redis()', `new Redis(${server.port})`);
-    const program = new Program(t, there, []);
-    assert.match(await program.line(), /^held with the fence \d+$/);
-    await program.end();
+    for (const [at, text] of found.entries()) {
+      // The program of the tests has imported it already.
+      const there = text
+        .replaceAll("import { Client } from 'dlock';\n", '')
+        .replaceAll('redis://localhost', server.url)
+        .replace('new Redis()', `new Redis(${server.port})`);
+      const program = new Program(t, there, []);
+      if (at === 0) assert.match(await program.line(), /^held with the fence \d+$/);
+      await program.end();
+    }
   });
 }
 
@@ -31,16 +33,21 @@ testAlone('the examples of the page have the right types, with each kind of clie
   const folder = mkdtempSync(join(tmpdir(), 'dlock-test-'));
   try {
     symlinkSync(join(HERE, 'node_modules'), join(folder, 'node_modules'));
-    const begin = "import { Cluster } from 'ioredis';\n";
-    const end = `new Redlock([new Cluster(['localhost'])], { retryCount: 0 });
-      { await using guard = await client.lock('job:42', { wait: 10_000 }); }`;
     // The types of Node want a subscriber of each event.
     const typed = examples('docs/node.md').filter((text) => !text.includes('tracingChannel'));
-    writeFileSync(join(folder, 'examples.mts'), begin + typed.join('') + end);
+    const more = `import { Client } from 'dlock';
+      import Redlock, { Redlock as Named } from 'dlock/redlock';
+      import { Cluster } from 'ioredis';
+      const same: Redlock = new Named([new Cluster(['localhost'])], { retryCount: 0 });
+      await same.quit();
+      { await using guard = await new Client('redis://a').lock('job:42', { wait: 10_000 }).acquire(); }`;
+    const files = [...typed, more].map((text, at) => [`example${at}.mts`, text]);
+    for (const [name, text] of files) writeFileSync(join(folder, name), text);
     const strict = ['--strict', '--exactOptionalPropertyTypes', '--noEmit', '--types', 'node'];
     const how = ['--module', 'nodenext', '--target', 'es2022', '--lib', 'es2022,esnext.disposable'];
     const here = { cwd: folder, encoding: 'utf8' };
-    const { status, stdout } = spawnSync('node_modules/.bin/tsc', [...strict, ...how, 'examples.mts'], here);
+    const names = files.map(([name]) => name);
+    const { status, stdout } = spawnSync('node_modules/.bin/tsc', [...strict, ...how, ...names], here);
     assert.equal(status, 0, stdout);
   } finally {
     rmSync(folder, { recursive: true });
@@ -66,12 +73,12 @@ testAlone('each option and error is on the page', () => {
 });
 
 testAlone('everything public has a doc comment', () => {
-  for (const file of ['client', 'errors', 'fenced', 'guard', 'options', 'report', 'trace']) {
+  for (const file of ['client', 'errors', 'fenced', 'guard', 'lock', 'options', 'report', 'trace']) {
     const lines = readFileSync(join(HERE, `node_modules/dlock/lib/${file}.d.ts`), 'utf8').split('\n');
     for (const [at, line] of lines.entries()) {
       const declares = /^ {4}(get \w+|\w+\(|\[Symbol)|^export (declare class|interface)/.test(line);
       if (!declares || /constructor|private/.test(line)) continue;
-      assert.match(lines[at - 1], /(\*\/|[{]|^ {4}withLock.*)$/, `${file}: ${line}`);
+      assert.match(lines[at - 1], /(\*\/|[{])$/, `${file}: ${line}`);
     }
   }
 });

@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { eventually, freePort, HERE, TOP } from './server.mjs';
-import { testWithOneServer } from './with.mjs';
+import { testWithServer } from './with.mjs';
 
-testWithOneServer('example: locks are spans of OpenTelemetry', async ({ t, server, client }) => {
-  const guard = await client.lock('example:otel');
+testWithServer('example: locks are spans of OpenTelemetry', async ({ t, server, client }) => {
+  const guard = await client.lock('example:otel').acquire();
   // It finds OpenTelemetry where the tests do.
   const example = readFileSync(join(TOP, 'src/node/examples/otel.mjs'), 'utf8');
   const program = spawn(process.execPath, ['--input-type=module', '--eval', example], {
@@ -48,7 +48,7 @@ async function line(program) {
   return value;
 }
 
-testWithOneServer('example: a job for cron runs on one machine', async ({ t, server }) => {
+testWithServer('example: a job for cron runs on one machine', async ({ t, server }) => {
   const first = start(t, server, 'cron.mjs');
   assert.equal(await line(first), 'runs');
   const second = start(t, server, 'cron.mjs');
@@ -59,7 +59,7 @@ testWithOneServer('example: a job for cron runs on one machine', async ({ t, ser
   assert.ok(await server.isFree('nightly'));
 });
 
-testWithOneServer('example: one service leads and another takes over', async ({ t, server }) => {
+testWithServer('example: one service leads and another takes over', async ({ t, server }) => {
   const services = [1, 2, 3].map(() => start(t, server, 'service.mjs'));
   await server.untilWaiting('leader', 2);
   const leads = async () => (await server.inspect('leader')).holders[0].join(' ');
@@ -73,20 +73,17 @@ testWithOneServer('example: one service leads and another takes over', async ({ 
   assert.ok(!(await leads()).includes(`process ${first.pid}`));
 });
 
-testWithOneServer(
-  'example: each request of a web server has the lock of its account',
-  async ({ t, server }) => {
-    const port = await freePort();
-    start(t, server, 'web.mjs', { PORT: port });
-    const ask = async () => {
-      const answer = await fetch(`http://127.0.0.1:${port}/7`, { headers: { connection: 'close' } });
-      assert.equal(answer.status, 200);
-      return (await answer.text()).split(' ');
-    };
-    await eventually('it listens', () => ask().catch(() => false));
-    const answers = await Promise.all(Array.from({ length: 200 }, ask));
-    assert.equal(new Set(answers.map(([, fence]) => fence)).size, 200);
-    assert.ok(new Set(answers.map(([pid]) => pid)).size > 1);
-    await server.untilFree('account:/7');
-  },
-);
+testWithServer('example: each request of a web server has the lock of its account', async ({ t, server }) => {
+  const port = await freePort();
+  start(t, server, 'web.mjs', { PORT: port });
+  const ask = async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/7`, { headers: { connection: 'close' } });
+    assert.equal(answer.status, 200);
+    return (await answer.text()).split(' ');
+  };
+  await eventually('it listens', () => ask().catch(() => false));
+  const answers = await Promise.all(Array.from({ length: 200 }, ask));
+  assert.equal(new Set(answers.map(([, fence]) => fence)).size, 200);
+  assert.ok(new Set(answers.map(([pid]) => pid)).size > 1);
+  await server.untilFree('account:/7');
+});

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import { runInNewContext } from 'node:vm';
 import {
   Client,
@@ -15,11 +16,13 @@ import {
   UsageError,
 } from 'dlock';
 import { eventually, PATIENCE } from './server.mjs';
-import { newKey, ownServer, testAlone, testWithOneServer, testWithServer, thrown } from './with.mjs';
+import { newKey, ownServer, Program, testAlone, testWithEveryServer, testWithServer, thrown } from './with.mjs';
+
+const TOKEN = '0123456789abcdef0123456789abcdef';
 
 testWithServer('a lock is held during a function', async ({ server, client, key }) => {
   let kept;
-  const done = await client.withLock(key, async (guard) => {
+  const done = await client.lock(key).run(async (guard) => {
     assert.equal(await server.fence(key), guard.fence);
     assert.ok(Number.isSafeInteger(guard.fence));
     assert.ok(guard.isValid);
@@ -41,15 +44,15 @@ testWithServer('a lock is held during a function', async ({ server, client, key 
 testWithServer('a later holder has a larger fence', async ({ client, key }) => {
   const fences = [];
   for (let turn = 0; turn < 2; turn += 1) {
-    await client.withLock(key, ({ fence }) => fences.push(fence));
+    await client.lock(key).run(({ fence }) => fences.push(fence));
   }
   assert.ok(fences[1] > fences[0]);
 });
 
 testWithServer('a lock that is held is not acquired', async ({ client, key }) => {
-  const guard = await client.lock(key, { meta: 'the first' });
-  assert.equal(await client.tryAcquire(key), null);
-  const held = await thrown(HeldError, client.lock(key, { wait: 0 }));
+  const guard = await client.lock(key, { meta: 'the first' }).acquire();
+  assert.equal(await client.lock(key).tryAcquire(), null);
+  const held = await thrown(HeldError, client.lock(key, { wait: 0 }).acquire());
   assert.ok(held instanceof DlockError && held instanceof Error);
   assert.deepEqual([held.name, held.code, held.key], ['HeldError', 'held', key]);
   assert.deepEqual(
@@ -59,22 +62,22 @@ testWithServer('a lock that is held is not acquired', async ({ client, key }) =>
   assert.deepEqual([held.holder.fence, held.holder.meta], [guard.fence, 'the first']);
   assert.match(held.message, /is held by/);
   // On a busy machine the node may not have answered by then.
-  const late = await thrown(DlockError, client.lock(key, { wait: 50 }));
+  const late = await thrown(DlockError, client.lock(key, { wait: 50 }).acquire());
   assert.ok(late instanceof HeldError || late instanceof NoQuorumError);
   await guard.release();
 });
 
 testWithServer('an error has the stack of whoever waits', async ({ client, key }) => {
   async function whoeverWaits() {
-    await client.lock(key, { wait: 0 });
+    await client.lock(key, { wait: 0 }).acquire();
   }
-  await client.withLock(key, async () => {
+  await client.lock(key).run(async () => {
     assert.match((await thrown(HeldError, whoeverWaits())).stack, /whoeverWaits/);
   });
 });
 
 testWithServer('a guard that was released is not released again', async ({ server, client, key }) => {
-  await client.withLock(key, async (guard) => {
+  await client.lock(key).run(async (guard) => {
     await guard.release();
     assert.ok(await server.isFree(key));
     assert.match((await thrown(LostError, guard.release())).message, /it was released/);
@@ -83,7 +86,7 @@ testWithServer('a guard that was released is not released again', async ({ serve
 });
 
 testWithServer('a guard is released where its scope ends', async ({ server, client, key }) => {
-  const guard = await client.lock(key);
+  const guard = await client.lock(key).acquire();
   await guard[Symbol.asyncDispose]();
   assert.ok(await server.isFree(key));
   await guard[Symbol.asyncDispose]();
@@ -100,7 +103,7 @@ testWithServer('keys are text or bytes', async ({ server, client, key }) => {
     [`${key}:süß`, `${key}:süß`],
     [odd, odd],
   ]) {
-    await client.withLock(name, async (guard) => {
+    await client.lock(name).run(async (guard) => {
       const there = typeof name === 'string' ? name : Buffer.from(name);
       assert.equal(await server.isFree(there), false);
       assert.deepEqual(guard.key, shown);
@@ -109,7 +112,7 @@ testWithServer('keys are text or bytes', async ({ server, client, key }) => {
 });
 
 testWithServer('times are milliseconds', async ({ client, key }) => {
-  const guard = await client.lock(key, { ttl: 20_000, wait: Number.POSITIVE_INFINITY });
+  const guard = await client.lock(key, { ttl: 20_000, wait: Number.POSITIVE_INFINITY }).acquire();
   assert.equal(guard.ttl, 20_000);
   await guard.extend(60_000);
   assert.equal(guard.ttl, 60_000);
@@ -143,19 +146,50 @@ testAlone('wrong options, keys and addresses are refused', async () => {
     [null, /options are an object, not null/],
     [5, /options are an object, not 5/],
   ]) {
-    const error = await thrown(UsageError, client.lock('key', options));
-    assert.match(error.message, words);
-    assert.equal(error.code, 'usage');
+    const refused = (error) => {
+      assert.ok(error instanceof UsageError && error.code === 'usage', error);
+      assert.match(error.message, words);
+      return true;
+    };
+    assert.throws(() => client.lock('key', options), refused);
+    const { wait, signal } = options ?? {};
+    // Of the options of a lock, these may be given there as well.
+    if (signal !== undefined || (wait !== undefined && wait !== 0)) {
+      await assert.rejects(client.lock('key').acquire({ wait, signal }), refused);
+    }
   }
-  assert.match((await thrown(UsageError, client.lock(42))).message, /a key is text or a Buffer, not 42/);
   const proxy = new Proxy(Buffer.from('key'), {});
-  assert.match((await thrown(UsageError, client.lock(proxy))).message, /a key is text or a Buffer, not object/);
-  assert.match((await thrown(UsageError, client.lock('\ud83d!'))).message, /half a character is in '.ud83d!'/);
-  assert.match((await thrown(UsageError, client.tryAcquire(''))).message, /the key is empty/);
-  assert.match((await thrown(UsageError, client.tryAcquire('key', { wait: 5 }))).message, /no option wait;/);
-  assert.match((await thrown(UsageError, client.tryAcquire('key', null))).message, /options are an object/);
-  assert.match((await thrown(UsageError, client.withLock('key'))).message, /body is a function, not undefined/);
-  for (const nodes of [undefined, null, 5, [5], Buffer.from('redis://a')])
+  for (const [name, words] of [
+    [42, /a key is text or a Buffer, not 42/],
+    [proxy, /a key is text or a Buffer, not object/],
+    ['\ud83d!', /half a character is in '.ud83d!'/],
+    ['', /the key is empty/],
+  ]) {
+    assert.throws(() => client.lock(name), words);
+    for (const ask of [
+      () => client.inspect(name),
+      () => client.breakLock(name),
+      () => client.release(name, TOKEN),
+    ])
+      assert.match((await thrown(UsageError, ask())).message, words);
+  }
+  const lock = client.lock('key');
+  for (const [ask, words] of [
+    [() => lock.tryAcquire({ wait: 5 }), /no option wait;/],
+    [() => lock.acquire({ ttl: 5 }), /no option ttl;/],
+    [() => lock.acquire(null), /options are an object/],
+    [() => lock.run(), /body is a function, not undefined/],
+    [() => client.extend('key', 'mine', 5_000), /a token is 32 hex digits/],
+    [() => client.extend('key', TOKEN, -1), /ttl is a number of milliseconds, not -1/],
+    [() => client.extend('key', TOKEN, 0), /between 10 ms and 49 days/],
+    [() => client.extend('key', TOKEN, 5_000, { fence: 1.5 }), /a fence is a whole number, not 1.5/],
+    [() => client.extend('key', TOKEN, 5_000, { fenc: 1 }), /there is no option fenc/],
+    [() => client.release('key', Buffer.from('mine')), /a token is a text, not object/],
+    [() => client.breakLock('key', ''), /a token is 32 hex digits/],
+  ]) {
+    assert.match((await thrown(UsageError, ask())).message, words);
+  }
+  for (const nodes of [null, 5, [5], Buffer.from('redis://a')])
     assert.throws(() => new Client(nodes), /nodes are addresses, each a text, not /);
   assert.throws(() => new Client('redis://a', { notify: 5 }), /notify is a function, not 5/);
   assert.throws(() => new Client('redis://a', null), /options are an object, not null/);
@@ -165,23 +199,23 @@ testAlone('wrong options, keys and addresses are refused', async () => {
 });
 
 testWithServer('readers share and writers do not', async ({ client, key }) => {
-  await client.withLock(key, { shared: true }, () =>
-    client.withLock(key, { shared: true, wait: 0 }, async () => {
-      assert.equal(await client.tryAcquire(key), null);
+  await client.lock(key, { shared: true }).run(() =>
+    client.lock(key, { shared: true, wait: 0 }).run(async () => {
+      assert.equal(await client.lock(key).tryAcquire(), null);
     }),
   );
 });
 
 testWithServer('a semaphore has its permits', async ({ client, key }) => {
-  await client.withLock(key, { limit: 2 }, () =>
-    client.withLock(key, { limit: 2, wait: 0 }, async () => {
-      assert.equal(await client.tryAcquire(key, { limit: 2 }), null);
+  await client.lock(key, { limit: 2 }).run(() =>
+    client.lock(key, { limit: 2, wait: 0 }).run(async () => {
+      assert.equal(await client.lock(key, { limit: 2 }).tryAcquire(), null);
     }),
   );
 });
 
 testWithServer('a lock is lost after maxHold', async ({ client, key }) => {
-  const held = client.withLock(key, { maxHold: 50 }, async ({ signal }) => {
+  const held = client.lock(key, { maxHold: 50 }).run(async ({ signal }) => {
     await eventually('it is lost', () => signal.aborted);
     assert.ok(signal.reason instanceof LostError);
   });
@@ -189,9 +223,9 @@ testWithServer('a lock is lost after maxHold', async ({ client, key }) => {
   assert.equal(lost.why, 'max_hold');
 });
 
-testWithServer('a lost lock is told at the end of the function', async ({ server, client, key }) => {
+testWithEveryServer('a lost lock is told at the end of the function', async ({ server, client, key }) => {
   let fence;
-  const held = client.withLock(key, async (guard) => {
+  const held = client.lock(key).run(async (guard) => {
     fence = guard.fence;
     await server.run('DLOCK.BREAK', key);
   });
@@ -204,7 +238,7 @@ testWithServer('a lost lock is told at the end of the function', async ({ server
 });
 
 testWithServer('an error of the function is not replaced', async ({ server, client, key }) => {
-  const held = client.withLock(key, async () => {
+  const held = client.lock(key).run(async () => {
     await server.run('DLOCK.BREAK', key);
     throw new RangeError('mine');
   });
@@ -212,7 +246,7 @@ testWithServer('an error of the function is not replaced', async ({ server, clie
 });
 
 testWithServer('the signal is aborted by a loss and not by a release', async ({ server, client, key }) => {
-  const lost = await client.lock(key, { ttl: 6_000 });
+  const lost = await client.lock(key, { ttl: 6_000 }).acquire();
   const told = new Promise((resolve) => lost.signal.addEventListener('abort', resolve));
   assert.equal(lost.signal.aborted, false);
   await server.run('DLOCK.BREAK', key);
@@ -221,7 +255,7 @@ testWithServer('the signal is aborted by a loss and not by a release', async ({ 
   assert.equal(lost.signal.reason.why, 'ended');
   await thrown(LostError, lost.release());
 
-  const released = await client.lock(key);
+  const released = await client.lock(key).acquire();
   const { signal } = released;
   await released.release();
   await sleep(10);
@@ -232,7 +266,7 @@ testWithServer('many wait, and one at a time holds', async ({ server, client, ke
   let [held, most] = [0, 0];
   const work = async () => {
     for (let turn = 0; turn < 5; turn += 1) {
-      await client.withLock(key, async () => {
+      await client.lock(key).run(async () => {
         held += 1;
         most = Math.max(most, held);
         await sleep(1);
@@ -250,7 +284,7 @@ testWithServer('a guard that is collected releases and warns', async ({ server, 
   const listen = (warning) => warnings.push(warning);
   process.on('warning', listen);
   await (async () => {
-    const guard = await client.lock(key);
+    const guard = await client.lock(key).acquire();
     assert.equal(guard.signal.aborted, false);
   })();
   await eventually('it is collected', async () => {
@@ -269,14 +303,17 @@ testAlone('a lock over three nodes survives the loss of one', async (t) => {
   const addresses = nodes.map(({ url }) => url);
   const client = new Client(addresses, { nodeTimeout: PATIENCE });
   assert.deepEqual(client.nodes, addresses);
-  await client.withLock(key, async (guard) => {
+  await client.lock(key).run(async (guard) => {
     await nodes[2].kill();
     await guard.extend(60_000);
     assert.ok(guard.isValid);
   });
   assert.ok(await nodes[0].isFree(key));
   await nodes[1].kill();
-  const error = await thrown(NoQuorumError, new Client(addresses, { nodeTimeout: 1000 }).tryAcquire(key));
+  const error = await thrown(
+    NoQuorumError,
+    new Client(addresses, { nodeTimeout: 1000 }).lock(key).tryAcquire(),
+  );
   assert.deepEqual(
     error.nodes.map(({ node }) => node),
     addresses,
@@ -291,13 +328,13 @@ testAlone('a lock over three nodes survives the loss of one', async (t) => {
 testAlone('quarantine says when to ask again', async (t) => {
   const server = await ownServer(t, 'redis-8.2', '--dlock.quarantine', '60000');
   const client = new Client(server.url, { nodeTimeout: PATIENCE });
-  const error = await thrown(NoQuorumError, client.tryAcquire(newKey()));
+  const error = await thrown(NoQuorumError, client.lock(newKey()).tryAcquire());
   assert.equal(error.nodes[0].state, 'quarantine');
   assert.ok(error.retryAfter > 0 && error.retryAfter <= 60_000);
 });
 
 testWithServer('who asks for a longer lease hears at once each time', async ({ client, key }) => {
-  const guard = await client.lock(key);
+  const guard = await client.lock(key).acquire();
   const begun = performance.now();
   for (let turn = 0; turn < 3; turn += 1) {
     await thrown(RefusedError, guard.extend(48 * 3_600_000));
@@ -312,37 +349,40 @@ testWithServer('who asks for a longer lease hears at once each time', async ({ c
 
 testWithServer('only the fence of an exclusive lock is shown to a mark', async ({ server, client, key }) => {
   for (const options of [{ shared: true }, { limit: 2 }]) {
-    await client.withLock(key, options, (guard) => {
+    await client.lock(key, options).run((guard) => {
       assert.throws(() => guard.fenced(server, key), UsageError);
     });
   }
-  const guard = await client.lock(key);
+  const guard = await client.lock(key).acquire();
   assert.throws(() => guard.fenced(server, 5), /a key is text or a Buffer, not 5/);
   for (const other of [server, null]) assert.throws(() => guard.fenced(other, key), /ioredis or node-redis/);
   await guard.release();
   assert.throws(() => guard.fenced(server, key), LostError);
 });
 
-testWithServer('fenced commands are refused once a later holder was there', async ({ server, client, key }) => {
-  const [mark, data] = [`${key}:mark`, `${key}:data`];
-  const redis = server.redis();
-  let early;
-  await client.withLock(key, async (guard) => {
-    early = guard.fenced(redis, mark);
-    assert.equal(await early.call('SET', data, 'early'), 'OK');
-  });
-  await client.withLock(key, (guard) => guard.fenced(redis, mark).call('SET', data, 'late'));
-  await assert.rejects(early.call('SET', data, 'too late'), /STALE/);
-  assert.equal(await redis.get(data), 'late');
-  redis.disconnect();
-});
+testWithEveryServer(
+  'fenced commands are refused once a later holder was there',
+  async ({ server, client, key }) => {
+    const [mark, data] = [`${key}:mark`, `${key}:data`];
+    const redis = server.redis();
+    let early;
+    await client.lock(key).run(async (guard) => {
+      early = guard.fenced(redis, mark);
+      assert.equal(await early.call('SET', data, 'early'), 'OK');
+    });
+    await client.lock(key).run((guard) => guard.fenced(redis, mark).call('SET', data, 'late'));
+    await assert.rejects(early.call('SET', data, 'too late'), /STALE/);
+    assert.equal(await redis.get(data), 'late');
+    redis.disconnect();
+  },
+);
 
-testWithOneServer('fenced commands are sent by what node-redis has', async ({ client, key }) => {
+testWithServer('fenced commands are sent by what node-redis has', async ({ client, key }) => {
   const [one, cluster] = [
     { sendCommand: async (...sent) => sent },
     { slots: [], sendCommand: async (...sent) => sent },
   ];
-  await client.withLock(key, async (guard) => {
+  await client.lock(key).run(async (guard) => {
     const words = ['DLOCK.FENCED', 'mark', String(guard.fence), 'SET', 'data', '5'];
     assert.deepEqual(await guard.fenced(one, 'mark').call('SET', 'data', 5), [words]);
     assert.deepEqual(await guard.fenced(cluster, 'mark').call('SET', 'data', 5), ['mark', false, words]);
@@ -353,7 +393,7 @@ testWithServer(
   'a panic is an error, and the guards of that client count as lost',
   async ({ server, client, key }) => {
     const other = new Client(server.url, { nodeTimeout: PATIENCE });
-    const [guard, unhurt] = [await client.lock(`${key}:1`), await other.lock(`${key}:2`)];
+    const [guard, unhurt] = [await client.lock(`${key}:1`).acquire(), await other.lock(`${key}:2`).acquire()];
     const { signal } = guard;
     const panicked = await thrown(InternalError, client[Symbol.for('dlock.panic')]());
     assert.match(panicked.message, /a panic for a test/);
@@ -367,10 +407,140 @@ testWithServer(
 
 testWithServer('what is printed tells no secret', async ({ client, key }) => {
   const { inspect } = await import('node:util');
-  const guard = await client.lock(key);
+  const guard = await client.lock(key).acquire();
   assert.match(inspect(guard), /^Guard \{ 'key:.*', fence \d+, valid for \d+ ms \}$/);
   assert.ok(!inspect(guard, { depth: 9, showHidden: true }).includes(guard.token));
   await guard.release();
   assert.match(inspect(guard), /not held \}$/);
   assert.ok(guard instanceof Guard);
+});
+
+testWithServer(
+  'a lock is a recipe, and how long to wait may be said where it is acquired',
+  async ({ client, key }) => {
+    const lock = client.lock(key, { wait: 0 });
+    assert.equal(inspect(lock), `Lock { '${key}' }`);
+    const guard = await lock.acquire();
+    await thrown(HeldError, lock.acquire());
+    const waiting = lock.acquire({ wait: Number.POSITIVE_INFINITY });
+    assert.equal(await lock.tryAcquire(), null);
+    await guard.release();
+    const second = await waiting;
+    assert.ok(second.fence > guard.fence);
+    await second.release();
+    const abort = new AbortController();
+    abort.abort();
+    await assert.rejects(client.lock(key).acquire({ signal: abort.signal }), { name: 'AbortError' });
+    await client.lock(key).run({ wait: 0 }, () => {});
+  },
+);
+
+testWithServer(
+  'a guard that is detached is extended and released by its token',
+  async ({ server, client, key }) => {
+    const guard = await client.lock(key, { ttl: 20_000 }).acquire();
+    const { token } = guard;
+    const lease = await guard.detach();
+    assert.deepEqual([lease.key, lease.token, lease.fence], [key, token, guard.fence]);
+    assert.ok(lease.validFor > 0 && lease.validFor <= 20_000);
+    assert.equal(guard.isValid, false);
+    assert.equal((await thrown(LostError, guard.release())).why, 'detached');
+    assert.equal(guard.signal.aborted, false);
+    const other = new Client(server.url, { nodeTimeout: PATIENCE });
+    const longer = await other.extend(key, token, 600_000);
+    assert.deepEqual([longer.key, longer.token, longer.fence], [key, token, lease.fence]);
+    assert.ok(longer.validFor > 20_000);
+    assert.ok((await other.extend(key, token, 300_000, { fence: lease.fence })).validFor <= 300_000);
+    assert.equal(await other.release(key, TOKEN), false);
+    assert.equal(await other.release(key, token), true);
+    assert.ok(await server.isFree(key));
+    assert.equal(await other.release(key, token), false);
+    assert.equal((await thrown(LostError, other.extend(key, token, 20_000))).why, 'ended');
+  },
+);
+
+testWithServer('it is told who holds a lock and who waits for it', async ({ server, client, key }) => {
+  assert.deepEqual(await client.inspect(key), [{ node: server.url }]);
+  const guard = await client.lock(key, { meta: 'the first' }).acquire();
+  const waiting = client.lock(key, { meta: 'the second', wait: 600_000 }).acquire();
+  await server.untilWaiting(key, 1);
+  const [{ node, lock, error }] = await client.inspect(key);
+  assert.deepEqual([node, error], [server.url, undefined]);
+  assert.deepEqual([lock.mode, lock.limit, lock.holding, lock.waiting], ['exclusive', 0, 1, 1]);
+  const [holder] = lock.holders;
+  assert.deepEqual([holder.fence, holder.meta, holder.ephemeral], [guard.fence, 'the first', false]);
+  assert.ok(holder.ttl > 0 && holder.ttl <= 30_000 && holder.held >= 0 && holder.client > 0);
+  assert.ok(holder.id !== '' && holder.id !== guard.token);
+  const [waiter] = lock.waiters;
+  assert.deepEqual([waiter.mode, waiter.meta, waiter.away], ['exclusive', 'the second', false]);
+  await guard.release();
+  await (await waiting).release();
+  await server.run('SET', key, 'of another kind', 'PX', 60_000);
+  const foreign = (await client.inspect(key))[0].lock;
+  assert.deepEqual([foreign.mode, foreign.holders], ['foreign', []]);
+  assert.ok(foreign.expires > 0 && foreign.expires <= 60_000);
+  await server.run('DEL', key);
+  const away = new Client('redis://127.0.0.1:1');
+  const [unknown] = await away.inspect(key);
+  assert.equal(unknown.lock, undefined);
+  assert.equal(unknown.error.state, 'unreachable');
+});
+
+testWithServer('a lock is broken, or the lease of one token', async ({ server, client, key }) => {
+  const [first, second] = [
+    await client.lock(key, { shared: true, ttl: 6_000 }).acquire(),
+    await client.lock(key, { shared: true, ttl: 6_000 }).acquire(),
+  ];
+  assert.deepEqual(await client.breakLock(key, first.token), [{ node: server.url, ended: 1 }]);
+  second.check();
+  await eventually('it is told', () => first.signal.aborted);
+  assert.equal(first.signal.reason.why, 'ended');
+  assert.deepEqual(await client.breakLock(key), [{ node: server.url, ended: 1 }]);
+  await thrown(LostError, second.release());
+  assert.deepEqual(await client.breakLock(key), [{ node: server.url, ended: 0 }]);
+  const [away] = await new Client('redis://127.0.0.1:1').breakLock(key);
+  assert.deepEqual([away.ended, away.error.state], [undefined, 'unreachable']);
+});
+
+testWithServer(
+  'guarded commands are carried out while the lock is held',
+  async ({ t, server, client, key }) => {
+    const redis = server.redis();
+    t.after(() => redis.disconnect());
+    const guard = await client.lock(key).acquire();
+    const guarded = guard.guarded(redis);
+    assert.equal(await guarded.call('SET', `${key}:data`, 'mine'), 'OK');
+    await guard.release();
+    await assert.rejects(guarded.call('SET', `${key}:data`, 'late'), /NOTHELD/);
+    assert.equal(await redis.get(`${key}:data`), 'mine');
+    assert.throws(() => guard.guarded(redis), LostError);
+    assert.throws(() => guard.guarded({}), LostError);
+  },
+);
+
+testAlone('commands are not guarded by one of several nodes', async (t) => {
+  const nodes = [await ownServer(t), await ownServer(t)];
+  const client = new Client(
+    nodes.map(({ url }) => url),
+    { nodeTimeout: PATIENCE },
+  );
+  await client.lock('key').run((guard) => {
+    assert.throws(() => guard.guarded({ call() {} }), /use `fenced`/);
+  });
+});
+
+testWithServer('without nodes those of DLOCK_NODES are used', async ({ t, server, key }) => {
+  const text = `
+    for (const nodes of [undefined, '', ' , ']) {
+      if (nodes === undefined) delete process.env.DLOCK_NODES;
+      else process.env.DLOCK_NODES = nodes;
+      try { new Client(); } catch (error) { console.log(error.code, /DLOCK_NODES names none/.test(error.message)); }
+    }
+    process.env.DLOCK_NODES = url.replace('redis://', '');
+    const client = new Client(undefined, { nodeTimeout: 60_000 });
+    await client.lock(key).run(() => console.log(client.nodes.join()));`;
+  const program = new Program(t, text, [server.url, key]);
+  for (let n = 0; n < 3; n += 1) assert.equal(await program.line(), 'usage true');
+  assert.equal(await program.line(), server.url);
+  await program.end();
 });

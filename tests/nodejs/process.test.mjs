@@ -9,13 +9,13 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import * as imported from 'dlock';
 import { HERE, PATIENCE, TOP } from './server.mjs';
-import { Program, testAlone, testWithOneServer } from './with.mjs';
+import { Program, testAlone, testWithServer } from './with.mjs';
 
 const BEGIN = `const client = new Client(url, { nodeTimeout: ${PATIENCE} });`;
 
-testWithOneServer('a process with nothing else to do ends, and releases', async ({ t, server, key }) => {
+testWithServer('a process with nothing else to do ends, and releases', async ({ t, server, key }) => {
   const text = `${BEGIN}
-    for (let n = 0; n < 20; n += 1) globalThis[n] = await client.lock(key + ':' + n, { ttl: 600_000 });
+    for (let n = 0; n < 20; n += 1) globalThis[n] = await client.lock(key + ':' + n, { ttl: 600_000 }).acquire();
     globalThis[0].signal.onabort = () => {};
     console.log('held');`;
   const program = new Program(t, text, [server.url, key]);
@@ -25,34 +25,35 @@ testWithOneServer('a process with nothing else to do ends, and releases', async 
   for (let n = 0; n < 20; n += 1) assert.ok(await server.isFree(`${key}:${n}`));
 });
 
-testWithOneServer('a process that calls exit or throws releases', async ({ t, server, key }) => {
+testWithServer('a process that calls exit or throws releases', async ({ t, server, key }) => {
   for (const [end, code] of [
     ['process.exit(3)', 3],
     ['throw new Error("enough")', 1],
   ]) {
-    const program = new Program(t, `${BEGIN} globalThis.g = await client.lock(key, { ttl: 600_000 }); ${end}`, [
-      server.url,
-      key,
-    ]);
+    const program = new Program(
+      t,
+      `${BEGIN} globalThis.g = await client.lock(key, { ttl: 600_000 }).acquire(); ${end}`,
+      [server.url, key],
+    );
     await program.end(code);
     assert.ok(await server.isFree(key));
   }
 });
 
-testWithOneServer(
+testWithServer(
   'a process ends, and releases, when its guards are collected in the end',
   async ({ t, server, key }) => {
     const text = `${BEGIN}
       process.once('exit', () => globalThis.gc());
-      for (let n = 0; n < 20; n += 1) await client.lock(key + ':' + n, { ttl: 600_000 });`;
+      for (let n = 0; n < 20; n += 1) await client.lock(key + ':' + n, { ttl: 600_000 }).acquire();`;
     await new Program(t, text, [server.url, key], ['--expose-gc']).end();
     for (let n = 0; n < 20; n += 1) assert.ok(await server.isFree(`${key}:${n}`));
   },
 );
 
-testWithOneServer('a process that waits does not end', async ({ t, server, client, key }) => {
-  const guard = await client.lock(key);
-  const text = `${BEGIN} await client.withLock(key, () => console.log('held'));`;
+testWithServer('a process that waits does not end', async ({ t, server, client, key }) => {
+  const guard = await client.lock(key).acquire();
+  const text = `${BEGIN} await client.lock(key).run(() => console.log('held'));`;
   const program = new Program(t, text, [server.url, key]);
   await server.untilWaiting(key, 1);
   await guard.release();
@@ -60,22 +61,19 @@ testWithOneServer('a process that waits does not end', async ({ t, server, clien
   await program.end();
 });
 
-testWithOneServer(
-  'a process that exits while it waits leaves the queue',
-  async ({ t, server, client, key }) => {
-    const guard = await client.lock(key);
-    const text = `${BEGIN} client.lock(key); process.stdin.on('data', () => process.exit(0));`;
-    const program = new Program(t, text, [server.url, key]);
-    await server.untilWaiting(key, 1);
-    program.process.stdin.write('end\n');
-    await program.end();
-    // A place in the queue is kept for a while for whoever is away.
-    assert.equal(await server.waiting(key), 0);
-    await guard.release();
-  },
-);
+testWithServer('a process that exits while it waits leaves the queue', async ({ t, server, client, key }) => {
+  const guard = await client.lock(key).acquire();
+  const text = `${BEGIN} client.lock(key).acquire(); process.stdin.on('data', () => process.exit(0));`;
+  const program = new Program(t, text, [server.url, key]);
+  await server.untilWaiting(key, 1);
+  program.process.stdin.write('end\n');
+  await program.end();
+  // A place in the queue is kept for a while for whoever is away.
+  assert.equal(await server.waiting(key), 0);
+  await guard.release();
+});
 
-testWithOneServer('a release that is under way at the exit arrives', async ({ t, server, key }) => {
+testWithServer('a release that is under way at the exit arrives', async ({ t, server, key }) => {
   const text = `
     import { Redlock } from 'dlock/redlock';
     const redlock = new Redlock([url]);
@@ -97,7 +95,7 @@ function worker(t, ...data) {
   return { started, said, ended };
 }
 
-testWithOneServer('worker threads have locks of their own', async ({ t, server, key }) => {
+testWithServer('worker threads have locks of their own', async ({ t, server, key }) => {
   const { started, said, ended } = worker(t, server.url, key);
   const fence = await said();
   assert.equal(await server.fence(key), fence);
@@ -107,7 +105,7 @@ testWithOneServer('worker threads have locks of their own', async ({ t, server, 
   assert.equal(await ended, 0);
 });
 
-testWithOneServer('a worker thread that ends releases, however it ends', async ({ t, server, key }) => {
+testWithServer('a worker thread that ends releases, however it ends', async ({ t, server, key }) => {
   for (const end of [(started) => started.postMessage('leave'), (started) => started.terminate()]) {
     const { started, said, ended } = worker(t, server.url, key);
     await said();
@@ -117,11 +115,11 @@ testWithOneServer('a worker thread that ends releases, however it ends', async (
   }
 });
 
-testWithOneServer(
+testWithServer(
   'a worker thread that is terminated while it waits leaves nothing',
   async ({ t, server, client, key }) => {
     for (let turn = 0; turn < 20; turn += 1) {
-      const guard = await client.lock(key);
+      const guard = await client.lock(key).acquire();
       const { started } = worker(t, server.url, key);
       await server.untilWaiting(key, 1);
       // The grant and the end are under way at once.
@@ -135,6 +133,15 @@ testAlone('it can be imported and required, and is the same', () => {
   const required = createRequire(import.meta.url)('dlock');
   for (const [name, value] of Object.entries(required)) assert.equal(Reflect.get(imported, name), value);
   assert.ok(imported.Client && imported.LostError);
+});
+
+testAlone('the default of dlock/redlock is its class, imported or required', async () => {
+  const required = createRequire(import.meta.url)('dlock/redlock');
+  const everything = await import('dlock/redlock');
+  assert.equal(everything.default, required.Redlock);
+  assert.equal(required.default, required.Redlock);
+  for (const name of ['Redlock', 'Lock', 'ExecutionError', 'ResourceLockedError'])
+    assert.equal(everything[name], required[name], name);
 });
 
 testAlone('importing it starts nothing', () => {

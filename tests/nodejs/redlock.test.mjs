@@ -8,7 +8,7 @@ import { Client, UsageError } from 'dlock';
 import { ExecutionError, Redlock, ResourceLockedError } from 'dlock/redlock';
 import { Cluster, Redis } from 'ioredis';
 import { eventually, LEASE } from './server.mjs';
-import { newKey, ownServer, testAlone, testWithServer, thrown } from './with.mjs';
+import { newKey, ownServer, testAlone, testWithEveryServer, testWithServer, thrown } from './with.mjs';
 
 const { address } = createRequire(import.meta.url)('./node_modules/dlock/lib/ioredis.js');
 
@@ -82,7 +82,7 @@ for (const Class of [Fork, Redlock]) {
   });
 }
 
-testWithServer('both exclude each other on the same key', async ({ server, key }) => {
+testWithEveryServer('both exclude each other on the same key', async ({ server, key }) => {
   const redis = server.redis();
   const [old, moved] = [new Fork([redis], { retryCount: 0 }), new Redlock([redis], { retryCount: 0 })];
   for (const [holder, other] of [
@@ -98,7 +98,7 @@ testWithServer('both exclude each other on the same key', async ({ server, key }
 
 testWithServer('it waits for as long as redlock would ask again', async ({ server, client, key }) => {
   const redlock = new Redlock([server.url], { retryCount: 300, retryDelay: 200 });
-  const guard = await client.lock(key);
+  const guard = await client.lock(key).acquire();
   const waiting = redlock.acquire([key], 60_000);
   await server.untilWaiting(key, 1);
   await guard.release();
@@ -106,7 +106,7 @@ testWithServer('it waits for as long as redlock would ask again', async ({ serve
   assert.ok(lock.fences.get(key) > guard.fence);
   await lock.release();
   const hurried = new Redlock([server.url], { retryCount: 0 });
-  await client.withLock(key, async () => {
+  await client.lock(key).run(async () => {
     const error = await thrown(ExecutionError, hurried.acquire([key], 60_000));
     assert.equal(error.cause.code, 'held');
     const told = [];
@@ -116,20 +116,16 @@ testWithServer('it waits for as long as redlock would ask again', async ({ serve
   });
 });
 
-testWithServer(
-  'the routine of using is renewed, and what was acquired is not',
-  async ({ server, key }) => {
-    const redlock = new Redlock([server.url]);
-    const lock = await redlock.acquire([`${key}:ending`], LEASE);
-    await redlock.using([`${key}:renewed`], LEASE, async (signal) => {
-      await eventually('it ends', () => server.isFree(`${key}:ending`));
-      assert.equal(await server.isFree(`${key}:renewed`), false);
-      assert.equal(signal.aborted, false);
-    });
-    await thrown(ExecutionError, lock.extend(LEASE));
-  },
-  ['valkey-8.1'],
-);
+testWithServer('the routine of using is renewed, and what was acquired is not', async ({ server, key }) => {
+  const redlock = new Redlock([server.url]);
+  const lock = await redlock.acquire([`${key}:ending`], LEASE);
+  await redlock.using([`${key}:renewed`], LEASE, async (signal) => {
+    await eventually('it ends', () => server.isFree(`${key}:ending`));
+    assert.equal(await server.isFree(`${key}:renewed`), false);
+    assert.equal(signal.aborted, false);
+  });
+  await thrown(ExecutionError, lock.extend(LEASE));
+});
 
 testWithServer('a lock that is lost aborts the routine of using', async ({ server, key }) => {
   const redlock = new Redlock([server.url]);
@@ -205,9 +201,9 @@ testWithServer('login, database and prefix of the client are kept', async ({ ser
   const redlock = new Redlock([redis], { retryCount: 0 });
   const lock = await redlock.acquire([key], 60_000);
   assert.equal(await redis.exists(key), 1);
-  await client.withLock(`mine:${key}`, { wait: 0 }, () => {});
+  await client.lock(`mine:${key}`, { wait: 0 }).run(() => {});
   const there = new Client(`redis://mover:p%40ss%2Cw%3A%2F@127.0.0.1:${server.port}/2`);
-  assert.equal(await there.tryAcquire(`mine:${key}`), null);
+  assert.equal(await there.lock(`mine:${key}`).tryAcquire(), null);
   await lock.release();
   redis.disconnect();
 });

@@ -13,7 +13,8 @@ import { Redis } from 'ioredis';
 export const TOP = fileURLToPath(new URL('../..', import.meta.url));
 /** This folder; Node 18 has no import.meta.dirname. */
 export const HERE = fileURLToPath(new URL('.', import.meta.url));
-export const KINDS = ['redis-7.0', 'redis-8.2', 'valkey-8.1', 'valkey-9.1'];
+/** Tests for which one is enough run with the first. */
+export const KINDS = ['redis-8.2', 'redis-7.0', 'valkey-8.1', 'valkey-9.1'];
 
 /** How many milliseconds to wait for what must happen, on a machine that may be busy. */
 export const PATIENCE = 60_000;
@@ -187,7 +188,7 @@ export async function freePort() {
   assert.fail('no free port');
 }
 
-// As tests/harness/ports.rs: who listens on the first port of a block has the block.
+// As tests/harness/servers/ports.rs: who listens on the first port of a block has the block.
 async function nextPort() {
   const at = ports++;
   const block = Math.floor(at / 49);

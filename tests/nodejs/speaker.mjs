@@ -8,8 +8,8 @@ const client = new Client(url, { nodeTimeout: Number(nodeTimeout) });
 const held = new Map();
 
 async function answer(verb, key) {
-  if (verb === 'lock') held.set(key, await client.lock(key, { ttl: 20_000 }));
-  else if (verb === 'try') held.set(key, await client.lock(key, { ttl: 20_000, wait: 0 }));
+  if (verb === 'lock') held.set(key, await client.lock(key, { ttl: 20_000 }).acquire());
+  else if (verb === 'try') held.set(key, await client.lock(key, { ttl: 20_000, wait: 0 }).acquire());
   const guard = held.get(key);
   if (verb === 'check') guard.check();
   if (verb !== 'release') return guard.fence;
@@ -22,7 +22,6 @@ for await (const line of createInterface(process.stdin)) {
   try {
     console.log(await answer(...line.split(' ')));
   } catch (error) {
-    // Their names in Python are without their last part; the words are the same.
-    console.log(`${error.name.replace(/Error$/, '')} ${error.message.replace(/\s+/g, ' ')}`);
+    console.log(`${error.name} ${error.message.replace(/\s+/g, ' ')}`);
   }
 }

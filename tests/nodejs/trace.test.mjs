@@ -6,7 +6,7 @@ import { channel, tracingChannel } from 'node:diagnostics_channel';
 import { HeldError, LostError } from 'dlock';
 import { Redlock } from 'dlock/redlock';
 import { eventually, PATIENCE } from './server.mjs';
-import { Program, testWithOneServer, testWithServer, thrown } from './with.mjs';
+import { Program, testWithServer, thrown } from './with.mjs';
 
 /** Watches a tracing channel until the test ends: what is told about locks whose names begin so. */
 function watch(t, name, key) {
@@ -33,7 +33,7 @@ function watchLog(t) {
 
 testWithServer('an acquisition and a hold are traced', async ({ t, server, client, key }) => {
   const [acquire, hold] = [watch(t, 'acquire', key), watch(t, 'hold', key)];
-  const guard = await client.lock(key, { ttl: 20_000, wait: 60_000 });
+  const guard = await client.lock(key, { ttl: 20_000, wait: 60_000 }).acquire();
   assert.deepEqual(acquire.kinds(), ['start', 'end']);
   const { nodes, options, result } = acquire.first();
   assert.deepEqual(nodes, [server.url]);
@@ -48,8 +48,8 @@ testWithServer('an acquisition and a hold are traced', async ({ t, server, clien
 
 testWithServer('a wait is traced, with what it waits for', async ({ t, server, client, key }) => {
   const [acquire, wait] = [watch(t, 'acquire', key), watch(t, 'wait', key)];
-  const first = await client.lock(key);
-  const waiting = client.lock(key);
+  const first = await client.lock(key).acquire();
+  const waiting = client.lock(key).acquire();
   await eventually('it waits', () => wait.told.length > 0);
   const { waitsFor, waited, acquire: of } = wait.first();
   assert.match(waitsFor, new RegExp(`^${server.url}: .*held`));
@@ -62,12 +62,12 @@ testWithServer('a wait is traced, with what it waits for', async ({ t, server, c
 });
 
 testWithServer('a lock that is held is no error of tryAcquire', async ({ t, client, key }) => {
-  await client.withLock(key, async () => {
+  await client.lock(key).run(async () => {
     const acquire = watch(t, 'acquire', key);
-    assert.equal(await client.tryAcquire(key), null);
+    assert.equal(await client.lock(key).tryAcquire(), null);
     assert.deepEqual(acquire.kinds(), ['start', 'end']);
     assert.equal(acquire.first().result, null);
-    const error = await thrown(HeldError, client.lock(key, { wait: 0 }));
+    const error = await thrown(HeldError, client.lock(key, { wait: 0 }).acquire());
     assert.deepEqual(acquire.kinds().slice(2), ['start', 'error', 'end']);
     assert.equal(acquire.told[2][1].error, error);
   });
@@ -75,9 +75,9 @@ testWithServer('a lock that is held is no error of tryAcquire', async ({ t, clie
 
 testWithServer('a wait that is given up ends', async ({ t, server, client, key }) => {
   const [acquire, wait] = [watch(t, 'acquire', key), watch(t, 'wait', key)];
-  await client.withLock(key, async () => {
+  await client.lock(key).run(async () => {
     const abort = new AbortController();
-    const waiting = client.lock(key, { signal: abort.signal });
+    const waiting = client.lock(key, { signal: abort.signal }).acquire();
     await eventually('it waits', () => wait.told.length > 0);
     abort.abort();
     await assert.rejects(waiting, { name: 'AbortError' });
@@ -89,7 +89,7 @@ testWithServer('a wait that is given up ends', async ({ t, server, client, key }
 
 testWithServer('a loss is the error of a hold, at once', async ({ t, server, client, key }) => {
   const hold = watch(t, 'hold', key);
-  const guard = await client.lock(key, { ttl: 6_000 });
+  const guard = await client.lock(key, { ttl: 6_000 }).acquire();
   await server.run('DLOCK.BREAK', key);
   await eventually('it is told', () => hold.kinds().includes('error'));
   assert.ok(hold.first().error instanceof LostError);
@@ -98,19 +98,16 @@ testWithServer('a loss is the error of a hold, at once', async ({ t, server, cli
   assert.deepEqual(hold.kinds(), ['start', 'error', 'end']);
 });
 
-testWithOneServer(
-  'a guard that is watched can be collected, which ends the hold',
-  async ({ t, client, key }) => {
-    const hold = watch(t, 'hold', key);
-    await (async () => void (await client.lock(key)))();
-    await eventually('it is told', () => {
-      globalThis.gc();
-      return hold.kinds().includes('end');
-    });
-  },
-);
+testWithServer('a guard that is watched can be collected, which ends the hold', async ({ t, client, key }) => {
+  const hold = watch(t, 'hold', key);
+  await (async () => void (await client.lock(key).acquire()))();
+  await eventually('it is told', () => {
+    globalThis.gc();
+    return hold.kinds().includes('end');
+  });
+});
 
-testWithOneServer('a wait is traced where its acquisition was begun', async ({ t, client, key }) => {
+testWithServer('a wait is traced where its acquisition was begun', async ({ t, client, key }) => {
   const [requests, seen] = [new AsyncLocalStorage(), {}];
   for (const name of ['acquire', 'wait', 'hold']) {
     const subscribers = {
@@ -121,15 +118,15 @@ testWithOneServer('a wait is traced where its acquisition was begun', async ({ t
     tracingChannel(`dlock:${name}`).subscribe(subscribers);
     t.after(() => tracingChannel(`dlock:${name}`).unsubscribe(subscribers));
   }
-  const first = await client.lock(key);
-  const second = requests.run('a request', () => client.lock(key));
+  const first = await client.lock(key).acquire();
+  const second = requests.run('a request', () => client.lock(key).acquire());
   await eventually('it waits', () => seen.wait);
   await first.release();
   await (await second).release();
   assert.deepEqual(seen, { acquire: 'a request', wait: 'a request', hold: 'a request' });
 });
 
-testWithOneServer('locks of redlock are traced', async ({ t, server, key }) => {
+testWithServer('locks of redlock are traced', async ({ t, server, key }) => {
   const [acquire, hold] = [watch(t, 'acquire', key), watch(t, 'hold', key)];
   const redlock = new Redlock([server.url]);
   const lock = await redlock.acquire([key], 20_000);
@@ -143,10 +140,10 @@ testWithServer('what happens is logged, without secrets', async ({ t, client, ke
   const lines = watchLog(t);
   const find = (message) => lines.find((line) => line.message === message && line.fields.key === key)?.fields;
   const before = Date.now();
-  const guard = await client.lock(key);
+  const guard = await client.lock(key).acquire();
   await eventually('it is told', () => find('acquired'));
   assert.equal(find('acquired').fence, String(guard.fence));
-  const waiting = client.lock(key);
+  const waiting = client.lock(key).acquire();
   await eventually('the wait, too', () => find('waits for its turn'));
   assert.match(find('waits for its turn').waits_for, /held/);
   await guard.release();
@@ -159,27 +156,27 @@ testWithServer('what happens is logged, without secrets', async ({ t, client, ke
   assert.ok(!JSON.stringify(lines).includes(guard.token));
 });
 
-testWithOneServer('nothing is logged for who has stopped listening', async ({ t, client, key }) => {
+testWithServer('nothing is logged for who has stopped listening', async ({ t, client, key }) => {
   const lines = [];
   const hear = ({ fields }) => lines.push(fields.key);
   channel('dlock:log').subscribe(hear);
-  await client.withLock(`${key}:1`, () => {});
+  await client.lock(`${key}:1`).run(() => {});
   await eventually('it is told', () => lines.includes(`${key}:1`));
   channel('dlock:log').unsubscribe(hear);
-  await client.withLock(`${key}:2`, () => {});
+  await client.lock(`${key}:2`).run(() => {});
   const later = watchLog(t);
-  await client.withLock(`${key}:3`, () => {});
+  await client.lock(`${key}:3`).run(() => {});
   await eventually('it is told', () => later.some(({ fields }) => fields.key === `${key}:3`));
   assert.ok(!later.some(({ fields }) => fields.key === `${key}:2`));
 });
 
 const WORK = `const client = new Client(url, { nodeTimeout: ${PATIENCE} });`;
 
-testWithOneServer('who listens does not keep the process alive', async ({ t, server, key }) => {
+testWithServer('who listens does not keep the process alive', async ({ t, server, key }) => {
   const text = `import { subscribe, tracingChannel } from 'node:diagnostics_channel';
     subscribe('dlock:log', () => {});
     for (const name of ['acquire', 'wait', 'hold']) tracingChannel('dlock:' + name).subscribe({ start() {} });
-    ${WORK} globalThis.guard = await client.lock(key, { ttl: 600_000 });
+    ${WORK} globalThis.guard = await client.lock(key, { ttl: 600_000 }).acquire();
     console.log('held');`;
   const program = new Program(t, text, [server.url, key]);
   assert.equal(await program.line(), 'held');
@@ -187,10 +184,10 @@ testWithOneServer('who listens does not keep the process alive', async ({ t, ser
   assert.ok(await server.isFree(key));
 });
 
-testWithOneServer('NODE_DEBUG prints what happens, once in a process', async ({ t, server, key }) => {
+testWithServer('NODE_DEBUG prints what happens, once in a process', async ({ t, server, key }) => {
   const text = `import { Worker } from 'node:worker_threads';
     ${WORK}
-    await client.withLock(key + ':0', () => {});
+    await client.lock(key + ':0').run(() => {});
     for (const n of [1, 2]) {
       const worker = new Worker('./worker.cjs', { workerData: [url, key + ':' + n, ${PATIENCE}] });
       const ended = new Promise((resolve) => worker.once('exit', resolve));

@@ -1,4 +1,4 @@
-// What all tests of the library for Node share: servers of all four kinds, clients of them, programs.
+// What all tests of the library for Node share: servers, clients of them, programs.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -12,20 +12,23 @@ const tests = [];
 const servers = new Map();
 let names = 0;
 
-/** The kinds that are wanted. */
-export const wanted = KINDS.filter((kind) => !process.env.SERVER || kind === process.env.SERVER);
-
-/** One of the runs side by side has the tests that need none of the servers. */
-const alone = process.env.DLOCK_ONLY_WITH_SERVER === undefined;
-
 /** A test that needs no server, or starts its own. */
 export function testAlone(name, body) {
-  if (alone) tests.push([name, body]);
+  tests.push([name, body]);
 }
 
-/** A test with a server of each kind, or of one kind if it takes long. Tests share it: each has keys of its own. */
-export function testWithServer(name, body, kinds = KINDS) {
-  for (const kind of kinds.filter((kind) => wanted.includes(kind))) {
+/** A test with a server. Tests share it: each has keys of its own. */
+export function testWithServer(name, body) {
+  testWith(KINDS.slice(0, 1), name, body);
+}
+
+/** A test with a server of each kind, of what depends on the server. */
+export function testWithEveryServer(name, body) {
+  testWith(KINDS, name, body);
+}
+
+function testWith(kinds, name, body) {
+  for (const kind of kinds.filter((kind) => !process.env.SERVER || kind === process.env.SERVER)) {
     const withServer = async (t) => {
       const server = await (servers.get(kind) ?? begin(kind));
       const client = new Client(server.url, { nodeTimeout: PATIENCE });
@@ -33,11 +36,6 @@ export function testWithServer(name, body, kinds = KINDS) {
     };
     tests.push([`${name} [${kind}]`, withServer]);
   }
-}
-
-/** A test of what is the same with each server. */
-export function testWithOneServer(name, body) {
-  testWithServer(name, body, ['redis-8.2']);
 }
 
 function begin(kind) {
@@ -63,7 +61,7 @@ export function newKey() {
 }
 
 /** Starts a server that the test may stop; it ends with it. */
-export async function ownServer(t, kind = 'redis-8.2', ...options) {
+export async function ownServer(t, kind = KINDS[0], ...options) {
   const server = await Server.start(kind, ...options);
   t.after(() => server.stop());
   return server;

@@ -32,6 +32,8 @@ pub enum Bend {
     LeavesNoPlace,
     /// The proposal is made anew for each slice.
     ProposesAnew,
+    /// Who does not wait is refused by the gate, though a majority is free.
+    MindsGate,
     /// Whoever has a gate keeps it, and all rest equally long.
     RestsEqually,
     /// Nobody gives back what it has while it lacks its gate.
@@ -62,7 +64,7 @@ pub enum Bend {
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 20] = [
+    pub const ALL: [Bend; 21] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
@@ -70,6 +72,7 @@ impl Bend {
         Bend::CountsFromNewest,
         Bend::LeavesNoPlace,
         Bend::ProposesAnew,
+        Bend::MindsGate,
         Bend::RestsEqually,
         Bend::KeepsBehind,
         Bend::AsksTooSoon,
@@ -145,6 +148,10 @@ impl Rules for Bent {
 
     fn proposes(&self, fixed: Fence, now: Fence) -> Fence {
         if self.0 == Bend::ProposesAnew { now } else { Sound.proposes(fixed, now) }
+    }
+
+    fn minds_gate(&self, waits: bool) -> bool {
+        self.0 == Bend::MindsGate || Sound.minds_gate(waits)
     }
 
     fn gives_way(&self, gate: usize, lacks: usize) -> bool {

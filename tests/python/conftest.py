@@ -1,4 +1,8 @@
-"""What all tests of the Python library share: servers of all four kinds, and clients of them."""
+"""What all tests of the Python library share: servers, and clients of them.
+
+Most tests run with one server: what servers do differently, the Rust library's tests see. Some run with each
+kind, for what a lock of Python needs of any of them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ _names = itertools.count()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    text = "kind(name): a test for which one kind of server is enough, for it takes long"
+    text = "every_server: a test of what depends on the server"
     config.addinivalue_line("markers", text)
     # Whoever runs the tests may ignore Ctrl-C, as nohup and the background of a script do. What is
     # ignored stays so in all children, and tests send it to some.
@@ -29,23 +33,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server" in metafunc.fixturenames:
-        marked = [marker.args[0] for marker in metafunc.definition.iter_markers("kind")]
+        is_marked = metafunc.definition.get_closest_marker("every_server")
         wanted = os.environ.get("SERVER")
-        kinds = [kind for kind in marked or KINDS if not wanted or kind == wanted]
+        kinds = [kind for kind in (KINDS if is_marked else KINDS[:1]) if not wanted or kind == wanted]
         metafunc.parametrize("server", kinds, indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     wanted = os.environ.get("DLOCK_TESTS", "").split()
-    # One of the runs side by side has the tests that need none of the servers.
-    alone = "DLOCK_ONLY_WITH_SERVER" not in os.environ
     # Without its server a test is skipped: here it is not there.
     items[:] = [
         item
         for item in items
-        if not item.get_closest_marker("skip")
-        and (alone or "server" in getattr(item, "fixturenames", ()))
-        and (not wanted or any(text in item.nodeid for text in wanted))
+        if not item.get_closest_marker("skip") and (not wanted or any(text in item.nodeid for text in wanted))
     ]
 
 
@@ -57,7 +57,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Server:
-    """A server of each kind, which tests share: each has keys of its own."""
+    """A server that tests share: each has keys of its own."""
     kind = str(request.param)
     if kind not in _servers:
         _servers[kind] = Server(kind)
@@ -76,7 +76,7 @@ def own_servers() -> Iterator[Callable[..., Server]]:
     """Makes servers that the test may stop; they end with it."""
     made: list[Server] = []
 
-    def make(kind: str = "redis-8.2", *options: str) -> Server:
+    def make(kind: str = KINDS[0], *options: str) -> Server:
         made.append(Server(kind, *options))
         return made[-1]
 
@@ -102,11 +102,13 @@ class Program:
     """A Python program in a process of its own, which says what it does line by line."""
 
     def __init__(self, text: str, *arguments: str, python: list[str]) -> None:
+        # A pipe that nobody reads is full some day, and then the program hangs.
+        self.errors = os.memfd_create("errors")
         self.process = subprocess.Popen(
             [*python, "-c", text, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self.errors,
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(__file__).parent)},
         )
@@ -126,14 +128,18 @@ class Program:
 
     def end(self, code: int = 0) -> str:
         """Waits for its end, and returns what it said on its standard error."""
-        out, err = self.process.communicate(timeout=120)
-        assert self.process.returncode == code, (self.process.returncode, out, err)
-        return err
+        out, _ = self.process.communicate(timeout=120)
+        assert self.process.returncode == code, (self.process.returncode, out, self.said())
+        return self.said()
 
     def end_badly(self) -> str:
         """What it said, if it ended before it should."""
         self.process.kill()
-        return "\n".join(self.process.communicate())
+        return self.process.communicate()[0] + self.said()
+
+    def said(self) -> str:
+        """What it has said on its standard error so far."""
+        return Path(f"/proc/self/fd/{self.errors}").read_text()
 
 
 @pytest.fixture
@@ -150,3 +156,4 @@ def program() -> Iterator[Callable[..., Program]]:
         if program.process.poll() is None:
             program.process.kill()
         program.process.communicate()
+        os.close(program.errors)

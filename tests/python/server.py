@@ -16,7 +16,8 @@ from pathlib import Path
 import redis
 
 TOP = Path(__file__).resolve().parents[2]
-KINDS = ["redis-7.0", "redis-8.2", "valkey-8.1", "valkey-9.1"]
+# Tests for which one is enough run with the first.
+KINDS = ["redis-8.2", "redis-7.0", "valkey-8.1", "valkey-9.1"]
 PATIENCE = 60.0
 """How long to wait for what must happen, on a machine that may be busy."""
 
@@ -178,7 +179,7 @@ def _free_port() -> int:
 
 
 def _next_port() -> int:
-    # As tests/harness/ports.rs: who listens on the first port of a block has the block.
+    # As tests/harness/servers/ports.rs: who listens on the first port of a block has the block.
     place, step = divmod(next(_ports), 49)
     if place == len(_blocks):
         _blocks.append(_another_block())

@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis.asyncio
 from redis.credentials import UsernamePasswordCredentialProvider
-from redis.exceptions import LockError, LockNotOwnedError
+from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 
 import dlock
 import dlock._options
@@ -27,6 +28,7 @@ from server import LEASE, TOP, Server
 HERE = Path(__file__).parent
 
 
+@pytest.mark.every_server
 @pytest.mark.parametrize(
     ("tests", "shim"),
     [("tests/test_lock.py", "shim.py"), ("tests/test_asyncio/test_lock.py", "shim_asyncio.py")],
@@ -63,7 +65,6 @@ def test_the_tests_of_redis_py_pass(server: Server, tmp_path: Path, tests: str, 
     assert "passed" in ran.stdout
 
 
-@pytest.mark.kind("valkey-8.1")
 def test_a_lock_without_a_timeout_is_renewed_and_one_with_it_is_not(
     server: Server, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,106 @@ def test_a_lock_that_is_renewed_and_collected_is_released_and_warns(server: Serv
         server.until_free(key)
 
 
+def left(server: Server, key: str) -> float:
+    """For how many more seconds the server keeps the lock."""
+    inspection = server.inspect(key)
+    assert inspection is not None
+    holders = inspection[b"holders"]
+    assert isinstance(holders, list)
+    return float(dict(zip(holders[0][::2], holders[0][1::2]))[b"ttl-ms"]) / 1000
+
+
+def test_what_is_added_to_a_lease_is_added_to_what_the_server_has(server: Server, key: str) -> None:
+    with server.redis(socket_timeout=60) as client:
+        lock = dlock.compat.Lock(client, key, timeout=60)
+        begun = time.monotonic()
+        assert lock.acquire()
+        for _ in range(400):
+            assert lock.extend(1)
+        # Each has milliseconds, and may lose one.
+        assert 460 - (time.monotonic() - begun) - 0.9 <= left(server, key) <= 460
+        assert lock.extend(7, replace_ttl=True)
+        assert left(server, key) <= 7
+        assert lock.reacquire()
+        assert 7 < left(server, key) <= 60
+        with pytest.raises(ResponseError, match="ttl-ms"):
+            lock.extend(10**9)
+        lock.release()
+        with pytest.raises(LockError, match="Cannot extend an unlocked lock"):
+            lock.extend(1)
+
+
+def test_an_asyncio_lock_adds_to_what_the_server_has(server: Server, key: str) -> None:
+    async def main() -> None:
+        async with redis.asyncio.Redis(port=server.port, socket_timeout=60) as client:
+            lock = dlock.compat.asyncio.Lock(client, key, timeout=60)
+            begun = time.monotonic()
+            assert await lock.acquire()
+            for _ in range(100):
+                assert await lock.extend(1)
+            assert 160 - (time.monotonic() - begun) - 0.3 <= left(server, key) <= 160
+            assert await lock.owned()
+            await lock.release()
+            assert not await lock.owned()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("timeout", [60, None])
+def test_a_token_that_is_passed_on_owns_extends_and_releases_elsewhere(
+    server: Server, key: str, timeout: int | None
+) -> None:
+    with server.redis(socket_timeout=60) as client:
+        first = dlock.compat.Lock(client, key, timeout=timeout)
+        other = dlock.compat.Lock(client, key, timeout=60)
+        assert first.acquire()
+        assert not other.owned()
+        other.local.token = first.local.token
+        assert other.owned()
+        assert other.extend(60)
+        other.release()
+        assert server.is_free(key)
+        other.local.token = first.local.token.decode()
+        assert not other.owned()
+        for refused in (lambda: other.extend(1), other.reacquire, other.release):
+            with pytest.raises(LockNotOwnedError):
+                refused()
+        with pytest.raises(LockNotOwnedError):
+            first.release()
+
+
+def test_a_token_of_redis_pys_lock_extends_and_releases_it(server: Server, key: str) -> None:
+    with server.redis(socket_timeout=60) as client:
+        old, new = client.lock(key, timeout=60), dlock.compat.Lock(client, key, timeout=60)
+        assert old.acquire()
+        new.local.token = old.local.token
+        assert new.extend(60)
+        assert 110 < client.ttl(key) <= 120
+        new.release()
+        assert not old.owned()
+
+
+def test_a_lease_that_is_too_short_is_the_shortest(server: Server, key: str) -> None:
+    with server.redis() as client:
+        lock = dlock.compat.Lock(client, key, timeout=0.001)
+        assert lock.acquire()
+        server.until_free(key)
+
+
+def test_an_old_redis_py_is_refused_by_name() -> None:
+    text = """
+import redis.exceptions
+class LockError(Exception):
+    def __init__(self, text=""): pass
+redis.exceptions.LockError = LockError
+redis.__version__ = "4.6.0"
+import dlock.compat
+"""
+    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert "dlock.compat needs redis-py 5.0 or later, and this is 4.6.0" in ran.stderr
+
+
+@pytest.mark.every_server
 def test_both_kinds_of_locks_exclude_each_other(server: Server, key: str) -> None:
     with server.redis() as client:
         old, new = client.lock(key, timeout=60), dlock.compat.Lock(client, key, timeout=60)

@@ -47,7 +47,11 @@ class Run:
     def __init__(self, servers: list[Server], node_timeout: float, prefix: str) -> None:
         self.servers = servers
         self.prefix = prefix
-        self.client = dlock.asyncio.Client([server.url for server in servers], node_timeout=node_timeout)
+        self.told: list[dlock.Notice] = []
+        addresses = [server.url for server in servers]
+        self.client = dlock.asyncio.Client(addresses, node_timeout=node_timeout, notify=self.told.append)
+        self.recipes: dict[str, dlock.asyncio.Lock] = {}
+        self.leases: dict[str, dlock.Lease] = {}
         self.guards: dict[str, dlock.asyncio.Guard] = {}
         self.fences: dict[str, int] = {}
         self.waits: dict[str, asyncio.Task[dlock.asyncio.Guard]] = {}
@@ -82,6 +86,55 @@ class Run:
         wait.cancel()
         with pytest.raises(asyncio.CancelledError):
             await wait
+
+    async def do_recipe(self, step: Step) -> None:
+        self.recipes[step["as"]] = self._lock(step["recipe"], step)
+
+    async def do_acquire(self, step: Step) -> None:
+        given = {"wait": step["wait"] / 1000} if "wait" in step else {}
+        await self._outcome(self.recipes[step["acquire"]].acquire(**given), step)
+
+    async def do_detach(self, step: Step) -> None:
+        self.leases[step["as"]] = await self.guards[step["detach"]].detach()
+
+    async def do_extendLease(self, step: Step) -> None:  # noqa: N802
+        key, token, fence, _ = self.leases[step["extendLease"]]
+        known = fence if step.get("knowsFence") else None
+        extended = self.client.extend(key, token, step["ttl"] / 1000, fence=known)
+        lease = await self._outcome(extended, step)
+        if lease is not None:
+            assert lease[:3] == (key, token, fence)
+            assert lease.valid_for > 0
+
+    async def do_releaseLease(self, step: Step) -> None:  # noqa: N802
+        key, token, *_ = self.leases[step["releaseLease"]]
+        was = await self._outcome(self.client.release(key, token), step)
+        assert was == step.get("was")
+
+    async def do_inspect(self, step: Step) -> None:
+        seen = await self._outcome(self.client.inspect(self._key(step["inspect"])), step)
+        for at, (_, lock, error) in enumerate(seen or ()):
+            assert (lock and lock.mode) == step["modes"][at]
+            counts = (len(lock.holders), lock.waiting) if lock else (0, 0)
+            assert (counts if error is None else (None, None)) == (step["holders"][at], step["waiting"][at])
+            if "first" in step:
+                assert lock.holders[0].meta == step["first"]
+            assert (error and error.state) == step.get("states", [None])[at]
+
+    async def do_break(self, step: Step) -> None:
+        token = self.guards[step["token"]].token if "token" in step else None
+        broken = await self._outcome(self.client.break_lock(self._key(step["break"]), token), step)
+        for at, (_, ended, error) in enumerate(broken or ()):
+            assert ended == step["ended"][at]
+            assert (error and error.state) == step.get("states", [None])[at]
+
+    async def do_hears(self, step: Step) -> None:
+        heard = (step["hears"], self._key(step["key"]))
+
+        def is_told() -> bool:
+            return any((notice.event, notice.key) == heard for notice in self.told)
+
+        await asyncio.to_thread(eventually, str(step), is_told)
 
     async def do_release(self, step: Step) -> None:
         await self._outcome(self.guards[step["release"]].release(), step)
@@ -193,27 +246,28 @@ class Run:
         self.guards[name] = guard
         self.fences[name] = guard.fence
 
-    async def _outcome(self, work: Any, step: Step) -> None:
+    async def _outcome(self, work: Any, step: Step) -> Any:
         if "fails" in step:
             with pytest.raises(dlock.Error) as error:
                 await work
             self._judge(error.value, step["fails"])
-            return
+            return None
         value = await work
         if "as" in step:
             self._keep(step["as"], value)
+        return value
 
     def _judge(self, error: dlock.Error, fails: Step) -> None:
         assert any(isinstance(error, CLASSES[code]) for code in one_of(fails["code"])), repr(error)
         if "why" in fails:
-            assert isinstance(error, dlock.Lost)
+            assert isinstance(error, dlock.LostError)
             assert error.why in one_of(fails["why"])
         if "key" in fails:
             assert error.key == self._key(fails["key"])
         if "states" in fails:
             assert [report.state for report in error.nodes] == fails["states"]
         if "holder" in fails:
-            assert isinstance(error, dlock.Held)
+            assert isinstance(error, dlock.HeldError)
             assert error.holder is not None
             assert error.holder.fence == self.fences[fails["holder"]]
             assert error.holder.meta == fails["meta"]
@@ -238,9 +292,9 @@ def one_of(words: str | list[str]) -> list[str]:
 
 
 CLASSES: dict[str, type[dlock.Error]] = {
-    "held": dlock.Held,
-    "no_quorum": dlock.NoQuorum,
-    "refused": dlock.Refused,
-    "lost": dlock.Lost,
+    "held": dlock.HeldError,
+    "no_quorum": dlock.NoQuorumError,
+    "refused": dlock.RefusedError,
+    "lost": dlock.LostError,
     "usage": dlock.UsageError,
 }

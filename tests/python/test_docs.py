@@ -33,11 +33,10 @@ def test_examples_run_as_they_stand(server: Server, page: str, capsys: pytest.Ca
     found = examples(page)
     assert found
     SPANS.clear()
-    names: dict[str, object] = {}
     for example in found:
         text = example.replace("redis://localhost", server.url)
         text = text.replace("redis.Redis()", f"redis.Redis(port={server.port})")
-        exec(compile(text, page, "exec"), names)
+        exec(compile(text, page, "exec"), {})
     assert "held" in capsys.readouterr().out
     if "opentelemetry" in "".join(found):
         assert [span.name for span in SPANS.get_finished_spans()] == ["dlock acquire", "dlock hold"]

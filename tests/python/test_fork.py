@@ -48,7 +48,7 @@ def child():
     for use in (guard.check, guard.release, lambda: guard.extend(60)):
         try:
             use()
-        except dlock.Lost as lost:
+        except dlock.LostError as lost:
             assert lost.why == "forked", lost.why
         else:
             raise AssertionError(use)
@@ -86,6 +86,7 @@ with client.lock(key):
     assert server.is_free(key)
 
 
+@pytest.mark.every_server
 def test_an_ephemeral_lock_ends_with_its_owner_though_a_child_lives(
     server: Server, key: str, program: Start
 ) -> None:
@@ -129,7 +130,7 @@ def work(number):
     while not ended.is_set():
         with dlock.Client(url, node_timeout=60) as mine:
             for _ in range(5):
-                mine.try_acquire(f"{key}:{number}").release()
+                mine.lock(f"{key}:{number}").try_acquire().release()
                 try:
                     with mine.lock(key, wait=0.002):
                         pass
@@ -152,7 +153,6 @@ for thread in threads:
     server.until_free(key)
 
 
-@pytest.mark.kind("redis-8.2")
 def test_forks_of_several_threads_at_the_same_time_do_not_hold_up_the_renewal(
     server: Server, key: str, program: Start
 ) -> None:
@@ -175,7 +175,6 @@ guard.release()
     program(slow + BEGIN + text, server.url, key, str(LEASE)).end()
 
 
-@pytest.mark.kind("redis-8.2")
 def test_a_lock_is_renewed_by_the_parent_alone(server: Server, key: str, program: Start) -> None:
     text = """
 guard = client.lock(key, ttl=float(sys.argv[3])).acquire()
@@ -229,13 +228,11 @@ def _renewals(server: Server, key: str) -> int:
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_multiprocessing(server: Server, key: str, program: Start, method: str) -> None:
-    if method != "fork" and server.kind != "redis-8.2":
-        return
     text = """
 import multiprocessing
 import dlock_test_work
 context = multiprocessing.get_context(sys.argv[3])
-client.try_acquire(key).release()
+client.lock(key).try_acquire().release()
 with context.Pool(4) as pool:
     fences = pool.starmap(dlock_test_work.work, [(url, key)] * 8)
 assert len(set(fences)) == 8, fences

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ctypes
 import threading
 
-import pytest
 from redis.exceptions import LockError
 
 import dlock
 from server import LEASE, Server
 
 
-@pytest.mark.kind("redis-8.2")
 def test_the_interpreter_is_busy_and_renewal_comes_too_late(
     server: Server, client: dlock.Client, key: str
 ) -> None:

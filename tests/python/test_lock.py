@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import gc
+import importlib.metadata
 import pickle
 import re
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -28,7 +31,7 @@ def test_a_lock_is_held_during_a_block(server: Server, client: dlock.Client, key
         guard.check()
     assert server.is_free(key)
     assert not guard.is_valid
-    with pytest.raises(dlock.Lost) as lost:
+    with pytest.raises(dlock.LostError) as lost:
         guard.check()
     assert (lost.value.why, lost.value.key, lost.value.fence) == ("released", key, guard.fence)
 
@@ -43,11 +46,11 @@ def test_a_later_holder_has_a_larger_fence(client: dlock.Client, key: str) -> No
 
 def test_a_lock_that_is_held_is_not_acquired(client: dlock.Client, key: str) -> None:
     with client.lock(key, meta="the first", ephemeral=True) as guard:
-        assert client.try_acquire(key) is None
-        with pytest.raises(dlock.Held) as held, client.lock(key, wait=0):
+        assert client.lock(key).try_acquire() is None
+        with pytest.raises(dlock.HeldError) as held, client.lock(key, wait=0):
             pytest.fail("it is held")
         # On a busy machine the node may not have answered by then.
-        with pytest.raises((dlock.Held, dlock.NoQuorum)), client.lock(key, wait=0.05):
+        with pytest.raises((dlock.HeldError, dlock.NoQuorumError)), client.lock(key, wait=0.05):
             pytest.fail("it is held")
     assert held.value.key == key
     assert [report.state for report in held.value.nodes] == ["held"]
@@ -62,7 +65,7 @@ def test_a_lock_that_is_held_is_not_acquired(client: dlock.Client, key: str) -> 
 def test_what_try_acquire_returns_is_released_by_a_block(
     server: Server, client: dlock.Client, key: str
 ) -> None:
-    guard = client.try_acquire(key)
+    guard = client.lock(key).try_acquire()
     assert guard is not None
     with guard:
         assert not server.is_free(key)
@@ -75,22 +78,22 @@ def test_a_guard_that_the_block_has_released_is_not_released_again(
     with client.lock(key) as guard:
         guard.release()
         assert server.is_free(key)
-    with pytest.raises(dlock.Lost, match="it was released"):
+    with pytest.raises(dlock.LostError, match="it was released"):
         guard.release()
-    with pytest.raises(dlock.Lost, match="it was released"):
+    with pytest.raises(dlock.LostError, match="it was released"):
         guard.extend(60)
 
 
 def test_a_block_does_not_begin_without_the_lock(server: Server, client: dlock.Client, key: str) -> None:
     released = client.lock(key).acquire()
     released.release()
-    with pytest.raises(dlock.Lost, match="it was released"), released:
+    with pytest.raises(dlock.LostError, match="it was released"), released:
         pytest.fail("it was released")
     lost = [client.lock(key, max_hold=0.01).acquire()]
     eventually("it is lost", lambda: not lost[0].is_valid)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(dlock.Lost, match="not held any more"), lost.pop():
+        with pytest.raises(dlock.LostError, match="not held any more"), lost.pop():
             pytest.fail("it is lost")
         gc.collect()
     server.until_free(key)
@@ -160,9 +163,9 @@ def test_wrong_options_are_refused_where_the_lock_is_made(
     client = dlock.Client("redis://127.0.0.1:1")
     with pytest.raises(error, match=re.escape(words)):
         client.lock("key", **options)  # type: ignore[arg-type]
-    if "wait" not in options:
+    if "wait" in options:
         with pytest.raises(error, match=re.escape(words)):
-            client.try_acquire("key", **options)  # type: ignore[arg-type]
+            client.lock("key").acquire(**options)  # type: ignore[arg-type]
 
 
 def test_what_a_node_decides_is_not_decided_where_the_lock_is_made() -> None:
@@ -190,11 +193,11 @@ def test_wrong_keys_and_addresses_are_refused() -> None:
     with pytest.raises(TypeError, match="a key is str or bytes, not int"):
         client.lock(42)  # type: ignore[arg-type]
     with pytest.raises(dlock.UsageError, match="the key is empty"):
-        client.try_acquire("")
+        client.lock("")
     with pytest.raises(dlock.UsageError, match="write redis://localhost:6379") as wrong:
         dlock.Client("localhost:6379")
     assert isinstance(wrong.value, ValueError)
-    for nodes in (None, 5, [5], b"redis://localhost", {"redis://localhost": 1}):
+    for nodes in (5, [5], b"redis://localhost", {"redis://localhost": 1}):
         with pytest.raises(TypeError, match="nodes are addresses, each a str, not "):
             dlock.Client(nodes)  # type: ignore[arg-type]
     with pytest.raises(dlock.UsageError, match="given twice"):
@@ -205,7 +208,7 @@ def test_who_asks_for_a_longer_lease_hears_at_once_each_time(client: dlock.Clien
     with client.lock(key) as guard:
         begun = time.monotonic()
         for _ in range(3):
-            with pytest.raises(dlock.Refused):
+            with pytest.raises(dlock.RefusedError):
                 guard.extend(timedelta(days=2))
             guard.extend(1)
         assert time.monotonic() - begun < 5
@@ -224,28 +227,29 @@ def test_only_the_fence_of_an_exclusive_lock_is_shown_to_a_mark(
         guard = client.lock(key).acquire()
         assert guard.token
         guard.release()
-        with pytest.raises(dlock.Lost, match="it was released"):
+        with pytest.raises(dlock.LostError, match="it was released"):
             guard.fenced(redis, key)
 
 
 def test_readers_share_and_writers_do_not(client: dlock.Client, key: str) -> None:
     with client.lock(key, shared=True), client.lock(key, shared=True, wait=0):
-        assert client.try_acquire(key) is None
+        assert client.lock(key).try_acquire() is None
 
 
 def test_a_semaphore_has_its_permits(client: dlock.Client, key: str) -> None:
     with client.lock(key, limit=2), client.lock(key, limit=2, wait=0):
-        assert client.try_acquire(key, limit=2) is None
+        assert client.lock(key, limit=2).try_acquire() is None
 
 
 def test_a_lock_is_lost_after_max_hold(client: dlock.Client, key: str) -> None:
-    with pytest.raises(dlock.Lost) as lost, client.lock(key, max_hold=0.05) as guard:
+    with pytest.raises(dlock.LostError) as lost, client.lock(key, max_hold=0.05) as guard:
         eventually("it is lost", lambda: not guard.is_valid)
     assert lost.value.why == "max_hold"
 
 
+@pytest.mark.every_server
 def test_a_lost_lock_is_told_at_the_end_of_the_block(server: Server, client: dlock.Client, key: str) -> None:
-    with pytest.raises(dlock.Lost) as lost, client.lock(key) as guard:
+    with pytest.raises(dlock.LostError) as lost, client.lock(key) as guard:
         server.run("DLOCK.BREAK", key)
     assert (lost.value.why, lost.value.fence) == ("ended", guard.fence)
     assert [report.node for report in lost.value.nodes] == [server.url]
@@ -344,12 +348,22 @@ def test_what_would_run_after_the_release_is_not_decorated(client: dlock.Client,
         client.lock(key)(property())  # type: ignore[type-var]
 
 
-def test_a_guard_that_is_collected_releases_and_warns(server: Server, client: dlock.Client, key: str) -> None:
+def test_a_guard_that_is_collected_releases_and_warns(
+    server: Server, client: dlock.Client, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
     guard = client.lock(key).acquire()
     with pytest.warns(ResourceWarning, match=key):
         del guard
         gc.collect()
     server.until_free(key)
+    assert "keep the guard" in caplog.text
+
+
+def test_a_guard_that_nobody_keeps_is_told_by_default(server: Server, key: str) -> None:
+    text = "import sys, dlock; dlock.Client(sys.argv[1], node_timeout=60).lock(sys.argv[2]).acquire(); print()"
+    words = [sys.executable, "-c", text, server.url, key]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert ran.stderr == f"the guard of lock '{key}' was collected, and the lock released: keep the guard\n"
 
 
 def test_a_guard_that_was_released_is_collected_in_silence(client: dlock.Client, key: str) -> None:
@@ -370,8 +384,8 @@ def test_a_lock_over_three_nodes_survives_the_loss_of_one(own_servers: Callable[
         assert guard.is_valid
     assert nodes[0].is_free(key)
     nodes[1].kill()
-    with pytest.raises(dlock.NoQuorum) as error:
-        dlock.Client(addresses, node_timeout=1).try_acquire(key)
+    with pytest.raises(dlock.NoQuorumError) as error:
+        dlock.Client(addresses, node_timeout=1).lock(key).try_acquire()
     assert [report.node for report in error.value.nodes] == addresses
     assert [report.state for report in error.value.nodes[1:]] == ["unreachable", "unreachable"]
     assert error.value.retry_after is None
@@ -380,18 +394,18 @@ def test_a_lock_over_three_nodes_survives_the_loss_of_one(own_servers: Callable[
 def test_quarantine_says_when_to_ask_again(own_servers: Callable[..., Server], key: str) -> None:
     server = own_servers("redis-8.2", "--dlock.quarantine", "60000")
     client = dlock.Client(server.url, node_timeout=PATIENCE)
-    with pytest.raises(dlock.NoQuorum) as error:
-        client.try_acquire(key)
+    with pytest.raises(dlock.NoQuorumError) as error:
+        client.lock(key).try_acquire()
     assert error.value.nodes[0].state == "quarantine"
     assert error.value.retry_after is not None
     assert 0 < error.value.retry_after <= 60
 
 
 def test_an_exception_can_be_pickled(client: dlock.Client, key: str) -> None:
-    with client.lock(key), pytest.raises(dlock.Held) as held:
+    with client.lock(key), pytest.raises(dlock.HeldError) as held:
         client.lock(key, wait=0).acquire()
     again = pickle.loads(pickle.dumps(held.value))
-    assert type(again) is dlock.Held
+    assert type(again) is dlock.HeldError
     assert (again.key, again.nodes, again.holder) == (key, held.value.nodes, held.value.holder)
     assert str(again) == str(held.value)
 
@@ -408,13 +422,17 @@ def test_nothing_else_can_be_pickled_or_copied(client: dlock.Client, key: str) -
 
 
 def test_names_are_those_that_programs_use(client: dlock.Client, key: str) -> None:
-    for thing in (dlock.Lost, dlock.Held, dlock.Guard, dlock.Client):
+    for thing in (dlock.LostError, dlock.HeldError, dlock.Guard, dlock.Client):
         assert thing.__module__ == "dlock"
     with client.lock(key) as guard:
         assert repr(guard).startswith(f"<dlock.Guard '{key}', fence {guard.fence}, valid for ")
+    assert repr(client.lock(key)) == f"<dlock.Lock '{key}'>"
+    assert repr(dlock.asyncio.Client("redis://localhost").lock(key)) == f"<dlock.asyncio.Lock '{key}'>"
+    assert dlock.__version__ == importlib.metadata.version("dlock")
     assert repr(guard).endswith(", not held>")
 
 
+@pytest.mark.every_server
 def test_fenced_commands_are_refused_once_a_later_holder_was_there(
     server: Server, client: dlock.Client, key: str
 ) -> None:
@@ -438,7 +456,7 @@ def test_a_panic_is_an_exception_and_the_guards_of_that_client_count_as_lost(
         with pytest.raises(dlock.InternalError, match="a panic for a test"):
             client._native._panic()
         assert (guard.is_valid, guard.valid_for) == (False, 0)
-        with pytest.raises(dlock.Lost) as lost:
+        with pytest.raises(dlock.LostError) as lost:
             guard.check()
         assert lost.value.why == "panicked"
         unhurt.check()

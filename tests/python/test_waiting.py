@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 import dlock
 from conftest import Program
-from server import LEASE, Server, eventually
+from server import LEASE, PATIENCE, Server, eventually
 
 Start = Callable[..., Program]
 
@@ -26,6 +27,7 @@ client = dlock.Client(url, node_timeout=60)
 """
 
 
+@pytest.mark.every_server
 def test_control_c_ends_a_wait_and_leaves_nothing(
     server: Server, client: dlock.Client, key: str, program: Start
 ) -> None:
@@ -46,6 +48,41 @@ sys.stdin.readline()
     running.tell()
     running.end()
     assert server.is_free(key)
+
+
+def test_a_crowd_that_waits_leaves_files_for_others_and_is_served(
+    server: Server, client: dlock.Client, key: str, program: Start
+) -> None:
+    text = """
+import asyncio, logging, resource
+import dlock.asyncio
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+async def work(client, number):
+    async with client.lock(f"{key}:{number % 10}", wait=60):
+        pass
+async def main():
+    client = dlock.asyncio.Client(url, node_timeout=60)
+    tasks = [asyncio.create_task(work(client, number)) for number in range(200)]
+    while not all(task.done() for task in tasks):
+        with open("/dev/null"):
+            await asyncio.sleep(0.01)
+    await asyncio.gather(*tasks)
+    print("done")
+asyncio.run(main())
+"""
+    guards = [client.lock(f"{key}:{number}").acquire() for number in range(10)]
+    running = program(BEGIN + text, server.url, key)
+    for number in range(10):
+        server.until_waiting(f"{key}:{number}", 20)
+    assert len(os.listdir(f"/proc/{running.process.pid}/fd")) < 110
+    for guard in guards:
+        guard.release()
+    assert "more requests wait for locks than half of the open files" in running.line()
+    assert running.line() == "done"
+    running.end()
+    for number in range(10):
+        assert server.is_free(f"{key}:{number}")
 
 
 def test_a_signal_whose_handler_returns_does_not_end_a_wait(
@@ -130,13 +167,150 @@ def test_a_wait_goes_on_through_an_outage_and_says_so(
         eventually("its end, too", lambda: "answers again" in caplog.text)
 
 
+def test_daemon_threads_that_acquire_while_the_interpreter_ends_leave_nothing(
+    server: Server, key: str, program: Start
+) -> None:
+    text = """
+began = threading.Barrier(31)
+def work(number):
+    lock = client.lock(f"{key}:{number}", ttl=600)
+    lock.acquire().release()
+    began.wait()
+    while True:
+        lock.acquire().release()
+for number in range(30):
+    threading.Thread(target=work, args=(number,), daemon=True).start()
+began.wait()
+"""
+    for _ in range(5):
+        assert program(BEGIN + text, server.url, key).end() == ""
+        assert [number for number in range(30) if not server.is_free(f"{key}:{number}")] == []
+
+
+def test_an_outcome_that_no_loop_collects_does_not_outlive_the_interpreter(
+    server: Server, key: str, program: Start
+) -> None:
+    text = """
+import asyncio, ctypes, dlock.asyncio
+async def main():
+    asyncio.create_task(dlock.asyncio.Client(url, node_timeout=60).lock(key, ttl=600).acquire())
+    await asyncio.sleep(0)
+    # It is granted while the loop does not run.
+    with client.lock(key + ":other"):
+        print("held")
+        sys.stdin.readline()
+loop = asyncio.new_event_loop()
+loop.run_until_complete(main())
+# The end of the interpreter does not collect it.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(loop))
+"""
+    running = program(BEGIN + text, server.url, key)
+    assert running.line() == "held"
+    eventually("it is granted", lambda: not server.is_free(key))
+    running.tell()
+    running.process.wait(PATIENCE)
+    assert server.is_free(key)
+
+
+INTERRUPTED = {
+    "a lock": "lock = client.lock(key, ttl=600, wait=60)",
+    "a lock like redis-py's": "lock = Lock(redis, key, timeout=None, blocking_timeout=60)",
+}
+INTERRUPTS = """
+import random, redis
+from dlock.compat import Lock
+redis = redis.Redis.from_url(url, socket_timeout=60)
+class Interrupt(BaseException):
+    pass
+def once():
+    with lock:
+        pass
+"""
+
+
+@pytest.mark.parametrize("made", INTERRUPTED.values(), ids=INTERRUPTED)
+def test_an_interrupt_at_any_step_of_python_leaves_no_lock(
+    server: Server, key: str, program: Start, made: str
+) -> None:
+    text = f"""
+{INTERRUPTS}
+sys.unraisablehook = lambda _: None
+{made}
+once()
+steps, left = 0, None
+def trace(frame, event, argument):
+    global left
+    frame.f_trace_opcodes = True
+    if "/dlock/" in frame.f_code.co_filename and left is not None:
+        left -= 1
+        if left < 0:
+            left = None
+            raise Interrupt
+    return trace
+while left is None:
+    left, steps = steps, steps + 1
+    sys.settrace(trace)
+    try:
+        once()
+    except Interrupt:
+        pass
+    sys.settrace(None)
+print(steps)
+sys.stdin.readline()
+"""
+    # Whoever finds the lock held waits, and then says so.
+    running = program(BEGIN + text, server.url, key)
+    assert int(running.line()) > 20
+    server.until_free(key)
+    running.tell()
+    running.end()
+
+
+@pytest.mark.parametrize("made", INTERRUPTED.values(), ids=INTERRUPTED)
+def test_interrupts_at_random_moments_leave_no_lock(
+    server: Server, key: str, program: Start, made: str
+) -> None:
+    text = f"""
+{INTERRUPTS}
+fired = 0
+def interrupt(*_):
+    global fired
+    fired += 1
+    raise Interrupt
+signal.signal(signal.SIGALRM, interrupt)
+{made}
+begun = time.perf_counter()
+for _ in range(100):
+    once()
+usual, caught = (time.perf_counter() - begun) / 100, 0
+for _ in range(3000):
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 1.5 * usual))
+            once()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except Interrupt:
+        caught += 1
+print(caught, fired)
+sys.stdin.readline()
+"""
+    running = program(BEGIN + text, server.url, key)
+    caught, fired = map(int, running.line().split())
+    # Python ignores exceptions in `__del__`, so nothing of dlock may have one.
+    assert caught == fired > 100
+    server.until_free(key)
+    running.tell()
+    running.end()
+
+
 @pytest.mark.parametrize("size", [64, 256, 1024])
 def test_a_thread_with_a_small_stack_acquires_and_waits(
     server: Server, client: dlock.Client, key: str, program: Start, size: int
 ) -> None:
     text = """
 def work():
-    client.try_acquire(key + ":free").release()
+    client.lock(key + ":free").try_acquire().release()
     with client.lock(key):
         print("held")
 threading.stack_size(int(sys.argv[3]) * 1024)
@@ -155,7 +329,7 @@ def test_debug_tells_what_happens_and_no_token(
     client: dlock.Client, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, logger="dlock"):
-        client.try_acquire(key).release()  # type: ignore[union-attr]
+        client.lock(key).try_acquire().release()  # type: ignore[union-attr]
         eventually("it is told", lambda: "acquired" in caplog.text)
         with client.lock(key) as guard:
             token = guard._native.token
@@ -185,7 +359,7 @@ def work(number):
     with client.lock(key, wait=30):
         turns.append(number)
         time.sleep(0.001)
-guard = client.try_acquire(key)
+guard = client.lock(key).try_acquire()
 greenlets = [spawn(work, number) for number in range(50)]
 time.sleep(0.01)
 assert turns == []
@@ -207,7 +381,7 @@ from gevent import monkey; monkey.patch_all(); import gevent
 """
         + BEGIN
         + """
-guard = client.try_acquire(key)
+guard = client.lock(key).try_acquire()
 greenlet = gevent.spawn(client.lock(key, ttl=600).acquire)
 try:
     with gevent.Timeout(0.05):

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::coordinator::{assert_holds, healthy_program, ms, patient_program, run, take, until};
 
-const ACQUISITIONS: usize = 10_000;
+const ACQUISITIONS: usize = 2_000;
 const AT_ONCE: usize = 20;
 const KEYS: usize = 8;
 const TTL: Duration = ms(6_000);

@@ -86,11 +86,8 @@ pub fn say(what: &str) {
 
 /// Makes a server ready that has just started.
 pub fn prepare(server: &Server) {
-    // One that takes over before it was told what its primary had promised waits for the longest lease.
-    for name in ["dlock.quarantine", "dlock.max-ttl"] {
-        let answer = server.run(&format!("CONFIG SET {name} {}", QUARANTINE.as_millis()));
-        assert_eq!(answer.text(), "OK");
-    }
+    let answer = server.run(&format!("CONFIG SET dlock.quarantine {}", QUARANTINE.as_millis()));
+    assert_eq!(answer.text(), "OK");
 }
 
 /// The networks of the programs, each with a link to each server.

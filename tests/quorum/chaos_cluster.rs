@@ -36,6 +36,12 @@ mod a_cluster_keeps_its_promises {
 
     #[cfg(feature = "soak")]
     #[test]
+    fn redis_8_6() {
+        storm_in_a_cluster(Kind::Redis86, None);
+    }
+
+    #[cfg(feature = "soak")]
+    #[test]
     fn redis_7_0() {
         storm_in_a_cluster(Kind::Redis70, None);
     }
@@ -59,7 +65,7 @@ fn storm_in_a_cluster(kind: Kind, tls: Option<&Papers>) {
     let ports: Vec<u16> = (0..cluster.nodes.len()).map(|node| cluster.told(node)).collect();
     let url = cluster.url(&[0, 1, 2]);
     // The last three are for servers that migrate slots as a whole.
-    let events = if kind == Kind::Valkey91 { 15 } else { 12 };
+    let events = if kind.migrates_slots() { 15 } else { 12 };
     storm(&url, &ports, |rng, links| {
         let key = KEYS[rng.random_range(0..KEYS.len())];
         let slot = cluster.slot(key);
@@ -253,14 +259,13 @@ fn crash_while_slots_migrate(cluster: &mut Cluster, slot: usize, rng: &mut StdRn
     let target = another_primary(cluster, owner, rng);
     let source = &cluster.nodes[owner];
     eventually("the node is not in quarantine", || source.node("granting").text() != "quarantine");
-    source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1");
-    let id = cluster.nodes[target].run("CLUSTER MYID").text();
-    source.run(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {id}"));
+    cluster.hold_migrations(owner);
+    cluster.try_to_migrate(slot, owner, target);
     thread::sleep(ms(rng.random_range(0..500)));
     let victim = if rng.random_range(0..2) == 0 { owner } else { target };
     say(&format!("server {victim} dies while a slot migrates from {owner} to {target}"));
     if victim == target {
-        source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 0");
+        cluster.let_migrations_go(owner);
     }
     cluster.nodes[victim].kill();
     until_calm(cluster, slot, Some(victim));

@@ -22,6 +22,12 @@ mod a_primary_behind_sentinels_keeps_its_promises {
 
     #[cfg(feature = "soak")]
     #[test]
+    fn redis_8_6() {
+        storm_behind_sentinels(Kind::Redis86, None);
+    }
+
+    #[cfg(feature = "soak")]
+    #[test]
     fn redis_7_0() {
         storm_behind_sentinels(Kind::Redis70, None);
     }

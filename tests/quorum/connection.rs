@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dlock_client::NodeError;
-use harness::Quorum;
+use dlock_client::{Client, NodeError};
+use harness::fake::{Answer, Fake};
+use harness::{Kind, Proxy, Quorum, Server, soak};
 use tokio::task::JoinSet;
 
 use crate::coordinator::{
@@ -35,13 +36,33 @@ fn a_guard_outlives_its_connections() {
     });
 }
 
+/// A third of this lease is minutes.
+#[test]
+fn a_guard_is_renewed_at_once_where_its_connection_is_back() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", ms(1_800_000)).await;
+        until("all have granted it", || quorum.held("job") == 3).await;
+        for how in [Proxy::refuse, Proxy::cut] {
+            quorum[1].run("DEL job");
+            assert_eq!(quorum.held("job"), 2, "nobody renews it before its time");
+            how(quorum[1].network());
+            quorum[1].network().cut();
+            quorum[1].network().pass();
+            until("the node has it again", || quorum.held("job") == 3).await;
+        }
+        guard.release().await.expect("it is held");
+    });
+}
+
 #[test]
 fn a_request_that_is_sent_while_its_connection_breaks_is_told_so() {
     let quorum = Quorum::start(1);
     run(async {
         let client = patient_program(&quorum.urls()).await;
         let node = client.nodes().next().expect("there is one");
-        for _ in 0..300 {
+        for _ in 0..if soak::tries_every_case() { 300 } else { 100 } {
             let ask = || {
                 let node = Arc::clone(node);
                 async move { node.send(&redis::cmd("PING")).await }
@@ -167,4 +188,30 @@ fn an_ephemeral_guard_moves_to_a_new_connection_when_one_breaks() {
 /// How many wait at the gate. The next in line waits at the other nodes, too.
 fn waiting(quorum: &Quorum) -> i64 {
     quorum[0].node("waiters").int()
+}
+
+#[test]
+fn a_connection_that_the_server_closes_is_called_that_and_says_what_to_look_at() {
+    let closes = Fake::start(|_| Answer::End);
+    run(async {
+        let builder = Client::builder().nodes([format!("redis://127.0.0.1:{}", closes.port())]);
+        let text = builder.connect().await.expect_err("nobody answers").to_string();
+        assert!(text.contains("the connection was closed before the server answered"), "{text}");
+        assert!(text.contains("maxclients") && text.contains("rediss://"), "{text}");
+        assert!(!text.to_lowercase().contains("broken pipe"), "{text}");
+    });
+}
+
+#[test]
+fn a_server_with_too_many_clients_is_called_that() {
+    let server = Server::start(Kind::Redis82);
+    server.run("CONFIG SET maxclients 1");
+    run(async {
+        for _ in 0..20 {
+            let builder = Client::builder().nodes([format!("redis://127.0.0.1:{}", server.port())]);
+            let text = builder.connect().await.expect_err("there is no room").to_string();
+            assert!(text.contains("clients"), "{text}");
+            assert!(!text.to_lowercase().contains("broken pipe"), "{text}");
+        }
+    });
 }

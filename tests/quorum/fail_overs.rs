@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use harness::library::connect_hasty;
 use harness::watched::Watched;
-use harness::{Cluster, History, Kind, Server, Value, eventually, process, program, seed, soak};
+use harness::{Cluster, History, Kind, Server, eventually, process, program, seed, soak};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
@@ -19,9 +19,20 @@ use tokio::task::JoinSet;
 use crate::coordinator::{ms, run};
 use crate::weather::{Contender, KEYS, Wish};
 
-#[test]
-fn no_two_hold_together_while_a_cluster_fails_over_and_slots_migrate() {
-    let kind = Kind::Valkey91;
+mod no_two_hold_together_while_a_cluster_fails_over_and_slots_migrate {
+    #[test]
+    fn valkey_9_1() {
+        super::storm_while_slots_migrate(super::Kind::Valkey91);
+    }
+
+    #[cfg(feature = "soak")]
+    #[test]
+    fn redis_8_6() {
+        super::storm_while_slots_migrate(super::Kind::Redis86);
+    }
+}
+
+fn storm_while_slots_migrate(kind: Kind) {
     let mut cluster = Cluster::start_with_replicas(kind);
     let url = cluster.url(&[0, 1, 2]);
     storm(&url, &[CLUSTER_PLANNED, CLUSTER_KILL, CLUSTER_MIGRATE, CLUSTER_CANCEL], |event, rng| {
@@ -208,13 +219,16 @@ pub fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut Std
         .filter(|node| *node != owner && cluster.nodes[*node].node("role").text() == "primary")
         .collect();
     let to = others[rng.random_range(0..others.len())];
-    source.run(&format!("DEBUG SLOTMIGRATION PREVENT-PAUSE {}", u8::from(is_cancelled)));
-    let target = cluster.nodes[to].run("CLUSTER MYID").text();
-    source.run(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {target}"));
+    if is_cancelled {
+        cluster.hold_migrations(owner);
+    } else {
+        cluster.let_migrations_go(owner);
+    }
+    cluster.try_to_migrate(slot, owner, to);
     if is_cancelled {
         thread::sleep(ms(rng.random_range(0..300)));
-        source.run("CLUSTER CANCELSLOTMIGRATIONS");
-        source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 0");
+        cluster.try_to_cancel(owner, to);
+        cluster.let_migrations_go(owner);
     }
     until_migrations_are_over(cluster);
     until_calm(cluster, slot, None);
@@ -222,15 +236,7 @@ pub fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut Std
 
 /// Waits until no server sends a slot, or gets one.
 pub fn until_migrations_are_over(cluster: &Cluster) {
-    eventually("the migration is over", || {
-        cluster.nodes.iter().all(|node| {
-            let jobs = node.run("CLUSTER GETSLOTMIGRATIONS");
-            let is_over = |job: &Value| {
-                ["success", "failed", "cancelled"].contains(&&*job.at("state").text())
-            };
-            jobs.items().iter().all(is_over)
-        })
-    });
+    eventually("the migration is over", || cluster.has_no_migrations());
 }
 
 /// The owner of a slot, and its partner.

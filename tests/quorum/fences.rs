@@ -79,6 +79,77 @@ fn a_counter_pushed_to_its_limit_keeps_nobody_from_a_lock_where_clocks_differ() 
     });
 }
 
+/// Very many names reach all counters of a node.
+#[test]
+fn who_pushes_all_counters_as_far_as_they_go_keeps_nobody_from_a_lock_where_clocks_differ() {
+    let quorum = Quorum::with(3, Builder::with_movable_wall_clock);
+    for (place, ahead) in [(1, 2), (2, 2)] {
+        quorum[place].set_wall_clock(ahead);
+    }
+    let mut eves: Vec<Client> = quorum.iter().map(|node| node.client()).collect();
+    // In another database nobody else is in her way.
+    let push = |eve: &mut Client| {
+        eve.run("SELECT 1");
+        eve.run("DLOCK.ACQUIRE hers eve 60000");
+        let far = most(eve);
+        let take = |n: u32| format!("DLOCK.ACQUIRE hers:{n} eve 60000 FENCE {far}");
+        let give = |n: u32| format!("DLOCK.RELEASE hers:{n} eve");
+        let answers = eve.pipeline((0..30_000).flat_map(|n| [take(n), give(n)]));
+        assert!(answers.iter().step_by(2).all(|fence| fence.int() >= far));
+    };
+    eves.iter_mut().for_each(push);
+    let refused = |node: &Server| {
+        let counts = node.info("errorstats");
+        let count = counts.get("errorstat_TOOFAR").map_or("count=0", |count| count);
+        count.strip_prefix("count=").and_then(|count| count.parse().ok()).unwrap_or(0)
+    };
+    let before: Vec<u64> = quorum.iter().map(|node| refused(node)).collect();
+    // The slowest clock is needed: one of the others is down.
+    let mut quorum = quorum;
+    quorum[1].kill();
+    run(async {
+        let client = healthy_program(&quorum).await;
+        for n in 0..30 {
+            let guard = take(&client, &format!("job:{n}"), ms(20_000)).await;
+            assert_known_at(&quorum, &[0, 2], &guard);
+            guard.release().await.expect("it is held");
+        }
+    });
+    for place in [0, 2] {
+        assert_eq!(refused(&quorum[place]), before[place], "node {place} refused a fence");
+    }
+}
+
+/// A node's clock was a day ahead, until it was put right and the node was started again.
+#[test]
+fn a_node_whose_clock_was_a_day_ahead_makes_a_majority_with_any_other() {
+    let mut quorum =
+        Quorum::with(3, |builder| builder.with_movable_wall_clock().config("dlock.quarantine off"));
+    quorum[0].set_wall_clock(24 * 3600);
+    run(async {
+        let client = program(&quorum).await;
+        for n in 0..30 {
+            let guard = take(&client, &format!("job:{n}"), TTL).await;
+            guard.release().await.expect("it is held");
+        }
+    });
+    let fence = quorum[0].node("fence").int();
+    eventually("it has promised more", || {
+        quorum[0].node("fence-reserved").int() > fence + 80_000_000
+    });
+    quorum[0].kill();
+    quorum[0].start_again();
+    quorum[1].kill();
+    run(async {
+        let client = program(&quorum).await;
+        for n in 0..60 {
+            let guard = take(&client, &format!("job:{n}"), ms(20_000)).await;
+            assert_known_at(&quorum, &[0, 2], &guard);
+            guard.release().await.expect("it is held");
+        }
+    });
+}
+
 /// The largest fence that a node accepts now.
 fn most(eve: &mut Client) -> i64 {
     let refused = eve.run("DLOCK.EXTEND job eve 60000 FENCE 9007199254740991");
@@ -194,6 +265,14 @@ fn assert_is_known(quorum: &Quorum, guard: &Guard) {
     let fences: Vec<i64> = fences.map(|node| node.holder(guard.key())["fence"].int()).collect();
     let known = fences.iter().filter(|fence| **fence == guard.fence() as i64).count();
     assert!(known >= quorum.majority(), "{} of {fences:?}", guard.fence());
+}
+
+/// These nodes know the guard's fence as its own.
+fn assert_known_at(quorum: &Quorum, nodes: &[usize], guard: &Guard) {
+    for node in nodes {
+        let fence = quorum[*node].holder(guard.key())["fence"].int();
+        assert_eq!(fence, guard.fence() as i64, "node {node}");
+    }
 }
 
 /// Lets a node give out a fence far ahead for a key, and gives it.

@@ -149,12 +149,61 @@ fn a_detached_lease_ends_by_itself() {
 }
 
 #[test]
+fn who_waits_for_a_loss_hears_that_the_guard_was_detached_and_gives_up_nothing_by_not_waiting() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = take(&client, "job", ms(60_000)).await;
+        let (lost, token) = (guard.lost(), *guard.token());
+        drop(guard.detach());
+        let loss = lost.await;
+        assert!(matches!(loss.why, LossReason::Detached), "{loss}");
+        client.close().await;
+        assert_eq!(quorum.held("job"), 3);
+        drop(client.release("job", &token));
+        client.close().await;
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_guard_that_is_not_renewed_has_one_lease_and_more_if_it_asks() {
+    for_sizes([1, 3], |size| {
+        let quorum = Quorum::start(size);
+        run(async {
+            let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+            let lock = alice.lock("job").ttl(TTL).unrenewed();
+            let guard = lock.clone().acquire().await.expect("it is free");
+            assert!(!guard.is_renewed() && guard.valid_for() <= TTL);
+            guard.extend(ms(4_000)).await.expect("it is held");
+            assert!(guard.valid_for() > ms(3_000));
+            let waiting = tokio::spawn(bob.lock("job").ttl(ms(5_000)).unrenewed().acquire());
+            let loss = guard.lost().await;
+            assert!(matches!(loss.why, LossReason::Expired), "{loss}");
+            // What was granted while it waited is made a whole lease, once.
+            let next = waiting.await.expect("no panic").expect("it is its turn");
+            assert!(next.fence() > guard.fence());
+            until("it is a whole lease", || quorum[0].holder("job")["ttl-ms"].int() > 2_500).await;
+            let late = guard.release().await.expect_err("it is over");
+            assert!(matches!(late.why, LossReason::Expired), "{late}");
+            assert!(matches!(next.lost().await.why, LossReason::Expired));
+            drop(next);
+            let guard = lock.acquire().await.expect("it is free");
+            guard.release().await.expect("it is held");
+            drop(alice.lock("job").unrenewed().acquire().await.expect("it is free"));
+            alice.close().await;
+            quorum.assert_empty_within(ms(0));
+        });
+    });
+}
+
+#[test]
 fn a_released_guard_says_so_to_who_waits_for_its_loss() {
     let quorum = Quorum::start(1);
     run(async {
         let client = healthy_program(&quorum).await;
         let guard = take(&client, "job", TTL).await;
-        client.break_lock("job", Some(guard.token())).await;
+        client.break_lock("job", Some(guard.token())).await.unwrap();
         let loss = guard.lost().await;
         assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
         let late = guard.extend(TTL).await.expect_err("it is lost");
@@ -187,7 +236,7 @@ fn a_lock_that_was_broken_is_lost_though_nodes_tell_it_one_after_the_other() {
         until("all have granted it", || quorum.held("job") == 3).await;
         quorum[1].network().delay(ms(15));
         quorum[2].network().delay(ms(60));
-        let broken = operator.break_lock("job", None).await;
+        let broken = operator.break_lock("job", None).await.unwrap();
         assert!(broken.iter().all(|(_, leases)| *leases == Ok(1)), "{broken:?}");
         let (loss, took) = timed(guard.lost()).await;
         assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
@@ -207,7 +256,7 @@ fn work_under_a_lock_is_stopped_when_the_lock_is_lost() {
         quorum.assert_empty_within(ms(0));
 
         let endless = client.lock("job").ttl(TTL).run(async |_| {
-            operator.break_lock("job", None).await;
+            operator.break_lock("job", None).await.unwrap();
             std::future::pending::<()>().await
         });
         let (stopped, took) = timed(endless).await;
@@ -266,7 +315,7 @@ fn a_token_is_never_shown_by_what_others_ask() {
     run(async {
         let client = program(&quorum).await;
         let guard = take(&client, "job", ms(20_000)).await;
-        let seen = client.inspect("job").await;
+        let seen = client.inspect("job").await.unwrap();
         assert_eq!(seen.len(), 3);
         for (node, inspection) in &seen {
             let inspection = inspection.as_ref().unwrap_or_else(|error| panic!("{node}: {error}"));

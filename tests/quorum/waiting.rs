@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use dlock_client::Client;
-use harness::Quorum;
+use harness::{Quorum, soak};
 use tokio::task::JoinHandle;
 
 use crate::coordinator::{
@@ -84,7 +84,7 @@ fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_held_by_nobo
         let quorum = Quorum::start(size);
         run(async {
             let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
-            for round in 0..if size == 1 { 700 } else { 300 } {
+            for round in 0..if soak::tries_every_case() { 700 } else { 160 } {
                 let guard = wait_for(&alice, "job", ms(10_000)).await;
                 let bobs = bob.clone();
                 let waiting = tokio::spawn(async move {

@@ -31,11 +31,6 @@ pub struct Args {
     /// Only these parts
     #[arg(long, value_name = "PART,…", value_delimiter = ',', default_values_t = Part::ALL)]
     only: Vec<Part>,
-
-    /// Draw the waits and the grants of each client (contended) into this file, as SVG
-    #[cfg(feature = "plot")]
-    #[arg(long, value_name = "FILE.svg")]
-    pub plot: Option<std::path::PathBuf>,
 }
 
 /// What can be measured.
@@ -124,7 +119,7 @@ What `contended` shows:
   ONE ROUND  clients x hold (in JSON ideal_ms): how long a round takes if handing over costs nothing.
              A wait is one hold less: the holds of the others
 
-  dlock bench --clients 50 --hold 20ms --time 30s --plot waits.svg
+  dlock bench --clients 50 --hold 20ms --time 30s
 
 Exit codes: 0 measured; 69 no majority of the nodes; 64 wrong usage; 128+n if signal n ended it.";
 

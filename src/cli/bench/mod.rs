@@ -2,8 +2,8 @@
 //!
 //! In reading order: [`session`] runs the parts one after the other; the parts are [`cycle`],
 //! [`quorum`] and [`contended`] (with its [`round`] and its [`tally`]), each of which makes
-//! [`figures`]; [`show`], [`json`] and [`plot`] print them. [`course`] says when a part is over, [`progress`] how far it is, [`greet`]
-//! who the nodes are, [`pause`] waits exactly, [`open_files`] and `picture_file` make sure beforehand that
+//! [`figures`]; [`show`] and [`json`] print them. [`course`] says when a part is over, [`progress`] how far
+//! it is, [`greet`] who the nodes are, [`pause`] waits exactly, [`open_files`] makes sure beforehand that
 //! nothing is missing in the end.
 
 mod args;
@@ -15,10 +15,6 @@ mod greet;
 mod json;
 mod open_files;
 mod pause;
-#[cfg(feature = "plot")]
-mod picture_file;
-#[cfg(feature = "plot")]
-mod plot;
 mod progress;
 mod quorum;
 mod round;
@@ -37,16 +33,16 @@ use crate::say::stderr;
 use crate::signals::Signals;
 pub use args::Args;
 use args::Part;
-use session::{Draw, Session};
+use session::Session;
 
 impl Args {
     /// Measures, prints, and leaves nothing on the nodes.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let draw = self.prepare(global)?;
+        self.prepare(global)?;
         let mut signals = Signals::listen()?;
         let (stop, stopped) = watch::channel(false);
         let session = Session::new(&self, global, stopped)?;
-        let mut measuring = pin!(session.measure(draw));
+        let mut measuring = pin!(session.measure());
         let signal = tokio::select! {
             end = &mut measuring => return end,
             signal = signals.next_that_ends() => signal,
@@ -60,31 +56,15 @@ impl Args {
         Ok(Exit::by(signal))
     }
 
-    /// Whatever can be refused is refused before the load. What comes of it draws the picture.
-    fn prepare(&self, global: &Global) -> Result<Option<Draw>, Failure> {
-        let draw = self.draw()?;
+    /// Whatever can be refused is refused before the load.
+    fn prepare(&self, global: &Global) -> Result<(), Failure> {
         if !self.has(Part::Contended) {
-            return match draw {
-                Some(_) => Err(Failure::usage(NOTHING_TO_DRAW)),
-                None => Ok(None),
-            };
+            return Ok(());
         }
         open_files::allow(usize::from(self.clients), crate::nodes::urls(global)?.len())?;
         if let Some(warning) = self.round().warning() {
             stderr::warn("short_time", warning, global.json);
         }
-        Ok(draw)
-    }
-
-    #[cfg(feature = "plot")]
-    fn draw(&self) -> Result<Option<Draw>, Failure> {
-        self.plot.as_deref().map(plot::prepare).transpose()
-    }
-
-    #[cfg(not(feature = "plot"))]
-    fn draw(&self) -> Result<Option<Draw>, Failure> {
-        Ok(None)
+        Ok(())
     }
 }
-
-const NOTHING_TO_DRAW: &str = "--plot draws the part contended, which --only leaves out";

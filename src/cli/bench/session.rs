@@ -7,7 +7,7 @@ use dlock_client::{Client, Error, Token};
 use tokio::sync::watch;
 
 use super::args::{Args, Part};
-use super::contended::{Contended, Crowd, End};
+use super::contended::{Crowd, End};
 use super::course::{Course, stopped};
 use super::cycle::{self, Cycle, Subject};
 use super::greet::{self, Met};
@@ -20,9 +20,6 @@ use crate::nodes::ask::{Answers, Nodes};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
-
-/// Draws the picture.
-pub type Draw = Box<dyn FnOnce(&Contended) -> Result<(), Failure>>;
 
 pub struct Session<'a> {
     args: &'a Args,
@@ -53,7 +50,7 @@ impl<'a> Session<'a> {
     }
 
     /// All parts. When somebody stops it, it ends without a word.
-    pub async fn measure(&self, draw: Option<Draw>) -> Result<Exit, Failure> {
+    pub async fn measure(&self) -> Result<Exit, Failure> {
         let greeted = async {
             match nodes::connect(self.global).await {
                 Err(failure) if failure.exit == Exit::USAGE => Err(failure),
@@ -84,10 +81,7 @@ impl<'a> Session<'a> {
             outcome?;
         }
         if self.args.has(Part::Contended) && !self.is_stopped() {
-            let found = self.contended().await?;
-            if let (Some(found), Some(draw)) = (found, draw) {
-                draw(&found)?;
-            }
+            self.contended().await?;
         }
         Ok(Exit::OK)
     }
@@ -143,7 +137,7 @@ impl<'a> Session<'a> {
         self.show.quorum(&found.map_err(unavailable)?)
     }
 
-    async fn contended(&self) -> Result<Option<Contended>, Failure> {
+    async fn contended(&self) -> Result<(), Failure> {
         self.progress.begin("contended");
         let (round, subject) = (self.args.round(), self.subject("contended"));
         let stage = Stage::new("contended", "clients connected", None);
@@ -155,7 +149,7 @@ impl<'a> Session<'a> {
             }
             Ok::<_, Failure>(crowd)
         };
-        let Some(crowd) = self.progress.beside(&stage, work).await? else { return Ok(None) };
+        let Some(crowd) = self.progress.beside(&stage, work).await? else { return Ok(()) };
         let stage = Stage::new("contended, first round", "clients served", None);
         let course = self.course(&stage, round.first());
         let mut contest = crowd.begin(&subject, &round, &course);
@@ -164,11 +158,8 @@ impl<'a> Session<'a> {
         let course = self.course(&stage, self.args.time);
         let work = contest.measure(course);
         match self.progress.beside(&stage, work).await {
-            End::Measured(found) => {
-                self.show.contended(&found)?;
-                Ok(Some(*found))
-            }
-            End::Stopped => Ok(None),
+            End::Measured(found) => self.show.contended(&found),
+            End::Stopped => Ok(()),
             End::Unavailable(message) => Err(Failure::new(Kind::NoQuorum, message)),
         }
     }

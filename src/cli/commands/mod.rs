@@ -17,7 +17,7 @@ use crate::hold::{acquire, extend, release};
 use crate::locks::{break_, inspect, ls};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
-use crate::{bench, dev, doctor, exporter, fenced, run, top};
+use crate::{bench, dev, doctor, exporter, fenced, ready, run, top};
 
 /// Distributed locks on Redis or Valkey nodes that run the dlock module.
 #[derive(Debug, Parser)]
@@ -69,6 +69,8 @@ commands! {
     Break(break_),
     /// Look for what makes the nodes unsafe, and say how to fix it
     Doctor(doctor),
+    /// Wait until the nodes grant locks: between two restarts, and for probes
+    Ready(ready),
     /// Show the nodes and the locks that hurt most, live
     Top(top),
     /// Serve metrics of the nodes to Prometheus, and a page for people

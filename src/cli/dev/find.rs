@@ -72,5 +72,12 @@ const LIBRARIES: [&str; 4] =
     ["/usr/local/lib/dlock", "/usr/lib/dlock", "/usr/lib/redis/modules", "/usr/lib/valkey/modules"];
 
 /// The names of servers, the preferred ones first.
-const KNOWN: [&str; 6] =
-    ["redis-8.2", "valkey-9.1", "valkey-8.1", "redis-7.0", "redis-server", "valkey-server"];
+const KNOWN: [&str; 7] = [
+    "redis-8.6",
+    "redis-8.2",
+    "valkey-9.1",
+    "valkey-8.1",
+    "redis-7.0",
+    "redis-server",
+    "valkey-server",
+];

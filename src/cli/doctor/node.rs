@@ -153,7 +153,7 @@ fn fence_ahead(node: &Answers) -> Option<Finding> {
     Some(
         Finding::hint("fence_ahead", format!("its fences are {} ahead of its clock", shown(ahead)))
             .why("a client proposes such fences, or a clock was wrong; nodes refuse those more than ten minutes ahead")
-            .fix("look at the clocks of the clients; nothing else is needed, because the node's clock catches up"),
+            .fix("look at the clocks of the clients and of this machine. A client's fences are its own keys' alone. If the node's were handed out by a clock that was wrong, and it is one of several, start it with a new state file and dlock.quarantine set to the longest lease in use (docs/several-nodes.md, on replacing a node)"),
     )
 }
 

@@ -15,7 +15,7 @@ pub fn findings(reserve: &Reserve) -> Vec<Finding> {
         all.extend(found.into_iter().map(|finding| finding.about(name)));
     }
     all.extend(unfenced(reserve));
-    all.extend(long_wait(reserve));
+    all.extend(untold_wait(reserve));
     all.extend(of_sentinels(&reserve.sentinels));
     all
 }
@@ -104,21 +104,24 @@ fn unfenced(reserve: &Reserve) -> Vec<Finding> {
     open.map(|facts| finding().about(&facts.name)).collect()
 }
 
-/// A replica that is promoted in the middle of its first synchronisation knows nothing of leases.
-fn long_wait(reserve: &Reserve) -> Vec<Finding> {
-    let waits = |node: &Answers| {
-        let (most, used) = (node.config_number(MAX_TTL)?, node.node_number("lease-bound-ms")?);
-        (most > AN_HOUR_MS && used < most / 2).then_some(most)
-    };
-    let finding = |most| {
-        Finding::hint("longest_wait", format!("{MAX_TTL} is {}", shown(most)))
-            .why("a replica that is promoted before its primary could tell it how long leases run, while it is synchronised, grants nothing for so long")
-            .fix(format!("CONFIG SET {MAX_TTL} to your longest lease, in ms, on all its servers, and in their configuration files"))
-    };
+/// A replica that is promoted in the moment after its synchronisation knows nothing of leases.
+fn untold_wait(reserve: &Reserve) -> Vec<Finding> {
     let there = reserve.primaries.iter().filter(|_| !reserve.replicas.is_empty());
     let found = there.filter_map(|facts| {
-        let most = waits(facts.answers.as_ref().ok()?)?;
-        Some(finding(most).about(&facts.name))
+        let node = facts.answers.as_ref().ok()?;
+        let (set, most) = (node.config_number(UNTOLD)?, node.config_number(MAX_TTL)?);
+        let (waits, used) = (set.min(most), node.node_number("lease-bound-ms")?);
+        let finding = if used > set {
+            Finding::warning("untold_wait", format!("{UNTOLD} is {}, and leases run for up to {}", shown(set), shown(used)))
+                .why("a replica that is promoted before its primary could tell it how long leases run may grant a lock that somebody holds")
+        } else if waits > AN_HOUR_MS && used < waits / 2 {
+            Finding::hint("untold_wait", format!("{UNTOLD} is {}", shown(waits)))
+                .why("a replica that is promoted before its primary could tell it how long leases run grants nothing for so long")
+        } else {
+            return None;
+        };
+        let fix = format!("CONFIG SET {UNTOLD} to your longest lease, in ms, on all its servers, and in their configuration files");
+        Some(finding.fix(fix).about(&facts.name))
     });
     found.collect()
 }
@@ -207,6 +210,7 @@ fn differ(sentinels: &[(String, Asked)], field: &str, what: &str) -> Option<Find
 
 const MIN: &str = "min-replicas-to-write";
 const MAX_TTL: &str = "dlock.max-ttl";
+const UNTOLD: &str = "dlock.promotion-quarantine";
 const AN_HOUR_MS: i64 = 3_600_000;
 
 /// What all Sentinels should say alike.

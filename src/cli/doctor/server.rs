@@ -19,7 +19,62 @@ pub const CHECKS: &[Check] = &[
     timeout,
     keepalive,
     connections,
+    defects,
+    forks,
 ];
+
+/// The name of the server and its version: major, minor and patch.
+fn version(node: &Answers) -> Option<(&'static str, [u64; 3])> {
+    let valkey = node.info("valkey_version").map(|version| ("Valkey", version));
+    let (name, text) = valkey.or_else(|| Some(("Redis", node.info("redis_version")?)))?;
+    let mut parts = text.split('.').map(|part| part.parse().ok());
+    let mut next = || parts.next().flatten();
+    Some((name, [next()?, next()?, next()?]))
+}
+
+/// Known defects of servers that concern blocked clients. Both need a server that evicts clients.
+fn defects(node: &Answers) -> Option<Finding> {
+    if node.config("maxmemory-clients")? == "0" {
+        return None;
+    }
+    let (name, version) = version(node)?;
+    let [major, minor, patch] = version;
+    let (defect, mended) = match name {
+        "Redis" if REDIS_15594.iter().any(|last| last[..2] == version[..2] && patch <= last[2]) => {
+            let older = version < [8, 6, 3];
+            let defect = if older { "redis#15594, CVE-2026-23479" } else { "redis#15594" };
+            (defect, "the patch of its line of August 2026 (7.2.16), or a later one")
+        }
+        "Valkey" if version < [9, 1, 0] && !((major, minor) == (8, 0) && patch >= 8) => (
+            "CVE-2026-23479",
+            "Valkey 9.1.0 or later, or a patch of its line that names this (8.0.8)",
+        ),
+        _ => return None,
+    };
+    let version = format!("{name} {major}.{minor}.{patch}");
+    Some(
+        Finding::warning(
+            "server_defects",
+            format!("{version} can use a blocked client that it has evicted ({defect})"),
+        )
+        .why("maxmemory-clients is set, so a client can crash it, or do worse, while others block on a key")
+        .fix(format!("install {mended}; until then CONFIG SET maxmemory-clients 0")),
+    )
+}
+
+/// The last versions that are known to have this defect.
+const REDIS_15594: [[u64; 3]; 7] =
+    [[7, 2, 15], [7, 4, 10], [8, 0, u64::MAX], [8, 2, 8], [8, 4, 5], [8, 6, 5], [8, 8, 1]];
+
+/// Valkey saves and synchronises without a fork from 9.2 on, if all of its modules can.
+fn forks(node: &Answers) -> Option<Finding> {
+    let (name, version) = version(node)?;
+    (name == "Valkey" && version >= [9, 2, 0]).then(|| {
+        Finding::hint("forks", "it forks to save and to synchronise, as Valkey does before 9.2")
+            .why("dlock is not tried with saving from another thread, so the server does without that for all of its data")
+            .fix("leave memory for what is written while it saves, as with Valkey 9.1")
+    })
+}
 
 fn cluster(node: &Answers) -> Option<Finding> {
     (node.cluster("cluster_state")? != "ok").then(|| {

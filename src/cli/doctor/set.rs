@@ -185,7 +185,10 @@ fn new_node(nodes: &[Facts]) -> Vec<Finding> {
         let is_first = node.node_number("boot") == Some(1) && node.grants();
         let Some(young) = age(node).filter(|_| is_first) else { continue };
         let older = all.iter().filter(|(_, other)| age(other) > Some(young + MINUTE_MS));
-        let bound = older.filter_map(|(_, other)| other.node_number("lease-bound-ms")).max();
+        let bound = older
+            .flat_map(|(_, other)| BOUNDS.map(|bound| other.node_number(bound)))
+            .flatten()
+            .max();
         let Some(left) = bound.map(|bound| bound - young).filter(|left| *left > 0) else {
             continue;
         };
@@ -233,7 +236,7 @@ fn clock(whose: &str, others: &str, off: i64) -> Finding {
         Finding::warning("clock", found)
             .why("leases do not depend on it, but nodes refuse fences that are more than ten minutes ahead")
     };
-    finding.fix("timedatectl set-ntp true, or chronyc makestep, on the machine that is wrong")
+    finding.fix("timedatectl set-ntp true, or chronyc makestep, on the machine that is wrong, and let its servers start after that (After=time-sync.target for systemd)")
 }
 
 fn fences(nodes: &[Facts]) -> Vec<Finding> {
@@ -253,7 +256,7 @@ fn fences(nodes: &[Facts]) -> Vec<Finding> {
     );
     let finding = Finding::warning("fences", found)
         .why("it refuses fences that far ahead, so it does not count for locks with such fences")
-        .fix("find out which clock was wrong; this node's clock catches up with time");
+        .fix("if these locks need that node: start it with a new state file and dlock.quarantine set to the longest lease in use, as docs/several-nodes.md says of a node that is replaced; else wait until the time has come to that fence");
     vec![about(finding, &behind)]
 }
 
@@ -297,6 +300,9 @@ const TOO_FAR_AHEAD: i64 = 600 * SECOND;
 
 /// For how long a node may take to answer, by default and with leases of at least 20 s, in µs.
 const NODE_TIMEOUT: i64 = SECOND;
+
+/// How long leases can run at a node: what it knows of, and what it may have forgotten.
+const BOUNDS: [&str; 2] = ["lease-bound-ms", "quarantine-longest-ms"];
 
 /// Quicker nodes are not called slow, however quick the others are, in µs.
 const NOTICEABLE: i64 = 20_000;

@@ -20,7 +20,7 @@ fn good(number: u32) -> Facts {
          aof-load-truncated:no\nio-threads:1\nsave:\nmaxmemory:0\nmaxmemory-policy:noeviction\n\
          min-replicas-to-write:0\nmin-replicas-max-lag:10\ntimeout:0\ntcp-keepalive:300\n\
          maxclients:10000\nstop-writes-on-bgsave-error:yes\ndlock.max-ttl:86400000\n\
-         dlock.max-waiters:10000\ndlock.max-places:20000\ndlock.quarantine:auto";
+         dlock.max-waiters:10000\ndlock.max-places:20000\ndlock.promotion-quarantine:3600000\ndlock.quarantine:auto";
     let node = format!(
         "version:0.1.0\nnode-id:id{number}\nboot:1\ngranting:yes\nfence:{NOW}\ndurable:yes\n\
          state-file-error:\nquarantine-ms:0\nquarantine-reason:\nlease-bound-ms:30720\n\
@@ -236,6 +236,46 @@ fn marks_that_were_removed() {
     let removed = |n: &str| with(|node| node.info.as_mut().unwrap().set("dlock_marks_removed", n));
     assert_eq!(findings(&removed("0")), []);
     assert_only(&removed("2"), Warning, "marks_removed", "+dlock.fenced");
+}
+
+#[test]
+fn servers_with_known_defects_of_blocked_clients() {
+    let server = |name: &'static str, version: &'static str, clients: &'static str| {
+        with(|node| {
+            node.info.as_mut().unwrap().set(name, version);
+            node.config.as_mut().unwrap().set("maxmemory-clients", clients);
+        })
+    };
+    for (name, version, mended) in [
+        ("redis_version", "7.2.0", "7.2.16"),
+        ("redis_version", "8.6.2", "CVE-2026-23479"),
+        ("redis_version", "8.6.3", "August 2026"),
+        ("redis_version", "8.8.1", "redis#15594"),
+        ("valkey_version", "9.0.4", "9.1.0 or later"),
+    ] {
+        let nodes = server(name, version, "5%");
+        let found = findings(&nodes);
+        assert_eq!((found.len(), found[0].severity), (1, Warning), "{version}");
+        let text = format!("{:?}", found[0]);
+        assert!(text.contains("server_defects") && text.contains(mended), "{text}");
+        assert_eq!(findings(&server(name, version, "0")), [], "{version} evicts no clients");
+    }
+    for (name, version) in [
+        ("redis_version", "7.0.15"),
+        ("redis_version", "7.2.16"),
+        ("redis_version", "8.6.6"),
+        ("redis_version", "8.10.0"),
+        ("valkey_version", "8.0.8"),
+        ("valkey_version", "9.1.2"),
+    ] {
+        assert_eq!(findings(&server(name, version, "1000000")), [], "{version}");
+    }
+}
+
+#[test]
+fn a_valkey_that_could_do_without_forks() {
+    assert_only(&info("valkey_version", "9.2.0"), Hint, "forks", "9.1");
+    assert_eq!(findings(&info("valkey_version", "9.1.9")), []);
 }
 
 #[test]

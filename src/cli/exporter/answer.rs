@@ -4,7 +4,7 @@ use dlock_client::Token;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use super::door::Door;
 use super::lookout::Lookout;
@@ -42,8 +42,11 @@ impl Desk {
         }
         match path {
             "/metrics" => {
-                let look = self.lookout.look().await;
-                answer(StatusCode::OK, metrics::TYPE, metrics::text(look))
+                let text = metrics::text(self.lookout.look().await);
+                match accepts_open_metrics(request.headers()) {
+                    true => answer(StatusCode::OK, metrics::TYPE, text),
+                    false => answer(StatusCode::OK, metrics::PLAIN_TYPE, metrics::plain(&text)),
+                }
             }
             "/" | "/state" if !self.door.is_local && !visit.is_known => {
                 text(StatusCode::FORBIDDEN, LOCAL_ONLY)
@@ -57,6 +60,27 @@ impl Desk {
             _ => text(StatusCode::NOT_FOUND, "there are /, /metrics and /healthz\n"),
         }
     }
+}
+
+/// Whether a client wants the OpenMetrics format at least as much as Prometheus' text format. Who says nothing
+/// of it, as curl, gets the other one, which every tool reads.
+fn accepts_open_metrics(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let ranges: Vec<(&str, f32)> = lines.flat_map(|line| line.split(',')).map(range).collect();
+    let wanted = |kind: &str| {
+        let asked = ranges.iter().filter(|(range, _)| range.eq_ignore_ascii_case(kind));
+        asked.map(|(_, quality)| *quality).fold(0.0, f32::max)
+    };
+    let open = wanted("application/openmetrics-text");
+    open > 0.0 && open >= wanted("text/plain")
+}
+
+/// A media range without its parameters, and how much it is wanted.
+fn range(text: &str) -> (&str, f32) {
+    let mut parts = text.split(';').map(str::trim);
+    let kind = parts.next().unwrap_or_default();
+    let quality = parts.find_map(|part| part.strip_prefix("q="));
+    (kind, quality.map_or(1.0, |quality| quality.parse().unwrap_or(0.0)))
 }
 
 /// The page. Nothing runs in it but its own script, which this answer alone names.
@@ -109,3 +133,34 @@ const PAGE: &str = include_str!("page.html");
 const NOT_MEANT: &str = "this server is not called so: see --host\n";
 const LOCAL_ONLY: &str = "the page is shown on this machine only: listen on a loopback address, or let \
                           --web-config ask who comes\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_the_one_that_a_client_wants_more() {
+        let accepts = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().unwrap());
+            accepts_open_metrics(&headers)
+        };
+        let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
+                          application/openmetrics-text;version=0.0.1;q=0.4,\
+                          text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+        assert!(accepts(prometheus));
+        assert!(accepts("Application/OpenMetrics-Text; version=1.0.0"));
+        for other in [
+            "text/plain;version=0.0.4",
+            "*/*",
+            "",
+            "text/html, */*;q=0.1",
+            "text/plain, application/openmetrics-text;q=0.9",
+            "application/openmetrics-text;q=0",
+            "application/openmetrics-text;q=nonsense",
+        ] {
+            assert!(!accepts(other), "{other}");
+        }
+        assert!(!accepts_open_metrics(&HeaderMap::new()));
+    }
+}

@@ -2,11 +2,12 @@
 //!
 //! [`lookout`]: one look at the nodes a second, whoever asks. [`answer`]: which request gets what.
 //! [`metrics`]: for Prometheus. [`state`]: for the page. [`door`]: by which names it is called.
-//! [`web`]: TLS and passwords.
+//! [`lobby`]: connections whose request has not arrived. [`web`]: TLS and passwords.
 //! Nothing here changes anything at the nodes.
 
 mod answer;
 mod door;
+mod lobby;
 mod lookout;
 mod metrics;
 mod state;
@@ -35,6 +36,7 @@ use crate::signals::Signals;
 use crate::watch::Watch;
 use answer::Desk;
 use door::Door;
+use lobby::{Guest, Lobby};
 use lookout::Lookout;
 use web::{Visit, Web};
 
@@ -97,16 +99,21 @@ impl Args {
 }
 
 async fn serve(listener: TcpListener, desk: Arc<Desk>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let (places, lobby) = (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(Lobby::default()));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let desk = Arc::clone(&desk);
-                tokio::spawn(async move {
-                    let _ = timeout(LONGEST, talk(stream, desk)).await;
+                if places.available_permits() == 0 {
+                    lobby.send_away_first();
+                }
+                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                let (desk, guest) = (Arc::clone(&desk), Arc::clone(&lobby).enter());
+                let at = guest.at;
+                let visit = tokio::spawn(async move {
+                    let _ = timeout(LONGEST, talk(stream, desk, guest)).await;
                     drop(place);
                 });
+                lobby.seat(at, visit.abort_handle());
             }
             Err(error) => {
                 // Too many open files, say: it may pass.
@@ -118,19 +125,25 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
 }
 
 /// One connection.
-async fn talk(stream: TcpStream, desk: Arc<Desk>) {
+async fn talk(stream: TcpStream, desk: Arc<Desk>, guest: Guest) {
     let everybody = || Some((None, Visit::default()));
     // Whoever is let in by a file with a mistake could be anybody.
     let Some((tls, visit)) = desk.web.as_ref().map_or_else(everybody, Web::visit) else { return };
-    let Some(tls) = tls else { return serve_one(stream, desk, visit).await };
+    let Some(tls) = tls else { return serve_one(stream, desk, visit, guest).await };
     if let Ok(Ok(stream)) = timeout(HEADERS, tls.accept(stream)).await {
-        serve_one(stream, desk, visit).await;
+        serve_one(stream, desk, visit, guest).await;
     }
 }
 
 /// One request, and its answer: a connection that stays would keep its place from others.
-async fn serve_one(stream: impl AsyncRead + AsyncWrite + Unpin, desk: Arc<Desk>, visit: Visit) {
+async fn serve_one(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    desk: Arc<Desk>,
+    visit: Visit,
+    guest: Guest,
+) {
     let service = service_fn(move |request| {
+        guest.has_asked();
         let (desk, visit) = (Arc::clone(&desk), visit.clone());
         async move { Ok::<_, std::convert::Infallible>(desk.answer(&request, &visit).await) }
     });
@@ -140,7 +153,8 @@ async fn serve_one(stream: impl AsyncRead + AsyncWrite + Unpin, desk: Arc<Desk>,
     let _ = server.max_buf_size(16 * 1024).serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// How many connections there are at most. Others wait.
+/// How many connections there are at most. Where there is no place, the one goes that has kept its request back
+/// for longest. If all have asked, others wait.
 const CONNECTIONS: usize = 64;
 /// How long a request may take to arrive.
 const HEADERS: Duration = Duration::from_secs(5);
@@ -148,7 +162,7 @@ const HEADERS: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(20);
 
 const NOTES: &str = "\
-/metrics   for Prometheus, in the OpenMetrics format
+/metrics   for Prometheus, in the OpenMetrics format for who accepts it, else in Prometheus' text format
 /          a page for people: nodes, hot locks, quarantine. On this machine only, or with a password
 /healthz   whether this program runs. It asks for no password
 

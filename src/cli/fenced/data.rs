@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use dlock_client::{Key, Late, NodeState};
+use dlock_client::{Address, Key, Late, NodeState};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
 
 use crate::global::Global;
@@ -50,7 +50,7 @@ pub async fn run(
 /// The server with the data.
 fn url(data: Option<&str>, global: &Global) -> Result<String, Failure> {
     if let Some(url) = data {
-        return Ok(nodes::url(url));
+        return Ok(Address::url(url));
     }
     match &nodes::urls(global)?[..] {
         [only] => Ok(only.clone()),

@@ -5,8 +5,9 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dlock_client::{Client, Error, Guard, Key, Loss};
+use dlock_client::{Client, Error, Guard, Key, Loss, NodeState, Report};
 use dlock_core::limits::MAX_META;
+use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 
 use super::meta::{self, Meta};
@@ -183,16 +184,33 @@ pub async fn first_loss(guards: &[Guard]) -> Loss {
     .await
 }
 
-/// Releases all of them at the same time. Returns the losses of those that were lost before.
-pub async fn release(guards: Vec<Guard>) -> Vec<Loss> {
-    let tasks: Vec<_> = guards.into_iter().map(|guard| tokio::spawn(guard.release())).collect();
-    let mut losses = Vec::new();
-    for task in tasks {
-        if let Ok(Err(loss)) = task.await {
-            losses.push(loss);
+/// What releasing all of them has come to.
+#[derive(Default)]
+pub struct GivenBack {
+    /// Of those that were lost before.
+    pub losses: Vec<Loss>,
+    /// Those that nobody else gets yet.
+    pub stay: Vec<Key>,
+    /// Nodes refuse a release in passing, and are asked again.
+    pub is_refused: bool,
+}
+
+/// Releases all of them at the same time.
+pub async fn release(guards: Vec<Guard>) -> GivenBack {
+    let release = async |guard: Guard| (guard.key().clone(), guard.release().await);
+    let mut all = GivenBack::default();
+    for (key, released) in join_all(guards.into_iter().map(release)).await {
+        match released {
+            Err(loss) => all.losses.push(loss),
+            Ok(release) if release.is_free => {}
+            Ok(release) => {
+                let refuses = |report: &Report| matches!(report.state, NodeState::Refused(_));
+                all.is_refused |= release.left.iter().any(refuses);
+                all.stay.push(key);
+            }
         }
     }
-    losses
+    all
 }
 
 /// The environment of a command: the keys as they were given, and the rest in the same order.

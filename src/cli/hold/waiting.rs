@@ -24,7 +24,7 @@ pub enum Hindrance {
 impl Hindrance {
     /// Asks the nodes.
     pub async fn of(client: &Client, key: &Key) -> Hindrance {
-        let answers = client.inspect(key).await;
+        let answers = client.inspect(key).await.unwrap_or_default();
         let known = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());
         for inspection in known {
             if inspection.is_foreign() {

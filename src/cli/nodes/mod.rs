@@ -45,7 +45,7 @@ pub async fn connect_to_wait(
 
 fn builder(global: &Global) -> Result<ClientBuilder, Failure> {
     let client = Client::builder().nodes(urls(global)?);
-    Ok(match global.timeout {
+    Ok(match global.node_timeout {
         Some(timeout) => client.node_timeout(timeout),
         None => client,
     })
@@ -68,7 +68,7 @@ pub fn urls(global: &Global) -> Result<Vec<String>, Failure> {
 
 /// A list of nodes.
 pub fn read(list: &[String]) -> Vec<String> {
-    list.iter().flat_map(|part| Address::split(part)).map(url).collect()
+    list.iter().flat_map(|part| Address::urls(part)).collect()
 }
 
 /// Whether the user has named no nodes.
@@ -79,16 +79,7 @@ pub fn is_default(global: &Global) -> bool {
 /// How long a node may take to answer. The default is that of the library for this ttl.
 pub fn timeout(global: &Global, ttl: Duration) -> Duration {
     let usual = (ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
-    global.timeout.unwrap_or(usual)
-}
-
-/// One of them.
-pub fn url(node: &str) -> String {
-    match node {
-        _ if node.contains("://") => node.to_owned(),
-        _ if node.starts_with('/') => format!("unix://{node}"),
-        _ => format!("redis://{node}"),
-    }
+    global.node_timeout.unwrap_or(usual)
 }
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";
@@ -103,13 +94,6 @@ const EMPTY: &str = "the list of nodes is empty: name them with --nodes or in DL
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_node_without_a_scheme_is_a_host_or_a_path() {
-        assert_eq!(url("rediss://a:1"), "rediss://a:1");
-        assert_eq!(url("10.0.0.1:6379"), "redis://10.0.0.1:6379");
-        assert_eq!(url("/run/redis.sock"), "unix:///run/redis.sock");
-    }
 
     #[test]
     fn a_list_of_nodes_may_be_of_several_kinds() {

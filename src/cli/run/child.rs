@@ -50,7 +50,7 @@ pub enum Change {
 }
 
 impl Start {
-    /// Must be called by the main thread: the command gets its signal when the thread that
+    /// Must be called by the thread that does the work: the command gets its signal when the thread that
     /// started it ends.
     pub fn spawn(&self) -> Result<Child, Failure> {
         let signal = self.if_dlock_dies.map_or(0, |signal| signal as i32);

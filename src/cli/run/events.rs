@@ -99,6 +99,9 @@ impl Events {
     }
 
     pub fn released(&self, keys: &[Key]) {
+        if keys.is_empty() {
+            return;
+        }
         let names: Vec<String> = keys.iter().map(|key| bytes::text(key.as_bytes())).collect();
         let mut event = json!({"event": "released", "keys": names});
         if keys.iter().any(|key| key.to_str().is_none()) {

@@ -12,11 +12,11 @@ pub mod terminal;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use dlock_client::{Guard, Key, LossReason};
+use dlock_client::{Client, Guard, Key, Loss, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
-use crate::hold::take::{self, LockArgs, Outcome, Request};
+use crate::hold::take::{self, GivenBack, LockArgs, Outcome, Request};
 use crate::key::{Escaped, Named};
 use crate::nodes;
 use crate::say::duration;
@@ -106,7 +106,10 @@ impl Args {
         let finish = match take::take(&client, &request, &mut signals, events).await {
             Outcome::All(guards) => {
                 let environment = take::environment(&keys, &guards);
-                self.hold((command, environment), guards, &mut signals, events).await
+                let command = (command, environment);
+                let (finish, given_back) = self.hold(command, guards, &mut signals, events).await;
+                give_back(&client, &given_back, &mut signals).await;
+                finish
             }
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => {
@@ -142,30 +145,34 @@ impl Args {
         guards: Vec<Guard>,
         signals: &mut Signals,
         events: &Events,
-    ) -> Result<Finish, Failure> {
+    ) -> (Result<Finish, Failure>, GivenBack) {
         let end = self.supervise(command, &guards, signals, events).await;
-        let keys: Vec<Key> = guards.iter().map(|guard| guard.key().clone()).collect();
+        let mut keys: Vec<Key> = guards.iter().map(|guard| guard.key().clone()).collect();
         let were_held = guards.iter().all(Guard::is_valid);
-        let losses = take::release(guards).await;
-        let (status, had_terminal) = match end? {
-            End::Lost => return Ok(Finish::With(Exit::LOST)),
-            End::Ended { status, had_terminal } => (status, had_terminal),
+        let given_back = take::release(guards).await;
+        let (status, had_terminal) = match end {
+            Err(failure) => return (Err(failure), given_back),
+            Ok(End::Lost) => return (Ok(Finish::With(Exit::LOST)), given_back),
+            Ok(End::Ended { status, had_terminal }) => (status, had_terminal),
         };
         events.ended(status);
+        keys.retain(|key| !given_back.stay.contains(key));
         events.released(&keys);
         // Broken a moment before, and found only now.
-        let broken = losses.iter().find(|loss| matches!(loss.why, LossReason::Ended { .. }));
-        if let Some(loss) = broken.filter(|_| were_held) {
+        let is_ended = |loss: &&Loss| matches!(loss.why, LossReason::Ended { .. });
+        let broken = given_back.losses.iter().find(is_ended).filter(|_| were_held);
+        if let Some(loss) = broken {
             events.lost(loss, "the command had just ended");
-            if self.on_lost != OnLost::Ignore {
-                return Ok(Finish::With(Exit::LOST));
-            }
         }
-        if child::signal_of(status) == Some(Signal::SIGINT) && had_terminal {
+        let finish = if broken.is_some() && self.on_lost != OnLost::Ignore {
+            Finish::With(Exit::LOST)
+        } else if child::signal_of(status) == Some(Signal::SIGINT) && had_terminal {
             signals::interrupt_others();
-            return Ok(Finish::Interrupted);
-        }
-        Ok(Finish::With(Exit::of(status)))
+            Finish::Interrupted
+        } else {
+            Finish::With(Exit::of(status))
+        };
+        (Ok(finish), given_back)
     }
 
     async fn supervise(
@@ -206,6 +213,18 @@ impl Args {
     }
 }
 
+/// Nodes that refuse a release in passing are asked again, for a while or until a signal comes.
+async fn give_back(client: &Client, given_back: &GivenBack, signals: &mut Signals) {
+    if given_back.is_refused {
+        tokio::select! {
+            _ = client.released(LONGEST_RELEASE) => {}
+            _ = signals.next_that_ends() => {}
+        }
+    }
+}
+
+/// A lock that is not released by then ends with its lease.
+const LONGEST_RELEASE: Duration = Duration::from_secs(10);
 const NOT_STARTED: &str = "the command was not started";
 
 const NO_COMMAND: &str =

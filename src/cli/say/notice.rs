@@ -21,6 +21,10 @@ pub fn event(notice: &Notice) -> Value {
             "message": message,
         }),
         Notice::Outage { key, .. } => bytes::event("outage", key, json!({"message": message})),
+        Notice::NotReleased { key, within, .. } => {
+            let others = json!({"within_ms": millis(*within), "message": message});
+            bytes::event("not_released", key, others)
+        }
         Notice::Back { key } => bytes::event("back", key, json!({"message": message})),
         _ => json!({"event": "notice", "message": message}),
     }

@@ -130,7 +130,8 @@ pub fn width(out: impl AsFd + IsTerminal) -> Option<usize> {
     if !out.is_terminal() {
         return None;
     }
-    terminal_size::terminal_size_of(out).map(|(width, _)| width.0.into())
+    let size = rustix::termios::tcgetwinsize(out).ok()?;
+    (size.ws_col > 0).then(|| size.ws_col.into())
 }
 
 /// Between columns.

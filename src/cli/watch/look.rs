@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dlock_client::{Fields, Inspection};
 use dlock_core::limits::HOT_NAME;
-use dlock_core::seen::Lengths;
+use dlock_core::observed::Lengths;
 use redis::{Value, pipe};
 
 use crate::nodes::ask::Trouble;

@@ -114,6 +114,7 @@ impl Run {
                         going.machine.answer(reply.node, reply.id, reply.answer, clock::time());
                     }
                     Heard::CutOff(node) => going.machine.cut_off(node, clock::time()),
+                    Heard::Back(_) => {}
                 },
                 () = clock::sleep_until(going.machine.wake()) => going.machine.tick(clock::time()),
             }

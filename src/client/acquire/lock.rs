@@ -30,6 +30,7 @@ impl Lock {
             ephemeral: false,
             meta: String::new(),
             max_hold: None,
+            renews: true,
         };
         Lock { shared, wanted }
     }
@@ -74,6 +75,13 @@ impl Lock {
     /// Others get it when the guard is dropped or released, or when the last lease has ended.
     pub fn max_hold(mut self, max_hold: Duration) -> Lock {
         self.wanted.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Asks for one lease, which nobody renews: the lock ends when that is over, unless its guard
+    /// [extends](Guard::extend) or releases it before.
+    pub fn unrenewed(mut self) -> Lock {
+        self.wanted.renews = false;
         self
     }
 

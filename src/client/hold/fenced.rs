@@ -55,11 +55,7 @@ impl Guard {
     /// # Errors
     /// When there is more than one node: no single one knows whether the lock is held.
     pub fn guarded<C>(&self, connection: C) -> Result<Fenced<C>, Error> {
-        if self.nodes() != 1 {
-            let why = "one of several nodes does not know whether the lock is held; use `fenced`";
-            return Err(Error::Usage(why.to_owned()));
-        }
-        let token = self.token().as_str().as_bytes().to_vec();
+        let token = self.token_of_one_node()?.as_str().as_bytes().to_vec();
         let key = self.key().as_bytes().to_vec();
         Ok(Fenced { connection, before: [b"DLOCK.GUARD".to_vec(), key, token].into() })
     }

@@ -13,11 +13,13 @@ use crate::acquire::lock::check_longest;
 use crate::clock;
 use crate::key::Key;
 use crate::report::error::{Error, Loss, LossReason};
+use crate::report::{Release, Report};
 use crate::shared::Shared;
 use crate::shared::background::Busy;
 use crate::token::Token;
 
-/// A lock that is held, and renewed in the background until it is released or dropped.
+/// A lock that is held, and renewed in the background until it is released or dropped; or not renewed, if
+/// that was wanted ([`Lock::unrenewed`](crate::Lock::unrenewed)).
 ///
 /// Validity is a matter of time: [`check`](Guard::check) before work that must not be
 /// done twice, await [`lost`](Guard::lost) beside work that takes long, and pass
@@ -38,6 +40,7 @@ pub(crate) struct View {
     pub(crate) token: Token,
     pub(crate) fence: u64,
     pub(crate) is_exclusive: bool,
+    pub(crate) renews: bool,
     /// The end of the validity, as a moment of the clock; 0 once it is over for good.
     pub(crate) until: AtomicU64,
     /// The lease, in milliseconds.
@@ -51,11 +54,12 @@ pub(crate) enum Order {
     /// Renew now, for at least this long.
     Extend(Duration, oneshot::Sender<Result<(), Error>>),
     /// Release, and say so when a majority has answered.
-    Release(oneshot::Sender<Result<(), Loss>>, Busy),
+    Release(oneshot::Sender<Result<Release, Loss>>, Busy),
     /// The guard is dropped: release.
     Drop(Busy),
     /// Leave the lock alone from now on.
-    Detach(oneshot::Sender<()>),
+    /// Says until when the lock is valid.
+    Detach(oneshot::Sender<Instant>, Busy),
 }
 
 /// A lock that this client does not renew: another process extends and releases it by its token.
@@ -113,9 +117,22 @@ impl Guard {
         Err(Error::Usage(why.to_owned()))
     }
 
-    /// How many nodes keep it.
-    pub(crate) fn nodes(&self) -> usize {
-        self.shared.nodes.len()
+    /// The token, for whoever shows it to the server that has the lock, as DLOCK.GUARD does.
+    ///
+    /// # Errors
+    /// When there is more than one node: no single one knows whether the lock is held.
+    pub fn token_of_one_node(&self) -> Result<&Token, Error> {
+        if self.shared.nodes.len() == 1 {
+            return Ok(self.token());
+        }
+        let why = "one of several nodes does not know whether the lock is held; use `fenced`";
+        Err(Error::Usage(why.to_owned()))
+    }
+
+    /// Whether the lease is renewed until the lock is released.
+    #[must_use]
+    pub fn is_renewed(&self) -> bool {
+        self.view.renews
     }
 
     /// How much longer the lock is certainly held without another renewal; zero once it is lost.
@@ -192,9 +209,12 @@ impl Guard {
     /// answer is over; the rest goes on in the background. The lock is released even if the future is
     /// dropped at once.
     ///
+    /// A node that does not answer, or refuses in passing (it loads its data, say, or lacks replicas), is asked
+    /// again until it has released the lock, or the lease has ended. The answer says which nodes those are.
+    ///
     /// # Errors
     /// When the lock was lost before.
-    pub fn release(mut self) -> impl Future<Output = Result<(), Loss>> + Send {
+    pub fn release(mut self) -> impl Future<Output = Result<Release, Loss>> + Send {
         let (sender, done) = oneshot::channel();
         self.done = true;
         let order = Order::Release(sender, self.shared.background.busy());
@@ -209,18 +229,18 @@ impl Guard {
     }
 
     /// Hands the lock over to another process: this client neither renews nor releases it any more. Waits
-    /// until all nodes that answer have the lock, for at most twice as long as a node may take.
-    pub async fn detach(mut self) -> Lease {
-        self.done = true;
+    /// until all nodes that answer have the lock, for at most twice as long as a node may take. The lock is
+    /// handed over even if the future is dropped at once.
+    pub fn detach(mut self) -> impl Future<Output = Lease> + Send {
         let (sender, done) = oneshot::channel();
-        if self.order(Order::Detach(sender)) {
-            let _ = done.await;
-        }
-        Lease {
-            key: self.view.key.clone(),
-            token: self.view.token,
-            fence: self.view.fence,
-            valid_for: self.valid_for(),
+        self.done = true;
+        let order = Order::Detach(sender, self.shared.background.busy());
+        self.order(order);
+        async move {
+            let until = done.await.unwrap_or_else(|_| self.view.until());
+            let View { key, token, fence, .. } = &*self.view;
+            let valid_for = clock::left(until);
+            Lease { key: key.clone(), token: *token, fence: *fence, valid_for }
         }
     }
 
@@ -246,8 +266,12 @@ impl View {
     /// Its time is over, and the keeper has not said so yet, or never will.
     fn over(&self) -> Loss {
         let is_limit = self.limit.is_some_and(|limit| clock::now() >= limit);
-        let not_renewed = LossReason::NotRenewed { nodes: Vec::new() };
-        self.loss(if is_limit { LossReason::MaxHold } else { not_renewed })
+        self.loss(if is_limit { LossReason::MaxHold } else { self.lapsed(Vec::new()) })
+    }
+
+    /// The lease is over, and nobody has renewed it.
+    pub(crate) fn lapsed(&self, nodes: Vec<Report>) -> LossReason {
+        if self.renews { LossReason::NotRenewed { nodes } } else { LossReason::Expired }
     }
 
     pub(crate) fn loss(&self, why: LossReason) -> Loss {

@@ -12,7 +12,9 @@ use tracing::{Instrument, debug, debug_span};
 
 use crate::clock;
 use crate::hold::guard::{Guard, Order, View};
+use crate::report::Release;
 use crate::report::error::{Error, Loss, LossReason};
+use crate::report::notice::Notice;
 use crate::shared::Shared;
 use crate::shared::background::Busy;
 use crate::traffic::{Heard, Traffic};
@@ -22,12 +24,16 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let wanted = &traffic.wanted;
     let limit = wanted.max_hold.map(|max_hold| clock::later(clock::now(), max_hold));
     limit.into_iter().for_each(|limit| hold.limit(limit));
+    if !wanted.renews {
+        hold.stop_renewing();
+    }
     let until = limit.map_or(claim.until, |limit| claim.until.min(limit));
     let view = Arc::new(View {
         key: wanted.key.clone(),
         token: traffic.token(),
         fence: claim.fence.0,
         is_exclusive: wanted.mode == Mode::Exclusive,
+        renews: wanted.renews,
         until: AtomicU64::new(until.0),
         ttl: AtomicU64::new(hold.ttl().0),
         limit,
@@ -91,12 +97,8 @@ impl Keeper {
                     return self.release(Some(done), busy).await;
                 }
                 Event::Order(Some(Order::Drop(busy))) => return self.release(None, busy).await,
-                Event::Order(Some(Order::Detach(done))) => {
-                    self.settle().await;
-                    self.publish();
-                    self.traffic.finish();
-                    let _ = done.send(());
-                    return;
+                Event::Order(Some(Order::Detach(done, busy))) => {
+                    return self.detach(done, busy).await;
                 }
                 Event::Order(None) => return self.traffic.finish(),
                 Event::Heard(heard) => self.hear(heard, now),
@@ -110,7 +112,8 @@ impl Keeper {
     fn note_pause(&mut self, due: Option<Instant>, now: Instant) {
         if let (State::Held(claim), Some(due)) = (self.hold.state(), due) {
             let far_too_late = FAR_TOO_LATE.min(self.hold.ttl().0 * 1_000 / 4);
-            self.paused = now >= claim.until && now.since(due) > far_too_late;
+            let is_over = self.view.renews && now >= claim.until;
+            self.paused = is_over && now.since(due) > far_too_late;
         }
     }
 
@@ -143,6 +146,17 @@ impl Keeper {
         }
     }
 
+    async fn detach(mut self, done: oneshot::Sender<Instant>, busy: Busy) {
+        self.settle().await;
+        if !self.publish() {
+            let until = self.view.until();
+            self.lose(LossReason::Detached);
+            let _ = done.send(until);
+        }
+        self.traffic.finish();
+        drop(busy);
+    }
+
     /// Waits, but not for long, until each node that answers certainly has the lock: a grant after a wait
     /// would end with its connection, and a node that has not answered yet may have the lock or not.
     async fn settle(&mut self) {
@@ -165,6 +179,7 @@ impl Keeper {
     fn hear(&mut self, heard: Heard, now: Instant) {
         match heard {
             Heard::CutOff(node) => self.hold.cut_off(node, now),
+            Heard::Back(node) => self.hold.is_back(node, now),
             Heard::Reply(reply) => {
                 if !reply.is_yes() && self.first.is_some_and(|first| reply.id >= first) {
                     let Shared { counts, nodes, .. } = &*self.traffic.shared;
@@ -192,6 +207,9 @@ impl Keeper {
                 let nodes = self.traffic.reports();
                 self.lose(match why {
                     quorum::LossReason::NotRenewed if self.paused => LossReason::Paused,
+                    quorum::LossReason::NotRenewed if self.extensions.is_empty() => {
+                        self.view.lapsed(nodes)
+                    }
                     quorum::LossReason::NotRenewed => LossReason::NotRenewed { nodes },
                     quorum::LossReason::Ended => LossReason::Ended { nodes },
                     quorum::LossReason::Limit => LossReason::MaxHold,
@@ -206,7 +224,7 @@ impl Keeper {
         let loss = self.view.loss(why);
         let counts = &self.traffic.shared.counts;
         counts.held(self.since);
-        if !matches!(loss.why, LossReason::Released) {
+        if !matches!(loss.why, LossReason::Released | LossReason::Detached) {
             counts.lost(loss.why.name());
         }
         debug!(key = %loss.key, fence = loss.fence, why = %loss.why, "not held any more");
@@ -232,12 +250,12 @@ impl Keeper {
                 Order::Extend(_, done) => drop(done.send(self.outcome().map_err(Error::from))),
                 Order::Release(done, busy) => return self.release(Some(done), busy).await,
                 Order::Drop(busy) => return self.release(None, busy).await,
-                Order::Detach(_) => return self.traffic.finish(),
+                Order::Detach(..) => return self.traffic.finish(),
             }
         }
     }
 
-    async fn release(mut self, done: Option<oneshot::Sender<Result<(), Loss>>>, busy: Busy) {
+    async fn release(mut self, done: Option<oneshot::Sender<Result<Release, Loss>>>, busy: Busy) {
         // A lock that ended before its release was lost.
         self.hold.tick(clock::now());
         let was_held = matches!(self.hold.state(), State::Held(_));
@@ -247,23 +265,39 @@ impl Keeper {
         self.traffic.forget_requests();
         self.hold.release();
         self.send();
-        if done.is_some() {
-            let released = self.traffic.released().await;
-            if was_held && !released {
-                let nodes = self.traffic.reports();
-                self.lose(LossReason::Ended { nodes });
-            }
+        // Nobody waits for the end of a guard that was dropped.
+        if done.is_none() && self.outcome().is_ok() {
+            self.lose(LossReason::Released);
+        }
+        let (release, was_kept) = self.traffic.released().await;
+        if done.is_some() && was_held && !was_kept {
+            let nodes = self.traffic.reports();
+            self.lose(LossReason::Ended { nodes });
         }
         let outcome = self.outcome();
         // Counted before anybody knows of it.
         if outcome.is_ok() {
             self.lose(LossReason::Released);
         }
+        if was_held && !release.is_free {
+            self.tell_not_released(&release);
+        }
         if let Some(done) = done {
-            let _ = done.send(outcome);
+            let _ = done.send(outcome.map(|()| release));
         }
         self.traffic.finish();
         drop(busy);
+    }
+
+    fn tell_not_released(&self, release: &Release) {
+        let Shared { listener, nodes, .. } = &*self.traffic.shared;
+        listener.tell(&Notice::NotReleased {
+            key: self.view.key.clone(),
+            needed: self.traffic.shared.majority(),
+            of: nodes.len(),
+            left: release.left.clone(),
+            within: release.within,
+        });
     }
 
     /// The loss, if there is one.

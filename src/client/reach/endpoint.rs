@@ -86,9 +86,10 @@ impl Connection {
 
     /// Resolves when it has broken. What was answered before has its answer by then, and nothing else ever
     /// gets one: a request that is sent while the connection breaks may be told nothing at all.
-    pub(crate) async fn ended(&self) {
+    /// Waiting for that keeps no connection open.
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + use<> {
         let mut runs = self.driver.runs.clone();
-        while runs.changed().await.is_ok() {}
+        async move { while runs.changed().await.is_ok() {} }
     }
 }
 

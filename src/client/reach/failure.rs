@@ -17,11 +17,14 @@ impl NodeError {
     pub fn not_connected(endpoint: &Endpoint, error: &RedisError, within: Duration) -> NodeError {
         match endpoint.info().addr() {
             _ if error.is_timeout() => NodeError::no_connection(endpoint.uses_tls(), within),
-            ConnectionAddr::Tcp(..)
+            ConnectionAddr::Tcp(..) | ConnectionAddr::TcpTls { .. }
                 if error.is_connection_dropped() && !error.is_connection_refusal() =>
             {
-                let words = "(is it a TLS port? then write rediss://)";
-                NodeError::Unreachable(format!("{} {words}", plain(&error.to_string())))
+                let tls = match endpoint.uses_tls() {
+                    true => "does that port speak TLS? else write redis://",
+                    false => "is it a TLS port? then write rediss://",
+                };
+                NodeError::Unreachable(format!("{HUNG_UP} ({MAX_CLIENTS}; {tls})"))
             }
             _ => NodeError::from(error),
         }
@@ -86,6 +89,8 @@ pub(crate) fn redis_error(error: &RedisError) -> NodeError {
     }
 }
 
+const HUNG_UP: &str = "the connection was closed before the server answered";
+const MAX_CLIENTS: &str = "has it too many clients? then raise maxclients";
 const NO_REDIS: &str = "the server there does not speak the Redis protocol \
                         (is it a TLS port? then write rediss://)";
 

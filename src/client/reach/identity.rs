@@ -1,5 +1,6 @@
 //! Which node is at the other end of a connection: where its address leads can change.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,8 +27,10 @@ use crate::report::notice::{Listener, Notice};
 pub(crate) struct Identities {
     entries: Vec<Entry>,
     roster: Mutex<Roster<String>>,
-    /// Tells that another server has taken a place.
+    /// Tells that another server has taken a place, or that a connection is back.
     taken: watch::Sender<()>,
+    /// How often the connection to each node has come back.
+    returns: Vec<AtomicU64>,
     pub(crate) listener: Listener,
 }
 
@@ -67,8 +70,9 @@ impl Identities {
             };
             Entry { name, leads }
         };
-        let entries = addresses.into_iter().map(entry).collect();
-        Identities { entries, roster, taken: watch::Sender::new(()), listener }
+        let entries: Vec<Entry> = addresses.into_iter().map(entry).collect();
+        let returns = entries.iter().map(|_| AtomicU64::new(0)).collect();
+        Identities { entries, roster, taken: watch::Sender::new(()), returns, listener }
     }
 
     /// How often another server has taken a node's place.
@@ -76,9 +80,28 @@ impl Identities {
         self.roster().changes(node)
     }
 
-    /// Whoever keeps a lock hears at once that another server has taken the place of some node.
+    /// Whoever keeps a lock hears at once that another server has taken the place of some node, or that the
+    /// connection to one is back.
     pub(crate) fn taken(&self) -> watch::Receiver<()> {
         self.taken.subscribe()
+    }
+
+    /// Whether anybody keeps a lock, or acquires one: the client itself always listens.
+    pub(crate) fn has_listeners(&self) -> bool {
+        self.taken.receiver_count() > 1
+    }
+
+    /// How often the connection to a node has come back.
+    pub(crate) fn returns(&self, node: usize) -> u64 {
+        self.returns.get(node).map_or(0, |returns| returns.load(Ordering::Relaxed))
+    }
+
+    /// The connection to a node is back.
+    pub(crate) fn is_back(&self, node: usize) {
+        if let Some(returns) = self.returns.get(node) {
+            returns.fetch_add(1, Ordering::Relaxed);
+            self.taken.send_replace(());
+        }
     }
 
     /// How an address is shown.
@@ -124,7 +147,8 @@ impl Identities {
 
     async fn find(&self, node: usize, within: Duration) -> Result<Wire, NodeError> {
         let before = self.roster().address(node);
-        let (mut wire, mut id) = self.reach(before, within).await?;
+        let reached = self.reach(before, within).await;
+        let (mut wire, mut id) = reached.map_err(|error| self.lapsed(node, error))?;
         {
             let mut roster = self.roster();
             if roster.meet(node, &id) == Met::Known {
@@ -151,6 +175,14 @@ impl Identities {
             Occupant::Twin(other) => return Err(self.duplicate(other, id)),
         }
         Ok(wire.of_tenure(tenure))
+    }
+
+    /// Who has met the node before knows that its address is right, and that it may be a node again.
+    fn lapsed(&self, node: usize, error: NodeError) -> NodeError {
+        match error {
+            NodeError::Unfit(why) if self.roster().id(node).is_some() => NodeError::Lapsed(why),
+            error => error,
+        }
     }
 
     /// Which node is at each address, as far as they answer. One of them is known, and those that
@@ -196,7 +228,7 @@ impl Identities {
             let course = sentinels.course(host.clone());
             let met = select! {
                 biased;
-                met = open(&host, sentinels, within) => met?,
+                met = open(&host, sentinels, within) => met.map_err(|error| self.lapsed(node, error))?,
                 // Another was promoted meanwhile, and this one may never answer.
                 () = course.left() => {
                     left += 1;

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tracing::debug;
 
 use super::address::host::Host;
 use super::identity::Identities;
 use super::wire::Wire;
+use crate::clock;
 use crate::report::NodeError;
 
 /// The connections to one server, or to whichever is the primary behind Sentinels.
@@ -26,7 +28,12 @@ pub(crate) struct Line {
     idle: Mutex<Vec<Wire>>,
     /// One is being made.
     warms_up: AtomicBool,
+    /// The shared connection has broken, and is made again for those who keep locks.
+    mends: AtomicBool,
 }
+
+/// The attempts to make a connection again, until they end or their runtime does.
+struct Mending(Arc<Line>);
 
 /// The connection that all requests share, but for those that wait.
 enum Link {
@@ -44,8 +51,8 @@ impl Line {
         timeout: Duration,
     ) -> Line {
         let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
-        let warms_up = AtomicBool::default();
-        Line { identities, place, host, timeout, link, idle, warms_up }
+        let (warms_up, mends) = (AtomicBool::default(), AtomicBool::default());
+        Line { identities, place, host, timeout, link, idle, warms_up, mends }
     }
 
     /// Which server of the node it leads to; `None` where there is only one at a time.
@@ -89,7 +96,45 @@ impl Line {
             Ok(wire) => Link::Up(wire.clone()),
             Err(_) => Link::Down,
         };
+        match &outcome {
+            Ok(wire) => self.watch(wire),
+            Err(_) => self.mend(),
+        }
         done.send_replace(Some(outcome));
+    }
+
+    fn watch(self: &Arc<Self>, wire: &Wire) {
+        let (line, closed) = (Arc::downgrade(self), wire.closed());
+        tokio::spawn(async move {
+            closed.await;
+            line.upgrade().iter().for_each(Line::mend);
+        });
+    }
+
+    /// Where somebody keeps a lock, makes the connection again as soon as the node answers, and says so then:
+    /// what the node holds by now is worth knowing before the next renewal. Not for long; each request that
+    /// fails begins anew.
+    pub(crate) fn mend(self: &Arc<Self>) {
+        if !self.identities.has_listeners() || self.mends.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mending = Mending(Arc::clone(self));
+        tokio::spawn(async move {
+            let line = &mending.0;
+            let (end, mut pause) = (clock::later(clock::now(), MENDS), FIRST_PAUSE);
+            while clock::now() < end && line.identities.has_listeners() {
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                if line.wire().await.is_ok() {
+                    line.identities.is_back(line.place);
+                    // One that breaks again and again is told of no more often than this.
+                    sleep(LONGEST_PAUSE).await;
+                    if line.up().is_some() {
+                        return;
+                    }
+                }
+            }
+        });
     }
 
     /// A new connection to what is certainly this node.
@@ -152,6 +197,16 @@ impl Line {
     }
 }
 
+impl Drop for Mending {
+    fn drop(&mut self) {
+        self.0.mends.store(false, Ordering::Release);
+    }
+}
+
+/// How long a connection is made again and again, at most, and how often.
+const MENDS: Duration = Duration::from_secs(30);
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How long connecting may take, at least: with TLS and DNS it takes longer than an answer.
 const CONNECT: Duration = Duration::from_secs(1);
 /// How many idle connections are kept at most.

@@ -140,6 +140,7 @@ impl Node {
             if let Some(wire) = &used {
                 debug!(node = %self.name, ?within, "no answer in time");
                 wire.retire();
+                self.lines.mend(wire);
             }
             Err(self.lines.late(&route, used.is_some(), within))
         });
@@ -157,6 +158,7 @@ impl Node {
     ) -> Result<Value, NodeError> {
         let answer = timeout(within, wire.send(command)).await.unwrap_or_else(|_| {
             wire.retire();
+            self.lines.mend(wire);
             Err(NodeError::TimedOut(within))
         });
         self.hear(&answer);
@@ -165,7 +167,10 @@ impl Node {
 
     /// Remembers whether the node answers.
     fn hear<T>(&self, answer: &Result<T, NodeError>) {
-        let silent = matches!(answer, Err(NodeError::Unreachable(_) | NodeError::TimedOut(_)));
+        let silent = matches!(
+            answer,
+            Err(NodeError::Unreachable(_) | NodeError::TimedOut(_) | NodeError::Lapsed(_))
+        );
         self.suspect.store(silent, Ordering::Relaxed);
     }
 
@@ -272,6 +277,11 @@ impl Node {
     /// How often another server has taken its place. The grants of the former server are gone then.
     pub(crate) fn changes(&self) -> u64 {
         self.identities.changes(self.place)
+    }
+
+    /// How often the connection to it has come back.
+    pub(crate) fn returns(&self) -> u64 {
+        self.identities.returns(self.place)
     }
 
     /// Closes what is not in use.

@@ -128,7 +128,13 @@ impl Lines {
             return false;
         }
         match self {
-            Lines::One { follows: false, .. } => return false,
+            Lines::One { follows: false, .. } => {
+                // It was none when the connection was made. The next one finds out what it is.
+                if is_replica(error) {
+                    wire.retire();
+                }
+                return false;
+            }
             Lines::One { .. } => {
                 // The server has become a replica: Sentinels know another primary, or will.
                 wire.retire();
@@ -158,7 +164,12 @@ impl Lines {
     /// does.
     pub(crate) fn heard<T>(&self, answer: Result<T, NodeError>) -> Result<T, NodeError> {
         match self {
-            Lines::One { follows: false, .. } => return answer,
+            Lines::One { follows: false, .. } => {
+                return answer.map_err(|error| match error {
+                    NodeError::Refused(why) if is_replica(&why) => NodeError::Lapsed(why),
+                    error => error,
+                });
+            }
             Lines::One { .. } => {}
             Lines::Many(cluster) => {
                 let lost = match &answer {
@@ -197,6 +208,16 @@ impl Lines {
         goal.map_or(late.clone(), |host| late.at(&host))
     }
 
+    /// This connection is of no use any more. Where somebody keeps a lock, there will be another one soon.
+    pub(crate) fn mend(&self, wire: &Wire) {
+        match self {
+            Lines::One { line, .. } => line.mend(),
+            Lines::Many(cluster) => {
+                wire.host().into_iter().for_each(|host| cluster.line(host).mend())
+            }
+        }
+    }
+
     /// Keeps a connection that does not wait any more.
     pub(crate) fn pool(&self, wire: Wire) {
         match self {
@@ -220,6 +241,11 @@ impl Lines {
             Lines::Many(cluster) => cluster.hang_up(),
         }
     }
+}
+
+/// Whether a server refuses because it is a replica. It was a primary when the connection was made.
+fn is_replica(error: &str) -> bool {
+    code(error) == "READONLY"
 }
 
 fn on_and_on(why: &str) -> NodeError {

@@ -135,14 +135,18 @@ impl Wire {
         self.0.course.as_ref().is_some_and(Course::is_left)
     }
 
-    /// Resolves when the connection has broken, or leads to a primary of the past.
-    pub(crate) async fn closed(&self) {
-        match &self.0.course {
-            None => self.0.connection.ended().await,
-            Some(course) => select! {
-                () = self.0.connection.ended() => {}
-                () = course.left() => {}
-            },
+    /// Resolves when the connection has broken, or leads to a primary of the past. Waiting for that keeps no
+    /// connection open.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + use<> {
+        let (ended, course) = (self.0.connection.ended(), self.0.course.clone());
+        async move {
+            match course {
+                None => ended.await,
+                Some(course) => select! {
+                    () = ended => {}
+                    () = course.left() => {}
+                },
+            }
         }
     }
 

@@ -22,6 +22,12 @@ pub(crate) fn why(text: &str) -> Obstacle {
     }
 }
 
+/// Whether a request for a key that this node had is refused in passing only: somebody else becomes the
+/// primary, say, or the node is loading its data.
+pub(crate) fn may_pass(text: &str) -> bool {
+    why(text) != Obstacle::Never || code(text) == "READONLY"
+}
+
 /// The largest fence that a node accepts: `TOOFAR N …`.
 pub(crate) fn most(text: &str) -> Option<u64> {
     let mut words = text.split(' ');

@@ -69,6 +69,43 @@ pub enum Error {
 }
 
 impl Error {
+    /// A word for programs, the same in the libraries of all languages.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Held { .. } => "held",
+            Error::NoQuorum { .. } | Error::Connect { .. } => "no_quorum",
+            Error::Refused { .. } => "refused",
+            Error::Usage(_) | Error::Duplicate { .. } => "usage",
+            Error::Lost(_) => "lost",
+        }
+    }
+
+    /// The lock.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Error::Held { key, .. } | Error::NoQuorum { key, .. } | Error::Refused { key, .. } => {
+                Some(key)
+            }
+            Error::Lost(loss) => Some(&loss.key),
+            Error::Usage(_) | Error::Duplicate { .. } | Error::Connect { .. } => None,
+        }
+    }
+
+    /// What each node said.
+    #[must_use]
+    pub fn nodes(&self) -> &[Report] {
+        match self {
+            Error::Held { nodes, .. }
+            | Error::NoQuorum { nodes, .. }
+            | Error::Refused { nodes, .. }
+            | Error::Connect { nodes, .. } => nodes,
+            Error::Lost(loss) => loss.why.nodes(),
+            Error::Usage(_) | Error::Duplicate { .. } => &[],
+        }
+    }
+
     /// Whether waiting may help: no majority answers now, but too few nodes refuse for good to prevent
     /// one later.
     #[must_use]
@@ -142,12 +179,16 @@ pub enum LossReason {
         /// What each node said last.
         nodes: Vec<Report>,
     },
+    /// Its lease ran out, and was not to be renewed.
+    Expired,
     /// It was held for as long as it was allowed to be.
     MaxHold,
     /// This process was paused until the lease had run out.
     Paused,
     /// It was released.
     Released,
+    /// Its guard was detached: whoever has the token minds it now.
+    Detached,
 }
 
 impl LossReason {
@@ -157,9 +198,20 @@ impl LossReason {
         match self {
             LossReason::NotRenewed { .. } => "not_renewed",
             LossReason::Ended { .. } => "ended",
+            LossReason::Expired => "expired",
             LossReason::MaxHold => "max_hold",
             LossReason::Paused => "paused",
             LossReason::Released => "released",
+            LossReason::Detached => "detached",
+        }
+    }
+
+    /// What each node said last, where that is the reason.
+    #[must_use]
+    pub fn nodes(&self) -> &[Report] {
+        match self {
+            LossReason::NotRenewed { nodes } | LossReason::Ended { nodes } => nodes,
+            _ => &[],
         }
     }
 }
@@ -171,11 +223,13 @@ impl fmt::Display for LossReason {
                 write!(f, "no majority of the nodes renewed the lease in time{}", Lines(nodes))
             }
             LossReason::Ended { nodes } => write!(f, "nodes have ended it{}", Lines(nodes)),
+            LossReason::Expired => f.write_str("its lease has ended, which nobody was to renew"),
             LossReason::MaxHold => f.write_str("it was held for as long as allowed"),
             LossReason::Paused => {
                 f.write_str("this process was paused until the lease had run out")
             }
             LossReason::Released => f.write_str("it was released"),
+            LossReason::Detached => f.write_str("its guard was detached"),
         }
     }
 }

@@ -47,6 +47,8 @@ pub enum NodeState {
     Refused(String),
     /// It cannot be a node for locks: it lacks the module, or is a replica.
     Unfit(String),
+    /// The same of a node that has been one: it is being replaced, say, and who waits waits for it.
+    Lapsed(String),
 }
 
 impl NodeState {
@@ -63,7 +65,7 @@ impl NodeState {
             NodeState::TimedOut(_) => "timed_out",
             NodeState::Quarantine(_) => "quarantine",
             NodeState::Refused(_) => "refused",
-            NodeState::Unfit(_) => "unfit",
+            NodeState::Unfit(_) | NodeState::Lapsed(_) => "unfit",
         }
     }
 
@@ -111,6 +113,9 @@ impl fmt::Display for NodeState {
             }
             NodeState::Refused(text) => write!(f, "refuses: {text}"),
             NodeState::Unfit(text) => f.write_str(text),
+            NodeState::Lapsed(text) => {
+                write!(f, "it was a node for locks, and is none now: {text}")
+            }
         }
     }
 }
@@ -119,6 +124,19 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.node, self.state)
     }
+}
+
+/// What a release has come to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Release {
+    /// A majority of the nodes has released the lock: others can have it.
+    pub is_free: bool,
+    /// The nodes that have not said that they released the lock, and why, as far as is known. They are asked
+    /// again in the background until they answer, or the lease there has ended.
+    pub left: Vec<Report>,
+    /// When the last lease at these nodes ends, at the latest.
+    pub within: Duration,
 }
 
 /// Why a node gave no answer to a command, or an error.
@@ -137,6 +155,9 @@ pub enum NodeError {
     /// It cannot be a node for locks: it lacks the module, or is a replica.
     #[error("{0}")]
     Unfit(String),
+    /// The same of a node that has been one.
+    #[error("it was a node for locks, and is none now: {0}")]
+    Lapsed(String),
     /// It is the node to which another address leads as well.
     #[error("it is the same node as {other} (node-id {id})")]
     Duplicate {
@@ -157,6 +178,7 @@ impl From<NodeError> for NodeState {
                 None => NodeState::Refused(text),
             },
             NodeError::Unfit(text) => NodeState::Unfit(text),
+            NodeError::Lapsed(text) => NodeState::Lapsed(text),
             duplicate @ NodeError::Duplicate { .. } => NodeState::Refused(duplicate.to_string()),
         }
     }

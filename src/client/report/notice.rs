@@ -43,11 +43,39 @@ pub enum Notice {
         /// What each node said last.
         nodes: Vec<Report>,
     },
+    /// A lock was released, and no majority of the nodes has heard of that. They are asked again in the
+    /// background; until a majority has answered, or the leases have ended, nobody else gets the lock.
+    NotReleased {
+        /// The lock.
+        key: Key,
+        /// How many nodes are a majority.
+        needed: usize,
+        /// How many nodes there are.
+        of: usize,
+        /// Those that have not released it, and what they said.
+        left: Vec<Report>,
+        /// When the leases end there, at the latest.
+        within: Duration,
+    },
     /// A majority of the nodes answers again.
     Back {
         /// The lock that is waited for.
         key: Key,
     },
+}
+
+impl Notice {
+    /// A word for programs, the same in the libraries of all languages.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Notice::Stranger { .. } => "stranger",
+            Notice::Promoted { .. } => "promoted",
+            Notice::Outage { .. } => "outage",
+            Notice::NotReleased { .. } => "not_released",
+            Notice::Back { .. } => "back",
+        }
+    }
 }
 
 /// Who is told.
@@ -102,6 +130,14 @@ impl fmt::Display for Notice {
                 Name(key),
                 nodes.len(),
                 Lines(nodes)
+            ),
+            Notice::NotReleased { key, needed, of, left, within } => write!(
+                f,
+                "{} stays held for up to {} more, unless its release reaches {needed} of {of} nodes \
+                 before that{}",
+                Name(key),
+                Length(*within),
+                Lines(left)
             ),
             Notice::Back { key } => {
                 write!(f, "a majority of the nodes answers again; waiting for {}", Name(key))

@@ -55,7 +55,8 @@ fn turn(text: &str) -> Option<Fence> {
 /// What an error means, or a missing reply.
 fn refused(error: NodeError) -> (Answer, NodeState) {
     let answer = match &error {
-        NodeError::Unreachable(_) => Answer::Unreachable,
+        // Who waits waits through that, too.
+        NodeError::Unreachable(_) | NodeError::Lapsed(_) => Answer::Unreachable,
         NodeError::TimedOut(_) => Answer::Silent,
         NodeError::Duplicate { .. } | NodeError::Unfit(_) => Answer::Refused(Obstacle::Never),
         NodeError::Refused(text) if code(text) == TOO_FAR => Answer::TooFar,

@@ -17,18 +17,19 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Send, Wait};
+use dlock_core::words::Instant;
 use redis::Cmd;
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tracing::trace;
+use tracing::{debug, trace};
 
 use crate::clock;
-use crate::reach::node::Answered;
+use crate::reach::node::{Answered, Node};
 use crate::reach::wire::Wire;
-use crate::report::{NodeError, NodeState, Report};
+use crate::report::{NodeError, NodeState, Release, Report};
 use crate::shared::Shared;
 use crate::token::Token;
-use attempt::{Attempt, Released};
+use attempt::{Attempt, Released, Waits};
 use request::Wanted;
 use under_way::UnderWay;
 
@@ -40,14 +41,18 @@ pub(crate) struct Traffic {
     pub(crate) timeout: Duration,
     attempt: Arc<Attempt>,
     requests: UnderWay<Unread>,
-    releases: UnderWay<(usize, Released)>,
+    releases: UnderWay<Returned>,
     /// The ends of connections with which an EPHEMERAL lock ends.
     ends: UnderWay<(usize, Wire)>,
-    /// How many nodes have answered a RELEASE.
-    released: usize,
+    /// Which nodes have released the newest attempt's lock, or never had it.
+    released: Vec<bool>,
+    /// When the leases end that they may have granted to it.
+    until: Instant,
     states: Vec<NodeState>,
     /// How often each node's place was taken by another server, as far as that was told.
     changes: Vec<u64>,
+    /// How often the connection to each node has come back, likewise.
+    returns: Vec<u64>,
     /// Says that there is something to be told.
     taken: watch::Receiver<()>,
     /// What arrived when such a change was noticed.
@@ -61,6 +66,14 @@ struct Unread {
     answer: Result<Answered, NodeError>,
 }
 
+/// The outcome of a RELEASE at one node, and what it was: it may have to be sent again.
+struct Returned {
+    node: usize,
+    attempt: u32,
+    outcome: Released,
+    release: attempt::Release,
+}
+
 /// What happened at a node.
 pub(crate) enum Heard {
     /// An answer to a request.
@@ -68,6 +81,8 @@ pub(crate) enum Heard {
     /// The grants of this node do not count any more: the connection of an EPHEMERAL lock has ended, or
     /// another server has taken the node's place.
     CutOff(usize),
+    /// The connection to this node is back.
+    Back(usize),
 }
 
 /// A node's answer, or that there is none.
@@ -98,10 +113,12 @@ impl Traffic {
             requests: UnderWay::new(),
             releases: UnderWay::new(),
             ends: UnderWay::new(),
-            released: 0,
+            released: vec![false; nodes],
+            until: clock::now(),
             states: vec![NodeState::NotAsked; nodes],
             taken,
             changes: shared.nodes.iter().map(|node| node.changes()).collect(),
+            returns: shared.nodes.iter().map(|node| node.returns()).collect(),
             next: None,
             shared,
             wanted,
@@ -121,31 +138,22 @@ impl Traffic {
             self.begin(send.attempt);
         }
         let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
-        let command = self.wanted.command(send, &attempt.token);
         trace!(node = node.name(), attempt = send.attempt, ask = ?send.ask, "asks");
         if is_release(send.ask) {
-            let (wires, needed) = attempt.give_up(send.node);
-            if needed {
-                let until = clock::later(clock::now(), Duration::from_millis(send.ttl.0));
-                let plain = Send { ask: Ask::Release { is_final: false }, ..send };
-                let instead = (send != plain).then(|| self.wanted.command(plain, &attempt.token));
-                let release = attempt::Release { command, instead };
-                self.releases.push(async move {
-                    (send.node, attempt::release(node, wires, release, within, until).await)
-                });
-            } else {
-                self.released += 1;
-            }
-            return;
+            return self.release(send, node, &attempt);
         }
+        let command = self.wanted.command(send, &attempt.token);
         if matches!(send.ask, Ask::Acquire { wait: Some(Wait { turn: true, .. }), .. }) {
             self.warm_up(send.node, &command);
         }
+        let polled = send.ask.blocks().then(|| self.wanted.polled(send, &attempt.token));
         self.requests.push(async move {
             let place = send.node;
             let answer = match send.ask {
                 Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. } => {
-                    attempt.wait(&node, place, &command, slice, within).await
+                    let polled = polled.unwrap_or_else(|| command.clone());
+                    let waits = Waits { blocked: command, polled };
+                    attempt.wait(&node, place, &waits, slice, within).await
                 }
                 Ask::Acquire { .. } => attempt.acquire(&node, place, &command, within).await,
                 Ask::Extend { fence: Some(fence) } => {
@@ -158,6 +166,46 @@ impl Traffic {
         });
     }
 
+    fn release(&mut self, mut send: Send, node: Arc<Node>, attempt: &Attempt) {
+        let given_up = attempt.give_up(send.node);
+        if !given_up.is_needed {
+            self.set_released(send.node);
+            return;
+        }
+        // The rules hear of that with an answer, and that may still be on its way.
+        if given_up.sent_again {
+            send.ask = Ask::Release { is_final: true };
+        }
+        let command = self.wanted.command(send, &attempt.token);
+        let until = clock::later(clock::now(), Duration::from_millis(send.ttl.0));
+        let plain = Send { ask: Ask::Release { is_final: false }, ..send };
+        let instead = (send != plain).then(|| self.wanted.command(plain, &attempt.token));
+        self.until = self.until.max(until);
+        let release = attempt::Release { command, instead, until };
+        let (within, place, attempt) = (self.timeout, send.node, send.attempt);
+        self.releases.push(async move {
+            let outcome = attempt::release(node, given_up, release.clone(), within).await;
+            Returned { node: place, attempt, outcome, release }
+        });
+    }
+
+    /// Notes the outcome of a RELEASE, and sends it again if that makes sense.
+    fn note_release(&mut self, returned: Returned) {
+        let Returned { node: place, attempt, outcome, release } = returned;
+        if outcome.is_done() && attempt == self.attempt.number {
+            self.set_released(place);
+        }
+        let node = self.shared.nodes.get(place).map(Arc::clone);
+        if let (Released::NotYet(error), Some(node)) = (&outcome, node) {
+            debug!(node = node.name(), %error, "releases again until it answers or the lease is over");
+            let within = self.timeout;
+            self.releases.push(async move {
+                let outcome = attempt::again(node, release.clone(), within).await;
+                Returned { node: place, attempt, outcome, release }
+            });
+        }
+    }
+
     /// Sends all prepared requests at once, and returns what happens next.
     pub(crate) async fn next(&mut self) -> Heard {
         let mut taken = self.taken.clone();
@@ -167,10 +215,11 @@ impl Traffic {
                 heard = self.hear() => return heard,
                 Ok(()) = taken.changed() => {
                     self.taken.mark_unchanged();
-                    if let Some(node) = self.displaced() {
+                    let heard = self.displaced().map(Heard::CutOff);
+                    if let Some(heard) = heard.or_else(|| self.back().map(Heard::Back)) {
                         // There may be more than one.
                         self.taken.mark_changed();
-                        return Heard::CutOff(node);
+                        return heard;
                     }
                 }
             }
@@ -180,8 +229,8 @@ impl Traffic {
     async fn hear(&mut self) -> Heard {
         poll_fn(|cx| {
             // Releases first: they make room for the next requests.
-            while let Poll::Ready((_, outcome)) = self.releases.poll(cx) {
-                self.released += usize::from(outcome != Released::No);
+            while let Poll::Ready(returned) = self.releases.poll(cx) {
+                self.note_release(returned);
             }
             while let Poll::Ready((node, wire)) = self.ends.poll(cx) {
                 if self.attempt.ties(node).iter().any(|tie| tie.is(&wire)) {
@@ -203,11 +252,12 @@ impl Traffic {
 
     /// A node whose place another server has taken, if nobody was told of that yet.
     fn displaced(&mut self) -> Option<usize> {
-        let now = self.shared.nodes.iter().map(|node| node.changes());
-        let mut changed = now.zip(&mut self.changes).enumerate();
-        let (node, (now, told)) = changed.find(|(_, (now, told))| now != *told)?;
-        *told = now;
-        Some(node)
+        untold(self.shared.nodes.iter().map(|node| node.changes()), &mut self.changes)
+    }
+
+    /// A node to which the connection is back, likewise.
+    fn back(&mut self) -> Option<usize> {
+        untold(self.shared.nodes.iter().map(|node| node.returns()), &mut self.returns)
     }
 
     /// What an answer means; but if another server has taken the place of a node, that comes first.
@@ -251,34 +301,46 @@ impl Traffic {
     }
 
     /// Waits until the nodes that answer have answered a RELEASE, but not long for the last of them.
-    /// Returns whether a majority may have held the lock until then.
-    pub(crate) async fn released(&mut self) -> bool {
+    /// Returns what it has come to, and whether a majority may have held the lock until then.
+    pub(crate) async fn released(&mut self) -> (Release, bool) {
         let majority = self.shared.majority();
         let mut expected = self.states.iter().filter(|state| state.answers()).count().max(majority);
         let mut held = self.shared.nodes.len();
+        let mut said = vec![NodeState::NotAsked; held];
         let mut last = pin!(sleep(self.timeout));
-        while self.released < expected {
-            let outcome = tokio::select! {
+        while self.count_released() < expected {
+            let returned = tokio::select! {
                 biased;
-                outcome = self.releases.next() => outcome,
+                returned = self.releases.next() => returned,
                 () = &mut last => break,
             };
-            let Some((node, outcome)) = outcome else { break };
-            if outcome == Released::NotHeld {
-                held -= 1;
-                self.set_state(node, NodeState::Gone);
+            let Some(returned) = returned else { break };
+            match &returned.outcome {
+                Released::NotHeld => {
+                    held -= 1;
+                    self.set_state(returned.node, NodeState::Gone);
+                }
+                // It is not waited for: nothing may come of it for a long time.
+                Released::No(error) | Released::NotYet(error) => {
+                    expected = majority.max(expected - 1);
+                    if let Some(said) = said.get_mut(returned.node) {
+                        *said = error.clone().into();
+                    }
+                }
+                Released::Held | Released::Either => {}
             }
-            if outcome == Released::No {
-                // It refuses, say: nothing more is to come of it.
-                expected = majority.max(expected - 1);
-                continue;
-            }
-            self.released += 1;
-            if self.released == majority {
+            let is_done = returned.outcome.is_done();
+            self.note_release(returned);
+            if is_done && self.count_released() == majority {
                 last.set(sleep(self.timeout / 4));
             }
         }
-        held >= majority
+        let named = self.shared.nodes.iter().zip(said).zip(&self.released);
+        let left = named.filter(|(_, released)| !**released);
+        let left = left.map(|((node, state), _)| Report { node: node.name().to_owned(), state });
+        let is_free = self.count_released() >= majority;
+        let release = Release { is_free, left: left.collect(), within: clock::left(self.until) };
+        (release, held >= majority)
     }
 
     /// Forgets the requests, and finishes the releases in the background.
@@ -286,7 +348,11 @@ impl Traffic {
         self.requests.clear();
         if !self.releases.is_empty() {
             let shared = Arc::clone(&self.shared);
-            shared.background.spawn(async move { while self.releases.next().await.is_some() {} });
+            shared.background.spawn(async move {
+                while let Some(returned) = self.releases.next().await {
+                    self.note_release(returned);
+                }
+            });
         }
     }
 
@@ -328,6 +394,7 @@ impl Traffic {
 
     fn begin(&mut self, number: u32) {
         self.attempt = Arc::new(Attempt::new(number, Token::random(), self.shared.nodes.len()));
+        self.released = vec![false; self.shared.nodes.len()];
         self.ends.clear();
     }
 
@@ -340,11 +407,28 @@ impl Traffic {
         }
     }
 
+    fn set_released(&mut self, node: usize) {
+        if let Some(released) = self.released.get_mut(node) {
+            *released = true;
+        }
+    }
+
+    fn count_released(&self) -> usize {
+        self.released.iter().filter(|released| **released).count()
+    }
+
     fn set_state(&mut self, node: usize, said: NodeState) {
         if let Some(state) = self.states.get_mut(node) {
             *state = said;
         }
     }
+}
+
+/// The first whose number is not the one that was told. It is told now.
+fn untold(now: impl Iterator<Item = u64>, told: &mut [u64]) -> Option<usize> {
+    let (node, (now, told)) = now.zip(told).enumerate().find(|(_, (now, told))| now != *told)?;
+    *told = now;
+    Some(node)
 }
 
 fn is_release(ask: Ask) -> bool {

@@ -18,13 +18,19 @@ pub(crate) struct Wanted {
     pub(crate) ephemeral: bool,
     pub(crate) meta: String,
     pub(crate) max_hold: Option<Duration>,
+    /// Whether the lease is renewed until the lock is released.
+    pub(crate) renews: bool,
 }
 
 impl Wanted {
     /// The command for a request of the quorum.
     pub(crate) fn command(&self, Send { ask, ttl, .. }: Send, token: &Token) -> Cmd {
         match ask {
-            Ask::Acquire { fence, wait } => self.acquire(token, ttl, fence, wait),
+            Ask::Acquire { fence, wait } => {
+                // It is not tied to a connection that was used to wait.
+                let is_tied = self.ephemeral && !ask.blocks();
+                self.acquire(token, ttl, fence, wait, is_tied)
+            }
             // One that comes late, over a connection that was given up, must not shorten anything.
             Ask::Extend { fence } => {
                 let mut command = extend(&self.key, token, ttl, fence);
@@ -45,7 +51,22 @@ impl Wanted {
         }
     }
 
-    fn acquire(&self, token: &Token, ttl: Millis, fence: Option<Fence>, wait: Option<Wait>) -> Cmd {
+    /// The same for a request that waits, of one who is answered at once and asks again.
+    pub(crate) fn polled(&self, send: Send, token: &Token) -> Cmd {
+        let Ask::Acquire { fence, wait: Some(wait) } = send.ask else {
+            return self.command(send, token);
+        };
+        self.acquire(token, send.ttl, fence, Some(Wait { blocks: None, ..wait }), false)
+    }
+
+    fn acquire(
+        &self,
+        token: &Token,
+        ttl: Millis,
+        fence: Option<Fence>,
+        wait: Option<Wait>,
+        is_tied: bool,
+    ) -> Cmd {
         let room = ROOM + self.key.as_bytes().len() + self.meta.len();
         let mut command = Cmd::with_capacity(ARGUMENTS, room);
         command.arg("DLOCK.ACQUIRE").arg(self.key.as_bytes()).arg(token.as_str()).arg(ttl.0);
@@ -67,8 +88,7 @@ impl Wanted {
         if let Some(fence) = fence {
             command.arg("FENCE").arg(fence.0);
         }
-        // It is not tied to a connection that was used to wait.
-        if self.ephemeral && blocks.is_none() {
+        if is_tied {
             command.arg("EPHEMERAL");
         }
         if !self.meta.is_empty() {
@@ -101,9 +121,13 @@ mod tests {
     use super::*;
 
     fn words(wanted: &Wanted, ask: Ask) -> String {
+        said(|send, token| wanted.command(send, token), ask)
+    }
+
+    fn said(command: impl Fn(Send, &Token) -> Cmd, ask: Ask) -> String {
         let token: Token = "0123456789abcdef0123456789abcdef".parse().unwrap();
         let send = Send { node: 0, attempt: 0, id: 0, ask, ttl: Millis(500) };
-        let packed = wanted.command(send, &token).get_packed_command();
+        let packed = command(send, &token).get_packed_command();
         let text = String::from_utf8(packed).unwrap().replace(token.as_str(), "TOKEN");
         let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
         words.collect::<Vec<_>>().join(" ").trim().to_owned()
@@ -117,6 +141,7 @@ mod tests {
             ephemeral: false,
             meta: String::new(),
             max_hold: None,
+            renews: true,
         }
     }
 
@@ -152,5 +177,7 @@ mod tests {
         assert_eq!(words(&wanted(), taking), "DLOCK.ACQUIRE job TOKEN 500");
         let waits = "DLOCK.ACQUIRE job TOKEN 500 SHARED WAIT 5 KEEP 9";
         assert_eq!(words(&ephemeral, waiting), waits);
+        let polls = "DLOCK.ACQUIRE job TOKEN 500 SHARED KEEP 9";
+        assert_eq!(said(|send, token| ephemeral.polled(send, token), waiting), polls);
     }
 }

@@ -1,6 +1,7 @@
 //! `DLOCK.ACQUIRE key token ttl-ms [SHARED | LIMIT n] [WAIT ms] [KEEP ms] [TURN]
 //! [FENCE proposal] [EPHEMERAL] [META text]`
 
+use super::options::Options;
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch};
 use crate::limits::{MAX_FENCE, MAX_KEEP, MAX_LIMIT, MAX_WAIT};
@@ -61,9 +62,6 @@ pub struct Acquire<'a> {
     pub meta: &'a [u8],
 }
 
-const OPTIONS: &str =
-    "SHARED, LIMIT n, WAIT ms, KEEP ms, TURN, FENCE proposal, EPHEMERAL and META text";
-
 /// Reads the arguments after the key.
 ///
 /// # Errors
@@ -72,82 +70,28 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Acquire<'a>, 
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
     let ttl = Millis(read::number("ttl-ms", args.need()?, 1, settings.max_ttl)?);
-    let mut options = Options::default();
-    while let Some(word) = args.take() {
-        options.read(word, &mut args)?;
-    }
-    if options.turn && options.keep.is_none() {
-        return Err(Refusal::TurnAlone);
-    }
-    Ok(Acquire {
+    let options = Options::read(&DOC, &mut args)?;
+    let asked = Acquire {
         token,
         ttl,
-        mode: options.mode()?,
-        wait: options.wait,
-        keep: options.keep,
-        turn: options.turn,
-        fence: options.fence,
-        ephemeral: options.ephemeral,
-        meta: options.meta.unwrap_or_default(),
-    })
+        mode: mode(options.has("SHARED"), options.number("LIMIT", 1, MAX_LIMIT)?)?,
+        wait: options.number("WAIT", 0, MAX_WAIT)?.map(Millis),
+        keep: options.number("KEEP", 1, MAX_KEEP)?.map(Millis),
+        turn: options.has("TURN"),
+        fence: options.number("FENCE", 1, MAX_FENCE)?.map(Fence),
+        ephemeral: options.has("EPHEMERAL"),
+        meta: read::meta(options.value("META").unwrap_or_default())?,
+    };
+    if asked.turn && asked.keep.is_none() { Err(Refusal::TurnAlone) } else { Ok(asked) }
 }
 
-#[derive(Default)]
-struct Options<'a> {
-    shared: bool,
-    limit: Option<u16>,
-    wait: Option<Millis>,
-    keep: Option<Millis>,
-    turn: bool,
-    fence: Option<Fence>,
-    ephemeral: bool,
-    meta: Option<&'a [u8]>,
-}
-
-impl<'a> Options<'a> {
-    fn read(&mut self, word: &'a [u8], args: &mut Args<'a, '_>) -> Result<(), Refusal<'a>> {
-        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-        if is("WAIT") {
-            let ms = read::number("WAIT", args.value("WAIT")?, 0, MAX_WAIT)?;
-            once("WAIT", &mut self.wait, Millis(ms))
-        } else if is("KEEP") {
-            let ms = read::number("KEEP", args.value("KEEP")?, 1, MAX_KEEP)?;
-            once("KEEP", &mut self.keep, Millis(ms))
-        } else if is("FENCE") {
-            let fence = read::number("FENCE", args.value("FENCE")?, 1, MAX_FENCE)?;
-            once("FENCE", &mut self.fence, Fence(fence))
-        } else if is("META") {
-            once("META", &mut self.meta, read::meta(args.value("META")?)?)
-        } else if is("LIMIT") {
-            let n = read::number("LIMIT", args.value("LIMIT")?, 1, MAX_LIMIT)?;
-            once("LIMIT", &mut self.limit, u16::try_from(n).unwrap_or(u16::MAX))
-        } else if is("SHARED") {
-            flag("SHARED", &mut self.shared)
-        } else if is("TURN") {
-            flag("TURN", &mut self.turn)
-        } else if is("EPHEMERAL") {
-            flag("EPHEMERAL", &mut self.ephemeral)
-        } else {
-            Err(Refusal::Unknown { given: word, options: OPTIONS })
-        }
+fn mode<'a>(shared: bool, limit: Option<u64>) -> Result<Mode, Refusal<'a>> {
+    match (shared, limit) {
+        (false, None) => Ok(Mode::Exclusive),
+        (true, None) => Ok(Mode::Shared),
+        (false, Some(n)) => Ok(Mode::Limit(u16::try_from(n).unwrap_or(u16::MAX))),
+        (true, Some(_)) => Err(Refusal::TwoModes),
     }
-
-    fn mode(&self) -> Result<Mode, Refusal<'a>> {
-        match (self.shared, self.limit) {
-            (false, None) => Ok(Mode::Exclusive),
-            (true, None) => Ok(Mode::Shared),
-            (false, Some(n)) => Ok(Mode::Limit(n)),
-            (true, Some(_)) => Err(Refusal::TwoModes),
-        }
-    }
-}
-
-fn once<'a, T>(name: &'static str, place: &mut Option<T>, value: T) -> Result<(), Refusal<'a>> {
-    if place.replace(value).is_some() { Err(Refusal::Repeated(name)) } else { Ok(()) }
-}
-
-fn flag<'a>(name: &'static str, place: &mut bool) -> Result<(), Refusal<'a>> {
-    if core::mem::replace(place, true) { Err(Refusal::Repeated(name)) } else { Ok(()) }
 }
 
 #[cfg(test)]

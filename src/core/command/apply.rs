@@ -11,24 +11,31 @@
 //! -token                              the token holds no more
 //! !                                   whatever is there is removed: a lock, or a plain string
 //! @1790000000000                      the plain string there expires at that Unix time in ms
-//! ^1790000000000000                   no fence above this one was handed out, at any key
+//! =1790000000000000                   the mark there has this fence, and no expiry; 0: there is none
+//! ^1790000000000000                   no fence above this one was handed out, at any key but such as these:
+//! ^1790000000000000 e3b0c442… 17      at the key with this hash and counter
 //! &1790000000000000 60000 179…        what DLOCK.PROMISE says, by its arguments
 //! ```
 //!
-//! The last two are about slots that migrate. `^` goes to the server that takes them over, for keys that
-//! nobody holds take no fence along. `&` is for replicas meanwhile: then Valkey 9 may take a command
-//! without a key for one with keys of two slots, and end the migration.
+//! The last three are about slots that migrate. `^` goes to the server that takes them over, for keys that
+//! nobody holds take no fence along; those that are far ahead of the clock are told one by one. `&` is for
+//! replicas meanwhile: then Valkey 9 may take a command without a key for one with keys of two slots, and end
+//! the migration.
 //!
 //! `@` is the one date, because the server keeps the expiry of a string by the wall clock.
 //! DEL and PEXPIREAT would say the same of a string; but they can be renamed.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch, promise};
+use crate::durability::keys_ahead::KeyAhead;
+use crate::durability::lease_bound::KeyHash;
+use crate::durability::promise::Promise;
+use crate::durability::slot::Slot;
 use crate::limits::{MAX_FENCE, MAX_LIMIT, MAX_TTL_CEILING};
 use crate::lock::Grant;
-use crate::promise::Promise;
 use crate::words::{ClientId, Fence, Lease, Millis, Mode};
 
 /// How the command is documented.
@@ -47,7 +54,13 @@ pub const DOC: Doc = Doc {
     ],
 };
 
-/// An effect to carry out.
+/// The fence of a mark, if the effect is that of one. [`fenced::effect`](super::fenced::effect) reads it.
+#[must_use]
+pub fn mark(effect: &[u8]) -> Option<&[u8]> {
+    effect.strip_prefix(b"=")
+}
+
+/// An effect to carry out, but for those of marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Apply<'a> {
     /// The token holds.
@@ -58,8 +71,10 @@ pub enum Apply<'a> {
     Remove,
     /// The plain string there expires at this Unix time in milliseconds.
     Expire(u64),
-    /// No fence above this one was handed out where it comes from.
+    /// No fence above this one was handed out where it comes from, but at keys that are far ahead.
     Floor(Fence),
+    /// No fence above this one was handed out at such a key.
+    Ahead(KeyHash, Slot, Fence),
     /// What the primary has promised.
     Promise(Promise),
 }
@@ -104,7 +119,7 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
         Some((b'+', grant)) => parse_grant(grant, meta),
         Some((b'!', [])) => Ok(Apply::Remove),
         Some((b'@', at)) => Ok(Apply::Expire(read::number("unix-ms", at, 0, MAX_UNIX_MS)?)),
-        Some((b'^', fence)) => Ok(Apply::Floor(Fence(read::number("fence", fence, 0, MAX_FENCE)?))),
+        Some((b'^', floor)) => parse_floor(floor),
         Some((b'&', words)) => {
             let mut all = words.splitn(4, |byte| *byte == b' ');
             let mut room = [&[][..]; 4];
@@ -135,6 +150,12 @@ pub fn write_grant(mode: Mode, grant: &Grant<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(grant.token);
 }
 
+/// Writes what a mark is from now on.
+pub fn write_mark(fence: Option<Fence>, out: &mut Vec<u8>) {
+    out.push(b'=');
+    out.extend_from_slice(itoa::Buffer::new().format(fence.map_or(0, |fence| fence.0)).as_bytes());
+}
+
 /// Writes that a token holds no more.
 pub fn write_end(token: &[u8], out: &mut Vec<u8>) {
     out.push(b'-');
@@ -158,19 +179,38 @@ pub fn write_floor(fence: Fence, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(fence.0).as_bytes());
 }
 
+/// Writes that no fence above this one was handed out at a key that is far ahead.
+pub fn write_ahead(key: &KeyAhead, fence: Fence, out: &mut Vec<u8>) {
+    let KeyAhead { hash, slot, .. } = key;
+    write_floor(fence, out);
+    out.extend_from_slice(format!(" {hash} {}", slot.index()).as_bytes());
+}
+
 /// Writes what a primary has promised.
 pub fn write_promise(promise: &Promise, out: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
-    let Promise { fence, unix, bounds } = promise;
-    for (before, number) in [(b'&', fence.0), (b' ', bounds.usual().0), (b' ', *unix)] {
+    let Promise { fence, unix, bound, .. } = promise;
+    for (before, number) in [(b'&', fence.0), (b' ', bound.usual().0), (b' ', *unix)] {
         out.push(before);
         out.extend_from_slice(digits.format(number).as_bytes());
     }
-    let long = promise::write_long(bounds);
-    if !long.is_empty() {
+    let more = promise::write_more(promise);
+    if !more.is_empty() {
         out.push(b' ');
-        out.extend_from_slice(long.as_bytes());
+        out.extend_from_slice(more.as_bytes());
     }
+}
+
+fn parse_floor(floor: &[u8]) -> Result<Apply<'_>, Refusal<'_>> {
+    let mut words = floor.split(|byte| *byte == b' ');
+    let fence = words.next().unwrap_or_default();
+    let fence = Fence(read::number("fence", fence, 0, MAX_FENCE)?);
+    let Some(hash) = words.next() else { return Ok(Apply::Floor(fence)) };
+    let hash = KeyHash::read(hash).ok_or(Refusal::Malformed(DOC.name))?;
+    let slot = read::number("counter", words.next().unwrap_or_default(), 0, MAX_FENCE)?;
+    let slot = Slot::at(slot).filter(|_| words.next().is_none());
+    let slot = slot.ok_or(Refusal::Malformed(DOC.name))?;
+    Ok(Apply::Ahead(hash, slot, fence))
 }
 
 fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'a>> {
@@ -206,7 +246,7 @@ fn parse_mode(word: &[u8]) -> Result<Mode, Refusal<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bounds::{Bounds, KeyHash};
+    use crate::durability::lease_bound::LeaseBound;
     use crate::words::{Instant, Lease};
 
     #[test]
@@ -250,19 +290,44 @@ mod tests {
             write_floor(Fence(fence), &mut written);
             assert_eq!(parse(&[&written]), Ok(Apply::Floor(Fence(fence))));
         }
-        for effect in [&b"^"[..], b"^-1", b"^9007199254740992", b"^1 x"] {
+        let (key, mut written) = (KeyAhead::of(b"job:42"), Vec::new());
+        write_ahead(&key, Fence(7), &mut written);
+        assert_eq!(parse(&[&written]), Ok(Apply::Ahead(key.hash, key.slot, Fence(7))));
+        for effect in [
+            &b"^"[..],
+            b"^-1",
+            b"^9007199254740992",
+            b"^1 x",
+            b"^1 00",
+            b"^1 00 x",
+            b"^1 00 4096",
+            b"^1 00 7 7",
+        ] {
             assert!(parse(&[effect]).is_err(), "{}", effect.escape_ascii());
         }
     }
 
     #[test]
+    fn marks_travel() {
+        for fence in [None, Some(Fence(1)), Some(Fence(MAX_FENCE))] {
+            let mut written = Vec::new();
+            write_mark(fence, &mut written);
+            let read = mark(&written).map(super::super::fenced::effect);
+            assert_eq!(read, Some(Ok(fence)));
+            assert!(parse(&[&written]).is_err(), "it is none of a lock's");
+        }
+        assert_eq!(mark(b"!"), None);
+    }
+
+    #[test]
     fn promises_travel() {
-        let mut bounds = Bounds::usual_of(Millis(20));
+        let mut bound = LeaseBound::usual_of(Millis(20));
         for name in ["", "a", "b"] {
             if !name.is_empty() {
-                bounds.raise(KeyHash::of(name.as_bytes()), Millis(30));
+                bound.raise(KeyHash::of(name.as_bytes()), Millis(30));
             }
-            let promise = Promise { fence: Fence(7), unix: 9, bounds: bounds.clone() };
+            let quarantine = LeaseBound::usual_of(Millis(name.len() as u64));
+            let promise = Promise { fence: Fence(7), unix: 9, bound: bound.clone(), quarantine };
             let mut written = Vec::new();
             write_promise(&promise, &mut written);
             assert_eq!(parse(&[&written]), Ok(Apply::Promise(promise)));

@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// One command.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Doc {
     /// Its name.
     pub name: &'static str,
@@ -37,7 +37,7 @@ pub enum Touch {
 }
 
 /// One argument.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Arg {
     /// Its name.
     pub name: &'static str,
@@ -50,7 +50,7 @@ pub struct Arg {
 }
 
 /// The kind of an argument.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The lock's key.
     Key,
@@ -96,6 +96,17 @@ impl Arg {
     #[must_use]
     pub const fn flag(word: &'static str, name: &'static str) -> Arg {
         Arg { name, word: Some(word), kind: Kind::Word, optional: true }
+    }
+}
+
+impl Doc {
+    /// The options: what a word announces, alternatives one by one.
+    pub fn options(&self) -> impl Iterator<Item = &'static Arg> + Clone + use<> {
+        let alternatives = |arg: &'static Arg| match arg.kind {
+            Kind::OneOf(args) => args,
+            _ => core::slice::from_ref(arg),
+        };
+        self.args.iter().flat_map(alternatives).filter(|arg| arg.word.is_some())
     }
 }
 

@@ -1,6 +1,7 @@
 //! `DLOCK.EVICTED [AFTER key] [COUNT n]`
 
-use super::read::{self, Args};
+use super::options::Options;
+use super::read::Args;
 use super::{Arg, Doc, Kind, Refusal};
 use crate::limits::{DEFAULT_EVICTED_LISTED, MAX_EVICTED_LISTED};
 
@@ -30,22 +31,9 @@ pub struct Page<'a> {
 /// # Errors
 /// When an argument is not as documented.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Page<'a>, Refusal<'a>> {
-    let mut args = Args::new(args);
-    let (mut after, mut count) = (None, None);
-    while let Some(word) = args.take() {
-        let repeated = if word.eq_ignore_ascii_case(b"AFTER") {
-            after.replace(args.value("AFTER")?).map(|_| "AFTER")
-        } else if word.eq_ignore_ascii_case(b"COUNT") {
-            let n = read::number("COUNT", args.value("COUNT")?, 1, MAX_EVICTED_LISTED)?;
-            count.replace(n).map(|_| "COUNT")
-        } else {
-            return Err(Refusal::Unknown { given: word, options: "AFTER key and COUNT n" });
-        };
-        if let Some(option) = repeated {
-            return Err(Refusal::Repeated(option));
-        }
-    }
-    Ok(Page { after, count: count.unwrap_or(DEFAULT_EVICTED_LISTED) as usize })
+    let options = Options::read(&DOC, &mut Args::new(args))?;
+    let count = options.number("COUNT", 1, MAX_EVICTED_LISTED)?.unwrap_or(DEFAULT_EVICTED_LISTED);
+    Ok(Page { after: options.value("AFTER"), count: count as usize })
 }
 
 #[cfg(test)]

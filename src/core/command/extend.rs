@@ -1,5 +1,6 @@
 //! `DLOCK.EXTEND key token ttl-ms [FENCE f] [GT]`
 
+use super::options::Options;
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch};
 use crate::limits::MAX_FENCE;
@@ -46,21 +47,7 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Extend<'a>, R
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
     let ttl = Millis(read::number("ttl-ms", args.need()?, 1, settings.max_ttl)?);
-    let (mut fence, mut gt) = (None, false);
-    while let Some(word) = args.take() {
-        let repeated = if word.eq_ignore_ascii_case(b"FENCE") {
-            let given = read::number("FENCE", args.value("FENCE")?, 1, MAX_FENCE)?;
-            fence.replace(Fence(given)).map(|_| "FENCE")
-        } else if word.eq_ignore_ascii_case(b"GT") {
-            core::mem::replace(&mut gt, true).then_some("GT")
-        } else {
-            return Err(Refusal::Unknown { given: word, options: OPTIONS });
-        };
-        if let Some(option) = repeated {
-            return Err(Refusal::Repeated(option));
-        }
-    }
-    Ok(Extend { token, ttl, fence, gt })
+    let options = Options::read(&DOC, &mut args)?;
+    let fence = options.number("FENCE", 1, MAX_FENCE)?.map(Fence);
+    Ok(Extend { token, ttl, fence, gt: options.has("GT") })
 }
-
-const OPTIONS: &str = "FENCE f and GT";

@@ -11,7 +11,7 @@ pub const DOC: Doc = Doc {
     complexity: "O(1): of any number of keys it knows 128 at most",
     arity: -1,
     flags: "readonly",
-    acl: "slow",
+    acl: "admin slow dangerous",
     key: None,
     args: &[Arg { name: "n", word: None, kind: Kind::Number, optional: true }],
 };

@@ -29,8 +29,7 @@ pub fn check(name: &[u8]) -> Result<(), Refusal<'_>> {
 }
 
 /// Whether it is GUARD or FENCED again, which would let a request nest as deep as it is long.
-#[must_use]
-pub fn is_nested(name: &[u8]) -> bool {
+fn is_nested(name: &[u8]) -> bool {
     [GUARD, FENCED].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
@@ -112,7 +111,9 @@ mod tests {
 
     #[test]
     fn a_name_that_c_would_cut_is_unknown() {
-        assert_eq!(check(b"SET\0"), Err(Refusal::UnknownCommand(b"SET\0")));
+        for name in [&b"SET\0"[..], b"dlock.guard\x0019", b"DLOCK.FENCED\0", b"\0"] {
+            assert_eq!(check(name), Err(Refusal::UnknownCommand(name)));
+        }
         assert!(check(&[b'x'; MAX_NAME]).is_ok());
         assert!(check(&[b'x'; MAX_NAME + 1]).is_err());
     }

@@ -17,6 +17,7 @@ pub mod inner;
 pub mod inspect;
 pub mod mark;
 pub mod node;
+pub mod options;
 pub mod probe;
 pub mod promise;
 pub mod read;

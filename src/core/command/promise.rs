@@ -1,16 +1,25 @@
-//! `DLOCK.PROMISE fence bound-ms clock [long]`: what a primary has promised in its state file, for its
-//! replicas. If some keys may have longer leases, `long` names them: `HASH MS HASH MS …`.
+//! `DLOCK.PROMISE fence bound-ms clock [more]`: what a primary has promised in its state file, for its
+//! replicas. `more` has names and values, `NAME VALUE NAME VALUE …`:
+//!
+//! ```text
+//! HASH MS               a key that may have longer leases
+//! quarantine MS         nothing new is granted for so much longer: leases may have been forgotten
+//! quarantine:HASH MS    the same for a key that may have had longer leases
+//! ```
+//!
+//! A name that is none of these is a later version's, and is passed over.
 //!
 //! Replication may lag. A replica that becomes a primary starts above the fence, and waits for as
-//! long as the bounds say, even if the last grants never arrived.
+//! long as the lease bound says, even if the last grants never arrived.
 
 use alloc::string::String;
+use core::fmt::Write;
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal};
-use crate::bounds::Bounds;
+use crate::durability::lease_bound::{KeyHash, LeaseBound};
+use crate::durability::promise::Promise;
 use crate::limits::{MAX_BOUND, MAX_FENCE};
-use crate::promise::Promise;
 use crate::words::{Fence, Millis};
 
 /// How the command is documented.
@@ -26,7 +35,7 @@ pub const DOC: Doc = Doc {
         Arg::plain("fence", Kind::Number),
         Arg::plain("bound-ms", Kind::Number),
         Arg::plain("clock", Kind::Number),
-        Arg { optional: true, ..Arg::plain("long", Kind::Text) },
+        Arg { optional: true, ..Arg::plain("more", Kind::Text) },
     ],
 };
 
@@ -39,57 +48,102 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Promise, Refusal<'a>> {
     let fence = read::number("fence", args.need()?, 0, MAX_FENCE)?;
     let usual = read::number("bound-ms", args.need()?, 0, MAX_BOUND)?;
     let unix = read::number("clock", args.need()?, 0, MAX_FENCE)?;
-    let mut bounds = Bounds::usual_of(Millis(usual));
-    if let Some(long) = args.take() {
-        read_long(long, &mut bounds).ok_or(Refusal::Malformed(DOC.name))?;
+    let (fence, bound) = (Fence(fence), LeaseBound::usual_of(Millis(usual)));
+    let mut promise = Promise { fence, unix, bound, ..Promise::default() };
+    if let Some(more) = args.take() {
+        read_more(more, &mut promise).ok_or(Refusal::Malformed(DOC.name))?;
     }
     args.end()?;
-    Ok(Promise { fence: Fence(fence), unix, bounds })
+    Ok(promise)
 }
 
 /// Writes what follows the numbers. Empty: there is nothing more to say.
 #[must_use]
-pub fn write_long(bounds: &Bounds) -> String {
-    let mut text = bounds.write_long("", " ");
+pub fn write_more(Promise { bound, quarantine, .. }: &Promise) -> String {
+    let mut text = bound.write_long("", " ");
+    if quarantine.longest().0 > 0 {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{QUARANTINE} {} ", quarantine.usual().0);
+        text.push_str(&quarantine.write_long(QUARANTINE_OF, " "));
+    }
     text.pop();
     text
 }
 
-fn read_long(long: &[u8], bounds: &mut Bounds) -> Option<()> {
-    let mut words = core::str::from_utf8(long).ok()?.split(' ');
-    while let Some(hash) = words.next() {
-        bounds.read_long(hash, words.next()?)?;
+fn read_more(more: &[u8], promise: &mut Promise) -> Option<()> {
+    let mut words = core::str::from_utf8(more).ok()?.split(' ');
+    while let Some(name) = words.next() {
+        let value = words.next().filter(|value| !value.is_empty())?;
+        if name.len() == KeyHash::DIGITS {
+            promise.bound.read_long(name, value)?;
+        } else if name == QUARANTINE {
+            let ms = value.parse().ok().filter(|ms| *ms <= MAX_BOUND)?;
+            promise.quarantine.raise_usual(Millis(ms));
+        } else if let Some(hash) = name.strip_prefix(QUARANTINE_OF) {
+            promise.quarantine.read_long(hash, value)?;
+        } else if name.is_empty() {
+            return None;
+        }
     }
     Some(())
 }
 
+const QUARANTINE: &str = "quarantine";
+const QUARANTINE_OF: &str = "quarantine:";
+
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::bounds::KeyHash;
+    use alloc::format;
 
-    fn read<'a>(long: &'a str) -> Result<Promise, Refusal<'a>> {
-        parse(&[b"1", b"20", b"3", long.as_bytes()])
+    use super::*;
+
+    fn read<'a>(more: &'a str) -> Result<Promise, Refusal<'a>> {
+        parse(&[b"1", b"20", b"3", more.as_bytes()])
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let mut bounds = Bounds::usual_of(Millis(20));
-        assert_eq!(
-            (write_long(&bounds), parse(&[b"1", b"20", b"3"]).unwrap().bounds),
-            ("".into(), bounds.clone())
-        );
-        for name in ["a", "b", "c"] {
-            bounds.raise(KeyHash::of(name.as_bytes()), Millis(30));
-            assert_eq!(read(&write_long(&bounds)).unwrap().bounds, bounds);
+        let plain = parse(&[b"1", b"20", b"3"]).unwrap();
+        assert_eq!((plain.bound.clone(), write_more(&plain)), (of_all(20), "".into()));
+        for quarantine in [of_all(0), of_all(7), with_keys(0, &["a"]), with_keys(7, &["a", "d"])] {
+            for keys in [&[][..], &["a"], &["a", "b", "c"]] {
+                let bound = with_keys(20, keys);
+                let promise = Promise { bound, quarantine: quarantine.clone(), ..plain.clone() };
+                let written = write_more(&promise);
+                let read = if written.is_empty() { Ok(plain.clone()) } else { read(&written) };
+                assert_eq!(read.ok(), Some(promise), "{written}");
+            }
         }
+    }
+
+    fn of_all(usual: u64) -> LeaseBound {
+        LeaseBound::usual_of(Millis(usual))
+    }
+
+    fn with_keys(usual: u64, keys: &[&str]) -> LeaseBound {
+        let mut bound = of_all(usual);
+        keys.iter().for_each(|key| bound.raise(KeyHash::of(key.as_bytes()), Millis(30)));
+        bound
+    }
+
+    #[test]
+    fn what_a_later_version_says_is_passed_over() {
+        let plain = parse(&[b"1", b"20", b"3"]).unwrap();
+        let read = read("later 5 quarantine 7 later:still x");
+        assert_eq!(read.ok(), Some(Promise { quarantine: of_all(7), ..plain }));
     }
 
     #[test]
     fn what_was_never_written_is_refused() {
-        for long in ["", " ", "a", "a 20", "a 30 ", "a 30 b", "g 30", "a 30  b 30", "a 9999999999"]
-        {
-            assert!(read(long).is_err(), "{long:?}");
+        let hash = &with_keys(20, &["a"]).write_long("", " ")[..KeyHash::DIGITS];
+        let other = hash.replace(|digit| digit != '0', "g");
+        let key = |ms: &str| format!("{hash} {ms}");
+        let wrong = [format!("{other} 30"), key("20"), key("30 "), key("30 b"), key("9999999999")];
+        for more in wrong.iter().map(String::as_str).chain(["", " ", "a", "a 30  b 30"]) {
+            assert!(read(more).is_err(), "{more:?}");
+        }
+        for quarantine in ["x", "-1", "8589934593", "5 quarantine:a", "5 quarantine:a 5"] {
+            assert!(read(&format!("quarantine {quarantine}")).is_err(), "{quarantine}");
         }
     }
 }

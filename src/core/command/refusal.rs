@@ -2,8 +2,10 @@
 
 use core::fmt;
 
+use super::Doc;
+use super::options::Listed;
+use crate::durability::quarantine::Cause;
 use crate::limits::MAX_HOLDERS;
-use crate::quarantine::Cause;
 use crate::words::{Fence, Millis, Mode};
 
 /// A refused request. It has left no trace.
@@ -37,8 +39,8 @@ pub enum Refusal<'a> {
     Unknown {
         /// What was given.
         given: &'a [u8],
-        /// What would have been right.
-        options: &'static str,
+        /// The command, which says what would have been right.
+        doc: &'static Doc,
     },
     /// An option twice.
     Repeated(&'static str),
@@ -53,6 +55,13 @@ pub enum Refusal<'a> {
     /// A proposed fence ahead of what this node accepts.
     TooFar {
         /// The proposal.
+        given: u64,
+        /// The largest that would be accepted now.
+        most: u64,
+    },
+    /// A fence ahead of the clock, of a user of whose keys too many have such fences already.
+    TooManyAhead {
+        /// The fence.
         given: u64,
         /// The largest that would be accepted now.
         most: u64,
@@ -151,8 +160,8 @@ impl fmt::Display for Refusal<'_> {
             R::Length { what, least, most, given } => {
                 write!(f, "ERR {what} must be {least} to {most} bytes long, not {given}")
             }
-            R::Unknown { given, options } => {
-                write!(f, "ERR unknown option {}; there is {options}", Shown(given))
+            R::Unknown { given, doc } => {
+                write!(f, "ERR unknown option {}; there is {}", Shown(given), Listed(doc))
             }
             R::Repeated(option) => write!(f, "ERR {option} is given twice"),
             R::Unfinished(option) => write!(f, "ERR {option} needs a value"),
@@ -167,6 +176,13 @@ impl fmt::Display for Refusal<'_> {
                     f,
                     "{TOO_FAR} {most} is the largest fence that this node accepts now; FENCE {given} is \
                      more than ten minutes ahead of its clock"
+                )
+            }
+            R::TooManyAhead { given, most } => {
+                write!(
+                    f,
+                    "{TOO_FAR} {most} is the largest fence that this node accepts now from this user, of \
+                     whose keys too many have fences ahead of its clock; FENCE {given} is farther ahead"
                 )
             }
             R::OtherMode { held, asked } => write!(
@@ -185,7 +201,7 @@ impl fmt::Display for Refusal<'_> {
             }
             R::TooManyWaiters(most) => write!(
                 f,
-                "TOOMANYWAITERS {most} requests wait on this node already (dlock.max-waiters)"
+                "TOOMANYWAITERS the user has as many waiting requests as one user may: at most {most}, and fewer while others wait (dlock.max-waiters)"
             ),
             R::TooManyLocks { most } => write!(
                 f,
@@ -262,6 +278,7 @@ impl fmt::Display for Shown<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::acquire;
     use super::*;
     use alloc::string::ToString;
 
@@ -290,7 +307,7 @@ mod tests {
     #[test]
     fn a_refusal_is_one_printable_line_whatever_was_given() {
         let given = b"\r\n\0\xff+OK";
-        let text = Refusal::Unknown { given, options: "WAIT ms" }.to_string();
+        let text = Refusal::Unknown { given, doc: &acquire::DOC }.to_string();
         assert!(text.bytes().all(|b| (0x20..0x7f).contains(&b)), "{text}");
         let long = [b'x'; 4096];
         let text = Refusal::Number { what: "ttl-ms", least: 1, most: 2, given: &long }.to_string();

@@ -1,5 +1,6 @@
 //! `DLOCK.RELEASE key token [FINAL]`
 
+use super::options::Options;
 use super::read::{self, Args};
 use super::{Arg, Doc, Refusal, Touch};
 
@@ -31,11 +32,6 @@ pub struct Release<'a> {
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Release<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
-    let is_final = match args.take() {
-        None => false,
-        Some(word) if word.eq_ignore_ascii_case(b"FINAL") => true,
-        Some(given) => return Err(Refusal::Unknown { given, options: "FINAL" }),
-    };
-    args.end()?;
-    Ok(Release { token, is_final })
+    let options = Options::read(&DOC, &mut args)?;
+    Ok(Release { token, is_final: options.has("FINAL") })
 }

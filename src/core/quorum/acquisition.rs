@@ -221,7 +221,7 @@ impl<R: Rules> Acquisition<R> {
             let ask = Ask::Acquire { fence, wait: None };
             self.ballot.ask(&mut self.out, node, ask, time.now);
         }
-        // For so long a claim waits for the gate: not to overtake those who queue there.
+        // A claim of one who waits waits this long for the gate, so that it cannot overtake the queue there.
         let grace = Millis(self.plan.timeout.0.div_ceil(4));
         self.phase = Phase::Asking { grace: Some(time.now.plus(grace)) };
     }
@@ -233,6 +233,9 @@ impl<R: Rules> Acquisition<R> {
             Phase::Gathering(_) => return self.step_gathering(time),
             _ => return,
         };
+        if !self.rules.minds_gate(self.plan.wait.is_some()) {
+            return self.step_without(gate, time);
+        }
         match gate {
             Gate::Silent => return,
             // Somebody holds it; but whether a majority is there is worth knowing.
@@ -252,6 +255,19 @@ impl<R: Rules> Acquisition<R> {
                 && self.takes_turn(time) => {}
             None if gate == Gate::Open && self.ballot.has_hope() => {}
             None if gate == Gate::Open && self.takes_turn(time) => {}
+            _ => self.fail(time),
+        }
+    }
+
+    /// The same for one who does not wait, to whom a majority that is free is free. What the gate has to say
+    /// tells why it is not, if there is none.
+    fn step_without(&mut self, gate: Gate, time: Time) {
+        self.ballot.settle(&mut self.out, time.now);
+        let may_be_held = self.ballot.denier().is_some() && self.ballot.can_answer();
+        match self.ballot.claim() {
+            Some(claim) if claim.until > time.now => self.win(claim),
+            None if self.ballot.has_hope() || gate == Gate::Silent => {}
+            None if may_be_held && !self.ballot.has_answered() => {}
             _ => self.fail(time),
         }
     }

@@ -208,8 +208,8 @@ impl<R: Rules> Ballot<R> {
 
     /// A node's lease has ended before its time: by somebody's doing, or with a connection or the
     /// node's memory. The same may have happened at other nodes in the same moment, and others may
-    /// have held the lock since then. So leases that were given again after this one was last heard
-    /// of do not vouch for that moment.
+    /// have held the lock since then. So at each moment since this one was last asked for the others have to
+    /// be a majority, of leases that were not given again after it.
     fn ended(&mut self, node: usize, lease: Held, now: Instant) {
         if let Some(vote) = self.votes.get_mut(node) {
             vote.mended = true;
@@ -218,9 +218,15 @@ impl<R: Rules> Ballot<R> {
         if !lease.confirmed || now >= lease.end {
             return;
         }
-        let steady = |held: &Held| now < held.end && self.rules.is_steady(held.since, lease.sent);
-        let steady = self.supporters(fence).filter(steady).count();
-        self.torn |= steady < self.majority();
+        let ends = self.supporters(fence).map(|held| held.end);
+        let ends = ends.filter(|end| (lease.sent..now).contains(end));
+        // A moment at which the others were too few.
+        let is_gap = |at: &Instant| {
+            let steady = |held: &Held| *at < held.end && self.rules.is_steady(held.since, *at);
+            self.supporters(fence).filter(steady).count() < self.majority()
+        };
+        let torn = [lease.sent, now].into_iter().chain(ends).any(|at| is_gap(&at));
+        self.torn |= torn;
     }
 
     /// The claim, if it stands.
@@ -289,13 +295,14 @@ impl<R: Rules> Ballot<R> {
         if vote.open.is_some() && vote.said != Said::Failed {
             return;
         }
+        let again = Ask::again(self.votes.len());
         let ask = match (vote.fence(), self.fence) {
-            (Some(_), _) if !vote.is_confirmed() => Ask::Acquire { fence: None, wait: None },
+            (Some(_), _) if !vote.is_confirmed() => again,
             (Some(held), Some(fence)) if held < fence => Ask::Extend { fence: self.fence },
             (Some(held), _) if vote.doubled => Ask::Extend { fence: Some(held) },
             (Some(_), _) => Ask::Extend { fence: None },
             // A former lease that comes back shows its own fence.
-            (None, _) if vote.returned.is_some() => Ask::Acquire { fence: None, wait: None },
+            (None, _) if vote.returned.is_some() => again,
             (None, fence) => Ask::Acquire { fence, wait: None },
         };
         self.ask(out, node, ask, now);

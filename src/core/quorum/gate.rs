@@ -117,7 +117,11 @@ impl<R: Rules> Acquisition<R> {
         let alone = self.plan.nodes == 1;
         match answer {
             // It may have been the connection only. Its place is kept.
-            Answer::Unreachable if again => self.ask_gate(gate, false, None, time),
+            Answer::Unreachable if again => {
+                // Without a proposal one of several nodes would count from its clock, which may be ahead.
+                let fence = (!alone).then(|| self.proposal(time));
+                self.ask_gate(gate, false, fence, time);
+            }
             // The others may be a majority, and serve those who queue at one of them.
             Answer::Silent | Answer::Refused(Obstacle::Quarantine) if !alone => {
                 self.ballot.withdraw(&mut self.out);

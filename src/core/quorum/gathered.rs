@@ -18,7 +18,7 @@ impl<R: Rules> Ballot<R> {
         for node in 0..self.votes.len() {
             let due = |vote: &Vote| self.refresh_at(vote).is_some_and(|due| now >= due);
             if self.votes.get(node).is_some_and(due) {
-                self.ask(out, node, Ask::Acquire { fence: None, wait: None }, now);
+                self.ask(out, node, Ask::again(self.votes.len()), now);
             }
         }
     }

@@ -36,8 +36,7 @@ impl<R: Rules> Acquisition<R> {
         if !self.ballot.has(gate) {
             self.wait_at(gate, time);
         } else if self.plan.nodes > 1 {
-            let ask = Ask::Acquire { fence: None, wait: None };
-            self.ballot.ask(&mut self.out, gate, ask, time.now);
+            self.ballot.ask(&mut self.out, gate, Ask::again(self.plan.nodes), time.now);
         }
         self.step(time);
     }

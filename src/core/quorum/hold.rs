@@ -146,6 +146,7 @@ impl<R: Rules> Hold<R> {
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
         self.ballot.want(ttl.max(self.ttl()), now);
         if self.is_held() {
+            self.renew_at.get_or_insert(now);
             self.renew(now);
         }
     }
@@ -187,9 +188,11 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// What was granted while it waited is shorter than the lease.
+    /// What was granted while it waited is shorter than the lease, or older than the one that is wanted, where
+    /// no later renewal would mend that.
     fn is_short(&self) -> bool {
-        !self.ballot.is_renewed(self.ttl(), Instant(0))
+        let since = if self.renews { Instant(0) } else { self.ballot.wanted_at };
+        !self.ballot.is_renewed(self.ttl(), since)
     }
 
     /// Ends the hold at `limit`, renewed or not.
@@ -205,6 +208,14 @@ impl<R: Rules> Hold<R> {
         self.ballot.cut_off(node, now);
         self.look(now);
         if self.is_held() {
+            self.ballot.renew_at(&mut self.out, node, now);
+        }
+    }
+
+    /// The connection to a node is back: what it holds by now is worth knowing at once.
+    pub fn is_back(&mut self, node: usize, now: Instant) {
+        self.look(now);
+        if self.is_held() && self.renew_at.is_some() {
             self.ballot.renew_at(&mut self.out, node, now);
         }
     }

@@ -91,6 +91,13 @@ pub enum Ask {
 }
 
 impl Ask {
+    /// ACQUIRE by a token that most likely holds: whatever fence is next, if it does not. One of several nodes
+    /// is never asked without a proposal where its clock could be ahead: it would count from there.
+    #[must_use]
+    pub fn again(nodes: usize) -> Ask {
+        Ask::Acquire { fence: (nodes > 1).then_some(Fence(1)), wait: None }
+    }
+
     /// Whether it is blocked at the node, while somebody else holds.
     #[must_use]
     pub fn blocks(self) -> bool {

@@ -17,7 +17,7 @@ pub struct Plan {
     /// The lease is tied to the connection over which it was asked for without waiting.
     pub binds: bool,
     /// How long to wait while somebody else holds, or no majority is there; zero: without limit; `None`:
-    /// not at all.
+    /// not at all, and then any majority will do.
     pub wait: Option<Millis>,
     /// Whether contenders are expected: queues at the gate at once.
     pub start_at_gate: bool,

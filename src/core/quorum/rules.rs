@@ -42,11 +42,10 @@ pub trait Rules: Clone + Debug {
         held >= claimed
     }
 
-    /// Whether a lease that is known to have held without a gap since then vouches for the time at
-    /// which another one ended too early: that one was asked for last at `known`, and was there. One
-    /// that was given again later may have had its gap at the same time.
-    fn is_steady(&self, since: Instant, known: Instant) -> bool {
-        since <= known
+    /// Whether a lease that is known to have held without a gap since then vouches for a moment at which
+    /// another one may have ended too early. One that was given again later may have had its gap then.
+    fn is_steady(&self, since: Instant, moment: Instant) -> bool {
+        since <= moment
     }
 
     /// Whether a node's first grant vouches for all the time since the claim stands, though it came
@@ -77,6 +76,13 @@ pub trait Rules: Clone + Debug {
     /// proposed by now.
     fn proposes(&self, fixed: Fence, _now: Fence) -> Fence {
         fixed
+    }
+
+    /// Whether a first attempt needs the gate's yes. One that waits does, for it must not overtake those who
+    /// queue there. The next try of one that does not wait may be a day later, and a gate that refuses may have
+    /// nothing but what a release has not reached yet.
+    fn minds_gate(&self, waits: bool) -> bool {
+        waits
     }
 
     /// Whether one gives way that has its gate, and lacks a node before it. The other goes on.

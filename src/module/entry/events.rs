@@ -4,11 +4,13 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use redis_module::raw;
 
-use dlock_core::{ClientId, Key};
+use dlock_core::{ClientId, Key, quirks};
 
+use crate::event_loop;
 use crate::ffi::context::{Ctx, OK, api, bytes_of};
-use crate::loading::{self, Loading, Step};
-use crate::outside;
+use crate::server_events::loading::{self, Loading, Step};
+use crate::server_events::{configuration, disconnections, keys, roles};
+use crate::state::{self, State};
 
 type Callback =
     unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
@@ -52,26 +54,22 @@ unsafe extern "C" fn on_command(filter: *mut raw::RedisModuleCommandFilterCtx) {
     unsafe {
         let arg = |at| bytes_of(api!(RedisModule_CommandFilterArgGet(filter, at)));
         let count = api!(RedisModule_CommandFilterArgsCount(filter));
-        let is = |at, word: &[u8]| arg(at).eq_ignore_ascii_case(word);
+        // The server may take a name with a zero byte for what stands before that.
+        let name = |at| arg(at).split(|byte| *byte == 0).next().unwrap_or_default();
+        let is = |at, word: &[u8]| name(at).eq_ignore_ascii_case(word);
         if count < 4 || !is(0, b"config") || !is(1, b"set") {
             return;
         }
         let mut names = (2..count).step_by(2);
         if names.any(|at| is(at, b"appendonly")) {
-            outside::log_is_switched();
+            configuration::log_is_switched();
         }
     }
 }
 
 /// Subscribes to what happens to keys, unless listening does harm. Whether it does not.
-///
-/// Valkey 8.1 tells events on the connection whose command it carries out, in the database of the
-/// key, and leaves the connection there. After a MOVE or a COPY into another database the client
-/// would go on in that one, and replicas would carry the MOVE out there.
 pub fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
-    let valkey = ctx.server_version(c"valkey_version");
-    let does_harm = valkey.is_some_and(|version| version.starts_with(b"8.1."));
-    // Evictions come before a command or after it, never from it.
+    let does_harm = ctx.version().key_events_do_harm();
     let mut classes = raw::REDISMODULE_NOTIFY_EVICTED;
     if !does_harm {
         classes |= raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED;
@@ -89,7 +87,7 @@ unsafe extern "C" fn on_role(
     role: u64,
     _data: *mut c_void,
 ) {
-    outside::role_changed(role == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA);
+    roles::role_changed(role == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA);
 }
 
 unsafe extern "C" fn on_loading(
@@ -136,7 +134,7 @@ unsafe extern "C" fn on_flush(
     // SAFETY: the data of this event is a flush info.
     unsafe {
         if let Some(info) = data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() {
-            outside::flushed(u32::try_from(info.dbnum).ok());
+            keys::flushed(u32::try_from(info.dbnum).ok());
         }
     }
 }
@@ -151,7 +149,7 @@ unsafe extern "C" fn on_swap(
     unsafe {
         if let Some(info) = data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() {
             let db = |n: i32| u32::try_from(n).unwrap_or(0);
-            outside::swapped(db(info.dbnum_first), db(info.dbnum_second));
+            keys::swapped(db(info.dbnum_first), db(info.dbnum_second));
         }
     }
 }
@@ -167,7 +165,7 @@ unsafe extern "C" fn on_client(
     }
     // SAFETY: the data of this event is a client info.
     if let Some(info) = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() } {
-        outside::disconnected(ClientId(info.id));
+        disconnections::disconnected(ClientId(info.id));
     }
 }
 
@@ -178,7 +176,7 @@ unsafe extern "C" fn on_cron(
     _data: *mut c_void,
 ) {
     // SAFETY: see `on_loading`.
-    outside::cron(unsafe { Ctx::new(ctx) });
+    event_loop::cron(unsafe { Ctx::new(ctx) });
 }
 
 unsafe extern "C" fn on_fork(
@@ -187,7 +185,7 @@ unsafe extern "C" fn on_fork(
     _step: u64,
     _data: *mut c_void,
 ) {
-    outside::forked();
+    roles::forked();
 }
 
 /// Nothing is replicated because a replica has left: it may be about to lead, and what its primary
@@ -199,7 +197,7 @@ unsafe extern "C" fn on_replica(
     _data: *mut c_void,
 ) {
     if step == raw::REDISMODULE_SUBEVENT_REPLICA_CHANGE_ONLINE {
-        outside::audience();
+        roles::replica_may_have_come();
     }
 }
 
@@ -210,7 +208,7 @@ unsafe extern "C" fn on_config(
     _data: *mut c_void,
 ) {
     // SAFETY: see `on_loading`.
-    outside::configured(unsafe { Ctx::new(ctx) });
+    configuration::configured(unsafe { Ctx::new(ctx) });
 }
 
 unsafe extern "C" fn on_shutdown(
@@ -219,7 +217,7 @@ unsafe extern "C" fn on_shutdown(
     _step: u64,
     _data: *mut c_void,
 ) {
-    outside::shut_down();
+    state::with(State::close_state_file);
 }
 
 unsafe extern "C" fn on_key(
@@ -233,9 +231,9 @@ unsafe extern "C" fn on_key(
         let ctx = Ctx::new(ctx);
         let key = Key { db: ctx.db(), name: bytes_of(key) };
         let event = CStr::from_ptr(event).to_bytes();
-        // In a transaction, Valkey 9 says that a key has moved to the database that it comes from.
-        let elsewhere = event == b"move_to" && ctx.flags().has(raw::REDISMODULE_CTX_FLAGS_MULTI);
-        outside::key_event(event, key, elsewhere);
+        let in_transaction = || ctx.flags().has(raw::REDISMODULE_CTX_FLAGS_MULTI);
+        let elsewhere = quirks::may_name_the_wrong_database(event, in_transaction);
+        keys::key_event(event, key, elsewhere);
     }
     OK
 }

@@ -4,10 +4,14 @@ use std::ffi::{c_char, c_int};
 
 use redis_module::{alloc::RedisAlloc, raw};
 
-use super::{commands, config, events, lock_type, mark_type, migration, timer, waiters};
+use dlock_core::quirks;
+
+use super::{blocked_clients, commands, config, events, lock_type, mark_type, migration, timer};
 use crate::ffi::context::{Ctx, ERR, OK, api, log};
 use crate::ffi::info::InfoLines;
-use crate::{info, outside};
+use crate::info;
+use crate::server_memory::ServerMemory;
+use crate::state;
 
 /// The server counts what the module allocates, and `maxmemory` includes it.
 #[global_allocator]
@@ -40,6 +44,7 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     match load(ctx, argc) {
         Ok(()) => OK,
         Err(why) => {
+            state::with(|state| state.store.durability.writer.let_go());
             log(c"warning", &why);
             ERR
         }
@@ -52,6 +57,13 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
                     configuration file, after the loadmodule line"
             .to_owned());
     }
+    // Where the server cannot even say that, the next error is the right one.
+    if ctx.tells_fields()
+        && let Some(why) =
+            quirks::refusal(|section, field| ctx.server_text(section, field).is_some())
+    {
+        return Err(why.to_owned());
+    }
     if let Some(function) = missing_function() {
         return Err(format!(
             "this server is too old: it does not have {function}; dlock needs Redis 7.0 or \
@@ -63,19 +75,25 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     mark_type::register(ctx)?;
     commands::register(ctx)?;
     config::register(ctx)?;
-    outside::starting(ctx)?;
+    // The server forgets what was registered until here, should this fail; so nothing may be subscribed to
+    // before.
+    state::with(|state| state.open_state_file(ctx)).unwrap_or(Ok(()))?;
     events::subscribe(ctx)?;
     // A server without a log pays nothing for it.
     if ctx.log_is_complete() {
         events::watch_commands(ctx)?;
     }
     let hears_of_keys = events::listen_to_keys(ctx)?;
-    if migration::listen(ctx) {
-        set_options(ctx, migration::OPTION);
-    }
+    set_options(ctx, migration::listen(ctx));
     // SAFETY: see `context`; the callback lives as long as the server.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.raw(), Some(on_info))) };
-    outside::started(ctx, hears_of_keys, Some(timer::on_alarm), waiters::callbacks(ctx));
+    let (memory, for_waiters) = (ServerMemory::ask(ctx), blocked_clients::callbacks(ctx));
+    state::with(|state| {
+        state.store.memory.server = memory;
+        state.store.alarm.install(ctx, Some(timer::on_alarm));
+        state.store.blocked.install(for_waiters);
+        state.started(hears_of_keys);
+    });
     if ctx.flags().has_log() && !ctx.tells_configuration() {
         log(
             c"warning",

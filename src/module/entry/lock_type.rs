@@ -12,7 +12,7 @@ use dlock_core::{Crowd, Grant, Key, Lease, Millis, Mode};
 use crate::ffi::block::{Block, Inside};
 use crate::ffi::context::{Ctx, api, bytes_of, c_string, now, server_free, variadic};
 use crate::ffi::kind;
-use crate::{loading, outside};
+use crate::server_events::{keys, loading};
 
 /// Registers the type.
 pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
@@ -224,7 +224,7 @@ unsafe extern "C" fn free_effort(
 
 /// The server takes the value from its key: removed, replaced, or moved to another name.
 unsafe extern "C" fn unlink(ctx: *mut raw::RedisModuleKeyOptCtx, value: *const c_void) {
-    if kind::is_ours() {
+    if kind::is_ours(value) {
         return;
     }
     // SAFETY: the keyspace holds the value during the callback; the context is the callback's.
@@ -233,6 +233,6 @@ unsafe extern "C" fn unlink(ctx: *mut raw::RedisModuleKeyOptCtx, value: *const c
         let name = api!(RedisModule_GetKeyNameFromOptCtx(ctx));
         let db = api!(RedisModule_GetDbIdFromOptCtx(ctx));
         let name = if name.is_null() { &[][..] } else { bytes_of(name) };
-        outside::unlinked(Key { db: u32::try_from(db).unwrap_or(0), name }, block);
+        keys::unlinked(Key { db: u32::try_from(db).unwrap_or(0), name }, block);
     }
 }

@@ -8,7 +8,7 @@ use redis_module::raw;
 
 use dlock_core::{Fence, mark};
 
-use crate::fences;
+use crate::fenced_commands;
 use crate::ffi::context::{Ctx, Name, api, bytes_of, variadic};
 use crate::ffi::kind;
 use crate::ffi::mark::{Mark, pointer};
@@ -45,11 +45,20 @@ unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *m
     if failed {
         return ptr::null_mut();
     }
-    let loaded = mark::stored(number).and_then(|fence| fences::loaded(fence, || there(io)));
+    let loaded = mark::stored(number)
+        .and_then(|fence| fenced_commands::loaded(fence, || there(io), || name_of(io)));
     loaded.map_or(ptr::null_mut(), pointer)
 }
 
-/// The mark that is now at the key of a payload, outside of any command of dlock.
+fn name_of(io: *mut raw::RedisModuleIO) -> Vec<u8> {
+    // SAFETY: the server knows the key of whatever it loads, and keeps it for the callback.
+    unsafe {
+        let name = api!(RedisModule_GetKeyNameFromIO(io));
+        if name.is_null() { Vec::new() } else { bytes_of(name).to_vec() }
+    }
+}
+
+/// The mark that is now at the key that is loaded, outside of any command of dlock.
 fn there(io: *mut raw::RedisModuleIO) -> Option<Fence> {
     // SAFETY: the server knows the key of whatever it loads, and keeps it for the callback. The
     // module's own context lives as long as the server.
@@ -62,11 +71,8 @@ fn there(io: *mut raw::RedisModuleIO) -> Option<Fence> {
         // A copy: the server's own may lie on its stack, where a key that is open cannot keep it.
         (Ctx::new(CONTEXT.load(Ordering::Relaxed)), Name::new(bytes_of(name)), db)
     };
-    // What is loaded goes into another place than what is there.
-    if ctx.flags().is_loading() || !ctx.select(u32::try_from(db).ok()?) {
-        return None;
-    }
-    Mark::read(ctx, name).ok()?.fence()
+    ctx.select(u32::try_from(db).ok()?).then_some(())?;
+    Mark::look(ctx, name).ok()?.fence()
 }
 
 unsafe extern "C" fn rdb_save(io: *mut raw::RedisModuleIO, value: *mut c_void) {
@@ -102,9 +108,9 @@ unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_v
 unsafe extern "C" fn free(_value: *mut c_void) {}
 
 /// Removed, replaced, expired, evicted, or moved to another name.
-unsafe extern "C" fn unlink(_key: *mut raw::RedisModuleString, _value: *const c_void) {
-    if !kind::is_ours() {
-        fences::removed();
+unsafe extern "C" fn unlink(_key: *mut raw::RedisModuleString, value: *const c_void) {
+    if !kind::is_ours(value) {
+        fenced_commands::removed();
     }
 }
 

@@ -1,27 +1,44 @@
-//! What Valkey 9 and later tell of slots that migrate as a whole. The crate does not know of it.
+//! What Valkey 9, Redis 8.4 and later ones tell of slots that migrate as a whole.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::RangeInclusive;
 use std::slice;
 
 use redis_module::raw;
 
-use crate::ffi::context::{Ctx, OK, api};
-use crate::migration::{Step, migrates};
-use crate::migrations::Job;
+use dlock_core::quirks::Family;
 
-/// Subscribes to it. Whether this server has it, and is to be told that the module is ready for it.
-pub fn listen(ctx: Ctx<'_>) -> bool {
-    // Redis means other things by these numbers.
-    let knows = ctx.server_version(c"valkey_version").is_some() && ctx.is_at_least((0, 0), (9, 0));
-    let event = raw::RedisModuleEvent { id: EVENT, dataver: 1 };
-    // SAFETY: see `context`; the callback lives as long as the server.
-    knows
-        && unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.raw(), event, Some(on_step))) }
-            == OK
+use crate::ffi::context::{Ctx, OK, api};
+use crate::server_events::keys;
+use crate::server_events::migration::{self, Step, migrates};
+use crate::server_events::moving_slots::{Job, Refusals};
+
+type Callback =
+    unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
+
+/// Subscribes to it, where the server has it. The options by which the server is told that the module is
+/// ready for it.
+pub fn listen(ctx: Ctx<'_>) -> u32 {
+    let version = ctx.version();
+    match version.family {
+        _ if !version.moves_slots_as_a_whole() => 0,
+        Family::Valkey if subscribe(ctx, VALKEY_EVENT, on_step_of_valkey) => OPTION,
+        Family::Valkey => 0,
+        Family::Redis => {
+            subscribe(ctx, raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION, on_step_of_redis);
+            subscribe(ctx, raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION_TRIM, on_trim);
+            0
+        }
+    }
 }
 
-unsafe extern "C" fn on_step(
+fn subscribe(ctx: Ctx<'_>, id: u64, callback: Callback) -> bool {
+    let event = raw::RedisModuleEvent { id, dataver: 1 };
+    // SAFETY: see `context`; the callback lives as long as the server.
+    unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.raw(), event, Some(callback))) == OK }
+}
+
+unsafe extern "C" fn on_step_of_valkey(
     ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     step: u64,
@@ -38,6 +55,58 @@ unsafe extern "C" fn on_step(
     unsafe {
         if let Some(info) = data.cast::<Info>().as_ref() {
             migrates(Ctx::new(ctx), step, info.job());
+        }
+    }
+}
+
+unsafe extern "C" fn on_step_of_redis(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    step: u64,
+    data: *mut c_void,
+) {
+    // SAFETY: the context is this callback's; the data of this event is a migration's, whose parts live
+    // for the length of the callback.
+    let (ctx, job) = unsafe {
+        let Some(info) = data.cast::<raw::RedisModuleClusterSlotMigrationInfo>().as_ref() else {
+            return;
+        };
+        let name = if info.task_id.is_null() { c"" } else { CStr::from_ptr(info.task_id) };
+        let slots = ranges(info.slots);
+        (Ctx::new(ctx), Job { name: name_of(name.to_bytes()), slots, refusals: Refusals::Unheard })
+    };
+    let step = match step {
+        raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_STARTED => Step::ImportBegins,
+        raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_FAILED => Step::ImportFails,
+        raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED => Step::ImportEnds,
+        raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_STARTED => Step::ExportBegins,
+        raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_FAILED => Step::ExportEnds,
+        raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_COMPLETED => Step::Left,
+        // In the child process that sends the snapshot.
+        raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_MODULE_PROPAGATE => {
+            return migration::send_ahead(ctx, &job);
+        }
+        _ => return,
+    };
+    migrates(ctx, step, job);
+}
+
+unsafe extern "C" fn on_trim(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    step: u64,
+    data: *mut c_void,
+) {
+    if step == raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_TRIM_COMPLETED {
+        return;
+    }
+    // SAFETY: the data of this event is a trim's, whose parts live for the length of the callback.
+    unsafe {
+        if let Some(info) = data.cast::<raw::RedisModuleClusterSlotMigrationTrimInfo>().as_ref() {
+            let slots = ranges(info.slots);
+            let job = Job { name: name_of(b""), slots, refusals: Refusals::Unheard };
+            // Perhaps not one by one.
+            keys::emptied(|key| job.has(key.name));
         }
     }
 }
@@ -61,10 +130,6 @@ struct Slots {
 
 impl Info {
     fn job(&self) -> Job {
-        let mut name = [0; 40];
-        for (to, from) in name.iter_mut().zip(self.name) {
-            *to = from.cast_unsigned();
-        }
         let slots = if self.slots.is_null() {
             &[]
         } else {
@@ -74,10 +139,30 @@ impl Info {
         let range = |slots: &Slots| -> Option<RangeInclusive<u16>> {
             Some(u16::try_from(slots.first).ok()?..=u16::try_from(slots.last).ok()?)
         };
-        Job { name, slots: slots.iter().filter_map(range).collect() }
+        let name: Vec<u8> = self.name.iter().map(|byte| byte.cast_unsigned()).collect();
+        let slots = slots.iter().filter_map(range).collect();
+        Job { name: name_of(&name), slots, refusals: Refusals::EndIt }
     }
 }
 
-const EVENT: u64 = 19;
+/// # Safety
+/// The array must be NULL, or the server's, and live for the length of the call.
+unsafe fn ranges(slots: *const raw::RedisModuleSlotRangeArray) -> Vec<RangeInclusive<u16>> {
+    // SAFETY: by the caller's word; the server says how many ranges follow.
+    unsafe {
+        let Some(array) = slots.as_ref() else { return Vec::new() };
+        let count = usize::try_from(array.num_ranges).unwrap_or(0);
+        array.ranges.as_slice(count).iter().map(|slots| slots.start..=slots.end).collect()
+    }
+}
+
+/// Its first forty bytes: servers give it forty digits.
+fn name_of(text: &[u8]) -> [u8; 40] {
+    let mut name = [0; 40];
+    name.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+    name
+}
+
+const VALKEY_EVENT: u64 = 19;
 /// `VALKEYMODULE_OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION`.
-pub const OPTION: u32 = 1 << 5;
+const OPTION: u32 = 1 << 5;

@@ -1,7 +1,7 @@
 //! The one timer: it goes off when there is something to do.
 //!
 //! The server's timers are kept by the wall clock. So the module looks at the monotonic
-//! clock again when it goes off, and the server's cron (see `outside::cron`) sets an alarm that has been missed.
+//! clock again when it goes off, and the server's cron (see `event_loop::cron`) sets an alarm that has been missed.
 
 use std::ptr;
 

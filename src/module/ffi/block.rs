@@ -10,6 +10,7 @@
 //! keyspace only once, and what comes back to a key comes back in another one.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -17,6 +18,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use dlock_core::deadlines::Entry;
 use dlock_core::packed;
 use dlock_core::{ClientId, Crowd, Deadline, Fence, Grant, Key, KeyBuf, Mode};
+
+use super::MainThread;
 
 /// A block. It may only be used while an owner holds it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +33,14 @@ pub enum Inside<'a> {
     Many(&'a mut Gathering),
     /// A lock whose lease was ended by a RENAME, MOVE or SWAPDB.
     Dead,
+}
+
+/// A grant of which the node keeps a note.
+pub struct Noted {
+    pub token: Box<[u8]>,
+    pub client: ClientId,
+    /// When its lease ends.
+    pub end: Deadline,
 }
 
 /// A crowd and what the index needs to know of it.
@@ -88,6 +99,9 @@ const IN_KEYSPACE: u8 = 0x10;
 const IN_INDEX: u8 = 0x20;
 const DEAD: u8 = 0x40;
 const KEPT: u8 = 0x80;
+
+/// The shares of the module beside its first one, of the few blocks that have any.
+static FURTHER: MainThread<BTreeMap<Block, usize>> = MainThread::new(BTreeMap::new());
 
 impl Block {
     /// A block for the keyspace, with an exclusive lock.
@@ -180,16 +194,22 @@ impl Block {
         }
     }
 
-    /// The grants in it that end with a connection.
+    /// The grants in it of which the node keeps a note: those that end with a connection, and those to
+    /// tokens that are away.
     ///
     /// # Safety
     /// As for [`Block::inside`].
-    pub unsafe fn ephemerals(self) -> Vec<(Box<[u8]>, ClientId)> {
-        let own = |grant: Grant<'_>| (grant.token.into(), grant.client);
+    pub unsafe fn noted(self) -> Vec<Noted> {
+        let is_noted = |grant: &Grant<'_>| grant.ephemeral || grant.client == ClientId::AWAY;
+        let own = |grant: Grant<'_>| Noted {
+            token: grant.token.into(),
+            client: grant.client,
+            end: grant.lease.end,
+        };
         // SAFETY: by the caller's word.
         match unsafe { self.inside() } {
-            Inside::One(_, grant) if grant.ephemeral => vec![own(grant)],
-            Inside::Many(many) => many.crowd.grants().filter(|g| g.ephemeral).map(own).collect(),
+            Inside::One(_, grant) if is_noted(&grant) => vec![own(grant)],
+            Inside::Many(many) => many.crowd.grants().filter(is_noted).map(own).collect(),
             _ => Vec::new(),
         }
     }
@@ -259,14 +279,26 @@ impl Block {
         self.head().flags.load(Ordering::Relaxed) & KEPT != 0
     }
 
-    /// The module keeps it, for a moment or because the key was evicted. False if it did already.
-    pub fn keep(self) -> bool {
-        self.head().flags.fetch_or(KEPT, Ordering::Relaxed) & KEPT == 0
+    /// A part of the module takes a share, for a moment or because the key was evicted. Each part has
+    /// its own.
+    pub fn keep(self) {
+        if self.head().flags.fetch_or(KEPT, Ordering::Relaxed) & KEPT != 0 {
+            FURTHER.with(|further| *further.entry(self).or_default() += 1);
+        }
     }
 
-    /// The module lets go.
+    /// That part lets go.
     pub fn release(self) {
-        self.let_go(KEPT);
+        let others = FURTHER.with(|further| {
+            let shares = further.remove(&self)?;
+            if shares > 1 {
+                further.insert(self, shares - 1);
+            }
+            Some(())
+        });
+        if others.flatten().is_none() {
+            self.let_go(KEPT);
+        }
     }
 
     /// The keyspace lets go. May be called on any thread.

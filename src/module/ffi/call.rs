@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use dlock_core::command::doc::Touch;
 
-use super::context::{Ctx, Name, bytes_of};
+use super::context::{Ctx, Name, at_rest, bytes_of};
 
 /// A command's arguments.
 pub struct Call<'c> {
@@ -29,25 +29,33 @@ impl<'c> Call<'c> {
         unsafe { Call { ctx: Ctx::new(ctx), argv: slice::from_raw_parts(argv, argc) } }
     }
 
-    /// The argument at this place; the command's name is at 0.
+    /// The argument at this position; the command's name is at 0.
     pub fn arg(&self, at: usize) -> Option<&'c [u8]> {
         // SAFETY: the server keeps the arguments unchanged until the command returns.
         self.argv.get(at).map(|arg| unsafe { bytes_of(*arg) })
     }
 
-    /// The key at this place.
+    /// The bytes of the key at this position, which others can come to hear of while the command runs.
+    pub fn key<'a>(&self, at: usize, copy: &'a mut Box<[u8]>) -> Option<&'a [u8]>
+    where
+        'c: 'a,
+    {
+        self.arg(at).map(|bytes| at_rest(bytes, copy))
+    }
+
+    /// The key at this position.
     pub fn name(&self, at: usize) -> Option<Name> {
         // SAFETY: as above; the name is used within the command.
         self.argv.get(at).map(|arg| unsafe { Name::borrowed(*arg) })
     }
 
-    /// The arguments from this place on; `None` if there are more than any command takes.
+    /// The arguments from this position on; `None` if there are more than any command takes.
     pub fn rest<'b>(&self, from: usize, room: &'b mut Room<'c>) -> Option<&'b [&'c [u8]]> {
         let args = self.argv.get(from..)?;
         let room = room.get_mut(..args.len())?;
-        for (place, arg) in room.iter_mut().zip(args) {
+        for (position, arg) in room.iter_mut().zip(args) {
             // SAFETY: as above.
-            *place = unsafe { bytes_of(*arg) };
+            *position = unsafe { bytes_of(*arg) };
         }
         Some(room)
     }

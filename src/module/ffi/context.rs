@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
-use dlock_core::command::promise::write_long;
+use dlock_core::command::promise::write_more;
 use dlock_core::{ClientId, Instant, Owner, Promise};
 
 /// Calls a function of the server's interface.
@@ -244,19 +244,35 @@ impl Ctx<'_> {
         };
     }
 
+    /// An effect that goes ahead of a snapshot of slots, on Redis, in the child process that sends it. Whether
+    /// it does.
+    pub fn send_ahead(self, key: &Name, effect: &[u8]) -> bool {
+        // SAFETY: written once, when the module was loaded.
+        let Some(send) = (unsafe { raw::RedisModule_ClusterPropagateForSlotMigration }) else {
+            return false;
+        };
+        let (name, format) = (c"DLOCK.APPLY".as_ptr(), c"sb".as_ptr());
+        // SAFETY: as in `replicate_apply`.
+        unsafe {
+            let effect = (effect.as_ptr().cast::<c_char>(), effect.len());
+            send(self.raw, name, format, key.raw, effect.0, effect.1) == OK
+        }
+    }
+
     /// What is promised in the state file.
-    pub fn replicate_promise(self, Promise { fence, unix, bounds }: &Promise) {
+    pub fn replicate_promise(self, promise: &Promise) {
         let replicate = variadic!(RedisModule_Replicate);
-        let [fence, usual, unix] = [fence.0, bounds.usual().0, *unix].map(signed);
-        let long = write_long(bounds);
+        let Promise { fence, unix, bound, .. } = promise;
+        let [fence, usual, unix] = [fence.0, bound.usual().0, *unix].map(signed);
+        let more = write_more(promise);
         // A replica of an earlier version knows the numbers alone.
-        let format = if long.is_empty() { c"lll" } else { c"lllb" };
-        let (name, format, long) = (c"DLOCK.PROMISE".as_ptr(), format.as_ptr(), long.as_bytes());
+        let format = if more.is_empty() { c"lll" } else { c"lllb" };
+        let (name, format, more) = (c"DLOCK.PROMISE".as_ptr(), format.as_ptr(), more.as_bytes());
         // SAFETY: as in `replicate_apply`; l is a long long. What the format does not name is not
         // read.
         unsafe {
-            let bytes = long.as_ptr().cast::<c_char>();
-            replicate(self.raw, name, format, fence, usual, unix, bytes, long.len());
+            let bytes = more.as_ptr().cast::<c_char>();
+            replicate(self.raw, name, format, fence, usual, unix, bytes, more.len());
         }
     }
 
@@ -298,12 +314,6 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_AOF)
     }
 
-    /// A data set is being loaded, in the place of the one that is there or beside it.
-    pub fn is_loading(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
-            || self.has(raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING)
-    }
-
     /// More memory is used than `maxmemory` allows.
     pub fn is_out_of_memory(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_OOM)
@@ -323,7 +333,22 @@ pub struct Name {
     raw: *mut raw::RedisModuleString,
     /// Its bytes, so that the server need not be asked each time.
     bytes: *const [u8],
+    /// The bytes of a name that could move.
+    copy: Box<[u8]>,
     owned: bool,
+}
+
+/// Longer strings can move: other modules hear of keys by these very strings, and may trim them. Up to
+/// this length all servers keep the bytes in one piece with the string.
+const LONGEST_AT_REST: usize = 44;
+
+/// The bytes, where they stay: in the string, or else in `copy`.
+pub fn at_rest<'a>(bytes: &'a [u8], copy: &'a mut Box<[u8]>) -> &'a [u8] {
+    if bytes.len() <= LONGEST_AT_REST {
+        return bytes;
+    }
+    *copy = bytes.into();
+    copy
 }
 
 impl Name {
@@ -331,20 +356,34 @@ impl Name {
     /// The string must live as long as the name.
     pub unsafe fn borrowed(raw: *mut raw::RedisModuleString) -> Name {
         // SAFETY: by the caller's word.
-        Name { raw, bytes: unsafe { bytes_of(raw) }, owned: false }
+        unsafe { Name::of(raw, false) }
     }
 
     pub fn new(bytes: &[u8]) -> Name {
-        // SAFETY: without a context the string is ours to free; the server copies the bytes.
-        let raw = unsafe {
-            api!(RedisModule_CreateString(ptr::null_mut(), bytes.as_ptr().cast(), bytes.len()))
-        };
-        // SAFETY: it lives until the name is dropped.
-        Name { raw, bytes: unsafe { bytes_of(raw) }, owned: true }
+        // SAFETY: without a context the string is ours to free, when the name is dropped; the server
+        // copies the bytes.
+        unsafe {
+            let start = bytes.as_ptr().cast();
+            let raw = api!(RedisModule_CreateString(ptr::null_mut(), start, bytes.len()));
+            Name::of(raw, true)
+        }
+    }
+
+    /// # Safety
+    /// The string must live as long as the name.
+    unsafe fn of(raw: *mut raw::RedisModuleString, owned: bool) -> Name {
+        let mut copy = Box::default();
+        // SAFETY: by the caller's word.
+        let bytes = unsafe { bytes_of(raw) };
+        at_rest(bytes, &mut copy);
+        Name { raw, bytes, copy, owned }
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the string lives as long as the name, and strings never change.
+        if !self.copy.is_empty() {
+            return &self.copy;
+        }
+        // SAFETY: the string lives as long as the name; one that is not copied stays where it is.
         unsafe { &*self.bytes }
     }
 

@@ -5,7 +5,7 @@ use std::iter;
 use dlock_core::deadlines::Deadlines;
 use dlock_core::{ClientId, Deadline, Grant, Instant, Key, KeyBuf, Mode};
 
-use super::block::{Block, Gathering, Inside};
+use super::block::{Block, Gathering, Inside, Noted};
 
 /// The index. It owns a share of every block in it.
 #[derive(Default)]
@@ -140,15 +140,15 @@ impl Index {
     }
 
     /// Removes a block whose lock is over, wherever the server may put the value: it has taken
-    /// the block from its key. Returns the grants in it that would have ended with a connection.
+    /// the block from its key. Returns the grants in it of which the node keeps a note.
     ///
     /// Called while the keyspace or a note still holds it.
-    pub fn remove_dead(&mut self, block: Block) -> Vec<(Box<[u8]>, ClientId)> {
+    pub fn remove_dead(&mut self, block: Block) -> Vec<Noted> {
         // SAFETY: the keyspace or a note holds it.
-        let ephemerals = unsafe { block.ephemerals() };
+        let noted = unsafe { block.noted() };
         self.remove(block);
         block.kill();
-        ephemerals
+        noted
     }
 
     /// The key of the first lease that is over, and its block.
@@ -170,8 +170,17 @@ impl Index {
         None
     }
 
-    /// Lets the blocks of these databases go, and tells `each` of their keys.
-    pub fn drain(&mut self, goes: impl Fn(u32) -> bool, mut each: impl FnMut(Block, Key<'_>)) {
+    /// Lets the blocks at these keys go, and tells `each` of them. When the leases in them would have
+    /// ended that tokens have which are away.
+    pub fn drain(
+        &mut self,
+        goes: impl Fn(Key<'_>) -> bool,
+        mut each: impl FnMut(Block, Key<'_>),
+    ) -> Vec<Deadline> {
+        let mut away = Vec::new();
+        let mut note = |grant: Grant<'_>| {
+            away.extend((grant.client == ClientId::AWAY).then_some(grant.lease.end));
+        };
         let (mut leases, mut bytes) = (self.leases, self.bytes);
         let crowds = &mut self.crowds;
         self.deadlines.drain(|entry| {
@@ -179,12 +188,14 @@ impl Index {
             let Some(block) = (unsafe { Block::from_entry(entry) }) else { return true };
             // SAFETY: the index holds the block until `leave_index` below.
             match unsafe { block.inside() } {
-                Inside::One(key, _) if goes(key.db) => {
+                Inside::One(key, grant) if goes(key) => {
+                    note(grant);
                     leases -= 1;
                     bytes -= block.weight();
                     each(block, key);
                 }
-                Inside::Many(gathering) if goes(gathering.key.db) => {
+                Inside::Many(gathering) if goes(gathering.key.as_key()) => {
+                    gathering.crowd.grants().for_each(&mut note);
                     leases -= std::mem::take(&mut gathering.counted);
                     bytes -= std::mem::take(&mut gathering.weighed);
                     gathering.indexed = None;
@@ -199,6 +210,7 @@ impl Index {
             true
         });
         (self.leases, self.bytes) = (leases, bytes);
+        away
     }
 
     /// Lets all blocks go.

@@ -1,5 +1,6 @@
 //! The command inside GUARD and FENCED: where its keys are, and how it is carried out.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
@@ -16,8 +17,9 @@ use dlock_core::command::Touch;
 pub enum Inner<'c> {
     /// It has run, and has a reply; an error perhaps.
     Ran(Reply<'c>),
-    /// The server has not begun it. Why, for the client.
-    Refused(String),
+    /// The server has refused it. Why, for the client; and whether it has certainly not begun: a
+    /// command of another module may have run, and pass on what the server refused to itself.
+    Refused { words: String, certainly: bool },
 }
 
 /// The reply of an inner command.
@@ -27,7 +29,9 @@ pub struct Reply<'c> {
 }
 
 impl<'c> Call<'c> {
-    /// Whether the server only asks where the keys are. Nothing may be done then.
+    /// Whether the server only asks where the keys are. Nothing may be done then, and no state of the
+    /// module's be touched: servers ask before they look at anybody's rights, and some of them on
+    /// other threads than the main one.
     pub fn asks_for_keys(&self) -> bool {
         // SAFETY: see `context`.
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.ctx.raw())) != 0 }
@@ -36,41 +40,50 @@ impl<'c> Call<'c> {
     /// Tells it: the first argument, and the keys of the command that begins at `inner`.
     pub fn tell_keys(&self, touch: Touch, inner: usize) {
         self.tell_key(1, touch_flags(touch));
-        // Asking for the keys of one that nests would come back here, as deep as it is long.
-        if self.arg(inner).is_none_or(inner::is_nested) {
+        // What is refused when it runs has no keys. Among it is this command itself in all of its
+        // spellings: the server takes a name with a zero byte for what stands before that.
+        if self.arg(inner).is_none_or(|name| inner::check(name).is_err()) {
             return;
         }
+        // Another module's command may ask for the keys of this one again.
+        if !LOOKS_FOR_KEYS.replace(true) {
+            self.tell_inner_keys(inner);
+            LOOKS_FOR_KEYS.set(false);
+        }
+    }
+
+    fn tell_inner_keys(&self, inner: usize) {
         let (mut count, mut flags): (c_int, *mut c_int) = (0, ptr::null_mut());
         let argv = self.argv.get(inner..).unwrap_or_default();
         let argc = c_int::try_from(argv.len()).unwrap_or(c_int::MAX);
         // SAFETY: the arguments are the server's; it only reads them, and checks their number. It
         // gives two arrays of `count`, which are ours to free, or NULL.
         unsafe {
-            let places = api!(RedisModule_GetCommandKeysWithFlags(
+            let positions = api!(RedisModule_GetCommandKeysWithFlags(
                 self.ctx.raw(),
                 argv.as_ptr().cast_mut(),
                 argc,
                 &raw mut count,
                 &raw mut flags
             ));
-            if places.is_null() {
+            if positions.is_null() {
                 return;
             }
             for i in 0..usize::try_from(count).unwrap_or(0) {
-                let place = usize::try_from(*places.add(i)).unwrap_or(0);
-                self.tell_key(inner.saturating_add(place), *flags.add(i));
+                let position = usize::try_from(*positions.add(i)).unwrap_or(0);
+                self.tell_key(inner.saturating_add(position), *flags.add(i));
             }
-            server_free(places.cast());
+            server_free(positions.cast());
             server_free(flags.cast());
         }
     }
 
-    fn tell_key(&self, place: usize, flags: c_int) {
-        let Ok(place) = c_int::try_from(place) else { return };
+    fn tell_key(&self, position: usize, flags: c_int) {
+        let Ok(position) = c_int::try_from(position) else { return };
         // What its keys are is known here, in whatever way the server found them.
         let flags = flags & !(raw::REDISMODULE_CMD_KEY_INCOMPLETE as c_int);
         // SAFETY: see `context`; the server asks for keys just now.
-        unsafe { api!(RedisModule_KeyAtPosWithFlags(self.ctx.raw(), place, flags)) };
+        unsafe { api!(RedisModule_KeyAtPosWithFlags(self.ctx.raw(), position, flags)) };
     }
 
     /// Carries out the command that begins at `inner`, as the client's own: with its rights, and
@@ -81,19 +94,43 @@ impl<'c> Call<'c> {
         let given = self.arg(inner).unwrap_or_default();
         match name.get_mut(..given.len()) {
             // One byte is left to end it.
-            Some(start) if given.len() <= inner::MAX_NAME => start.copy_from_slice(given),
-            _ => return Inner::Refused("ERR unknown command".to_owned()),
+            Some(start) if given.len() <= inner::MAX_NAME && !given.contains(&0) => {
+                start.copy_from_slice(given);
+            }
+            _ => {
+                let words = "ERR unknown command".to_owned();
+                return Inner::Refused { words, certainly: true };
+            }
         }
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
-        let ran = self.call(name, AS_CLIENT, inner);
+        let (mut raw, mut why) = self.call(name, AS_CLIENT, inner);
         // A module that calls with no user's rights has all of them.
-        if matches!(ran, Inner::Refused(_)) && errno() == NO_USER {
-            return self.call(name, AS_SERVER, inner);
+        if why == NO_USER && !self.has_user() {
+            drop(Reply { ctx: self.ctx, raw });
+            (raw, why) = self.call(name, AS_SERVER, inner);
         }
-        ran
+        let reply = Reply { ctx: self.ctx, raw };
+        if raw.is_null() {
+            let words = "ERR the server gives no reply".to_owned();
+            return Inner::Refused { words, certainly: false };
+        }
+        if why == RAN {
+            return Inner::Ran(reply);
+        }
+        match reply.error().and_then(|words| refused(why, &words)) {
+            Some(words) => Inner::Refused { words, certainly: self.is_of_the_server(inner) },
+            None => Inner::Ran(reply),
+        }
     }
 
-    fn call(&self, name: &CStr, formats: Formats, inner: usize) -> Inner<'c> {
+    /// The reply, and what the server says of it by errno: why it has not begun the command, if it
+    /// has not. What has run may have set errno, too.
+    fn call(
+        &self,
+        name: &CStr,
+        formats: Formats,
+        inner: usize,
+    ) -> (*mut raw::RedisModuleCallReply, Errno) {
         let call = variadic!(RedisModule_Call);
         let argv = self.argv.get(inner.saturating_add(1)..).unwrap_or_default();
         let (ctx, name) = (self.ctx.raw(), name.as_ptr());
@@ -109,23 +146,40 @@ impl<'c> Call<'c> {
                 _ => call(ctx, name, more, argv.as_ptr(), argv.len()),
             }
         };
-        // The server sets it for whatever it does not begin. What has run may have set it, too.
+        (raw, errno())
+    }
+
+    /// Whether there are any rights to call with: a call with those of a user who is not there is
+    /// refused, whatever it calls.
+    fn has_user(&self) -> bool {
+        let call = variadic!(RedisModule_Call);
+        let (Some(key), probe) = (self.argv.get(1), c"DLOCK.PROBE".as_ptr()) else { return true };
+        set_errno(RAN);
+        // SAFETY: s is a string; the reply is freed below.
+        let raw = unsafe { call(self.ctx.raw(), probe, c"CEs".as_ptr(), *key) };
         let why = errno();
-        if raw.is_null() {
-            set_errno(why);
-            return Inner::Refused("ERR the server gives no reply".to_owned());
-        }
-        let reply = Reply { ctx: self.ctx, raw };
-        if why == RAN {
-            return Inner::Ran(reply);
-        }
-        match reply.error().and_then(|words| refused(why, &words)) {
-            Some(words) => {
-                drop(reply);
-                set_errno(why);
-                Inner::Refused(words)
+        drop(Reply { ctx: self.ctx, raw });
+        why != NO_USER
+    }
+
+    /// Whether the command that begins at `inner` is the server's own, or none at all: it calls no
+    /// others, so that what is refused is this command itself. Where the server does not say, it
+    /// may be another module's.
+    fn is_of_the_server(&self, inner: usize) -> bool {
+        let call = variadic!(RedisModule_Call);
+        let Some(name) = self.argv.get(inner) else { return false };
+        let (command, what) = (c"COMMAND".as_ptr(), c"INFO".as_ptr());
+        // SAFETY: c is a C string, s a string. What is read belongs to the reply.
+        unsafe {
+            let raw = call(self.ctx.raw(), command, c"Ecs".as_ptr(), what, *name);
+            let reply = Reply { ctx: self.ctx, raw };
+            let Some(info) = reply.element(raw, 0) else { return false };
+            if api!(RedisModule_CallReplyType(info)) == raw::REDISMODULE_REPLY_NULL as c_int {
+                return true;
             }
-            None => Inner::Ran(reply),
+            let Some(flags) = reply.element(info, 2) else { return false };
+            let mut all = (0..).map_while(|at| reply.element(flags, at));
+            !all.any(|flag| text_of(flag) == b"module")
         }
     }
 }
@@ -139,7 +193,6 @@ fn refused(why: Errno, words: &str) -> Option<String> {
         SCRIPT => Refused::Script,
         ELSEWHERE => Refused::Elsewhere,
         READ_ONLY_CLUSTER | CLUSTER_DOWN => Refused::ClusterDown,
-        NO_USER => return Some(words.to_owned()),
         _ => return None,
     };
     refused.words(words)
@@ -153,28 +206,62 @@ impl Reply<'_> {
     }
 
     fn error(&self) -> Option<String> {
-        let mut len = 0;
         // SAFETY: the reply is open; the words are copied.
         unsafe {
-            if api!(RedisModule_CallReplyType(self.raw)) != raw::REDISMODULE_REPLY_ERROR as c_int {
+            let is_error =
+                api!(RedisModule_CallReplyType(self.raw)) == raw::REDISMODULE_REPLY_ERROR as c_int;
+            is_error.then(|| String::from_utf8_lossy(text_of(self.raw)).into_owned())
+        }
+    }
+
+    /// A part of an array.
+    ///
+    /// # Safety
+    /// The array must be this reply, or a part of it, or NULL.
+    unsafe fn element(
+        &self,
+        array: *mut raw::RedisModuleCallReply,
+        at: usize,
+    ) -> Option<*mut raw::RedisModuleCallReply> {
+        // SAFETY: by the caller's word; what is no array has no elements.
+        let part = unsafe {
+            if array.is_null()
+                || api!(RedisModule_CallReplyType(array)) != raw::REDISMODULE_REPLY_ARRAY as c_int
+            {
                 return None;
             }
-            let start = api!(RedisModule_CallReplyStringPtr(self.raw, &raw mut len));
-            let words = if start.is_null() {
-                &[][..]
-            } else {
-                std::slice::from_raw_parts(start.cast::<u8>(), len)
-            };
-            Some(String::from_utf8_lossy(words).into_owned())
-        }
+            api!(RedisModule_CallReplyArrayElement(array, at))
+        };
+        (!part.is_null()).then_some(part)
+    }
+}
+
+/// The text of a reply.
+///
+/// # Safety
+/// The reply must stay open for all of `'a`.
+unsafe fn text_of<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
+    let mut len = 0;
+    // SAFETY: by the caller's word; what is no text has none.
+    unsafe {
+        let start = api!(RedisModule_CallReplyStringPtr(reply, &raw mut len));
+        if start.is_null() { &[] } else { std::slice::from_raw_parts(start.cast::<u8>(), len) }
     }
 }
 
 impl Drop for Reply<'_> {
     fn drop(&mut self) {
-        // SAFETY: open until now, and used by nobody else.
-        unsafe { api!(RedisModule_FreeCallReply(self.raw)) };
+        if !self.raw.is_null() {
+            // SAFETY: open until now, and used by nobody else.
+            unsafe { api!(RedisModule_FreeCallReply(self.raw)) };
+        }
     }
+}
+
+thread_local! {
+    /// Whether this thread looks for the keys of an inner command: it does so once at a time,
+    /// however deep a request nests.
+    static LOOKS_FOR_KEYS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// For one argument, for two, for three, and for any number.

@@ -226,7 +226,7 @@ impl<'c> Open<'c> {
 
     /// Removes whatever is there; a large crowd is freed in the background.
     pub fn remove(&mut self) {
-        kind::ours(|| {
+        kind::ours(self.value(), || {
             // SAFETY: the key is open for writing.
             unsafe { api!(RedisModule_UnlinkKey(self.raw)) };
         });
@@ -261,17 +261,20 @@ impl<'c> Open<'c> {
     }
 
     fn set(&mut self, block: Block) {
-        kind::ours(|| {
-            // SAFETY: the key is open for writing; the server owns the value from now on, and
-            // gives it back through the type's `free`.
-            let set = unsafe {
-                api!(RedisModule_ModuleTypeSetValue(self.raw, kind::LOCK.get(), block.as_ptr()))
-            };
-            (self.block, self.evicted) = ((set == OK).then_some(block), false);
-            if set != OK {
-                block.leave_keyspace();
-            }
+        // SAFETY: the key is open for writing; the server owns the value from now on, and
+        // gives it back through the type's `free`.
+        let set = kind::ours(self.value(), || unsafe {
+            api!(RedisModule_ModuleTypeSetValue(self.raw, kind::LOCK.get(), block.as_ptr()))
         });
+        (self.block, self.evicted) = ((set == OK).then_some(block), false);
+        if set != OK {
+            block.leave_keyspace();
+        }
+    }
+
+    /// What the server keeps for the lock that is here.
+    fn value(&self) -> *mut c_void {
+        self.block.map_or(ptr::null_mut(), Block::as_ptr)
     }
 
     fn kind(&self) -> c_int {

@@ -1,13 +1,11 @@
 //! The two types of values that the module adds to the server: locks and marks.
 
-use std::cell::Cell;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
-use super::MainThread;
 use super::context::{Ctx, api};
 
 /// A type of values. The server knows it by a pointer.
@@ -66,18 +64,19 @@ impl ValueKind {
     }
 }
 
-/// Whether a value is being replaced or removed by this module itself.
-static OURS: MainThread<Cell<bool>> = MainThread::new(Cell::new(false));
+/// The value that this module itself is about to replace or to remove; NULL: none.
+static OURS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Runs something that makes the server let a value go, at this module's own wish.
-pub fn ours<R>(work: impl FnOnce() -> R) -> R {
-    OURS.with(|ours| ours.set(true));
+/// Runs something that makes the server let go of `value`, at this module's own wish. What other
+/// modules do meanwhile, which hear of it, is not.
+pub fn ours<R>(value: *mut c_void, work: impl FnOnce() -> R) -> R {
+    let outer = OURS.swap(value, Ordering::Relaxed);
     let result = work();
-    OURS.with(|ours| ours.set(false));
+    OURS.store(outer, Ordering::Relaxed);
     result
 }
 
-/// Whether that is why one is let go.
-pub fn is_ours() -> bool {
-    OURS.with(|ours| ours.get()).unwrap_or(false)
+/// Whether that is why this value is let go.
+pub fn is_ours(value: *const c_void) -> bool {
+    ptr::eq(OURS.load(Ordering::Relaxed), value)
 }

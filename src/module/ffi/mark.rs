@@ -3,14 +3,15 @@
 //! The value of a mark is its fence, and the fence is the pointer that the server keeps: there is
 //! nothing behind it to allocate, to free, or to use too late.
 
-use std::ffi::{c_int, c_longlong, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use redis_module::raw;
 
+use dlock_core::command::apply::write_mark;
 use dlock_core::{Fence, mark};
 
-use super::context::{Ctx, Name, api, variadic};
+use super::context::{Ctx, Name, api};
 use super::kind::{self, ours};
 
 /// A fence is 53 bits long.
@@ -31,6 +32,11 @@ impl<'c> Mark<'c> {
     /// Opens it to look at.
     pub fn read(ctx: Ctx<'c>, name: Name) -> Result<Mark<'c>, NoMark> {
         Mark::open(ctx, name, raw::REDISMODULE_READ)
+    }
+
+    /// Opens it to look at for what is loaded, which nobody is told of, and which counts nowhere.
+    pub fn look(ctx: Ctx<'c>, name: Name) -> Result<Mark<'c>, NoMark> {
+        Mark::open(ctx, name, raw::REDISMODULE_READ | SILENTLY)
     }
 
     /// Opens it to look at and to change.
@@ -82,7 +88,7 @@ impl<'c> Mark<'c> {
                 unsafe { api!(RedisModule_ModuleTypeSetValue(self.raw, kind, pointer(fence))) };
             }
             // SAFETY: the key is open for writing.
-            (Some(_), None) => ours(|| unsafe {
+            (Some(old), None) => ours(pointer(old), || unsafe {
                 api!(RedisModule_UnlinkKey(self.raw));
             }),
             (None, None) => return,
@@ -122,13 +128,13 @@ impl Drop for Mark<'_> {
 
 impl Ctx<'_> {
     /// A mark as it is from now on: with this fence and no expiry, or not there.
+    ///
+    /// Not as DLOCK.FENCED, whose keys a callback tells: while slots migrate, Redis 8.6 asks for the keys of
+    /// what it replicates, and at the end of the callback replicates it again, for ever.
     fn replicate_mark(self, key: &Name, fence: Option<Fence>) {
-        let replicate = variadic!(RedisModule_Replicate);
-        let fence = fence.map_or(0, |fence| fence.0 as c_longlong);
-        // SAFETY: the arguments are what the format says: s a string object, l a long long.
-        unsafe {
-            replicate(self.raw(), c"DLOCK.FENCED".as_ptr(), c"sl".as_ptr(), key.raw(), fence)
-        };
+        let mut effect = Vec::new();
+        write_mark(fence, &mut effect);
+        self.replicate_apply(key, &effect, b"");
     }
 }
 
@@ -142,4 +148,6 @@ pub fn fence_of(value: *mut c_void) -> Option<Fence> {
     mark::stored(value.addr() as u64)
 }
 
+/// Redis 7.0 does not know these.
+const SILENTLY: u32 = raw::REDISMODULE_OPEN_KEY_NONOTIFY | raw::REDISMODULE_OPEN_KEY_NOSTATS;
 const NEVER: raw::mstime_t = raw::REDISMODULE_NO_EXPIRE as raw::mstime_t;

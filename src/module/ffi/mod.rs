@@ -30,12 +30,15 @@ pub mod server;
 pub mod waiter;
 
 use std::cell::RefCell;
+use std::sync::OnceLock;
+use std::thread::{self, ThreadId};
 
 /// Something that lives as long as the server and is only touched on its main thread.
 pub struct MainThread<T>(RefCell<T>);
 
-// SAFETY: the server calls every callback of this module but `free` on its main thread, under its
-// global lock, and `free` (block.rs) touches no `MainThread`. No thread is started here.
+// SAFETY: the server calls every callback of this module on its main thread, under its global lock,
+// but for two that touch no `MainThread`: `free` (block.rs), and GUARD and FENCED when they are asked
+// for keys (inner.rs). The module's own thread (durability/writer.rs) knows none, either.
 unsafe impl<T> Sync for MainThread<T> {}
 // SAFETY: as above: it is made, used and dropped on one thread.
 unsafe impl<T> Send for MainThread<T> {}
@@ -49,6 +52,14 @@ impl<T> MainThread<T> {
     /// Runs `work` with it; `None` if that is under way already, further up the stack: the
     /// server can call back in the middle of a call into it.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+        debug_assert!(is_main_thread(), "what is the main thread's is not another's");
         self.0.try_borrow_mut().ok().map(|mut value| work(&mut value))
     }
+}
+
+/// Whether this is the thread that was here first: the one that loads the module.
+fn is_main_thread() -> bool {
+    static MAIN: OnceLock<ThreadId> = OnceLock::new();
+    let this = thread::current().id();
+    *MAIN.get_or_init(|| this) == this
 }

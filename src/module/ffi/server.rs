@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use dlock_core::Serves;
+use dlock_core::quirks::{Family, Version};
 
 use super::context::{Ctx, Name, OK, api, variadic};
 
@@ -39,13 +40,19 @@ impl Ctx<'_> {
         }
     }
 
-    /// Cancels all migrations of slots away from here. Whether the server did.
+    /// Cancels all migrations of slots as a whole. Whether the server did.
     pub fn cancel_migrations(self) -> bool {
         let call = variadic!(RedisModule_Call);
-        let (command, what) = (c"CLUSTER".as_ptr(), c"CANCELSLOTMIGRATIONS".as_ptr());
-        // SAFETY: see `context`; c is a C string; the reply is freed after its last use.
+        let (all, cancel) = (c"ALL".as_ptr(), c"CANCEL".as_ptr());
+        let (what, format) = if self.version().family == Family::Valkey {
+            (c"CANCELSLOTMIGRATIONS".as_ptr(), c"Ec".as_ptr())
+        } else {
+            (c"MIGRATION".as_ptr(), c"Eccc".as_ptr())
+        };
+        // SAFETY: see `context`; c is a C string, and what the format does not name is not read; the reply
+        // is freed after its last use.
         unsafe {
-            let reply = call(self.raw(), command, c"Ec".as_ptr(), what);
+            let reply = call(self.raw(), c"CLUSTER".as_ptr(), format, what, cancel, all);
             if reply.is_null() {
                 return false;
             }
@@ -55,16 +62,36 @@ impl Ctx<'_> {
         }
     }
 
-    /// A version that the server says of itself; `None` if it has none of that name.
-    pub fn server_version(self, field: &CStr) -> Option<Vec<u8>> {
-        self.server_text(c"server", field)
+    /// A replica tells its primary how far it has got. Only then does the primary send what it has written since
+    /// the data set was copied; Redis 7.0 does it by itself once a second.
+    pub fn acknowledge(self) {
+        let call = variadic!(RedisModule_Call);
+        let (command, what, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
+        // SAFETY: see `context`; c is a C string. The command has no reply: nothing is read of it, and it is
+        // freed once.
+        unsafe {
+            let reply = call(self.raw(), command, c"cc".as_ptr(), what, all);
+            if !reply.is_null() {
+                api!(RedisModule_FreeCallReply(reply));
+            }
+        }
     }
 
-    /// Whether the server is this version or a later one: of Redis, or of Valkey.
-    pub fn is_at_least(self, redis: (u64, u64), valkey: (u64, u64)) -> bool {
-        let own = self.server_version(c"valkey_version").map(|version| (version, valkey));
-        let own = own.or_else(|| self.server_version(c"redis_version").map(|it| (it, redis)));
-        own.is_some_and(|(version, least)| major_and_minor(&version) >= Some(least))
+    /// The version that the server says of itself.
+    pub fn version(self) -> Version {
+        let [valkey, redis] =
+            [c"valkey_version", c"redis_version"].map(|field| self.server_text(c"server", field));
+        Version::of(valkey.as_deref(), redis.as_deref())
+    }
+
+    /// Whether the server has the functions by which it tells fields of INFO.
+    pub fn tells_fields(self) -> bool {
+        // SAFETY: written once, when the module was loaded, before anything else ran.
+        let functions = unsafe {
+            let (get, free) = (raw::RedisModule_GetServerInfo, raw::RedisModule_FreeServerInfo);
+            (get.is_some(), free.is_some(), { raw::RedisModule_ServerInfoGetFieldC }.is_some())
+        };
+        functions == (true, true, true)
     }
 
     /// A field of INFO.
@@ -165,10 +192,4 @@ impl Ctx<'_> {
         }
         self.has_replicas() || self.info_number(c"replication", c"repl_backlog_active") != Some(0)
     }
-}
-
-/// 8 and 2 of 8.2.3.
-fn major_and_minor(version: &[u8]) -> Option<(u64, u64)> {
-    let mut numbers = str::from_utf8(version).ok()?.split('.').map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

@@ -1,24 +1,25 @@
 // A client: the nodes, and the locks that are wanted of them.
 
 import { inspect } from 'node:util';
-import { HeldError, made } from './errors';
-import { Guard } from './guard';
-import { expect, outcome, post } from './mail';
+import { made } from './errors';
+import { Lock } from './lock';
+import { expect, forget, outcome, post } from './mail';
 import type * as rust from './native';
 import { native } from './native';
 import {
   addresses,
   called,
+  fence,
   type Key,
   key,
   type LockOptions,
   millis,
   onlyKnown,
   options,
-  type TryOptions,
-  tryOptions,
+  patience,
+  token,
 } from './options';
-import { acquiring, holding, watched } from './trace';
+import type { Lease, NodeBreak, NodeInspection, Notice } from './report';
 
 /**
  * For what is made of clients here.
@@ -34,11 +35,8 @@ export interface ClientOptions {
    * and at most a second.
    */
   nodeTimeout?: number | undefined;
-  /**
-   * Is told what an operator should know while the work goes on: that a wait goes on though no majority of
-   * the nodes answers, for example.
-   */
-  notify?: ((message: string) => void) | undefined;
+  /** Is told what an operator should know while the work goes on: outages and promotions, for example. */
+  notify?: ((notice: Notice) => void) | undefined;
 }
 
 /**
@@ -46,13 +44,14 @@ export interface ClientOptions {
  *
  * ```js
  * const client = new Client('redis://localhost');
- * await client.withLock('job:42', { wait: 10_000 }, async (guard) => {
+ * await client.lock('job:42', { wait: 10_000 }).run(async (guard) => {
  *   await work(guard.fence, guard.signal);
  * });
  * ```
  */
 export class Client {
   readonly #native: rust.Client;
+  readonly #notify: ClientOptions['notify'];
 
   static {
     nativeOf = (client) => client.#native;
@@ -60,19 +59,33 @@ export class Client {
 
   /**
    * `nodes` is a comma-separated list of addresses, or an iterable of them: `redis://host:port/db`,
-   * `rediss://` with TLS, `unix://path`, `redis+sentinel://`, `redis+cluster://`.
+   * `rediss://` with TLS, `unix://path`; `redis+sentinel://s1,s2,s3/NAME`, the primary that these Sentinels watch under
+   * this name; `redis+cluster://h1,h2,h3`, a Redis Cluster, which is one node; also with TLS, `rediss+sentinel://` and
+   * `rediss+cluster://`. Without `nodes` they are those of the environment variable `DLOCK_NODES`, where a name
+   * without a scheme is a host.
    */
-  constructor(nodes: string | Iterable<string>, given: ClientOptions = {}) {
+  constructor(nodes?: string | Iterable<string>, given: ClientOptions = {}) {
     onlyKnown(given, ['nodeTimeout', 'notify']);
-    const list = addresses(nodes);
+    const list = nodes === undefined ? undefined : addresses(nodes);
     const timeout = given.nodeTimeout === undefined ? undefined : millis('nodeTimeout', given.nodeTimeout);
-    const { notify } = given;
-    if (notify !== undefined) called('notify', notify);
-    // If it throws, what has arrived with this is told all the same.
-    const ticket = notify && expect((told) => queueMicrotask(() => notify(told.notice ?? '')));
-    const client = native.Client.connect(post(), list, timeout, ticket);
+    if (given.notify !== undefined) called('notify', given.notify);
+    this.#notify = given.notify;
+    const ticket = given.notify && Client.#told(new WeakRef(this));
+    const client = native.Client.connect(post(), list, process.env.DLOCK_NODES, timeout, ticket);
+    if (ticket !== undefined) collected.register(this, ticket);
     if ('code' in client) throw made(client);
     this.#native = client;
+  }
+
+  // What is expected knows its client only weakly: nothing else keeps one that is not used any more.
+  static #told(client: WeakRef<Client>): number {
+    return expect(({ notice }) => {
+      const known = client.deref();
+      if (known === undefined) return;
+      const notify = known.#notify;
+      // If it throws, what has arrived with this is told all the same.
+      if (notify !== undefined && notice !== undefined) queueMicrotask(() => notify(notice));
+    });
   }
 
   /** The addresses of the nodes, without user and password. */
@@ -80,59 +93,46 @@ export class Client {
     return this.#native.nodes();
   }
 
-  /**
-   * Acquires a lock. Throws HeldError when the time to wait is over, and the reason of `signal` when that is
-   * aborted; both leave nothing behind on any node. Release the guard in a `finally` block, or use
-   * `withLock`.
-   */
-  async lock(name: Key, given: LockOptions = {}): Promise<Guard> {
-    return this.#acquire(name, given, (error) => {
-      throw error;
-    });
-  }
-
-  /** Acquires a lock if it is free; else null. */
-  async tryAcquire(name: Key, given: TryOptions = {}): Promise<Guard | null> {
-    return this.#acquire(name, tryOptions(given), (error) => {
-      if (error instanceof HeldError) return null;
-      throw error;
-    });
-  }
-
-  async #acquire<T extends null>(
-    name: Key,
-    given: LockOptions,
-    failed: (error: unknown) => T,
-  ): Promise<Guard | T> {
-    const [wanted, how] = [key(name), options(given)];
-    const asked = watched(() => ({ key: wanted, nodes: this.nodes, options: how }));
-    const acquired = await acquiring(asked, async (waits) => {
-      const begin = (ticket: number) => this.#native.acquire(ticket, wanted, how);
-      return outcome(begin, given.signal, waits).then(({ guard }) => guard as rust.Guard, failed);
-    });
-    return acquired && new Guard(acquired, holding(asked, acquired.fence));
+  /** A lock, to be acquired. By itself this does nothing. Throws UsageError if the options make no sense. */
+  lock(name: Key, given: LockOptions = {}): Lock {
+    const [wanted, how, wait] = [key(name), options(given), patience(given)];
+    const native = this.#native.lock(wanted, how);
+    if ('code' in native) throw made(native);
+    const { renews: _, ...shown } = how;
+    return new Lock(native, { key: wanted, options: shown, wait, nodes: () => this.nodes, client: this });
   }
 
   /**
-   * Acquires a lock, and holds it until `body` has ended. Whatever `body` returns or throws is passed on. If
-   * the lock was lost meanwhile, LostError is thrown, unless `body` itself has thrown.
+   * Extends a lock by its token: it is valid for `ttl` milliseconds from now on, also where that is less than before.
+   * Without `fence` the nodes are asked for it first. Throws LostError if the token does not hold the lock.
    */
-  async withLock<T>(name: Key, body: (guard: Guard) => T | PromiseLike<T>): Promise<T>;
-  async withLock<T>(name: Key, given: LockOptions, body: (guard: Guard) => T | PromiseLike<T>): Promise<T>;
-  async withLock<T>(name: Key, ...rest: [Body<T>] | [LockOptions, Body<T>]): Promise<T> {
-    const [given, body] = rest.length === 1 ? [{}, rest[0]] : rest;
-    called('body', body);
-    const guard = await this.lock(name, given);
-    let done: T;
-    try {
-      done = await body(guard);
-    } catch (error) {
-      // What the body has thrown says more than a loss.
-      await guard[Symbol.asyncDispose]().catch(() => {});
-      throw error;
-    }
-    await guard[Symbol.asyncDispose]();
-    return done;
+  async extend(name: Key, by: string, ttl: number, given: { fence?: number | undefined } = {}): Promise<Lease> {
+    onlyKnown(given, ['fence']);
+    const [lock, held, length] = [key(name), token(by), millis('ttl', ttl)];
+    const known = given.fence === undefined ? undefined : fence(given.fence);
+    const { lease } = await outcome((ticket) => this.#native.extend(ticket, lock, held, length, known));
+    return lease as Lease;
+  }
+
+  /** Releases a lock by its token. Whether the token held it at any node. */
+  async release(name: Key, by: string): Promise<boolean> {
+    const [lock, held] = [key(name), token(by)];
+    return (await outcome((ticket) => this.#native.release(ticket, lock, held))).was === true;
+  }
+
+  /** What each node knows about a lock: who holds it, and who waits for it. */
+  async inspect(name: Key): Promise<NodeInspection[]> {
+    const lock = key(name);
+    return (await outcome((ticket) => this.#native.inspect(ticket, lock))).inspections ?? [];
+  }
+
+  /**
+   * Ends a lock on all nodes, or only the lease of this token, whoever holds it. A guard learns of it when it next
+   * renews its lease.
+   */
+  async breakLock(name: Key, by?: string): Promise<NodeBreak[]> {
+    const [lock, held] = [key(name), by === undefined ? undefined : token(by)];
+    return (await outcome((ticket) => this.#native.breakLock(ticket, lock, held))).breaks ?? [];
   }
 
   /**
@@ -163,4 +163,4 @@ export class Client {
   }
 }
 
-type Body<T> = (guard: Guard) => T | PromiseLike<T>;
+const collected = new FinalizationRegistry<number>(forget);

@@ -63,7 +63,7 @@ export class LostError extends DlockError {
   /** The fence of the lock that was lost. */
   readonly fence: number;
   /**
-   * A word for programs: `not_renewed`, `ended`, `max_hold`, `paused`, `released`; `panicked`: see
+   * A word for programs: `not_renewed`, `ended`, `max_hold`, `paused`, `released`, `detached`; `panicked`: see
    * InternalError.
    */
   readonly why: string;

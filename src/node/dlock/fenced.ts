@@ -15,33 +15,35 @@ export type Redis =
   | { sendCommand(args: string[]): Promise<unknown> };
 
 /**
- * Commands that carry a fence. The server refuses one, with an error that begins with STALE, if a later
- * holder has been there. Reads belong under the fence as much as writes.
+ * Commands that the server refuses if they come too late: with an error that begins with STALE if a later holder has
+ * been there, or with NOTHELD if the lock is not held any more. Reads belong under this as much as writes.
  */
 export class Fenced {
   readonly #client: Redis;
-  readonly #mark: Key;
-  readonly #fence: number;
+  readonly #command: string;
+  readonly #key: Key;
+  readonly #proof: string | number;
 
   /** @internal */
-  constructor(client: Redis, mark: Key, fence: number) {
+  constructor(client: Redis, command: string, key: Key, proof: string | number) {
     if (!has(client, 'call') && !has(client, 'sendCommand'))
       throw usage('fenced commands are sent by a client of ioredis or node-redis');
     this.#client = client;
-    this.#mark = mark;
-    this.#fence = fence;
+    this.#command = command;
+    this.#key = key;
+    this.#proof = proof;
   }
 
-  /** Sends a command by `DLOCK.FENCED`. The reply is as the client gives it. */
+  /** Sends a command by `DLOCK.FENCED` or `DLOCK.GUARD`. The reply is as the client gives it. */
   async call(command: string, ...args: (string | Buffer | number)[]): Promise<unknown> {
-    const mark = typeof this.#mark === 'string' ? this.#mark : Buffer.from(this.#mark);
-    const words = [mark, this.#fence, command, ...args];
-    if ('call' in this.#client) return this.#client.call('DLOCK.FENCED', ...words);
+    const key = typeof this.#key === 'string' ? this.#key : Buffer.from(this.#key);
+    const words = [key, this.#proof, command, ...args];
+    if ('call' in this.#client) return this.#client.call(this.#command, ...words);
     // node-redis takes text and Buffers.
     const all = words.map((word) => (typeof word === 'number' ? String(word) : word)) as string[];
-    all.unshift('DLOCK.FENCED');
+    all.unshift(this.#command);
     // One of a Cluster wants to know by which key it finds the server.
-    if ('slots' in this.#client) return this.#client.sendCommand(mark as string, false, all);
+    if ('slots' in this.#client) return this.#client.sendCommand(key as string, false, all);
     return this.#client.sendCommand(all);
   }
 }

@@ -6,6 +6,7 @@ import { Fenced, type Redis } from './fenced';
 import { expect, forget, onPanic, outcome } from './mail';
 import type * as rust from './native';
 import { type Key, key, millis } from './options';
+import type { Lease } from './report';
 import type { Ended } from './trace';
 
 /**
@@ -103,6 +104,18 @@ export class Guard {
   }
 
   /**
+   * Hands the lock over to whoever has its token, another process say, which extends and releases it by that. This
+   * process neither renews nor releases it any more. Waits until all nodes that answer have the lock.
+   */
+  async detach(): Promise<Lease> {
+    this.#watch?.end();
+    settle(this.#native);
+    const { lease } = await outcome((ticket) => this.#native.detach(ticket));
+    this.#ended?.();
+    return lease as Lease;
+  }
+
+  /**
    * Commands that show the fence of this guard to `mark`: once a later holder has been there, the server
    * refuses them. `client` is of ioredis or node-redis, and of any server with the module. Throws UsageError
    * if the lock is shared or has a limit, for its holders have different fences at the same time, and LostError
@@ -111,7 +124,18 @@ export class Guard {
   fenced(client: Redis, mark: Key): Fenced {
     const fence = this.#native.exclusiveFence();
     if (typeof fence !== 'number') throw made(fence);
-    return new Fenced(client, key(mark), fence);
+    return new Fenced(client, 'DLOCK.FENCED', key(mark), fence);
+  }
+
+  /**
+   * Commands that are carried out only while this guard holds the lock. `client` is of ioredis or node-redis, of the
+   * server that has the lock, and of the same database. Throws UsageError if there is more than one node, for none of
+   * several knows whether the lock is held, and LostError if it was released.
+   */
+  guarded(client: Redis): Fenced {
+    const token = this.#native.tokenOfOneNode();
+    if (typeof token !== 'string') throw made(token);
+    return new Fenced(client, 'DLOCK.GUARD', this.key, token);
   }
 
   /** Releases the lock, for `await using`; unless it was released already. */

@@ -16,6 +16,17 @@ export {
 } from './errors';
 export { Fenced, type Redis } from './fenced';
 export { Guard } from './guard';
-export type { Key, LockOptions, TryOptions } from './options';
-export type { Holder, LogMessage, NodeReport } from './report';
+export { Lock } from './lock';
+export type { Key, LockOptions, WaitOptions } from './options';
+export type {
+  Holder,
+  Inspection,
+  Lease,
+  LogMessage,
+  NodeBreak,
+  NodeInspection,
+  NodeReport,
+  Notice,
+  Waiter,
+} from './report';
 export type { AcquireMessage, HoldMessage, WaitMessage } from './trace';

@@ -142,7 +142,6 @@ function abort({ target }: { target: unknown }): void {
 
 function release(told: Told): void {
   told.guard?.drop();
-  told.lease?.drop();
 }
 
 function next(): number {

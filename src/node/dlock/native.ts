@@ -1,7 +1,7 @@
 // The part of dlock that is written in Rust, as far as TypeScript calls it. Times are in milliseconds.
 // What a method begins ends with its ticket at the post.
 
-import type { Holder, LogMessage, NodeReport } from './report';
+import type { Holder, Lease, LogMessage, NodeBreak, NodeInspection, NodeReport, Notice } from './report';
 
 /** @internal */
 export interface Failure {
@@ -26,8 +26,10 @@ export interface Told {
   ticket: number;
   guard?: Guard;
   lease?: Lease;
-  value?: boolean | number;
-  notice?: string;
+  inspections?: NodeInspection[];
+  breaks?: NodeBreak[];
+  was?: boolean;
+  notice?: Notice;
   line?: Line;
   waitsFor?: string;
   waited?: number;
@@ -37,12 +39,12 @@ export interface Told {
 /** @internal */
 export interface Options {
   ttl: number;
-  wait?: number;
   shared: boolean;
   limit?: number;
   ephemeral: boolean;
   meta: string;
   maxHold?: number;
+  renews: boolean;
 }
 
 /** @internal */
@@ -54,10 +56,18 @@ export interface Post {
 /** @internal */
 export interface Client {
   nodes(): string[];
-  acquire(ticket: number, key: string | Uint8Array, options: Options): void;
-  lease(ticket: number, key: string | Uint8Array, options: Options): void;
+  lock(key: Key, options: Options): Lock | Failure;
+  extend(ticket: number, key: Key, token: string, ttl: number, fence?: number): void;
+  release(ticket: number, key: Key, token: string): void;
+  inspect(ticket: number, key: Key): void;
+  breakLock(ticket: number, key: Key, token?: string): void;
   close(ticket: number): void;
   panic(ticket: number): void;
+}
+
+/** @internal */
+export interface Lock {
+  acquire(ticket: number, wait?: number): void;
 }
 
 /** @internal */
@@ -70,28 +80,28 @@ export interface Guard {
   isOpen(): boolean;
   loss(): Failure | null;
   exclusiveFence(): number | Failure;
+  tokenOfOneNode(): string | Failure;
   extend(ticket: number, ttl: number): void;
   release(ticket: number): void;
+  detach(ticket: number): void;
   watch(ticket: number): void;
   drop(): void;
 }
 
-/** @internal */
-export interface Lease {
-  readonly fence: number;
-  readonly token: string;
-  readonly validFor: number;
-  extend(ticket: number, ttl: number): void;
-  release(ticket: number): void;
-  drop(): void;
-}
+type Key = string | Uint8Array;
 
 interface Native {
   collect(post: Post): Told[];
   listen(post: Post, waits: boolean, lines: boolean, prints: boolean): void;
   Post: new (bell: () => void) => Post;
   Client: {
-    connect(post: Post, nodes: string[], nodeTimeout?: number, notify?: number): Client | Failure;
+    connect(
+      post: Post,
+      nodes?: string[],
+      environment?: string,
+      nodeTimeout?: number,
+      notify?: number,
+    ): Client | Failure;
   };
 }
 

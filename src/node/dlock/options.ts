@@ -7,17 +7,21 @@ import type { Options } from './native';
 /** The name of a lock: text or bytes. */
 export type Key = string | Uint8Array;
 
+/** How long to wait for a lock. */
+export interface WaitOptions {
+  /** How many milliseconds to wait for the lock: without limit by default, and 0 is not at all. */
+  wait?: number | undefined;
+  /** Ends the wait when it is aborted, and leaves nothing behind on any node. */
+  signal?: AbortSignal | undefined;
+}
+
 /** The options of a lock. Times are in milliseconds. */
-export interface LockOptions {
+export interface LockOptions extends WaitOptions {
   /**
    * The lease: 30,000 by default. If this process dies, the lock is free again after this time. As long as
    * the process lives, it is renewed each time a third of it has passed.
    */
   ttl?: number | undefined;
-  /** How long to wait for the lock: without limit by default, and 0 is not at all. */
-  wait?: number | undefined;
-  /** Ends the wait when it is aborted, and leaves nothing behind on any node. */
-  signal?: AbortSignal | undefined;
   /** For readers: any number of them hold it together, and nobody else beside them. */
   shared?: boolean | undefined;
   /** For a semaphore: so many hold it together, on a single node only. */
@@ -30,37 +34,41 @@ export interface LockOptions {
   maxHold?: number | undefined;
 }
 
-/** The options of a lock that is not waited for. */
-export type TryOptions = Omit<LockOptions, 'wait'>;
-
 const TTL = 30_000;
-const NAMES = ['ttl', 'wait', 'signal', 'shared', 'limit', 'ephemeral', 'meta', 'maxHold'];
+const WAIT = ['wait', 'signal'];
+const NAMES = ['ttl', ...WAIT, 'shared', 'limit', 'ephemeral', 'meta', 'maxHold'];
 
 /** @internal */
-export function options(given: LockOptions): Options {
+export function options(given: LockOptions, renews = true): Options {
   onlyKnown(given, NAMES);
   const read: Options = {
     ttl: millis('ttl', given.ttl === undefined ? TTL : given.ttl),
     shared: flag('shared', given.shared),
     ephemeral: flag('ephemeral', given.ephemeral),
     meta: text('meta', given.meta),
+    renews,
   };
-  if (given.wait !== undefined && given.wait !== Number.POSITIVE_INFINITY)
-    read.wait = millis('wait', given.wait);
   if (given.maxHold !== undefined) read.maxHold = longer('maxHold', given.maxHold);
   if (given.limit !== undefined) read.limit = permits(given.limit);
-  if (given.signal !== undefined && !isSignal(given.signal))
-    throw usage(`signal is an AbortSignal, not ${shown(given.signal)}`);
   return read;
 }
 
+/**
+ * How long to wait, of the options of a lock, or in place of them.
+ *
+ * @internal
+ */
+export function patience({ wait, signal }: WaitOptions): WaitOptions {
+  if (wait !== undefined) millis('wait', wait);
+  if (signal !== undefined && !isSignal(signal)) throw usage(`signal is an AbortSignal, not ${shown(signal)}`);
+  return { wait, signal };
+}
+
 /** @internal */
-export function tryOptions(given: TryOptions): LockOptions {
-  onlyKnown(
-    given,
-    NAMES.filter((name) => name !== 'wait'),
-  );
-  return { ...given, wait: 0 };
+export function inPlaceOf(made: WaitOptions, given: WaitOptions, names = WAIT): WaitOptions {
+  onlyKnown(given, names);
+  const { wait, signal } = patience(given);
+  return { wait: wait ?? made.wait, signal: signal ?? made.signal };
 }
 
 /** @internal */
@@ -81,6 +89,18 @@ export function millis(name: string, given: unknown): number {
 function longer(name: string, given: unknown): number {
   if (millis(name, given) > 0) return given as number;
   throw usage(`${name} must be longer than zero`);
+}
+
+/** @internal */
+export function token(given: unknown): string {
+  if (typeof given === 'string') return given;
+  throw usage(`a token is a text, not ${typeof given}`);
+}
+
+/** @internal */
+export function fence(given: unknown): number {
+  if (Number.isSafeInteger(given) && (given as number) >= 0) return given as number;
+  throw usage(`a fence is a whole number, not ${shown(given)}`);
 }
 
 /** @internal */

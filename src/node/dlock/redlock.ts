@@ -7,7 +7,7 @@
 import { EventEmitter } from 'node:events';
 import { inspect } from 'node:util';
 import { Client, nativeOf } from './client';
-import { DlockError, HeldError, LostError, usage } from './errors';
+import { DlockError, HeldError, LostError, made, usage } from './errors';
 import { Guard } from './guard';
 import { address, type Ioredis, prefix } from './ioredis';
 import { outcome } from './mail';
@@ -151,6 +151,8 @@ export class Redlock extends EventEmitter {
   readonly clients: Set<Ioredis | string>;
   readonly settings: Required<Pick<Settings, 'retryCount' | 'retryDelay'>> & Settings;
   readonly #client: Client;
+  // To ask for them takes longer than to keep them.
+  readonly #nodes: string[];
   readonly #prefix: string;
 
   constructor(clients: Iterable<Ioredis | string>, settings: Settings = {}) {
@@ -167,11 +169,12 @@ export class Redlock extends EventEmitter {
     if (prefixes.size > 1) throw usage('the clients have different key prefixes');
     this.#prefix = [...prefixes][0] ?? '';
     this.#client = new Client(nodes);
+    this.#nodes = this.#client.nodes;
   }
 
   /** The addresses of the nodes, without user and password: what redlock does not have. */
   get nodes(): string[] {
-    return this.#client.nodes;
+    return [...this.#nodes];
   }
 
   /** Quits the connections of the clients, as redlock does, and those of dlock. */
@@ -183,15 +186,17 @@ export class Redlock extends EventEmitter {
   /** Locks all of these resources for this long. Nobody renews that. */
   async acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock> {
     whole(duration);
+    const how = options({ ttl: duration }, false);
     const take = async (key: string, wait: number) => {
-      const how = options({ ttl: duration, wait });
-      const native = nativeOf(this.#client);
-      const asked = watched(() => ({ key, nodes: this.nodes, options: how }));
-      const lease = await acquiring(asked, async (waits) => {
-        const told = await outcome((ticket) => native.lease(ticket, key, how), undefined, waits);
-        return told.lease as rust.Lease;
+      const limit = wait === Number.POSITIVE_INFINITY ? undefined : wait;
+      const lock = nativeOf(this.#client).lock(key, how);
+      if ('code' in lock) throw made(lock);
+      const asked = watched(() => ({ key, nodes: this.nodes, options: { ttl: duration, wait: limit } }));
+      const guard = await acquiring(asked, async (waits) => {
+        const told = await outcome((ticket) => lock.acquire(ticket, limit), undefined, waits);
+        return told.guard as rust.Guard;
       });
-      return new Leased(key, lease);
+      return new Leased(guard);
     };
     return this.#take(resources, settings, take);
   }
@@ -233,7 +238,7 @@ export class Redlock extends EventEmitter {
     const routine = last ?? given;
     if (typeof routine !== 'function') throw new Error('INVARIANT: routine is not a function.');
     const settings = typeof given === 'function' ? undefined : given;
-    const take = (key: string, wait: number) => this.#client.lock(key, { ttl: duration, wait });
+    const take = (key: string, wait: number) => this.#client.lock(key, { ttl: duration, wait }).acquire();
     const lock = await this.#take(resources, settings, take);
     const controller = new AbortController();
     const signal: RedlockAbortSignal = controller.signal;
@@ -292,7 +297,7 @@ export class Redlock extends EventEmitter {
   /** Which nodes were for it, and which against, as far as they said so. */
   async #stats(nodes: DlockError['nodes'], error?: DlockError): Promise<ExecutionStats> {
     const clients = [...this.clients].map((client, at) =>
-      typeof client === 'string' ? (this.nodes[at] ?? '') : client,
+      typeof client === 'string' ? (this.#nodes[at] ?? '') : client,
     );
     const stats: ExecutionStats = {
       membershipSize: clients.length,
@@ -325,35 +330,32 @@ export default Redlock;
 
 type Routine<T> = (signal: RedlockAbortSignal, context: RedlockUsingContext) => Promise<T>;
 
+/** A lock that nobody renews. It lasts as long as its lease, also if this is collected. */
 class Leased implements Part {
-  readonly token: string;
-  readonly fence: number;
-  readonly #native: rust.Lease;
-  readonly #key: string;
-  #until: number;
+  readonly #native: rust.Guard;
 
-  constructor(key: string, lease: rust.Lease) {
-    this.#native = lease;
-    this.#key = key;
-    this.token = lease.token;
-    this.fence = lease.fence;
-    this.#until = performance.now() + lease.validFor;
+  constructor(native: rust.Guard) {
+    this.#native = native;
+  }
+
+  get token(): string {
+    return this.#native.token;
+  }
+
+  get fence(): number {
+    return this.#native.fence;
   }
 
   get validFor(): number {
-    return Math.max(0, this.#until - performance.now());
+    return this.#native.validFor();
   }
 
   async extend(ttl: number): Promise<void> {
-    const { value } = await outcome((ticket) => this.#native.extend(ticket, ttl));
-    this.#until = performance.now() + Number(value);
+    await outcome((ticket) => this.#native.extend(ticket, ttl));
   }
 
   async release(): Promise<void> {
-    const { value } = await outcome((ticket) => this.#native.release(ticket));
-    if (value === true) return;
-    const message = `lock '${this.#key}' (fence ${this.fence}) is not held any more`;
-    throw new LostError({ code: 'lost', message, nodes: [], key: this.#key, fence: this.fence, why: 'ended' });
+    await outcome((ticket) => this.#native.release(ticket));
   }
 }
 

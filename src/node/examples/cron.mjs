@@ -5,7 +5,7 @@
 import { text } from 'node:stream/consumers';
 import { Client, HeldError } from 'dlock';
 
-const client = new Client(process.env.DLOCK_NODES ?? 'redis://localhost');
+const client = new Client();
 
 /** The job. */
 async function nightly() {
@@ -14,7 +14,7 @@ async function nightly() {
 }
 
 try {
-  await client.withLock('nightly', { wait: 0, meta: `process ${process.pid}` }, nightly);
+  await client.lock('nightly', { wait: 0, meta: `process ${process.pid}` }).run(nightly);
 } catch (error) {
   if (!(error instanceof HeldError)) throw error;
   console.log(`runs elsewhere: ${error.holder?.meta ?? ''}`);

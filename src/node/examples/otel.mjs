@@ -47,10 +47,10 @@ const tracer = trace.getTracer('example');
 instrument(tracer);
 
 // Two jobs want the same lock: one has to wait for the other.
-const client = new Client(process.env.DLOCK_NODES ?? 'redis://localhost');
+const client = new Client();
 const job = () =>
   tracer.startActiveSpan('job', async (span) => {
-    await client.withLock('example:otel', () => sleep(100));
+    await client.lock('example:otel').run(() => sleep(100));
     span.end();
   });
 await Promise.all([job(), job()]);

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, LostError } from 'dlock';
 
-const client = new Client(process.env.DLOCK_NODES ?? 'redis://localhost');
+const client = new Client();
 
 /** The work of who leads, until it leads no more. */
 async function lead(guard) {
@@ -19,7 +19,7 @@ async function lead(guard) {
 process.once('SIGTERM', () => process.exit(0));
 
 for (;;) {
-  const guard = await client.lock('leader', { ttl: 10_000, meta: `process ${process.pid}` });
+  const guard = await client.lock('leader', { ttl: 10_000, meta: `process ${process.pid}` }).acquire();
   try {
     await lead(guard);
   } catch (error) {

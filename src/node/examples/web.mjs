@@ -9,14 +9,14 @@ import { Client, DlockError } from 'dlock';
 if (cluster.isPrimary) {
   for (let worker = 0; worker < 4; worker += 1) cluster.fork();
 } else {
-  const client = new Client(process.env.DLOCK_NODES ?? 'redis://localhost');
+  const client = new Client();
   const server = createServer(async (request, response) => {
     // Who does not wait for the answer any more needs no lock.
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     try {
       const account = `account:${request.url}`;
-      await client.withLock(account, { wait: 60_000, signal: gone.signal }, (guard) => {
+      await client.lock(account, { wait: 60_000, signal: gone.signal }).run((guard) => {
         response.end(`${process.pid} ${guard.fence}`);
       });
     } catch (error) {

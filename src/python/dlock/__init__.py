@@ -30,34 +30,33 @@ if not is_main_interpreter():
     )
 
 from . import _native
-from ._errors import (
-    Error,
-    Held,
-    Holder,
-    InternalError,
-    Lost,
-    NodeReport,
-    NoQuorum,
-    Refused,
-    UsageError,
-)
+from ._errors import Error, HeldError, InternalError, LostError, NoQuorumError, RefusedError, UsageError
 from ._options import Seconds
+from ._report import Holder, Inspection, Lease, NodeBreak, NodeInspection, NodeReport, Notice, Waiter
 from ._sync import Client, Guard, Lock, release_all
+
+__version__: str = _native.VERSION
 
 __all__ = [
     "Client",
     "Error",
     "Guard",
-    "Held",
+    "HeldError",
     "Holder",
+    "Inspection",
     "InternalError",
+    "Lease",
     "Lock",
-    "Lost",
-    "NoQuorum",
+    "LostError",
+    "NoQuorumError",
+    "NodeBreak",
+    "NodeInspection",
     "NodeReport",
-    "Refused",
+    "Notice",
+    "RefusedError",
     "Seconds",
     "UsageError",
+    "Waiter",
 ]
 
 # Tracebacks show the names that programs use.

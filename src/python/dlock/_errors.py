@@ -2,42 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Union
+from typing import ClassVar
 
-Key = Union[str, bytes]
-
-
-class NodeReport(NamedTuple):
-    """What one node said."""
-
-    node: str
-    """Its address, without user and password."""
-    state: str
-    """A word for programs: ``granted``, ``held``, ``gone``, ``unreachable``, ``timed_out``,
-    ``quarantine``, ``refused``, ``unfit``, ``answers`` or ``not_asked``."""
-    message: str
-    """The same for people."""
-
-
-class Holder(NamedTuple):
-    """Who holds a lock. Times are in seconds."""
-
-    fence: int
-    held: float
-    """For how long it has held the lock."""
-    ttl: float
-    """For how long its lease still runs, if it is not renewed."""
-    address: str | None
-    client: int | None
-    """The number of its connection in CLIENT LIST."""
-    meta: str | bytes
-    """What it says about itself."""
-    id: str
-    """A name for its token that tells nothing of it: the same on every node, and in ``dlock inspect``."""
-    ephemeral: bool
-    """Whether the lock ends with the connection."""
-    away: bool
-    """Whether its turn came while it was away, and it has not asked since."""
+from ._report import Holder, Key, NodeReport
 
 
 class Error(Exception):
@@ -53,7 +20,7 @@ class Error(Exception):
     """In how many seconds enough nodes will have ended their quarantine, if only that is missing."""
 
 
-class Held(Error):
+class HeldError(Error):
     """Somebody else holds the lock, and the time to wait for it is over."""
 
     code = "held"
@@ -61,13 +28,13 @@ class Held(Error):
     """Who, if a node could tell in time."""
 
 
-class NoQuorum(Error):
+class NoQuorumError(Error):
     """No majority of the nodes can be reached, or can grant anything now."""
 
     code = "no_quorum"
 
 
-class Refused(Error):
+class RefusedError(Error):
     """So many nodes refuse, and will go on refusing, that no majority is left."""
 
     code = "refused"
@@ -79,14 +46,15 @@ class UsageError(Error, ValueError):
     code = "usage"
 
 
-class Lost(Error):
+class LostError(Error):
     """The lock is not held any more."""
 
     code = "lost"
     fence: int = 0
     why: str = ""
-    """A word for programs: ``not_renewed``, ``ended``, ``max_hold``, ``paused``, ``released``;
-    ``forked``: a child of the holder's process is not the holder; ``panicked``: see InternalError."""
+    """A word for programs: ``not_renewed``, ``ended``, ``max_hold``, ``paused``, ``released``,
+    ``detached``; ``forked``: a child of the holder's process is not the holder; ``panicked``: see
+    InternalError."""
 
 
 class InternalError(Error):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, Protocol, TypeVar
 
-from ._errors import Key
+from ._report import Key
 
 
 class Redis(Protocol):
@@ -18,16 +18,16 @@ R = TypeVar("R", bound=Redis)
 
 
 class Fenced(Generic[R]):
-    """Commands that carry a fence. The server refuses one, with an error that begins with STALE, if a
-    later holder has been there. Reads belong under the fence as much as writes."""
+    """Commands that the server refuses if they come too late: with an error that begins with STALE if a later
+    holder has been there, or with NOTHELD if the lock is not held any more. Reads belong under this as much as
+    writes."""
 
-    __slots__ = ("_client", "_fence", "_mark")
+    __slots__ = ("_before", "_client")
 
-    def __init__(self, client: R, mark: Key, fence: int) -> None:
+    def __init__(self, client: R, *before: Key | int) -> None:
         self._client = client
-        self._mark = mark
-        self._fence = fence
+        self._before = before
 
     def execute_command(self, *args: Any) -> Any:
-        """Sends a command by ``DLOCK.FENCED``. The reply is as the server gives it."""
-        return self._client.execute_command("DLOCK.FENCED", self._mark, self._fence, *args)
+        """Sends a command by ``DLOCK.FENCED`` or ``DLOCK.GUARD``. The reply is as the server gives it."""
+        return self._client.execute_command(*self._before, *args)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any
 
 from . import _native
-
-T = TypeVar("T")
 
 
 def is_patched() -> bool:
@@ -21,30 +19,31 @@ def is_patched() -> bool:
     return eventlet is not None and bool(eventlet.is_monkey_patched("select"))
 
 
-def call(now: Callable[..., T], later: Callable[..., _native.Ticket | None], *how: object) -> T:
+def call(begin: Callable[..., Any], *how: object) -> Any:
     """Does this work, and waits for its outcome: as threads do, or while other greenlets run."""
-    if is_patched():
-        return cast(T, _wait(later, how))
-    return now(*how)
-
-
-def _wait(later: Callable[..., _native.Ticket | None], how: tuple[object, ...]) -> object:
+    if not is_patched():
+        return begin(None, 0, *how)
     post = _native.Post()
-    ticket = later(post, 0, *how)
+    return outcome(post, begin(post, 0, *how))
+
+
+def outcome(post: _native.Post, ticket: _native.Ticket | None) -> object:
+    """Waits for the one outcome at this post, while other greenlets run."""
     try:
-        _until_readable(post.fileno())
+        until_readable(post.fileno())
     except BaseException:
         # The greenlet is killed, or a time-out is over. A guard that has arrived goes with the post.
         if ticket is not None:
             ticket.cancel()
         raise
-    [(_, outcome)] = _native.collect(post)
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
+    [(_, arrived)] = _native.collect(post)
+    if isinstance(arrived, BaseException):
+        raise arrived
+    return arrived
 
 
-def _until_readable(descriptor: int) -> None:
+def until_readable(descriptor: int) -> None:
+    """Waits while other threads and greenlets run."""
     # gevent's `select` takes no number above 1023, and with eventlet there is no `poll`.
     if hasattr(select, "poll"):
         poll = select.poll()

@@ -6,9 +6,10 @@ import warnings
 from typing import TypeVar
 
 from . import _native
-from ._errors import Error, Key
 from ._fenced import Fenced, Redis
+from ._options import logger
 from ._own import Own
+from ._report import Key
 
 R = TypeVar("R", bound=Redis)
 
@@ -16,10 +17,8 @@ R = TypeVar("R", bound=Redis)
 class BaseGuard(Own):
     """A lock that is held."""
 
-    __slots__ = ("__weakref__", "_native")
-
-    def __init__(self, native: _native.Guard) -> None:
-        self._native = native
+    __slots__ = ()
+    _native: _native.Guard
 
     @property
     def key(self) -> Key:
@@ -54,40 +53,34 @@ class BaseGuard(Own):
         return self._native.is_valid()
 
     def check(self) -> None:
-        """Raises Lost unless the lock is certainly held at this moment."""
+        """Raises LostError unless the lock is certainly held at this moment."""
         if not self._native.is_valid():
             loss = self._native.loss()
             if loss is not None:
                 raise loss
 
-    def _enter(self) -> None:
-        try:
-            self.check()
-        except Error:
-            self._native.drop()
-            raise
-
     def fenced(self, client: R, mark: Key) -> Fenced[R]:
         """Commands of a redis-py client that show the fence of this guard to ``mark``: once a later
         holder has been there, the server refuses them. ``client`` is of any server with the module, and
         may be an asyncio one. Raises UsageError if the lock is shared or has a limit, for its holders
-        have different fences at the same time, and Lost if it was released."""
-        return Fenced(client, mark, self._native.exclusive_fence())
+        have different fences at the same time, and LostError if it was released."""
+        return Fenced(client, "DLOCK.FENCED", mark, self._native.exclusive_fence())
+
+    def guarded(self, client: R) -> Fenced[R]:
+        """Commands of a redis-py client that are carried out only while this guard holds the lock.
+        ``client`` is of the server that has the lock, and the same database. Raises UsageError if there is
+        more than one node, for none of several knows whether the lock is held, and LostError if it was
+        released."""
+        return Fenced(client, "DLOCK.GUARD", self.key, self._native.token_of_one_node())
 
     def __repr__(self) -> str:
         state = f"valid for {self.valid_for:.1f} s" if self.is_valid else "not held"
         return f"<{type(self).__module__}.{type(self).__name__} {self.key!r}, fence {self.fence}, {state}>"
 
-    def __del__(self) -> None:
-        # It is not there if `__init__` was never called.
-        native: _native.Guard | None = getattr(self, "_native", None)
-        if native is not None:
-            collected(self, native)
 
-
-def collected(source: object, native: _native.Guard) -> None:
-    """Releases the lock of something that is collected, and warns, unless it was released."""
-    if native.is_open():
-        native.drop()
-        text = f"the guard of lock {native.key!r} was collected; it should be released"
-        warnings.warn(text, ResourceWarning, source=source, stacklevel=3)
+def collected(key: Key) -> None:
+    """Warns of a guard that was collected before it was released."""
+    text = f"the guard of lock {key!r} was collected, and the lock released: keep the guard"
+    # Python shows no ResourceWarning unless it is asked to.
+    logger.warning("%s", text)
+    warnings.warn(text, ResourceWarning, stacklevel=2)

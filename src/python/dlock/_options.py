@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import TypedDict, Union
 
@@ -30,14 +31,20 @@ class Options(TypedDict, total=False):
     max_hold: Seconds | None
 
 
-def connect(nodes: str | Iterable[str], node_timeout: Seconds | None) -> _native.Client:
+def connect(
+    nodes: str | Iterable[str] | None,
+    node_timeout: Seconds | None,
+    place: Callable[[], tuple[_native.Post, int]] | None = None,
+) -> _native.Client:
     """A client in Rust. It does not connect yet."""
     tell()
+    if nodes is None:
+        return _native.Client(None, os.environ.get("DLOCK_NODES"), node_timeout, place)
     given = [nodes] if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable) else list(nodes)
     for address in [nodes] if isinstance(nodes, Mapping) else given:
         if not isinstance(address, str):
             raise TypeError(f"nodes are addresses, each a str, not {type(address).__name__}")
-    return _native.Client(given, node_timeout)
+    return _native.Client(given, None, node_timeout, place)
 
 
 def tell() -> None:
@@ -64,7 +71,8 @@ def lock(
     ephemeral: bool = False,
     meta: str = "",
     max_hold: Seconds | None = None,
+    renews: bool = True,
 ) -> _native.Lock:
     """A lock in Rust."""
     tell()
-    return _native.Lock(client, key, ttl, shared, limit, ephemeral, meta, max_hold)
+    return _native.Lock(client, key, ttl, shared, limit, ephemeral, meta, max_hold, renews)

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import functools
-import threading
-from collections.abc import Callable, Iterable
-from types import TracebackType
+import weakref
+from collections.abc import Callable
 from typing import TypeVar, cast
 
-from . import _green, _native, _options
-from ._errors import Held, Lost
+from . import _green, _hooks, _native, _options
+from ._client import BaseClient
+from ._errors import HeldError, LostError
 from ._guard import BaseGuard
-from ._options import Seconds, logger
+from ._options import Seconds
 from ._own import Own
+from ._report import Key, Lease, NodeBreak, NodeInspection
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
-class Client(Own):
+class Client(BaseClient):
     """A client of one node, or of several that make a majority together.
 
     ``nodes`` is a comma-separated list of addresses, or an iterable of them: ``redis://host:port/db``,
-    ``rediss://`` with TLS, ``unix://path``. The client connects when it is first used. It can be
-    shared by threads, and be made before a fork: each child connects anew.
+    ``rediss://`` with TLS, ``unix://path``; ``redis+sentinel://s1,s2,s3/NAME``, the primary that these
+    Sentinels watch under this name; ``redis+cluster://h1,h2,h3``, a Redis Cluster, which is one node; also
+    with TLS, ``rediss+sentinel://`` and ``rediss+cluster://``. The client connects when it is first used. It
+    can be shared by threads, and be made before a fork: each child connects anew.
+
+    Without ``nodes`` they are those of the environment variable ``DLOCK_NODES``, where a name without a
+    scheme is a host.
 
     ``node_timeout`` is how long a node may take to answer, connecting included: by default a twentieth
     of the lease, but at least 50 ms and at most a second.
+
+    ``notify`` is called with a Notice of what an operator should know while the work goes on: outages and
+    promotions, for example. That is done in a thread of dlock, one call at a time: it must return soon.
     """
-
-    def __init__(self, nodes: str | Iterable[str], *, node_timeout: Seconds | None = None) -> None:
-        self._native = _options.connect(nodes, node_timeout)
-
-    @property
-    def nodes(self) -> list[str]:
-        """The addresses of the nodes, without user and password."""
-        return self._native.nodes()
 
     def lock(
         self,
@@ -62,25 +63,29 @@ class Client(Own):
         native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
         return Lock(native, wait)
 
-    def try_acquire(
-        self,
-        key: str | bytes,
-        *,
-        ttl: Seconds = _options.TTL,
-        shared: bool = False,
-        limit: int | None = None,
-        ephemeral: bool = False,
-        meta: str = "",
-        max_hold: Seconds | None = None,
-    ) -> Guard | None:
-        """Acquires a lock if it is free; the options are those of ``lock``."""
-        native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
-        return Lock(native, None).try_acquire()
+    def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
+        """Extends a lock by its token: it is valid for ``ttl`` from now on, also where that is less than
+        before. Without ``fence`` the nodes are asked for it first. Raises LostError if the token does not
+        hold the lock."""
+        return cast(Lease, _green.call(self._native.extend, key, token, ttl, fence))
+
+    def release(self, key: Key, token: str) -> bool:
+        """Releases a lock by its token. Whether the token held it at any node."""
+        return cast(bool, _green.call(self._native.release, key, token))
+
+    def inspect(self, key: Key) -> tuple[NodeInspection, ...]:
+        """What each node knows about a lock: who holds it, and who waits for it."""
+        return cast("tuple[NodeInspection, ...]", _green.call(self._native.inspect, key))
+
+    def break_lock(self, key: Key, token: str | None = None) -> tuple[NodeBreak, ...]:
+        """Ends a lock on all nodes, or only the lease of this token, whoever holds it. A guard learns of it
+        when it next renews its lease."""
+        return cast("tuple[NodeBreak, ...]", _green.call(self._native.break_lock, key, token))
 
     def close(self) -> None:
         """Waits until releases in the background are done, and closes the connections that are not in
         use. Guards stay valid, and the client can still be used."""
-        _green.call(self._native.close, self._native.close_later)
+        _green.call(self._native.close)
 
     def __enter__(self) -> Client:
         return self
@@ -88,50 +93,22 @@ class Client(Own):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"<dlock.Client {', '.join(self.nodes)}>"
 
+class Lock(Own, _native.Recipe):
+    """A lock that is wanted. It is a recipe: it can be acquired any number of times, by any thread. It is not
+    reentrant: who holds it and acquires it again waits for himself."""
 
-class Lock(Own):
-    """A lock that is wanted. It is a recipe: it can be acquired any number of times, by any thread."""
-
-    __slots__ = ("_entered", "_native", "_wait")
-
-    def __init__(self, native: _native.Lock, wait: Seconds | None) -> None:
-        self._native = native
-        self._wait = _native.seconds("wait", wait)
-        self._entered: list[tuple[int, Guard]] = []
-
-    def acquire(self) -> Guard:
-        """Acquires the lock. Raises Held when the time to wait is over."""
-        return self._acquire(self._wait)
+    __slots__ = ()
 
     def try_acquire(self) -> Guard | None:
         """Acquires the lock if it is free."""
         try:
-            return self._acquire(0)
-        except Held:
+            return self._acquire_now()
+        except HeldError:
             return None
 
-    def _acquire(self, wait: Seconds | None) -> Guard:
-        return Guard(_green.call(self._native.acquire, self._native.acquire_later, wait))
-
-    def __enter__(self) -> Guard:
-        guard = self.acquire()
-        self._entered.append((threading.get_ident(), guard))
-        return guard
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # The newest of this thread. Some frameworks end a block in another thread than they began it in.
-        mine = [entry for entry in self._entered if entry[0] == threading.get_ident()]
-        entry = (mine or self._entered)[-1]
-        self._entered.remove(entry)
-        entry[1].__exit__(kind, error, trace)
+    def __repr__(self) -> str:
+        return f"<dlock.Lock {self._native.key!r}>"
 
     def __call__(self, function: F) -> F:
         """Decorates a function: each call acquires the lock, and holds it until the function returns."""
@@ -146,45 +123,43 @@ class Lock(Own):
         return cast(F, locked)
 
 
-class Guard(BaseGuard):
+class Guard(BaseGuard, _native.Block):
     """A lock that is held, and renewed in the background until it is released.
 
     Validity is a matter of time: ``check`` before work that must not be done twice, and show ``fence``
     to whatever can refuse a smaller one. A guard that is collected releases the lock, and warns.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_on_lost")
 
     def extend(self, ttl: Seconds) -> None:
         """Renews the lease now, and from now on, with this length or the present one, whichever is
-        longer. Waits until a majority has renewed it. Raises Lost, or Refused if the nodes accept no
-        so long lease; the lock is held as before then."""
-        _green.call(self._native.extend, self._native.extend_later, ttl)
+        longer. Waits until a majority has renewed it. Raises LostError, or RefusedError if the nodes accept
+        no so long lease; the lock is held as before then."""
+        _green.call(self._native.extend, ttl)
 
-    def release(self) -> None:
-        """Releases the lock. Waits until a majority of the nodes has answered, or until the time for an
-        answer is over; the rest goes on in the background. Raises Lost if it was lost before."""
-        _green.call(self._native.release, self._native.release_later)
+    def detach(self) -> Lease:
+        """Hands the lock over to whoever has its token, another process say, which extends and releases it by
+        that. This process neither renews nor releases it any more. Waits until all nodes that answer have the
+        lock."""
+        return cast(_native.Detached, _green.call(self._native.detach)).hear()
 
-    def __enter__(self) -> Guard:
-        self._enter()
-        return self
+    def on_lost(self, hook: Callable[[LostError], object]) -> None:
+        """Calls this with the reason as soon as the lock is lost; at once if it is. A release is no loss. It is
+        called in a thread of dlock, one call at a time: it must return soon. Raises LostError if the lock was
+        released."""
+        if not callable(hook):
+            raise TypeError(f"a hook is a function, not {type(hook).__name__}")
+        # The guard alone keeps its hooks: they may refer to it, and it is collected all the same.
+        hooks: list[Callable[[LostError], object]] = getattr(self, "_on_lost", [])
+        self._on_lost = [*hooks, hook]
+        _hooks.watch(self._native, functools.partial(_tell, weakref.ref(self), len(hooks)))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if not self._native.is_open() and not self._native.is_inherited():
-            return  # the block has released it
-        try:
-            self.release()
-        except Lost as lost:
-            if error is None:
-                raise
-            # An exception of the block says more.
-            logger.warning("%s", lost)
+
+def _tell(guard: weakref.ref[Guard], hook: int, loss: object) -> None:
+    alive = guard()
+    if alive is not None and isinstance(loss, LostError) and loss.why not in ("released", "detached"):
+        alive._on_lost[hook](loss)
 
 
 def release_all() -> None:

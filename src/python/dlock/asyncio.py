@@ -6,7 +6,7 @@
     async with client.lock("job:42", wait=10) as guard:
         await work(guard.fence)
 
-If the lock is lost, the block is cancelled and ``Lost`` is raised where it ends.
+If the lock is lost, the block is cancelled and ``LostError`` is raised where it ends.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ import functools
 import itertools
 import sys
 import weakref
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from . import _native, _options
-from ._errors import Error, Held, Lost
+from ._client import BaseClient
+from ._errors import Error, HeldError, LostError
 from ._guard import BaseGuard
 from ._options import Seconds, logger
 from ._own import Own
+from ._report import Key, Lease, NodeBreak, NodeInspection
 
 if sys.version_info < (3, 11):
     raise ImportError(
@@ -37,17 +39,13 @@ __all__ = ["Client", "Guard", "Lock"]
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Awaitable[object]])
 
+_OF_LOCK: Any = object()
+"""As long as the lock says."""
 
-class Client(Own):
-    """As ``dlock.Client``. It can be used by several loops, one after the other or at the same time."""
 
-    def __init__(self, nodes: str | Iterable[str], *, node_timeout: Seconds | None = None) -> None:
-        self._native = _options.connect(nodes, node_timeout)
-
-    @property
-    def nodes(self) -> list[str]:
-        """The addresses of the nodes, without user and password."""
-        return self._native.nodes()
+class Client(BaseClient):
+    """As ``dlock.Client``, with the same addresses and options. It can be used by several loops, one after the
+    other or at the same time."""
 
     def lock(
         self,
@@ -66,25 +64,26 @@ class Client(Own):
         native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
         return Lock(native, wait)
 
-    async def try_acquire(
-        self,
-        key: str | bytes,
-        *,
-        ttl: Seconds = _options.TTL,
-        shared: bool = False,
-        limit: int | None = None,
-        ephemeral: bool = False,
-        meta: str = "",
-        max_hold: Seconds | None = None,
-    ) -> Guard | None:
-        """Acquires a lock if it is free; the options are those of ``lock``."""
-        native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
-        return await _try_acquire(native)
+    async def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
+        """As ``dlock.Client.extend``."""
+        return cast(Lease, await _mail().outcome(self._native.extend, key, token, ttl, fence))
+
+    async def release(self, key: Key, token: str) -> bool:
+        """As ``dlock.Client.release``. The lock is released even if this is cancelled at once."""
+        return cast(bool, await _mail().outcome(self._native.release, key, token))
+
+    async def inspect(self, key: Key) -> tuple[NodeInspection, ...]:
+        """As ``dlock.Client.inspect``."""
+        return cast("tuple[NodeInspection, ...]", await _mail().outcome(self._native.inspect, key))
+
+    async def break_lock(self, key: Key, token: str | None = None) -> tuple[NodeBreak, ...]:
+        """As ``dlock.Client.break_lock``."""
+        return cast("tuple[NodeBreak, ...]", await _mail().outcome(self._native.break_lock, key, token))
 
     async def close(self) -> None:
         """Waits until releases in the background are done, and closes the connections that are not in
         use. Guards stay valid, and the client can still be used."""
-        await _mail().outcome(self._native.close_later)
+        await _mail().outcome(self._native.close)
 
     async def __aenter__(self) -> Client:
         return self
@@ -92,12 +91,10 @@ class Client(Own):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def __repr__(self) -> str:
-        return f"<dlock.asyncio.Client {', '.join(self.nodes)}>"
-
 
 class Lock(Own):
-    """A lock that is wanted. It is a recipe: it can be acquired any number of times, by any task."""
+    """A lock that is wanted. It is a recipe: it can be acquired any number of times, by any task. It is not
+    reentrant: who holds it and acquires it again waits for himself."""
 
     __slots__ = ("_entered", "_native", "_wait")
 
@@ -106,14 +103,22 @@ class Lock(Own):
         self._wait = _native.seconds("wait", wait)
         self._entered: list[Guard] = []
 
-    async def acquire(self) -> Guard:
-        """Acquires the lock. Raises Held when the time to wait is over. A cancellation leaves nothing
-        behind on any node."""
-        return Guard(await _mail().outcome(self._native.acquire_later, self._wait))
+    async def acquire(self, *, wait: Seconds | None = _OF_LOCK) -> Guard:
+        """Acquires the lock; ``wait`` is used in place of that of the lock. Raises HeldError when the time to
+        wait is over. A cancellation leaves nothing behind on any node. Keep what is returned: a guard that
+        nobody keeps releases the lock at once."""
+        wait = self._wait if wait is _OF_LOCK else wait
+        return Guard(await _mail().outcome(self._native.acquire, wait))
 
     async def try_acquire(self) -> Guard | None:
         """Acquires the lock if it is free."""
-        return await _try_acquire(self._native)
+        try:
+            return await self.acquire(wait=0)
+        except HeldError:
+            return None
+
+    def __repr__(self) -> str:
+        return f"<dlock.asyncio.Lock {self._native.key!r}>"
 
     async def __aenter__(self) -> Guard:
         guard = await (await self.acquire()).__aenter__()
@@ -155,10 +160,11 @@ class Lock(Own):
 class Guard(BaseGuard):
     """As ``dlock.Guard``. Used by ``async with``, it cancels the block when the lock is lost."""
 
-    __slots__ = ("_cancelling", "_loss", "_task", "_watch")
+    __slots__ = ("__weakref__", "_cancelling", "_loss", "_native", "_task", "_watch")
 
     def __init__(self, native: _native.Guard) -> None:
-        super().__init__(native)
+        self._native = native
+        native.give()
         # Weak, for a lock keeps the guards of its blocks, and would keep their tasks for ever.
         self._task: weakref.ref[asyncio.Task[object]] | None = None
         self._cancelling = 0
@@ -167,18 +173,23 @@ class Guard(BaseGuard):
 
     async def extend(self, ttl: Seconds) -> None:
         """As ``dlock.Guard.extend``."""
-        await _mail().outcome(self._native.extend_later, ttl)
+        await _mail().outcome(self._native.extend, ttl)
 
     async def release(self) -> None:
         """As ``dlock.Guard.release``. The lock is released even if this is cancelled at once."""
         self._unwatch()
-        await _mail().outcome(self._native.release_later)
+        await _mail().outcome(self._native.release)
 
-    async def lost(self) -> Lost:
+    async def detach(self) -> Lease:
+        """As ``dlock.Guard.detach``. A cancellation releases the lock."""
+        self._unwatch()
+        return cast(_native.Detached, await _mail().outcome(self._native.detach)).hear()
+
+    async def lost(self) -> LostError:
         """Returns, when the lock is lost or released, why."""
         try:
             await _mail().outcome(self._native.watch)
-        except Lost as loss:
+        except LostError as loss:
             return loss
         raise AssertionError("a watch ends with a loss")
 
@@ -198,7 +209,11 @@ class Guard(BaseGuard):
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("`async with` needs a task, which is cancelled if the lock is lost")
-        self._enter()
+        try:
+            self.check()
+        except Error:
+            self._native.drop()
+            raise
         self._task = weakref.ref(task)
         self._cancelling = task.cancelling()
         self._watch = _mail().expect(self._native.watch, self._on_loss)
@@ -232,7 +247,7 @@ class Guard(BaseGuard):
         elif self._native.is_open() or self._native.is_inherited():
             try:
                 await self.release()
-            except Lost as lost:
+            except LostError as lost:
                 loss = lost
         if loss is None:
             return
@@ -240,13 +255,6 @@ class Guard(BaseGuard):
             raise loss from error
         # An exception of the block says more.
         logger.warning("%s", loss)
-
-
-async def _try_acquire(native: _native.Lock) -> Guard | None:
-    try:
-        return Guard(await _mail().outcome(native.acquire_later, 0))
-    except Held:
-        return None
 
 
 class _Mail:
@@ -260,12 +268,13 @@ class _Mail:
         loop.add_reader(self._post.fileno(), self._collect)
 
     def _collect(self) -> None:
-        self._tell(iter(_native.collect(self._post)))
+        self._tell(_native.collect(self._post)[::-1])
 
-    def _tell(self, arrived: Iterator[tuple[int, object]]) -> None:
+    def _tell(self, arrived: list[tuple[int, object]]) -> None:
         try:
-            for number, outcome in arrived:
-                self._expected.pop(number, _release)(outcome)
+            while arrived:
+                # A task may go on meanwhile, so nothing is kept here that it has.
+                self._expected.pop(arrived[-1][0], _release)(arrived.pop()[1])
         except BaseException:
             # A task may end the loop. If that goes on, the others hear of it then.
             asyncio.get_running_loop().call_soon(self._tell, arrived)
@@ -316,6 +325,7 @@ class _Wait:
         """This has arrived."""
         if self._outcome is _PENDING:
             self._outcome = outcome
+            del outcome
             self._context.run(self._wake, self)
         else:
             _release(outcome)
@@ -325,7 +335,9 @@ class _Wait:
     def __await__(self) -> Generator[_Wait, None, object]:
         self._asyncio_future_blocking = True
         yield self
-        return self.result()
+        # Only the task keeps it from now on.
+        outcome, self._outcome = self.result(), None
+        return outcome
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._loop
@@ -350,7 +362,7 @@ _PENDING = object()
 
 
 def _release(outcome: object) -> None:
-    if isinstance(outcome, (_native.Guard, _native.Lease)):
+    if isinstance(outcome, _native.Guard):
         outcome.drop()
 
 

@@ -16,7 +16,7 @@ app = Celery("celery_task", broker=os.environ.get("BROKER", NODES))
 client = dlock.Client(NODES)
 
 
-@app.task(autoretry_for=(dlock.Held, dlock.NoQuorum), retry_backoff=True)
+@app.task(autoretry_for=(dlock.HeldError, dlock.NoQuorumError), retry_backoff=True)
 def settle(account: int) -> None:
     """Settles an account. Who does not get the lock in time tries again later."""
     with client.lock(f"account:{account}", wait=60) as guard:

@@ -8,7 +8,7 @@ import sys
 
 import dlock
 
-client = dlock.Client(os.environ.get("DLOCK_NODES", "redis://localhost"))
+client = dlock.Client()
 
 
 @client.lock("nightly", wait=0, meta=f"process {os.getpid()}")
@@ -21,5 +21,5 @@ def nightly() -> None:
 if __name__ == "__main__":
     try:
         nightly()
-    except dlock.Held as held:
+    except dlock.HeldError as held:
         print("runs elsewhere:", held.holder.meta if held.holder else "", flush=True)

@@ -23,12 +23,12 @@ async def main() -> None:
     task = asyncio.current_task()
     assert task is not None
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    async with dlock.asyncio.Client(os.environ.get("DLOCK_NODES", "redis://localhost")) as client:
+    async with dlock.asyncio.Client() as client:
         while True:
             try:
                 async with client.lock("leader", ttl=10, meta=f"process {os.getpid()}") as guard:
                     await lead(guard)
-            except dlock.Lost as lost:
+            except dlock.LostError as lost:
                 print("leads no more:", lost, flush=True)
 
 

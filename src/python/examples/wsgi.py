@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import dlock
 
 # Made before gunicorn forks its workers: each of them connects anew.
-client = dlock.Client(os.environ.get("DLOCK_NODES", "redis://localhost"))
+client = dlock.Client()
 
 Start = Callable[[str, list[tuple[str, str]]], object]
 

@@ -34,6 +34,6 @@ impl Contender for Dlock {
     }
 
     async fn release(&self, held: Guard) -> Result<(), String> {
-        held.release().await.map_err(|loss| loss.to_string())
+        held.release().await.map(drop).map_err(|loss| loss.to_string())
     }
 }

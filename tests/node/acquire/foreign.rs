@@ -1,7 +1,7 @@
 //! Foreign locks: plain strings that old clients set at a key. They are honoured, waited for, and
 //! released and extended by their value.
 
-use harness::{Kind, Server, apply, bytes, eventually, on_every_server};
+use harness::{Kind, Server, apply, bytes, eventually, on_every_server, on_one_server};
 
 #[apply(on_every_server)]
 fn a_string_at_the_key_is_a_held_lock(kind: Kind) {
@@ -80,7 +80,7 @@ fn a_waiter_goes_on_waiting_when_the_string_is_overwritten(kind: Kind) {
     assert!(alice.recv().int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_waiter_behind_a_string_times_out(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old-client");
@@ -91,7 +91,7 @@ fn a_waiter_behind_a_string_times_out(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn it_is_released_by_its_value(kind: Kind) {
     let server = Server::start(kind);
     for value in ["old-client", "12345", "0"] {
@@ -107,7 +107,7 @@ fn it_is_released_by_its_value(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_value_that_only_begins_like_the_token_is_another(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
@@ -122,7 +122,7 @@ fn a_value_that_only_begins_like_the_token_is_another(kind: Kind) {
     assert_eq!(client.run_args(&release).int(), 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn it_is_extended_by_its_value(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old-client PX 30000");
@@ -139,7 +139,7 @@ fn it_is_extended_by_its_value(kind: Kind) {
     assert!(server.run("PTTL job").int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_waiter_is_withdrawn_from_behind_a_string(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old-client");
@@ -150,7 +150,7 @@ fn a_waiter_is_withdrawn_from_behind_a_string(kind: Kind) {
     assert_eq!(server.node("waiters").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn readers_behind_a_string_are_served_together(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old-client");
@@ -169,7 +169,7 @@ fn an_old_client_does_not_get_a_lock_that_is_held_here(kind: Kind) {
     assert_eq!(server.holders("job"), ["alice"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_key_of_another_type_is_refused(kind: Kind) {
     let server = Server::start(kind);
     server.run("LPUSH list a");

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
 
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
 
 const LARGEST_FENCE: i64 = (1 << 53) - 1;
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_free_lock_is_granted_with_a_fence(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.client().run("DLOCK.ACQUIRE job alice 60000").int();
@@ -15,7 +15,7 @@ fn a_free_lock_is_granted_with_a_fence(kind: Kind) {
     assert_eq!(server.holders("job"), ["alice"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_fence_is_at_least_the_unix_time_in_microseconds(kind: Kind) {
     let server = Server::start(kind);
     let before = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as i64;
@@ -26,7 +26,7 @@ fn a_fence_is_at_least_the_unix_time_in_microseconds(kind: Kind) {
     assert!((before - slack..=after).contains(&fence), "{fence}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_held_lock_is_refused_with_null(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -36,32 +36,6 @@ fn a_held_lock_is_refused_with_null(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE job bob 60000 LIMIT 5").is_null());
     assert_eq!(server.traces(), before);
     assert_eq!(server.holders("job"), ["alice"]);
-}
-
-#[apply(on_every_server)]
-fn locks_of_different_keys_and_databases_are_independent(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    assert!(client.run("DLOCK.ACQUIRE job alice 60000").int() > 0);
-    assert!(client.run("DLOCK.ACQUIRE job2 bob 60000").int() > 0);
-    client.run("SELECT 1");
-    assert!(client.run("DLOCK.ACQUIRE job bob 60000").int() > 0);
-    assert_eq!(client.run("DLOCK.RELEASE job bob").int(), 1);
-    assert_eq!(server.holders("job"), ["alice"]);
-}
-
-#[apply(on_every_server)]
-fn every_fence_is_larger_than_all_before_it(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    let mut last = 0;
-    for round in 0..200 {
-        let key = format!("job{}", round % 3);
-        let fence = client.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
-        assert!(fence > last, "{fence} came after {last}");
-        last = fence;
-        client.run(&format!("DLOCK.RELEASE {key} alice"));
-    }
 }
 
 #[apply(on_every_server)]
@@ -87,22 +61,11 @@ fn an_ended_lease_leaves_nothing_behind_though_nobody_asks(kind: Kind) {
     assert_eq!((traces.leases, traces.waiters), (0, 0));
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_lock_has_no_redis_ttl(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
     assert_eq!(server.run("PTTL job").int(), -1);
-}
-
-#[apply(on_every_server)]
-fn a_lock_outlives_the_connection_that_took_it(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    client.run("DLOCK.ACQUIRE job alice 60000");
-    let id = client.id();
-    client.close();
-    server.until_gone(id);
-    assert_eq!(server.holders("job"), ["alice"]);
 }
 
 #[apply(on_every_server)]
@@ -122,7 +85,7 @@ fn a_full_memory_refuses_new_locks_but_not_release_and_extend(kind: Kind) {
     assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn pipelined_requests_are_answered_in_order(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();

@@ -1,53 +1,12 @@
 //! DLOCK.ACQUIRE … KEEP: a place in the queue that outlives its request.
 
-use std::time::Duration;
-
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
-
-#[apply(on_every_server)]
-fn clients_that_only_poll_are_served_in_the_order_in_which_they_came(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    let tokens: Vec<String> = (0..5).map(|n| format!("t{n}")).collect();
-    let poll = |token: &str| server.run(&format!("DLOCK.ACQUIRE job {token} 60000 KEEP 60000"));
-    for token in &tokens {
-        assert!(poll(token).is_null());
-    }
-    assert_eq!(server.waiters("job"), tokens);
-    assert_eq!((server.node("waiters").int(), server.node("places").int()), (0, 5));
-    server.run("DLOCK.RELEASE job holder");
-    for token in &tokens {
-        for other in tokens.iter().rev().filter(|other| *other > token) {
-            assert!(poll(other).is_null(), "{other} overtakes {token}");
-        }
-        assert!(poll(token).int() > 0);
-        assert_eq!(server.run(&format!("DLOCK.RELEASE job {token}")).int(), 1);
-    }
-    assert_eq!((server.run("DBSIZE").int(), server.node("places").int()), (0, 0));
-}
-
-#[apply(on_every_server)]
-fn slices_of_waiting_keep_the_first_one_first(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    let mut sliced = server.client();
-    assert!(sliced.run("DLOCK.ACQUIRE job sliced 60000 WAIT 10 KEEP 60000").is_null());
-    let mut steady = server.waiter("DLOCK.ACQUIRE job steady 60000 WAIT 0");
-    for _ in 0..3 {
-        assert!(sliced.run("DLOCK.ACQUIRE job sliced 60000 WAIT 10 KEEP 60000").is_null());
-        assert_eq!(server.waiters("job"), ["sliced", "steady"]);
-    }
-    server.block(&mut sliced, "DLOCK.ACQUIRE job sliced 60000 WAIT 0 KEEP 60000");
-    server.run("DLOCK.RELEASE job holder");
-    assert!(sliced.recv().int() > 0);
-    assert!(!steady.has_answer());
-    sliced.run("DLOCK.RELEASE job sliced");
-    assert!(steady.recv().int() > 0);
-}
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 /// Its library has a read time-out of 250 ms: it asks in slices that end before, and where one does not, it
 /// drops the connection and asks again over another one.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_client_with_a_short_read_time_out_is_served_in_order_among_fifty_others(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");
@@ -102,7 +61,7 @@ fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
     eventually("the other's turn", || server.holders("job") == ["other"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_turn_of_one_that_is_away_is_a_short_lease_and_then_the_next_ones(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");
@@ -120,19 +79,7 @@ fn the_turn_of_one_that_is_away_is_a_short_lease_and_then_the_next_ones(kind: Ki
     assert_eq!(server.holder("job")["away"].int(), 0);
 }
 
-#[apply(on_every_server)]
-fn the_next_request_makes_an_ordinary_lease_of_a_turn(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 5000").is_null());
-    server.run("DLOCK.RELEASE job holder");
-    let fence = server.holder("job")["fence"].int();
-    assert_eq!(server.run("DLOCK.ACQUIRE job away 60000").int(), fence);
-    let held = server.holder("job");
-    assert!(held["ttl-ms"].int() > 5000 && held["away"].int() == 0);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_poll_leaves_the_same_tokens_request_on_another_connection_where_it_is(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");
@@ -162,65 +109,7 @@ fn a_place_can_be_taken_in_a_transaction_and_in_a_script(kind: Kind) {
     assert!(polled(&mut client).int() > 0);
 }
 
-#[apply(on_every_server)]
-fn one_that_is_away_keeps_its_position_in_another_mode(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 60000 SHARED");
-    assert!(server.run("DLOCK.ACQUIRE job writer 60000 KEEP 60000").is_null());
-    let mut reader = server.waiter("DLOCK.ACQUIRE job reader 60000 SHARED WAIT 0");
-    assert!(server.run("DLOCK.ACQUIRE job writer 60000 SHARED KEEP 60000").int() > 0);
-    assert!(reader.recv().int() > 0);
-    assert_eq!(server.holders("job"), ["holder", "writer", "reader"]);
-}
-
-#[apply(on_every_server)]
-fn permits_are_kept_for_those_who_are_away(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE pool holder 60000");
-    assert!(server.run("DLOCK.ACQUIRE pool away 60000 LIMIT 2 KEEP 60000").is_null());
-    let mut first = server.waiter("DLOCK.ACQUIRE pool first 60000 LIMIT 2 WAIT 0");
-    let mut second = server.waiter("DLOCK.ACQUIRE pool second 60000 LIMIT 2 WAIT 0");
-    server.run("DLOCK.RELEASE pool holder");
-    assert!(first.recv().int() > 0);
-    assert!(!second.has_answer());
-    assert_eq!(server.holders("pool"), ["away", "first"]);
-    assert_eq!(server.run("DLOCK.RELEASE pool away").int(), 1);
-    assert!(second.recv().int() > 0);
-}
-
-#[apply(on_every_server)]
-fn a_crowd_that_dies_at_once_costs_the_others_one_keep_in_all(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    let dead = |n| server.waiter(&format!("DLOCK.ACQUIRE job dead{n} 60000 WAIT 0 KEEP 1000"));
-    let dead: Vec<Client> = (0..20).map(dead).collect();
-    let mut living = server.waiter("DLOCK.ACQUIRE job living 60000 WAIT 0");
-    dead.into_iter().for_each(Client::close);
-    eventually("all are away", || server.node("places").int() == 20);
-    server.run("DLOCK.RELEASE job holder");
-    let begun = std::time::Instant::now();
-    assert!(living.recv().int() > 0);
-    // Not twenty seconds.
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    assert_eq!(server.node("places").int(), 0);
-}
-
-#[apply(on_every_server)]
-fn a_release_or_a_break_with_its_token_removes_a_place(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    for (remove, reply) in [("DLOCK.RELEASE", 0), ("DLOCK.BREAK", 1)] {
-        assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
-        assert_eq!(server.run(&format!("{remove} job away")).int(), reply);
-        assert!(server.waiters("job").is_empty());
-    }
-    // Without KEEP, the newest request gives it up.
-    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
-    assert!(server.run("DLOCK.ACQUIRE job away 60000").is_null());
-    assert_eq!((server.waiters("job").len(), server.node("places").int()), (0, 0));
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn inspect_shows_who_is_away_and_how_long_its_place_is_kept(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");
@@ -234,7 +123,7 @@ fn inspect_shows_who_is_away_and_how_long_its_place_is_kept(kind: Kind) {
     assert!(shown(1).0 == 1 && shown(1).1.int() > 1000);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_length_of_keep_has_bounds(kind: Kind) {
     let server = Server::start(kind);
     let before = server.traces();
@@ -245,4 +134,24 @@ fn the_length_of_keep_has_bounds(kind: Kind) {
     assert_eq!(server.traces(), before);
     assert!(server.run("DLOCK.ACQUIRE job alice 60000 KEEP 60000").int() > 0);
     assert_eq!(server.node("places").int(), 0, "granted at once, so there is no place");
+}
+
+#[apply(on_two_servers)]
+fn a_turn_that_somebody_removes_is_counted_no_more(kind: Kind) {
+    let server = Server::start(kind);
+    for removal in
+        ["DEL job", "SET job text", "RENAME job other", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1"]
+    {
+        for mode in ["", "SHARED"] {
+            server.run("FLUSHALL");
+            server.run("DLOCK.ACQUIRE job holder 60000");
+            assert!(
+                server.run(&format!("DLOCK.ACQUIRE job away 60000 {mode} KEEP 60000")).is_null()
+            );
+            server.run("DLOCK.RELEASE job holder");
+            assert_eq!(server.node("leases-away").int(), 1, "{removal}");
+            assert!(!server.run(removal).is_error(), "{removal}");
+            assert_eq!(server.node("leases-away").int(), 0, "{removal} {mode}");
+        }
+    }
 }

@@ -4,7 +4,9 @@
 use std::thread;
 use std::time::Duration;
 
-use harness::{Cluster, Kind, Server, apply, eventually, on_every_server};
+use harness::{
+    Cluster, Kind, Server, Value, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 /// Takes longer than the KEEP next to it.
 ///
@@ -47,14 +49,18 @@ fn places_stand_still_while_clients_are_paused(kind: Kind) {
     let mut away = server.client();
     assert!(away.run("DLOCK.ACQUIRE job away 60000 KEEP 1000").is_null());
     let _other = server.waiter("DLOCK.ACQUIRE job other 60000 WAIT 0");
-    server.run("CLIENT PAUSE 2500 WRITE");
+    let left = |inspected: &Value| inspected.at("waiters").items()[0].at("left-ms").int();
+    let words = ["DLOCK.INSPECT job", "CLIENT PAUSE 2500 WRITE"];
+    let said = server.client().pipeline(words.map(str::to_owned));
     thread::sleep(Duration::from_millis(2000));
     assert_eq!(server.waiters("job"), ["away", "other"]);
+    let (before, after) = (left(&said[0]), left(&server.run("DLOCK.INSPECT job")));
+    assert!(after > before - 500, "{after} ms are left of {before}");
     assert!(away.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
     assert_eq!(server.waiters("job"), ["away", "other"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_place_ends_soon_after_its_time_when_nobody_comes(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");
@@ -63,7 +69,7 @@ fn a_place_ends_soon_after_its_time_when_nobody_comes(kind: Kind) {
     assert!(server.waiters("job").is_empty());
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn in_quarantine_a_place_is_taken_with_the_refusal(kind: Kind) {
     let mut server = Server::build(kind).config("dlock.quarantine 3000").start();
     server.kill();
@@ -94,7 +100,7 @@ fn removals_from_outside_drop_places_in_silence(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_restart_forgets_places_and_keeps_turns_as_leases(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();
     server.run("DLOCK.ACQUIRE job holder 60000");
@@ -151,7 +157,7 @@ fn a_plain_string_is_waited_for_by_those_who_are_away(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE job away 60000").int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_user_has_no_more_than_its_share_of_the_places(kind: Kind) {
     let server = Server::build(kind).config("dlock.max-places 10").start();
     server.run("ACL SETUSER greedy on nopass ~* &* +@all");
@@ -171,7 +177,7 @@ fn a_user_has_no_more_than_its_share_of_the_places(kind: Kind) {
     assert_eq!(server.waiters("job")[5], "modest");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_place_takes_little_memory(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 600000");

@@ -1,8 +1,8 @@
 //! DLOCK.ACQUIRE … LIMIT n: a semaphore of n permits.
 
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_one_server};
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn there_are_n_permits_and_not_one_more(kind: Kind) {
     let server = Server::start(kind);
     let mut last = 0;
@@ -21,33 +21,7 @@ fn there_are_n_permits_and_not_one_more(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE pool t4 60000 LIMIT 3").int() > last);
 }
 
-#[apply(on_every_server)]
-fn a_released_permit_goes_to_the_first_waiter(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE pool t1 60000 LIMIT 2");
-    server.run("DLOCK.ACQUIRE pool t2 60000 LIMIT 2");
-    let mut t3 = server.waiter("DLOCK.ACQUIRE pool t3 60000 LIMIT 2 WAIT 0");
-    let mut t4 = server.waiter("DLOCK.ACQUIRE pool t4 60000 LIMIT 2 WAIT 0");
-    server.run("DLOCK.RELEASE pool t2");
-    assert!(t3.recv().int() > 0);
-    assert!(!t4.has_answer());
-    server.run("DLOCK.RELEASE pool t1");
-    assert!(t4.recv().int() > 0);
-}
-
-#[apply(on_every_server)]
-fn an_expired_permit_goes_to_the_first_waiter(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE pool t1 60000 LIMIT 2");
-    server.run("DLOCK.ACQUIRE pool t2 100 LIMIT 2");
-    let mut t3 = server.client();
-    assert!(t3.run("DLOCK.ACQUIRE pool t3 60000 LIMIT 2 WAIT 0").int() > 0);
-    let mut holders = server.holders("pool");
-    holders.sort();
-    assert_eq!(holders, ["t1", "t3"]);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn another_number_of_permits_is_an_error_while_one_is_held(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE pool t1 60000 LIMIT 3");
@@ -67,46 +41,7 @@ fn another_number_of_permits_is_an_error_while_one_is_held(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE pool t2 60000 LIMIT 4").int() > 0);
 }
 
-#[apply(on_every_server)]
-fn a_permit_is_refused_while_the_lock_is_held_in_another_mode(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    assert!(server.run("DLOCK.ACQUIRE job t1 60000 LIMIT 3").is_null());
-    server.run("DLOCK.ACQUIRE job2 alice 60000 SHARED");
-    assert!(server.run("DLOCK.ACQUIRE job2 t1 60000 LIMIT 3").is_null());
-    server.run("DLOCK.ACQUIRE pool t1 60000 LIMIT 3");
-    assert!(server.run("DLOCK.ACQUIRE pool alice 60000").is_null());
-    assert!(server.run("DLOCK.ACQUIRE pool alice 60000 SHARED").is_null());
-}
-
-#[apply(on_every_server)]
-fn a_permit_request_does_not_overtake_a_waiting_exclusive_one(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE pool t1 60000 LIMIT 3");
-    let mut alone = server.waiter("DLOCK.ACQUIRE pool alone 60000 WAIT 0");
-    assert!(server.run("DLOCK.ACQUIRE pool t2 60000 LIMIT 3").is_null());
-    let mut t3 = server.waiter("DLOCK.ACQUIRE pool t3 60000 LIMIT 3 WAIT 0");
-    let mut t4 = server.waiter("DLOCK.ACQUIRE pool t4 60000 LIMIT 3 WAIT 0");
-    server.run("DLOCK.RELEASE pool t1");
-    assert!(alone.recv().int() > 0);
-    assert!(!t3.has_answer());
-    server.run("DLOCK.RELEASE pool alone");
-    assert!(t3.recv().int() > 0);
-    assert!(t4.recv().int() > 0);
-    assert!(server.run("DLOCK.ACQUIRE pool t5 60000 LIMIT 3").int() > 0);
-}
-
-#[apply(on_every_server)]
-fn one_permit_is_a_semaphore_still(kind: Kind) {
-    let server = Server::start(kind);
-    assert!(server.run("DLOCK.ACQUIRE pool t1 60000 LIMIT 1").int() > 0);
-    assert!(server.run("DLOCK.ACQUIRE pool t2 60000 LIMIT 1").is_null());
-    let pool = server.run("DLOCK.INSPECT pool");
-    assert_eq!(pool.at("mode").text(), "limit");
-    assert_eq!(pool.at("limit").int(), 1);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn there_may_be_65535_permits(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();

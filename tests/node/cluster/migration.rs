@@ -1,42 +1,36 @@
-//! Slots that migrate as a whole (`CLUSTER MIGRATESLOTS` of Valkey 9): what is held goes along, and
-//! what happens meanwhile.
+//! Slots that migrate as a whole (`CLUSTER MIGRATESLOTS` of Valkey 9, `CLUSTER MIGRATION` of Redis 8.4): what is
+//! held goes along, and what happens meanwhile.
 
-use harness::{Cluster, Kind, Server, eventually};
+use harness::{Cluster, Kind, Migration, Server, apply, eventually};
 
 use super::held_back::assert_sent_on;
+use super::on_servers_that_migrate;
 
 /// Far ahead of the clock, in µs, so that no node's counter can be beyond it by itself.
 const AHEAD: i64 = 300_000_000;
 
-pub(super) fn start() -> Cluster {
-    Cluster::start(Kind::Valkey91)
-}
-
-/// Lets migrations from this node come as far as its last pause, and no farther.
-pub(super) fn hold(node: &Server) {
-    assert_eq!(node.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1").text(), "OK");
-}
-
-pub(super) fn let_go(node: &Server) {
-    assert_eq!(node.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 0").text(), "OK");
-}
-
 /// A migration of the key's slot from the first node to the last, held before its end.
 pub(super) fn begin(cluster: &Cluster, key: &str) {
-    hold(&cluster.nodes[0]);
+    cluster.hold_migrations(0);
     let slot = cluster.slot(key);
     cluster.migrate(slot..=slot, 0, 2);
-    cluster.until_migration_is("waiting-to-pause", 0);
+    cluster.until_caught_up(0, 2);
 }
 
 fn finish(cluster: &Cluster) {
-    let_go(&cluster.nodes[0]);
-    cluster.until_migration_is("success", 0);
+    cluster.let_migrations_go(0);
+    cluster.until_migration_is(Migration::Done, 0);
 }
 
-/// How many keys of its slot are at a node, whether the slot is there or not.
+/// How many keys of its slot are at a node, whether the slot is there or not: at a node of Redis, which
+/// shows nobody those of others, how many keys there are.
 fn keys_with(node: &Server, slot: usize) -> i64 {
-    node.run(&format!("CLUSTER COUNTKEYSINSLOT {slot}")).int()
+    if node.kind().is_valkey() {
+        return node.run(&format!("CLUSTER COUNTKEYSINSLOT {slot}")).int();
+    }
+    let info = node.info("keyspace");
+    let keys = info.get("db0").and_then(|db| db.strip_prefix("keys="));
+    keys.and_then(|keys| keys.split(',').next()?.parse().ok()).unwrap_or(0)
 }
 
 /// Nothing is held and nobody waits.
@@ -48,9 +42,9 @@ pub(super) fn assert_idle(cluster: &Cluster) {
     });
 }
 
-#[test]
-fn what_is_held_goes_along_to_and_fro() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn what_is_held_goes_along_to_and_fro(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let key = cluster.key(0, "held");
     let slot = cluster.slot(&key);
     let at = |name: &str| format!("{{{key}}}{name}");
@@ -95,9 +89,9 @@ fn what_is_held_goes_along_to_and_fro() {
     assert_idle(&cluster);
 }
 
-#[test]
-fn a_key_that_nobody_holds_keeps_its_fence() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn a_key_that_nobody_holds_keeps_its_fence(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let key = cluster.key(0, "free");
     let ahead = source.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int() + AHEAD;
@@ -107,11 +101,16 @@ fn a_key_that_nobody_holds_keeps_its_fence() {
     let slot = cluster.slot(&key);
     cluster.migrate_to_the_end(slot..=slot, 0, 2);
     assert!(target.run(&format!("DLOCK.ACQUIRE {key} bob 60000")).int() > fence);
+    // It was far ahead, and no other key is.
+    for other in [format!("{{{key}}}other"), cluster.key(2, "other")] {
+        let near = target.run(&format!("DLOCK.ACQUIRE {other} bob 60000")).int();
+        assert!(near < fence - AHEAD / 2, "{other}: {near}, {fence}");
+    }
 }
 
-#[test]
-fn what_happens_during_a_migration_has_happened_at_the_new_node() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn what_happens_during_a_migration_has_happened_at_the_new_node(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let key = cluster.key(0, "busy");
     let at = |name: &str| format!("{{{key}}}{name}");
@@ -165,9 +164,9 @@ fn what_happens_during_a_migration_has_happened_at_the_new_node() {
     assert_eq!(target.node("leases").int(), 3);
 }
 
-#[test]
-fn no_lease_ends_at_the_new_node_before_the_slot_is_there() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn no_lease_ends_at_the_new_node_before_the_slot_is_there(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let (key, own) = (cluster.key(0, "led"), cluster.key(2, "own"));
     let slot = cluster.slot(&key);
@@ -189,9 +188,9 @@ fn no_lease_ends_at_the_new_node_before_the_slot_is_there() {
     assert_idle(&cluster);
 }
 
-#[test]
-fn a_lease_that_is_over_at_the_new_node_goes_on_if_the_old_one_had_extended_it() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn a_lease_that_is_over_at_the_new_node_goes_on_if_the_old_one_had_extended_it(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let key = cluster.key(0, "extended");
     let (slot, other) = (cluster.slot(&key), format!("{{{key}}}other"));
@@ -216,9 +215,9 @@ fn a_lease_that_is_over_at_the_new_node_goes_on_if_the_old_one_had_extended_it()
     assert_idle(&cluster);
 }
 
-#[test]
-fn a_lease_that_arrived_ends_at_the_new_node_though_nobody_asks() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn a_lease_that_arrived_ends_at_the_new_node_though_nobody_asks(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let key = cluster.key(0, "over");
     let slot = cluster.slot(&key);
     cluster.nodes[0].run(&format!("DLOCK.ACQUIRE {key} alice 1500"));
@@ -232,9 +231,9 @@ fn a_lease_that_arrived_ends_at_the_new_node_though_nobody_asks() {
     assert_idle(&cluster);
 }
 
-#[test]
-fn a_cancelled_migration_leaves_nothing_behind() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn a_cancelled_migration_leaves_nothing_behind(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let key = cluster.key(0, "cancelled");
     let slot = cluster.slot(&key);
@@ -242,21 +241,21 @@ fn a_cancelled_migration_leaves_nothing_behind() {
     let mut bob = source.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
     begin(&cluster, &key);
     assert_eq!(keys_with(target, slot), 1);
-    assert_eq!(source.run("CLUSTER CANCELSLOTMIGRATIONS").text(), "OK");
-    cluster.until_migration_is("failed", 2);
+    cluster.cancel_migrations(0, 2);
+    cluster.until_migration_is(Migration::Failed, 2);
     assert_eq!((keys_with(target, slot), target.node("leases").int()), (0, 0));
     assert_eq!(source.run(&format!("DLOCK.RELEASE {key} alice")).int(), 1);
     assert!(bob.recv().int() > fence);
     // And it can be tried again.
-    let_go(source);
+    cluster.let_migrations_go(0);
     cluster.migrate_to_the_end(slot..=slot, 0, 2);
     assert_eq!(target.run(&format!("DLOCK.RELEASE {key} bob")).int(), 1);
     assert_idle(&cluster);
 }
 
-#[test]
-fn what_arrives_counts_as_memory_of_locks_before_the_slot_is_there() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn what_arrives_counts_as_memory_of_locks_before_the_slot_is_there(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let (key, own) = (cluster.key(0, "arrives"), cluster.key(2, "own"));
     let (slot, meta) = (cluster.slot(&key), "m".repeat(1000));
@@ -277,9 +276,9 @@ fn what_arrives_counts_as_memory_of_locks_before_the_slot_is_there() {
     source.client().pipeline((0..1_999).map(|n| format!("DLOCK.RELEASE {{{key}}}{n} alice")));
     eventually("the target has heard of it", || keys_with(target, slot) == 1);
     assert!(target.run(&take).is_int());
-    assert_eq!(source.run("CLUSTER CANCELSLOTMIGRATIONS").text(), "OK");
-    cluster.until_migration_is("failed", 2);
-    let_go(source);
+    cluster.cancel_migrations(0, 2);
+    cluster.until_migration_is(Migration::Failed, 2);
+    cluster.let_migrations_go(0);
     assert_eq!(target.run(&format!("DLOCK.RELEASE {own} bob")).int(), 1);
     assert_eq!(memory(target), 0);
     cluster.migrate_to_the_end(slot..=slot, 0, 2);
@@ -289,15 +288,15 @@ fn what_arrives_counts_as_memory_of_locks_before_the_slot_is_there() {
     assert_eq!(memory(target), 0);
 }
 
-#[test]
-fn a_node_that_dies_during_a_migration_takes_nothing_along() {
-    let mut cluster = start();
+#[apply(on_servers_that_migrate)]
+fn a_node_that_dies_during_a_migration_takes_nothing_along(kind: Kind) {
+    let mut cluster = Cluster::start(kind);
     let key = cluster.key(0, "dies");
     let slot = cluster.slot(&key);
     let fence = cluster.nodes[0].run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
     begin(&cluster, &key);
     cluster.nodes[2].kill();
-    cluster.until_migration_is("failed", 0);
+    cluster.until_migration_is(Migration::Failed, 0);
     assert_eq!(cluster.nodes[0].run(&format!("DLOCK.CHECK {key} alice")).int(), fence);
     cluster.nodes[2].start_again();
     eventually("both nodes serve again", || {
@@ -307,14 +306,14 @@ fn a_node_that_dies_during_a_migration_takes_nothing_along() {
     begin(&cluster, &key);
     assert_eq!(keys_with(&cluster.nodes[2], slot), 1);
     cluster.nodes[0].kill();
-    cluster.until_migration_is("failed", 2);
+    cluster.until_migration_is(Migration::Failed, 2);
     assert_eq!((keys_with(&cluster.nodes[2], slot), cluster.nodes[2].node("leases").int()), (0, 0));
 }
 
 /// The slot comes back to a node that had evicted a lock of it.
-#[test]
-fn a_lock_that_a_node_had_evicted_is_not_there_any_more_when_its_slot_comes_back() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn a_lock_that_a_node_had_evicted_is_not_there_any_more_when_its_slot_comes_back(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let key = cluster.key(0, "evicted");
     let slot = cluster.slot(&key);
     cluster.nodes[0].run(&format!("DLOCK.ACQUIRE {key} alice 60000 SHARED"));
@@ -329,9 +328,9 @@ fn a_lock_that_a_node_had_evicted_is_not_there_any_more_when_its_slot_comes_back
     assert_idle(&cluster);
 }
 
-#[test]
-fn the_new_nodes_replica_has_what_arrived_and_may_be_promoted() {
-    let mut cluster = start();
+#[apply(on_servers_that_migrate)]
+fn the_new_nodes_replica_has_what_arrived_and_may_be_promoted(kind: Kind) {
+    let mut cluster = Cluster::start(kind);
     let replica = cluster.replica_of(2);
     let key = cluster.key(0, "replicated");
     let at = |name: &str| format!("{{{key}}}{name}");
@@ -359,9 +358,9 @@ fn the_new_nodes_replica_has_what_arrived_and_may_be_promoted() {
     assert_eq!(replica.run(&format!("DLOCK.EXTEND {key} alice 1000")).int(), 1);
 }
 
-#[test]
-fn the_old_nodes_replica_learns_meanwhile_what_is_promised() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn the_old_nodes_replica_learns_meanwhile_what_is_promised(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let replica = cluster.replica_of(0);
     let key = cluster.key(0, "promised");
     let source = &cluster.nodes[0];

@@ -1,13 +1,14 @@
 //! Migrations of slots that a node refuses, because nobody would know what is held.
 
-use harness::{Cluster, Kind, Server, eventually};
+use harness::{Cluster, Kind, Migration, Server, apply, eventually};
 
-use super::migration::{assert_idle, begin, hold, let_go, start};
+use super::migration::{assert_idle, begin};
+use super::on_servers_that_migrate;
 
 /// After a crash it would not know that the lock was held, nor for how long it may have been.
-#[test]
-fn a_node_whose_state_file_cannot_say_what_arrives_does_not_take_the_slot() {
-    let build = || Server::build(Kind::Valkey91).cluster();
+#[apply(on_servers_that_migrate)]
+fn a_node_whose_state_file_cannot_say_what_arrives_does_not_take_the_slot(kind: Kind) {
+    let build = || Server::build(kind).cluster();
     let nodes = vec![build().start(), build().start(), build().with_small_disk().start()];
     let cluster = Cluster::of(nodes, Server::port);
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
@@ -17,22 +18,22 @@ fn a_node_whose_state_file_cannot_say_what_arrives_does_not_take_the_slot() {
     target.fill_disk();
     let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 3600000")).int();
     for node in [0, 2] {
-        cluster.until_migration_is("failed", node);
+        cluster.until_migration_is(Migration::Failed, node);
     }
     assert_eq!(source.run(&format!("DLOCK.CHECK {key} alice")).int(), fence);
     // When it can write again, all is well.
     target.free_disk();
     eventually("it writes again", || target.node("durable").text() == "yes");
-    let_go(source);
+    cluster.let_migrations_go(0);
     cluster.migrate_to_the_end(slot..=slot, 0, 2);
     assert_eq!(target.run(&format!("DLOCK.RELEASE {key} alice")).int(), 1);
     assert_idle(&cluster);
 }
 
 /// It may have forgotten leases, and the node that takes its slots over knows nothing of that.
-#[test]
-fn a_node_in_quarantine_gives_no_slot_away() {
-    let cluster = start();
+#[apply(on_servers_that_migrate)]
+fn a_node_in_quarantine_gives_no_slot_away(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let key = cluster.key(0, "forgotten");
     let slot = cluster.slot(&key);
@@ -40,13 +41,16 @@ fn a_node_in_quarantine_gives_no_slot_away() {
     source.run(&format!("DLOCK.RELEASE {key} alice"));
     source.run("DEBUG RELOAD");
     assert_eq!(source.node("granting").text(), "quarantine");
-    hold(source);
+    cluster.hold_migrations(0);
     cluster.migrate(slot..=slot, 0, 2);
-    cluster.until_migration_is("cancelled", 0);
+    cluster.until_migration_is(Migration::Cancelled, 0);
     assert!(source.log().contains("slots do not migrate: this node is in quarantine"));
     assert_eq!(target.run(&format!("DLOCK.ACQUIRE {key} bob 60000")).code(), "MOVED");
     source.run("CONFIG SET dlock.quarantine off");
-    let_go(source);
-    cluster.migrate_to_the_end(slot..=slot, 0, 2);
+    cluster.let_migrations_go(0);
+    if kind.is_valkey() {
+        cluster.migrate(slot..=slot, 0, 2);
+    }
+    cluster.until_migration_is(Migration::Done, 0);
     assert!(target.run(&format!("DLOCK.ACQUIRE {key} bob 300")).int() > 0);
 }

@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use harness::{Client, Kind, Server, Value, apply, eventually, module_file, on_every_server};
+use harness::{
+    Client, Kind, Server, Value, apply, eventually, module_file, on_every_server, on_one_server,
+};
 
 /// A command, word by word.
 type Words = Vec<Vec<u8>>;
@@ -178,7 +180,7 @@ fn it_is_refused_by_a_replica_that_its_clients_may_write_to(kind: Kind) {
 }
 
 /// Also a wrong number of arguments is none of a client's business, but an error all the same.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn malformed_ones_are_refused(kind: Kind) {
     let victim = Victim::new(kind);
     for request in ["DLOCK.APPLY", "DLOCK.APPLY job", "DLOCK.PROMISE", "DLOCK.PROMISE 1"] {

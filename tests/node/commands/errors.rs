@@ -1,7 +1,7 @@
 //! Hostile arguments. Every error names what is wrong, leaves no trace, and keeps the protocol in
 //! step; every limit is tried at its last good value and one past it.
 
-use harness::{Client, Kind, Server, apply, bytes, on_every_server};
+use harness::{Kind, Server, apply, bytes, on_one_server, on_two_servers};
 
 /// Asserts that a request is refused with a code and some words, and that nothing has changed.
 #[track_caller]
@@ -38,7 +38,7 @@ fn server_with_locks(kind: Kind) -> Server {
     server
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_wrong_number_of_arguments_is_refused(kind: Kind) {
     let server = server_with_locks(kind);
     for request in [
@@ -68,7 +68,7 @@ fn a_wrong_number_of_arguments_is_refused(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn unknown_options_are_refused(kind: Kind) {
     let server = server_with_locks(kind);
     for key in ["free", "held"] {
@@ -85,7 +85,7 @@ fn unknown_options_are_refused(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn an_option_without_its_value_is_refused(kind: Kind) {
     let server = server_with_locks(kind);
     for key in ["free", "held"] {
@@ -100,78 +100,7 @@ fn an_option_without_its_value_is_refused(kind: Kind) {
     refused_words(&server, "DLOCK.EXTEND held alice 1000 FENCE", &["fence"]);
 }
 
-#[apply(on_every_server)]
-fn repeated_and_contradictory_options_are_refused(kind: Kind) {
-    let server = server_with_locks(kind);
-    for options in [
-        "SHARED SHARED",
-        "EPHEMERAL EPHEMERAL",
-        "LIMIT 2 LIMIT 2",
-        "LIMIT 2 LIMIT 3",
-        "WAIT 0 WAIT 0",
-        "WAIT 5 WAIT 6",
-        "FENCE 5 FENCE 5",
-        "META a META a",
-        "META a meta b",
-        "SHARED LIMIT 2",
-        "LIMIT 2 SHARED",
-        "LIMIT 1 WAIT 0 SHARED",
-    ] {
-        for key in ["free", "held", "shared", "pool"] {
-            refused_words(&server, &format!("DLOCK.ACQUIRE {key} t 1000 {options}"), &[]);
-        }
-    }
-    let twice = "DLOCK.EXTEND held alice 1000 FENCE 5 FENCE 5";
-    refused_words(&server, twice, &["fence"]);
-}
-
-/// What is no number, or none that anybody can mean.
-const NO_NUMBERS: [&str; 22] = [
-    "",
-    "-1",
-    "-0",
-    "+5",
-    " 5",
-    "5 ",
-    "0x1",
-    "1e3",
-    "1.0",
-    "5ms",
-    "five",
-    "nan",
-    "inf",
-    "\0",
-    "5\0",
-    "5\r\n",
-    "٣",
-    "9223372036854775808",
-    "18446744073709551615",
-    "18446744073709551616",
-    "-9223372036854775809",
-    "99999999999999999999999999999999999999999999",
-];
-
-#[apply(on_every_server)]
-fn what_is_no_number_is_refused(kind: Kind) {
-    let server = server_with_locks(kind);
-    for number in NO_NUMBERS {
-        let number = number.as_bytes();
-        for key in ["free", "held"] {
-            refused(&server, &bytes!["DLOCK.ACQUIRE", key, "t", number], &["ttl"]);
-            for option in ["LIMIT", "WAIT", "FENCE"] {
-                let request = bytes!["DLOCK.ACQUIRE", key, "t", "1000", option, number];
-                refused(&server, &request, &[&option.to_lowercase()]);
-            }
-        }
-        refused(&server, &bytes!["DLOCK.EXTEND", "held", "alice", number], &["ttl"]);
-        let request = bytes!["DLOCK.EXTEND", "held", "alice", "1000", "FENCE", number];
-        refused(&server, &request, &["fence"]);
-    }
-    assert_eq!(server.holders("held"), ["alice"]);
-    assert!(server.holder("held")["ttl-ms"].int() > 500_000);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_lease_is_between_one_millisecond_and_the_longest(kind: Kind) {
     let server = server_with_locks(kind);
     for ttl in ["0", "86400001", "9223372036854775807"] {
@@ -186,7 +115,7 @@ fn a_lease_is_between_one_millisecond_and_the_longest(kind: Kind) {
     assert_eq!(server.run("DLOCK.EXTEND long t 1").int(), 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn there_are_1_to_65535_permits(kind: Kind) {
     let server = server_with_locks(kind);
     for limit in ["0", "65536", "9223372036854775807"] {
@@ -200,7 +129,7 @@ fn there_are_1_to_65535_permits(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE all t 1000 LIMIT 65535").int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_token_has_1_to_255_bytes(kind: Kind) {
     let server = server_with_locks(kind);
     let (longest, too_long) = ([b'x'; 255], [b'x'; 256]);
@@ -226,7 +155,7 @@ fn a_token_has_1_to_255_bytes(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_meta_has_up_to_1024_bytes(kind: Kind) {
     let server = server_with_locks(kind);
     let (longest, too_long) = ([b'x'; 1024], [b'x'; 1025]);
@@ -242,7 +171,7 @@ fn a_meta_has_up_to_1024_bytes(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_fence_proposal_fits_in_53_bits(kind: Kind) {
     let server = server_with_locks(kind);
     for fence in ["9007199254740992", "9223372036854775807"] {
@@ -255,7 +184,7 @@ fn a_fence_proposal_fits_in_53_bits(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn arguments_of_any_bytes_come_back_as_they_were(kind: Kind) {
     let server = Server::start(kind);
     let every_byte: Vec<u8> = (0..=255).collect();
@@ -294,20 +223,7 @@ fn arguments_of_any_bytes_come_back_as_they_were(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_every_server)]
-fn tokens_that_differ_in_bytes_after_a_nul_are_different(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    client.run_args(&bytes!["DLOCK.ACQUIRE", "a\0b", "t\0one", "60000"]);
-    let other_key = client.run_args(&bytes!["DLOCK.INSPECT", "a"]);
-    assert!(other_key.is_null());
-    let release = client.run_args(&bytes!["DLOCK.RELEASE", "a\0b", "t\0two"]);
-    assert_eq!(release.int(), 0);
-    let release = client.run_args(&bytes!["DLOCK.RELEASE", "a\0b", "t\0one"]);
-    assert_eq!(release.int(), 1);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn an_empty_key_is_a_key(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
@@ -317,7 +233,7 @@ fn an_empty_key_is_a_key(kind: Kind) {
     assert_eq!(client.run_args(&bytes!["DLOCK.RELEASE", "", "t"]).int(), 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn hostile_bytes_in_an_error_do_not_break_the_protocol(kind: Kind) {
     let server = server_with_locks(kind);
     let hostile: [&[u8]; 5] =
@@ -333,31 +249,4 @@ fn hostile_bytes_in_an_error_do_not_break_the_protocol(kind: Kind) {
         refused(&server, &bytes!["DLOCK.EXTEND", "held", "alice", "9", bytes, "9"], &[]);
         refused(&server, &bytes!["DLOCK.APPLY", "held", bytes], &["replication"]);
     }
-}
-
-#[apply(on_every_server)]
-fn a_long_wrong_argument_is_not_echoed_in_full(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    let long = vec![b'z'; 1 << 20];
-    let positions: [&[&[u8]]; 3] = [
-        &bytes!["DLOCK.ACQUIRE", "job", "t", &long],
-        &bytes!["DLOCK.ACQUIRE", "job", "t", "1000", &long],
-        &bytes!["DLOCK.ACQUIRE", "job", "t", "1000", "WAIT", &long],
-    ];
-    for request in positions {
-        let answer = client.run_args(request);
-        assert!(answer.error().len() < 1000, "{}", answer.error().len());
-    }
-}
-
-#[apply(on_every_server)]
-fn many_arguments_do_no_harm(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client: Client = server.client();
-    let mut request = vec!["DLOCK.ACQUIRE", "job", "t", "1000"];
-    request.extend(["EPHEMERAL"; 10_000]);
-    assert_eq!(client.run_args(&request).code(), "ERR");
-    client.assert_in_step();
-    assert_eq!(server.traces().keys, 0);
 }

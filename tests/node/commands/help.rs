@@ -1,8 +1,8 @@
 //! DLOCK.HELP: one line a command.
 
-use harness::{Kind, Server, apply, on_every_server};
+use harness::{Kind, Server, apply, on_one_server};
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn every_command_has_one_line(kind: Kind) {
     let server = Server::start(kind);
     let help = server.run("DLOCK.HELP");

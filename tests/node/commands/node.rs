@@ -1,8 +1,8 @@
 //! DLOCK.NODE: what a node says about itself.
 
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_one_server};
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_fresh_node_describes_itself(kind: Kind) {
     let server = Server::start(kind);
     let node = server.run("DLOCK.NODE");
@@ -53,14 +53,14 @@ const FIELDS: [&str; 24] = [
     "role",
 ];
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn two_nodes_have_two_names(kind: Kind) {
     let (one, other) = (Server::start(kind), Server::start(kind));
     assert_ne!(one.node("node-id").text(), other.node("node-id").text());
     assert_eq!(one.node("node-id").text(), one.node("node-id").text());
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn leases_and_waiters_are_counted_over_all_databases(kind: Kind) {
     let server = Server::start(kind);
     let mut other = server.client();
@@ -79,7 +79,7 @@ fn leases_and_waiters_are_counted_over_all_databases(kind: Kind) {
     assert_eq!(server.node("leases").int(), 3);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_counter_is_the_last_fence_that_was_handed_out(kind: Kind) {
     let server = Server::start(kind);
     for job in 0..3 {
@@ -89,7 +89,7 @@ fn the_counter_is_the_last_fence_that_was_handed_out(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_replica_says_so(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();

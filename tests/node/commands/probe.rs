@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use harness::{Client, Cluster, Kind, Server, apply, eventually, on_every_server};
+use harness::{Client, Cluster, Kind, Server, apply, eventually, on_every_server, on_one_server};
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn nothing_happens(kind: Kind) {
     let server = Server::build(kind).append_only().start();
     server.run("DLOCK.ACQUIRE job alice 60000");

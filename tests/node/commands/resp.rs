@@ -1,6 +1,6 @@
 //! The shapes of the replies, byte by byte, in RESP2 and RESP3.
 
-use harness::{Client, Kind, Server, Value, apply, on_every_server};
+use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server};
 
 /// Asserts the beginning of an answer as it goes over the wire, and that nothing comes after it.
 #[track_caller]
@@ -11,7 +11,7 @@ fn exact(client: &mut Client, request: &str, answer: &str) {
     client.assert_in_step();
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn simple_replies_in_resp2(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
@@ -75,7 +75,7 @@ fn maps_are_maps_in_resp3_and_flat_arrays_in_resp2(kind: Kind) {
     assert!(matches!(three.run("DLOCK.HELP"), Value::Array(_)));
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn maps_open_with_what_matters_most(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use harness::{Kind, Server, Value, apply, eventually, on_every_server};
+use harness::{Kind, Server, Value, apply, eventually, on_one_server};
 
 fn entries(server: &Server) -> Vec<Value> {
     server.run("DLOCK.SLOW 128").items().to_vec()
@@ -25,7 +25,7 @@ fn hand_over(server: &Server, waited: i64) {
     server.run("DLOCK.RELEASE job bob");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn nothing_is_noted_unless_somebody_wants_it(kind: Kind) {
     let server = Server::start(kind);
     for setting in ["slow-wait-ms", "long-hold-ms"] {
@@ -36,7 +36,7 @@ fn nothing_is_noted_unless_somebody_wants_it(kind: Kind) {
     assert_eq!((count(&server, "slow_waits"), count(&server, "long_holds")), (0, 0));
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_slow_wait_says_who_waited_for_whom_how_long_and_when(kind: Kind) {
     let server = Server::start(kind);
     server.run("CONFIG SET dlock.slow-wait-ms 50");
@@ -59,7 +59,7 @@ fn a_slow_wait_says_who_waited_for_whom_how_long_and_when(kind: Kind) {
 const FIELDS: [&str; 10] =
     ["number", "what", "unix-ms", "ms", "key", "db", "id", "meta", "holder-id", "holder-meta"];
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_long_hold_is_noted_when_it_ends_however_it_does(kind: Kind) {
     let server = Server::start(kind);
     server.run("CONFIG SET dlock.long-hold-ms 30");
@@ -84,34 +84,7 @@ fn a_long_hold_is_noted_when_it_ends_however_it_does(kind: Kind) {
     assert_eq!(count(&server, "long_holds"), 3);
 }
 
-#[apply(on_every_server)]
-fn a_wait_in_vain_names_the_present_holder(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("CONFIG SET dlock.slow-wait-ms 20");
-    server.run("DLOCK.ACQUIRE job alice 60000 META host=a");
-    let mut bob = server.client();
-    assert!(bob.run("DLOCK.ACQUIRE job bob 60000 WAIT 30").is_null());
-    // A place that is kept goes on waiting, and is one wait in all.
-    assert!(bob.run("DLOCK.ACQUIRE job carol 60000 WAIT 30 KEEP 60000").is_null());
-    server.run("DLOCK.RELEASE job carol");
-    let entries = entries(&server);
-    assert_eq!(entries.len(), 2, "{entries:?}");
-    for entry in entries {
-        assert_eq!(entry.at("what").text(), "wait-in-vain");
-        assert_eq!(entry.at("holder-meta").text(), "host=a");
-    }
-}
-
-#[apply(on_every_server)]
-fn what_is_shorter_is_not_noted(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("CONFIG SET dlock.slow-wait-ms 60000");
-    server.run("CONFIG SET dlock.long-hold-ms 60000");
-    hand_over(&server, 10);
-    assert!(entries(&server).is_empty());
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_last_128_are_kept_and_long_texts_are_cut(kind: Kind) {
     let server = Server::start(kind);
     server.run("CONFIG SET dlock.slow-wait-ms 1");
@@ -140,5 +113,29 @@ fn the_last_128_are_kept_and_long_texts_are_cut(kind: Kind) {
     for field in ["key", "meta"] {
         let text = entries[0].at(field).text();
         assert_eq!(text, format!("{}... (896 more bytes)", "k".repeat(128)), "{field}");
+    }
+}
+
+#[apply(on_one_server)]
+fn a_wait_that_ends_because_the_lock_is_gone_is_noted(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.slow-wait-ms 1");
+    for (n, removal) in ["DEL job", "SET job text", "FLUSHALL"].into_iter().enumerate() {
+        server.run("DEL job");
+        server.run("DLOCK.ACQUIRE job alice 60000 META host=a");
+        let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0 META host=b");
+        eventually("bob has waited", || {
+            let lock = server.run("DLOCK.INSPECT job");
+            lock.at("waiters").items()[0].at("waited-ms").int() >= 1
+        });
+        server.run(removal);
+        assert_eq!(bob.recv().code(), "UNBLOCKED", "{removal}");
+        let entries = entries(&server);
+        assert_eq!(entries.len(), n + 1, "{removal}");
+        assert_eq!(entries[0].at("what").text(), "wait-in-vain");
+        assert_eq!(
+            (entries[0].at("meta").text(), entries[0].at("holder-meta").text()),
+            ("host=b".to_owned(), "host=a".to_owned())
+        );
     }
 }

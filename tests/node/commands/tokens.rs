@@ -1,7 +1,7 @@
 //! Tokens are secrets: who knows one can release the lock. Who may only read does not get to know
 //! them; DLOCK.TOKENS, which tells them, is a right of its own.
 
-use harness::{Client, Kind, Server, Value, apply, on_every_server};
+use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server};
 
 const SECRETS: [&str; 2] = ["secret-of-the-holder", "secret-of-the-waiter"];
 
@@ -73,7 +73,7 @@ fn tokens_and_the_node_are_rights_of_their_own(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_name_in_place_of_a_token_is_the_same_everywhere_and_differs_between_tokens(kind: Kind) {
     let servers = [Server::start(kind), Server::start(kind)];
     let ids = servers.each_ref().map(|server| {
@@ -90,7 +90,7 @@ fn the_name_in_place_of_a_token_is_the_same_everywhere_and_differs_between_token
     assert!(ids[0].iter().all(|id| id.len() == 8));
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn tokens_shows_what_inspect_shows_and_the_tokens(kind: Kind) {
     let (server, _waiters) = with_locks(kind);
     for key in ["job", "book", "pool"] {

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use harness::quarantine::{CRASHED, FORGOTTEN, PROMOTED, assert_bound};
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 use crate::replicas::promotion::{assert_granted_late, pair, promote, until_told};
 
@@ -71,7 +71,7 @@ fn what_ends_while_it_is_evicted_ends_for_all(kind: Kind) {
     assert_eq!(replica.run("DBSIZE").int(), 4);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_crash_after_an_eviction_is_followed_by_a_quarantine_even_with_a_complete_log(kind: Kind) {
     let mut server = complete_log(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -95,7 +95,7 @@ fn a_crash_after_an_eviction_is_followed_by_a_quarantine_even_with_a_complete_lo
     assert_eq!(server.holders("other"), ["alice"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn no_grant_comes_before_a_lease_that_was_evicted_before_a_crash_is_over(kind: Kind) {
     let mut server = complete_log(kind);
     let sent = Instant::now();
@@ -108,7 +108,7 @@ fn no_grant_comes_before_a_lease_that_was_evicted_before_a_crash_is_over(kind: K
     assert!(sent.elapsed() >= Duration::from_millis(800), "{:?}", sent.elapsed());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_clean_end_with_an_evicted_lease_is_followed_by_a_quarantine(kind: Kind) {
     let mut server = Server::start(kind);
     let since = Instant::now();
@@ -124,7 +124,7 @@ fn a_clean_end_with_an_evicted_lease_is_followed_by_a_quarantine(kind: Kind) {
     assert_eq!(server.holders("kept"), ["alice"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_replica_that_is_promoted_after_an_eviction_waits_for_the_lease(kind: Kind) {
     let (primary, replica) = pair(kind);
     let sent = Instant::now();
@@ -141,7 +141,7 @@ fn a_replica_that_is_promoted_after_an_eviction_waits_for_the_lease(kind: Kind) 
     assert!(replica.run("DLOCK.CHECK job bob").int() > fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_primary_with_evicted_locks_that_becomes_a_replica_forgets_them(kind: Kind) {
     let next = Server::start(kind);
     next.run("DLOCK.ACQUIRE other zed 60000");

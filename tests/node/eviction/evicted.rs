@@ -1,6 +1,8 @@
 //! Locks that a server without memory evicts: they are no keys any more, and are held all the same.
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 #[apply(on_every_server)]
 fn a_lock_that_is_evicted_by_any_policy_is_still_held(kind: Kind) {
@@ -42,7 +44,7 @@ fn a_policy_that_evicts_only_what_has_a_date_leaves_locks_alone(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn an_evicted_lock_is_shown_as_it_is(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000 META m");
@@ -94,7 +96,7 @@ fn its_holder_brings_it_back(kind: Kind) {
     assert_eq!(server.run("EXISTS job").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn who_does_not_hold_it_does_not_bring_it_back(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -107,7 +109,7 @@ fn who_does_not_hold_it_does_not_bring_it_back(kind: Kind) {
     assert!(server.run("DLOCK.CHECK job alice").int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn an_evicted_lock_of_many_goes_on_as_before(kind: Kind) {
     let server = Server::start(kind);
     for (key, mode) in [("book", "SHARED"), ("pool", "LIMIT 3")] {
@@ -139,7 +141,7 @@ fn an_evicted_lock_of_many_goes_on_as_before(kind: Kind) {
     assert_eq!((server.node("leases").int(), server.run("DBSIZE").int()), (0, 0));
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn no_more_permits_are_given_out_than_there_are(kind: Kind) {
     let server = Server::start(kind);
     for n in 0..3 {
@@ -169,7 +171,7 @@ fn an_evicted_lease_ends_when_its_time_is_over(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn what_is_tied_to_a_connection_ends_with_it_though_it_was_evicted(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();

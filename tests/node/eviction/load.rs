@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::{History, Kind, Server, apply, eventually, on_every_server, seed};
+use harness::{History, Kind, Server, apply, eventually, on_every_server, on_two_servers, seed};
 
 use crate::load::contenders::{Contenders, Plan};
 use crate::load::workload::Workload;
@@ -65,7 +65,7 @@ impl Drop for StopAtTheEnd<'_> {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_random_life_with_evictions_is_the_same_on_replicas_and_in_their_files(kind: Kind) {
     let mut rng = seed::rng();
     let mut primary = Server::build(kind)

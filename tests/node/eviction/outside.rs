@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 /// So soon is everybody told, also at a server that is busy.
 const PROMPTLY: Duration = Duration::from_millis(500);
@@ -223,7 +223,7 @@ fn a_value_at_the_key_is_found_when_the_lease_would_end(kind: Kind) {
     assert_eq!(server.run("GET job").text(), "text");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lock_that_arrives_at_the_key_of_an_evicted_one_ends_it(kind: Kind) {
     let server = may_evict(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -238,7 +238,7 @@ fn a_lock_that_arrives_at_the_key_of_an_evicted_one_ends_it(kind: Kind) {
     assert_eq!(server.holders("job"), ["dan"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lock_that_came_back_can_be_removed_like_any(kind: Kind) {
     let server = may_evict(kind);
     for removal in REMOVALS {
@@ -264,4 +264,31 @@ fn an_evicted_lock_cannot_be_deleted_and_stays_held(kind: Kind) {
     assert!(!waiters.iter_mut().any(Client::has_answer));
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
     assert!(waiters[0].recv().int() > 0);
+}
+
+/// Valkey 8.1 tells no module that a key is deleted: docs/operating.md.
+#[apply(on_every_server)]
+fn an_evicted_lock_is_over_when_something_else_was_at_its_key(kind: Kind) {
+    if kind == Kind::Valkey81 {
+        return;
+    }
+    let server = Server::start(kind);
+    for (set, delete) in [
+        ("SET job text", "DEL job"),
+        ("SET job text", "UNLINK job"),
+        ("RPUSH job one", "LPOP job"),
+        ("SET job text", "RENAME job other"),
+        ("SET job text", "PEXPIRE job -1"),
+    ] {
+        let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+        server.evict_all();
+        assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+        assert!(!server.run(set).is_error());
+        assert!(!server.run(delete).is_error());
+        assert!(server.run("DLOCK.CHECK job alice").is_null(), "{set}, {delete}");
+        let next = server.run("DLOCK.ACQUIRE job bob 60000").int();
+        assert!(next > fence, "{set}, {delete}");
+        server.run("DLOCK.RELEASE job bob");
+        assert_eq!(server.node("leases").int(), 0);
+    }
 }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 use crate::quarantine::crash::LATE;
 
@@ -38,7 +40,7 @@ fn assert_served(server: &Server, waiters: &mut [Client], mut last: i64) {
     assert_eq!(server.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn they_are_served_when_it_is_released_or_broken(kind: Kind) {
     let server = Server::start(kind);
     for end in ["DLOCK.RELEASE job alice", "DLOCK.BREAK job", "DLOCK.BREAK job alice"] {
@@ -62,7 +64,7 @@ fn they_are_served_when_its_time_is_over(kind: Kind) {
     assert_served(&server, &mut waiters, fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn they_are_served_when_the_holder_disconnects(kind: Kind) {
     let server = Server::start(kind);
     let mut waiters = evicted(&server, 60_000, "EPHEMERAL");
@@ -82,7 +84,7 @@ fn they_are_served_after_it_came_back(kind: Kind) {
     assert_served(&server, &mut waiters, fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn one_can_begin_to_wait_for_an_evicted_lock(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -102,7 +104,7 @@ fn one_can_begin_to_wait_for_an_evicted_lock(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 3);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_waiter_that_gives_up_or_leaves_an_evicted_lock_gets_nothing(kind: Kind) {
     let server = Server::start(kind);
     let mut waiters = evicted(&server, 60_000, "");

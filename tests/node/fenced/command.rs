@@ -1,8 +1,8 @@
 //! DLOCK.FENCED: a command is carried out unless its fence is smaller than the mark's.
 
-use harness::{Client, Kind, Server, Value, apply, on_every_server};
+use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server, on_two_servers};
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_smaller_fence_is_stale_and_nothing_happens(kind: Kind) {
     let server = Server::start(kind);
     assert_eq!(server.run("DLOCK.FENCED mark 7 SET data new").text(), "OK");
@@ -12,25 +12,7 @@ fn a_smaller_fence_is_stale_and_nothing_happens(kind: Kind) {
     assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
 }
 
-#[apply(on_every_server)]
-fn a_read_raises_the_mark_as_a_write_does(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET data 1");
-    assert_eq!(server.run("DLOCK.FENCED mark 9 GET data").text(), "1");
-    assert_eq!(server.run("DLOCK.FENCED mark 8 SET data late").code(), "STALE");
-    assert_eq!(server.run("DLOCK.FENCED mark 8 GET data").code(), "STALE");
-}
-
-#[apply(on_every_server)]
-fn the_same_holder_comes_again_as_often_as_it_likes(kind: Kind) {
-    let server = Server::start(kind);
-    for n in 1..5 {
-        assert_eq!(server.run("DLOCK.FENCED mark 7 INCR data").int(), n);
-    }
-    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn without_a_command_it_raises_or_refuses(kind: Kind) {
     let server = Server::start(kind);
     assert_eq!(server.run("DLOCK.FENCED mark 7").text(), "OK");
@@ -119,7 +101,7 @@ fn what_fails_while_it_runs_has_raised_the_mark(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_fence_more_than_a_day_ahead_poisons_no_mark(kind: Kind) {
     let server = Server::start(kind);
     let now = server.run("TIME").items()[0].text().parse::<i64>().unwrap() * 1_000_000;
@@ -131,7 +113,7 @@ fn a_fence_more_than_a_day_ahead_poisons_no_mark(kind: Kind) {
     assert_eq!(server.run(&format!("DLOCK.FENCED mark {}", now + 86_000_000_000)).text(), "OK");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_fence_is_a_number_as_locks_have_them(kind: Kind) {
     let server = Server::start(kind);
     for fence in ["0", "-1", "07", "1.5", "x", "9007199254740992", "18446744073709551616"] {
@@ -146,7 +128,7 @@ fn a_fence_is_a_number_as_locks_have_them(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_key_that_is_no_mark_is_let_alone(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET text v");
@@ -162,7 +144,7 @@ fn a_key_that_is_no_mark_is_let_alone(kind: Kind) {
     assert_eq!(server.run("EXISTS text lock mark").int(), 3);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_command_may_do_anything_to_its_own_mark(kind: Kind) {
     let server = Server::start(kind);
     assert_eq!(server.run("DLOCK.FENCED mark 7 DEL mark").int(), 1);
@@ -204,7 +186,7 @@ fn transaction(client: &mut Client, commands: &[&str]) {
     assert_eq!(replies.items()[1].code(), "STALE");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn who_watches_a_mark_hears_of_a_rise_and_of_nothing_else(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.FENCED mark 7");

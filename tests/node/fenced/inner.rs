@@ -1,7 +1,9 @@
 //! The command inside DLOCK.FENCED and DLOCK.GUARD: whose rights it has, what its keys are, and
 //! what it cannot do to the server.
 
-use harness::{Kind, Server, Value, apply, eventually, module_file, on_every_server};
+use harness::{
+    Kind, Server, Value, apply, eventually, module_file, on_every_server, on_two_servers,
+};
 
 #[apply(on_every_server)]
 fn the_callers_rights_decide_on_command_keys_and_channels(kind: Kind) {
@@ -166,7 +168,64 @@ fn nesting_as_deep_as_a_request_is_long_is_refused_and_harms_nobody(kind: Kind) 
     assert_eq!(server.run("PING").text(), "PONG");
 }
 
+/// The server's table of commands is searched by all bytes of a name, and compares up to a zero byte.
 #[apply(on_every_server)]
+fn no_spelling_that_the_server_takes_for_one_nests(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE lock token 60000");
+    server.run("ACL SETUSER eve on nopass ~mark ~lock ~a &* +@all");
+    let mut eve = server.client();
+    eve.run("AUTH eve x");
+    for (outer, key, shown) in [("DLOCK.FENCED", "mark", "7"), ("dlock.guard", "lock", "token")] {
+        let spelling = spelling_of(&server, outer);
+        for first in [outer.as_bytes(), &spelling] {
+            let nested = [&spelling[..], key.as_bytes(), shown.as_bytes()];
+            let mut deep = vec![first, key.as_bytes(), shown.as_bytes()];
+            deep.extend(std::iter::repeat_n(nested, 30_000).flatten());
+            deep.extend([&b"SET"[..], b"a", b"1"]);
+            let keys = eve.run_args(&[&[&b"COMMAND"[..], b"GETKEYS"], &deep[..]].concat());
+            assert_eq!(keys.items(), [Value::Bulk(key.into())], "{outer}");
+            let refused = eve.run_args(&deep);
+            assert!(refused.error().starts_with("ERR unknown command"), "{refused:?}");
+        }
+    }
+    assert_eq!(server.run("EXISTS a mark").int(), 0);
+}
+
+/// Another module's command has the keys of one within it, which is this one again.
+#[apply(on_every_server)]
+fn nothing_nests_through_another_modules_command(kind: Kind) {
+    let caller = format!("loadmodule {}", module_file::caller().display());
+    let server = Server::build(kind).config(&caller).start();
+    let mut client = server.client();
+    for outer in [["DLOCK.FENCED", "mark", "7"], ["DLOCK.GUARD", "lock", "token"]] {
+        let [_, key, _] = outer;
+        let nested = [&outer[..], &["CALLER.KEYS"]].concat();
+        let mut deep = vec!["COMMAND", "GETKEYS"];
+        deep.extend(std::iter::repeat_n(nested, 30_000).flatten());
+        deep.extend(["SET", "a", "1"]);
+        assert_eq!(client.run_args(&deep).items().len(), 2);
+        // It is asked again for the next request.
+        let keys = client.run(&format!("COMMAND GETKEYS {} SET a 1", outer.join(" ")));
+        assert_eq!(keys.items(), [Value::Bulk(key.into()), Value::Bulk("a".into())]);
+    }
+}
+
+/// Another spelling by which this server finds a command.
+fn spelling_of(server: &Server, command: &str) -> Vec<u8> {
+    let mut client = server.client();
+    for first in (0..1_000_000).step_by(5000) {
+        let names: Vec<String> = (first..first + 5000).map(|n| format!("{command}\0{n}")).collect();
+        let ask = ["COMMAND", "INFO"].into_iter().chain(names.iter().map(String::as_str));
+        let found = client.run_args(&ask.collect::<Vec<_>>());
+        if let Some(at) = found.items().iter().position(|found| !found.is_null()) {
+            return names[at].clone().into_bytes();
+        }
+    }
+    panic!("{command} is found by its name alone");
+}
+
+#[apply(on_two_servers)]
 fn a_request_of_very_many_arguments_is_a_request(kind: Kind) {
     let server = Server::start(kind);
     let pairs: Vec<String> = (0..200_000).map(|n| format!("k{}", n / 2)).collect();
@@ -207,7 +266,7 @@ fn an_inner_request_never_blocks(kind: Kind) {
     assert_eq!(server.info_number("clients", "blocked_clients"), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_large_reply_and_a_large_value_pass(kind: Kind) {
     let server = Server::start(kind);
     let large = vec![b'v'; 5_000_000];
@@ -243,6 +302,51 @@ fn another_module_calls_with_its_own_rights(kind: Kind) {
         client.run("CALLER.OFF");
     }
     eventually("the server is as before", || server.run("PING").text() == "PONG");
+}
+
+/// Another module's command writes, and passes on what the server refused to it then.
+#[apply(on_every_server)]
+fn what_has_written_has_raised_the_mark_whatever_it_says(kind: Kind) {
+    let caller = format!("loadmodule {}", module_file::caller().display());
+    let server = Server::build(kind).config(&caller).start();
+    server.run("ACL SETUSER eve on nopass ~mark ~data +dlock.fenced +caller.set +get");
+    let mut eve = server.client();
+    eve.run("AUTH eve x");
+    let mut fence = 10;
+    for call in ["E NOPE", "E GET", "CE DEL data", "CE GET other", "SE EVAL x 0", "CSME0 NOPE"] {
+        for inner in ["CALLER.SET data 1", "caller.set data 2"] {
+            fence += 1;
+            let request = format!("DLOCK.FENCED mark {fence} {inner} {call}");
+            let refused = eve.run(&request);
+            assert!(refused.is_error(), "{request}: {refused:?}");
+            let written = inner.rsplit(' ').next().unwrap();
+            assert_eq!(server.run("GET data").text(), written, "{request}");
+            assert_eq!(server.run("DLOCK.MARK mark").int(), fence, "{request}: {refused:?}");
+            let late = eve.run(&format!("DLOCK.FENCED mark {} CALLER.SET data 0 E GET", fence - 1));
+            assert_eq!(late.code(), "STALE");
+        }
+    }
+    // What is the server's own has certainly not begun.
+    for words in ["NOPE a", "GET", "SET data 3", "EVAL x 0"] {
+        let refused = eve.run(&format!("DLOCK.FENCED mark {} {words}", fence + 1));
+        assert!(refused.is_error(), "{words}: {refused:?}");
+        assert_eq!(server.run("DLOCK.MARK mark").int(), fence, "{words}");
+    }
+}
+
+/// Nobody's rights are needed where there is no user; what has begun is not carried out again.
+#[apply(on_every_server)]
+fn a_module_without_a_user_carries_a_command_out_once(kind: Kind) {
+    let caller = format!("loadmodule {}", module_file::caller().display());
+    let server = Server::build(kind).config(&caller).start();
+    let mut client = server.client();
+    client.run("DLOCK.ACQUIRE lock token 60000");
+    for outer in ["DLOCK.FENCED mark 7", "DLOCK.GUARD lock token"] {
+        client.run("DEL list");
+        assert_eq!(client.run(&format!("CALLER.CALL !E {outer} RPUSH list x")).int(), 1, "{outer}");
+        let inner = format!("CALLER.CALL !E {outer} CALLER.CALL !E RPUSH list x");
+        assert_eq!(client.run(&inner).int(), 2, "{outer}");
+    }
 }
 
 #[apply(on_every_server)]

@@ -1,6 +1,9 @@
 //! Marks on replicas, in files, in payloads and in a cluster; and what could lower one.
 
-use harness::{Cluster, Kind, Server, Value, apply, bytes, eventually, on_every_server};
+use harness::{
+    Cluster, Kind, Server, Value, apply, bytes, eventually, on_every_server, on_one_server,
+    on_two_servers,
+};
 
 #[apply(on_every_server)]
 fn replicas_get_the_mark_with_the_effect(kind: Kind) {
@@ -31,7 +34,7 @@ fn replicas_get_the_mark_with_the_effect(kind: Kind) {
     assert_eq!(replica.run("DLOCK.MARK mark").int(), 20);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_promoted_replica_refuses_what_its_primary_refused(kind: Kind) {
     let mut primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
@@ -67,7 +70,7 @@ fn a_mark_outlives_a_crash_with_either_kind_of_log(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_snapshot_keeps_marks(kind: Kind) {
     let mut server = Server::start(kind);
     server.run("DLOCK.FENCED mark 1795238075371227");
@@ -80,7 +83,7 @@ fn a_snapshot_keeps_marks(kind: Kind) {
     assert_eq!(server.digest(), digest);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_older_copy_that_is_restored_does_not_lower_a_mark(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
@@ -95,7 +98,69 @@ fn an_older_copy_that_is_restored_does_not_lower_a_mark(kind: Kind) {
     assert_eq!(server.run("DLOCK.MARK elsewhere").int(), 7);
 }
 
-#[apply(on_every_server)]
+/// What a client's request may not do, the same request may not do when it is read from the log.
+#[apply(on_two_servers)]
+fn a_start_from_the_log_makes_each_mark_what_it_was(kind: Kind) {
+    for preamble in ["yes", "no"] {
+        let preamble = format!("aof-use-rdb-preamble {preamble}");
+        let mut server = Server::build(kind).append_only().config(&preamble).start();
+        let other = Server::start(kind);
+        other.run("DLOCK.FENCED moved 7");
+        let mut client = server.client();
+        let keys = ["restored", "moved", "deleted", "other", "renamed", "again", "new"];
+        for db in ["1", "0"] {
+            client.run(&format!("SELECT {db}"));
+            keys.iter().for_each(|key| _ = client.run(&format!("DLOCK.FENCED {key} 7")));
+            let copy = client.run("DUMP restored");
+            keys[..6].iter().for_each(|key| _ = client.run(&format!("DLOCK.FENCED {key} 9")));
+            client.run("DEL deleted");
+            client.run("SET other text");
+            client.run("RENAME renamed elsewhere");
+            for key in keys.iter().filter(|key| **key != "moved") {
+                let restore = bytes!["RESTORE", key, "0", copy.bytes(), "REPLACE"];
+                assert_eq!(client.run_args(&restore).text(), "OK");
+            }
+            client.run("DLOCK.FENCED again 8");
+            client.run("DLOCK.FENCED again 10");
+            let last = bytes!["RESTORE", "again", "0", copy.bytes(), "REPLACE"];
+            client.run("MULTI");
+            client.run_args(&last);
+            client.run("EXEC");
+        }
+        let migrate = format!("MIGRATE 127.0.0.1 {} moved 0 5000 COPY REPLACE", server.port());
+        assert_eq!(other.run(&migrate).text(), "OK");
+        let digest = server.digest();
+        let marks = |server: &Server| -> Vec<Value> {
+            let keys = keys.iter().chain(&["elsewhere"]);
+            keys.map(|key| server.run(&format!("DLOCK.MARK {key}"))).collect()
+        };
+        let before = marks(&server);
+        assert_eq!(before, [9, 9, 7, 7, 7, 10, 7, 9].map(Value::Int));
+        server.kill();
+        server.start_again();
+        assert_eq!(marks(&server), before);
+        assert_eq!(server.digest(), digest);
+        assert_eq!(server.run("DLOCK.FENCED restored 8 SET data late").code(), "STALE");
+    }
+}
+
+/// A file that is loaded over what is there brings older marks.
+#[apply(on_two_servers)]
+fn a_snapshot_that_is_merged_lowers_no_mark(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.FENCED mark 7");
+    server.run("DLOCK.FENCED gone 7");
+    server.run("SAVE");
+    server.run("DLOCK.FENCED mark 9");
+    server.run("DEL gone");
+    assert_eq!(server.run("DEBUG RELOAD NOSAVE NOFLUSH MERGE").text(), "OK");
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 9);
+    assert_eq!(server.run("DLOCK.MARK gone").int(), 7);
+    assert_eq!(server.run("DEBUG RELOAD NOSAVE").text(), "OK");
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
+}
+
+#[apply(on_two_servers)]
 fn a_replica_agrees_on_a_restored_mark(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
@@ -106,6 +171,26 @@ fn a_replica_agrees_on_a_restored_mark(kind: Kind) {
     primary.client().run_args(&bytes!["RESTORE", "mark", "0", copy.bytes(), "REPLACE"]);
     primary.assert_agrees_with(&replica);
     assert_eq!(replica.run("DLOCK.MARK mark").int(), 9);
+}
+
+/// A data set that is loaded beside the old one takes the place of all of it.
+#[apply(on_two_servers)]
+fn a_replica_takes_the_marks_of_its_primary_and_none_of_its_own(kind: Kind) {
+    let primary = Server::build(kind)
+        .config("repl-diskless-sync yes")
+        .config("repl-backlog-size 16384")
+        .start();
+    let replica =
+        Server::build(kind).config("repl-diskless-load swapdb").replica_of(&primary).start();
+    primary.run("DLOCK.FENCED mark 9");
+    primary.until_streaming_to(&replica);
+    let syncs = primary.info_number("stats", "sync_full");
+    // More than the backlog has room for.
+    let long = format!("SET long {}", "x".repeat(200_000));
+    primary.at_once(&["CLIENT KILL TYPE replica", "DEL mark", "DLOCK.FENCED mark 7", &long]);
+    eventually("it is sent everything", || primary.info_number("stats", "sync_full") > syncs);
+    primary.assert_agrees_with(&replica);
+    assert_eq!(replica.run("DLOCK.MARK mark").int(), 7);
 }
 
 #[apply(on_every_server)]
@@ -133,7 +218,7 @@ fn a_damaged_payload_is_refused_or_makes_a_sound_mark(kind: Kind) {
     assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_restored_fence_more_than_a_day_ahead_is_refused(kind: Kind) {
     let server = Server::start(kind);
     let fast = Server::build(kind).with_movable_wall_clock().start();
@@ -164,7 +249,7 @@ fn a_mark_has_no_expiry(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_server_that_may_evict_marks_refuses_to_fence(kind: Kind) {
     let server = Server::build(kind).config("maxmemory-policy allkeys-lru").start();
     let refused = server.run("DLOCK.FENCED mark 7 SET data 1");
@@ -179,7 +264,7 @@ fn a_server_that_may_evict_marks_refuses_to_fence(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn info_counts_marks_that_were_removed(kind: Kind) {
     let server = Server::start(kind);
     let removed = || server.info_number("dlock", "dlock_marks_removed");
@@ -210,4 +295,19 @@ fn a_cluster_routes_by_all_keys(kind: Kind) {
     let keys = cluster.nodes[0].run(&format!("COMMAND GETKEYS {put}"));
     let names: Vec<String> = keys.items().iter().map(Value::text).collect();
     assert_eq!(names, [format!("{{{mark}}}:mark"), here]);
+}
+
+#[apply(on_one_server)]
+fn a_mark_that_is_shown_a_stale_fence_loses_the_expiry_that_somebody_set_too(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    primary.run("DLOCK.FENCED mark 7");
+    for words in ["DLOCK.FENCED mark 6", "DLOCK.FENCED mark 6 SET data late"] {
+        assert_eq!(primary.run("PEXPIRE mark 600000").int(), 1);
+        assert_eq!(primary.run(words).code(), "STALE", "{words}");
+        assert_eq!(primary.run("PTTL mark").int(), -1, "{words}");
+        primary.assert_agrees_with(&replica);
+        assert_eq!(replica.run("PTTL mark").int(), -1, "{words}");
+    }
 }

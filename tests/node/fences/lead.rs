@@ -1,6 +1,9 @@
 //! How far ahead of the clock fences can get, by whatever clients and crashes do.
 
-use harness::{Kind, Payload, Server, apply, eventually, on_every_server, wall_clock};
+use harness::{
+    Client, Kind, Payload, Server, Value, apply, eventually, on_one_server, on_two_servers,
+    wall_clock,
+};
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
@@ -24,7 +27,7 @@ fn push(server: &Server, steps: i64) -> i64 {
     fence
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_client_cannot_use_up_the_fences(kind: Kind) {
     for state_file in [true, false] {
         let builder = Server::build(kind);
@@ -48,7 +51,7 @@ fn a_client_cannot_use_up_the_fences(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn restore_is_no_way_to_drive_them_ahead_either(kind: Kind) {
     let ahead = Server::build(kind).with_movable_wall_clock().start();
     let server = Server::start(kind);
@@ -74,40 +77,40 @@ fn restore_is_no_way_to_drive_them_ahead_either(kind: Kind) {
     assert!(server.log().contains("more than ten minutes ahead"), "it says why");
 }
 
-#[apply(on_every_server)]
-fn ten_crashes_in_a_row_do_not_add_up(kind: Kind) {
-    let mut server = Server::build(kind).config("dlock.quarantine off").start();
-    let mut last = 0;
-    for _ in 0..10 {
-        let fence = server.next_fence();
-        assert!(fence > last, "{fence} after {last}");
-        last = fence;
-        server.kill();
-        server.start_again();
-    }
-    let ahead = server.node("fence-ahead-ms").int();
-    assert!(ahead < 2 * 60_000, "{ahead}");
-    // What other nodes are asked for is still accepted here.
-    let proposal = wall_clock::micros(0) + 9 * MINUTE;
-    assert_eq!(server.run(&format!("DLOCK.ACQUIRE job t 1000 FENCE {proposal}")).int(), proposal);
+/// Proposes this fence on so many names, and gives each back.
+fn propose_on(client: &mut Client, names: std::ops::Range<u32>, proposal: i64) -> Vec<Value> {
+    let take = |n: u32| format!("DLOCK.ACQUIRE hers:{n} eve 60000 FENCE {proposal}");
+    let give = |n: u32| format!("DLOCK.RELEASE hers:{n} eve");
+    let answers = client.pipeline(names.flat_map(|n| [take(n), give(n)]));
+    answers.into_iter().step_by(2).collect()
 }
 
-#[apply(on_every_server)]
-fn a_wall_clock_that_is_set_back_refuses_no_honest_proposal(kind: Kind) {
-    let mut server =
-        Server::build(kind).config("dlock.quarantine off").with_movable_wall_clock().start();
-    server.next_fence();
-    server.set_wall_clock(-HOUR);
-    for life in 0..3 {
-        // Others' clocks are right.
-        for round in 0..5 {
-            let proposal = wall_clock::micros(0) + MINUTE + round;
-            let answer = server.run(&format!("DLOCK.ACQUIRE job{life} t 1000 FENCE {proposal}"));
-            assert!(answer.int() >= proposal, "{answer:?} in life {life}");
-            server.run(&format!("DLOCK.RELEASE job{life} t"));
-        }
-        server.kill();
-        server.start_again();
-        server.set_wall_clock(-HOUR);
+#[apply(on_one_server)]
+fn who_has_too_many_keys_ahead_is_refused_and_nobody_else(kind: Kind) {
+    let server = Server::start(kind);
+    for user in ["eve", "alice"] {
+        let user = format!("ACL SETUSER {user} on nopass ~* +@all");
+        assert_eq!(server.run(&user).text(), "OK");
     }
+    let as_user = |user: &str| {
+        let mut client = server.client();
+        assert_eq!(client.run(&format!("AUTH {user} any")).text(), "OK");
+        client
+    };
+    let far = wall_clock::micros(0) + 9 * MINUTE;
+    let (mut eve, mut alice) = (as_user("eve"), as_user("alice"));
+    let granted = propose_on(&mut eve, 0..50_000, far);
+    assert!(granted.iter().all(|fence| fence.int() >= far));
+    let refused = propose_on(&mut eve, 50_000..50_001, far).remove(0);
+    refused.assert_error("TOOFAR", "too many have fences ahead of its clock");
+    let raise =
+        ["DLOCK.ACQUIRE more eve 60000", &format!("DLOCK.EXTEND more eve 60000 FENCE {far}")]
+            .map(|request| eve.run(request));
+    raise[1].assert_error("TOOFAR", "this user");
+    // What comes as she says, or near the clock, is not refused.
+    let near = wall_clock::micros(0) + SECOND;
+    assert!(eve.run(&format!("DLOCK.ACQUIRE near eve 60000 FENCE {near}")).int() >= near);
+    assert!(eve.run("DLOCK.ACQUIRE hers:7 eve 60000").int() > far);
+    assert_eq!(alice.run(&format!("DLOCK.ACQUIRE hers alice 60000 FENCE {far}")).int(), far);
+    assert_eq!(server.info("dlock")["dlock_keys_ahead"], "50001");
 }

@@ -1,7 +1,7 @@
 //! Fences of a node that was promoted: larger than all that the node before it handed out, or may
 //! have handed out.
 
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 use crate::replicas::promotion::{cut, grant_and_release, pair, promote, until_told};
 
@@ -55,7 +55,7 @@ fn they_are_larger_than_those_that_never_reached_the_replica(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn they_are_larger_than_what_the_primary_had_reserved(kind: Kind) {
     for is_ahead in [false, true] {
         let primary = Server::start(kind);
@@ -94,7 +94,7 @@ fn a_replica_that_is_promoted_as_soon_as_it_has_the_data_set_knows_enough(kind: 
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn they_are_larger_at_a_replica_of_a_replica(kind: Kind) {
     let (primary, middle) = pair(kind);
     let early = Server::build(kind).replica_of(&middle).start();
@@ -110,7 +110,7 @@ fn they_are_larger_at_a_replica_of_a_replica(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn they_grow_through_many_changes_of_the_primary(kind: Kind) {
     let (one, other) = pair(kind);
     let nodes = [&one, &other];
@@ -130,7 +130,7 @@ fn they_grow_through_many_changes_of_the_primary(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn they_are_larger_after_a_replica_was_restarted(kind: Kind) {
     for crashes in [false, true] {
         let (primary, mut replica) = pair(kind);

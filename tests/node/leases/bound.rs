@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use harness::quarantine::{CRASHED, assert_bound};
-use harness::{Kind, Server, apply, bytes, eventually, on_every_server};
+use harness::{Kind, Server, apply, bytes, eventually, on_one_server, on_two_servers};
 
 fn bound(server: &Server) -> i64 {
     server.node("lease-bound-ms").int()
@@ -19,50 +19,7 @@ fn assert_bounds(server: &Server, largest: i64) {
     assert_eq!(server.info_number("dlock", "dlock_lease_bound_ms"), bound);
 }
 
-#[apply(on_every_server)]
-fn a_fresh_node_has_none(kind: Kind) {
-    let server = Server::start(kind);
-    assert_eq!(bound(&server), 0);
-}
-
-#[apply(on_every_server)]
-fn it_follows_the_largest_lease_closely(kind: Kind) {
-    let server = Server::build(kind).config("dlock.max-ttl 4294967295").start();
-    for ttl in [
-        1,
-        2,
-        3,
-        7,
-        8,
-        9,
-        15,
-        17,
-        99,
-        100,
-        999,
-        1_000,
-        1_001,
-        4_095,
-        4_096,
-        4_097,
-        30_000,
-        60_000,
-        100_000,
-        1_000_000,
-        86_400_000,
-        86_400_001,
-        4_000_000_000,
-        4_294_967_295,
-    ] {
-        let granted = server.run(&format!("DLOCK.ACQUIRE job alice {ttl}"));
-        assert!(granted.int() > 0, "{ttl}: {granted:?}");
-        assert_bounds(&server, ttl);
-        server.run("DLOCK.RELEASE job alice");
-        assert_bounds(&server, ttl);
-    }
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn every_way_to_a_longer_lease_raises_it(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 1000");
@@ -93,7 +50,7 @@ fn every_way_to_a_longer_lease_raises_it(kind: Kind) {
     assert_bounds(&server, 70_000);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lease_that_arrives_from_another_node_raises_it(kind: Kind) {
     for arrival in ["MIGRATE", "RESTORE"] {
         let source = Server::start(kind);
@@ -116,7 +73,7 @@ fn a_lease_that_arrives_from_another_node_raises_it(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_request_that_is_not_granted_does_not_raise_it(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 1000");
@@ -143,18 +100,4 @@ fn a_request_that_is_not_granted_does_not_raise_it(kind: Kind) {
         assert_eq!(server.client().run(refused).int(), 0, "{refused}");
     }
     assert_bounds(&server, 1_000);
-}
-
-#[apply(on_every_server)]
-fn it_does_not_fall_with_leases_that_end_or_are_flushed(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    server.run("DLOCK.EXTEND job alice 1000");
-    assert_bounds(&server, 60_000);
-    server.run("FLUSHALL");
-    assert_bounds(&server, 60_000);
-    for n in 0..200 {
-        server.run(&format!("DLOCK.ACQUIRE k{n} alice 10"));
-    }
-    assert_bounds(&server, 60_000);
 }

@@ -1,7 +1,7 @@
 //! An expiry that somebody else gives the key of a lock: it ends the lease, unless the holder asks
 //! for more before that, who gets what the answer says.
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_one_server};
 
 /// How a lock is held at `job`.
 const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
@@ -64,7 +64,7 @@ fn the_log_takes_it_away_as_well(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn who_joins_other_holders_takes_it_away(kind: Kind) {
     let server = Server::start(kind);
     let replica = Server::build(kind).replica_of(&server).start();
@@ -79,7 +79,7 @@ fn who_joins_other_holders_takes_it_away(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn who_does_not_hold_leaves_it_there(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
-use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server, on_one_server};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
@@ -75,22 +75,7 @@ fn a_jump_lets_no_waiter_give_up_early_or_late(kind: Kind) {
     assert!(server.holder("job")["ttl-ms"].int() > 3_500_000);
 }
 
-#[apply(on_every_server)]
-fn a_jump_between_releases_changes_nothing_for_a_queue(kind: Kind) {
-    let server = Server::build(kind).with_movable_wall_clock().start();
-    let mut last = server.run("DLOCK.ACQUIRE job first 60000").int();
-    let mut line = server.line(CLOCKS.len(), |n| format!("DLOCK.ACQUIRE job t{n} 60000 WAIT 0"));
-    server.run("DLOCK.RELEASE job first");
-    for (number, clock) in CLOCKS.into_iter().enumerate() {
-        let fence = line[number].recv().int();
-        assert!(fence > last, "{clock}: {fence} after {last}");
-        last = fence;
-        server.set_wall_clock(clock);
-        assert_eq!(server.run(&format!("DLOCK.RELEASE job t{number}")).int(), 1);
-    }
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn fences_grow_whatever_the_clock_does(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     let mut last = 0;
@@ -112,24 +97,6 @@ fn fences_grow_whatever_the_clock_does(kind: Kind) {
             let part = |n: usize| time.items()[n].text().parse::<i64>().expect("a number");
             fence() >= part(0) * 1_000_000 + part(1) - 1_000_000
         });
-    }
-}
-
-#[apply(on_every_server)]
-fn an_extended_lease_counts_from_the_extension_through_a_jump(kind: Kind) {
-    let server = Server::build(kind).with_movable_wall_clock().start();
-    for clock in CLOCKS {
-        server.run("DLOCK.ACQUIRE job alice 60000");
-        let bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-        server.set_wall_clock(clock);
-        let begun = Instant::now();
-        assert_eq!(server.run("DLOCK.EXTEND job alice 200").int(), 1);
-        let extended = Instant::now();
-        let (fence, ended) = answer(bob);
-        let lease = Duration::from_millis(200);
-        assert!(fence.int() > 0);
-        assert_between(ended, begun + lease, extended + lease, clock);
-        server.run("DLOCK.RELEASE job bob");
     }
 }
 

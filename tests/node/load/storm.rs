@@ -14,7 +14,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use harness::busy::times;
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_two_servers};
 
 const LEASES: u64 = 100_000;
 /// All leases end so long after they were set, at the least.
@@ -27,13 +27,13 @@ const SHORT: Duration = Duration::from_millis(10);
 /// All of them are gone so soon after their end, if the server has a processor all the time.
 const GONE: Duration = Duration::from_secs(5);
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_storm_of_ended_leases_keeps_nobody_waiting(kind: Kind) {
     storm(&Server::start(kind));
 }
 
 /// With everything that an ended lease is written to: the log, and a replica that follows it.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_storm_with_a_replica_and_a_log_keeps_nobody_waiting(kind: Kind) {
     let server = Server::build(kind).config("appendonly yes").config("appendfsync everysec");
     let server = server.start();

@@ -1,7 +1,7 @@
 //! Locks that are moved from outside, to another name or database: the lease does not travel. The
 //! new place is free at once, and the key that arrived there goes soon.
 
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 use super::taken::Scene;
 
@@ -23,7 +23,7 @@ fn a_lock_that_is_renamed_is_over_and_the_new_name_is_free(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_renamed_lock_can_be_taken_at_its_new_name_at_once(kind: Kind) {
     let mut scene = Scene::new(kind);
     for (holders, next) in [("", ""), ("", "SHARED"), ("SHARED", "LIMIT 2"), ("LIMIT 3", "LIMIT 4")]
@@ -63,7 +63,7 @@ fn a_lock_that_another_is_renamed_onto_is_over_as_well(kind: Kind) {
     scene.assert_over("RENAME");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lock_that_is_renamed_onto_its_own_name_stays(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.set("", 60_000);
@@ -122,7 +122,7 @@ fn locks_of_databases_that_are_swapped_are_over(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn many_swapped_locks_all_go(kind: Kind) {
     let scene = Scene::new(kind);
     let primary = &scene.primary;
@@ -228,7 +228,7 @@ fn a_renamed_lock_disappears_though_others_are_renamed_all_the_time(kind: Kind) 
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_database_that_is_swapped_with_itself_keeps_its_locks_and_waiters(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();

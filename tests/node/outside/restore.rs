@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use harness::{
-    Client, Kind, Payload, Picture, Server, Value, apply, eventually, on_every_server, seed,
+    Client, Kind, Payload, Picture, Server, Value, apply, eventually, on_every_server,
+    on_one_server, on_two_servers, seed,
 };
 use rand::RngExt;
 
@@ -72,7 +73,7 @@ fn a_dumped_lock_is_restored_to_any_name_with_its_leases_at_full_length(kind: Ki
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_restored_lease_ends_and_is_handed_over(kind: Kind) {
     let (server, mut client, _) = stored(kind);
     client.run("DLOCK.ACQUIRE job alice 300");
@@ -85,20 +86,6 @@ fn a_restored_lease_ends_and_is_handed_over(kind: Kind) {
     assert!(restored.elapsed() >= Duration::from_millis(300));
     assert!(fence > 0);
     assert_eq!(server.holders("job"), ["bob"]);
-}
-
-#[apply(on_every_server)]
-fn a_restored_lock_raises_the_fence_counter(kind: Kind) {
-    let (server, mut client, _) = stored(kind);
-    let ahead = server.node("fence").int() + 300_000_000;
-    client.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}"));
-    let payload = Payload::read(&client.run("DUMP job"));
-    let other = Server::start(kind);
-    assert_eq!(restore(&mut other.client(), "job", &payload).text(), "OK");
-    assert_eq!(other.run("DLOCK.CHECK job alice").int(), ahead);
-    assert_eq!(other.node("fence").int(), ahead);
-    assert_eq!(other.run("DLOCK.RELEASE job alice").int(), 1);
-    assert!(other.run("DLOCK.ACQUIRE job bob 1000").int() > ahead);
 }
 
 #[apply(on_every_server)]
@@ -192,7 +179,7 @@ fn assert_sound(server: &Server) {
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_payload_with_a_changed_byte_leaves_the_server_sound(kind: Kind) {
     let (server, mut client, stored) = stored(kind);
     for compression in ["no", "yes"] {
@@ -214,7 +201,7 @@ fn a_payload_with_a_changed_byte_leaves_the_server_sound(kind: Kind) {
     assert_sound(&server);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_payload_that_is_cut_or_too_long_leaves_the_server_sound(kind: Kind) {
     let (server, mut client, stored) = stored(kind);
     for (_, payload, _) in &stored {
@@ -237,7 +224,7 @@ fn a_payload_that_is_cut_or_too_long_leaves_the_server_sound(kind: Kind) {
     assert_sound(&server);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn garbage_in_a_payload_leaves_the_server_sound(kind: Kind) {
     let (server, mut client, stored) = stored(kind);
     let mut rng = seed::rng();
@@ -259,7 +246,7 @@ fn garbage_in_a_payload_leaves_the_server_sound(kind: Kind) {
     assert_sound(&server);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_payload_of_a_later_version_is_refused_and_the_log_says_so(kind: Kind) {
     let (server, mut client, stored) = stored(kind);
     let payload = &stored[0].1;

@@ -1,7 +1,9 @@
 //! Commands that take a lock away from outside: the lease is over, who waits gets UNBLOCKED, and
 //! nothing is granted from there, neither here nor on a replica.
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 /// How locks are held when they are taken away; the key is always `job`.
 /// What removes nothing.
@@ -201,7 +203,7 @@ fn locks_in_a_removal_that_is_taken_in_one_go_with_others_are_over(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_time_of_a_removed_lease_passes_without_effect(kind: Kind) {
     let mut scene = Scene::new(kind);
     for removal in
@@ -235,7 +237,7 @@ fn a_user_may_give_a_lock_a_date_and_it_is_over_then(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_date_that_a_user_took_back_does_not_end_the_lease(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.set("", 60_000);

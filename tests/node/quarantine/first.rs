@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use harness::quarantine::{FOUND, NO_FILE};
-use harness::{Kind, Server, apply, on_every_server};
+use harness::{Kind, Server, apply, on_one_server, on_two_servers};
 
 fn state_file(server: &Server) -> PathBuf {
     server.node("state-file").text().into()
@@ -28,7 +28,7 @@ fn assert_exactly(left: i64, ttl: i64, since: Instant) {
     assert!((ttl - passed..=ttl).contains(&left), "{left} of {ttl} ms left after {passed}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_first_start_without_leases_grants_at_once(kind: Kind) {
     let mut server = Server::start(kind);
     server.assert_grants();
@@ -40,7 +40,7 @@ fn a_first_start_without_leases_grants_at_once(kind: Kind) {
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn leases_that_came_with_the_data_set_are_waited_for_in_their_full_length(kind: Kind) {
     let mut server = Server::start(kind);
     server.run("DLOCK.ACQUIRE released alice 90000");
@@ -63,7 +63,7 @@ fn leases_that_came_with_the_data_set_are_waited_for_in_their_full_length(kind: 
     assert!(next + since.elapsed().as_millis() as i64 + 1 >= left, "{next} ms left, {left} before");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_dump_of_another_node_is_waited_for_at_a_first_start(kind: Kind) {
     let source = Server::start(kind);
     let fence = source.run("DLOCK.ACQUIRE job alice 500").int();
@@ -84,7 +84,7 @@ fn a_dump_of_another_node_is_waited_for_at_a_first_start(kind: Kind) {
     assert!(lock > next);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_node_that_keeps_no_file_waits_for_the_leases_that_it_finds(kind: Kind) {
     let mut server =
         Server::build(kind).config("dlock.state-file \"\"").config("appendonly yes").start();
@@ -103,7 +103,7 @@ fn a_node_that_keeps_no_file_waits_for_the_leases_that_it_finds(kind: Kind) {
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_least_number_of_milliseconds_is_waited_for_without_a_file(kind: Kind) {
     let begun = Instant::now();
     let mut server = Server::build(kind).config("dlock.quarantine 50000").start();

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use harness::Builder;
 use harness::quarantine::{CRASHED, assert_bound, assert_no_shorter};
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
 
 /// What makes a log complete, and for each setting a value with which it is not.
 const COMPLETE: [(&str, &str, &str); 4] = [
@@ -62,7 +62,7 @@ fn a_rewritten_complete_log_is_as_good(kind: Kind) {
     assert_eq!(server.node("leases").int(), 2);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn one_setting_in_the_ended_life_makes_a_log_incomplete(kind: Kind) {
     for (name, good, bad) in COMPLETE {
         let mut server = build(kind, &[&format!("{name} {bad}")]).start();
@@ -75,7 +75,7 @@ fn one_setting_in_the_ended_life_makes_a_log_incomplete(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn one_setting_of_now_makes_a_log_incomplete(kind: Kind) {
     for (name, _, bad) in COMPLETE {
         let mut server = build(kind, &[]).start();
@@ -89,7 +89,7 @@ fn one_setting_of_now_makes_a_log_incomplete(kind: Kind) {
 }
 
 /// A grant in that moment may be lost.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_setting_that_was_changed_for_a_moment_makes_a_log_incomplete(kind: Kind) {
     for (name, good, bad) in COMPLETE {
         let mut server = build(kind, &[]).start();
@@ -108,7 +108,7 @@ fn a_setting_that_was_changed_for_a_moment_makes_a_log_incomplete(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn settings_that_were_made_later_do_not_make_a_log_complete(kind: Kind) {
     let mut server = Server::start(kind);
     server.run("DLOCK.ACQUIRE early alice 60000");
@@ -134,7 +134,7 @@ fn settings_that_were_made_later_do_not_make_a_log_complete(kind: Kind) {
     assert_eq!(server.holders("job"), ["alice"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_complete_log_does_not_end_the_quarantine_of_the_life_before(kind: Kind) {
     let mut server = build(kind, &["appendfsync everysec"]).start();
     crash_with_a_lease(&mut server);
@@ -150,7 +150,7 @@ fn a_complete_log_does_not_end_the_quarantine_of_the_life_before(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_quarantine_of_a_node_with_a_log_ends_by_itself(kind: Kind) {
     let mut server = build(kind, &["appendfsync everysec"]).start();
     server.run("DLOCK.ACQUIRE lost alice 300");
@@ -178,7 +178,7 @@ fn a_refused_command_that_would_have_switched_it_makes_a_log_incomplete(kind: Ki
     assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_complete_log_that_is_gone_is_noticed(kind: Kind) {
     let mut server = build(kind, &[]).start();
     server.until_its_log_is_complete();
@@ -200,7 +200,7 @@ fn a_log_of_a_server_with_threads_that_answer_is_not_complete(kind: Kind) {
 }
 
 /// The file claims that the log is complete, and cannot be corrected.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn nothing_is_granted_while_the_file_claims_more_than_is_true(kind: Kind) {
     let server = build(kind, &[]).start();
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -217,7 +217,7 @@ fn nothing_is_granted_while_the_file_claims_more_than_is_true(kind: Kind) {
 }
 
 /// To ask for settings changes none.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_log_whose_settings_are_read_stays_complete(kind: Kind) {
     let mut server = build(kind, &[]).start();
     server.until_its_log_is_complete();

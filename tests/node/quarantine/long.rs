@@ -1,7 +1,7 @@
 //! A long lease keeps its own key in quarantine after a crash, and no other key.
 
 use harness::quarantine::{CRASHED, PROMOTED, Refusal};
-use harness::{Kind, Server, Value, apply, bytes, eventually, on_every_server};
+use harness::{Kind, Server, apply, bytes, eventually, on_one_server, on_two_servers};
 
 const HOUR: i64 = 3_600_000;
 
@@ -22,7 +22,7 @@ fn crash(server: &mut Server) {
     server.until_it_grants();
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_long_lease_keeps_its_own_key_waiting_and_no_other(kind: Kind) {
     let mut server = Server::start(kind);
     server.run("DLOCK.ACQUIRE usual alice 300");
@@ -51,27 +51,7 @@ fn a_long_lease_keeps_its_own_key_waiting_and_no_other(kind: Kind) {
     assert_eq!(server.node("quarantine-keys").int(), 0);
 }
 
-#[apply(on_every_server)]
-fn who_waits_is_served_when_the_quarantine_of_its_key_is_over(kind: Kind) {
-    let mut server = Server::build(kind).config("dlock.usual-ttl 100").start();
-    server.run("DLOCK.ACQUIRE usual alice 100");
-    server.run("DLOCK.ACQUIRE soon alice 4000");
-    server.run(&format!("DLOCK.ACQUIRE late alice {HOUR}"));
-    server.kill();
-    server.start_again();
-    let mut waiters = ["usual", "soon", "late"].map(|key| {
-        let mut client = server.client();
-        client.send(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
-        client
-    });
-    let [usual, soon, late] = &mut waiters;
-    assert!(usual.recv().int() > 0);
-    assert!(soon.recv().int() > 0);
-    assert!(!late.has_answer());
-    assert_kept_back(&server, "late", HOUR);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn every_way_to_a_long_lease_is_remembered_of_its_key(kind: Kind) {
     let mut server = Server::build(kind).config("dlock.usual-ttl 100").start();
     let ttl = 2 * HOUR;
@@ -100,7 +80,7 @@ fn every_way_to_a_long_lease_is_remembered_of_its_key(kind: Kind) {
 }
 
 /// Where its key goes, its name stays in quarantine: the data set that comes back may be older.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_key_that_was_moved_or_swapped_keeps_its_name_back_in_every_database(kind: Kind) {
     let ways: [&[&str]; 4] = [
         &["MOVE long 1"],
@@ -122,7 +102,7 @@ fn a_key_that_was_moved_or_swapped_keeps_its_name_back_in_every_database(kind: K
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_promoted_replica_keeps_back_the_keys_that_its_primary_told_it_of(kind: Kind) {
     let primary = Server::build(kind).config("dlock.usual-ttl 100").start();
     let replica = Server::build(kind).config("dlock.usual-ttl 100").replica_of(&primary).start();
@@ -147,7 +127,7 @@ fn a_promoted_replica_keeps_back_the_keys_that_its_primary_told_it_of(kind: Kind
 }
 
 /// What was lost in the crash may have been granted in the log's place.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_log_does_not_count_as_complete_before_the_last_key_is_free(kind: Kind) {
     let mut server = Server::build(kind).config("dlock.usual-ttl 100").start();
     server.run(&format!("DLOCK.ACQUIRE long alice {HOUR}"));
@@ -166,36 +146,8 @@ fn a_log_does_not_count_as_complete_before_the_last_key_is_free(kind: Kind) {
     server.until_its_log_is_complete();
 }
 
-#[track_caller]
-fn assert_refused(answer: &Value) {
-    answer.assert_error("TOOMANYLONG", "longer than 3600000 ms (dlock.usual-ttl)");
-}
-
-#[apply(on_every_server)]
-fn a_user_has_half_of_the_long_leases_and_the_next_one_is_refused(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("ACL SETUSER other on nopass ~* &* +@all");
-    let mut long = (0..).map(|n| server.run(&format!("DLOCK.ACQUIRE long{n} alice {}", 2 * HOUR)));
-    let granted = long.by_ref().take_while(Value::is_int).count();
-    assert_eq!(granted, 64);
-    let bound = server.node("usual-bound-ms").int();
-    assert_refused(&server.run(&format!("DLOCK.ACQUIRE job alice {} WAIT 0", 2 * HOUR)));
-    assert!(server.run("DLOCK.INSPECT job").is_null());
-    assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_int(), "that is not long");
-    assert_refused(&server.run(&format!("DLOCK.EXTEND job alice {}", 2 * HOUR)));
-    let mut waiter = server.waiter(&format!("DLOCK.ACQUIRE job bob {} WAIT 0", 2 * HOUR));
-    server.run("DLOCK.RELEASE job alice");
-    assert_refused(&waiter.recv());
-    assert!(bound < HOUR && server.node("usual-bound-ms").int() < HOUR, "nobody else is concerned");
-    let mut other = server.client();
-    other.run("AUTH other x");
-    assert!(other.run(&format!("DLOCK.ACQUIRE job carol {}", 2 * HOUR)).is_int());
-    server.run(&format!("CONFIG SET dlock.usual-ttl {}", 2 * HOUR));
-    assert!(server.run(&format!("DLOCK.ACQUIRE more alice {}", 2 * HOUR)).is_int());
-}
-
 /// A slot that moves, or a data set, comes with as many as there are.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn long_leases_that_arrive_are_never_refused(kind: Kind) {
     let server = Server::start(kind);
     assert!(server.run(&format!("DLOCK.ACQUIRE long alice {}", 2 * HOUR)).is_int());

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use harness::quarantine::{CRASHED, RELOADED, assert_bound, assert_no_shorter};
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
 
 use super::crash::crashed;
 
@@ -28,7 +28,7 @@ fn a_data_set_that_is_loaded_over_the_live_one_begins_a_quarantine(kind: Kind) {
     assert_eq!(server.quarantine_lines(), 4, "{}", server.log());
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_reload_without_a_lease_in_this_life_begins_none(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET text any");
@@ -37,7 +37,7 @@ fn a_reload_without_a_lease_in_this_life_begins_none(kind: Kind) {
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn no_grant_comes_before_a_lease_that_a_reload_lost_is_over(kind: Kind) {
     let server = Server::start(kind);
     assert_eq!(server.run("SAVE").text(), "OK");
@@ -52,7 +52,7 @@ fn no_grant_comes_before_a_lease_that_a_reload_lost_is_over(kind: Kind) {
     server.assert_grants();
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn what_is_flushed_is_over_and_begins_none(kind: Kind) {
     let server = Server::start(kind);
     for flush in ["FLUSHALL", "FLUSHALL ASYNC", "FLUSHALL SYNC", "FLUSHDB", "FLUSHDB ASYNC"] {
@@ -65,7 +65,7 @@ fn what_is_flushed_is_over_and_begins_none(kind: Kind) {
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_flush_during_a_quarantine_does_not_end_it(kind: Kind) {
     let server = crashed(kind, &["known alice 60000"]);
     for flush in ["FLUSHDB", "FLUSHALL"] {
@@ -75,7 +75,7 @@ fn a_flush_during_a_quarantine_does_not_end_it(kind: Kind) {
     assert_eq!(server.node("leases").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_crash_after_a_reload_waits_no_shorter(kind: Kind) {
     let mut server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -88,7 +88,7 @@ fn a_crash_after_a_reload_waits_no_shorter(kind: Kind) {
     assert_no_shorter(next, left, since);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_reload_during_a_quarantine_does_not_shorten_it(kind: Kind) {
     let server = crashed(kind, &["known alice 60000"]);
     let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 60000 WAIT 0");

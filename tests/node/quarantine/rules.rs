@@ -2,7 +2,7 @@
 //! on as usual.
 
 use harness::quarantine::{CRASHED, Refusal};
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 use super::crash::crashed;
 
@@ -22,7 +22,7 @@ fn run_scripted(client: &mut Client, request: &str) -> harness::Value {
     client.run_args(&args)
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_request_is_refused_with_the_reason_and_the_time_that_is_left(kind: Kind) {
     let server = crashed(kind, &[]);
     let mut client = server.client();
@@ -40,18 +40,7 @@ fn a_request_is_refused_with_the_reason_and_the_time_that_is_left(kind: Kind) {
     assert!(server.run("DLOCK.INSPECT job").is_null());
 }
 
-#[apply(on_every_server)]
-fn bad_arguments_are_refused_as_such(kind: Kind) {
-    let server = crashed(kind, &[]);
-    server.run("LPUSH list a");
-    for request in ["job bob 0", "job bob 1000 WHAT", "job bob 1000 LIMIT 0", "job bob 86400001"] {
-        assert_eq!(server.run(&format!("DLOCK.ACQUIRE {request}")).code(), "ERR", "{request}");
-    }
-    assert_eq!(server.run("DLOCK.ACQUIRE list bob 1000").code(), "WRONGTYPE");
-    assert_eq!(server.run("DLOCK.EXTEND job bob 0").code(), "ERR");
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_request_for_a_lock_that_is_known_to_be_held_is_refused_too(kind: Kind) {
     let known = ["job alice 60000", "book alice 60000 SHARED", "pool alice 60000 LIMIT 3"];
     let server = crashed(kind, &known);
@@ -63,7 +52,7 @@ fn a_request_for_a_lock_that_is_known_to_be_held_is_refused_too(kind: Kind) {
     assert_eq!((server.traces(), server.pictures()), before);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_known_holder_that_asks_again_has_its_fence(kind: Kind) {
     let known = ["job alice 60000", "book alice 60000 SHARED", "pool alice 60000 LIMIT 3"];
     let server = crashed(kind, &known);
@@ -84,7 +73,7 @@ fn a_known_holder_that_asks_again_has_its_fence(kind: Kind) {
     server.assert_in_quarantine(CRASHED);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_known_holder_releases(kind: Kind) {
     let known = ["job alice 60000", "book alice 60000 SHARED", "book bob 60000 SHARED"];
     let server = crashed(kind, &known);
@@ -104,51 +93,7 @@ fn a_known_holder_releases(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
-fn locks_are_checked_and_inspected(kind: Kind) {
-    let server = crashed(kind, &["job alice 60000 META m", "pool alice 60000 LIMIT 3"]);
-    let fence = server.run("DLOCK.CHECK job alice").int();
-    assert!(fence > 0);
-    for check in ["job bob", "lost alice", "none alice"] {
-        assert!(server.run(&format!("DLOCK.CHECK {check}")).is_null(), "{check}");
-    }
-    let holder = server.holder("job");
-    assert_eq!((holder["fence"].int(), holder["meta"].text()), (fence, "m".into()));
-    assert_eq!(server.run("DLOCK.INSPECT pool").at("limit").int(), 3);
-    assert!(server.run("DLOCK.INSPECT lost").is_null());
-    assert_eq!(server.run("SCAN 0 TYPE dlock-key").items()[1].items().len(), 2);
-}
-
-#[apply(on_every_server)]
-fn an_operator_breaks_leases(kind: Kind) {
-    let known = ["job alice 60000", "pool alice 60000 LIMIT 3", "pool bob 60000 LIMIT 3"];
-    let server = crashed(kind, &known);
-    assert_eq!(server.run("DLOCK.BREAK pool alice").int(), 1);
-    assert_eq!(server.holders("pool"), ["bob"]);
-    assert_eq!(server.run("DLOCK.BREAK job").int(), 1);
-    assert_eq!(server.run("DLOCK.BREAK job").int(), 0);
-    assert_eq!(server.run("DLOCK.BREAK lost").int(), 0);
-    assert_eq!(server.node("leases").int(), 1);
-    assert_eq!(server.run("DLOCK.ACQUIRE job bob 1000").code(), "QUARANTINE");
-}
-
-#[apply(on_every_server)]
-fn a_known_holder_extends(kind: Kind) {
-    let server = crashed(kind, &["job alice 60000", "pool alice 60000 LIMIT 3"]);
-    let bound = server.node("lease-bound-ms").int();
-    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice {bound}")).int(), 1);
-    assert_eq!(server.run("DLOCK.EXTEND pool alice 30000").int(), 1);
-    assert!(server.holder("pool")["ttl-ms"].int() <= 30_000);
-    // Also for longer than any lease was before.
-    assert_eq!(server.run("DLOCK.EXTEND job alice 200000").int(), 1);
-    assert!(server.holder("job")["ttl-ms"].int() > 150_000);
-    assert!(server.node("lease-bound-ms").int() >= 200_000);
-    for extend in ["job bob", "lost alice", "none alice"] {
-        assert_eq!(server.run(&format!("DLOCK.EXTEND {extend} 1000")).int(), 0, "{extend}");
-    }
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_fence_is_not_extended(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "pool alice 60000 LIMIT 3"]);
     let before = (server.traces(), server.pictures());
@@ -166,40 +111,7 @@ fn a_fence_is_not_extended(kind: Kind) {
     assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 90000 FENCE {next}")).int(), 1);
 }
 
-#[apply(on_every_server)]
-fn known_leases_end_when_their_time_is_over(kind: Kind) {
-    let server = crashed(kind, &["job alice 500", "book bob 500 SHARED", "book eve 60000 SHARED"]);
-    let mut waiter = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0");
-    eventually("a lease ends, though nobody asks", || server.run("EXISTS job").int() == 0);
-    eventually("a share ends", || server.holders("book") == ["eve"]);
-    assert_eq!(server.node("leases").int(), 1);
-    assert_eq!(server.run("DLOCK.EXTEND job alice 60000").int(), 0);
-    assert!(server.run("DLOCK.CHECK job alice").is_null());
-    assert_eq!(server.info_number("dlock", "dlock_expiries"), 2);
-    server.assert_in_quarantine(CRASHED);
-    assert!(!waiter.has_answer());
-    server.leave_quarantine();
-    assert!(waiter.recv().int() > 0);
-}
-
-#[apply(on_every_server)]
-fn what_a_known_holder_ties_to_its_connection_ends_with_it(kind: Kind) {
-    let server = crashed(kind, &["job alice 60000 EPHEMERAL", "book alice 60000 SHARED"]);
-    let mut alice = server.client();
-    for request in ["job alice 60000 EPHEMERAL", "book alice 60000 SHARED EPHEMERAL"] {
-        assert!(alice.run(&format!("DLOCK.ACQUIRE {request}")).int() > 0, "{request}");
-    }
-    let mut waiter = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    alice.close();
-    eventually("its grants end", || server.run("DBSIZE").int() == 0);
-    assert_eq!(server.node("leases").int(), 0);
-    server.assert_in_quarantine(CRASHED);
-    assert!(!waiter.has_answer());
-    server.leave_quarantine();
-    assert!(waiter.recv().int() > 0);
-}
-
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "other alice 60000"]);
     let fence = server.run("DLOCK.CHECK job alice").int();
@@ -229,7 +141,7 @@ fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_script_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     let server = crashed(kind, &["job alice 60000"]);
     let fence = server.run("DLOCK.CHECK job alice").int();
@@ -249,7 +161,7 @@ fn a_script_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_foreign_lock_is_released_and_extended_by_its_value(kind: Kind) {
     let server = crashed(kind, &[]);
     server.run("SET job old-client");
@@ -268,7 +180,7 @@ fn a_foreign_lock_is_released_and_extended_by_its_value(kind: Kind) {
     assert_eq!(server.run("SET job old-client NX PX 60000").text(), "OK");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_known_lock_that_is_removed_is_over_and_who_waits_is_told(kind: Kind) {
     let known: Vec<String> = (0..4).map(|n| format!("job{n} alice 60000")).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -285,7 +197,7 @@ fn a_known_lock_that_is_removed_is_over_and_who_waits_is_told(kind: Kind) {
     server.assert_in_quarantine(CRASHED);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn replicas_hear_of_what_ends_and_of_nothing_new(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "other alice 60000", "brief alice 400"]);
     let replica = Server::build(kind).replica_of(&server).start();

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
-use harness::quarantine::{CRASHED, RELOADED, assert_bound};
-use harness::{Kind, Server, apply, on_every_server};
+use harness::quarantine::{CRASHED, RELOADED};
+use harness::{Kind, Server, apply, on_every_server, on_one_server};
 
 use super::crash::crashed;
 
@@ -14,7 +14,7 @@ fn setting(server: &Server) -> String {
     server.run(&format!("CONFIG GET {NAME}")).at(NAME).text()
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn it_is_automatic_unless_somebody_says_otherwise(kind: Kind) {
     let server = Server::start(kind);
     assert_eq!(setting(&server), "auto");
@@ -30,7 +30,7 @@ fn it_is_automatic_unless_somebody_says_otherwise(kind: Kind) {
     assert!(file.lines().any(|line| line.replace('"', "") == format!("{NAME} 7000")), "{file}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn other_values_are_refused_and_change_nothing(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
@@ -51,7 +51,7 @@ fn other_values_are_refused_and_change_nothing(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn off_ends_a_quarantine_at_once_and_serves_who_waits(kind: Kind) {
     let server = crashed(kind, &[]);
     let mut waiters: Vec<_> =
@@ -72,7 +72,7 @@ fn off_ends_a_quarantine_at_once_and_serves_who_waits(kind: Kind) {
     server.assert_grants();
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_node_whose_quarantine_is_off_never_waits(kind: Kind) {
     let mut server = Server::build(kind).config(&format!("{NAME} off")).start();
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
@@ -99,32 +99,7 @@ fn a_node_whose_quarantine_is_off_never_waits(kind: Kind) {
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
 }
 
-#[apply(on_every_server)]
-fn a_least_number_prolongs_a_quarantine_after_a_crash_and_shortens_none(kind: Kind) {
-    for least in [50_000, 1_000] {
-        let mut server = Server::start(kind);
-        server.run("DLOCK.ACQUIRE job alice 30000");
-        server.kill();
-        server.add_config(&format!("{NAME} {least}"));
-        let since = Instant::now();
-        server.start_again();
-        let left = server.assert_in_quarantine(CRASHED);
-        assert_bound(left, 30_000.max(least), since);
-        assert!(left <= 50_000, "{left}");
-    }
-}
-
-#[apply(on_every_server)]
-fn a_least_number_holds_for_a_node_that_granted_nothing_before_it_crashed(kind: Kind) {
-    let mut server = Server::start(kind);
-    server.kill();
-    server.add_config(&format!("{NAME} 40000"));
-    server.start_again();
-    let left = server.assert_in_quarantine(CRASHED);
-    assert!((20_000..=40_000).contains(&left), "{left}");
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn off_during_a_quarantine_of_any_cause_lets_the_next_one_begin(kind: Kind) {
     let server = crashed(kind, &[]);
     server.leave_quarantine();

@@ -5,7 +5,9 @@ use std::fs;
 use std::time::Instant;
 
 use harness::quarantine::{CRASHED, FORGOTTEN, assert_bound};
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 /// Ways to end a server that saves nothing.
 const ENDS: [&str; 4] = ["SIGTERM", "SHUTDOWN NOSAVE", "SHUTDOWN", "SHUTDOWN NOW"];
@@ -39,7 +41,7 @@ fn take_many(client: &mut Client) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn without_a_lease_there_is_none(kind: Kind) {
     let mut server = Server::start(kind);
     for (number, way) in ENDS.into_iter().enumerate() {
@@ -80,7 +82,7 @@ fn a_lease_that_was_not_saved_is_waited_for(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn what_is_waited_for_is_what_was_left_at_the_end(kind: Kind) {
     let mut server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -92,7 +94,7 @@ fn what_is_waited_for_is_what_was_left_at_the_end(kind: Kind) {
     assert!(left > 50_000, "{left}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn no_grant_comes_before_what_was_not_saved_is_over(kind: Kind) {
     let mut server = Server::start(kind);
     let sent = Instant::now();
@@ -156,7 +158,7 @@ fn dump(server: &Server) -> Vec<u8> {
     fs::read(server.folder().join("dump.rdb")).expect("it was just written")
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_older_dump_without_a_lease_is_noticed(kind: Kind) {
     let mut server = Server::start(kind);
     let since = Instant::now();
@@ -171,45 +173,7 @@ fn an_older_dump_without_a_lease_is_noticed(kind: Kind) {
     assert_eq!(server.holders("early"), ["alice"]);
 }
 
-#[apply(on_every_server)]
-fn an_older_dump_with_another_state_of_a_lease_is_noticed(kind: Kind) {
-    for change in [
-        // Another grant to the same token, another token, a longer lease, another share.
-        &["DLOCK.RELEASE job alice", "DLOCK.ACQUIRE job alice 60000 SHARED"][..],
-        &["DLOCK.RELEASE job alice", "DLOCK.ACQUIRE job bob 60000 SHARED"],
-        &["DLOCK.EXTEND job alice 60000"],
-        &["DLOCK.ACQUIRE job bob 60000 SHARED"],
-    ] {
-        let mut server = Server::start(kind);
-        server.run("DLOCK.ACQUIRE job alice 50000 SHARED");
-        let older = dump(&server);
-        let since = Instant::now();
-        for words in change {
-            assert!(server.run(words).int() > 0, "{words}");
-        }
-        start_with_an_older_dump(&mut server, &older);
-        let left = server.assert_in_quarantine(FORGOTTEN);
-        println!("{change:?}: {left} ms left");
-        let passed = since.elapsed().as_millis() as i64 + 1;
-        assert!(left + passed >= 60_000, "{change:?}: {left} ms left after {passed}");
-    }
-}
-
-#[apply(on_every_server)]
-fn an_older_dump_with_more_leases_is_another_one(kind: Kind) {
-    let mut server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    server.run("DLOCK.ACQUIRE more alice 60000");
-    let older = dump(&server);
-    server.run("DLOCK.RELEASE more alice");
-    server.run("SET text any");
-    start_with_an_older_dump(&mut server, &older);
-    server.assert_in_quarantine(FORGOTTEN);
-    assert_eq!(server.holders("job"), ["alice"]);
-    assert_eq!(server.holders("more"), ["alice"]);
-}
-
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_dump_that_is_gone_is_noticed(kind: Kind) {
     let mut server = Server::start(kind);
     let since = Instant::now();
@@ -259,7 +223,7 @@ fn a_shutdown_that_was_called_off_is_no_clean_end(kind: Kind) {
     assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_crash_after_a_clean_start_is_a_crash(kind: Kind) {
     let mut server = Server::start(kind);
     server.stop();

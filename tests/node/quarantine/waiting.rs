@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
 use harness::quarantine::CRASHED;
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 use super::crash::{LATE, crashed};
 
@@ -19,7 +21,7 @@ fn wait(server: &Server, request: &str) -> Client {
     server.waiter(&format!("DLOCK.ACQUIRE {request}"))
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn they_are_served_in_their_order_when_it_ends_by_itself(kind: Kind) {
     let mut server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 1000").int();
@@ -45,7 +47,7 @@ fn they_are_served_in_their_order_when_it_ends_by_itself(kind: Kind) {
     assert!(server.holder("job")["ttl-ms"].int() > 50_000);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn every_lock_is_granted_to_who_came_first(kind: Kind) {
     let server = crashed(kind, &[]);
     let mut line = server.line(60, |n| format!("DLOCK.ACQUIRE job{} t{n} 60000 WAIT 0", n % 20));
@@ -63,51 +65,7 @@ fn every_lock_is_granted_to_who_came_first(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
-fn thousands_of_locks_are_granted_in_a_moment(kind: Kind) {
-    const MANY: usize = 2000;
-    let server = crashed(kind, &[]);
-    let mut crowd = server.crowd(MANY, |n| format!("DLOCK.ACQUIRE job{n} t{n} 60000 WAIT 0"));
-    assert_eq!(server.run("CONFIG SET dlock.quarantine off").text(), "OK");
-    let watch = server.stopwatch();
-    eventually("all are served", || server.node("waiters").int() == 0);
-    watch.assert_in_time(LATE);
-    assert!(crowd.iter_mut().all(|client| client.recv().int() > 0));
-    assert_eq!(server.node("leases").int(), MANY as i64);
-}
-
-#[apply(on_every_server)]
-fn readers_are_served_together_and_a_writer_in_its_turn(kind: Kind) {
-    let server = crashed(kind, &[]);
-    let mut waiters: Vec<Client> = [
-        "book r1 60000 SHARED WAIT 0",
-        "book r2 60000 SHARED WAIT 0",
-        "book writer 60000 WAIT 0",
-        "book r3 60000 SHARED WAIT 0",
-        "pool p1 60000 LIMIT 2 WAIT 0",
-        "pool p2 60000 LIMIT 2 WAIT 0",
-        "pool p3 60000 LIMIT 2 WAIT 0",
-    ]
-    .map(|request| wait(&server, request))
-    .into();
-    assert_waiting(&server, &mut waiters);
-    server.leave_quarantine();
-    for served in [0, 1, 4, 5] {
-        assert!(waiters[served].recv().int() > 0);
-    }
-    assert_eq!(server.holders("book"), ["r1", "r2"]);
-    assert_eq!(server.waiters("book"), ["writer", "r3"]);
-    assert_eq!(server.holders("pool"), ["p1", "p2"]);
-    assert_eq!(server.waiters("pool"), ["p3"]);
-    for release in ["book r1", "book r2", "pool p1"] {
-        assert_eq!(server.run(&format!("DLOCK.RELEASE {release}")).int(), 1);
-    }
-    assert!(waiters[2].recv().int() > 0);
-    assert!(waiters[6].recv().int() > 0);
-    assert!(!waiters[3].has_answer());
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_known_holder_is_waited_for_even_afterwards(kind: Kind) {
     let known = ["job alice 60000", "book alice 60000 SHARED", "pool alice 60000 LIMIT 2"];
     let server = crashed(kind, &known);
@@ -129,7 +87,7 @@ fn a_known_holder_is_waited_for_even_afterwards(kind: Kind) {
     assert!(last.recv().int() > fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_lock_that_a_known_holder_gives_back_is_granted_only_afterwards(kind: Kind) {
     let known = ["released alice 60000", "broken alice 60000", "left alice 60000"];
     let server = crashed(kind, &known);
@@ -147,110 +105,7 @@ fn a_lock_that_a_known_holder_gives_back_is_granted_only_afterwards(kind: Kind) 
     assert!(waiters.iter_mut().all(|waiter| waiter.recv().int() > 0));
 }
 
-#[apply(on_every_server)]
-fn a_wait_is_over_in_its_time_also_in_quarantine(kind: Kind) {
-    let server = crashed(kind, &["job alice 60000"]);
-    let before = server.traces();
-    for key in ["job", "free"] {
-        let asked = Instant::now();
-        let mut bob = server.client();
-        assert!(bob.run(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 150")).is_null());
-        let waited = asked.elapsed();
-        assert!(waited >= Duration::from_millis(150), "{key}: {waited:?}");
-        assert_in_time(waited, Duration::from_millis(150) + LATE);
-        bob.assert_in_step();
-    }
-    assert_eq!(server.traces(), before);
-
-    // Who gives up leaves the place to the next.
-    let mut hasty = wait(&server, "free hasty 60000 WAIT 100");
-    let mut patient = wait(&server, "free patient 60000 WAIT 50000");
-    assert!(hasty.recv().is_null());
-    assert!(!patient.has_answer());
-    server.leave_quarantine();
-    assert!(patient.recv().int() > 0);
-    server.run("DLOCK.RELEASE free patient");
-    assert_eq!(server.run("EXISTS free").int(), 0);
-}
-
-#[apply(on_every_server)]
-fn who_is_gone_gets_nothing_when_it_is_over(kind: Kind) {
-    let server = crashed(kind, &[]);
-    let mut clients: Vec<Client> = (0..6).map(|_| server.client()).collect();
-    for (n, client) in clients.iter_mut().enumerate() {
-        let ephemeral = if n % 2 == 0 { "EPHEMERAL" } else { "" };
-        server.block(client, &format!("DLOCK.ACQUIRE job{} t{n} 60000 WAIT 0 {ephemeral}", n / 3));
-    }
-    // Of each three, the last one stays.
-    for gone in [4, 3, 1, 0] {
-        clients.remove(gone).close();
-    }
-    eventually("they have left", || server.node("waiters").int() == 2);
-    server.leave_quarantine();
-    assert!(clients.iter_mut().all(|client| client.recv().int() > 0));
-    assert_eq!(server.holders("job0"), ["t2"]);
-    assert_eq!(server.holders("job1"), ["t5"]);
-}
-
-#[apply(on_every_server)]
-fn a_killed_or_withdrawn_waiter_leaves_the_queue(kind: Kind) {
-    let server = crashed(kind, &[]);
-    let mut killed = server.client();
-    let id = killed.id();
-    server.block(&mut killed, "DLOCK.ACQUIRE job killed 60000 WAIT 0");
-    let mut withdrawn = wait(&server, "job withdrawn 60000 WAIT 0");
-    let mut served = wait(&server, "job served 60000 WAIT 0");
-    assert_eq!(server.run(&format!("CLIENT KILL ID {id}")).int(), 1);
-    assert_eq!(server.run("DLOCK.RELEASE job withdrawn").int(), 0);
-    assert!(withdrawn.recv().is_null());
-    eventually("one waits", || server.node("waiters").int() == 1);
-    server.leave_quarantine();
-    assert!(served.recv().int() > 0);
-    assert_eq!(server.holders("job"), ["served"]);
-}
-
-#[apply(on_every_server)]
-fn what_is_granted_to_an_ephemeral_waiter_ends_with_its_connection(kind: Kind) {
-    let server = crashed(kind, &[]);
-    let mut bob = wait(&server, "job bob 60000 WAIT 0 EPHEMERAL META m");
-    let mut carol = wait(&server, "job carol 60000 WAIT 0");
-    server.leave_quarantine();
-    assert!(bob.recv().int() > 0);
-    assert_eq!(server.holder("job")["meta"].text(), "m");
-    assert!(!carol.has_answer());
-    bob.close();
-    assert!(carol.recv().int() > 0);
-}
-
-#[apply(on_every_server)]
-fn a_place_in_the_queue_is_kept_on_a_new_connection(kind: Kind) {
-    let server = crashed(kind, &[]);
-    let mut old = wait(&server, "job bob 60000 WAIT 0");
-    let mut carol = wait(&server, "job carol 60000 WAIT 0");
-    let mut new = server.client();
-    new.send("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert_eq!(old.recv().code(), "REPLACED");
-    assert_eq!(server.node("waiters").int(), 2);
-    server.leave_quarantine();
-    assert!(new.recv().int() > 0);
-    assert!(!carol.has_answer());
-    server.run("DLOCK.RELEASE job bob");
-    assert!(carol.recv().int() > 0);
-}
-
-#[apply(on_every_server)]
-fn one_waiter_too_many_is_refused(kind: Kind) {
-    let server = crashed(kind, &[]);
-    server.run("CONFIG SET dlock.max-waiters 2");
-    let mut waiters: Vec<Client> =
-        (0..2).map(|n| wait(&server, &format!("job{n} bob 60000 WAIT 0"))).collect();
-    let refused = server.client().run("DLOCK.ACQUIRE other bob 60000 WAIT 0");
-    assert_eq!(refused.code(), "TOOMANYWAITERS");
-    assert_waiting(&server, &mut waiters);
-    assert_eq!(server.run("DLOCK.ACQUIRE other bob 60000").code(), "QUARANTINE");
-}
-
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_foreign_lock_that_ends_meanwhile_is_granted_afterwards(kind: Kind) {
     let server = crashed(kind, &[]);
     for (key, set) in [("deleted", ""), ("expired", "PX 100"), ("kept", "")] {
@@ -270,7 +125,7 @@ fn a_foreign_lock_that_ends_meanwhile_is_granted_afterwards(kind: Kind) {
     assert!(waiters[2].recv().int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn an_old_client_that_takes_the_lock_meanwhile_is_waited_for(kind: Kind) {
     let server = crashed(kind, &[]);
     let mut bob = wait(&server, "job bob 60000 WAIT 0");
@@ -301,7 +156,7 @@ fn an_end_while_writes_are_paused_is_made_up_for(kind: Kind) {
     server.assert_grants();
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn who_waits_when_a_quarantine_begins_goes_on_waiting_or_is_told(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -320,7 +175,7 @@ fn who_waits_when_a_quarantine_begins_goes_on_waiting_or_is_told(kind: Kind) {
     eventually("nobody is left waiting", || server.node("waiters").int() == 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lease_that_a_waiter_gets_is_in_the_log_and_at_the_replica(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();
     server.run("DLOCK.ACQUIRE lost alice 60000");

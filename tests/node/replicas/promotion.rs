@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
-use harness::quarantine::{CRASHED, PROMOTED, assert_bound, assert_no_shorter};
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::quarantine::{CRASHED, PROMOTED, UNTOLD, assert_bound, assert_no_shorter};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 use crate::quarantine::crash::{LATE, crashed};
 
@@ -132,7 +132,7 @@ fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind)
     assert_eq!(replica.quarantine_lines(), 1, "{}", replica.log());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn who_waits_at_the_new_primary_is_served_in_order(kind: Kind) {
     let (primary, replica) = pair(kind);
     primary.run("DLOCK.ACQUIRE job alice 60000");
@@ -152,7 +152,7 @@ fn who_waits_at_the_new_primary_is_served_in_order(kind: Kind) {
     assert!(waiters[2].recv().int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_crash_after_a_promotion_waits_no_shorter(kind: Kind) {
     let (primary, mut replica) = pair_with_leases_of(kind, 60_000);
     primary.pause();
@@ -168,7 +168,7 @@ fn a_crash_after_a_promotion_waits_no_shorter(kind: Kind) {
 
 // --- what is no promotion --------------------------------------------------------------------------
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn without_a_lease_there_is_nothing_to_wait_for(kind: Kind) {
     let (primary, replica) = pair(kind);
     primary.run("SET text any");
@@ -236,7 +236,7 @@ fn a_replica_that_was_restarted_still_knows_it(kind: Kind) {
     assert_eq!(replica.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_primary_that_is_demoted_and_promoted_waits_for_its_own_leases(kind: Kind) {
     let other = Server::start(kind);
     let server = Server::start(kind);
@@ -255,7 +255,7 @@ fn a_primary_that_is_demoted_and_promoted_waits_for_its_own_leases(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
     let (primary, middle) = pair(kind);
     let last = Server::build(kind).replica_of(&middle).start();
@@ -273,7 +273,7 @@ fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
 }
 
 /// It came when all had been said.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_late_replica_of_a_replica_waits_as_well(kind: Kind) {
     let (primary, middle) = pair_with_leases_of(kind, 60_000);
     let late = Server::build(kind).replica_of(&middle).start();
@@ -285,7 +285,7 @@ fn a_late_replica_of_a_replica_waits_as_well(kind: Kind) {
     assert_bound(late.assert_in_quarantine(PROMOTED), 60_000, since);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_replica_of_a_node_in_quarantine_waits_no_shorter(kind: Kind) {
     let primary = crashed(kind, &["known alice 60000"]);
     let replica = Server::build(kind).replica_of(&primary).start();
@@ -300,7 +300,7 @@ fn a_replica_of_a_node_in_quarantine_waits_no_shorter(kind: Kind) {
     assert_eq!(replica.holders("known"), ["alice"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_quarantine_goes_on_when_its_node_becomes_a_replica_and_a_primary_again(kind: Kind) {
     let other = Server::start(kind);
     let server = crashed(kind, &[]);
@@ -315,7 +315,7 @@ fn a_quarantine_goes_on_when_its_node_becomes_a_replica_and_a_primary_again(kind
     assert_eq!(server.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn the_middle_of_a_chain_is_promoted_and_its_replica_follows(kind: Kind) {
     let (primary, middle) = pair_with_leases_of(kind, 60_000);
     let last = Server::build(kind).replica_of(&middle).start();
@@ -335,21 +335,107 @@ fn the_middle_of_a_chain_is_promoted_and_its_replica_follows(kind: Kind) {
 
 // --- what a replica was not told -----------------------------------------------------------------
 
-/// The primary may have granted anything since its data set was copied. Nothing is replicated in a pause.
+/// A replica that has its primary's data set and was told nothing: nothing is replicated in a pause.
+fn untold(kind: Kind, primary: &Server, lines: &[&str]) -> Server {
+    primary.run("CLIENT PAUSE 3600000 WRITE");
+    let builder = Server::build(kind);
+    let replica = lines.iter().fold(builder, |builder, line| builder.config(line)).start();
+    replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    eventually("the link is up", || replica.info("replication")["master_link_status"] == "up");
+    assert_eq!(times_told(&replica), 0);
+    replica
+}
+
+/// The primary may have granted anything since its data set was copied.
 #[apply(on_every_server)]
-fn one_that_was_told_nothing_waits_for_the_longest_lease_there_may_be(kind: Kind) {
-    for longest in [86_400_000, 90_000] {
+fn one_that_was_told_nothing_waits_for_as_long_as_is_set(kind: Kind) {
+    let settings: [(&[&str], i64); 3] = [
+        (&[], 3_600_000),
+        (&["dlock.promotion-quarantine 7200000"], 7_200_000),
+        (&["dlock.max-ttl 90000"], 90_000),
+    ];
+    for (lines, longest) in settings {
         let primary = Server::start(kind);
         grant_and_release(&primary, 60_000);
-        primary.run("CLIENT PAUSE 3600000 WRITE");
-        let replica = Server::build(kind).config(&format!("dlock.max-ttl {longest}")).start();
-        replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-        eventually("the link is up", || replica.info("replication")["master_link_status"] == "up");
-        assert_eq!(times_told(&replica), 0);
+        let replica = untold(kind, &primary, lines);
         let since = Instant::now();
         promote(&replica);
-        let left = replica.assert_in_quarantine(PROMOTED);
+        let left = replica.assert_in_quarantine(UNTOLD);
         let passed = since.elapsed().as_millis() as i64 + 1;
         assert!((longest - passed..=longest).contains(&left), "{left} of {longest} ms left");
+    }
+}
+
+/// Its state file says so, for it may crash before it is promoted.
+#[apply(on_two_servers)]
+fn one_that_was_told_nothing_and_starts_again_waits_no_shorter(kind: Kind) {
+    let primary = Server::start(kind);
+    grant_and_release(&primary, 60_000);
+    let mut replica = untold(kind, &primary, &[]);
+    let says = || state_bound(&replica) >= 3_600_000;
+    eventually("its state file says so", says);
+    replica.kill();
+    replica.start_again();
+    let left = replica.assert_in_quarantine(CRASHED);
+    assert!((3_500_000..=3_600_000).contains(&left), "{left} ms left");
+}
+
+/// What a state file says of how long leases run.
+fn state_bound(server: &Server) -> i64 {
+    let file = server.state_text();
+    let line = file.lines().find_map(|line| line.strip_prefix("bound-ms "));
+    line.and_then(|ms| ms.parse().ok()).expect("it says how long leases run")
+}
+
+/// Neither as a lease that anybody was granted, nor when an operator knows better.
+#[apply(on_two_servers)]
+fn what_nobody_told_is_not_handed_on_as_known(kind: Kind) {
+    let primary = Server::start(kind);
+    let mut middle = untold(kind, &primary, &[]);
+    primary.pause();
+    promote(&middle);
+    let since = Instant::now();
+    let left = middle.assert_in_quarantine(UNTOLD);
+    let last = Server::build(kind).replica_of(&middle).start();
+    middle.until_streaming_to(&last);
+    eventually("it is told", || times_told(&last) > 0);
+    assert_eq!(last.node("lease-bound-ms").int(), middle.node("lease-bound-ms").int());
+    assert_eq!(middle.node("lease-bound-ms").int(), 0);
+    // As long as that quarantine lasts, whoever takes over waits for what is left of it.
+    let other = Server::build(kind).replica_of(&middle).start();
+    middle.until_streaming_to(&other);
+    eventually("it is told, too", || times_told(&other) > 0);
+    promote(&other);
+    let next = other.assert_in_quarantine(PROMOTED);
+    assert_no_shorter(next, left, since);
+    assert!(next <= left, "{next} ms of {left}");
+
+    let before = times_told(&last);
+    middle.leave_quarantine();
+    assert_eq!(middle.run("CONFIG SET dlock.quarantine auto").text(), "OK");
+    grant_and_release(&middle, 60_000);
+    eventually("the state files forget it", || {
+        state_bound(&middle) < 70_000 && state_bound(&last) < 70_000 && times_told(&last) > before
+    });
+    middle.kill();
+    let since = Instant::now();
+    promote(&last);
+    assert_bound(last.assert_in_quarantine(PROMOTED), 60_000, since);
+    middle.start_again();
+    assert_bound(middle.assert_in_quarantine(CRASHED), 60_000, Instant::now());
+}
+
+/// A primary sends nothing of what it has written since the data set was copied before that; and Redis 7.0
+/// would do so a second later, in which a promotion would know nothing.
+#[apply(on_every_server)]
+fn a_replica_asks_for_what_it_missed_as_soon_as_it_has_the_data_set(kind: Kind) {
+    for load in ["disabled", "swapdb"] {
+        let primary = Server::start(kind);
+        grant_and_release(&primary, 60_000);
+        let load = format!("repl-diskless-load {load}");
+        let replica = Server::build(kind).config(&load).replica_of(&primary).start();
+        until_told(&primary, &replica);
+        let commands = replica.info("commandstats");
+        assert!(commands.contains_key("cmdstat_replconf"), "{commands:?}");
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use harness::history::Violation;
 use harness::{
-    Builder, History, Kind, Promise, Server, append_only, apply, eventually, on_every_server, seed,
-    soak,
+    Builder, History, Kind, Promise, Server, append_only, apply, eventually, on_every_server,
+    on_one_server, on_two_servers, seed, soak,
 };
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -77,17 +77,17 @@ const COMPLETE_LOG: Setup = Setup {
 const NO_QUARANTINE: Setup =
     Setup { config: &["appendonly no", "dlock.quarantine off"], ttls: LONG, ..NO_FILES };
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn kills_of_a_server_without_files_break_no_promise(kind: Kind) {
     assert_keeps_its_promises(kind, &NO_FILES);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn kills_of_a_server_with_snapshots_break_no_promise(kind: Kind) {
     assert_keeps_its_promises(kind, &SNAPSHOTS);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn kills_of_a_server_with_a_log_written_every_second_break_no_promise(kind: Kind) {
     assert_keeps_its_promises(kind, &LOG_EVERY_SECOND);
 }
@@ -98,7 +98,7 @@ fn kills_of_a_server_with_a_log_written_always_break_no_promise_and_need_no_quar
 }
 
 /// It shows that the other tests could fail.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn kills_of_a_server_without_files_and_quarantine_break_exclusion_and_no_other_promise(kind: Kind) {
     let (_server, history) = kill_under_load(kind, &NO_QUARANTINE);
     let of_exclusion = |violation: &Violation| violation.promise == Promise::Exclusion;

@@ -1,7 +1,7 @@
 //! A server that is killed while it starts, or while it is in quarantine. A log that is complete is
 //! taken at its word, and no other is.
 
-use harness::{Builder, Kind, Server, apply, eventually, on_every_server};
+use harness::{Builder, Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 /// For how long each lock is taken, in milliseconds.
 const LEASE: i64 = 60_000;
@@ -45,7 +45,7 @@ fn a_complete_log_is_still_complete_after_a_kill_while_it_was_loaded(kind: Kind)
     assert!(server.run("DLOCK.ACQUIRE free bob 1000").int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_incomplete_log_is_not_complete_after_a_kill_while_it_was_loaded(kind: Kind) {
     let mut server = build(kind).config("appendfsync everysec").start();
     take_locks(&server);
@@ -69,7 +69,7 @@ fn assert_quarantine_outlives_crashes(mut server: Server) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_log_that_is_complete_from_now_on_does_not_end_a_quarantine(kind: Kind) {
     let mut server = build(kind).config("appendfsync everysec").start();
     take_locks(&server);
@@ -79,7 +79,7 @@ fn a_log_that_is_complete_from_now_on_does_not_end_a_quarantine(kind: Kind) {
     assert_quarantine_outlives_crashes(server);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_complete_log_does_not_end_the_quarantine_of_a_promotion(kind: Kind) {
     let primary = Server::start(kind);
     take_locks(&primary);
@@ -89,7 +89,7 @@ fn a_complete_log_does_not_end_the_quarantine_of_a_promotion(kind: Kind) {
 }
 
 /// A replica begins a new log when it has got a new data set, and that takes its time.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_log_that_is_not_yet_begun_is_not_complete(kind: Kind) {
     let primary = Server::start(kind);
     // There is something to write, even when the lease is over before that begins.
@@ -118,7 +118,7 @@ fn follow_and_be_promoted(primary: &Server, server: &Server) {
     server.run("REPLICAOF NO ONE");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_complete_log_does_not_end_the_quarantine_after_a_reload(kind: Kind) {
     let server = build(kind).start();
     take_locks(&server);
@@ -127,7 +127,7 @@ fn a_complete_log_does_not_end_the_quarantine_after_a_reload(kind: Kind) {
 }
 
 /// For a moment is long enough to lose a lease.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_log_that_was_incomplete_for_a_moment_is_not_complete(kind: Kind) {
     for (line, back) in [
         ("appendonly no", "appendonly yes"),

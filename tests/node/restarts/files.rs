@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use harness::Builder;
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 /// Locks of every mode and option, in two databases. They outlive the test.
 const LOCKS: [&str; 9] = [
@@ -130,7 +130,7 @@ fn locks_survive_a_crash_after_a_save(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn locks_survive_a_crash_after_a_save_in_the_background(kind: Kind) {
     assert_survives(Server::start(kind), |server| {
         server.run("BGSAVE");
@@ -139,7 +139,7 @@ fn locks_survive_a_crash_after_a_save_in_the_background(kind: Kind) {
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn locks_survive_a_shutdown_that_saves(kind: Kind) {
     assert_survives(Server::start(kind), |server| {
         server.client().send("SHUTDOWN SAVE");
@@ -152,7 +152,7 @@ fn locks_survive_a_crash_with_a_log_written_always(kind: Kind) {
     assert_survives(append_only(kind, "always").start(), Server::kill);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn locks_survive_a_crash_with_a_log_written_every_second(kind: Kind) {
     assert_survives(append_only(kind, "everysec").start(), |server| {
         eventually("the log is written", || {
@@ -220,7 +220,7 @@ fn a_log_that_is_begun_while_locks_are_held_has_them_and_all_that_follows(kind: 
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_saved_lease_is_not_shortened_by_the_time_the_server_was_away(kind: Kind) {
     let mut server = append_only(kind, "always").start();
     server.run("DLOCK.ACQUIRE job alice 400");

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use harness::{Kind, Payload, Server, apply, eventually, on_every_server};
+use harness::{
+    Kind, Payload, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 #[apply(on_every_server)]
 fn a_save_point_counts_locks(kind: Kind) {
@@ -29,13 +31,15 @@ fn the_empty_key_is_handed_over_when_its_lease_is_over(kind: Kind) {
     assert_eq!(client.run_args(&[&b"EXISTS"[..], b""]).int(), 0);
 }
 
+/// Redis 8.6 looks the key up when it is told that it has changed, and counts one that is gone.
 #[apply(on_every_server)]
 fn a_lease_that_ends_is_no_miss_of_a_key(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 20");
     let before = server.info_number("stats", "keyspace_misses");
     eventually("the lease is over", || server.node("leases").int() == 0);
-    assert_eq!(server.info_number("stats", "keyspace_misses"), before);
+    let own = i64::from(kind == Kind::Redis86);
+    assert_eq!(server.info_number("stats", "keyspace_misses"), before + own);
 }
 
 #[apply(on_every_server)]
@@ -71,7 +75,7 @@ fn a_key_that_is_touched_all_the_time_keeps_no_other_waiting(kind: Kind) {
     assert!(granted && carol.recv().int() > 0, "carol was kept waiting");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn renaming_strings_leaves_nothing_behind(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET a 1");
@@ -93,7 +97,7 @@ fn renaming_strings_leaves_nothing_behind(kind: Kind) {
     assert!(after < before + 1_000_000, "{before} {after}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_payload_that_is_refused_leaves_no_lease(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");

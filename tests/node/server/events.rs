@@ -1,6 +1,8 @@
 //! Keyspace events of class `d`: dlock.acquire, dlock.release, dlock.expire, dlock.break.
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 /// A client that gets the events of the first database, as `dlock.<name> <key>`.
 struct Listener(Client);
@@ -40,7 +42,7 @@ fn a_grant_and_a_release_are_told(kind: Kind) {
     events.nothing_more();
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn what_changes_nothing_is_not_told(kind: Kind) {
     let server = Server::start(kind);
     let mut events = Listener::new(&server);
@@ -57,7 +59,7 @@ fn what_changes_nothing_is_not_told(kind: Kind) {
     assert_eq!(events.next(), "dlock.release job");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_hand_over_is_a_release_and_a_grant(kind: Kind) {
     let server = Server::start(kind);
     let mut events = Listener::new(&server);
@@ -71,7 +73,7 @@ fn a_hand_over_is_a_release_and_a_grant(kind: Kind) {
     events.nothing_more();
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn the_end_of_a_lease_is_told(kind: Kind) {
     let server = Server::start(kind);
     let mut events = Listener::new(&server);
@@ -84,7 +86,7 @@ fn the_end_of_a_lease_is_told(kind: Kind) {
     events.nothing_more();
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_broken_lock_is_told(kind: Kind) {
     let server = Server::start(kind);
     let mut events = Listener::new(&server);

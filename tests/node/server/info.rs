@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_one_server};
 
 fn count(server: &Server, name: &str) -> i64 {
     server.info_number("dlock", &format!("dlock_{name}"))
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_fresh_node_has_counted_nothing(kind: Kind) {
     let server = Server::start(kind);
     for name in [
@@ -36,7 +36,7 @@ fn a_fresh_node_has_counted_nothing(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn it_says_what_the_node_says_of_itself_by_the_same_names(kind: Kind) {
     for state_file in ["my.state", "\"\""] {
         let server = Server::build(kind).config(&format!("dlock.state-file {state_file}")).start();
@@ -64,7 +64,7 @@ fn info_everything_contains_it(kind: Kind) {
     assert!(server.info("everything").contains_key("dlock_leases"));
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn requests_are_counted_by_what_came_of_them(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE a alice 60000");
@@ -87,16 +87,7 @@ fn requests_are_counted_by_what_came_of_them(kind: Kind) {
     assert_eq!(count(&server, "handovers"), 0);
 }
 
-#[apply(on_every_server)]
-fn errors_are_no_denials(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 0");
-    server.run("DLOCK.ACQUIRE job alice 10 WHAT");
-    assert_eq!(count(&server, "denials"), 0);
-    assert_eq!(count(&server, "grants"), 0);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn ends_by_time_and_by_connection_are_counted(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 20");
@@ -110,7 +101,7 @@ fn ends_by_time_and_by_connection_are_counted(kind: Kind) {
     assert_eq!(count(&server, "expiries"), 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn leases_waiters_and_the_fence_are_those_of_the_node(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000 SHARED");
@@ -121,7 +112,7 @@ fn leases_waiters_and_the_fence_are_those_of_the_node(kind: Kind) {
     assert_eq!(count(&server, "fence"), fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn waiting_and_holding_are_measured(kind: Kind) {
     let server = Server::start(kind);
     let begun = Instant::now();
@@ -154,7 +145,7 @@ fn waiting_and_holding_are_measured(kind: Kind) {
 }
 
 /// Of several nodes, or of a part of a node's life, percentiles cannot be reckoned from percentiles.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn waits_and_holds_are_counted_in_buckets_that_can_be_added_up(kind: Kind) {
     let server = Server::start(kind);
     let lengths = |name: &str| -> BTreeMap<String, u64> {

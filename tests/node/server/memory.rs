@@ -1,6 +1,6 @@
 //! Memory: what works when there is none left, and that none is kept.
 
-use harness::{Client, Kind, Server, Value, apply, on_every_server};
+use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server, on_two_servers};
 
 // --- full ------------------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ fn fill(server: &Server) {
 
 // --- kept ------------------------------------------------------------------------------------
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.accepted();
@@ -88,7 +88,7 @@ fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_hundred_thousand_permits_and_shares_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.accepted();
@@ -109,7 +109,7 @@ fn a_hundred_thousand_permits_and_shares_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_hundred_thousand_ended_leases_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.accepted();
@@ -124,7 +124,7 @@ fn a_hundred_thousand_ended_leases_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 3600000");
@@ -137,7 +137,7 @@ fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn ten_thousand_waits_that_time_out_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 3600000");
@@ -152,7 +152,7 @@ fn ten_thousand_waits_that_time_out_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn ten_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     assert_leaves_nothing(&server, |part| {

@@ -1,6 +1,8 @@
 //! Other modules call DLOCK's commands, also from inside a keyspace event of a lock.
 
-use harness::{Client, Kind, Server, Value, apply, eventually, module_file, on_every_server};
+use harness::{
+    Client, Kind, Server, Value, apply, bytes, eventually, module_file, on_every_server,
+};
 
 #[apply(on_every_server)]
 fn a_module_acquires_checks_extends_and_releases(kind: Kind) {
@@ -172,6 +174,86 @@ fn what_a_listener_puts_at_the_key_of_a_lock_that_ends_is_not_overwritten(kind: 
         client.run("DEL job");
         assert!(bob.recv().int() > 0);
         client.run("DLOCK.RELEASE job bob");
+    }
+}
+
+/// The server tells of a new key in the middle of making it.
+#[apply(on_every_server)]
+fn a_lock_that_a_listener_removes_while_another_is_made_has_ended(kind: Kind) {
+    let server = start(kind);
+    let mut client = server.client();
+    for ask in ["DLOCK.ACQUIRE job carol 60000", "DLOCK.ACQUIRE pool carol 60000 LIMIT 2"] {
+        client.run("DLOCK.ACQUIRE other alice 60000");
+        let mut bob = server.waiter("DLOCK.ACQUIRE other bob 60000 WAIT 0");
+        client.run("CALLER.ON new DEL other");
+        assert!(client.run(ask).int() > 0, "{ask}");
+        assert_eq!(bob.recv().code(), "UNBLOCKED", "{ask}");
+        client.run("CALLER.OFF");
+        assert_eq!(client.run("CALLER.HEARD").text(), ":1");
+        assert!(client.run("DLOCK.CHECK other alice").is_null());
+        assert_eq!(client.run("DLOCK.NODE").at("leases").int(), 1, "{ask}");
+        client.run("FLUSHALL");
+    }
+}
+
+/// Redis 8 outlives that; the others do not outlive it for their own SET, either.
+#[apply(on_every_server)]
+fn a_lock_that_a_listener_removes_while_it_is_made_has_ended(kind: Kind) {
+    if !matches!(kind, Kind::Redis82 | Kind::Redis86) {
+        return;
+    }
+    let server = start(kind);
+    let mut client = server.client();
+    client.run("CALLER.ON new DEL job");
+    for ask in ["alice 60000", "bob 60000 SHARED", "carol 60000 LIMIT 2"] {
+        for _ in 0..20 {
+            assert!(client.run(&format!("DLOCK.ACQUIRE job {ask}")).int() > 0);
+            assert_eq!(client.run("DLOCK.NODE").at("leases").int(), 0);
+        }
+    }
+    client.run("CALLER.OFF");
+    assert!(client.run("DLOCK.ACQUIRE job alice 60000").int() > 0);
+    assert_eq!(server.holders("job"), ["alice"]);
+}
+
+/// Its lease is over, as after any RENAME, and nothing of it stays at its new name.
+#[apply(on_every_server)]
+fn a_lock_that_a_listener_renames_leaves_nothing_behind(kind: Kind) {
+    let server = start(kind);
+    let mut client = server.client();
+    client.run("DLOCK.ACQUIRE other alice 60000");
+    client.run("DLOCK.ACQUIRE job alice 60000");
+    client.run("CALLER.ON dlock.release RENAME other elsewhere");
+    assert_eq!(client.run("DLOCK.RELEASE job alice").int(), 1);
+    assert_eq!(client.run("CALLER.HEARD").text(), "+OK");
+    assert!(client.run("DLOCK.CHECK elsewhere alice").is_null());
+    eventually("it is removed", || server.run("DBSIZE").int() == 0);
+    assert_eq!(server.node("leases").int(), 0);
+}
+
+/// A lock that was restored just now is still looked for when it is removed.
+#[apply(on_every_server)]
+fn a_restored_lock_that_a_listener_removes_at_once_has_ended(kind: Kind) {
+    let server = start(kind);
+    let mut client = server.client();
+    for holder in ["alice 60000", "alice 60000 SHARED"] {
+        client.run(&format!("DLOCK.ACQUIRE other {holder}"));
+        let copy = client.run("DUMP other");
+        client.run("DEL other");
+        client.run("DLOCK.ACQUIRE job bob 60000");
+        client.run("CALLER.ON dlock.release DEL other");
+        client.run("MULTI");
+        client.run_args(&bytes!["RESTORE", "other", "0", copy.bytes()]);
+        client.run("DLOCK.NODE");
+        client.run("DLOCK.RELEASE job bob");
+        client.run("DLOCK.NODE");
+        let answers = client.run("EXEC");
+        let [_, before, _, after] = answers.items() else { panic!("{answers:?}") };
+        assert_eq!((before.at("leases").int(), after.at("leases").int()), (2, 0), "{holder}");
+        client.run("CALLER.OFF");
+        assert!(client.run("DLOCK.ACQUIRE other carol 60000").int() > 0);
+        assert_eq!(server.holders("other"), ["carol"]);
+        client.run("FLUSHALL");
     }
 }
 

@@ -1,6 +1,8 @@
 //! In MULTI, in a script and in a function: answered at once, never blocking.
 
-use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
+use harness::{
+    Client, Kind, Server, Value, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 /// A script that runs a command given as its arguments and returns the answer.
 const CALL: &str = "return redis.call(unpack(ARGV))";
@@ -56,7 +58,7 @@ fn a_transaction_runs_every_command(kind: Kind) {
     assert_eq!(answers[6].int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lock_released_in_a_transaction_goes_to_the_waiter(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
@@ -100,7 +102,7 @@ fn a_script_does_not_wait(kind: Kind) {
     assert_eq!(server.node("waiters").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lock_released_in_a_script_goes_to_the_waiter(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
@@ -135,7 +137,7 @@ fn an_ephemeral_lock_is_refused_in_a_script(kind: Kind) {
     assert_eq!((after.keys, after.leases), (before.keys, before.leases));
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn errors_reach_a_script_as_errors(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
@@ -152,7 +154,7 @@ fn errors_reach_a_script_as_errors(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_script_guards_a_write_with_check(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();

@@ -1,6 +1,6 @@
 //! The ground under the tests: that the harness does with servers what it says.
 
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
 
 #[apply(on_every_server)]
 fn a_server_is_restarted_killed_and_paused(kind: Kind) {
@@ -36,7 +36,7 @@ fn a_wall_clock_moves_both_ways(kind: Kind) {
     eventually("the clock is an hour behind", || now() - start < -3000);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_server_that_does_not_start_shows_why(kind: Kind) {
     let broken = Server::build(kind).without_module().config("nonsense 1");
     let log = broken.try_start().err().expect("it must not start");

@@ -1,6 +1,6 @@
 //! WATCH and client tracking: only what changes a lock disturbs those who look at it.
 
-use harness::{Kind, Server, Value, apply, on_every_server};
+use harness::{Kind, Server, Value, apply, on_every_server, on_two_servers};
 
 /// Whether a transaction of a client that watches `job` is carried out after these requests of
 /// others.
@@ -44,7 +44,7 @@ fn what_changes_nothing_does_not_disturb_a_watch(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_waiter_that_joins_and_leaves_does_not_disturb_a_watch(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -73,7 +73,7 @@ fn what_changes_a_lock_disturbs_a_watch(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_hand_over_and_the_end_of_a_lease_disturb_a_watch(kind: Kind) {
     let server = Server::start(kind);
     let mut watcher = server.client();

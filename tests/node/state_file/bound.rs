@@ -4,32 +4,9 @@
 use std::fs;
 use std::time::Instant;
 
-use harness::{Kind, Payload, Server, apply, eventually, on_every_server, seed};
-use rand::RngExt;
+use harness::{Kind, Payload, Server, apply, eventually, on_one_server, on_two_servers};
 
 const HOUR: i64 = 3_600_000;
-
-#[apply(on_every_server)]
-fn the_bound_is_the_longest_lease_and_little_more(kind: Kind) {
-    let mut rng = seed::rng();
-    let server = Server::build(kind).config("dlock.usual-ttl 4294967295").start();
-    let mut longest = 0;
-    for n in 0..200 {
-        let ttl = 2_i64.pow(rng.random_range(0..26)) + rng.random_range(0..100);
-        let longer = rng.random_range(1..1_000_000);
-        longest = longest.max(ttl).max(longer);
-        assert!(server.run(&format!("DLOCK.ACQUIRE job{n} alice {ttl}")).is_int());
-        // One that is over already is not extended.
-        if server.run(&format!("DLOCK.EXTEND job{n} alice {longer}")).int() == 0 {
-            server.run(&format!("DLOCK.ACQUIRE job{n} alice {longer}"));
-        }
-        let bound = server.node("lease-bound-ms").int();
-        let most = (longest + longest / 8).max((longest as u64).next_power_of_two() as i64);
-        assert!((longest..=most).contains(&bound), "{bound} for {longest}");
-    }
-    server.run("FLUSHALL");
-    assert!(server.node("lease-bound-ms").int() >= longest, "it shrinks only later");
-}
 
 /// Kills a server, and asserts that it knows of a lease of so many milliseconds when it is back.
 #[track_caller]
@@ -45,7 +22,7 @@ fn assert_waits(mut server: Server, key: &str, lease: i64) {
     assert_eq!(server.run(&format!("DLOCK.ACQUIRE {key} other 1000")).code(), "QUARANTINE");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_longer_lease_is_written_before_it_is_given(kind: Kind) {
     for (key, words) in [
         ("job", format!("DLOCK.ACQUIRE job bob {HOUR}")),
@@ -59,17 +36,7 @@ fn a_longer_lease_is_written_before_it_is_given(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
-fn a_longer_lease_of_a_waiter_is_written_before_it_is_given(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 1000");
-    let mut bob = server.waiter(&format!("DLOCK.ACQUIRE job bob {HOUR} WAIT 0"));
-    server.run("DLOCK.RELEASE job alice");
-    assert!(bob.recv().int() > 0);
-    assert_waits(server, "job", HOUR);
-}
-
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_longer_lease_that_comes_with_a_lock_is_written(kind: Kind) {
     let source = Server::start(kind);
     source.run(&format!("DLOCK.ACQUIRE job alice {HOUR}"));
@@ -80,7 +47,7 @@ fn a_longer_lease_that_comes_with_a_lock_is_written(kind: Kind) {
     assert_waits(server, "job", HOUR);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_longer_lease_that_cannot_be_written_does_not_arrive_and_leaves_no_trace(kind: Kind) {
     let source = Server::start(kind);
     source.run(&format!("DLOCK.ACQUIRE job alice {HOUR}"));
@@ -97,7 +64,7 @@ fn a_longer_lease_that_cannot_be_written_does_not_arrive_and_leaves_no_trace(kin
     fs::remove_dir(&in_the_way).unwrap();
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_longer_lease_that_a_replica_is_told_is_written(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::start(kind);
@@ -111,7 +78,7 @@ fn a_longer_lease_that_a_replica_is_told_is_written(kind: Kind) {
 }
 
 /// What was loaded starts at full length again, and may be lost the next time.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_longer_lease_that_was_loaded_is_written(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();
     server.run(&format!("DLOCK.ACQUIRE job alice {HOUR}"));

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use harness::{Kind, Server, apply, on_every_server, seed, soak};
+use harness::{Kind, Server, apply, module_file, on_every_server, on_one_server, seed, soak};
+use nix::sys::signal::Signal;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -77,7 +78,7 @@ fn some_of(rng: &mut StdRng, all: usize) -> Vec<usize> {
     (0..SAMPLE).map(|_| rng.random_range(0..all)).collect()
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn one_that_is_cut_off_is_refused(kind: Kind) {
     let mut rng = seed::rng();
     let mut ended = Ended::new(kind);
@@ -92,62 +93,7 @@ fn one_that_is_cut_off_is_refused(kind: Kind) {
     ended.assert_goes_on();
 }
 
-#[apply(on_every_server)]
-fn one_with_a_flipped_bit_is_refused(kind: Kind) {
-    let mut rng = seed::rng();
-    let mut ended = Ended::new(kind);
-    let length = ended.good.len();
-    let mut bits = some_of(&mut rng, 8 * length);
-    // The last line's end, and letters that become capitals in the checksum.
-    bits.extend([8 * length - 8, 8 * length - 5]);
-    let last_line = ended.good[..length - 1].iter().rposition(|&byte| byte == b'\n').unwrap();
-    let letters = (last_line..length).filter(|&at| ended.good[at].is_ascii_alphabetic());
-    bits.extend(letters.map(|at| 8 * at + 5));
-    for bit in bits {
-        let mut text = ended.good.clone();
-        text[bit / 8] ^= 1 << (bit % 8);
-        let line = ended.refusal(&text);
-        assert_tells_what_to_do(&line);
-    }
-    ended.assert_goes_on();
-}
-
-#[apply(on_every_server)]
-fn one_that_was_edited_is_refused(kind: Kind) {
-    let mut ended = Ended::new(kind);
-    let good = ended.good.clone();
-    let text = String::from_utf8(good.clone()).unwrap();
-    let lines: Vec<&str> = text.lines().collect();
-    let join = |lines: &[&str]| lines.join("\n") + "\n";
-
-    let mut swapped = lines.clone();
-    swapped.swap(1, 2);
-    let mut missing = lines.clone();
-    missing.remove(1);
-    let mut double = lines.clone();
-    double.insert(1, lines[1]);
-    for text in [join(&swapped), join(&missing), join(&double), text.replace('\n', "\r\n")] {
-        ended.assert_refused(text.as_bytes());
-    }
-    for more in [&b"\n"[..], b"x", b"\0", &good] {
-        ended.assert_refused(&[&good, more].concat());
-    }
-    ended.assert_goes_on();
-}
-
-/// As some file systems leave it when the power fails, and as it is after a mix-up.
-#[apply(on_every_server)]
-fn one_that_is_something_else_is_refused(kind: Kind) {
-    let mut ended = Ended::new(kind);
-    let zeros = vec![0; ended.good.len()];
-    let large = ended.good.repeat(10_000);
-    for text in [&b"\n"[..], &zeros, &large, b"REDIS0011\xfa\x09redis-ver", &[0xff; 300]] {
-        ended.assert_refused(text);
-    }
-    ended.assert_goes_on();
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn one_of_a_later_version_is_refused_as_such(kind: Kind) {
     let mut ended = Ended::new(kind);
     let text = String::from_utf8(ended.good.clone()).unwrap();
@@ -165,7 +111,7 @@ fn one_of_a_later_version_is_refused_as_such(kind: Kind) {
     ended.assert_goes_on();
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn what_is_no_plain_file_is_refused(kind: Kind) {
     for program in ["mkdir", "mkfifo"] {
         let mut ended = Ended::new(kind);
@@ -179,28 +125,90 @@ fn what_is_no_plain_file_is_refused(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
-fn a_folder_in_the_place_of_a_file_beside_it_is_refused(kind: Kind) {
+/// To open some of them would take for ever; and what is not the server's own it leaves alone.
+#[apply(on_one_server)]
+fn what_is_no_plain_file_in_the_place_of_one_beside_it_is_refused(kind: Kind) {
+    let mut ended = Ended::new(kind);
     for name in [".lock", ".tmp"] {
-        let mut ended = Ended::new(kind);
-        let folder = format!("{}{name}", ended.file.display());
-        let _ = fs::remove_file(&folder);
-        fs::create_dir(&folder).unwrap();
-        let line = ended.server.refusal(&ended.file.display().to_string());
-        assert!(line.contains("directory"), "{line}");
-        fs::remove_dir(&folder).unwrap();
-        ended.assert_goes_on();
+        for (program, kind) in
+            [("mkdir", "a directory"), ("mkfifo", "a FIFO"), ("ln -s /dev/null", "a symbolic link")]
+        {
+            let beside = PathBuf::from(format!("{}{name}", ended.file.display()));
+            let _ = fs::remove_file(&beside);
+            let mut words = program.split(' ');
+            let made = Command::new(words.next().unwrap()).args(words).arg(&beside).status();
+            assert!(made.unwrap().success());
+            let line = ended.server.refusal(&ended.file.display().to_string());
+            let named = format!("{}: it is {kind}, not a plain file", beside.display());
+            assert!(line.contains(&named), "{line}");
+            let left = fs::symlink_metadata(&beside).expect("it is left alone").file_type();
+            assert!(!left.is_file());
+            fs::remove_dir(&beside).or_else(|_| fs::remove_file(&beside)).unwrap();
+        }
     }
+    ended.assert_goes_on();
 }
 
+/// As a crash leaves it: what is there is not written into, for it may have another name, too.
+#[apply(on_one_server)]
+fn a_file_that_a_crash_has_left_beside_it_is_replaced(kind: Kind) {
+    let mut ended = Ended::new(kind);
+    let left = PathBuf::from(format!("{}.tmp", ended.file.display()));
+    let other = ended.file.with_extension("other");
+    fs::write(&left, "half a rec").unwrap();
+    fs::hard_link(&left, &other).unwrap();
+    ended.server.start_again();
+    assert_eq!(fs::read_to_string(&other).unwrap(), "half a rec");
+    ended.server.stop();
+    assert!(!left.exists());
+}
+
+/// The module is loaded by hand, in vain: the server goes on, and nothing of the module does.
 #[apply(on_every_server)]
+fn a_server_that_runs_lives_on_when_the_module_refuses_to_load(kind: Kind) {
+    let server = Server::build(kind).without_module().start();
+    let folder = format!("{}.tmp", server.state_file().display());
+    fs::create_dir(&folder).unwrap();
+    let load = format!("MODULE LOAD {}", module_file::path().display());
+    for _ in 0..20 {
+        assert!(server.run(&load).is_error());
+    }
+    assert!(!has_thread(&server, "dlock-state"));
+    assert_eq!(server.run("PING").text(), "PONG");
+    fs::remove_dir(&folder).unwrap();
+    assert_eq!(server.run(&load).text(), "OK");
+    assert!(has_thread(&server, "dlock-state"));
+    assert!(server.next_fence() > 0);
+}
+
+fn has_thread(server: &Server, name: &str) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", server.process_id())).unwrap();
+    let name_of = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm"));
+    threads.flatten().any(|thread| name_of(thread).is_ok_and(|own| own.trim_end() == name))
+}
+
+/// The server's watchdog asks by this signal what the main thread does.
+#[apply(on_every_server)]
+fn the_thread_that_writes_leaves_the_watchdogs_signal_to_the_server(kind: Kind) {
+    let server = Server::start(kind);
+    let threads = fs::read_dir(format!("/proc/{}/task", server.process_id())).unwrap();
+    let status = threads
+        .map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).unwrap())
+        .find(|status| status.starts_with("Name:\tdlock-state\n"))
+        .expect("there is such a thread");
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
+    let blocked = u64::from_str_radix(blocked, 16).unwrap();
+    assert_eq!(blocked & (1 << (Signal::SIGALRM as u32 - 1)), 1 << (Signal::SIGALRM as u32 - 1));
+}
+
+#[apply(on_one_server)]
 fn a_folder_that_is_not_there_is_refused(kind: Kind) {
     let refused = Server::build(kind).config("dlock.state-file missing/my.state").try_start();
     let line = first_refusal(refused, "missing/my.state");
     assert!(line.contains("No such file or directory"), "{line}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_name_that_is_too_long_is_refused(kind: Kind) {
     let name = "n".repeat(300);
     let refused = Server::build(kind).config(&format!("dlock.state-file {name}")).try_start();
@@ -208,7 +216,7 @@ fn a_name_that_is_too_long_is_refused(kind: Kind) {
     assert!(line.contains("File name too long"), "{line}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_read_only_disk_is_refused(kind: Kind) {
     let refused = Server::build(kind)
         .with_mounts("mkdir disk; mount -t tmpfs -o ro tmpfs disk")
@@ -219,7 +227,7 @@ fn a_read_only_disk_is_refused(kind: Kind) {
 }
 
 /// Its promise could not be renewed, nor its crash be told from a clean end.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_good_one_on_a_disk_that_has_become_read_only_is_refused(kind: Kind) {
     let ended = Ended::new(kind);
     let good = ended.file.display();
@@ -236,7 +244,7 @@ fn a_good_one_on_a_disk_that_has_become_read_only_is_refused(kind: Kind) {
     ended.assert_goes_on();
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_full_disk_is_refused(kind: Kind) {
     let refused = Server::build(kind)
         .with_mounts(
@@ -250,7 +258,7 @@ fn a_full_disk_is_refused(kind: Kind) {
 }
 
 /// Nobody may make files there, not even root.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_folder_that_cannot_be_written_is_refused(kind: Kind) {
     let refused = Server::build(kind).config("dlock.state-file /sys/kernel/my.state").try_start();
     first_refusal(refused, "/sys/kernel/my.state");

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
-use harness::{Client, Kind, Server, apply, eventually, on_every_server, wall_clock};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 const SECOND: i64 = 1_000_000;
 
@@ -56,7 +56,7 @@ fn until_recovered(server: &Server) {
     assert_eq!(server.node("refusing-ms").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn on_a_full_disk_grants_go_on_as_far_as_was_promised(kind: Kind) {
     let server = full(kind);
     let node = server.run("DLOCK.NODE");
@@ -83,7 +83,7 @@ fn on_a_full_disk_grants_go_on_as_far_as_was_promised(kind: Kind) {
     assert!(server.next_fence() > reserved);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn on_a_full_disk_everything_but_new_grants_goes_on(kind: Kind) {
     let server = full(kind);
     let fence = server.run("DLOCK.CHECK held alice").int();
@@ -108,7 +108,7 @@ fn on_a_full_disk_everything_but_new_grants_goes_on(kind: Kind) {
     assert_eq!(server.run("SET key value").text(), "OK");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn on_a_full_disk_no_lease_is_given_that_is_longer_than_the_file_says(kind: Kind) {
     let server = full(kind);
     let bound = server.node("lease-bound-ms").int();
@@ -138,7 +138,7 @@ fn on_a_full_disk_no_lease_is_given_that_is_longer_than_the_file_says(kind: Kind
     assert!(server.run("DLOCK.EXTEND held alice 3600000").int() == 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn on_a_full_disk_who_waits_already_is_served_when_it_can_be(kind: Kind) {
     let server = full(kind);
     let mut line = server.line(3, |n| format!("DLOCK.ACQUIRE held t{n} 60000 WAIT 0"));
@@ -166,66 +166,7 @@ fn on_a_full_disk_who_waits_already_is_served_when_it_can_be(kind: Kind) {
     assert!(fences[0] < fences[1] && fences[1] < late.recv().int());
 }
 
-/// What the first in line asks for has to be written; the others are behind it.
-#[apply(on_every_server)]
-fn on_a_full_disk_a_waiter_with_a_wish_is_served_when_it_can_be(kind: Kind) {
-    for wish in ["3600000 WAIT 0", "60000 WAIT 0 FENCE"] {
-        let server = full(kind);
-        let (_, reserved) = server.fences();
-        let proposal = if wish.ends_with("FENCE") { reserved + 60 * SECOND } else { 0 };
-        let wish = if proposal > 0 { format!("{wish} {proposal}") } else { wish.to_owned() };
-        let mut bob = server.waiter(&format!("DLOCK.ACQUIRE held bob {wish}"));
-        let mut carol = server.waiter("DLOCK.ACQUIRE held carol 60000 WAIT 0");
-        assert_eq!(server.run("DLOCK.RELEASE held alice").int(), 1);
-        assert!(server.run("DLOCK.CHECK held bob").is_null());
-        assert_eq!(server.waiters("held"), ["bob", "carol"]);
-        assert!(!bob.has_answer() && !carol.has_answer());
-        assert!(server.next_fence() < reserved, "others are granted");
-
-        server.free_disk();
-        let fence = bob.recv().int();
-        assert!(fence >= proposal && server.fences().1 >= fence);
-        server.run("DLOCK.RELEASE held bob");
-        assert!(carol.recv().int() > fence);
-    }
-}
-
-#[apply(on_every_server)]
-fn on_a_full_disk_who_wants_to_wait_waits_for_a_free_lock_too(kind: Kind) {
-    let server = full(kind);
-    let reserved = use_up(&server);
-    let mut line = server.line(3, |n| format!("DLOCK.ACQUIRE free t{n} 60000 WAIT 0"));
-    let mut shorter = server.client();
-    assert!(shorter.run("DLOCK.ACQUIRE free short 60000 WAIT 200").is_null());
-    assert_eq!(server.waiters("free"), ["t0", "t1", "t2"]);
-    server.free_disk();
-    let mut last = reserved;
-    for (number, waiter) in line.iter_mut().enumerate() {
-        let fence = waiter.recv().int();
-        assert!(fence > last, "{fence} after {last}");
-        last = fence;
-        server.run(&format!("DLOCK.RELEASE free t{number}"));
-    }
-    until_recovered(&server);
-}
-
-#[apply(on_every_server)]
-fn on_a_full_disk_who_cannot_wait_is_refused(kind: Kind) {
-    let server = full(kind);
-    use_up(&server);
-    let mut client = server.client();
-    client.run("MULTI");
-    client.run("DLOCK.ACQUIRE free bob 1000 WAIT 0");
-    let answers = client.run("EXEC");
-    assert_eq!(answers.items()[0].code(), "NOTDURABLE", "{answers:?}");
-    let script = "return redis.call('DLOCK.ACQUIRE', KEYS[1], 'bob', 1000, 'WAIT', 0)";
-    let refused = client.run_args(&["EVAL", script, "1", "free"]);
-    assert!(refused.error().contains("NOTDURABLE"), "{refused:?}");
-    client.assert_in_step();
-    assert_eq!(server.run("EXISTS free").int(), 0);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn one_warning_is_logged_and_one_notice(kind: Kind) {
     let server = Server::build(kind).with_small_disk().start();
     let quiet = server.module_log().len();
@@ -254,28 +195,7 @@ fn one_warning_is_logged_and_one_notice(kind: Kind) {
     assert_eq!(server.module_log().len(), quiet + 4);
 }
 
-/// Nobody asks for more than was promised: time alone uses it up.
-#[apply(on_every_server)]
-fn a_promise_that_time_has_used_up_is_over(kind: Kind) {
-    let server = Server::build(kind).with_small_disk().with_movable_wall_clock().start();
-    server.next_fence();
-    server.fill_disk();
-    server.set_wall_clock(3600);
-    eventually("it says so", || server.node("durable").text() == "failing");
-    eventually("the promise is used up", || {
-        let granted = server.run("DLOCK.ACQUIRE job alice 60000");
-        server.run("DLOCK.RELEASE job alice");
-        server.fences();
-        granted.is_error() && granted.code() == "NOTDURABLE"
-    });
-    server.free_disk();
-    until_recovered(&server);
-    eventually("the time is the floor of fences again", || {
-        server.next_fence() >= wall_clock::micros(3600) - SECOND
-    });
-}
-
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_full_disk_does_not_keep_a_server_from_its_end(kind: Kind) {
     for uses_up in [false, true] {
         let mut server = full(kind);
@@ -288,7 +208,7 @@ fn a_full_disk_does_not_keep_a_server_from_its_end(kind: Kind) {
 }
 
 /// Where somebody has made a folder of the same name, nothing can be written.
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn after_a_crash_while_it_could_not_be_written_fences_go_on_above(kind: Kind) {
     let mut server =
         Server::build(kind).config("dlock.quarantine off").with_movable_wall_clock().start();

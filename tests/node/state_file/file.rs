@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use harness::quarantine::CRASHED;
-use harness::{Client, Kind, Server, apply, eventually, on_every_server, scratch};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+    scratch,
+};
 
 fn lines(server: &Server) -> Vec<String> {
     let text = fs::read_to_string(server.state_file()).expect("it is text");
@@ -17,7 +20,7 @@ fn assert_hex(name: &str) {
     assert!(name.chars().all(|c| c.is_ascii_hexdigit() && !c.is_ascii_uppercase()), "{name}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn the_first_start_makes_it(kind: Kind) {
     let server = Server::start(kind);
     let node = server.run("DLOCK.NODE");
@@ -45,7 +48,7 @@ log incomplete
 checksum c6152f0086319b65
 ";
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn one_of_the_version_before_is_read_and_replaced(kind: Kind) {
     let mut server = Server::start(kind);
     server.kill();
@@ -59,7 +62,7 @@ fn one_of_the_version_before_is_read_and_replaced(kind: Kind) {
     assert_eq!(lines(&server)[0], "dlock-state 3");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn it_is_a_short_text_of_names_and_values(kind: Kind) {
     let server = Server::start(kind);
     let lines = lines(&server);
@@ -75,7 +78,7 @@ fn it_is_a_short_text_of_names_and_values(kind: Kind) {
     assert!(fs::read(server.state_file()).unwrap().ends_with(b"\n"));
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn it_stays_short_and_gives_no_secret_away_however_many_locks_are_held(kind: Kind) {
     let mut server = Server::start(kind);
     let locks = (0..2000).map(|n| format!("DLOCK.ACQUIRE key{n} token{n} 60000 META text{n}"));
@@ -91,7 +94,7 @@ fn it_stays_short_and_gives_no_secret_away_however_many_locks_are_held(kind: Kin
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn every_start_is_counted_and_the_name_stays(kind: Kind) {
     let mut server = Server::start(kind);
     let name = server.node("node-id").text();
@@ -136,7 +139,7 @@ fn ask_node(port: u16) -> Option<harness::Value> {
     client.try_recv().ok().filter(|node| !node.is_error())
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn it_is_in_the_folder_of_the_data_and_stays_there_when_that_changes(kind: Kind) {
     let (first, then) = (scratch::elsewhere(), scratch::elsewhere());
     let mut server = Server::build(kind)
@@ -164,7 +167,7 @@ fn it_is_in_the_folder_of_the_data_and_stays_there_when_that_changes(kind: Kind)
     assert!(server.next_fence() > ahead);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn it_can_be_anywhere_under_any_name(kind: Kind) {
     let folder = scratch::elsewhere();
     let file = folder.path().canonicalize().unwrap().join("my löcks.v1");
@@ -180,7 +183,7 @@ fn it_can_be_anywhere_under_any_name(kind: Kind) {
     assert!(fs::read_to_string(file).unwrap().starts_with("dlock-state 3\n"));
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn without_one_a_node_works_by_the_clock_and_remembers_nothing(kind: Kind) {
     let mut server = Server::build(kind).config("dlock.state-file \"\"").start();
     let mut names = BTreeSet::new();
@@ -210,7 +213,7 @@ fn without_one_a_node_works_by_the_clock_and_remembers_nothing(kind: Kind) {
     assert_eq!(server.state_files(), [""; 0]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn the_configuration_shows_it_and_keeps_it(kind: Kind) {
     let server = Server::start(kind);
     let get =
@@ -235,7 +238,7 @@ fn the_configuration_shows_it_and_keeps_it(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn one_that_is_removed_under_a_server_is_made_again(kind: Kind) {
     let mut server = Server::build(kind).config("dlock.quarantine off").start();
     let name = server.node("node-id").text();
@@ -254,7 +257,7 @@ fn one_that_is_removed_under_a_server_is_made_again(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn what_an_interrupted_write_left_beside_it_is_ignored(kind: Kind) {
     let mut server = Server::start(kind);
     let name = server.node("node-id").text();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use harness::state_file::line_about;
-use harness::{Kind, Server, apply, module_file, on_every_server};
+use harness::{Kind, Server, apply, module_file, on_every_server, on_two_servers};
 
 fn load() -> String {
     format!("MODULE LOAD {}", module_file::path().display())
@@ -45,7 +45,7 @@ fn settings_that_come_with_it_count(kind: Kind) {
     assert!(file.exists());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_damaged_one_refuses_the_module_and_the_server_goes_on(kind: Kind) {
     let (mut server, file) = bare(kind);
     server.run(&load());
@@ -67,7 +67,7 @@ fn a_damaged_one_refuses_the_module_and_the_server_goes_on(kind: Kind) {
     assert!(server.next_fence() > fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_module_that_is_loaded_twice_keeps_its_file(kind: Kind) {
     let (server, file) = bare(kind);
     server.run(&load());

@@ -5,5 +5,6 @@ mod calls;
 mod damage;
 mod disk;
 mod file;
+mod links;
 mod load;
 mod shared;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 
 use harness::state_file::line_about;
-use harness::{Kind, Server, apply, eventually, on_every_server, scratch};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers, scratch};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -28,7 +28,7 @@ fn assert_in_use(server: &Server) {
     assert!(line.contains("# <module> dlock: ") && line.contains(&owner), "{line}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_second_server_refuses_it_and_the_first_goes_on(kind: Kind) {
     let first = Server::start(kind);
     let mut last = first.next_fence();
@@ -46,7 +46,7 @@ fn a_second_server_refuses_it_and_the_first_goes_on(kind: Kind) {
     assert_eq!(node.at("durable").text(), "yes");
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn another_way_to_the_file_is_no_way_around(kind: Kind) {
     let first = Server::start(kind);
     let folder = scratch::elsewhere();
@@ -58,7 +58,7 @@ fn another_way_to_the_file_is_no_way_around(kind: Kind) {
     line_about(&log, &name);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn when_the_first_has_gone_the_second_takes_over(kind: Kind) {
     for end in [Server::kill as fn(&mut Server), Server::stop] {
         let mut first = Server::start(kind);
@@ -75,7 +75,7 @@ fn when_the_first_has_gone_the_second_takes_over(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn of_many_that_start_at_once_one_gets_it(kind: Kind) {
     let folder = scratch::elsewhere();
     let file = folder.path().canonicalize().unwrap().join("one.state");
@@ -128,7 +128,7 @@ fn saving_child(server: &Server) -> Orphan {
     Orphan(Pid::from_raw(child.expect("it is started")))
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_child_that_still_saves_does_not_keep_it(kind: Kind) {
     let slow = || {
         let server = Server::build(kind).config("rdb-key-save-delay 100000");
@@ -146,7 +146,7 @@ fn a_child_that_still_saves_does_not_keep_it(kind: Kind) {
 }
 
 /// The lock of a file goes when any descriptor of it is closed, in the child or the parent.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_child_that_ends_does_not_give_it_away(kind: Kind) {
     let server = Server::build(kind).config("rdb-key-save-delay 1000").start();
     server.run("SET key value");

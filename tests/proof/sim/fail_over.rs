@@ -66,7 +66,11 @@ impl<R: Rules> World<R> {
         pair.queue.clear();
         (pair.follows, pair.leader, pair.deposed) = (false, new, Some(old));
         self.hand_over(node, old, new);
+        let may_wait = self.servers[new].knowledge;
         self.servers[new].promote(heard, now);
+        self.note_restart();
+        self.check_wait(new);
+        self.say(format!("server {new} knows {may_wait:?}"));
         if !lost {
             self.check_replicated(old, new);
         }
@@ -110,7 +114,7 @@ impl<R: Rules> World<R> {
             known.then(|| new.end_at(end, now))
         });
         let said = pair.known.fence.max(Fence(new.time(now).unix));
-        if old.node.fence() > said {
+        if old.node.durable.fence() > said {
             judge.forget_fences(node);
         }
         for (key, mode, holder) in new.host.grants() {
@@ -183,7 +187,8 @@ impl<R: Rules> World<R> {
         let Some(pair) = self.pairs.get_mut(&node) else { return };
         let Some(old) = pair.deposed.take() else { return };
         pair.known = Known::default();
-        self.servers[old].demote();
+        let now = self.now;
+        self.servers[old].demote(now);
         self.settle(old);
         for process in 0..self.processes.len() {
             let after = self.dice.between(100, 50_000);

@@ -49,8 +49,9 @@ impl<R: Rules> World<R> {
         let node = self.dice.below(self.nodes);
         let length = self.dice.one_of(&[100_000, 1_500_000, 5_000_000]);
         let length = self.dice.between(1, length);
-        match self.dice.below(3) {
-            0 => self.cut_link(node, length),
+        match self.dice.below(6) {
+            0 | 1 => self.cut_link(node, length),
+            2 => self.end_quarantines(),
             _ => self.fail_over(node, length),
         }
     }

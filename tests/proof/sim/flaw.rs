@@ -19,6 +19,16 @@ pub enum Flaw {
     KeepsDeadWaiters,
     /// FENCE makes no difference to an ACQUIRE.
     IgnoresProposals,
+    /// What is proposed moves all that share the key's counter as far.
+    SharesAll,
+    /// What is proposed moves all that share the key's counter, by a minute at most.
+    SharesMore,
+    /// The state file says nothing of keys that are far ahead.
+    ForgetsAhead,
+    /// A fence for which there is no room is granted, and not remembered.
+    RefusesNobody,
+    /// The state file promises what the wall clock says.
+    PromisesByClock,
     /// EXTEND is accepted when the lease has ended and nobody else has it.
     ExtendsEnded,
     /// EXTEND makes leases shorter, too: one that comes late does.
@@ -47,6 +57,14 @@ pub enum Flaw {
     QuarantineOfWhatArrived,
     /// It has the data set of its primary, and was told nothing: its quarantine is reckoned from that.
     QuarantineOfDataSet,
+    /// A primary tells its replica what it has promised after other things, when it looks at its state file.
+    TellsLate,
+    /// What was not known when a replica took over is told to its own as the length of leases.
+    HandsIgnoranceOn,
+    /// What was not known when a replica took over is not told to its own.
+    HandsNothingOn,
+    /// The quarantine that an operator has ended is still told, and written down.
+    ForgetsTheEnd,
     /// Its fences go on from its clock and from the leases that have reached it.
     PromotedWithoutFence,
     /// It lets go of the leases that have reached it.
@@ -61,7 +79,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 25] = [
+    pub const ALL: [Flaw; 34] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::ForgetsBound,
@@ -69,6 +87,11 @@ impl Flaw {
         Flaw::ReleasesAnybody,
         Flaw::KeepsDeadWaiters,
         Flaw::IgnoresProposals,
+        Flaw::SharesAll,
+        Flaw::SharesMore,
+        Flaw::ForgetsAhead,
+        Flaw::RefusesNobody,
+        Flaw::PromisesByClock,
         Flaw::ExtendsEnded,
         Flaw::Shortens,
         Flaw::RenewsNoAsker,
@@ -82,6 +105,10 @@ impl Flaw {
         Flaw::QuarantineWithoutLag,
         Flaw::QuarantineOfWhatArrived,
         Flaw::QuarantineOfDataSet,
+        Flaw::TellsLate,
+        Flaw::HandsIgnoranceOn,
+        Flaw::HandsNothingOn,
+        Flaw::ForgetsTheEnd,
         Flaw::PromotedWithoutFence,
         Flaw::PromotedWithoutLeases,
         Flaw::ReplicaGrants,
@@ -98,6 +125,10 @@ impl Flaw {
             | F::QuarantineWithoutLag
             | F::QuarantineOfWhatArrived
             | F::QuarantineOfDataSet
+            | F::TellsLate
+            | F::HandsIgnoranceOn
+            | F::HandsNothingOn
+            | F::ForgetsTheEnd
             | F::PromotedWithoutFence
             | F::PromotedWithoutLeases
             | F::ReplicaGrants
@@ -105,6 +136,11 @@ impl Flaw {
             | F::RenewsInSilence => Lives::WithReplicas,
             F::TrustsAddresses | F::KeepsConnections => Lives::WithAddresses,
             F::SendsAgainInSilence => Lives::OfTheLibrary,
+            F::SharesAll
+            | F::SharesMore
+            | F::ForgetsAhead
+            | F::RefusesNobody
+            | F::PromisesByClock => Lives::UnderAttack,
             F::TellsTooEarly => Lives::InOrder,
             _ => Lives::Any,
         }

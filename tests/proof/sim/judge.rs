@@ -42,6 +42,9 @@ pub const GIVEN_UP_LEAVES_NOTHING: &str = "an attempt that was given up leaves n
 /// When nothing fails any more and a majority is up, everybody who waits is served. Who waits without
 /// limit waits through an outage.
 pub const SERVED: &str = "who waits is served";
+/// When nothing fails any more, nobody who does not wait is told that a lock is held that a majority of the
+/// nodes has granted him.
+pub const FREE: &str = "a lock that is free at a majority is free";
 /// While nothing fails, and however far the clients are from the nodes, who was first at the gate has the
 /// lock first.
 pub const IN_ORDER: &str = "who was first at the gate is served first";
@@ -50,6 +53,12 @@ pub const IN_ORDER: &str = "who was first at the gate is served first";
 pub const SOON: &str = "who waits is served soon";
 /// A replica has every lease whose effects have reached it, and keeps it when it takes over.
 pub const REPLICATED: &str = "a replica that takes over has the leases that have reached it";
+/// Nobody waits for longer than the longest lease in use, unless nobody could tell how long leases are. That
+/// is not handed on as if it were known, and is over when an operator says so.
+pub const NO_LONGER: &str = "nobody waits for leases that are longer than any in use";
+/// Nobody's fences are farther ahead of clocks than seconds because of what others propose; of a server that
+/// has started again, than they may propose.
+pub const NEAR: &str = "fences stay near the clock, whatever others propose";
 /// And when all is over, nobody holds and nobody waits anywhere.
 pub const EMPTY: &str = "in the end nothing is held";
 
@@ -245,6 +254,19 @@ impl Judge {
             });
         }
         unknown.iter().for_each(|key| self.excuse(key, now));
+    }
+
+    /// Whether somebody may hold at a node, besides who is known there.
+    pub fn may_hold(
+        &self,
+        node: usize,
+        now: Instant,
+        known: impl Fn(&KeyBuf, &[u8]) -> bool,
+    ) -> bool {
+        let of_node = self.leases.iter().filter(|((of, _), _)| *of == node);
+        of_node
+            .flat_map(|((_, key), leases)| leases.iter().map(move |lease| (key, lease)))
+            .any(|(key, lease)| !lease.end.is_over(now) && !known(key, &lease.token))
     }
 
     /// The primary of a node has given numbers of which nobody else has heard.

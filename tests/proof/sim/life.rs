@@ -32,9 +32,13 @@ impl<R: Rules> World<R> {
             return self.later(1_000_000, Event::Close);
         }
         self.later(10_000, Event::Fault);
+        if self.attack.is_some() {
+            self.later(10_000, Event::Attack);
+        }
         let calm = self.dice.one_of(&[3_000_000, 10_000_000, 30_000_000]);
         self.later(calm, Event::Calm);
-        self.later(calm + 8_000_000, Event::Close);
+        let more = if self.attack.is_some() { AGREES + 5_000_000 } else { 8_000_000 };
+        self.later(calm + more, Event::Close);
     }
 
     // --- clients ---------------------------------------------------------------------------------
@@ -273,18 +277,46 @@ impl<R: Rules> World<R> {
             let how = format!("task {task} is told {failure:?}");
             self.judge.accuse(judge::SERVED, how);
         }
+        let Task { wait, means, begun, raised, .. } = self.tasks[task];
+        // One that was raised may have been too far ahead for a node.
+        let does_not_wait = wait.is_none() && means.patience.is_none() && !raised;
+        let calm = self.calm_since.is_some_and(|calm| begun > calm + 1_000_000);
+        if does_not_wait && failure == Failure::Held && calm && self.nodes_agree() {
+            self.check_free(task);
+        }
+    }
+
+    /// Somebody is told that the lock is held. A majority of the nodes that has granted it to him says otherwise.
+    fn check_free(&mut self, task: usize) {
+        let Task { key, attempt, .. } = &self.tasks[task];
+        let token = token(task, *attempt);
+        let grants = |node: &usize| {
+            let grants = self.servers[self.leader(*node)].host.grants();
+            grants.iter().any(|(held, _, holder)| held == key && *holder.grant().token == token)
+        };
+        let granted: Vec<usize> = (0..self.nodes).filter(grants).collect();
+        if granted.len() > self.nodes / 2 {
+            let how = format!("task {task} was granted it by {granted:?}");
+            self.judge.accuse(judge::FREE, how);
+        }
     }
 
     /// Whether the majority of the nodes that has counted least has counted about as far: a fence
     /// too far ahead of a node's clock is refused. A node that is far ahead of the others is as good
     /// as one that is away.
+    ///
+    /// Where all clocks are right they have to, whatever somebody proposes: after a crash, too, once their clocks
+    /// have passed what one accepts and the other does not.
     pub(super) fn nodes_agree(&self) -> bool {
+        if self.attack.is_some() {
+            return self.calm_since.is_some_and(|calm| self.now > calm + AGREES);
+        }
         let leaders = || (0..self.nodes).map(|node| &self.servers[self.leader(node)]);
         let up = || leaders().filter(|server| server.is_up);
         let unix = |server: &Server| server.time(self.now).unix;
-        let mut far: Vec<u64> = up().map(|s| s.node.fence().0.max(unix(s))).collect();
+        let mut far: Vec<u64> = up().map(|s| s.node.durable.fence().0.max(unix(s))).collect();
         far.sort_unstable();
-        let reach = up().map(unix).min().unwrap_or(0) + MAX_FENCE_AHEAD;
+        let reach = up().map(unix).min().unwrap_or(0) + MAX_FENCE_AHEAD - 10_000_000;
         let majority = self.nodes / 2 + 1;
         far.get(majority - 1).is_some_and(|last| *last < reach)
     }
@@ -614,6 +646,8 @@ pub(super) fn token(task: usize, attempt: u32) -> [u8; 8] {
     token
 }
 
+/// So long a node may refuse what another one has promised before it crashed.
+const AGREES: u64 = 30_000_000;
 /// What events take that happen at the same time.
 const A_MOMENT: u64 = 100;
 /// Half of the shortest lease of one that waits, if it wants a longer one.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use dlock_core::command::apply::{write_end, write_grant, write_removal};
 use dlock_core::{
-    Answers, Bounds, Crowd, Deadline, Effect, Ended, Fence, Found, Grant, Holder, Holders, Host,
-    Instant, Key, KeyBuf, Lease, Millis, Mode, Owner, Promise, Renewal, Serves, WaitOutcome,
+    Answers, Crowd, Deadline, Effect, Ended, Fence, Found, Grant, Holder, Holders, Host, Instant,
+    Key, KeyBuf, Lease, LeaseBound, Millis, Mode, Owner, Promise, Renewal, Serves, WaitOutcome,
     WaiterId,
 };
 
@@ -56,6 +56,8 @@ pub struct Memory {
     pub tells: bool,
     /// It has heard nothing from its replica for too long, and refuses writes.
     pub refuses: bool,
+    /// Who asks.
+    pub asks: Owner,
     /// A flaw: the replica does not hear of renewals.
     pub renews_in_silence: bool,
 }
@@ -69,8 +71,8 @@ pub enum Sent {
     Effect(KeyBuf, Vec<u8>),
     /// An extension, which travels as it came.
     Extension(KeyBuf, Box<[u8]>, Millis, Option<Fence>, bool),
-    /// What the primary has promised.
-    Promise(Promise),
+    /// What the primary has promised, and whether it may wait for what nobody knows.
+    Promise(Promise, bool),
 }
 
 impl Memory {
@@ -135,10 +137,10 @@ impl Memory {
 
     /// The state file is written.
     pub fn write(&mut self, promise: Promise) {
-        let before = self.file.take().map_or(Bounds::default(), |file| file.bounds);
-        let all = promise.bounds;
-        let bounds = if self.forgets_bound { before.meet(&all) } else { all };
-        self.file = Some(Promise { bounds, ..promise });
+        let before = self.file.take().map_or(LeaseBound::default(), |file| file.bound);
+        let all = promise.bound;
+        let bound = if self.forgets_bound { before.meet(&all) } else { all };
+        self.file = Some(Promise { bound, ..promise });
         self.tells = true;
     }
 
@@ -247,9 +249,8 @@ impl Host for Memory {
         true
     }
 
-    /// Nobody asks with KEEP here.
     fn owner(&mut self) -> Owner {
-        Owner(0)
+        self.asks
     }
 
     fn serves(&mut self, _key: Key<'_>) -> Serves {

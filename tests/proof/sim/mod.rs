@@ -8,17 +8,21 @@
 //!   and what can be wrong with it in `flaw`.
 //! - `replication`: nodes that are a primary and its replica; `replica`: that server; `fail_over`: it
 //!   takes over.
+//! - `knowledge`: how long a server that takes over may wait for what it does not know.
 //! - `task`: a client. `life`: what clients do. `faults`: what fails.
+//! - `attack`: a client whose fences are far ahead, and clocks that were.
 //! - `library`: how the client library treats its connections.
 //! - `lives`: kinds of lives. `map`: where everybody is, in those in which nothing fails and order is judged.
 //! - `dice`, `clock`: chance, and clocks that do not run alike.
 
+mod attack;
 mod clock;
 mod dice;
 mod fail_over;
 mod faults;
 mod flaw;
 mod judge;
+mod knowledge;
 mod library;
 mod life;
 mod lives;

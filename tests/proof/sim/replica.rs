@@ -1,13 +1,14 @@
 //! A server that follows another one, and takes over. What the module does then is done here with the
 //! same calls.
 
-use dlock_core::bounds::Bounds;
 use dlock_core::command::apply;
 use dlock_core::command::extend::Extend;
+use dlock_core::durability::lease_bound::LeaseBound;
 use dlock_core::quorum::{Answer, Ask, Obstacle};
 use dlock_core::{Fence, Instant, Policy, Promise, Time};
 
 use super::flaw::Flaw;
+use super::knowledge::Knows;
 use super::memory::Sent;
 use super::server::Server;
 
@@ -20,36 +21,45 @@ impl Server {
         }
         match sent {
             Sent::DataSet(grants) => {
-                self.node.follow(&mut self.host);
+                self.node.follow(&mut self.host, time.now);
                 self.host.values.clear();
                 for (key, mode, holder) in grants {
                     let grant = holder.grant();
                     self.node.heard_of(key.as_key(), grant.fence, grant.lease.ttl);
                     self.host.load(&key, mode, &holder, time.now);
                 }
+                self.knowledge.knows = Knows::Untold;
                 if self.flaw != Some(Flaw::QuarantineOfDataSet) {
-                    self.node.synced();
+                    self.node.durable.synced();
                 }
             }
             Sent::Effect(key, written) => {
+                self.knowledge.hears();
                 let args: [&[u8]; 1] = [&written];
                 if let Ok(effect) = apply::parse(&args) {
                     self.node.apply(&mut self.host, key.as_key(), &effect, time);
                 }
             }
             Sent::Extension(key, token, ttl, fence, gt) => {
+                self.knowledge.hears();
                 let extend = Extend { token: &token, ttl, fence, gt };
                 // Not there any more: its primary knows better.
                 let _ = self.node.extend(&mut self.host, key.as_key(), &extend, time);
             }
-            Sent::Promise(promise) => self.node.inherit(self.understood(promise)),
+            Sent::Promise(promise, may_wait) => {
+                self.knowledge.is_told(may_wait);
+                self.node.durable.inherit(self.understood(promise), time.now);
+            }
         }
     }
 
     fn understood(&self, promise: Promise) -> Promise {
         match self.flaw {
             Some(Flaw::PromotedWithoutFence) => Promise { fence: Fence(0), unix: 0, ..promise },
-            Some(Flaw::QuarantineOfWhatArrived) => Promise { bounds: Bounds::default(), ..promise },
+            Some(Flaw::QuarantineOfWhatArrived) => {
+                Promise { bound: LeaseBound::default(), ..promise }
+            }
+            Some(Flaw::HandsNothingOn) => Promise { quarantine: LeaseBound::default(), ..promise },
             _ => promise,
         }
     }
@@ -75,16 +85,18 @@ impl Server {
             _ => {}
         }
         self.node.promoted(from);
+        self.knowledge.takes_over();
         self.promise_now(time);
     }
 
     /// It is a replica from now on.
-    pub fn demote(&mut self) {
+    pub fn demote(&mut self, now: u64) {
         (self.leads, self.host.has_replica) = (false, false);
         self.host.stream.clear();
         self.host.disk_is_full = false;
+        let now = self.time(now).now;
         if self.is_up {
-            self.node.follow(&mut self.host);
+            self.node.follow(&mut self.host, now);
         }
     }
 

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use dlock_core::bounds::{Bounds, KeyHash};
 use dlock_core::command::apply::{self, Apply};
+use dlock_core::durability::lease_bound::{KeyHash, LeaseBound};
 use dlock_core::quorum::Rules;
 use dlock_core::{Fence, KeyBuf, Millis};
 
 use super::flaw::Flaw;
+use super::knowledge::UNKNOWN;
 use super::memory::Sent;
 use super::world::{Event, World};
 
@@ -28,6 +29,8 @@ pub struct Pair {
     pub(super) cut_until: u64,
     /// When the primary last heard of the replica.
     pub(super) heard: u64,
+    /// Nothing of the stream arrives before that: the replica asks for it when it has its data set.
+    pub(super) streams_from: u64,
     /// Something that was sent has been lost.
     pub(super) has_lost: bool,
     pub(super) known: Known,
@@ -39,7 +42,9 @@ pub(super) struct Known {
     /// It has a data set.
     pub(super) is_synced: bool,
     /// And was told what its primary has promised.
-    told: Option<Bounds>,
+    told: Option<LeaseBound>,
+    /// What its primary does not know either has ended then.
+    until: u64,
     pub(super) fence: Fence,
     /// The leases that were replicated, and when.
     leases: BTreeMap<KeyBuf, Vec<(u64, Millis)>>,
@@ -48,17 +53,19 @@ pub(super) struct Known {
 impl Known {
     /// Whether it can know that somebody holds for so long.
     pub(super) fn covers(&self, key: &KeyBuf, ttl: Millis, now: u64) -> bool {
-        let told = |told: &Bounds| told.of(KeyHash::of(&key.name)) >= ttl;
+        let told = |told: &LeaseBound| told.of(KeyHash::of(&key.name)) >= ttl;
         let recent = |lease: &&(u64, Millis)| lease.0 + REMEMBERED > now;
         let leases = self.leases.get(key).into_iter().flatten();
-        self.told.as_ref().is_none_or(told)
+        let unknown = now + ttl.0 * 1_000 <= self.until;
+        unknown
+            || self.told.as_ref().is_none_or(told)
             || leases.filter(recent).any(|(_, replicated)| *replicated >= ttl)
     }
 
     pub(super) fn note(&mut self, sent: &Sent, now: u64) {
         match sent {
             Sent::DataSet(grants) => {
-                (self.is_synced, self.told) = (true, None);
+                (self.is_synced, self.told, self.until) = (true, None, 0);
                 for (key, _, holder) in grants {
                     self.note_lease(key, holder.grant().lease.ttl, holder.grant().fence, now);
                 }
@@ -71,8 +78,9 @@ impl Known {
             Sent::Extension(key, _, ttl, fence, _) => {
                 self.note_lease(key, *ttl, fence.unwrap_or(Fence(0)), now);
             }
-            Sent::Promise(promise) => {
-                self.told = Some(promise.bounds.clone());
+            Sent::Promise(promise, _) => {
+                self.told = Some(promise.bound.clone());
+                self.until = now + promise.quarantine.usual().0 * 1_000;
                 self.fence = self.fence.max(promise.fence);
             }
         }
@@ -135,7 +143,7 @@ impl<R: Rules> World<R> {
         let World { dice, servers, processes, .. } = self;
         let silent = self.flaw == Some(Flaw::RenewsInSilence);
         for server in servers.iter_mut() {
-            server.node.settings.max_ttl = MAX_TTL;
+            server.node.settings.promotion_quarantine = UNKNOWN;
             server.host.renews_in_silence = silent;
             server.clock.set(dice, CLOCKS);
         }
@@ -170,12 +178,22 @@ impl<R: Rules> World<R> {
             let at = pair.cut_until;
             return self.at(at, Event::Attach { node });
         }
-        (pair.follows, pair.has_lost, pair.heard) = (true, false, now);
-        pair.queue.clear();
+        let (longest, ask) =
+            (self.dice.one_of(&[200, 50_000, 2_000_000]), &[200, 10_000, 1_000_000]);
+        let arrives = now + self.dice.between(100, longest);
+        let asks = self.dice.one_of(ask);
         let server = &mut self.servers[leader];
-        server.host.stream = vec![Sent::DataSet(server.host.grants())];
+        let data_set = Sent::DataSet(server.host.grants());
+        (pair.follows, pair.has_lost, pair.heard) = (true, false, now);
+        pair.streams_from = arrives + self.dice.between(100, asks);
+        pair.queue = VecDeque::from([(arrives, data_set)]);
+        server.host.stream.clear();
         server.host.tells = true;
+        if self.flaw != Some(Flaw::TellsLate) {
+            server.tell(server.time(now));
+        }
         self.say(format!("server {follower} follows server {leader}"));
+        self.at(arrives, Event::Deliver { node });
         self.settle(leader);
     }
 
@@ -186,13 +204,18 @@ impl<R: Rules> World<R> {
         if stream.is_empty() {
             return;
         }
+        for sent in &stream {
+            if let Sent::Promise(promise, _) = sent {
+                self.check_told(server, promise);
+            }
+        }
         let delay = self.dice.between(100, self.lag);
         let (now, leads) = (self.now, self.leads(server));
         let Some(pair) = self.pairs.get_mut(&node).filter(|pair| leads && pair.follows) else {
             return;
         };
         let last = pair.queue.back().map_or(0, |(at, _)| *at);
-        let at = (now.max(pair.cut_until) + delay).max(last);
+        let at = (now.max(pair.cut_until) + delay).max(last).max(pair.streams_from);
         pair.queue.extend(stream.into_iter().map(|sent| (at, sent)));
         self.at(at, Event::Deliver { node });
     }
@@ -274,6 +297,7 @@ impl Pair {
             follows: false,
             cut_until: 0,
             heard: 0,
+            streams_from: 0,
             has_lost: false,
             known: Known::default(),
         }
@@ -282,7 +306,5 @@ impl Pair {
 
 /// How wrong clocks are at most. What fences were promised ahead allows for more.
 const CLOCKS: u64 = 10_000_000;
-/// `dlock.max-ttl`: for so long a replica waits that has been told nothing.
-const MAX_TTL: u64 = 60_000;
 /// For so long a node remembers leases, at least.
 const REMEMBERED: u64 = 240_000_000;

@@ -8,13 +8,15 @@ use dlock_core::command::extend::Extend;
 use dlock_core::command::release::Release;
 use dlock_core::quorum::{Answer, Ask, Obstacle, Wait};
 use dlock_core::{
-    Acquired, Bounds, ClientId, Ended, Fence, Grant, KeyBuf, Millis, Mode, Node, Policy, Promise,
-    Record, Settings, Start, Time, WaiterId,
+    Acquired, ClientId, Ended, Fence, Grant, KeyBuf, LeaseBound, Millis, Mode, Node, Policy,
+    Promise, Record, Settings, Start, Time, WaiterId,
 };
 
+use super::attack::ANYBODY;
 use super::clock::Clock;
 use super::dice::Dice;
 use super::flaw::Flaw;
+use super::knowledge::Knowledge;
 use super::memory::{Memory, Sent};
 
 /// A server.
@@ -47,6 +49,14 @@ pub struct Server {
     /// Those that have their answer, and over which connection, if that makes a difference.
     heard: Vec<(WaiterId, u64)>,
     ended: Option<Ended>,
+    /// What it can know.
+    pub knowledge: Knowledge,
+    /// Somebody fills its table of keys that are ahead, at once.
+    pub(super) fills: bool,
+    /// What its wall clock said when it last looked at its state file.
+    saw: u64,
+    /// A flaw: the quarantine that it has had once.
+    pub(super) had: LeaseBound,
     pub(super) flaw: Option<Flaw>,
 }
 
@@ -85,7 +95,11 @@ impl Server {
     pub fn new(dice: &mut Dice, flaw: Option<Flaw>) -> Server {
         Server {
             node: Node::default(),
-            host: Memory { forgets_bound: flaw == Some(Flaw::ForgetsBound), ..Memory::default() },
+            host: Memory {
+                forgets_bound: flaw == Some(Flaw::ForgetsBound),
+                asks: ANYBODY,
+                ..Memory::default()
+            },
             clock: Clock::new(dice),
             is_up: false,
             life: 0,
@@ -98,6 +112,10 @@ impl Server {
             blocked: BTreeMap::new(),
             heard: Vec::new(),
             ended: None,
+            knowledge: Knowledge::default(),
+            fills: false,
+            saw: 0,
+            had: LeaseBound::default(),
             flaw,
         }
     }
@@ -111,15 +129,17 @@ impl Server {
     pub fn start(&mut self, now: u64) {
         let time = self.time(now);
         (self.is_up, self.life) = (true, self.life + 1);
-        let max_ttl = self.node.settings.max_ttl;
+        let promotion_quarantine = self.node.settings.promotion_quarantine;
         self.node = Node::default();
-        self.node.settings = Settings { max_ttl, ..self.settings() };
+        self.node.settings = Settings { promotion_quarantine, ..self.settings() };
+        self.knowledge.starts();
         if !self.leads {
-            self.node.follow(&mut self.host);
+            self.node.follow(&mut self.host, time.now);
         }
         let before = self.host.file.clone().map(|file| self.record(file));
-        if let Some(Record { fence, unix, bounds, .. }) = before.clone() {
-            self.node.resume(&Promise { fence, unix, bounds }, time.now);
+        if let Some(Record { fence, unix, bound, .. }) = before.clone() {
+            let said = Promise { fence, unix, bound, ..Promise::default() };
+            self.node.durable.resume(&said, time.now);
         }
         let back = self.host.grants();
         self.host.values.clear();
@@ -135,14 +155,43 @@ impl Server {
         self.node.begin(&start, self.leads, time);
         self.ended = None;
         self.promise_now(time);
+        if std::mem::take(&mut self.fills) {
+            self.fill(now);
+        }
     }
 
     /// Writes the state file, and waits until it is done.
     pub fn promise_now(&mut self, time: Time) {
-        let promise = self.node.next_promise(self.host.held().into_iter(), time);
+        let promise = self.next_promise(time);
         self.host.writing = None;
         self.host.write(promise.clone());
         self.node.promised(promise);
+    }
+
+    fn next_promise(&mut self, time: Time) -> Promise {
+        let next = self.node.next_promise(self.host.held().into_iter(), time);
+        self.with_what_it_had(next)
+    }
+
+    fn with_what_it_had(&mut self, promise: Promise) -> Promise {
+        if self.flaw != Some(Flaw::ForgetsTheEnd) {
+            return promise;
+        }
+        self.had = self.had.join(&promise.quarantine);
+        Promise { quarantine: self.had.clone(), ..promise }
+    }
+
+    /// What its replica is told.
+    pub fn tell(&mut self, time: Time) {
+        if !std::mem::take(&mut self.host.tells) || !self.host.has_replica {
+            return;
+        }
+        let mut promise = self.node.promise(time);
+        promise = self.with_what_it_had(promise);
+        if self.flaw == Some(Flaw::HandsIgnoranceOn) {
+            (promise.bound, promise.quarantine) = (promise.longest(), LeaseBound::default());
+        }
+        self.host.stream.push(Sent::Promise(promise, self.knowledge.may_wait()));
     }
 
     fn settings(&self) -> Settings {
@@ -151,15 +200,21 @@ impl Server {
     }
 
     fn record(&self, file: Promise) -> Record {
-        let Promise { mut fence, unix, mut bounds } = file;
+        let (mut fence, unix, mut bound) = (file.fence, file.unix, file.longest());
         if self.flaw == Some(Flaw::ForgetsCounter) {
             fence = Fence(0);
         }
+        if self.flaw == Some(Flaw::ForgetsAhead) && unix > 0 {
+            fence = fence.min(Fence(unix + 130_000_000));
+        }
+        if self.flaw == Some(Flaw::PromisesByClock) {
+            fence = fence.max(Fence(self.saw + 60_000_000));
+        }
         if self.flaw == Some(Flaw::ShortQuarantine) {
-            bounds = Bounds::usual_of(Millis(bounds.longest().0 / 2));
+            bound = LeaseBound::usual_of(Millis(bound.longest().0 / 2));
         }
         let (ended, log_is_complete) = (self.ended, self.log_is_complete);
-        Record { node_id: 1, boot: self.life, fence, unix, bounds, ended, log_is_complete }
+        Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
     }
 
     /// A crash: of the data set a part comes back, which may be nothing; and a write that was on
@@ -200,12 +255,14 @@ impl Server {
     /// Ten times a second or so.
     pub fn keep_books(&mut self, now: u64) {
         let time = self.time(now);
+        self.saw = time.unix;
         if let Some(promise) = self.host.writing.take() {
             self.host.write(promise.clone());
             self.node.promised(promise);
         } else if self.node.should_promise(time) && !self.host.disk_is_full {
-            self.host.writing = Some(self.node.next_promise(self.host.held().into_iter(), time));
+            self.host.writing = Some(self.next_promise(time));
         }
+        self.tell(time);
     }
 
     /// Carries a request out. `None`: it waits, or nobody waits for the answer.
@@ -316,15 +373,15 @@ impl Server {
         if self.flaw == Some(Flaw::CutsHeard) {
             self.heard.push((waiter, wire));
         } else {
-            self.node.delivered(waiter);
+            self.node.waiting.delivered(waiter);
         }
     }
 
     /// The node's own work.
     pub fn sweep(&mut self, now: u64) {
         let time = self.time(now);
-        if std::mem::take(&mut self.host.tells) && self.host.has_replica {
-            self.host.stream.push(Sent::Promise(self.node.promise(time)));
+        if self.flaw != Some(Flaw::TellsLate) {
+            self.tell(time);
         }
         self.node.look_at_places(time.now, false);
         self.node.sweep(&mut self.host, time, 100, true);
@@ -355,9 +412,9 @@ impl Server {
             grant.client == client && grant.ephemeral
         });
         let waits = |key: &KeyBuf| {
-            let queue = self.node.queue(key.as_key());
+            let queue = self.node.waiting.queue(key.as_key());
             queue.is_some_and(|queue| {
-                queue.iter().any(|waiter| waiter.is_present() && waiter.client == client)
+                queue.iter().any(|waiter| waiter.is_present() && waiter.asks.client == client)
             })
         };
         holds || keys.iter().any(waits)
@@ -373,7 +430,7 @@ impl Server {
 fn refused(refusal: &Refusal<'_>) -> Answer {
     match refusal {
         Refusal::Quarantine { .. } => Answer::Refused(Obstacle::Quarantine),
-        Refusal::TooFar { .. } => Answer::TooFar,
+        Refusal::TooFar { .. } | Refusal::TooManyAhead { .. } => Answer::TooFar,
         Refusal::NotDurable | Refusal::TooManyWaiters(_) | Refusal::TooManyLocks { .. } => {
             Answer::Refused(Obstacle::Busy)
         }

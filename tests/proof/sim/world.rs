@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use dlock_core::quorum::{Answer, Ask, Roster, Rules};
 use dlock_core::{Fence, Instant, KeyBuf, Millis};
 
+use super::attack::Attack;
 use super::clock::Clock;
 use super::dice::Dice;
 use super::flaw::Flaw;
 use super::judge::{self, Judge};
 use super::life::NOWHERE;
 use super::map::{Kind, Map};
+use super::memory::Told;
 use super::replication::Pair;
 use super::server::{Request, Server, told};
 use super::task::{Machine, Task};
@@ -57,6 +59,8 @@ pub struct World<R: Rules> {
     pub map: Option<Map>,
     /// There: when the lock was given back last, and by which process.
     pub given_back: Option<(u64, usize)>,
+    /// Somebody proposes fences that are far ahead.
+    pub attack: Option<Attack>,
     /// Clients treat connections as the library does.
     pub is_library: bool,
     /// Addresses change all the time.
@@ -166,6 +170,8 @@ pub enum Event {
     Start { server: usize },
     /// A process has a new client.
     Spawn { process: usize },
+    /// Somebody proposes a fence.
+    Attack,
     /// Something fails.
     Fault,
     /// Nothing fails any more.
@@ -232,6 +238,7 @@ impl<R: Rules> World<R> {
                 breaks: dice.one_of(&[0, 5, 20]),
             },
             map: None,
+            attack: None,
             is_library: false,
             is_restless: false,
             given_back: None,
@@ -275,7 +282,7 @@ impl<R: Rules> World<R> {
             self.judge.accuse(judge::SERVED, format!("task {task} waits for ever"));
         }
         for (place, server) in self.servers.iter().enumerate().filter(|(_, s)| s.is_up) {
-            let pending = server.node.has_pending() || server.node.waiters() > 0;
+            let pending = server.node.has_pending() || server.node.waiting.requests() > 0;
             if pending || !server.host.values.is_empty() {
                 let how = format!("node {place}: {:?}", server.host.values);
                 self.judge.accuse(judge::EMPTY, how);
@@ -332,6 +339,7 @@ impl<R: Rules> World<R> {
             Event::Books { server } => self.keep_books(server),
             Event::Start { server } => self.start(server),
             Event::Spawn { process } => self.spawn(process),
+            Event::Attack => self.attack(),
             Event::Fault => self.fault(),
             Event::Calm => self.calm(),
             Event::Close => self.close(),
@@ -426,7 +434,8 @@ impl<R: Rules> World<R> {
             self.answer(blocked.wire, blocked.task, blocked.id, told(answer));
         }
         let server = &self.servers[place];
-        let untold = server.host.tells && server.host.has_replica && server.is_up;
+        let tells = server.host.tells && self.flaw != Some(Flaw::TellsLate);
+        let untold = tells && server.host.has_replica && server.is_up;
         let at = if server.node.has_pending() || untold {
             Some(now + 50)
         } else if server.node.is_following() {
@@ -447,11 +456,15 @@ impl<R: Rules> World<R> {
         let node = self.node_of(place);
         if !self.speaks(place) {
             if self.servers[place].leads {
-                self.note_astray(&told);
+                let others: Vec<Told> =
+                    told.into_iter().filter(|told| !self.is_hers(told)).collect();
+                self.note_astray(&others);
             }
             return;
         }
-        self.note_told(node, &told);
+        let others: Vec<Told> = told.iter().filter(|told| !self.is_hers(told)).cloned().collect();
+        self.check_near(place, &others);
+        self.note_told(node, &others);
         let server = &self.servers[place];
         let host = &server.host;
         self.judge.hear(node, told, server.time(self.now).now, |key, token| {
@@ -467,6 +480,7 @@ impl<R: Rules> World<R> {
     fn keep_books(&mut self, server: usize) {
         if self.servers[server].is_up {
             self.servers[server].keep_books(self.now);
+            self.check_file(server);
             self.settle(server);
         }
         let busy = self.calm_since.is_none() || !self.queue.is_empty();
@@ -485,6 +499,10 @@ impl<R: Rules> World<R> {
         server.start(self.now);
         let grants = server.host.grants();
         let node = self.node_of(place);
+        self.check_wait(place);
+        if self.servers[place].life > 1 {
+            self.note_restart();
+        }
         if self.speaks(place) {
             for (key, mode, holder) in grants {
                 let grant = holder.grant();
@@ -496,7 +514,7 @@ impl<R: Rules> World<R> {
         }
         self.will_attach(node);
         if self.tells {
-            let quarantine = self.servers[place].node.in_quarantine();
+            let quarantine = self.servers[place].node.durable.in_quarantine();
             self.say(format!("node {place}: starts, {quarantine:?}"));
         }
         self.settle(place);
@@ -538,7 +556,7 @@ impl<R: Rules> World<R> {
         let grants = server.host.grants();
         let holds =
             grants.iter().any(|(held, _, holder)| held == key && holder.grant().token == token);
-        let queue = server.node.queue(key.as_key());
+        let queue = server.node.waiting.queue(key.as_key());
         if holds || queue.is_some_and(|queue| queue.get(token).is_some()) {
             let how = format!("node {place}: {token:?} is still there");
             self.judge.accuse(judge::GIVEN_UP_LEAVES_NOTHING, how);

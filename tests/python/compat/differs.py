@@ -20,7 +20,6 @@ DIFFERS = {
 HASTY = {
     "test_context_manager",
     "test_context_manager_not_raise_on_release_lock_error",
-    "test_extend_lock_float",
 }
 
 

@@ -39,10 +39,15 @@ def test_a_wsgi_program_under_gunicorn_that_was_loaded_before_the_fork(
     start("-m", "gunicorn", *options, "wsgi:app")
     eventually("it listens", lambda: _listens(path))
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: _get(path), range(200)))
-    processes, fences = zip(*(answer.split() for answer in answers))
-    assert len(set(fences)) == 200
-    assert len(set(processes)) > 1
+        # A worker that waits takes no other request, so each of these has one of its own.
+        server.run("DLOCK.ACQUIRE", "report", "test", 600_000)
+        waiting = [pool.submit(_get, path) for _ in range(4)]
+        server.until_waiting("report", 4)
+        server.run("DLOCK.RELEASE", "report", "test")
+        first = [answer.result() for answer in waiting]
+        answers = first + list(pool.map(lambda _: _get(path), range(200)))
+    assert len({answer.split()[0] for answer in first}) == 4
+    assert len({answer.split()[1] for answer in answers}) == 204
     server.until_free("report")
 
 

@@ -26,25 +26,30 @@ fn whole() -> Reserve {
         replicas: vec![replica(1), replica(2)],
         sentinels: (1..=3).map(sentinel).collect(),
     };
-    set_longest(&mut whole, "60000");
+    set_untold(&mut whole, "3600000");
     whole
 }
 
-fn set_longest(reserve: &mut Reserve, ttl: &str) {
+fn set_untold(reserve: &mut Reserve, ttl: &str) {
     let primary = reserve.primaries[0].answers.as_mut();
     let replicas = reserve.replicas.iter_mut().map(|(_, said)| said.as_mut().unwrap());
     for answers in primary.into_iter().chain(replicas) {
-        answers.config.as_mut().unwrap().set("dlock.max-ttl", ttl);
+        answers.config.as_mut().unwrap().set("dlock.promotion-quarantine", ttl);
     }
 }
 
 #[test]
 fn a_replica_that_would_wait_for_long() {
-    finds(Hint, "longest_wait", "dlock.max-ttl is 24 h", |node| set_longest(node, "86400000"));
+    let name = "untold_wait";
+    finds(Hint, name, "dlock.promotion-quarantine is 24 h", |node| set_untold(node, "86400000"));
+    let uses = |node: &mut Reserve, bound: &str| {
+        let primary = node.primaries[0].answers.as_mut().unwrap();
+        primary.node.as_mut().unwrap().set("lease-bound-ms", bound);
+    };
+    finds(Warning, name, "and leases run for up to", |node| uses(node, "50000000"));
     let mut uses_them = whole();
-    set_longest(&mut uses_them, "86400000");
-    let primary = uses_them.primaries[0].answers.as_mut().unwrap();
-    primary.node.as_mut().unwrap().set("lease-bound-ms", "50000000");
+    set_untold(&mut uses_them, "86400000");
+    uses(&mut uses_them, "50000000");
     assert_eq!(reserve::findings(&uses_them), []);
 }
 

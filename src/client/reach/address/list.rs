@@ -19,7 +19,38 @@ pub(crate) fn read_all(list: &[String]) -> Result<Vec<Address>, Error> {
     Ok(all)
 }
 
+const NO_NODES: &str = "no nodes are given, and DLOCK_NODES names none; write redis://host:port";
+
 impl Address {
+    /// The URLs of a list as `DLOCK_NODES` has it, where a name without a scheme is a host, and one that
+    /// begins with a slash the path of a socket.
+    #[must_use]
+    pub fn urls(list: &str) -> Vec<String> {
+        split(list).map(Address::url).collect()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn url(node: &str) -> String {
+        match node {
+            _ if node.contains("://") => node.to_owned(),
+            _ if node.starts_with('/') => format!("unix://{node}"),
+            _ => format!("redis://{node}"),
+        }
+    }
+
+    /// The nodes of `DLOCK_NODES`, for a program that is given no others.
+    ///
+    /// # Errors
+    /// When there are none: a lock on whatever server this machine may have excludes nobody else.
+    pub fn of_environment(value: Option<&str>) -> Result<Vec<String>, Error> {
+        let urls = Address::urls(value.unwrap_or_default());
+        if urls.is_empty() {
+            return Err(Error::Usage(NO_NODES.to_owned()));
+        }
+        Ok(urls)
+    }
+
     /// Splits a list at the commas between its addresses. The commas inside of an address that begins
     /// with `redis+` or `rediss+` separate its hosts: there only a comma before another `scheme://`
     /// ends it. A comma in a password is written `%2C`.

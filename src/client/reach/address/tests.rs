@@ -138,6 +138,18 @@ fn a_list_has_commas_and_no_address_twice() {
 }
 
 #[test]
+fn in_the_environment_a_node_without_a_scheme_is_a_host_or_a_path() {
+    let sentinel = "redis+sentinel://s,t:2/main,/run/x";
+    let list = format!(" rediss://a:1, 10.0.0.1:6379,/run/redis.sock,{sentinel}");
+    let urls = ["rediss://a:1", "redis://10.0.0.1:6379", "unix:///run/redis.sock", sentinel];
+    assert_eq!(Address::of_environment(Some(&list)).unwrap(), urls);
+    for none in [None, Some(""), Some(" , ")] {
+        let refused = Address::of_environment(none).unwrap_err().to_string();
+        assert!(refused.contains("DLOCK_NODES"), "{refused}");
+    }
+}
+
+#[test]
 fn commas_inside_of_a_node_separate_its_hosts() {
     let split = |text| Address::split(text).collect::<Vec<_>>();
     assert_eq!(split("a:1, b:2,/run/x"), ["a:1", "b:2", "/run/x"]);

@@ -6,6 +6,7 @@ use super::opinion::Board;
 use crate::reach::address::host::Host;
 
 /// Where a connection leads, and what Sentinels say.
+#[derive(Clone)]
 pub(crate) struct Course {
     board: watch::Receiver<Board>,
     to: Host,

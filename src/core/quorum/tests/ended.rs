@@ -70,14 +70,14 @@ fn a_grant_to_a_blocked_request_is_asked_for_over_the_connection_that_it_is_to_e
     for node in 0..2 {
         trial.waited(node, Answer::Granted(Fence(120)));
         trial.is_pending();
-        trial.sends(&format!("{node}A"));
+        trial.sends(&format!("{node}A1"));
         trial.grants(node, 120);
     }
     trial.wins(120);
     trial.holds();
     trial.sends("");
     trial.waited(2, Answer::Granted(Fence(120)));
-    trial.sends("2A");
+    trial.sends("2A1");
 }
 
 /// Held by nodes 0 and 1; node 2 has answered otherwise.
@@ -104,6 +104,34 @@ fn a_node_that_had_it_not_vouches_from_its_grant_on_whatever_its_fence() {
         trial.until();
         trial.hears(0, Answer::Gone);
         trial.is_lost(LossReason::Ended);
+    }
+}
+
+#[test]
+fn leases_of_which_one_ends_after_another_began_leave_no_gap() {
+    for begins_late in [false, true] {
+        let mut trial = trial(plan(5, None));
+        trial.sends("0A100 1A100 2A100 3A100 4A100");
+        (0..3).for_each(|node| trial.grants(node, 100));
+        trial.holds();
+        trial.grants(3, 100);
+        trial.hears(4, Answer::Denied);
+        trial.wakes();
+        trial.sends("0E 1E 2E 3E 4A100");
+        trial.passes(1);
+        [0, 1, 3].iter().for_each(|node| trial.hears(*node, Answer::Extended));
+        if !begins_late {
+            trial.grants(4, 100);
+        }
+        // The lease of node 2 is not renewed, and over.
+        trial.passes(700);
+        trial.sends(if begins_late { "0E 1E 3E" } else { "0E 1E 3E 4E" });
+        trial.hears(4, if begins_late { Answer::Granted(Fence(100)) } else { Answer::Extended });
+        trial.hears(3, Answer::Gone);
+        match begins_late {
+            true => trial.is_lost(LossReason::Ended),
+            false => assert!(trial.until() > TTL),
+        }
     }
 }
 

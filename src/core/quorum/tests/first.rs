@@ -38,7 +38,10 @@ fn a_grant_above_the_claim_does_not_count() {
     trial.grants(1, 105);
     trial.sends("0E105");
     trial.grants(2, 106);
+    trial.is_pending();
     trial.hears(0, Answer::Gone);
+    trial.sends("1E106");
+    trial.hears(1, Answer::Gone);
     trial.loses(Failure::Held);
     trial.sends("0R 1R 2R");
 }
@@ -65,22 +68,54 @@ fn answers_that_come_after_the_lease_make_no_claim() {
 }
 
 #[test]
-fn when_the_gate_says_no_nothing_is_won() {
-    let mut trial = asked(None);
-    trial.hears(0, Answer::Denied);
+fn when_the_gate_says_no_nothing_is_won_by_one_who_waits() {
+    let mut trial = asked(Some(0));
     trial.grants(1, 100);
-    trial.loses(Failure::Held);
-    trial.sends("1R 2R");
+    trial.grants(2, 100);
+    trial.hears(0, Answer::Denied);
+    trial.is_pending();
+    trial.sends("1R 2R 0A101wt");
 }
 
 #[test]
-fn a_gate_that_is_silent_delays_for_the_grace_only() {
-    let mut trial = asked(None);
+fn to_one_who_does_not_wait_a_majority_that_is_free_is_free() {
+    for closed in 0..3 {
+        let mut trial = asked(None);
+        trial.hears(closed, Answer::Denied);
+        let mut free = (0..3).filter(|node| *node != closed);
+        trial.grants(free.next().unwrap(), 100);
+        trial.is_pending();
+        trial.grants(free.next().unwrap(), 100);
+        trial.wins(100);
+    }
+}
+
+#[test]
+fn who_does_not_wait_is_told_that_it_is_held_once_no_majority_can_be_free() {
+    for [free, closed, last] in [[0, 1, 2], [1, 0, 2], [2, 0, 1]] {
+        for answer in [Answer::Denied, Answer::Silent, Answer::Unreachable] {
+            let mut trial = asked(None);
+            trial.grants(free, 100);
+            trial.hears(closed, Answer::Denied);
+            trial.is_pending();
+            trial.hears(last, answer);
+            trial.loses(Failure::Held);
+        }
+    }
+}
+
+#[test]
+fn a_gate_that_is_silent_delays_for_the_grace_only_and_one_who_does_not_wait_not_at_all() {
+    let mut trial = asked(Some(0));
     trial.grants(1, 100);
     trial.grants(2, 100);
     trial.is_pending();
     trial.wakes();
     assert_eq!(trial.now, TIMEOUT.div_ceil(4) * 1000);
+    trial.wins(100);
+    let mut trial = asked(None);
+    trial.grants(1, 100);
+    trial.grants(2, 100);
     trial.wins(100);
 }
 

@@ -16,7 +16,7 @@ fn the_next_in_line_asks_all_nodes_at_once_and_has_won_with_their_first_answers(
 fn who_is_granted_before_it_was_told_asks_all_nodes_and_the_gate_last_without_turn() {
     let mut trial = queued(0);
     trial.waited(0, Answer::Granted(Fence(120)));
-    trial.sends("1A120w 2A120w 0A");
+    trial.sends("1A120w 2A120w 0A1");
     trial.waited(1, Answer::Granted(Fence(120)));
     trial.wins(120);
 }
@@ -71,14 +71,37 @@ fn one_who_does_not_renew_has_a_whole_lease_once() {
 }
 
 #[test]
+fn one_who_does_not_renew_asks_until_a_majority_has_extended_it_once() {
+    let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, None) });
+    trial.sends("0A100");
+    trial.grants(0, 120);
+    trial.holds();
+    trial.hold().stop_renewing();
+    for ttl in [10_000, 20_000] {
+        trial.now += 1_000;
+        let now = Instant(trial.now);
+        trial.hold().extend(Millis(ttl), now);
+        trial.sends("0E");
+        trial.hears(0, Answer::Silent);
+        trial.wakes();
+        trial.sends("0E");
+        trial.hears(0, Answer::Extended);
+        assert!(trial.until() > now.0 / 1_000 + ttl - ttl / 50);
+    }
+    trial.wakes();
+    trial.is_lost(LossReason::NotRenewed);
+    trial.sends("");
+}
+
+#[test]
 fn a_grant_that_is_old_when_it_is_heard_is_asked_for_again_and_the_turn_is_kept() {
     let mut trial = next_in_line();
     trial.waited(0, Answer::Granted(Fence(120)));
     trial.passes(TTL - 210);
-    trial.sends("0A");
+    trial.sends("0A1");
     trial.waited(1, Answer::Granted(Fence(120)));
     trial.is_pending();
-    trial.sends("1A");
+    trial.sends("1A1");
     trial.grants(0, 120);
     trial.is_pending();
     trial.grants(1, 120);
@@ -262,13 +285,14 @@ fn and_soon_after_its_end_when_the_gate_says_nothing() {
     assert_eq!(trial.now, (300 + TIMEOUT) * 1000);
 }
 
+/// And brings a proposal, for the gate's clock may be ahead.
 #[test]
 fn a_connection_that_breaks_costs_no_place() {
     let mut trial = queued(0);
     trial.waited(0, Answer::Unreachable);
-    trial.sends("0Akt");
+    trial.sends("0A101kt");
     trial.hears(0, Answer::Denied);
-    trial.sends("0Awt");
+    trial.sends("0A101wt");
     trial.waited(0, Answer::Turn(Fence(119)));
     trial.sends("1A120w 2A120w 0A120w");
 }
@@ -277,7 +301,7 @@ fn a_connection_that_breaks_costs_no_place() {
 fn a_gate_that_cannot_be_reached_is_left_for_the_next() {
     let mut trial = queued(0);
     trial.waited(0, Answer::Unreachable);
-    trial.sends("0Akt");
+    trial.sends("0A101kt");
     trial.hears(0, Answer::Unreachable);
     trial.sends("0F");
     trial.wakes();
@@ -318,7 +342,7 @@ fn a_gate_is_asked_whether_it_is_there_less_and_less_often() {
 fn a_gate_in_quarantine_is_left_if_the_others_may_be_a_majority() {
     let mut trial = queued(0);
     trial.waited(0, Answer::Unreachable);
-    trial.sends("0Akt");
+    trial.sends("0A101kt");
     trial.hears(0, Answer::Refused(Obstacle::Quarantine));
     trial.sends("0F 0A101 1A101 2A101");
     trial.hears(0, Answer::Refused(Obstacle::Quarantine));

@@ -27,7 +27,7 @@ fn a_node_that_was_raised_in_time_counts_though_its_answer_comes_after_the_forme
     trial.waited(1, Answer::Granted(Fence(130)));
     trial.sends("0E130");
     trial.passes(TTL * 3 / 10);
-    trial.sends("1A");
+    trial.sends("1A1");
     trial.grants(1, 130);
     trial.passes(TTL * 5 / 10);
     trial.is_pending();

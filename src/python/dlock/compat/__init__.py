@@ -13,32 +13,27 @@ means nothing. ``token`` cannot be chosen. For asyncio: ``dlock.compat.asyncio``
 
 from __future__ import annotations
 
-from types import TracebackType
+from typing import cast
 
 from redis.exceptions import LockError
 
 from .. import _green, _native
-from .._errors import Held
+from .._errors import HeldError
 from .._options import logger
-from ._common import NOT_IN_TIME, RELEASED, BaseLock, Lease, Number
+from ._common import NOT_IN_TIME, RELEASED, BaseLock, Number
 
 __all__ = ["Lock"]
 
 
-class Lock(BaseLock):
+class Lock(BaseLock, _native.Like):
     """As ``redis.lock.Lock``."""
 
-    def __enter__(self) -> Lock:
+    def _enter(self) -> Lock:
         if self.acquire():
             return self
         raise LockError(NOT_IN_TIME, lock_name=self._shown())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _exit(self) -> None:
         try:
             self.release()
         except LockError:
@@ -57,52 +52,54 @@ class Lock(BaseLock):
         wait = self._wait(blocking, blocking_timeout, token)
         with self._as_redis():
             try:
-                self._take(self._acquire(wait))
-            except Held:
+                self._take(_green.call(self._wanted().acquire, wait))
+            except HeldError:
                 return False
         return True
-
-    def _acquire(self, wait: Number | None) -> _native.Guard | _native.Lease:
-        lock = self._wanted()
-        if self._is_renewed():
-            return _green.call(lock.acquire, lock.acquire_later, wait)
-        return _green.call(lock.lease, lock.lease_later, wait)
 
     def locked(self) -> bool:
         """Whether anybody holds it."""
         with self._as_redis():
-            return self._holders()[0]
+            return cast(bool, _green.call(self._client.is_held, self._key))
 
     def owned(self) -> bool:
         """Whether this thread holds it, as the server knows it."""
+        token = self._token()
+        if token is None:
+            return False
         with self._as_redis():
-            return self._fence() in self._holders()[1]
+            return cast(bool, _green.call(self._client.owns, self._key, token))
 
-    def _holders(self) -> tuple[bool, list[int]]:
-        return _green.call(self._client.holders, self._client.holders_later, self._key)
-
-    def release(self) -> None:
-        """Releases it."""
-        lease = self._lease(RELEASED)
+    def _release(self) -> None:
+        token = self._need_token(RELEASED)
         self.local.token = None
+        guard = self._guard(token)
         with self._as_redis("release"):
-            if lease.guard is not None:
-                _green.call(lease.guard.release, lease.guard.release_later)
-            elif not _green.call(self._client.release, self._client.release_later, self._key, lease.token):
+            if guard is not None and guard.is_renewed():
+                _native.Block(guard).release()
+                return
+            self._detach(guard)
+            if not _green.call(self._client.release, self._key, token):
                 raise self._not_owned("release")
+
+    def _detach(self, guard: _native.Guard | None) -> None:
+        """From here on the server alone knows how long a lease lasts that nobody renews."""
+        if guard is not None and guard.is_open():
+            _green.call(guard.detach).hear()
 
     def extend(self, additional_time: Number, replace_ttl: bool = False) -> bool:
         """Adds time to what is left, or replaces that."""
-        lease, _ = self._lease_with_timeout("extend")
-        return self._extend(lease, additional_time + (0 if replace_ttl else lease.left()), "extend")
+        token, _ = self._need_timeout("extend")
+        return self._extend(token, additional_time, replace_ttl, "extend")
 
     def reacquire(self) -> bool:
         """Begins its time-out anew."""
-        lease, timeout = self._lease_with_timeout("reacquire")
-        return self._extend(lease, timeout, "reacquire")
+        token, timeout = self._need_timeout("reacquire")
+        return self._extend(token, timeout, True, "reacquire")
 
-    def _extend(self, lease: Lease, ttl: Number, what: str) -> bool:
+    def _extend(self, token: str, time: Number, from_now: bool, what: str) -> bool:
         with self._as_redis(what):
-            how = (self._key, lease.token, lease.fence, ttl)
-            lease.last(_green.call(self._client.extend, self._client.extend_later, *how))
+            self._detach(self._guard(token))
+            if not _green.call(self._client.lengthen, self._key, token, time, from_now):
+                raise self._not_owned(what)
         return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,40 +10,35 @@ from types import SimpleNamespace
 from typing import Any, Union
 from urllib.parse import quote
 
+import redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 
 from .. import _native, _options
-from .._errors import Lost, NoQuorum, Refused, UsageError
-from .._guard import collected
+from .._errors import LostError, NoQuorumError, RefusedError, UsageError
+
+try:
+    LockError("", lock_name="")
+except TypeError:
+    raise ImportError(f"dlock.compat needs redis-py 5.0 or later, and this is {redis.__version__}") from None
 
 Number = Union[int, float]
 
 RELEASED = "Cannot release a lock that's not owned or is already unlocked."
 NOT_OWNED = "Cannot {} a lock that's no longer owned"
+SHORTEST = 0.01
+"""The shortest lease, in seconds."""
+
 NOT_IN_TIME = "Unable to acquire lock within the time specified"
 
 
 class Lease:
-    """A lock that is held: by a guard that renews it, or until a moment."""
+    """A lock that was acquired here: for one lease, which lasts whatever becomes of this, or renewed."""
 
-    def __init__(self, held: _native.Guard | _native.Lease) -> None:
-        self.guard = held if isinstance(held, _native.Guard) else None
-        self.fence = held.fence
-        self.token = held.token
-        self.last(held.valid_for if isinstance(held, _native.Lease) else 0)
-
-    def last(self, valid_for: float) -> None:
-        """It is valid for so long from now."""
-        self._until = time.monotonic() + valid_for
-
-    def left(self) -> float:
-        """For how much longer it is valid."""
-        return max(0.0, self._until - time.monotonic())
-
-    def __del__(self) -> None:
-        if self.guard is not None:
-            collected(self, self.guard)
+    def __init__(self, guard: _native.Guard) -> None:
+        guard.give()
+        self.guard = guard
+        self.token = guard.token
 
 
 class BaseLock:
@@ -71,15 +65,14 @@ class BaseLock:
         self.raise_on_release_error = raise_on_release_error
         self.local: Any = threading.local() if self.thread_local else SimpleNamespace()
         self.local.token = None
+        self.local.lease = None
         self._client = client_of(redis)
         self._key = bytes(name) if isinstance(name, memoryview) else name
 
-    def _is_renewed(self) -> bool:
-        """Whether it has no time-out. For redis-py, too, 0 is none."""
-        return not self.timeout
-
     def _wanted(self) -> _native.Lock:
-        return _options.lock(self._client, self._key, self.timeout or _options.TTL)
+        # For redis-py, too, a time-out of 0 is none.
+        ttl = max(self.timeout or _options.TTL, SHORTEST)
+        return _options.lock(self._client, self._key, ttl, renews=not self.timeout)
 
     def _wait(self, blocking: bool | None, blocking_timeout: Number | None, token: object) -> Number | None:
         """How long to wait for it."""
@@ -90,30 +83,33 @@ class BaseLock:
         wait = self.blocking_timeout if blocking_timeout is None else blocking_timeout
         return None if wait is None else max(0, wait)
 
-    def _take(self, held: _native.Guard | _native.Lease) -> None:
-        self.local.lease = Lease(held)
-        self.local.token = held.token.encode()
+    def _take(self, guard: _native.Guard) -> None:
+        self.local.lease = Lease(guard)
+        self.local.token = guard.token.encode()
 
-    def _lease(self, refusal: str) -> Lease:
-        """What this thread holds."""
-        if getattr(self.local, "token", None) is None:
+    def _token(self) -> str | None:
+        """The token of this thread: of what it has acquired, or one that was put there, as programs do that
+        release a lock elsewhere."""
+        token: str | bytes | None = getattr(self.local, "token", None)
+        return token.decode(errors="replace") if isinstance(token, bytes) else token
+
+    def _need_token(self, refusal: str) -> str:
+        token = self._token()
+        if token is None:
             raise LockError(refusal, lock_name=self._shown())
-        lease: Lease = self.local.lease
-        return lease
+        return token
 
-    def _lease_with_timeout(self, what: str) -> tuple[Lease, Number]:
-        lease = self._lease(f"Cannot {what} an unlocked lock")
+    def _need_timeout(self, what: str) -> tuple[str, Number]:
+        token = self._need_token(f"Cannot {what} an unlocked lock")
         if not self.timeout:
             text = f"Cannot {what} a lock with no timeout"
             raise LockError(text, lock_name=self._shown())
-        return lease, self.timeout
+        return token, self.timeout
 
-    def _fence(self) -> int | None:
-        """That of what this thread holds."""
-        if getattr(self.local, "token", None) is None:
-            return None
-        fence: int = self.local.lease.fence
-        return fence
+    def _guard(self, token: str) -> _native.Guard | None:
+        """That of this thread."""
+        lease: Lease | None = getattr(self.local, "lease", None)
+        return lease.guard if lease is not None and lease.token == token else None
 
     def _not_owned(self, what: str) -> LockNotOwnedError:
         return LockNotOwnedError(NOT_OWNED.format(what), lock_name=self._shown())
@@ -126,11 +122,11 @@ class BaseLock:
         """Raises exceptions of redis-py for those of dlock."""
         try:
             yield
-        except Lost as lost:
+        except LostError as lost:
             raise self._not_owned(what) from lost
-        except NoQuorum as error:
+        except NoQuorumError as error:
             raise RedisConnectionError(str(error)) from error
-        except (Refused, UsageError) as error:
+        except (RefusedError, UsageError) as error:
             raise ResponseError(str(error)) from error
 
 

@@ -8,10 +8,10 @@ from typing import cast
 from redis.exceptions import LockError
 
 from .. import _native
-from .._errors import Held
+from .._errors import HeldError
 from .._options import logger
 from ..asyncio import _mail
-from ._common import NOT_IN_TIME, RELEASED, BaseLock, Lease, Number
+from ._common import NOT_IN_TIME, RELEASED, BaseLock, Number
 
 __all__ = ["Lock"]
 
@@ -47,54 +47,55 @@ class Lock(BaseLock):
         wait = self._wait(blocking, blocking_timeout, token)
         with self._as_redis():
             try:
-                self._take(await self._acquire(wait))
-            except Held:
+                self._take(await _mail().outcome(self._wanted().acquire, wait))
+            except HeldError:
                 return False
         return True
 
-    async def _acquire(self, wait: Number | None) -> _native.Guard | _native.Lease:
-        lock = self._wanted()
-        begin = lock.acquire_later if self._is_renewed() else lock.lease_later
-        outcome = await _mail().outcome(begin, wait)
-        return cast("_native.Guard | _native.Lease", outcome)
-
     async def locked(self) -> bool:
         """Whether anybody holds it."""
-        return (await self._holders())[0]
+        with self._as_redis():
+            return cast(bool, await _mail().outcome(self._client.is_held, self._key))
 
     async def owned(self) -> bool:
         """Whether this lock holds it, as the server knows it."""
-        return self._fence() in (await self._holders())[1]
-
-    async def _holders(self) -> tuple[bool, list[int]]:
+        token = self._token()
+        if token is None:
+            return False
         with self._as_redis():
-            outcome = await _mail().outcome(self._client.holders_later, self._key)
-        return cast("tuple[bool, list[int]]", outcome)
+            return cast(bool, await _mail().outcome(self._client.owns, self._key, token))
 
     async def release(self) -> None:
         """Releases it."""
-        lease = self._lease(RELEASED)
+        token = self._need_token(RELEASED)
         self.local.token = None
+        guard = self._guard(token)
         with self._as_redis("release"):
-            if lease.guard is not None:
-                await _mail().outcome(lease.guard.release_later)
-            elif not await _mail().outcome(self._client.release_later, self._key, lease.token):
+            if guard is not None and guard.is_renewed():
+                await _mail().outcome(guard.release)
+                return
+            await self._detach(guard)
+            if not await _mail().outcome(self._client.release, self._key, token):
                 raise self._not_owned("release")
+
+    async def _detach(self, guard: _native.Guard | None) -> None:
+        """From here on the server alone knows how long a lease lasts that nobody renews."""
+        if guard is not None and guard.is_open():
+            (await _mail().outcome(guard.detach)).hear()
 
     async def extend(self, additional_time: Number, replace_ttl: bool = False) -> bool:
         """Adds time to what is left, or replaces that."""
-        lease, _ = self._lease_with_timeout("extend")
-        ttl = additional_time + (0 if replace_ttl else lease.left())
-        return await self._extend(lease, ttl, "extend")
+        token, _ = self._need_timeout("extend")
+        return await self._extend(token, additional_time, replace_ttl, "extend")
 
     async def reacquire(self) -> bool:
         """Begins its time-out anew."""
-        lease, timeout = self._lease_with_timeout("reacquire")
-        return await self._extend(lease, timeout, "reacquire")
+        token, timeout = self._need_timeout("reacquire")
+        return await self._extend(token, timeout, True, "reacquire")
 
-    async def _extend(self, lease: Lease, ttl: Number, what: str) -> bool:
+    async def _extend(self, token: str, time: Number, from_now: bool, what: str) -> bool:
         with self._as_redis(what):
-            how = (self._key, lease.token, lease.fence, ttl)
-            valid_for = await _mail().outcome(self._client.extend_later, *how)
-        lease.last(cast(float, valid_for))
+            await self._detach(self._guard(token))
+            if not await _mail().outcome(self._client.lengthen, self._key, token, time, from_now):
+                raise self._not_owned(what)
         return True

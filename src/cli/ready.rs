@@ -1,0 +1,182 @@
+//! `dlock ready`: whether the nodes grant locks, or a wait until they do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use dlock_client::Fields;
+use redis::{Value, pipe};
+use serde_json::json;
+
+use crate::global::Global;
+use crate::nodes::ask::{Answers, Node, Nodes, Trouble};
+use crate::nodes::reply::text;
+use crate::say::duration::{self, shown};
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
+use crate::say::{stderr, stdout};
+use crate::signals::Signals;
+
+/// Wait until the nodes grant locks: between two restarts, and for probes
+#[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
+pub struct Args {
+    /// Wait at most this long: 30, 500ms, 2m [default: look once]
+    #[arg(short, long, value_name = "SECS", value_parser = duration::parse)]
+    wait: Option<Duration>,
+
+    /// A majority of the nodes is enough
+    #[arg(short, long)]
+    majority: bool,
+}
+
+/// What a node says.
+struct Look {
+    /// Why it grants nothing; `None`: it grants.
+    refuses: Option<String>,
+    /// How long its server has run.
+    uptime: Duration,
+    /// No lease runs longer, but those of few keys.
+    bound: Duration,
+}
+
+/// What was seen of the nodes until now.
+#[derive(Default)]
+struct Seen {
+    /// Since when each grants that does.
+    granting: BTreeMap<String, Instant>,
+    /// Those that did not.
+    refused: BTreeSet<String>,
+}
+
+impl Args {
+    /// Says by the exit code whether they are ready.
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let nodes = Nodes::of(global)?;
+        let mut signals = Signals::listen()?;
+        tokio::select! {
+            exit = self.watch(&nodes, global) => exit,
+            signal = signals.next_that_ends() => Ok(Exit::by(signal)),
+        }
+    }
+
+    async fn watch(&self, nodes: &Nodes, global: &Global) -> Result<Exit, Failure> {
+        let (begun, mut seen) = (Instant::now(), Seen::default());
+        let mut told = BTreeSet::new();
+        loop {
+            let looks = nodes.each(look).await;
+            let lacking = |(name, look): &(String, Result<Look, Trouble>)| {
+                let why = seen.lacks(name, look, self.wait.is_some())?;
+                Some((name.clone(), why))
+            };
+            let lacks: BTreeMap<String, String> = looks.iter().filter_map(lacking).collect();
+            // Of a cluster each primary has to be ready.
+            let needed = if self.majority { looks.len() / 2 + 1 } else { looks.len() };
+            let ready = looks.len() - lacks.len() >= needed;
+            if ready || self.wait.is_none_or(|wait| begun.elapsed() >= wait) {
+                tell(&looks, &lacks, global)?;
+                return Ok(if ready { Exit::OK } else { exit(&looks) });
+            }
+            for (name, why) in lacks.iter().filter(|_| global.verbose) {
+                if told.insert(name.clone()) {
+                    stderr::complain(format_args!("waits for {name}: {why}"));
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+impl Seen {
+    /// What a node lacks. Who waits wants to restart the next one: before that, holders have to renew their
+    /// locks at this one, which each does after a third of its lease.
+    fn lacks(
+        &mut self,
+        name: &str,
+        look: &Result<Look, Trouble>,
+        for_next: bool,
+    ) -> Option<String> {
+        let refuses = match look {
+            Ok(look) => look.refuses.clone(),
+            Err(trouble) => Some(trouble.words.clone()),
+        };
+        if let Some(why) = refuses {
+            self.granting.remove(name);
+            self.refused.insert(name.to_owned());
+            return Some(why);
+        }
+        let Look { uptime, bound, .. } = look.as_ref().ok()?;
+        let since = self.granting.entry(name.to_owned()).or_insert_with(Instant::now);
+        let renewed = *bound / 3;
+        let is_new = *uptime <= *bound + renewed || self.refused.contains(name);
+        let left = renewed.saturating_sub(since.elapsed());
+        let waits = for_next && is_new && !left.is_zero();
+        waits.then(|| format!("grants locks; holders renew theirs there for {} more", shown(left)))
+    }
+}
+
+async fn look(mut node: Node) -> Result<Look, Trouble> {
+    let mut questions = pipe();
+    questions.cmd("DLOCK.NODE").cmd("INFO").arg("server");
+    let answers = node.run_all(questions).await?;
+    let [about, info] = &answers[..] else {
+        return Err("it answers fewer questions than it was asked".into());
+    };
+    if let Value::ServerError(error) = about {
+        return Err(Trouble::said(error));
+    }
+    let fields = Fields::of(about).ok_or("its answer to DLOCK.NODE cannot be understood")?;
+    let length = |name: &str| fields.millis(name).unwrap_or_default();
+    let refuses = match fields.text("granting").unwrap_or_default().as_str() {
+        "yes" => None,
+        "quarantine" => Some(format!(
+            "in quarantine: it may have forgotten locks, and grants none for {} more",
+            shown(length("quarantine-ms"))
+        )),
+        "replica" => Some("a replica, which grants nothing".to_owned()),
+        other => Some(format!("grants nothing: {other}")),
+    };
+    let info = text(info).unwrap_or_default();
+    let uptime = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
+    let uptime = uptime.and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(0);
+    Ok(Look { refuses, uptime: Duration::from_secs(uptime), bound: length("usual-bound-ms") })
+}
+
+/// Says what each node lacks.
+fn tell(
+    looks: &Answers<Look>,
+    lacks: &BTreeMap<String, String>,
+    global: &Global,
+) -> Result<(), Failure> {
+    for (name, _) in looks {
+        let why = lacks.get(name);
+        if global.json {
+            stdout::json(&json!({"node": name, "ready": why.is_none(), "why": why}))?;
+        } else if let Some(why) = why {
+            stderr::complain(format_args!("{name}: {why}"));
+        }
+    }
+    Ok(())
+}
+
+/// What may pass is told from what will not.
+fn exit(looks: &Answers<Look>) -> Exit {
+    let lasting = looks.iter().filter_map(|(_, look)| look.as_ref().err()).map(|one| one.kind);
+    let lasting = lasting.filter(|kind| kind.exit() != Exit::NO_QUORUM);
+    lasting.min().map_or(Exit::NO_QUORUM, Kind::exit)
+}
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(200);
+
+const NOTES: &str = "\
+A rolling restart, one node after the other (docs/operating.md says why each has to be waited for):
+  systemctl restart redis@1 && dlock ready --wait 2m && systemctl restart redis@2 && …
+
+With --wait a node that has just started counts when it has granted locks for a third of the lease bound, too: by
+then holders have renewed their locks there. Without it, as a readiness probe, it counts at once:
+  dlock ready --nodes redis://localhost:6379
+A node in quarantine is not dead: do not make a liveness probe of this.
+
+Exit codes: 0 all nodes grant locks (--majority: more than half); 69 some do not; 77, 78 one refuses the user, or
+has no module.";

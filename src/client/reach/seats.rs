@@ -1,0 +1,87 @@
+//! How many connections wait at servers at a time, in this process.
+//!
+//! Each request that waits has a connection of its own, and so a file of the process. A crowd of waiters must not
+//! take all files: other code would fail to open its own. Who finds no seat polls, over the connection that requests
+//! share; its place in the server's queue is kept meanwhile.
+
+use std::fs;
+use std::process;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::warn;
+
+/// The right to have a connection that waits, until this is dropped.
+pub(crate) type Seat = OwnedSemaphorePermit;
+
+/// A seat, or where to wait for one.
+pub(crate) fn take() -> Result<Seat, Arc<Semaphore>> {
+    let seats = of_this_process();
+    Arc::clone(&seats).try_acquire_owned().map_err(|_| seats)
+}
+
+/// A child of a fork has none of its parent's connections.
+fn of_this_process() -> Arc<Semaphore> {
+    let Ok(mut known) = KNOWN.lock() else { return Arc::new(Semaphore::new(1)) };
+    match &*known {
+        Some(known) if known.process == process::id() => Arc::clone(&known.seats),
+        _ => {
+            let seats =
+                Arc::new(Semaphore::new(most(&fs::read_to_string(LIMITS).unwrap_or_default())));
+            *known = Some(Known { process: process::id(), seats: Arc::clone(&seats), told: false });
+            seats
+        }
+    }
+}
+
+/// Says, once in a process, that some waiters poll.
+pub(crate) fn tell() {
+    if let Ok(mut known) = KNOWN.lock()
+        && let Some(known) = known.as_mut().filter(|known| !known.told)
+    {
+        known.told = true;
+        warn!(
+            "more requests wait for locks than half of the open files that this process may have (ulimit -n): the \
+             others ask again and again, up to a second later each"
+        );
+    }
+}
+
+/// Half of the open files that the process may have, as /proc tells.
+fn most(limits: &str) -> usize {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.and_then(|line| line.split_ascii_whitespace().next());
+    let files = match soft {
+        Some("unlimited") => usize::MAX,
+        soft => soft.and_then(|soft| soft.parse().ok()).unwrap_or(USUAL),
+    };
+    (files / 2).clamp(1, Semaphore::MAX_PERMITS)
+}
+
+struct Known {
+    process: u32,
+    seats: Arc<Semaphore>,
+    told: bool,
+}
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+const LIMITS: &str = "/proc/self/limits";
+/// How many files a process may have where nobody says anything else.
+const USUAL: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_open_files_may_wait() {
+        let line = |soft| {
+            format!("Max processes 7 7 processes\nMax open files            {soft} 4096 files\n")
+        };
+        assert_eq!(most(&line("256")), 128);
+        assert_eq!(most(&line("1")), 1);
+        assert_eq!(most(&line("unlimited")), Semaphore::MAX_PERMITS);
+        assert_eq!(most(""), 512);
+        assert_eq!(most(&fs::read_to_string(LIMITS).unwrap()).min(1), 1);
+    }
+}

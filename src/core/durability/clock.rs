@@ -1,0 +1,95 @@
+//! The clocks of the fences: the wall clock, and the time that fences have reached.
+//!
+//! How far ahead a fence may be hangs on them. If it went back with the wall clock, honest clients
+//! would seem to be far ahead. Order never rests on either.
+
+use crate::words::Instant;
+
+/// The wall clock, looked at now and then.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    /// What it said when it was last looked at.
+    looked: Option<(Instant, u64)>,
+}
+
+impl Clock {
+    /// What time it is, in µs of Unix time. It looks at the wall clock once in a second or so.
+    pub fn read(&mut self, now: Instant, wall: impl FnOnce() -> u64) -> u64 {
+        match self.looked {
+            Some((at, unix)) if now.since(at) < LOOK_EVERY => unix.saturating_add(now.since(at)),
+            _ => self.look(now, wall()),
+        }
+    }
+
+    /// The wall clock says this.
+    pub fn look(&mut self, now: Instant, wall: u64) -> u64 {
+        self.looked = Some((now, wall));
+        wall
+    }
+}
+
+/// The time that fences have reached: where the largest that was near the wall clock would be by now.
+#[derive(Clone, Debug, Default)]
+pub struct Reached {
+    /// The last that raised it, and when.
+    raised: Option<(Instant, u64)>,
+}
+
+impl Reached {
+    /// What time that is, in µs of Unix time; zero: none was handed out yet. If the wall clock is behind,
+    /// for it was set back, this one goes on a little slower, until they meet.
+    #[must_use]
+    pub fn at(&self, now: Instant) -> u64 {
+        let gone_on = |(at, unix): (Instant, u64)| {
+            let passed = now.since(at);
+            unix.saturating_add(passed - passed / SLOWER)
+        };
+        self.raised.map_or(0, gone_on)
+    }
+
+    /// A fence was handed out, or the last life or the primary had reached it.
+    pub fn raise(&mut self, now: Instant, unix: u64) {
+        if unix > self.at(now) {
+            self.raised = Some((now, unix));
+        }
+    }
+}
+
+const LOOK_EVERY: u64 = 1_000_000;
+/// By one part in so many. No good clock is so wrong, so the two always meet.
+const SLOWER: u64 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+    const HOUR: u64 = 3600 * SECOND;
+
+    #[test]
+    fn what_was_reached_goes_on_a_little_slower_until_the_wall_clock_is_there() {
+        let mut reached = Reached::default();
+        assert_eq!(reached.at(Instant(5)), 0);
+        reached.raise(Instant(0), 10 * HOUR);
+        let mut last = 10 * HOUR;
+        for second in 1..3600 {
+            let now = second * SECOND;
+            reached.raise(Instant(now), 9 * HOUR + now);
+            let unix = reached.at(Instant(now));
+            assert!(unix > last && unix > 10 * HOUR + now - 5 * SECOND, "{unix} at {now}");
+            last = unix;
+        }
+        let years = 9000 * HOUR;
+        reached.raise(Instant(years), 9 * HOUR + years);
+        assert_eq!(reached.at(Instant(years)), 9 * HOUR + years);
+    }
+
+    #[test]
+    fn between_two_looks_the_wall_clock_goes_on_by_the_monotonic_clock() {
+        let mut clock = Clock::default();
+        assert_eq!(clock.read(Instant(5), || HOUR), HOUR);
+        assert_eq!(clock.read(Instant(6), || unreachable!()), HOUR + 1);
+        assert_eq!(clock.read(Instant(5 + SECOND), || 2 * HOUR), 2 * HOUR);
+        assert_eq!(clock.look(Instant(6 + SECOND), HOUR), HOUR, "it was set back");
+    }
+}

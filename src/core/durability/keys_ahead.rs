@@ -1,0 +1,168 @@
+//! Keys whose fences are ahead of the clock, each remembered exactly.
+//!
+//! A counter counts for many keys. Were it to rise with everything that a client proposes, one who may
+//! lock a few keys could drive the fences of others ahead. So what is farther ahead than a counter rises is
+//! remembered here, for its own key, until the clock has come that far. There is room for a number of keys,
+//! of which nobody takes more than is left for others.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::lease_bound::KeyHash;
+use super::slot::Slot;
+use crate::cluster::slot_of;
+use crate::limits::MAX_KEYS_AHEAD;
+use crate::shares::Shares;
+use crate::words::{Fence, Owner};
+
+/// The keys, with their largest fences.
+#[derive(Clone, Debug, Default)]
+pub struct KeysAhead {
+    keys: BTreeMap<KeyHash, Entry>,
+    by_fence: BTreeSet<(Fence, KeyHash)>,
+    shares: Shares,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    fence: Fence,
+    slot: Slot,
+    in_cluster: u16,
+    owner: Owner,
+}
+
+/// A key that is remembered, as another node is told of it: the names are not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyAhead {
+    /// Its name.
+    pub hash: KeyHash,
+    /// Its counter.
+    pub slot: Slot,
+    /// Its slot in a cluster.
+    pub in_cluster: u16,
+}
+
+impl KeyAhead {
+    /// The key with this name.
+    #[must_use]
+    pub fn of(name: &[u8]) -> KeyAhead {
+        KeyAhead { hash: KeyHash::of(name), slot: Slot::of(name), in_cluster: slot_of(name) }
+    }
+}
+
+impl KeysAhead {
+    /// The largest fence of the key with this name, if it is remembered here.
+    #[must_use]
+    pub fn of(&self, name: &[u8]) -> Option<Fence> {
+        // Most nodes have no such key most of the time.
+        if self.keys.is_empty() {
+            return None;
+        }
+        self.keys.get(&KeyHash::of(name)).map(|entry| entry.fence)
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Whether there is room for the key with this name. One that is there already counts for whoever
+    /// brought it.
+    #[must_use]
+    pub fn has_room(&self, name: &[u8], owner: Owner) -> bool {
+        self.of(name).is_some() || self.shares.have_room(owner, 1, MAX_KEYS_AHEAD)
+    }
+
+    /// All of them, with their largest fences.
+    pub fn all(&self) -> impl Iterator<Item = (KeyAhead, Fence)> + '_ {
+        self.keys.iter().map(|(hash, Entry { fence, slot, in_cluster, .. })| {
+            (KeyAhead { hash: *hash, slot: *slot, in_cluster: *in_cluster }, *fence)
+        })
+    }
+
+    /// Remembers a fence of the key. `None` for the owner: another node has decided it. False: there is no
+    /// room, and nothing has changed.
+    pub fn remember(&mut self, key: KeyAhead, fence: Fence, owner: Option<Owner>) -> bool {
+        let KeyAhead { hash: key, slot, in_cluster } = key;
+        if let Some(entry) = self.keys.get_mut(&key) {
+            if entry.fence < fence {
+                self.by_fence.remove(&(entry.fence, key));
+                self.by_fence.insert((fence, key));
+                entry.fence = fence;
+            }
+            return true;
+        }
+        // Whoever has decided it had room for it. The clocks differ, so this node may need more.
+        let room = if owner.is_some() { MAX_KEYS_AHEAD } else { 4 * MAX_KEYS_AHEAD };
+        let owner = owner.unwrap_or_default();
+        let taken = self.shares.take(owner, 1, room);
+        if taken {
+            self.keys.insert(key, Entry { fence, slot, in_cluster, owner });
+            self.by_fence.insert((fence, key));
+        }
+        taken
+    }
+
+    /// The counter has come to here: forgets the key with the smallest fence, if that is not larger. Its
+    /// counter has to rise to this fence.
+    pub fn pass(&mut self, to: Fence) -> Option<(Slot, Fence)> {
+        let (_, key) = self.by_fence.first().filter(|(fence, _)| *fence <= to).copied()?;
+        self.by_fence.pop_first();
+        let Entry { fence, slot, owner, .. } = self.keys.remove(&key)?;
+        self.shares.give_back(owner, 1);
+        Some((slot, fence))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVE: Option<Owner> = Some(Owner(7));
+
+    fn name(n: u64) -> [u8; 8] {
+        n.to_be_bytes()
+    }
+
+    fn key(n: u64) -> KeyAhead {
+        KeyAhead::of(&name(n))
+    }
+
+    #[test]
+    fn a_key_has_its_own_fence_until_the_clock_has_come_so_far() {
+        let mut ahead = KeysAhead::default();
+        for (n, fence) in [(1, 900), (2, 500), (1, 700), (2, 600)] {
+            assert!(ahead.remember(key(n), Fence(fence), EVE));
+        }
+        assert_eq!(ahead.of(&name(1)), Some(Fence(900)));
+        assert_eq!((ahead.of(&name(2)), ahead.of(&name(3))), (Some(Fence(600)), None));
+        assert_eq!(ahead.pass(Fence(599)), None);
+        assert_eq!(ahead.pass(Fence(600)), Some((Slot::of(&name(2)), Fence(600))));
+        assert_eq!((ahead.pass(Fence(899)), ahead.len()), (None, 1));
+        assert_eq!(ahead.pass(Fence(900)), Some((Slot::of(&name(1)), Fence(900))));
+        assert!(ahead.is_empty() && ahead.by_fence.is_empty());
+    }
+
+    #[test]
+    fn who_fills_his_share_is_refused_and_nobody_else() {
+        let mut ahead = KeysAhead::default();
+        let half = MAX_KEYS_AHEAD / 2;
+        for n in 0..half {
+            assert!(ahead.remember(key(n), Fence(9), EVE));
+        }
+        assert!(!ahead.has_room(&name(half), Owner(7)));
+        assert!(!ahead.remember(key(half), Fence(9), EVE));
+        assert_eq!(ahead.of(&name(half)), None);
+        // Her own keys may still rise, also for somebody else, and what others decided is not refused.
+        assert!(ahead.remember(key(0), Fence(10), EVE) && ahead.has_room(&name(0), Owner(7)));
+        assert!(ahead.remember(key(half), Fence(9), Some(Owner(8))));
+        assert!((0..MAX_KEYS_AHEAD).all(|n| ahead.remember(key(n), Fence(9), None)));
+        assert!(ahead.pass(Fence(9)).is_some());
+    }
+}

@@ -1,0 +1,307 @@
+//! The record that outlives the server: what stands in the state file.
+//!
+//! ```text
+//! dlock-state 3
+//! node-id 6f0c2f0f4c1e4b6a9d0c5f3a2b1c0d9e
+//! boot 3
+//! fence 1790000060000000
+//! clock 1790000000000000
+//! bound-ms 30720
+//! long-ms e3b0c44298fc1c149afbf4c8996fb924 7340032
+//! ended 2 leases 77f1c05fd0a1b2c300f1c05fd0a1b2c3
+//! log incomplete
+//! checksum 0f1e2d3c4b5a6978
+//! ```
+//!
+//! Plain text, for the operator who has to look at it. Each key that may have longer leases than the
+//! bound has a line `long-ms`, with the hash of its name. While the server runs `ended` says
+//! `not cleanly`. There is one way to write a record, and nothing else is taken for one. Versions 1
+//! and 2 are still read: the first had no clock, and neither knew such keys.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::lease_bound::LeaseBound;
+use crate::limits::MAX_LONG_KEYS;
+use crate::lock::Grant;
+use crate::words::{Fence, Key, Millis, Mode};
+
+/// What a node must not forget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The node's name, made at its first start.
+    pub node_id: u128,
+    /// How often it has started.
+    pub boot: u64,
+    /// Nothing above has been handed out.
+    pub fence: Fence,
+    /// How late it was when this was written, in µs of Unix time; zero: unknown.
+    pub unix: u64,
+    /// No lease runs longer than so.
+    pub bound: LeaseBound,
+    /// The leases that were held when it was shut down; `None`: it was not, or not yet.
+    pub ended: Option<Ended>,
+    /// Whether the server keeps a log that misses nothing, and has done so in all of this life.
+    pub log_is_complete: bool,
+}
+
+/// Some leases: how many, and a digest by which to know them again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// How many.
+    pub leases: u64,
+    /// The same for the same leases, in whatever order they are counted.
+    pub digest: u128,
+}
+
+/// Why bytes are not a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// Written by a later dlock.
+    Version(u64),
+    /// Not what was written.
+    Damaged,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Version(version) => {
+                write!(f, "has version {version}, which a later dlock has written")
+            }
+            Unreadable::Damaged => f.write_str("is damaged"),
+        }
+    }
+}
+
+impl Record {
+    /// The record as it stands in the file.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        self.encode_as(VERSION)
+    }
+
+    fn encode_as(&self, version: u64) -> String {
+        let Record { node_id, boot, fence: Fence(fence), bound, .. } = self;
+        let (Millis(bound), long) = (bound.usual(), bound.write_long("long-ms ", "\n"));
+        let clock = if version > 1 { format!("clock {}\n", self.unix) } else { String::new() };
+        let ended = match self.ended {
+            Some(Ended { leases, digest }) => format!("{leases} leases {digest:032x}"),
+            None => "not cleanly".into(),
+        };
+        let log = if self.log_is_complete { "complete" } else { "incomplete" };
+        let text = format!(
+            "{MAGIC} {version}\nnode-id {node_id:032x}\nboot {boot}\nfence {fence}\n{clock}\
+             bound-ms {bound}\n{long}ended {ended}\nlog {log}\n"
+        );
+        let checksum = xxh3_64(text.as_bytes());
+        format!("{text}checksum {checksum:016x}\n")
+    }
+
+    /// The record in a file.
+    ///
+    /// # Errors
+    /// When it is not exactly what [`Record::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Record, Unreadable> {
+        let text = core::str::from_utf8(bytes).map_err(|_| Unreadable::Damaged)?;
+        let version = version(text).ok_or(Unreadable::Damaged)?;
+        if version > VERSION {
+            return Err(Unreadable::Version(version));
+        }
+        let same = |record: &Record| record.encode_as(version) == text;
+        parse(text, version).filter(same).ok_or(Unreadable::Damaged)
+    }
+}
+
+impl Ended {
+    /// Counts a lease in.
+    pub fn add(&mut self, key: Key<'_>, mode: Mode, grant: &Grant<'_>) {
+        let mut hash = Xxh3::new();
+        for number in [u64::from(key.db), key.name.len() as u64, grant.fence.0, grant.lease.ttl.0] {
+            hash.update(&number.to_le_bytes());
+        }
+        hash.update(&mode.permits().to_le_bytes());
+        hash.update(mode.name().as_bytes());
+        hash.update(key.name);
+        hash.update(grant.token);
+        self.leases += 1;
+        self.digest = self.digest.wrapping_add(hash.digest128());
+    }
+}
+
+/// The version of the file. The checksum of a later one may be made in another way.
+fn version(text: &str) -> Option<u64> {
+    let line = text.lines().next()?;
+    line.strip_prefix(MAGIC)?.strip_prefix(' ')?.parse().ok()
+}
+
+/// Reads generously; `decode` is strict.
+fn parse(text: &str, version: u64) -> Option<Record> {
+    let mut lines = text.lines().skip(1).peekable();
+    let mut value = |name| of(lines.next()?, name);
+    let node_id = u128::from_str_radix(value("node-id")?, 16).ok()?;
+    let boot = value("boot")?.parse().ok()?;
+    let fence = Fence(value("fence")?.parse().ok()?);
+    let unix = if version > 1 { value("clock")?.parse().ok()? } else { 0 };
+    let mut bound = LeaseBound::usual_of(Millis(value("bound-ms")?.parse().ok()?));
+    while let Some(long) = lines.peek().and_then(|line| of(line, "long-ms")) {
+        let (hash, ms) = long.split_once(' ')?;
+        bound.read_long(hash, ms)?;
+        lines.next();
+    }
+    let ended = match of(lines.next()?, "ended")?.split_once(" leases ") {
+        Some((leases, digest)) => Some(Ended {
+            leases: leases.parse().ok()?,
+            digest: u128::from_str_radix(digest, 16).ok()?,
+        }),
+        None => None,
+    };
+    let log_is_complete = of(lines.next()?, "log")? == "complete";
+    Some(Record { node_id, boot, fence, unix, bound, ended, log_is_complete })
+}
+
+/// What a line says of the thing with this name.
+fn of<'t>(line: &'t str, name: &str) -> Option<&'t str> {
+    line.strip_prefix(name)?.strip_prefix(' ')
+}
+
+const MAGIC: &str = "dlock-state";
+const VERSION: u64 = 3;
+/// No record is longer.
+pub const MAX_LENGTH: u64 = 1024 + MAX_LONG_KEYS as u64 * 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::durability::lease_bound::KeyHash;
+    use crate::limits::MAX_BOUND;
+    use crate::words::{ClientId, Instant, Lease};
+    use proptest::prelude::*;
+
+    fn record() -> Record {
+        let ended = Some(Ended { leases: 2, digest: 99 });
+        let (fence, bound) = (Fence(1_790_000_060_000_000), with_long(2));
+        let (node_id, unix) = (u128::MAX / 3, 1_790_000_000_000_000);
+        Record { node_id, boot: 3, fence, unix, bound, ended, log_is_complete: true }
+    }
+
+    /// So many keys have leases longer than what is usual.
+    fn with_long(keys: usize) -> LeaseBound {
+        let mut bound = LeaseBound::usual_of(Millis(30_720));
+        for key in 0..keys {
+            bound.raise(KeyHash::of(&key.to_le_bytes()), Millis(MAX_BOUND - key as u64));
+        }
+        bound
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for ended in [None, Some(Ended::default()), Some(Ended { leases: 2, digest: u128::MAX })] {
+            for log_is_complete in [false, true] {
+                for keys in [0, 1, MAX_LONG_KEYS] {
+                    let bound = with_long(keys);
+                    let record = Record { ended, log_is_complete, bound, ..record() };
+                    let text = record.encode();
+                    assert!(text.len() as u64 <= MAX_LENGTH);
+                    assert_eq!(Record::decode(text.as_bytes()), Ok(record));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_cut_and_every_flipped_bit_is_noticed() {
+        let good = record().encode().into_bytes();
+        assert!(good.len() as u64 <= MAX_LENGTH);
+        for len in 0..good.len() {
+            assert!(Record::decode(good.get(..len).unwrap_or_default()).is_err(), "cut to {len}");
+        }
+        for at in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[at] ^= 1 << bit;
+                assert!(Record::decode(&bad).is_err(), "byte {at} bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_named() {
+        let later = record().encode().replace("dlock-state 3", "dlock-state 4");
+        assert_eq!(Record::decode(later.as_bytes()), Err(Unreadable::Version(4)));
+    }
+
+    #[test]
+    fn more_keys_than_there_is_room_for_are_none_that_were_written() {
+        let bound = with_long(MAX_LONG_KEYS + 1);
+        let text = Record { bound, ..record() }.encode();
+        assert_eq!(Record::decode(text.as_bytes()), Err(Unreadable::Damaged));
+    }
+
+    /// With the line of the clock or without.
+    fn earlier(version: u64, clock: &str) -> String {
+        let text = format!(
+            "dlock-state {version}\nnode-id 00000000000000000000000000000007\nboot 3\nfence 900\n\
+             {clock}bound-ms 30720\nended not cleanly\nlog incomplete\n"
+        );
+        let checksum = xxh3_64(text.as_bytes());
+        format!("{text}checksum {checksum:016x}\n")
+    }
+
+    #[test]
+    fn the_earlier_versions_are_read() {
+        let (fence, bound) = (Fence(900), with_long(0));
+        let log_is_complete = false;
+        let first =
+            Record { node_id: 7, boot: 3, fence, unix: 0, bound, ended: None, log_is_complete };
+        let second = Record { unix: 5, ..first.clone() };
+        assert_eq!(Record::decode(earlier(1, "").as_bytes()), Ok(first));
+        assert_eq!(Record::decode(earlier(2, "clock 5\n").as_bytes()), Ok(second));
+        for (version, clock) in [(1, "clock 5\n"), (2, "")] {
+            let mixed = earlier(version, clock);
+            assert_eq!(Record::decode(mixed.as_bytes()), Err(Unreadable::Damaged), "{mixed}");
+        }
+    }
+
+    #[test]
+    fn leases_are_known_again_in_any_order_and_others_are_not() {
+        let add = |ended: &mut Ended, name: &[u8], token: &[u8], fence, ttl| {
+            let lease = Lease::begin(Instant(0), Millis(ttl));
+            let client = ClientId::UNKNOWN;
+            let fence = Fence(fence);
+            let grant = Grant { token, fence, lease, client, ephemeral: false, meta: b"" };
+            ended.add(Key { db: 0, name }, Mode::Exclusive, &grant);
+        };
+        let of = |leases: &[(&[u8], &[u8], u64, u64)]| {
+            let mut ended = Ended::default();
+            leases.iter().for_each(|(key, token, fence, ttl)| {
+                add(&mut ended, key, token, *fence, *ttl);
+            });
+            ended
+        };
+        let (a, b) = ((&b"a"[..], &b"t"[..], 1, 5), (&b"b"[..], &b"u"[..], 2, 5));
+        assert_eq!(of(&[a, b]), of(&[b, a]));
+        assert_eq!(of(&[a, b]).leases, 2);
+        let others: [&[_]; 6] = [
+            &[a],
+            &[a, a],
+            &[a, (b"b", b"u", 3, 5)],
+            &[a, (b"b", b"u", 2, 6)],
+            &[a, (b"b", b"v", 2, 5)],
+            &[a, (b"bu", b"", 2, 5)],
+        ];
+        for other in others {
+            assert_ne!(of(&[a, b]), of(other));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert!(Record::decode(&bytes).is_err());
+        }
+    }
+}

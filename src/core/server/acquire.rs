@@ -1,0 +1,382 @@
+//! ACQUIRE: granted, denied, or queued.
+
+use super::{GrantId, Node};
+use crate::command::Refusal;
+use crate::command::acquire::Acquire;
+use crate::host::{Effect, Host, Memory, WaitOutcome};
+use crate::limits::{MAX_HOLDERS, WAITERS_OF_ALL};
+use crate::lock::{Asker, Crowd, Found, Grant, Holders, Renewal};
+use crate::observed::slow::What;
+use crate::queue::{Asks, Presence, Queue, Waiter};
+use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Owner, Time, WaiterId};
+
+/// What an ACQUIRE comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// It holds.
+    Granted(Fence),
+    /// It does not, and is not going to wait.
+    Denied,
+    /// It waits; the answer comes through [`Answers::answer`](crate::Answers::answer).
+    Waiting(WaiterId),
+}
+
+impl Node {
+    /// Takes the lock for `client`, or queues it.
+    ///
+    /// # Errors
+    /// When the request contradicts what there is, or a limit is reached. Nothing has changed
+    /// then.
+    pub fn acquire<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'a>,
+        client: ClientId,
+        time: Time,
+    ) -> Result<Acquired, Refusal<'a>> {
+        self.durable.counter.look(time);
+        self.check_proposal(ask.fence)?;
+        if self.final_tokens.has(key, ask.token, time.now) {
+            return Err(Refusal::Final);
+        }
+        self.look_at_quarantine(time.now);
+        self.expire_due(host, key, ask.token, time);
+        self.serve(host, key, time);
+        let found = host.find(key);
+        if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
+            let renewal = renewal(mode, grant, ask, client, time)?;
+            let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
+            if ask.meta.len() > grant.meta.len() {
+                check_memory(host)?;
+            }
+            self.vouch(host, key, (renewal.fence, ask.ttl), None, time)?;
+            self.waiting.back(was_away);
+            let again = self.ask_again(host, key, mode, ask.token, renewal);
+            if was_away.is_some() {
+                self.serve(host, key, time);
+            }
+            return Ok(again);
+        }
+        check_mode(&found, ask.mode)?;
+        let mut refused = self.refuse_in_quarantine(key, time.now);
+        let queue = self.waiting.queue(key);
+        let waits = queue.and_then(|queue| queue.get(ask.token)).is_some_and(Waiter::is_present);
+        if refused.is_ok() && !waits && Queue::is_next(queue, ask.token, ask.mode, &found) {
+            self.durable.counter.learn(key.name, found.top(), false);
+            check_memory(host)?;
+            match self.next_fence(host, key, (ask.fence, ask.ttl), None, time) {
+                Ok(fence) => {
+                    self.grant_at_once(host, key, ask, client, fence, time);
+                    return Ok(Acquired::Granted(fence));
+                }
+                // A request with WAIT waits for the disk, too.
+                Err(Refusal::NotDurable) => refused = Err(Refusal::NotDurable),
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        if ask.wait.is_none() || !host.may_block() {
+            self.poll(host, key, ask, client, time);
+            if refused.is_ok() {
+                self.observed.hot.denied(key, time.now);
+            }
+            return refused.map(|()| Acquired::Denied);
+        }
+        self.wait(host, key, ask, client, time)
+    }
+
+    /// Grants the lock to the token that asks, which is next. It may have been away.
+    fn grant_at_once<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        fence: Fence,
+        time: Time,
+    ) {
+        let lease = Lease::begin(time.now, ask.ttl);
+        let holder = self.waited_for(key);
+        let place = self.take_out(key, ask.token, time.now);
+        let waited = place.as_ref().map(|place| time.now.since(place.since));
+        let Acquire { token, meta, .. } = *ask;
+        let (client, ephemeral) = speaks(client, ask.ephemeral, !ask.turn);
+        let grant = Grant { token, fence, lease, client, ephemeral, meta };
+        self.grant(host, key, ask.mode, grant, waited);
+        if let Some(place) = place {
+            self.note_wait(What::Wait, key, &place, holder, time.now);
+            self.serve(host, key, time);
+        }
+    }
+
+    /// A request ends without the lock and has not waited. With KEEP its token has a place from now
+    /// on; without KEEP its token has none any more. But if the token also waits on another connection,
+    /// that request waits on.
+    fn poll<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        time: Time,
+    ) {
+        let there = self.waiting.queue(key).and_then(|queue| queue.get(ask.token));
+        let waits = there.is_some_and(Waiter::is_present);
+        if there.is_none() && ask.keep.is_none() {
+            return;
+        }
+        if waits {
+            self.waiting.change_queue(key, |queue| queue.keep(ask.token, ask.keep));
+            return;
+        }
+        let owner = host.owner();
+        let id = self.enlist(host, key, ask, (client, owner), time);
+        self.depart(id, time.now);
+        // If it had a place and has none now, somebody else may be next.
+        self.serve(host, key, time);
+    }
+
+    /// Stores a new holder and tells of it.
+    pub(super) fn grant<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        mode: Mode,
+        grant: Grant<'_>,
+        waited: Option<u64>,
+    ) {
+        self.deferred.cancel_ending(key, grant.token);
+        store(host, key, mode, grant);
+        if grant.client == ClientId::AWAY {
+            self.waiting.places.lease_began(grant.lease.end);
+            self.waiting.forget_unheard(key, grant.token);
+        }
+        if grant.ephemeral && grant.client != ClientId::UNKNOWN {
+            let id = GrantId::of(key, grant.token, grant.client);
+            self.ephemeral.entry(grant.client).or_default().insert(id);
+        }
+        self.observed.hot.granted(key, waited);
+        self.note_holder(key, &grant);
+        host.tell(key, Effect::Granted { mode, grant, waited });
+    }
+
+    pub(super) fn check_proposal<'a>(&self, fence: Option<Fence>) -> Result<(), Refusal<'a>> {
+        match fence {
+            Some(fence) if !self.is_following() && self.durable.is_too_far(fence) => {
+                let most = self.durable.counter.farthest().0;
+                Err(Refusal::TooFar { given: fence.0, most })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes sure that there is room for a fence that is to be remembered for its own key. For whom that is.
+    pub(super) fn make_room<'a, H: Host>(
+        &self,
+        host: &mut H,
+        key: Key<'_>,
+        fence: Fence,
+        owner: Option<Owner>,
+    ) -> Result<Owner, Refusal<'a>> {
+        if self.is_following() || !self.durable.counter.needs_room(key.name, fence) {
+            return Ok(Owner::default());
+        }
+        let owner = owner.unwrap_or_else(|| host.owner());
+        match self.durable.counter.has_room(key.name, owner) {
+            true => Ok(owner),
+            false => {
+                Err(Refusal::TooManyAhead { given: fence.0, most: self.durable.counter.shared() })
+            }
+        }
+    }
+
+    /// The same token asks while it holds. Most likely its client never got the first answer, and
+    /// tries again: it gets the same answer.
+    fn ask_again<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        mode: Mode,
+        token: &[u8],
+        renewal: Renewal<'_>,
+    ) -> Acquired {
+        self.forget_ephemeral(host, key, token);
+        self.deferred.cancel_ending(key, token);
+        renew(host, key, mode, token, renewal);
+        if renewal.asker.is_some_and(|asker| asker.client == ClientId::AWAY) {
+            self.waiting.places.lease_began(renewal.lease.end);
+            self.waiting.forget_unheard(key, token);
+        }
+        if let Some(Asker { client, ephemeral: true, .. }) = renewal.asker
+            && client != ClientId::UNKNOWN
+        {
+            self.ephemeral.entry(client).or_default().insert(GrantId::of(key, token, client));
+        }
+        let fence = renewal.fence;
+        let Renewal { lease, asker, .. } = renewal;
+        let Asker { client, ephemeral, meta } =
+            asker.unwrap_or(Asker { client: ClientId::UNKNOWN, ephemeral: false, meta: b"" });
+        let grant = Grant { token, fence, lease, client, ephemeral, meta };
+        host.tell(key, Effect::Renewed { mode, grant });
+        Acquired::Granted(fence)
+    }
+
+    fn wait<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'a>,
+        client: ClientId,
+        time: Time,
+    ) -> Result<Acquired, Refusal<'a>> {
+        let owner = host.owner();
+        let there = self.waiting.queue(key).and_then(|queue| queue.get(ask.token));
+        // The same one on another connection is not one more.
+        let waits = there.is_some_and(|there| there.is_present() && there.owner == owner);
+        let most = self.settings.max_waiters;
+        if !waits && !self.waiting.shares.have_room(owner, 1, most.saturating_mul(WAITERS_OF_ALL)) {
+            return Err(Refusal::TooManyWaiters(most));
+        }
+        let id = self.enlist(host, key, ask, (client, owner), time);
+        // It may be the first, and grantable by now: a token that takes its old place may ask
+        // for less than before; and a foreign lock's expiry has to be watched.
+        self.serve(host, key, time);
+        Ok(Acquired::Waiting(id))
+    }
+
+    /// Puts a request into the queue: at the end, or where its token stands already.
+    fn enlist<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        (client, owner): (ClientId, Owner),
+        time: Time,
+    ) -> WaiterId {
+        let id = self.waiting.new_id();
+        let until = ask.wait.filter(|wait| wait.0 > 0).map(|ms| Deadline::after(time.now, ms));
+        let waiter = Waiter {
+            id,
+            token: ask.token.into(),
+            asks: Asks {
+                mode: ask.mode,
+                ttl: ask.ttl,
+                proposal: ask.fence,
+                client,
+                ephemeral: ask.ephemeral,
+                meta: ask.meta.into(),
+                keep: ask.keep,
+                wants_turn: ask.turn && ask.keep.is_some(),
+            },
+            since: time.now,
+            owner,
+            presence: Presence::Waiting { until },
+        };
+        self.charge(key, time.now);
+        let new = self.waiting.queue(key).is_none();
+        let new = new.then(|| Queue::at(key, time.now, self.holder(host, key)));
+        if let Some(old) = self.waiting.join(key, waiter, new)
+            && old.is_present()
+        {
+            host.answer(old.id, WaitOutcome::Replaced);
+        }
+        id
+    }
+}
+
+impl GrantId {
+    pub(super) fn of(key: Key<'_>, token: &[u8], client: ClientId) -> GrantId {
+        GrantId { key: key.to_owned(), token: token.into(), client }
+    }
+}
+
+/// What a holder that asks again gets: the same fence, and a lease that never becomes shorter.
+fn renewal<'a>(
+    held: Mode,
+    grant: Grant<'_>,
+    ask: &Acquire<'a>,
+    client: ClientId,
+    time: Time,
+) -> Result<Renewal<'a>, Refusal<'a>> {
+    if held != ask.mode {
+        return Err(Refusal::OtherMode { held, asked: ask.mode });
+    }
+    let lease = grant.lease.extended_to(time.now, ask.ttl);
+    let is_back = grant.client != ClientId::AWAY || !ask.turn;
+    let (client, ephemeral) = speaks(client, ask.ephemeral, is_back);
+    let asker = Asker { client, ephemeral, meta: ask.meta };
+    Ok(Renewal { lease, fence: grant.fence, asker: Some(asker) })
+}
+
+/// Which connection speaks for a grant, and whether the grant ends with it. A token that is granted the
+/// lock in its turn is away until it asks without TURN, whether it waited for the grant or not: it has
+/// asked nobody else yet.
+pub(super) fn speaks(client: ClientId, ephemeral: bool, is_back: bool) -> (ClientId, bool) {
+    if is_back { (client, ephemeral) } else { (ClientId::AWAY, false) }
+}
+
+/// Refuses a request for more memory than locks may take. Holders keep what they have, and a waiter
+/// comes after a holder that made room.
+fn check_memory<'a, H: Host>(host: &mut H) -> Result<(), Refusal<'a>> {
+    let Memory { used, most } = host.memory();
+    if used < most { Ok(()) } else { Err(Refusal::TooManyLocks { most }) }
+}
+
+fn check_mode<'a>(found: &Found<'_>, asked: Mode) -> Result<(), Refusal<'a>> {
+    match (found, asked) {
+        (Found::WrongType, _) => Err(Refusal::WrongType),
+        (Found::Held(Holders::Many(crowd)), asked) => match (crowd.mode(), asked) {
+            (Mode::Limit(held), Mode::Limit(asked)) if held != asked => {
+                Err(Refusal::OtherLimit { held, asked })
+            }
+            (Mode::Shared, Mode::Shared) if crowd.len() >= MAX_HOLDERS => {
+                Err(Refusal::TooManyHolders)
+            }
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Adds the holder to what is at the key, which admits it.
+pub(super) fn store<H: Host>(host: &mut H, key: Key<'_>, mode: Mode, grant: Grant<'_>) {
+    if mode == Mode::Exclusive {
+        host.put_one(key, grant);
+    } else if let Found::Held(Holders::Many(crowd)) = host.find(key) {
+        crowd.add(grant);
+        host.changed(key);
+        host.forget_expiry(key);
+    } else {
+        let mut crowd = Crowd::new(mode);
+        crowd.add(grant);
+        host.put_many(key, crowd);
+    }
+}
+
+/// The holder that is there has a lease from now on, or a longer one.
+pub(super) fn renew<H: Host>(
+    host: &mut H,
+    key: Key<'_>,
+    mode: Mode,
+    token: &[u8],
+    renewal: Renewal<'_>,
+) {
+    change(host, key, mode, token, renewal);
+    host.forget_expiry(key);
+}
+
+/// Changes the holder that is there.
+pub(super) fn change<H: Host>(
+    host: &mut H,
+    key: Key<'_>,
+    mode: Mode,
+    token: &[u8],
+    renewal: Renewal<'_>,
+) {
+    if mode == Mode::Exclusive {
+        host.renew_one(key, renewal);
+    } else if let Found::Held(Holders::Many(crowd)) = host.find(key) {
+        crowd.renew(token, &renewal);
+        host.changed(key);
+    }
+}

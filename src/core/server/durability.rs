@@ -1,0 +1,185 @@
+//! What the promise of a node means for its locks: nothing is granted before the state file says so, and nothing
+//! in quarantine.
+
+use super::Node;
+use crate::command::Refusal;
+use crate::durability::bound_tracker::TooManyLong;
+use crate::durability::durable::{self, Terms};
+use crate::durability::lease_bound::LeaseBound;
+use crate::durability::promise::Promise;
+use crate::durability::quarantine::Start;
+use crate::host::Host;
+use crate::words::{Deadline, Fence, Instant, Key, Millis, Owner, Time};
+
+impl Node {
+    fn terms(&self) -> Terms {
+        self.settings.terms()
+    }
+
+    /// The data set is loaded, if there is one. A primary decides from now on.
+    pub fn begin(&mut self, start: &Start<'_>, leads: bool, time: Time) {
+        self.durable.begin(start, self.settings.quarantine, time.now);
+        if leads {
+            self.lead(time);
+        }
+    }
+
+    /// This replica has become a primary. It has the leases that it was sent, but not those that
+    /// were on their way.
+    pub fn promoted(&mut self, time: Time) {
+        self.durable.promoted(&self.settings.terms(), time.now);
+        self.lead(time);
+    }
+
+    /// Another data set was loaded over what this primary had.
+    pub fn replaced(&mut self, time: Time) {
+        self.durable.replaced(self.settings.quarantine, time.now);
+        self.lead(time);
+    }
+
+    /// The state file should be written, though nobody waits for it.
+    #[must_use]
+    pub fn should_promise(&mut self, time: Time) -> bool {
+        let (follows, terms) = (self.is_following(), self.terms());
+        self.durable.should_promise(follows, &terms, time)
+    }
+
+    /// What to write into the state file, when these leases are `held`: when each ends, and the name
+    /// of its key, the one that ends last first. It is going to be written now.
+    pub fn next_promise(
+        &mut self,
+        held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
+        time: Time,
+    ) -> Promise {
+        let (follows, terms) = (self.is_following(), self.terms());
+        self.durable.next_promise(held, follows, &terms, time)
+    }
+
+    /// What to write when this node, which leads and is not in quarantine, is shut down: exactly
+    /// how things are.
+    #[must_use]
+    pub fn last_promise(
+        &self,
+        held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
+        time: Time,
+    ) -> Promise {
+        self.durable.last_promise(held, self.settings.usual_ttl, time)
+    }
+
+    /// How long these leases run.
+    #[must_use]
+    pub fn held(
+        &self,
+        held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
+        now: Instant,
+    ) -> LeaseBound {
+        durable::bound_of(held, self.settings.usual_ttl, now)
+    }
+
+    /// It is written: who waited for that may be served.
+    pub fn promised(&mut self, promise: Promise) {
+        self.durable.promised(promise);
+        self.deferred.file_is_written();
+    }
+
+    /// What the state file has to say before a lease can arrive from elsewhere. It is going to be
+    /// written now. `None`: it says so, or somebody else decides.
+    pub fn needs(
+        &mut self,
+        key: Key<'_>,
+        fence: Fence,
+        ttl: Millis,
+        time: Time,
+    ) -> Option<Promise> {
+        if self.is_following() || self.durable.is_said(key.name, fence, ttl) {
+            return None;
+        }
+        // It is nobody's, and is not refused.
+        let terms = self.terms();
+        self.durable.say_more(key.name, (fence, ttl), None, &terms, time).ok()
+    }
+
+    /// What has been promised, for replicas.
+    #[must_use]
+    pub fn promise(&self, time: Time) -> Promise {
+        self.durable.promise(&self.terms(), time)
+    }
+
+    /// Whether a quarantine is not over yet, for keys of which nothing else is known.
+    #[must_use]
+    pub fn is_in_quarantine(&self, now: Instant) -> bool {
+        self.durable.is_in_quarantine(self.settings.quarantine, now)
+    }
+
+    /// Whether a quarantine is not over yet for some key.
+    #[must_use]
+    pub fn may_have_forgotten(&self, now: Instant) -> bool {
+        self.durable.may_have_forgotten(self.settings.quarantine, now)
+    }
+
+    /// Ends a quarantine that is over, or that the operator does not want. Waiters may get their locks
+    /// now.
+    pub(super) fn look_at_quarantine(&mut self, now: Instant) {
+        let was_for_all = self.durable.refuses_all();
+        if self.durable.pass_quarantine(self.settings.quarantine, now) {
+            if was_for_all {
+                self.waiting.places.clock.look(now, true);
+            }
+            self.waiting.keys().for_each(|key| self.deferred.serve(key.to_owned()));
+        }
+    }
+
+    /// Refuses in quarantine.
+    pub(super) fn refuse_in_quarantine<'a>(
+        &self,
+        key: Key<'_>,
+        now: Instant,
+    ) -> Result<(), Refusal<'a>> {
+        match self.durable.kept_back(key.name, now) {
+            Some((cause, left)) if !self.is_following() => Err(Refusal::Quarantine { cause, left }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes sure that the state file vouches for a fence and a lease that are to be granted. Most
+    /// often it does; else it is written first. `owner`: for whom, if not for who asks now.
+    pub(super) fn vouch<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        (fence, ttl): (Fence, Millis),
+        owner: Option<Owner>,
+        time: Time,
+    ) -> Result<(), Refusal<'a>> {
+        if !self.is_following() && !self.durable.is_said(key.name, fence, ttl) {
+            let owner = owner.unwrap_or_else(|| host.owner());
+            let terms = self.terms();
+            let more = self.durable.say_more(key.name, (fence, ttl), Some(owner), &terms, time);
+            let too_many = |TooManyLong| Refusal::TooManyLong { usual: terms.usual_ttl };
+            let promise = more.map_err(too_many)?;
+            if !host.promise(&promise) {
+                return Err(Refusal::NotDurable);
+            }
+            self.durable.doubt(false);
+            self.promised(promise);
+        }
+        self.durable.leases.saw(key.name, ttl, self.settings.usual_ttl);
+        Ok(())
+    }
+
+    /// The next fence, vouched for like the lease that goes with it. It is not handed out yet.
+    pub(super) fn next_fence<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        (proposal, ttl): (Option<Fence>, Millis),
+        owner: Option<Owner>,
+        time: Time,
+    ) -> Result<Fence, Refusal<'a>> {
+        let fence = self.durable.counter.next(key.name, proposal).ok_or(Refusal::Exhausted)?;
+        let brings = self.make_room(host, key, fence, owner)?;
+        self.vouch(host, key, (fence, ttl), owner, time)?;
+        self.durable.counter.hand_out(key.name, fence, brings);
+        Ok(fence)
+    }
+}

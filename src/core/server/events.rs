@@ -1,0 +1,189 @@
+//! What happens to a node: keys removed under it, connections that close, roles that change,
+//! effects that arrive from a primary or from a log.
+
+use alloc::vec::Vec;
+
+use super::acquire::store;
+use super::rechecks::Rechecks;
+use super::{Node, Role};
+use crate::cluster::slot_of;
+use crate::command::Refusal;
+use crate::command::apply::{Apply, Granted};
+use crate::durability::keys_ahead::KeyAhead;
+use crate::host::{Answers, Effect, Ending, Host, WaitOutcome};
+use crate::lock::{Found, Holders};
+use crate::words::{ClientId, Deadline, Fence, Instant, Key, Lease, Time};
+
+impl Node {
+    /// Somebody removed the lock with a command that is not ours: its leases are over, and who
+    /// waited is told. Nothing is granted from here: the same removal may be the first half of
+    /// a move to another node. Only answers, so it can be called in the middle of somebody else's
+    /// command.
+    ///
+    /// `top` is its largest fence: it may have been another key's, by whose name it was renamed.
+    pub fn removed<A: Answers>(&mut self, host: &mut A, key: Key<'_>, top: Fence, now: Instant) {
+        self.pass_on(key, top);
+        self.dismiss(host, key, WaitOutcome::Removed, now);
+    }
+
+    /// A grant that was removed so, and the end of its lease: its connection has nothing to end any
+    /// more, and a token that is away has lost its turn.
+    pub fn lost(&mut self, key: Key<'_>, token: &[u8], client: ClientId, end: Deadline) {
+        match client {
+            ClientId::AWAY => self.waiting.places.lease_ended(end),
+            _ => self.unmark_ephemeral(key, token, client, true),
+        }
+    }
+
+    /// Grants to tokens that are away were removed likewise, by when their leases would have ended.
+    pub fn turns_lost(&mut self, ends: Vec<Deadline>) {
+        ends.into_iter().for_each(|end| self.waiting.places.lease_ended(end));
+    }
+
+    /// The same for all locks of a database, or of all databases.
+    pub fn flushed<A: Answers>(&mut self, host: &mut A, db: Option<u32>, now: Instant) {
+        self.emptied(host, |key| db.is_none_or(|db| db == key.db), now);
+    }
+
+    /// The same for all locks at some keys.
+    pub fn emptied<A: Answers>(
+        &mut self,
+        host: &mut A,
+        goes: impl Fn(Key<'_>) -> bool,
+        now: Instant,
+    ) {
+        for key in self.waiting.keys_of(&goes) {
+            self.dismiss(host, key.as_key(), WaitOutcome::Removed, now);
+        }
+        self.waiting.rechecks.retain(|key| !goes(key.as_key()));
+        self.ephemeral.retain(|_, grants| {
+            grants.retain(|grant| !goes(grant.key.as_key()));
+            !grants.is_empty()
+        });
+    }
+
+    /// A key may have become free by a command that is not ours: a foreign lock, for example.
+    pub fn maybe_free(&mut self, key: Key<'_>) {
+        if self.waiting.queue(key).is_some() {
+            self.deferred.serve(key.to_owned());
+        }
+    }
+
+    /// A connection has closed: what it held until then ends, as soon as that can be written.
+    pub fn closed(&mut self, client: ClientId) {
+        if let Some(grants) = self.ephemeral.remove(&client) {
+            self.deferred.end_all(grants);
+        }
+    }
+
+    /// Somebody else decides from now on: a primary, or the data that is being loaded.
+    pub fn follow<A: Answers>(&mut self, host: &mut A, now: Instant) {
+        self.role = Role::Follows;
+        for key in self.waiting.keys_of(|_| true) {
+            self.dismiss(host, key.as_key(), WaitOutcome::Demoted, now);
+        }
+        // The server has closed their connections, or is about to.
+        self.tell_dismissed(host, usize::MAX);
+        self.deferred.clear();
+        self.waiting.rechecks = Rechecks::default();
+        // Their leases run out where they are led from now on.
+        self.ephemeral.clear();
+        self.waiting.places.clear();
+    }
+
+    /// This node decides from now on.
+    pub(super) fn lead(&mut self, time: Time) {
+        self.role = Role::Leads;
+        self.durable.lead(time);
+    }
+
+    /// Whether somebody else decides.
+    #[must_use]
+    pub fn is_following(&self) -> bool {
+        self.role != Role::Leads
+    }
+
+    /// With `obeys`, what is carried out next was decided elsewhere, though this node leads: it is for
+    /// a slot that is another node's, and about to be this one's.
+    pub fn obey(&mut self, obeys: bool) {
+        self.role = if obeys { Role::Obeys } else { Role::Leads };
+    }
+
+    /// Refuses what no node with a clock like this one's can have decided. Of its primary and its log a
+    /// node believes all.
+    ///
+    /// # Errors
+    /// When a fence is too far ahead.
+    pub fn believe<'a>(&mut self, apply: &Apply<'_>, time: Time) -> Result<(), Refusal<'a>> {
+        self.durable.counter.look(time);
+        match *apply {
+            Apply::Grant(Granted { fence, .. }) | Apply::Floor(fence)
+                if self.role == Role::Obeys && self.durable.is_too_far(fence) =>
+            {
+                let most = self.durable.counter.farthest().0;
+                Err(Refusal::TooFar { given: fence.0, most })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Carries out what was decided elsewhere.
+    pub fn apply<H: Host>(&mut self, host: &mut H, key: Key<'_>, apply: &Apply<'_>, time: Time) {
+        self.durable.counter.look(time);
+        match *apply {
+            Apply::End(token) => {
+                self.end(host, key, token, Ending::Released, time);
+            }
+            Apply::Grant(granted) => {
+                let mode = granted.mode;
+                self.heard_of(key, granted.fence, granted.ttl);
+                let grant = granted.grant(Lease::begin(time.now, granted.ttl));
+                let in_the_way = match host.find(key) {
+                    Found::Free | Found::Over { .. } => false,
+                    Found::Held(Holders::Many(crowd)) => crowd.mode() != mode,
+                    _ => true,
+                };
+                if in_the_way {
+                    host.remove(key);
+                }
+                store(host, key, mode, grant);
+                host.tell(key, Effect::Granted { mode, grant, waited: None });
+            }
+            Apply::Remove => self.apply_removal(host, key),
+            Apply::Floor(fence) => self.durable.counter.raise_all(fence),
+            Apply::Ahead(hash, slot, fence) => {
+                let in_cluster = slot_of(key.name);
+                self.durable.counter.learn_ahead(KeyAhead { hash, slot, in_cluster }, fence);
+            }
+            // It is for replicas of the node that has promised it.
+            Apply::Promise(ref promise) => {
+                if self.role != Role::Obeys {
+                    self.durable.inherit(promise.clone(), time.now);
+                }
+            }
+            Apply::Expire(unix_ms) => {
+                if matches!(host.find(key), Found::Foreign { .. }) {
+                    host.expire_foreign_at(key, unix_ms);
+                }
+            }
+        }
+    }
+
+    fn apply_removal<H: Host>(&mut self, host: &mut H, key: Key<'_>) {
+        let found = host.find(key);
+        let top = found.top();
+        let holders = match found {
+            Found::Held(Holders::One(_)) => 1,
+            Found::Held(Holders::Many(crowd)) => crowd.len(),
+            Found::Foreign { .. } => return host.remove_foreign(key),
+            Found::Free | Found::Over { .. } => {
+                self.pass_on(key, top);
+                return host.remove_rest(key);
+            }
+            Found::WrongType => return host.remove(key),
+        };
+        self.pass_on(key, top);
+        host.remove(key);
+        host.tell(key, Effect::AllExpired { holders });
+    }
+}

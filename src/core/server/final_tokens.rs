@@ -1,0 +1,104 @@
+//! Tokens that are done: an ACQUIRE with one of them was overtaken on its way, and comes too late.
+//!
+//! They are remembered for at least a minute, in two generations; the older one is forgotten as a
+//! whole. FINAL is about progress and not about safety, so nothing of it is stored.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::Node;
+use crate::command::Refusal;
+use crate::command::release::Release;
+use crate::host::Host;
+use crate::limits::{BYTES_PER_PLACE, FINAL_LASTS, MAX_FINALS};
+use crate::lock::Found;
+use crate::shares::Shares;
+use crate::words::{Instant, Key, Owner};
+
+#[derive(Debug, Default)]
+pub(super) struct FinalTokens {
+    young: Generation,
+    old: Generation,
+    /// When the young ones began.
+    since: Option<Instant>,
+}
+
+type Tokens = BTreeSet<Box<[u8]>>;
+
+#[derive(Debug, Default)]
+struct Generation {
+    /// By database, and by key.
+    tokens: BTreeMap<u32, BTreeMap<Box<[u8]>, Tokens>>,
+    shares: Shares,
+}
+
+impl Generation {
+    fn has(&self, key: Key<'_>, token: &[u8]) -> bool {
+        let tokens = self.tokens.get(&key.db).and_then(|names| names.get(key.name));
+        tokens.is_some_and(|tokens| tokens.contains(token))
+    }
+}
+
+impl FinalTokens {
+    /// Forgets what is old enough.
+    pub fn look(&mut self, now: Instant) {
+        if self.since.is_some_and(|since| now.since(since) >= FINAL_LASTS) {
+            self.old = core::mem::take(&mut self.young);
+            self.since = if self.old.tokens.is_empty() { None } else { Some(now) };
+        }
+    }
+
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.young.tokens.is_empty() && self.old.tokens.is_empty()
+    }
+
+    /// Whether the token is done.
+    pub fn has(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> bool {
+        if self.since.is_none() {
+            return false;
+        }
+        self.look(now);
+        self.young.has(key, token) || self.old.has(key, token)
+    }
+
+    /// Remembers it. False: there is no room.
+    fn add(&mut self, key: Key<'_>, token: &[u8], owner: Owner, now: Instant) -> bool {
+        self.look(now);
+        let units = 1 + ((key.name.len() + token.len()) / BYTES_PER_PLACE) as u64;
+        if self.young.has(key, token) {
+            return true;
+        }
+        if !self.young.shares.take(owner, units, MAX_FINALS) {
+            return false;
+        }
+        self.since.get_or_insert(now);
+        let names = self.young.tokens.entry(key.db).or_default();
+        names.entry(key.name.into()).or_default().insert(token.into());
+        true
+    }
+}
+
+impl Node {
+    /// Remembers that the token is done, if it says so.
+    pub(super) fn note_final<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Release<'_>,
+        now: Instant,
+    ) -> Result<(), Refusal<'a>> {
+        if !ask.is_final || self.is_following() {
+            return Ok(());
+        }
+        if matches!(host.find(key), Found::WrongType) {
+            return Err(Refusal::WrongType);
+        }
+        let owner = host.owner();
+        if self.final_tokens.add(key, ask.token, owner, now) {
+            Ok(())
+        } else {
+            Err(Refusal::TooManyFinals)
+        }
+    }
+}

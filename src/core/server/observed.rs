@@ -1,0 +1,151 @@
+//! What an operator sees of waiting and holding.
+//!
+//! Waiting is charged to its key when something changes in the queue, and from time to time where
+//! nothing does: a lock that nobody ever gets hurts most.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Bound::{Excluded, Included, Unbounded};
+
+use super::Node;
+use super::waiting::Queues;
+use crate::host::Host;
+use crate::lock::{Found, Grant, Holders};
+use crate::observed::hot::Figures;
+use crate::observed::slow::What;
+use crate::observed::{Hot, Slow};
+use crate::queue::{Queue, Waiter};
+use crate::who::Who;
+use crate::words::{Instant, Key, KeyBuf};
+
+/// What is kept of it.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// The keys that hurt most.
+    pub(super) hot: Hot,
+    /// The last slow waits and long holds.
+    slow: Slow,
+    /// The queue that was charged last.
+    charged: Option<Arc<KeyBuf>>,
+}
+
+impl Observed {
+    /// The last slow waits and long holds.
+    #[must_use]
+    pub fn slow(&self) -> &Slow {
+        &self.slow
+    }
+}
+
+impl Node {
+    /// The keys that hurt most, the worst first, and the queue of each.
+    pub fn hot(&mut self, most: usize, now: Instant) -> Vec<(&Figures, Option<&Queue>)> {
+        let listed = self.observed.hot.listed();
+        let queues = listed.filter_map(|figures| queue_of(&self.waiting.queues, figures));
+        let keys: Vec<Arc<KeyBuf>> = queues.map(Queue::key).collect();
+        keys.iter().for_each(|key| self.charge(key.as_key(), now));
+        let (worst, queues) = (self.observed.hot.worst(most, now), &self.waiting.queues);
+        worst.map(|figures| (figures, queue_of(queues, figures))).collect()
+    }
+
+    /// Charges a few queues where nothing happens. To be called often.
+    pub fn look_at_queues(&mut self, now: Instant) {
+        for _ in 0..A_FEW.min(self.waiting.stands.len()) {
+            let last = self.observed.charged.take();
+            self.observed.charged = next_queue(&self.waiting.queues, last).map(Queue::key);
+            if let Some(key) = self.observed.charged.clone() {
+                self.charge(key.as_key(), now);
+            }
+        }
+    }
+
+    /// The key is charged with what its queue has waited since the last time.
+    pub(super) fn charge(&mut self, key: Key<'_>, now: Instant) {
+        if let Some(waited) = self.waiting.change_queue(key, |queue| queue.charge(now)) {
+            self.observed.hot.waited(key, waited, now);
+        }
+    }
+
+    /// Who holds the lock, where slow waits are noted.
+    pub(super) fn holder<H: Host>(&self, host: &mut H, key: Key<'_>) -> Option<Box<Who>> {
+        if self.settings.slow_wait == 0 {
+            return None;
+        }
+        match host.find(key) {
+            Found::Held(Holders::One(grant)) => Some(Box::new(Who::of(grant.token, grant.meta))),
+            Found::Held(Holders::Many(crowd)) => {
+                crowd.grants().next().map(|grant| Box::new(Who::of(grant.token, grant.meta)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whoever waits now waits for this holder.
+    pub(super) fn note_holder(&mut self, key: Key<'_>, grant: &Grant<'_>) {
+        if self.settings.slow_wait > 0 {
+            let who = Box::new(Who::of(grant.token, grant.meta));
+            self.waiting.change_queue(key, |queue| queue.holder = Some(who));
+        }
+    }
+
+    /// For whom those at the key wait.
+    pub(super) fn waited_for(&self, key: Key<'_>) -> Option<Who> {
+        if self.settings.slow_wait == 0 {
+            return None;
+        }
+        self.waiting.queue(key)?.holder.as_deref().cloned()
+    }
+
+    /// A wait has ended.
+    pub(super) fn note_wait(
+        &mut self,
+        what: What,
+        key: Key<'_>,
+        waiter: &Waiter,
+        holder: Option<Who>,
+        now: Instant,
+    ) {
+        let waited = now.since(waiter.since);
+        if is_over(waited, self.settings.slow_wait) {
+            let who = Who::of(&waiter.token, &waiter.asks.meta);
+            self.observed.slow.note((what, waited), key, who, holder, now);
+        }
+    }
+
+    /// A hold has ended.
+    pub(super) fn note_hold(&mut self, key: Key<'_>, grant: &Grant<'_>, now: Instant) {
+        let held = now.since(grant.lease.since);
+        if is_over(held, self.settings.long_hold) && !self.is_following() {
+            let who = Who::of(grant.token, grant.meta);
+            self.observed.slow.note((What::Hold, held), key, who, None, now);
+        }
+    }
+}
+
+/// How many queues are charged at a time.
+const A_FEW: usize = 16;
+
+fn is_over(micros: u64, setting: u64) -> bool {
+    setting > 0 && micros >= setting.saturating_mul(1000)
+}
+
+/// The queue of a listed key. Of a long name only the beginning is known: then a few are looked at.
+fn queue_of<'q>(queues: &'q BTreeMap<u32, Queues>, figures: &Figures) -> Option<&'q Queue> {
+    let (db, begin) = (figures.db, &*figures.name);
+    let from = queues.get(&db)?.range::<[u8], _>((Included(begin), Unbounded)).take(A_FEW);
+    let mut alike = from.take_while(|(name, _)| name.starts_with(begin));
+    alike.find(|(name, _)| figures.are_of(Key { db, name })).map(|(_, queue)| queue)
+}
+
+/// The queue after this one, or the first.
+fn next_queue(queues: &BTreeMap<u32, Queues>, last: Option<Arc<KeyBuf>>) -> Option<&Queue> {
+    let first = || queues.values().next().and_then(|names| names.values().next());
+    let Some(last) = last else { return first() };
+    let here = queues.get(&last.db);
+    let after = (Excluded(&*last.name), Unbounded);
+    let next = here.and_then(|names| names.range::<[u8], _>(after).next()).map(|(_, queue)| queue);
+    let later = || queues.range((Excluded(last.db), Unbounded)).next();
+    next.or_else(|| later().and_then(|(_, names)| names.values().next())).or_else(first)
+}

@@ -1,0 +1,135 @@
+//! The clock of places: it runs while requests get through, and knows what has been heard.
+//!
+//! A place must not end while its owner's request lies in the socket: during a long script, say,
+//! or while the server holds requests back. So this clock stands still while writes are paused and
+//! in quarantine; and what is over by it ends only at the second iteration of the
+//! event loop after that, for the server reads what has arrived in between.
+
+use crate::words::{Deadline, Instant};
+
+#[derive(Debug)]
+pub(super) struct PlaceClock {
+    /// For how long it has stood still, in microseconds.
+    still: u64,
+    /// The last look, and whether requests got through then.
+    looked: Instant,
+    runs: bool,
+    /// The last iteration of the event loop, if requests have got through ever since.
+    last_iteration: Option<Instant>,
+    /// All that was sent before this moment has been read.
+    heard: Instant,
+}
+
+impl Default for PlaceClock {
+    fn default() -> PlaceClock {
+        PlaceClock {
+            still: 0,
+            looked: Instant(0),
+            runs: true,
+            last_iteration: None,
+            heard: Instant(0),
+        }
+    }
+}
+
+impl PlaceClock {
+    /// There was nothing to look after until now.
+    pub fn start(&mut self, now: Instant, runs: bool) {
+        (self.looked, self.runs) = (now, runs);
+    }
+
+    /// Whether requests get through now. To be told often: between two looks it is not known.
+    pub fn look(&mut self, now: Instant, runs: bool) {
+        if !(self.runs && runs) {
+            self.still += now.since(self.looked);
+            self.last_iteration = None;
+        }
+        (self.looked, self.runs) = (now, runs);
+    }
+
+    /// An iteration of the server's event loop, after it has read what had arrived by the last one.
+    pub fn iteration(&mut self, now: Instant, runs: bool) {
+        self.look(now, runs);
+        if runs {
+            self.heard = self.last_iteration.unwrap_or(self.heard);
+            self.last_iteration = Some(now);
+        }
+    }
+
+    /// What time it is by this clock.
+    pub fn at(&self, now: Instant) -> Instant {
+        let stands = if self.runs { 0 } else { now.since(self.looked) };
+        Instant(now.0.saturating_sub(self.still + stands))
+    }
+
+    /// Whether a moment of this clock has passed, and what was sent before it has been read.
+    pub fn is_over(&self, end: Deadline) -> bool {
+        end.is_over(Instant(self.heard.0.saturating_sub(self.still)))
+    }
+
+    /// Whether what was sent before a moment of the ordinary clock has been read.
+    pub fn has_heard(&self, by: Deadline) -> bool {
+        by.is_over(self.heard)
+    }
+
+    /// When a moment of this clock comes, by the ordinary one; `None`: it stands still.
+    pub fn comes(&self, end: Deadline) -> Option<Deadline> {
+        self.runs.then(|| Deadline(end.0.saturating_add(self.still.div_ceil(1000))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: Deadline = Deadline(10);
+
+    fn ms(ms: u64) -> Instant {
+        Instant(ms * 1000)
+    }
+
+    #[test]
+    fn what_is_over_ends_after_an_iteration_in_which_the_server_has_read() {
+        let mut clock = PlaceClock::default();
+        clock.iteration(ms(1), true);
+        // A script has run until now, and the requests that came meanwhile are not read yet.
+        clock.iteration(ms(5_000), true);
+        assert!(!clock.is_over(END) && !clock.has_heard(END));
+        clock.iteration(ms(5_001), true);
+        assert!(clock.is_over(END) && clock.has_heard(END));
+    }
+
+    #[test]
+    fn it_stands_still_while_requests_do_not_get_through() {
+        let mut clock = PlaceClock::default();
+        clock.iteration(ms(4), true);
+        clock.look(ms(5), false);
+        assert_eq!((clock.at(ms(100)), clock.comes(END)), (ms(4), None));
+        clock.look(ms(105), true);
+        assert_eq!((clock.at(ms(105)), clock.comes(END)), (ms(4), Some(Deadline(111))));
+        clock.iteration(ms(111), true);
+        assert!(!clock.is_over(END), "nothing has been read since the pause");
+        clock.iteration(ms(112), true);
+        assert!(clock.is_over(END));
+    }
+
+    #[test]
+    fn an_iteration_before_a_pause_says_nothing_of_what_came_in_it() {
+        let mut clock = PlaceClock::default();
+        clock.iteration(ms(11), true);
+        clock.look(ms(12), false);
+        clock.iteration(ms(20), true);
+        assert!(!clock.has_heard(END));
+        clock.iteration(ms(21), true);
+        assert!(clock.has_heard(END));
+    }
+
+    #[test]
+    fn what_happened_before_there_was_a_place_is_nothing_to_it() {
+        let mut clock = PlaceClock::default();
+        clock.iteration(ms(1), true);
+        clock.start(ms(5_000), false);
+        clock.look(ms(5_100), true);
+        assert_eq!(clock.at(ms(5_100)), ms(5_000));
+    }
+}

@@ -1,0 +1,262 @@
+//! RELEASE, EXTEND, CHECK and BREAK.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::Node;
+use super::acquire::{change, renew};
+use crate::command::Refusal;
+use crate::command::extend::Extend;
+use crate::command::release::Release;
+use crate::host::{Effect, Ending, Host, WaitOutcome};
+use crate::lock::{Asker, Found, Grant, Holders, Renewal};
+use crate::words::{ClientId, Deadline, Fence, Key, Lease, Millis, Mode, Time};
+
+impl Node {
+    /// Gives the lock back and hands it over. A token that waits leaves the queue instead.
+    ///
+    /// # Errors
+    /// When the key holds something else, or there is no room for one more FINAL.
+    pub fn release<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Release<'_>,
+        time: Time,
+    ) -> Result<bool, Refusal<'a>> {
+        self.durable.counter.look(time);
+        self.note_final(host, key, ask, time.now)?;
+        let token = ask.token;
+        self.expire_due(host, key, token, time);
+        let released = self.end(host, key, token, Ending::Released, time)
+            || self.end_foreign(host, key, token)?;
+        if !released
+            && let Some(waiter) = self.leave(key, token, time.now)
+            && waiter.is_present()
+        {
+            host.answer(waiter.id, WaitOutcome::Denied);
+        }
+        self.serve(host, key, time);
+        Ok(released)
+    }
+
+    /// Lets the token's lease end `ttl` from now, if it holds; with GT, not earlier than it would.
+    ///
+    /// # Errors
+    /// When the key holds something else, or the fence is too far ahead.
+    pub fn extend<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Extend<'a>,
+        time: Time,
+    ) -> Result<bool, Refusal<'a>> {
+        self.durable.counter.look(time);
+        self.check_proposal(ask.fence)?;
+        self.look_at_quarantine(time.now);
+        if ask.fence.is_some() {
+            self.refuse_in_quarantine(key, time.now)?;
+        }
+        self.expire_due(host, key, ask.token, time);
+        self.serve(host, key, time);
+        match host.find(key) {
+            Found::WrongType => return Err(Refusal::WrongType),
+            Found::Foreign { left } => return Ok(self.extend_foreign(host, key, ask, left, time)),
+            _ => {}
+        }
+        let found = host.find(key);
+        let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) else {
+            return Ok(false);
+        };
+        if ask.fence.is_some_and(|fence| grant.fence > fence) {
+            return Ok(false);
+        }
+        let was_away = grant.client == ClientId::AWAY;
+        let was_away: Option<(Deadline, Box<[u8]>)> =
+            was_away.then(|| (grant.lease.end, grant.meta.into()));
+        let fence = ask.fence.unwrap_or(grant.fence);
+        let lease = match ask.gt {
+            true => grant.lease.extended_to(time.now, ask.ttl),
+            false => grant.lease.renewed(time.now, ask.ttl),
+        };
+        if ask.fence.is_some() {
+            let owner = self.make_room(host, key, fence, None)?;
+            self.vouch(host, key, (fence, lease.ttl), None, time)?;
+            self.durable.counter.hand_out(key.name, fence, owner);
+        } else {
+            self.vouch(host, key, (fence, lease.ttl), None, time)?;
+        }
+        // A client that extends the grant has heard of it.
+        let asker = was_away.as_ref().map(|(_, meta)| Asker {
+            client: ClientId::UNKNOWN,
+            ephemeral: false,
+            meta,
+        });
+        self.waiting.back(was_away.as_ref().map(|(end, _)| *end));
+        renew(host, key, mode, ask.token, Renewal { lease, fence, asker });
+        let Extend { token, ttl, fence, gt } = *ask;
+        host.tell(key, Effect::Extended { token, ttl, fence, gt });
+        if was_away.is_some() {
+            self.serve(host, key, time);
+        }
+        Ok(true)
+    }
+
+    /// The fence of the token, if it holds now. Changes nothing.
+    ///
+    /// # Errors
+    /// When the key holds something else.
+    pub fn check<'a, H: Host>(
+        &self,
+        host: &mut H,
+        key: Key<'_>,
+        token: &[u8],
+        time: Time,
+    ) -> Result<Option<Fence>, Refusal<'a>> {
+        let found = host.find(key);
+        if matches!(found, Found::WrongType) {
+            return Err(Refusal::WrongType);
+        }
+        let holds = |grant: &Grant<'_>| !grant.lease.end.is_over(time.now);
+        Ok(found.grant(token).filter(holds).map(|grant| grant.fence))
+    }
+
+    /// Ends every lease on the key, or the token's, and hands over. How many ended.
+    ///
+    /// # Errors
+    /// When the key holds something else.
+    pub fn break_lock<'a, H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        token: Option<&[u8]>,
+        time: Time,
+    ) -> Result<usize, Refusal<'a>> {
+        self.end_over(host, key, time, usize::MAX);
+        let found = host.find(key);
+        if matches!(found, Found::WrongType) {
+            return Err(Refusal::WrongType);
+        }
+        let tokens: Vec<Box<[u8]>> = match (token, found) {
+            (Some(token), _) => [token.into()].into(),
+            (None, Found::Held(Holders::One(grant))) => [grant.token.into()].into(),
+            (None, Found::Held(Holders::Many(crowd))) => {
+                crowd.grants().map(|grant| grant.token.into()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let mut broken = |token: &[u8]| self.end(host, key, token, Ending::Broken, time);
+        let count = tokens.iter().filter(|token| broken(token)).count();
+        let there = token.and_then(|token| self.waiting.queue(key)?.get(token));
+        let place = there.is_some_and(|waiter| !waiter.is_present());
+        if place {
+            token.and_then(|token| self.leave(key, token, time.now));
+        }
+        self.serve(host, key, time);
+        Ok(count + usize::from(place))
+    }
+
+    /// The token's grant ends, if it holds.
+    pub(super) fn end<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        token: &[u8],
+        why: Ending,
+        time: Time,
+    ) -> bool {
+        let (client, lease, fence) = match host.find(key) {
+            Found::Held(Holders::One(grant)) if grant.token == token => {
+                let Grant { client, ephemeral, lease, fence, .. } = grant;
+                self.note_hold(key, &grant, time.now);
+                self.unmark_ephemeral(key, token, client, ephemeral);
+                host.remove(key);
+                (client, lease, fence)
+            }
+            Found::Held(Holders::Many(crowd)) => {
+                let Some(holder) = crowd.remove(token) else { return false };
+                let empty = crowd.is_empty();
+                let Grant { client, ephemeral, lease, fence, .. } = holder.grant();
+                self.note_hold(key, &holder.grant(), time.now);
+                self.unmark_ephemeral(key, token, client, ephemeral);
+                settle(host, key, empty);
+                (client, lease, fence)
+            }
+            _ => return false,
+        };
+        if client == ClientId::AWAY {
+            self.waiting.places.lease_ended(lease.end);
+        }
+        // However the lock has come here, the next holder gets a larger fence.
+        self.durable.counter.learn(key.name, fence, self.is_following());
+        host.tell(key, ended(token, why, lease, time));
+        true
+    }
+
+    /// Ends the leases on the key that are over, at most so many. How many ended.
+    pub(super) fn end_over<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        time: Time,
+        most: usize,
+    ) -> usize {
+        if self.is_following() {
+            return 0;
+        }
+        let mut count = 0;
+        while count < most && host.first_end(key).is_some_and(|end| end.is_over(time.now)) {
+            let (mode, grant) = match host.find(key) {
+                Found::Held(Holders::One(grant)) => (Mode::Exclusive, grant),
+                Found::Held(Holders::Many(crowd)) => match crowd.first_over(time.now) {
+                    Some(holder) => (crowd.mode(), holder.grant()),
+                    None => break,
+                },
+                _ => break,
+            };
+            let token: Box<[u8]> = grant.token.into();
+            let (lease, fence) = (grant.lease, grant.fence);
+            let said = Deadline::after(lease.since, lease.ttl);
+            if grant.client == ClientId::AWAY && !self.waiting.places.clock.has_heard(said) {
+                self.wait_for_word(host, key, mode, &token, lease, fence, time);
+            } else {
+                self.end(host, key, &token, Ending::Expired, time);
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// The lease of a token that is away is over, but its next request may have arrived and not have
+    /// been read yet. So it holds for a moment more, of which nobody else has to know.
+    #[allow(clippy::too_many_arguments, reason = "the grant, without its text")]
+    fn wait_for_word<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        mode: Mode,
+        token: &[u8],
+        lease: Lease,
+        fence: Fence,
+        time: Time,
+    ) {
+        let end = Deadline::after(time.now, Millis(1));
+        self.waiting.places.lease_ended(lease.end);
+        self.waiting.places.lease_began(end);
+        let renewal = Renewal { lease: Lease { end, ..lease }, fence, asker: None };
+        change(host, key, mode, token, renewal);
+    }
+}
+
+/// A crowd has lost a member: an empty one is no lock.
+fn settle<H: Host>(host: &mut H, key: Key<'_>, empty: bool) {
+    if empty {
+        host.remove(key);
+    } else {
+        host.changed(key);
+    }
+}
+
+fn ended(token: &[u8], why: Ending, lease: Lease, time: Time) -> Effect<'_> {
+    Effect::Ended { token, why, held: time.now.since(lease.since) }
+}

@@ -1,0 +1,290 @@
+//! Hand-over: who gets a lock that has become free, and waiters that leave before.
+
+use super::acquire::speaks;
+use super::deferred::{Dismissed, Undo};
+use super::places::Left;
+use super::{GrantId, Node};
+use crate::command::Refusal;
+use crate::host::{Answers, Ending, Host, WaitOutcome};
+use crate::lock::{Found, Grant};
+use crate::observed::slow::What;
+use crate::queue::{Queue, Waiter};
+use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis, Time, WaiterId};
+
+impl Node {
+    /// Grants the lock to its first waiters, as many as it admits. The grants are made here and
+    /// now; the answers only report them, so nobody can slip in between.
+    ///
+    /// Of very many readers a part is served at once, and the others in the next iterations of the event
+    /// loop. Until these are through, no command serves there: thousands of readers that have just been
+    /// let in, and that release one after the other, would each let in as many again, all in one iteration.
+    pub(super) fn serve<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
+        if !self.waiting.queue(key).is_some_and(|queue| queue.enters) {
+            self.serve_some(host, key, time, SERVED_AT_ONCE);
+        }
+    }
+
+    /// The same for so many of them at most. How many have left the queue.
+    pub(super) fn serve_some<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        time: Time,
+        most: usize,
+    ) -> usize {
+        let mut served = 0;
+        while served < most {
+            if !self.serve_next(host, key, time) {
+                return served;
+            }
+            served += 1;
+        }
+        if self.waiting.change_queue(key, |queue| queue.enters = true).is_some() {
+            self.deferred.serve(key.to_owned());
+        }
+        served
+    }
+
+    /// Serves the first waiter. False: there is none, or its turn has not come.
+    fn serve_next<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
+        if self.is_following() || self.durable.kept_back(key.name, time.now).is_some() {
+            return false;
+        }
+        let Some(first) = self.waiting.queue(key).and_then(Queue::first) else { return false };
+        match self.waiting.place_left(first, time.now) {
+            Some(Left::Nothing) => {
+                self.waiting.pop(key);
+                return true;
+            }
+            // Whether it is served or ends is known at the next iteration of the event loop.
+            Some(Left::Unread) => {
+                self.waiting.watch(key, Millis(1), time);
+                return false;
+            }
+            Some(Left::Some(_)) | None => {}
+        }
+        let found = host.find(key);
+        if let Found::Foreign { left, .. } = found {
+            self.waiting.watch_foreign(key, left, self.is_deaf, time);
+            self.tell_turns(host, key, Fence(0), time);
+            return false;
+        }
+        if matches!(found, Found::WrongType) {
+            self.dismiss(host, key, WaitOutcome::Removed, time.now);
+            return false;
+        }
+        let queue = self.waiting.queue(key);
+        if !Queue::is_next(queue, &first.token, first.asks.mode, &found) {
+            let top = found.top();
+            // Who is told now asks elsewhere, where the holder may not have asked yet.
+            if !found.is_held_by_absent() {
+                self.tell_turns(host, key, top, time);
+            }
+            return false;
+        }
+        self.durable.counter.learn(key.name, found.top(), false);
+        let served = self.serve_first(host, key, time);
+        if !served {
+            // Until the state file can be written.
+            self.deferred.wait_for_file(key.to_owned());
+        }
+        served
+    }
+
+    /// Answers waiters whose turn is next, if they asked with TURN. Each of them is away from then on;
+    /// where its place cannot be kept, it waits on instead.
+    fn tell_turns<A: Answers>(&mut self, host: &mut A, key: Key<'_>, top: Fence, time: Time) {
+        while let Some(next) = self.waiting.queue(key).and_then(Queue::next_turn) {
+            let (id, token) = (next.id, next.token.clone());
+            if self.keep_place(key, &token, time.now) {
+                let used = self.durable.counter.used(key.name);
+                host.answer(id, WaitOutcome::Turn(used.max(top)));
+            } else {
+                self.waiting.change_queue(key, |queue| queue.forget_turn(&token));
+            }
+        }
+    }
+
+    /// Grants to the first waiter. False: not now. One that is away has a lease for as long as its
+    /// place would be kept, and its next request makes an ordinary one of it.
+    fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
+        let Some(first) = self.waiting.queue(key).and_then(Queue::first) else { return true };
+        let clock = &self.waiting.places.clock;
+        let left = first.place_ends().map(|end| end.left(clock.at(time.now)));
+        let (asked, keep) = (first.asks.ttl, first.asks.keep.filter(|_| left.is_some()));
+        let ttl = [left, keep].into_iter().flatten().fold(asked, Millis::min);
+        let (proposal, owner) = (first.asks.proposal, first.owner);
+        let fence = self.next_fence(host, key, (proposal, ttl), Some(owner), time);
+        if fence == Err(Refusal::NotDurable) {
+            return false;
+        }
+        self.charge(key, time.now);
+        let holder = self.waited_for(key);
+        let Some(waiter) = self.waiting.pop(key) else { return true };
+        let present = waiter.is_present();
+        let fence = match fence {
+            Ok(fence) => fence,
+            Err(refusal) => {
+                self.note_wait(What::WaitInVain, key, &waiter, holder, time.now);
+                if present {
+                    host.answer(waiter.id, no(&refusal));
+                }
+                return true;
+            }
+        };
+        let asks = &waiter.asks;
+        let is_back = present && !asks.wants_turn;
+        let (client, ephemeral) = speaks(asks.client, asks.ephemeral, is_back);
+        let lease = Lease::begin(time.now, ttl);
+        let (token, meta) = (&*waiter.token, &*asks.meta);
+        let grant = Grant { token, fence, lease, client, ephemeral, meta };
+        let waited = Some(time.now.since(waiter.since));
+        self.grant(host, key, asks.mode, grant, waited);
+        self.note_wait(What::Wait, key, &waiter, holder, time.now);
+        if present {
+            let grant = GrantId::of(key, token, client);
+            self.waiting.granted.insert(waiter.id, (grant, asks.keep));
+            host.answer(waiter.id, WaitOutcome::Granted(fence));
+        }
+        true
+    }
+
+    /// A blocked client is gone. A queued request leaves, or its place is kept. A grant of which the
+    /// client was not told ends, or becomes as short as its place would be kept, as soon as that can be
+    /// written.
+    pub fn gone(&mut self, id: WaiterId, now: Instant) {
+        if let Some((grant, keep)) = self.waiting.granted.remove(&id) {
+            // A follower takes nothing back: the lease runs out where it is led from now on.
+            if !self.is_following() {
+                let undo = keep.map_or(Undo::End(Ending::Undelivered), Undo::Cut);
+                self.deferred.undo(grant, undo);
+            }
+        } else if self.waiting.standing(id).is_some() {
+            self.depart(id, now);
+        } else {
+            // It was dismissed, and need not be told any more.
+            self.waiting.stands.remove(&id);
+        }
+    }
+
+    /// All waiters at the key leave with the same answer, the first few at once, and the others in the
+    /// next iterations. Places of tokens that are away end without an answer.
+    pub(super) fn dismiss<A: Answers>(
+        &mut self,
+        host: &mut A,
+        key: Key<'_>,
+        answer: WaitOutcome,
+        now: Instant,
+    ) {
+        self.charge(key, now);
+        let Some(queue) = self.waiting.take_queue(key) else { return };
+        let mut dismissed = Dismissed { queue, answer, at: now };
+        self.tell_some(host, &mut dismissed, TOLD_AT_ONCE);
+        self.deferred.dismiss(dismissed);
+    }
+
+    /// Tells those who were dismissed, at most so many. How many are not told yet of that many.
+    pub(super) fn tell_dismissed<A: Answers>(&mut self, host: &mut A, most: usize) -> usize {
+        let mut left = most;
+        while left > 0
+            && let Some(mut dismissed) = self.deferred.next_dismissed()
+        {
+            left = self.tell_some(host, &mut dismissed, left);
+            self.deferred.not_told(dismissed);
+        }
+        left
+    }
+
+    fn tell_some<A: Answers>(&mut self, host: &mut A, to: &mut Dismissed, most: usize) -> usize {
+        let key = to.queue.key();
+        let holder = to.queue.holder.as_deref().cloned();
+        let mut left = most;
+        while left > 0
+            && let Some(waiter) = to.queue.pop()
+        {
+            left -= 1;
+            // Not if its client is gone.
+            let waits = waiter.is_present() && self.waiting.stands.contains_key(&waiter.id);
+            self.waiting.unlist(key.as_key(), &waiter);
+            self.note_wait(What::WaitInVain, key.as_key(), &waiter, holder.clone(), to.at);
+            if waits {
+                host.answer(waiter.id, to.answer);
+            }
+        }
+        left
+    }
+
+    /// The waiter with this token leaves without the lock. If it was the first, the next may be
+    /// grantable, and the caller sees to it.
+    pub(super) fn leave(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> Option<Waiter> {
+        let holder = self.waited_for(key);
+        let waiter = self.take_out(key, token, now)?;
+        self.note_wait(What::WaitInVain, key, &waiter, holder, now);
+        Some(waiter)
+    }
+
+    /// The waiter with this token is in the queue no more.
+    pub(super) fn take_out(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> Option<Waiter> {
+        self.charge(key, now);
+        self.waiting.remove(key, token)
+    }
+
+    /// The waiter with this token leaves, while nothing may be granted: if it was the first, the next
+    /// is looked at later.
+    pub(super) fn leave_later(
+        &mut self,
+        key: Key<'_>,
+        token: &[u8],
+        now: Instant,
+    ) -> Option<Waiter> {
+        let first = self.waiting.queue(key).and_then(Queue::first).map(|first| first.id);
+        let waiter = self.leave(key, token, now)?;
+        if first == Some(waiter.id) || self.waiting.queue(key).is_some_and(Queue::has_turns) {
+            self.deferred.serve(key.to_owned());
+        }
+        Some(waiter)
+    }
+
+    pub(super) fn unmark_ephemeral(
+        &mut self,
+        key: Key<'_>,
+        token: &[u8],
+        client: ClientId,
+        ephemeral: bool,
+    ) {
+        if !ephemeral || client == ClientId::UNKNOWN {
+            return;
+        }
+        if let Some(grants) = self.ephemeral.get_mut(&client) {
+            grants.remove(&GrantId::of(key, token, client));
+            if grants.is_empty() {
+                self.ephemeral.remove(&client);
+            }
+        }
+    }
+
+    /// The holder asks again: its old connection no longer speaks for the grant.
+    pub(super) fn forget_ephemeral<H: Host>(&mut self, host: &mut H, key: Key<'_>, token: &[u8]) {
+        if self.ephemeral.is_empty() {
+            return;
+        }
+        let old = host.find(key).grant(token).map(|grant| (grant.client, grant.ephemeral));
+        if let Some((client, ephemeral)) = old {
+            self.unmark_ephemeral(key, token, client, ephemeral);
+        }
+    }
+}
+
+/// How many waiters one command serves at most, and how many are told at once that the lock is gone. To
+/// let one in, and to write to it, takes the server some ten microseconds.
+const SERVED_AT_ONCE: usize = 64;
+const TOLD_AT_ONCE: usize = 16;
+
+/// What a waiter is told whose turn has come in vain.
+fn no(refusal: &Refusal<'_>) -> WaitOutcome {
+    match *refusal {
+        Refusal::TooManyLong { usual } => WaitOutcome::TooManyLong { usual },
+        Refusal::TooManyAhead { given, most } => WaitOutcome::TooManyAhead { given, most },
+        _ => WaitOutcome::Exhausted,
+    }
+}

@@ -1,0 +1,236 @@
+//! What time does: leases and waits that are over, and work that had to be put off.
+
+use alloc::boxed::Box;
+
+use super::acquire::change;
+use super::deferred::Undo;
+use super::{GrantId, Node};
+use crate::host::{Effect, Ending, Host, Serves, WaitOutcome};
+use crate::lock::{Asker, Found, Grant, Holders, Renewal};
+use crate::words::{ClientId, Key, Lease, Millis, Mode, Time};
+
+impl Node {
+    /// Does what is due, at most `budget` pieces of it, so that a burst of endings is spread
+    /// over several iterations of the event loop. Whether there may be more.
+    ///
+    /// With `may_write` false only waits end: they write nothing.
+    pub fn sweep<H: Host>(
+        &mut self,
+        host: &mut H,
+        time: Time,
+        budget: usize,
+        may_write: bool,
+    ) -> bool {
+        self.durable.counter.look(time);
+        self.look_at_quarantine(time.now);
+        // Waits may take half of it, and those who are dismissed half of that: there may be something
+        // due for others.
+        let waits = budget.div_ceil(2);
+        let hears = may_write && !self.is_following() && !self.durable.refuses_all();
+        self.waiting.places.clock.iteration(time.now, hears);
+        let told = waits.div_ceil(2);
+        let unused = waits - told + self.tell_dismissed(host, told);
+        let unused = self.end_waits(host, time, unused);
+        let unused = self.end_places(unused, time.now);
+        let mut is_done = unused > 0 && !self.deferred.has_dismissed();
+        if !may_write || self.is_following() {
+            return !is_done;
+        }
+        is_done &= !self.waiting.places.end_next(time.now);
+        let mut left = budget - waits + unused;
+        self.look_at_foreign(time);
+        // In turns, so that neither keeps the other from being done.
+        while left > 0 {
+            let caught_up = self.catch_up(host, time, left);
+            let ended = self.end_due(host, time, left);
+            if caught_up + ended == 0 {
+                return !is_done;
+            }
+            left = left.saturating_sub(caught_up + ended);
+        }
+        true
+    }
+
+    /// Ends leases that are over at the key that is due first. How many pieces of work that was.
+    fn end_due<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
+        let Some(key) = host.due(time.now) else { return 0 };
+        let key = key.as_key();
+        let serves = self.may_hand_over(host, key);
+        // Nothing over at a key that was due: the index lags, and looking has mended it.
+        let ended = self.end_over(host, key, time, left.min(A_FEW)).max(1);
+        ended + self.hand_over(host, key, time, serves)
+    }
+
+    fn end_waits<H: Host>(&mut self, host: &mut H, time: Time, budget: usize) -> usize {
+        let mut left = budget;
+        while left > 0 {
+            let Some(&(end, id)) = self.waiting.ends.first() else { break };
+            if !end.is_over(time.now) {
+                break;
+            }
+            self.waiting.ends.pop_first();
+            left -= 1;
+            if self.depart(id, time.now) {
+                host.answer(id, WaitOutcome::Denied);
+            }
+        }
+        left
+    }
+
+    fn look_at_foreign(&mut self, time: Time) {
+        while let Some(key) = self.waiting.rechecks.pop_over(time.now) {
+            self.deferred.serve(key);
+        }
+    }
+
+    /// Does a piece or two of what had to be put off: of grants that end, and of keys to be served.
+    /// How many pieces of work that was.
+    fn catch_up<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
+        let undo = self.deferred.next_undo();
+        let to_serve = self.deferred.next_to_serve();
+        let mut pieces = 0;
+        if let Some((grant, undo)) = undo {
+            pieces += self.look_after(host, grant.key.as_key(), Some((&grant, undo)), time, left);
+        }
+        if let Some(key) = to_serve {
+            pieces += self.look_after(host, key.as_key(), None, time, left);
+        }
+        pieces
+    }
+
+    /// Undoes a grant, ends what is over at the key, and serves the next waiters. How many pieces of
+    /// work that was.
+    fn look_after<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        undo: Option<(&GrantId, Undo)>,
+        time: Time,
+        left: usize,
+    ) -> usize {
+        let serves = self.may_hand_over(host, key);
+        if let Some((grant, undo)) = undo {
+            self.undo(host, grant, undo, time);
+        }
+        let ended = self.end_over(host, key, time, left.min(A_FEW));
+        1 + ended + self.hand_over(host, key, time, serves)
+    }
+
+    /// Ends or cuts the grant of a connection that is gone, if the grant is still that connection's.
+    fn undo<H: Host>(&mut self, host: &mut H, id: &GrantId, undo: Undo, time: Time) {
+        let key = id.key.as_key();
+        let found = host.find(key);
+        let Some((mode, grant)) = found.mode().zip(found.grant(&id.token)) else { return };
+        if grant.client != id.client {
+            return;
+        }
+        match undo {
+            Undo::End(Ending::Disconnected) if !grant.ephemeral => {}
+            Undo::End(why) => {
+                self.end(host, key, &id.token, why, time);
+            }
+            Undo::Cut(keep) => self.cut(host, key, mode, &id.token, keep, time),
+        }
+    }
+
+    /// Nobody has heard of the grant: it becomes as short as its place. A grant of which its holder may
+    /// have heard is never cut: the holder counts on it.
+    fn cut<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        mode: Mode,
+        token: &[u8],
+        keep: Millis,
+        time: Time,
+    ) {
+        self.forget_ephemeral(host, key, token);
+        let found = host.find(key);
+        let Some(Grant { fence, lease: granted, client, meta, .. }) = found.grant(token) else {
+            return;
+        };
+        self.waiting.back((client == ClientId::AWAY).then_some(granted.end));
+        let meta: Box<[u8]> = meta.into();
+        let kept = Lease::begin(time.now, keep);
+        let lease = if kept.end < granted.end { kept } else { granted };
+        let asker = Asker { client: ClientId::AWAY, ephemeral: false, meta: &meta };
+        change(host, key, mode, token, Renewal { lease, fence, asker: Some(asker) });
+        self.waiting.places.lease_began(lease.end);
+        let Asker { client, ephemeral, meta } = asker;
+        let grant = Grant { token, fence, lease, client, ephemeral, meta };
+        host.tell(key, Effect::Renewed { mode, grant });
+    }
+
+    /// Whether this node may grant the lock to somebody who waits for it: its slot may be another
+    /// node's by now, or it may be cut off from its replicas. Asked before what is over ends, for
+    /// a slot that is moving is served here as long as the key is.
+    fn may_hand_over<H: Host>(&self, host: &mut H, key: Key<'_>) -> Serves {
+        if self.waiting.queue(key).is_none() { Serves::Yes } else { host.serves(key) }
+    }
+
+    /// Serves a few of the next waiters, if this server still serves the key. If not, they have to ask
+    /// again. How many pieces of work that was.
+    fn hand_over<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        time: Time,
+        serves: Serves,
+    ) -> usize {
+        self.waiting.change_queue(key, |queue| queue.enters = false);
+        match serves {
+            Serves::Yes => return self.serve_some(host, key, time, A_FEW),
+            Serves::Later => self.waiting.watch(key, Millis(100), time),
+            Serves::Moved => self.dismiss(host, key, WaitOutcome::Removed, time.now),
+        }
+        0
+    }
+
+    /// What every command begins with: ends what is over at the key.
+    ///
+    /// Of a large crowd that is over in one moment it ends a part, and leaves the rest to the next
+    /// iterations: no command takes long. But the token that the command speaks of is up to date.
+    pub(super) fn expire_due<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        token: &[u8],
+        time: Time,
+    ) {
+        if self.end_all(host, key, time) {
+            return;
+        }
+        if self.end_over(host, key, time, AT_ONCE) == AT_ONCE {
+            let over = |grant: Grant<'_>| grant.lease.end.is_over(time.now);
+            if host.find(key).grant(token).is_some_and(over) {
+                self.end(host, key, token, Ending::Expired, time);
+            }
+        }
+    }
+
+    /// A large crowd whose last lease is over ends in one piece.
+    fn end_all<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
+        if self.is_following() || !host.first_end(key).is_some_and(|end| end.is_over(time.now)) {
+            return false;
+        }
+        let Found::Held(Holders::Many(crowd)) = host.find(key) else { return false };
+        let over = crowd.last_end().is_some_and(|end| end.is_over(time.now));
+        // Those who are away may have asked meanwhile.
+        if !over || crowd.len() <= AT_ONCE || !self.waiting.places.have_no_lease() {
+            return false;
+        }
+        let holders = crowd.len();
+        for grant in crowd.grants().filter(|grant| grant.ephemeral) {
+            self.unmark_ephemeral(key, grant.token, grant.client, true);
+        }
+        self.durable.counter.learn(key.name, crowd.top(), false);
+        host.remove(key);
+        host.tell(key, Effect::AllExpired { holders });
+        true
+    }
+}
+
+/// How many leases one command ends at most.
+const AT_ONCE: usize = 256;
+/// How many leases at one key are ended, or granted, before something else has its turn.
+const A_FEW: usize = 16;

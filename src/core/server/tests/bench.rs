@@ -1,0 +1,234 @@
+//! One node on a host in memory, spoken to in the words of the commands. All at one key.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::memory::{Event, Memory, Value};
+use crate::command::release::Release;
+use crate::command::{Refusal, acquire, extend};
+use crate::durability::lease_bound::LeaseBound;
+use crate::durability::promise::Promise;
+use crate::durability::quarantine::Start;
+use crate::durability::record::{Ended, Record};
+use crate::host::{Ending, WaitOutcome};
+use crate::server::{Acquired, Node};
+use crate::words::{ClientId, Deadline, Fence, Instant, Key, Millis, Time, WaiterId};
+
+pub const KEY: Key<'static> = Key { db: 0, name: b"key" };
+
+pub struct Bench {
+    pub node: Node,
+    pub host: Memory,
+    /// In microseconds, on both clocks.
+    pub now: u64,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        let mut bench = Bench { node: Node::default(), host: Memory::new(), now: 0 };
+        bench.pass(1_000_000);
+        bench
+    }
+
+    pub fn time(&self) -> Time {
+        Time { now: Instant(self.now), unix: self.now }
+    }
+
+    /// Microseconds pass, and nobody looks.
+    pub fn pass(&mut self, micros: u64) {
+        self.now += micros;
+        self.host.now = Instant(self.now);
+    }
+
+    /// Microseconds pass, and the server does what is due.
+    pub fn pass_and_sweep(&mut self, micros: u64) {
+        self.pass(micros);
+        self.sweep();
+    }
+
+    pub fn sweep(&mut self) {
+        let time = self.time();
+        let mut sweep = || self.node.sweep(&mut self.host, time, 100, true);
+        assert!((0..1000).any(|_| !sweep()), "it never ends");
+    }
+
+    pub fn acquire(
+        &mut self,
+        client: u64,
+        words: &'static str,
+    ) -> Result<Acquired, Refusal<'static>> {
+        self.acquire_at(KEY, client, words)
+    }
+
+    pub fn acquire_at(
+        &mut self,
+        key: Key<'_>,
+        client: u64,
+        words: &'static str,
+    ) -> Result<Acquired, Refusal<'static>> {
+        let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        let ask = acquire::parse(&args, &self.node.settings)?;
+        let time = self.time();
+        self.node.acquire(&mut self.host, key, &ask, ClientId(client), time)
+    }
+
+    /// Acquires what has to be granted.
+    pub fn hold(&mut self, client: u64, words: &'static str) -> Fence {
+        match self.acquire(client, words) {
+            Ok(Acquired::Granted(fence)) => fence,
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+
+    /// Takes the lock at some key, and gives it back. The fence.
+    pub fn take_at(&mut self, key: Key<'_>, words: &'static str) -> Fence {
+        let fence = match self.acquire_at(key, 1, words) {
+            Ok(Acquired::Granted(fence)) => fence,
+            other => panic!("{words}: {other:?}"),
+        };
+        let (token, _) = words.split_once(' ').unwrap();
+        let time = self.time();
+        assert!(self.node.release(&mut self.host, key, &plain(token), time).unwrap());
+        fence
+    }
+
+    /// Acquires what has to wait.
+    pub fn wait(&mut self, client: u64, words: &'static str) -> WaiterId {
+        match self.acquire(client, words) {
+            Ok(Acquired::Waiting(id)) => id,
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+
+    /// The connection of a waiter breaks.
+    pub fn gone(&mut self, id: WaiterId) {
+        self.node.gone(id, Instant(self.now));
+    }
+
+    /// The lock is removed from outside.
+    pub fn removed(&mut self, key: Key<'_>, top: Fence) {
+        let now = self.time().now;
+        self.node.removed(&mut self.host, key, top, now);
+    }
+
+    pub fn flushed(&mut self, db: Option<u32>) {
+        let now = self.time().now;
+        self.node.flushed(&mut self.host, db, now);
+    }
+
+    pub fn follow(&mut self) {
+        let now = self.time().now;
+        self.node.follow(&mut self.host, now);
+    }
+
+    pub fn release(&mut self, token: &'static str) -> bool {
+        let time = self.time();
+        self.node.release(&mut self.host, KEY, &plain(token), time).unwrap()
+    }
+
+    /// The token is done.
+    pub fn finish(&mut self, token: &'static str) -> Result<bool, Refusal<'static>> {
+        let time = self.time();
+        let ask = Release { is_final: true, ..plain(token) };
+        self.node.release(&mut self.host, KEY, &ask, time)
+    }
+
+    pub fn extend(&mut self, words: &'static str) -> Result<bool, Refusal<'static>> {
+        let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        let ask = extend::parse(&args, &self.node.settings)?;
+        let time = self.time();
+        self.node.extend(&mut self.host, KEY, &ask, time)
+    }
+
+    pub fn check(&mut self, token: &str) -> Option<Fence> {
+        let time = self.time();
+        self.node.check(&mut self.host, KEY, token.as_bytes(), time).unwrap()
+    }
+
+    pub fn break_lock(&mut self, token: Option<&'static str>) -> usize {
+        let time = self.time();
+        self.node.break_lock(&mut self.host, KEY, token.map(str::as_bytes), time).unwrap()
+    }
+
+    /// The server has died, and starts again with nothing but what stood in its state file.
+    pub fn crash(&mut self, said: Promise) {
+        let settings = self.node.settings;
+        self.node = Node { settings, ..Node::default() };
+        let now = self.time().now;
+        self.host = Memory::new();
+        self.host.now = now;
+        self.node.durable.resume(&said, now);
+        let (fence, unix, bound) = (said.fence, said.unix, said.longest());
+        let (ended, log_is_complete) = (None, false);
+        let before = Record { node_id: 1, boot: 1, fence, unix, bound, ended, log_is_complete };
+        let (back, held) = (Ended::default(), &LeaseBound::default());
+        let start = Start { before: Some(&before), log_is_complete, back, held };
+        self.node.begin(&start, true, self.time());
+    }
+
+    /// Its primary has told what it promised.
+    pub fn inherit(&mut self, promise: Promise) {
+        self.node.durable.inherit(promise, Instant(self.now));
+    }
+
+    /// What the state file is going to say, though nobody waits for it.
+    pub fn next_promise(&mut self) -> Promise {
+        let time = self.time();
+        self.node.next_promise(self.host.held().into_iter(), time)
+    }
+
+    /// The state file is written, though nobody waits for it. What it says.
+    pub fn write(&mut self) -> Promise {
+        let promise = self.next_promise();
+        self.node.promised(promise.clone());
+        promise
+    }
+
+    /// A plain string is put over whatever is there.
+    pub fn set_text(&mut self, value: &str, ttl: Option<u64>) {
+        let end = ttl.map(|ttl| Deadline::after(Instant(self.now), Millis(ttl)));
+        self.host.set(&KEY.to_owned(), Value::Text { value: value.as_bytes().into(), end });
+    }
+
+    /// Who holds, in order, separated by spaces.
+    pub fn holders(&self) -> String {
+        let (_, holders) = self.host.holders(&KEY.to_owned());
+        join(holders.iter().map(|holder| holder.grant().token))
+    }
+
+    /// Who waits, in order, separated by spaces.
+    pub fn waiters(&self) -> String {
+        let queue = self.node.waiting.queue(KEY);
+        join(queue.into_iter().flat_map(|queue| queue.iter()).map(|waiter| &*waiter.token))
+    }
+
+    /// The answers since the last look.
+    pub fn answers(&mut self) -> Vec<(WaiterId, WaitOutcome)> {
+        let log = core::mem::take(&mut self.host.log);
+        let answer = |event| match event {
+            Event::Answered(id, answer) => Some((id, answer)),
+            _ => None,
+        };
+        log.into_iter().filter_map(answer).collect()
+    }
+
+    /// Whose grants have ended since the last look at anything, and why.
+    pub fn endings(&mut self) -> Vec<(String, Ending)> {
+        let log = core::mem::take(&mut self.host.log);
+        let ending = |event| match event {
+            Event::Ended { token, why, .. } => Some((join([&*token].into_iter()), why)),
+            _ => None,
+        };
+        log.into_iter().filter_map(ending).collect()
+    }
+}
+
+fn plain(token: &str) -> Release<'_> {
+    Release { token: token.as_bytes(), is_final: false }
+}
+
+fn join<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> String {
+    let tokens: Vec<String> =
+        tokens.map(|token| String::from_utf8_lossy(token).to_string()).collect();
+    tokens.join(" ")
+}

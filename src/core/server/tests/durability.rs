@@ -1,0 +1,450 @@
+//! What the state file vouches for, and quarantine.
+
+use alloc::vec;
+
+use super::bench::{Bench, KEY};
+use crate::command::Refusal;
+use crate::durability::lease_bound::{KeyHash, LeaseBound};
+use crate::durability::promise::Promise;
+use crate::durability::quarantine::{Cause, Policy};
+use crate::host::WaitOutcome;
+use crate::limits::MAX_LONG_KEYS;
+use crate::server::Acquired;
+use crate::words::{Fence, Millis};
+
+fn crashed(bench: &mut Bench, bound: u64) {
+    bench.crash(Promise {
+        fence: Fence(5_000_000),
+        unix: 0,
+        bound: usual(bound),
+        ..Promise::default()
+    });
+}
+
+fn usual(bound: u64) -> LeaseBound {
+    LeaseBound::usual_of(Millis(bound))
+}
+
+fn quarantine(left: u64) -> Refusal<'static> {
+    Refusal::Quarantine { cause: Cause::Crash, left: Millis(left) }
+}
+
+#[test]
+fn the_first_grant_waits_for_a_write_and_the_next_ones_do_not() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    let promise = &bench.host.promises[0];
+    assert!(promise.fence >= Fence(bench.now + 60_000_000) && promise.bound == usual(1024));
+    for _ in 0..20 {
+        bench.release("a");
+        bench.pass(1_000_000);
+        bench.hold(1, "a 1024");
+    }
+    assert_eq!(bench.host.promises.len(), 1);
+}
+
+#[test]
+fn a_longer_lease_waits_for_a_write() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    assert_eq!(bench.extend("a 2000"), Ok(true));
+    bench.hold(1, "a 4000");
+    bench.release("a");
+    bench.hold(2, "b 8000");
+    let bound: vec::Vec<u64> = bench.host.promises.iter().map(|p| p.bound.usual().0).collect();
+    assert_eq!(bound, vec![1024, 2048, 4096, 8192]);
+}
+
+#[test]
+fn a_proposal_beyond_the_promise_waits_for_a_write() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    bench.release("a");
+    assert_eq!(bench.hold(1, "a 10 FENCE 300000000"), Fence(300_000_000));
+    assert_eq!(bench.extend("a 10 FENCE 500000000"), Ok(true));
+    let fences: vec::Vec<u64> = bench.host.promises.iter().map(|p| p.fence.0).collect();
+    assert_eq!(fences, vec![61_000_000, 305_000_000, 505_000_000]);
+}
+
+#[test]
+fn when_nothing_can_be_written_what_was_promised_is_still_granted() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    bench.host.disk_is_full = true;
+    bench.release("a");
+    bench.hold(1, "a 1000");
+    assert_eq!(bench.extend("a 2000"), Err(Refusal::NotDurable));
+    assert_eq!(bench.acquire(1, "a 2000"), Err(Refusal::NotDurable));
+    assert_eq!(bench.extend("a 500"), Ok(true));
+    bench.release("a");
+    let fence = bench.node.durable.fence();
+    assert_eq!(bench.acquire(1, "a 2000"), Err(Refusal::NotDurable));
+    assert_eq!(bench.acquire(1, "a 10 FENCE 300000000"), Err(Refusal::NotDurable));
+    bench.pass(61_000_000);
+    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    assert_eq!((bench.node.durable.fence(), bench.holders()), (fence, "".into()));
+    assert!(!bench.node.durable.is_vouched_for());
+    bench.host.disk_is_full = false;
+    assert!(bench.hold(1, "a 10") > fence);
+}
+
+#[test]
+fn who_waits_is_served_in_order_once_the_disk_has_room() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    let b = bench.wait(2, "b 10 WAIT 0 FENCE 300000000");
+    let c = bench.wait(3, "c 10 WAIT 0");
+    bench.host.disk_is_full = true;
+    bench.release("a");
+    bench.pass_and_sweep(1_000_000);
+    assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b c".into()));
+    bench.host.disk_is_full = false;
+    bench.answers();
+    bench.write();
+    bench.sweep();
+    assert_eq!((bench.holders(), bench.waiters()), ("b".into(), "c".into()));
+    assert_eq!(bench.answers()[0], (b, WaitOutcome::Granted(Fence(300_000_000))));
+    bench.release("b");
+    assert_eq!(bench.answers().last().map(|(id, _)| *id), Some(c));
+}
+
+#[test]
+fn after_a_crash_nothing_is_granted_until_the_bound_has_passed() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 500);
+    assert_eq!(bench.acquire(1, "a 10"), Err(quarantine(500)));
+    let b = bench.wait(2, "b 10 WAIT 0");
+    let c = bench.wait(3, "c 10 WAIT 0");
+    bench.pass_and_sweep(499_999);
+    assert_eq!(bench.acquire(1, "a 10"), Err(quarantine(1)));
+    assert_eq!(bench.holders(), "");
+    bench.pass(1);
+    assert_eq!(bench.acquire(1, "a 10"), Ok(Acquired::Denied), "b and c came first");
+    assert_eq!((bench.holders(), bench.waiters()), ("b".into(), "c".into()));
+    let answers = bench.answers();
+    assert_eq!(answers.len(), 1);
+    assert!(
+        matches!(answers[0], (id, WaitOutcome::Granted(fence)) if id == b && fence.0 > 5_000_000)
+    );
+    bench.release("b");
+    assert_eq!(bench.answers()[0].0, c);
+}
+
+#[test]
+fn the_end_of_a_quarantine_wakes_the_node() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 500);
+    bench.wait(2, "b 10 WAIT 0");
+    assert_eq!(bench.node.next_wake().map(|end| end.0), Some(1_500));
+    bench.pass_and_sweep(500_000);
+    assert_eq!((bench.holders(), bench.node.durable.in_quarantine()), ("b".into(), None));
+}
+
+#[test]
+fn in_quarantine_a_wait_runs_out_and_a_waiter_leaves() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 500);
+    let b = bench.wait(2, "b 10 WAIT 100");
+    let c = bench.wait(3, "c 10 WAIT 0");
+    bench.pass_and_sweep(100_000);
+    assert!(!bench.release("c"));
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Denied), (c, WaitOutcome::Denied)]);
+    bench.host.blocks = false;
+    assert_eq!(bench.acquire(1, "a 10 WAIT 0"), Err(quarantine(400)));
+}
+
+#[test]
+fn in_quarantine_what_is_known_goes_on() {
+    let mut bench = Bench::new();
+    let fence = bench.hold(1, "a 1000");
+    bench.wait(2, "b 10 WAIT 0");
+    bench.node.promoted(bench.time());
+    assert!(bench.node.durable.in_quarantine().is_some());
+    assert_eq!(bench.hold(1, "a 1000"), fence);
+    assert_eq!(bench.check("a"), Some(fence));
+    assert_eq!(bench.extend("a 900"), Ok(true));
+    let refused = bench.extend("a 900 FENCE 70000000");
+    assert!(matches!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, .. })));
+    assert!(bench.release("a"));
+    assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b".into()));
+    bench.pass_and_sweep(1_024_000);
+    assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn a_promoted_replica_waits_for_the_longest_lease_it_has_heard_of() {
+    let mut bench = Bench::new();
+    bench.follow();
+    bench.inherit(Promise {
+        fence: Fence(400_000_000),
+        unix: 0,
+        bound: usual(3_000),
+        ..Promise::default()
+    });
+    bench.node.heard_of(KEY, Fence(7), Millis(2_000));
+    bench.node.promoted(bench.time());
+    let refused = bench.acquire(1, "a 10");
+    assert_eq!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, left: Millis(3_000) }));
+    bench.pass_and_sweep(3_000_000);
+    assert_eq!(bench.hold(1, "a 10"), Fence(400_000_001));
+}
+
+#[test]
+fn a_replica_forgets_long_leases_when_its_primary_does() {
+    let mut bench = Bench::new();
+    bench.follow();
+    bench.node.heard_of(KEY, Fence(7), Millis(80_000));
+    let mut write = |minutes: u64| {
+        bench.pass(minutes * 60_000_000);
+        bench.write().bound.longest()
+    };
+    assert_eq!(write(0), Millis(81_920));
+    assert_eq!(write(60), Millis(81_920));
+    assert_eq!(write(60), Millis(81_920), "the primary has not told");
+    bench.inherit(Promise { fence: Fence(9), unix: 0, bound: usual(90_000), ..Promise::default() });
+    assert!(bench.node.should_promise(bench.time()));
+    assert_eq!(bench.write().bound, usual(90_112));
+    bench.inherit(Promise { fence: Fence(9), unix: 0, bound: usual(3_072), ..Promise::default() });
+    bench.pass(60_000_000);
+    assert_eq!(bench.write().bound, usual(3_072));
+}
+
+#[test]
+fn the_operator_can_end_a_quarantine() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 500);
+    bench.wait(2, "b 10 WAIT 0");
+    bench.node.settings.quarantine = Policy::Least(Millis(10));
+    bench.sweep();
+    assert_eq!(bench.holders(), "");
+    bench.node.settings.quarantine = Policy::Off;
+    assert_eq!(bench.node.next_wake().map(|end| end.0), Some(0));
+    bench.sweep();
+    assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn the_promise_covers_what_is_left_of_a_quarantine() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 5_000);
+    let time = bench.time();
+    assert!(bench.node.should_promise(time));
+    let next = bench.next_promise();
+    assert!(next.longest().usual() >= Millis(5_000), "{next:?}");
+    bench.pass_and_sweep(5_000_000);
+    let time = bench.time();
+    assert_eq!(bench.node.last_promise(bench.host.held().into_iter(), time).bound, usual(0));
+}
+
+#[test]
+fn a_lease_that_is_stored_counts_before_anything_is_granted() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    bench.node.heard_of(KEY, Fence(5), Millis(60_000));
+    bench.host.disk_is_full = true;
+    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    bench.host.disk_is_full = false;
+    bench.hold(1, "a 10");
+    assert_eq!(bench.host.promises[1].bound, usual(61_440));
+}
+
+#[test]
+fn who_wants_to_wait_waits_for_the_disk_too() {
+    let mut bench = Bench::new();
+    bench.host.disk_is_full = true;
+    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    let b = bench.wait(2, "b 10 WAIT 0");
+    bench.host.disk_is_full = false;
+    bench.write();
+    bench.sweep();
+    assert!(matches!(bench.answers()[..], [(id, WaitOutcome::Granted(_))] if id == b));
+}
+
+#[test]
+fn a_file_that_claims_too_much_is_written_before_anything_is_granted() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    bench.release("a");
+    bench.node.durable.doubt(true);
+    bench.host.disk_is_full = true;
+    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    assert!(!bench.node.durable.is_vouched_for());
+    bench.host.disk_is_full = false;
+    bench.hold(1, "a 10");
+    assert!(bench.node.durable.is_vouched_for());
+    assert_eq!(bench.host.promises.len(), 2);
+}
+
+// --- what a replica was not told ---------------------------------------------------------------------
+
+fn untold(left: u64) -> Refusal<'static> {
+    Refusal::Quarantine { cause: Cause::Untold, left: Millis(left) }
+}
+
+/// A replica that has its primary's data set, and no word of what may be missing in it.
+fn synced() -> Bench {
+    let mut bench = Bench::new();
+    bench.follow();
+    bench.node.durable.synced();
+    bench
+}
+
+#[test]
+fn a_replica_that_has_only_the_data_set_waits_for_as_long_as_is_set() {
+    for (max_ttl, setting, left) in
+        [(86_400_000, 9_000, 9_000), (9_000, 3_600_000, 9_000), (86_400_000, 3_600_000, 3_600_000)]
+    {
+        let mut bench = synced();
+        bench.node.settings.max_ttl = max_ttl;
+        bench.node.settings.promotion_quarantine = setting;
+        bench.node.promoted(bench.time());
+        assert_eq!(bench.acquire(1, "a 10"), Err(untold(left)));
+    }
+}
+
+/// Else it would grant at once if it crashed before it is promoted.
+#[test]
+fn a_replica_that_has_only_the_data_set_writes_that_down_until_it_is_told() {
+    let mut bench = synced();
+    assert!(bench.node.should_promise(bench.time()));
+    assert_eq!(bench.write().longest(), usual(3_600_000));
+    assert!(!bench.node.should_promise(bench.time()));
+    bench.inherit(Promise { bound: usual(2_048), ..Promise::default() });
+    assert!(bench.node.should_promise(bench.time()));
+    assert_eq!(bench.write().longest(), usual(2_048));
+}
+
+/// The time that is left counts for whoever follows, and nothing of it is a lease that anybody was granted.
+#[test]
+fn what_is_not_known_is_not_handed_on_as_known() {
+    let mut first = synced();
+    first.node.heard_of(KEY, Fence(7), Millis(2_000));
+    first.node.promoted(first.time());
+    let written = first.write();
+    assert_eq!((written.bound.usual(), written.longest()), (Millis(2_048), usual(3_600_000)));
+    let told = first.node.promise(first.time());
+    assert_eq!((&told.bound, &told.quarantine), (&usual(2_048), &usual(3_600_000)));
+
+    let next = |told: &Promise, seconds: u64| {
+        let mut next = synced();
+        next.inherit(told.clone());
+        next.pass(seconds * 1_000_000);
+        next.node.promoted(next.time());
+        (next.node.durable.kept_back(KEY.name, next.time().now).map(|(_, left)| left), next)
+    };
+    assert_eq!(next(&told, 600).0, Some(Millis(3_000_000)));
+    assert_eq!(next(&told, 3_599).0, Some(Millis(2_048)));
+    // It hands on what is left, too.
+    let (_, mut second) = next(&told, 600);
+    second.write();
+    let told = second.node.promise(second.time());
+    assert_eq!((told.bound, told.quarantine), (usual(0), usual(3_000_000)));
+}
+
+#[test]
+fn a_quarantine_that_an_operator_ends_is_over_for_followers_and_after_a_crash() {
+    let mut bench = synced();
+    bench.node.promoted(bench.time());
+    bench.write();
+    assert!(!bench.node.should_promise(bench.time()));
+    bench.node.settings.quarantine = Policy::Off;
+    bench.sweep();
+    bench.node.settings.quarantine = Policy::Auto;
+    assert!(bench.node.should_promise(bench.time()));
+    assert_eq!(bench.write().longest(), usual(0));
+    bench.hold(1, "a 1000");
+    let told = bench.node.promise(bench.time());
+    assert_eq!((told.bound, told.quarantine), (usual(1_024), usual(0)));
+    let written = bench.host.promises.last().cloned().unwrap();
+    assert_eq!(written.longest(), usual(1_024));
+    bench.crash(written);
+    assert_eq!(bench.acquire(1, "a 10"), Err(quarantine(1_024)));
+}
+
+/// What it had written says how long leases may be of which nobody knew.
+#[test]
+fn a_replica_that_starts_again_goes_by_what_it_is_told() {
+    let mut bench = Bench::new();
+    bench
+        .node
+        .durable
+        .resume(&Promise { bound: usual(3_600_000), ..Promise::default() }, bench.time().now);
+    bench.follow();
+    assert!(bench.write().bound.usual() >= Millis(3_600_000));
+    bench.inherit(Promise { bound: usual(2_048), ..Promise::default() });
+    assert!(bench.node.should_promise(bench.time()));
+    assert_eq!(bench.write().longest(), usual(2_048));
+    assert!(!bench.node.should_promise(bench.time()));
+}
+
+#[test]
+fn a_lease_that_is_not_accepted_leaves_no_trace() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    let (time, fence) = (bench.time(), bench.node.durable.fence());
+    assert_eq!(bench.node.needs(KEY, fence, Millis(10), time), None);
+    let needed = bench.node.needs(KEY, Fence(500_000_000), Millis(60_000), time);
+    assert!(needed.is_some_and(|p| p.fence > Fence(500_000_000) && p.bound == usual(65_536)));
+    bench.host.disk_is_full = true;
+    bench.release("a");
+    assert_eq!(bench.hold(1, "b 10"), Fence(fence.0 + 1));
+}
+
+#[test]
+fn what_was_told_before_a_data_set_came_counts_no_more() {
+    let mut bench = Bench::new();
+    bench.node.settings.promotion_quarantine = 9_000;
+    bench.follow();
+    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: usual(2_000), ..Promise::default() });
+    bench.node.durable.synced();
+    bench.node.promoted(bench.time());
+    assert_eq!(bench.acquire(1, "a 10"), Err(untold(9_000)));
+}
+
+/// Else who follows it would not wait for what it waits for itself.
+#[test]
+fn replicas_are_told_of_a_quarantine_that_is_not_written_yet() {
+    let mut bench = Bench::new();
+    bench.host.disk_is_full = true;
+    bench.follow();
+    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: usual(3_000), ..Promise::default() });
+    bench.node.promoted(bench.time());
+    assert_eq!(bench.node.promise(bench.time()).quarantine, usual(3_000));
+    bench.pass(1_000_000);
+    assert_eq!(bench.node.promise(bench.time()).quarantine, usual(2_000));
+    bench.pass(2_000_000);
+    assert_eq!(bench.node.promise(bench.time()).quarantine, usual(0));
+}
+
+/// Each side has room for as many keys as can be named, and other ones.
+#[test]
+fn replicas_are_told_of_no_more_long_leases_than_they_can_read() {
+    let bound = |from: u32| {
+        let mut bound = usual(3_000);
+        let keys = (from..).take(MAX_LONG_KEYS);
+        keys.for_each(|n| bound.raise(KeyHash::of(&n.to_be_bytes()), Millis(90_000)));
+        bound
+    };
+    let mut bench = Bench::new();
+    bench.crash(Promise { fence: Fence(7), unix: 0, bound: bound(0), ..Promise::default() });
+    bench.follow();
+    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: bound(1_000), ..Promise::default() });
+    bench.node.promoted(bench.time());
+    let told = bench.node.promise(bench.time()).quarantine;
+    assert!(told.long_keys() <= MAX_LONG_KEYS, "{}", told.long_keys());
+    for n in [0_u32, 1_000] {
+        assert_eq!(told.of(KeyHash::of(&n.to_be_bytes())), Millis(90_000));
+    }
+}
+
+/// Whoever it follows next has not told it more.
+#[test]
+fn what_was_told_counts_when_a_replica_follows_another_primary() {
+    let mut bench = Bench::new();
+    bench.follow();
+    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: usual(3_000), ..Promise::default() });
+    bench.follow();
+    bench.node.promoted(bench.time());
+    let refused = bench.acquire(1, "a 10");
+    assert_eq!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, left: Millis(3_000) }));
+}

@@ -1,0 +1,106 @@
+//! FINAL: a token that is done, and the request that was overtaken.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec;
+
+use super::bench::{Bench, KEY};
+use super::memory::Value;
+use crate::command::Refusal;
+use crate::command::release::Release;
+use crate::host::WaitOutcome;
+use crate::limits::{BYTES_PER_PLACE, MAX_FINALS};
+use crate::server::Acquired;
+use crate::words::{Fence, Key, Owner};
+
+const MINUTE: u64 = 60_000_000;
+
+#[test]
+fn an_acquire_that_was_overtaken_by_its_final_release_is_an_error() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.finish("a"), Ok(false));
+    assert_eq!(bench.acquire(1, "a 10 WAIT 0 KEEP 50"), Err(Refusal::Final));
+    assert_eq!(
+        (bench.holders(), bench.waiters(), bench.node.durable.fence()),
+        ("".into(), "".into(), Fence(0))
+    );
+    // Only this token, and only at this key.
+    bench.hold(1, "b 10");
+    assert!(matches!(bench.acquire_at(Key { db: 1, ..KEY }, 1, "a 10"), Ok(Acquired::Granted(_))));
+}
+
+#[test]
+fn a_final_release_ends_a_lease_a_wait_and_a_place() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 100");
+    let b = bench.wait(2, "b 100 WAIT 0 KEEP 50");
+    assert_eq!(bench.acquire(3, "c 100 KEEP 50"), Ok(Acquired::Denied));
+    assert_eq!((bench.finish("b"), bench.finish("c")), (Ok(false), Ok(false)));
+    assert_eq!((bench.answers(), bench.waiters()), (vec![(b, WaitOutcome::Denied)], "".into()));
+    assert_eq!((bench.finish("a"), bench.finish("a")), (Ok(true), Ok(false)));
+    assert_eq!(bench.acquire(1, "a 100"), Err(Refusal::Final));
+}
+
+#[test]
+fn it_is_remembered_for_a_minute_and_not_for_ever() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.finish("a"), Ok(false));
+    for _ in 1..60 {
+        bench.pass(MINUTE / 60);
+        bench.node.look_at_places(bench.time().now, false);
+    }
+    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::Final));
+    assert_eq!(bench.finish("b"), Ok(false));
+    bench.pass(MINUTE - 1);
+    assert_eq!(bench.acquire(1, "b 10"), Err(Refusal::Final));
+    bench.pass(2 * MINUTE);
+    bench.node.look_at_places(bench.time().now, false);
+    bench.pass(MINUTE);
+    bench.node.look_at_places(bench.time().now, false);
+    assert!(bench.node.final_tokens.is_empty());
+    bench.hold(1, "a 10");
+}
+
+#[test]
+fn a_full_store_refuses_who_fills_it_and_forgets_nobody_elses() {
+    let mut bench = Bench::new();
+    bench.host.owner = Owner(2);
+    assert_eq!(bench.finish("other"), Ok(false));
+    bench.host.owner = Owner(1);
+    let fill = |bench: &mut Bench, n| bench.finish(Box::leak(format!("t{n}").into_boxed_str()));
+    let full = (0..MAX_FINALS).find(|n| fill(&mut bench, *n).is_err());
+    assert!(full.is_some_and(|full| full >= MAX_FINALS / 2 - 1), "{full:?}");
+    bench.hold(1, "a 100");
+    assert_eq!(bench.finish("a"), Err(Refusal::TooManyFinals));
+    assert_eq!(bench.holders(), "a", "an error leaves no trace");
+    assert!(bench.release("a"));
+    assert_eq!(bench.finish("t0"), Ok(false), "it is there already");
+    assert_eq!(bench.acquire(1, "other 10"), Err(Refusal::Final));
+    bench.host.owner = Owner(2);
+    assert_eq!(bench.finish("one more"), Ok(false));
+}
+
+#[test]
+fn nothing_is_remembered_of_a_key_with_other_data_or_by_a_follower() {
+    let mut bench = Bench::new();
+    bench.host.set(&KEY.to_owned(), Value::Other);
+    assert_eq!(bench.finish("a"), Err(Refusal::WrongType));
+    bench.host.take(&KEY.to_owned());
+    bench.follow();
+    assert_eq!(bench.finish("a"), Ok(false));
+    assert!(bench.node.final_tokens.is_empty());
+}
+
+#[test]
+fn long_names_take_the_room_of_several() {
+    let name = vec![b'n'; 100 * BYTES_PER_PLACE];
+    let key = Key { db: 0, name: &name };
+    let mut bench = Bench::new();
+    let time = bench.time();
+    let fits = (0..MAX_FINALS).take_while(|n| {
+        let token = format!("{n:06}");
+        let ask = Release { token: token.as_bytes(), is_final: true };
+        bench.node.release(&mut bench.host, key, &ask, time).is_ok()
+    });
+    assert_eq!(fits.count() as u64, MAX_FINALS / 2 / 101);
+}

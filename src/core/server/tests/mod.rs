@@ -1,0 +1,33 @@
+//! A node judged against the contract.
+//!
+//! - `memory`: a host in memory, with a log of all that a node tells it.
+//! - `bench`: one node on that host, spoken to in the words of the commands.
+//! - `taking`, `waiting`, `keep`, `next_in_line`, `ending`, `final_tokens`, `events`, `fences`: one test a rule.
+//! - `obey`: what arrives for a slot that is about to be this node's.
+//! - `world`: two nodes, a primary and its replica, and everybody who uses them; `step`: what
+//!   can happen there; `judge`: the contract, written once more and naively, watching;
+//!   `kept`: queues and places, there and here;
+//!   `random`: long random runs of all that.
+//! - `long`: long leases, crashes, and a model that remembers every lease.
+
+mod around;
+mod bench;
+mod durability;
+mod ending;
+mod events;
+mod fences;
+mod final_tokens;
+mod judge;
+mod keep;
+mod keep_around;
+mod kept;
+mod keys_ahead;
+mod long;
+mod memory;
+mod next_in_line;
+mod obey;
+mod random;
+mod step;
+mod taking;
+mod waiting;
+mod world;

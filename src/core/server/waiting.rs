@@ -1,0 +1,277 @@
+//! Who waits at this node: the queues, and the places of those who are away.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::GrantId;
+use super::places::{Left, Places};
+use super::rechecks::Rechecks;
+use crate::queue::{Presence, Queue, Waiter};
+use crate::shares::Shares;
+use crate::words::{Deadline, Instant, Key, KeyBuf, Millis, Time, WaiterId};
+
+/// Everybody who waits.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    /// The queues, by database and key. None is empty.
+    pub(super) queues: BTreeMap<u32, Queues>,
+    /// Where each waiter stands, those who are away included.
+    pub(super) stands: BTreeMap<WaiterId, InQueue>,
+    /// How many requests of each user wait.
+    pub(super) shares: Shares,
+    /// When waiters give up.
+    pub(super) ends: BTreeSet<(Deadline, WaiterId)>,
+    /// What is kept for those who are away.
+    pub(super) places: Places,
+    /// Waiters that were granted the lock and have not been told yet, and for how long their
+    /// places would have been kept.
+    pub(super) granted: BTreeMap<WaiterId, (GrantId, Option<Millis>)>,
+    /// Locks that have to be looked at again for their waiters.
+    pub(super) rechecks: Rechecks,
+    pub(super) next_id: u64,
+}
+
+/// The queues of a database, by key.
+pub(super) type Queues = BTreeMap<Box<[u8]>, Queue>;
+
+/// In which queue a waiter is, and by which token. There may be very many: so the key is shared with the queue,
+/// and the token with the waiter.
+#[derive(Clone, Debug)]
+pub(super) struct InQueue {
+    key: Arc<KeyBuf>,
+    pub token: Arc<[u8]>,
+}
+
+impl InQueue {
+    pub fn key(&self) -> Key<'_> {
+        self.key.as_key()
+    }
+}
+
+impl Waiting {
+    /// How many requests wait.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        usize::try_from(self.shares.taken()).unwrap_or(usize::MAX)
+    }
+
+    /// How many places are kept for tokens that are away.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How many tokens that are away have the lock: their turn has come.
+    #[must_use]
+    pub fn leases_away(&self) -> usize {
+        self.places.leases()
+    }
+
+    /// How many requests with KEEP have gone without a place, because there was no room.
+    #[must_use]
+    pub fn places_refused(&self) -> u64 {
+        self.places.refused
+    }
+
+    /// Who waits at the key.
+    #[must_use]
+    pub fn queue(&self, key: Key<'_>) -> Option<&Queue> {
+        // Most servers have no waiter most of the time.
+        if self.queues.is_empty() {
+            return None;
+        }
+        self.queues.get(&key.db).and_then(|names| names.get(key.name))
+    }
+
+    /// The waiter at the key with this token.
+    pub(super) fn waiter(&self, key: Key<'_>, token: &[u8]) -> Option<&Waiter> {
+        self.queue(key)?.get(token)
+    }
+
+    /// All keys at which somebody waits.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
+        let keys =
+            self.queues.iter().flat_map(|(db, names)| names.keys().map(move |name| (*db, name)));
+        keys.map(|(db, name)| Key { db, name })
+    }
+
+    /// What is left of a waiter's time: of its wait, or of its place. `None`: it has no end.
+    #[must_use]
+    pub fn left(&self, waiter: &Waiter, now: Instant) -> Option<Millis> {
+        match waiter.presence {
+            Presence::Waiting { until } => until.map(|end| end.left(now)),
+            Presence::Away { ends } => Some(ends.left(self.places.clock.at(now))),
+        }
+    }
+
+    /// What is left of a waiter's place, if it is away.
+    pub(super) fn place_left(&self, waiter: &Waiter, now: Instant) -> Option<Left> {
+        waiter.place_ends().map(|end| self.places.left(end, now))
+    }
+
+    /// When there will be something to do.
+    pub(super) fn next_wake(&self) -> Option<Deadline> {
+        let gives_up = self.ends.first().map(|(end, _)| *end);
+        super::earlier(super::earlier(gives_up, self.places.next_end()), self.rechecks.first())
+    }
+
+    /// A handle for one more request.
+    pub(super) fn new_id(&mut self) -> WaiterId {
+        self.next_id += 1;
+        WaiterId(self.next_id - 1)
+    }
+
+    /// Puts a request into the queue at its key: at the end, or where its token stands already. The request that
+    /// was there. `new`: the queue, if there is none yet.
+    pub(super) fn join(
+        &mut self,
+        key: Key<'_>,
+        waiter: Waiter,
+        new: Option<Queue>,
+    ) -> Option<Waiter> {
+        let id = waiter.id;
+        self.shares.add(waiter.owner, 1);
+        self.ends.extend(waiter.gives_up().map(|end| (end, id)));
+        let names = self.queues.entry(key.db).or_default();
+        if let Some(new) = new {
+            names.insert(key.name.into(), new);
+        }
+        let queue = names.get_mut(key.name)?;
+        self.stands.insert(id, InQueue { key: queue.key(), token: waiter.token.clone() });
+        let old = queue.join(waiter)?;
+        self.unlist(key, &old);
+        Some(old)
+    }
+
+    /// Where a waiter stands, if its queue is still that of its key. Else it was dismissed.
+    pub(super) fn standing(&self, id: WaiterId) -> Option<&InQueue> {
+        let queue_is = |at: &&InQueue| {
+            self.queue(at.key()).is_some_and(|queue| Arc::ptr_eq(&queue.key(), &at.key))
+        };
+        self.stands.get(&id).filter(queue_is)
+    }
+
+    /// The first waiter leaves, to be served.
+    pub(super) fn pop(&mut self, key: Key<'_>) -> Option<Waiter> {
+        let waiter = self.change_queue(key, Queue::pop)??;
+        self.unlist(key, &waiter);
+        Some(waiter)
+    }
+
+    /// The waiter with this token leaves.
+    pub(super) fn remove(&mut self, key: Key<'_>, token: &[u8]) -> Option<Waiter> {
+        let waiter = self.change_queue(key, |queue| queue.leave(token))??;
+        self.unlist(key, &waiter);
+        Some(waiter)
+    }
+
+    /// The waiter is in no queue any more.
+    pub(super) fn unlist(&mut self, key: Key<'_>, waiter: &Waiter) {
+        self.stands.remove(&waiter.id);
+        if let Some(end) = waiter.place_ends() {
+            return self.places.give_back(key, waiter, end);
+        }
+        self.shares.give_back(waiter.owner, 1);
+        if let Some(end) = waiter.gives_up() {
+            self.ends.remove(&(end, waiter.id));
+        }
+    }
+
+    /// Changes a queue, and forgets it once it is empty.
+    pub(super) fn change_queue<T>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut Queue) -> T,
+    ) -> Option<T> {
+        let names = self.queues.get_mut(&key.db)?;
+        let queue = names.get_mut(key.name)?;
+        let result = change(queue);
+        if queue.is_empty() {
+            self.take_queue(key);
+        }
+        Some(result)
+    }
+
+    /// The queue is that of its key no more. Its waiters are listed still.
+    pub(super) fn take_queue(&mut self, key: Key<'_>) -> Option<Queue> {
+        let names = self.queues.get_mut(&key.db)?;
+        let queue = names.remove(key.name)?;
+        if names.is_empty() {
+            self.queues.remove(&key.db);
+        }
+        self.rechecks.remove(key);
+        Some(queue)
+    }
+
+    /// Keeps the place of a request that ends, if it asked for that and there is room for `most`. `runs`: requests
+    /// get through now.
+    pub(super) fn keep_place(
+        &mut self,
+        key: Key<'_>,
+        token: &[u8],
+        most: u64,
+        runs: bool,
+        now: Instant,
+    ) -> bool {
+        let queue = self.queues.get(&key.db).and_then(|names| names.get(key.name));
+        let Some(waiter) = queue.and_then(|queue| queue.get(token)) else { return false };
+        let Some(end) = self.places.take(key, waiter, most, runs, now) else { return false };
+        let (id, owner, gives_up) = (waiter.id, waiter.owner, waiter.gives_up());
+        self.shares.give_back(owner, 1);
+        self.change_queue(key, |queue| queue.send_away(token, end));
+        if let Some(until) = gives_up {
+            self.ends.remove(&(until, id));
+        }
+        true
+    }
+
+    /// Looks at the lock again after a while, if anybody waits for it.
+    pub(super) fn watch(&mut self, key: Key<'_>, after: Millis, time: Time) {
+        if self.queue(key).is_some() {
+            self.rechecks.add(Deadline::after(time.now, after), key.to_owned());
+        }
+    }
+
+    /// A foreign lock with waiters: its string has to be looked at again when it expires; and before, if the
+    /// server does not tell of keys (`is_deaf`).
+    pub(super) fn watch_foreign(
+        &mut self,
+        key: Key<'_>,
+        left: Option<Millis>,
+        is_deaf: bool,
+        time: Time,
+    ) {
+        // For places alone it is not polled: a client that comes back looks for itself.
+        let waited_for = self.queue(key).is_some_and(Queue::has_present);
+        let look = (is_deaf && waited_for).then(|| self.rechecks.pause());
+        if let Some(next) = left.into_iter().chain(look).min() {
+            self.watch(key, next, time);
+        }
+    }
+
+    /// A waiter has got its answer: its grant is its own business from now on.
+    pub fn delivered(&mut self, id: WaiterId) {
+        self.granted.remove(&id);
+    }
+
+    /// A token that is away asks again, or is granted the lock anew: of this grant somebody may hear, so it is no
+    /// longer one of a request that waited. Grants to others are told apart by their connections.
+    pub(super) fn forget_unheard(&mut self, key: Key<'_>, token: &[u8]) {
+        let of = |grant: &GrantId| grant.key.as_key() == key && *grant.token == *token;
+        self.granted.retain(|_, (grant, _)| !of(grant));
+    }
+
+    /// A token that was away has heard of its grant, if it had one.
+    pub(super) fn back(&mut self, was_away: Option<Deadline>) {
+        if let Some(end) = was_away {
+            self.places.lease_ended(end);
+        }
+    }
+
+    /// The keys at which somebody waits, of those that are meant.
+    pub(super) fn keys_of(&self, meant: impl Fn(Key<'_>) -> bool) -> Vec<KeyBuf> {
+        self.keys().filter(|key| meant(*key)).map(Key::to_owned).collect()
+    }
+}

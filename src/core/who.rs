@@ -1,0 +1,56 @@
+//! Somebody who holds a lock or waits for it, as an operator may see.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::limits::SLOW_TEXT;
+
+/// Somebody who held or waited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// What is shown in place of the token.
+    pub id: String,
+    /// Text for an operator, cut.
+    pub meta: Box<[u8]>,
+}
+
+impl Who {
+    /// By token and META.
+    #[must_use]
+    pub fn of(token: &[u8], meta: &[u8]) -> Who {
+        Who { id: id(token), meta: cut(meta) }
+    }
+}
+
+/// What is shown in place of a token: the same for the same token on every node, and so short that
+/// nothing worth knowing of a random token follows from it. A longer one would be a better name,
+/// and would tell more.
+#[must_use]
+pub fn id(token: &[u8]) -> String {
+    format!("{:08x}", xxh3_64(token) >> 32)
+}
+
+/// A long text is cut as the server's slow log cuts it.
+pub(crate) fn cut(text: &[u8]) -> Box<[u8]> {
+    match text.split_at_checked(SLOW_TEXT) {
+        Some((begin, rest)) if !rest.is_empty() => {
+            [begin, format!("... ({} more bytes)", rest.len()).as_bytes()].concat().into()
+        }
+        _ => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_one_name_on_all_nodes_that_tells_32_bits_of_it() {
+        assert_eq!(id(b"alice"), "4da10dd6");
+        assert_eq!(id(&[b'x'; 255]).len(), 8);
+        assert_ne!(id(b"alice"), id(b"alicf"));
+    }
+}

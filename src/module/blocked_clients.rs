@@ -1,0 +1,64 @@
+//! The blocked clients, and the answers that are on their way to them.
+
+use std::collections::BTreeMap;
+
+use dlock_core::{Answers, KeyBuf, WaitOutcome, WaiterId};
+
+use crate::ffi::context::Ctx;
+use crate::ffi::waiter::{Blocked, Callbacks, Handle};
+
+/// The blocked clients.
+#[derive(Default)]
+pub struct BlockedClients {
+    blocked: BTreeMap<WaiterId, (Blocked, KeyBuf)>,
+    handles: BTreeMap<Handle, WaiterId>,
+    /// Answers that came before the client was blocked.
+    early: BTreeMap<WaiterId, WaitOutcome>,
+    /// What the server calls for them.
+    callbacks: Callbacks,
+}
+
+impl Answers for BlockedClients {
+    fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
+        match self.blocked.remove(&waiter) {
+            Some((blocked, key)) => blocked.answer(waiter, answer, key),
+            None => {
+                self.early.insert(waiter, answer);
+            }
+        }
+    }
+}
+
+impl BlockedClients {
+    /// The module is loaded: what the server calls for them.
+    pub fn install(&mut self, callbacks: Callbacks) {
+        self.callbacks = callbacks;
+    }
+
+    /// Blocks the client that sent the command. False: the server does not allow it.
+    pub fn block(&mut self, ctx: Ctx<'_>, waiter: WaiterId, key: KeyBuf) -> bool {
+        let Some(blocked) = Blocked::block(ctx, self.callbacks) else { return false };
+        self.handles.insert(blocked.handle(), waiter);
+        self.blocked.insert(waiter, (blocked, key));
+        true
+    }
+
+    /// The answer that came before the client was blocked.
+    pub fn early(&mut self, waiter: WaiterId) -> Option<WaitOutcome> {
+        self.early.remove(&waiter)
+    }
+
+    /// A client got its answer.
+    pub fn answered(&mut self, handle: Handle) {
+        self.handles.remove(&handle);
+    }
+
+    /// A client is gone.
+    pub fn gone(&mut self, handle: Handle) -> Option<WaiterId> {
+        let waiter = self.handles.remove(&handle)?;
+        if let Some((blocked, _)) = self.blocked.remove(&waiter) {
+            blocked.abandon();
+        }
+        Some(waiter)
+    }
+}

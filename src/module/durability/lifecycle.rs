@@ -1,0 +1,207 @@
+//! One life of a server: it takes the state file, begins with its data set, keeps the file up to date, and
+//! leaves its last record there.
+
+use std::path::Path;
+
+use dlock_core::{Ended, Fence, Instant, Key, Millis, Promise, Record, Start};
+
+use super::{LastLife, count_keys};
+use crate::ffi::context::{Ctx, log, now};
+use crate::state::State;
+
+impl State {
+    /// The module is being loaded: takes the state file.
+    ///
+    /// # Errors
+    /// What is wrong with the file, for the operator.
+    pub fn open_state_file(&mut self, ctx: Ctx<'_>) -> Result<(), String> {
+        let path = self.store.durability.state_file.clone();
+        let before = if path.is_empty() {
+            None
+        } else {
+            self.store.durability.writer.open(Path::new(&path))?
+        };
+        if let Some(before) = &before {
+            let Record { fence, unix, ref bound, .. } = *before;
+            let bound = bound.clone();
+            self.node.durable.resume(&Promise { fence, unix, bound, ..Promise::default() }, now());
+            // Nothing is granted before the data set is loaded, so what the last life left behind
+            // stays true; but a log that is not complete now may be cut while it is loaded.
+            let complete = before.log_is_complete && ctx.log_is_complete();
+            self.store.durability.writer.keep_log_complete(complete);
+        }
+        self.store.durability.writer.write_first()?;
+        // A server that runs already may be about to begin its log.
+        self.store.durability.log_is_kept = !ctx.had_connections();
+        self.store.durability.last_life = Some(LastLife(before));
+        Ok(())
+    }
+
+    /// Begins, if nothing is being loaded. A server with no data set loads none, and does not
+    /// tell.
+    pub fn begin_if_loaded(&mut self, ctx: Ctx<'_>) {
+        if !self.store.durability.have_begun() && !self.store.arriving.load.is_loading() {
+            self.begin(ctx);
+        }
+    }
+
+    /// The module has been loaded. The data set has not, so nothing is decided yet.
+    pub fn started(&mut self, hears_of_keys: bool) {
+        self.store.moved_keys.install(hears_of_keys);
+        self.node.is_deaf = !hears_of_keys;
+        let now = now();
+        self.node.follow(&mut self.store.blocked, now);
+        self.store.alarm.set(now, now);
+    }
+
+    /// The data set is there: what may have been forgotten?
+    pub fn begin(&mut self, ctx: Ctx<'_>) {
+        let Some(LastLife(before)) = self.store.durability.last_life.take() else { return };
+        let time = self.time();
+        let leads = !ctx.flags().is_replica();
+        self.store.durability.log_is_kept &= leads && ctx.log_is_complete();
+        // With no log there is nothing to be complete.
+        let log_is_complete = self.store.durability.log_is_kept && self.store.durability.loads_log;
+        let (back, held) = (self.all_leases(), self.node.held(self.store.index.held(), time.now));
+        let start = Start { before: before.as_ref(), log_is_complete, back, held: &held };
+        self.node.begin(&start, leads, time);
+        let writer = &self.store.durability.writer;
+        let (node, boot, file) = (writer.node_id(), writer.boot(), writer.described());
+        log(c"notice", &format!("node {node:032x}, boot {boot}, {file}"));
+        self.promise_now();
+        self.log_quarantine();
+    }
+
+    /// Ten times a second or so.
+    pub fn keep_state_file(&mut self, now: Instant) {
+        if let Some(promise) = self.store.durability.writer.written() {
+            self.node.promised(promise);
+            self.store.durability.tell();
+            self.look_for_doubt();
+        }
+        self.remind(now);
+        let time = self.time();
+        self.refusing(time);
+        if !self.store.durability.have_begun() || !self.store.durability.writer.is_ready(now) {
+            return;
+        }
+        let failing = self.store.durability.writer.failure().is_some();
+        let untold = self.may_claim_log(now) != self.store.durability.writer.says_complete();
+        if failing || untold || self.node.should_promise(time) {
+            let promise = self.next_promise();
+            self.store.durability.writer.write(promise, now);
+        }
+    }
+
+    /// A server that follows another replica hears nothing but what is told again. But what is
+    /// replicated counts as a change that has to be saved, so an idle node says nothing.
+    fn remind(&mut self, now: Instant) {
+        let (fence, bound) = (self.node.durable.fence(), self.node.durable.bound().longest());
+        self.store.durability.tell_again(fence, bound, now);
+    }
+
+    /// The server shuts down.
+    pub fn close_state_file(&mut self) {
+        let time = self.time();
+        self.finish_taken();
+        if !self.store.durability.have_begun() {
+            // What the last life left behind still stands.
+            return;
+        }
+        // What a replica, or a node in quarantine, does not know cannot be told from what it does.
+        let unsure = self.node.is_following() || self.node.may_have_forgotten(time.now);
+        let (promise, ended) = if unsure {
+            (self.next_promise(), None)
+        } else {
+            let promise = self.node.last_promise(self.store.index.held(), time);
+            (promise, Some(self.all_leases()))
+        };
+        self.store.durability.writer.end(promise, ended, time.now);
+    }
+
+    /// The log may miss something from now on. The state file has to say so before anything can
+    /// rely on it.
+    pub fn note_incomplete_log(&mut self) {
+        self.store.durability.log_is_kept = false;
+        if self.store.durability.writer.says_complete() {
+            self.promise_now();
+        }
+    }
+
+    /// A lease is about to arrive, which the state file has to cover. False: it cannot be written.
+    pub fn cover(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) -> bool {
+        let time = self.time();
+        let needed = self.node.needs(key, fence, ttl, time);
+        needed.is_none_or(|promise| self.write_now(promise))
+    }
+
+    /// What has arrived from elsewhere has to be covered. False: the state file cannot be written.
+    pub fn cover_all(&mut self) -> bool {
+        self.node.durable.is_covered() || {
+            let promise = self.next_promise();
+            self.write_now(promise)
+        }
+    }
+
+    pub fn log_quarantine(&self) {
+        if let Some(quarantine) = self.node.durable.in_quarantine()
+            && !self.node.is_following()
+        {
+            let (left, cause) = (quarantine.left(now()), quarantine.cause);
+            let (usual, longest, keys) = (left.usual().0, left.longest().0, left.long_keys());
+            let all = (usual > 0).then(|| format!("nothing is granted for {usual} ms"));
+            let few = (keys > 0)
+                .then(|| format!("{} may be held for up to {longest} ms", count_keys(keys)));
+            let both: Vec<String> = all.into_iter().chain(few).collect();
+            let refused = both.join(", and ");
+            log(
+                c"notice",
+                &format!(
+                    "quarantine: {refused}, because {cause}. CONFIG SET dlock.quarantine off ends it"
+                ),
+            );
+        }
+    }
+
+    /// Writes the state file, and waits until it is done.
+    pub fn promise_now(&mut self) {
+        let promise = self.next_promise();
+        self.write_now(promise);
+    }
+
+    fn write_now(&mut self, promise: Promise) -> bool {
+        let written = self.store.durability.write_now(&promise);
+        if written {
+            self.node.promised(promise);
+        }
+        self.look_for_doubt();
+        written
+    }
+
+    fn next_promise(&mut self) -> Promise {
+        let time = self.time();
+        let claim = self.may_claim_log(time.now);
+        self.store.durability.writer.set_log_is_complete(claim);
+        self.node.next_promise(self.store.index.held(), time)
+    }
+
+    /// Whether a crash now would lose nothing: all that was granted is in the log, or has ended.
+    fn may_claim_log(&self, now: Instant) -> bool {
+        self.store.durability.log_is_kept
+            && !self.node.is_following()
+            && !self.node.may_have_forgotten(now)
+    }
+
+    /// Whether the file says so though it is not true any more.
+    fn look_for_doubt(&mut self) {
+        let doubt = self.store.durability.writer.says_complete() && !self.may_claim_log(now());
+        self.node.durable.doubt(doubt);
+    }
+
+    /// All leases that are held.
+    fn all_leases(&self) -> Ended {
+        let mut all = Ended::default();
+        self.store.index.each(|key, mode, grant| all.add(key, mode, grant));
+        all
+    }
+}

@@ -1,0 +1,83 @@
+//! The server's event loop calls: what is done when time has passed. Leases end and waits end, and work is
+//! done that was found where nothing may be written.
+
+use dlock_core::{Host, Instant};
+
+use crate::ffi::context::{Ctx, now, unix_micros};
+use crate::keyspace::Keyspace;
+use crate::server_events::migration;
+use crate::state::{self, State};
+
+/// How much is done in one iteration of the event loop. A burst of endings takes several, so
+/// that other clients are served in between.
+const BUDGET: usize = 64;
+/// While writes are paused, work at hand is looked at again so soon.
+const PAUSED: u64 = 10_000;
+
+/// The alarm has gone off.
+pub fn timer_fired(ctx: Ctx<'_>) {
+    // What calls the server is done afterwards: it may call back.
+    let owed = state::with(|state| {
+        let time = state.time();
+        state.store.alarm.gone_off(time.now);
+        state.finish_taken();
+        state.begin_if_loaded(ctx);
+        let may_write = !state.node.is_following() && !ctx.avoids_traffic();
+        let State { node, store } = state;
+        let aside = store.arriving.slots.aside();
+        store.durability.tell_replicas(ctx, node, may_write, time, aside);
+        let stop = store.arriving.slots.take_stop();
+        let asks = std::mem::take(&mut store.durability.owes_ack) && node.is_following();
+        if may_write {
+            store.arriving.slots.tell_floors(ctx, &node.durable);
+        }
+        let silent = node.is_following();
+        store.moved_keys.search(ctx, &mut store.index, !silent, BUDGET);
+        let arrivals = store.moved_keys.arrivals(BUDGET);
+        let mut keyspace = Keyspace::event_loop(ctx, store, silent);
+        let mut put_off = Vec::new();
+        for key in arrivals {
+            node.pass_on(key.as_key(), keyspace.find(key.as_key()).top());
+            if !keyspace.receive(key.as_key(), may_write) {
+                put_off.push(key);
+            }
+        }
+        node.sweep(&mut keyspace, time, BUDGET, may_write);
+        drop(keyspace);
+        store.moved_keys.put_off(put_off, silent);
+        state.take_notes();
+        let now = now();
+        if let Some(at) = state.next(now)
+            && state.store.alarm.can_be_trusted()
+        {
+            let earliest = if may_write { now } else { Instant(now.0 + PAUSED) };
+            state.store.alarm.set(now, at.max(earliest));
+        }
+        (stop, asks)
+    });
+    let (stop, asks) = owed.unwrap_or_default();
+    if let Some(stop) = stop {
+        migration::cancel(ctx, &stop);
+    }
+    if asks {
+        ctx.acknowledge();
+    }
+}
+
+/// Ten times a second or so. The alarm follows the wall clock, which may have been set back.
+pub fn cron(ctx: Ctx<'_>) {
+    state::with(|state| {
+        let now = now();
+        state.node.clock.look(now, unix_micros());
+        state.store.replication.look(ctx);
+        state.node.look_at_places(now, ctx.avoids_traffic());
+        state.node.look_at_queues(now);
+        state.begin_if_loaded(ctx);
+        state.keep_state_file(now);
+        state.store.alarm.trust();
+        state.set_alarm(now);
+        if state.next(now).is_some_and(|at| at <= now) {
+            state.store.alarm.reset(now, now);
+        }
+    });
+}

@@ -1,0 +1,194 @@
+//! GUARD and FENCED: commands that are carried out for true holders only.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dlock_core::command::{Refusal, Touch, apply, fenced, guard};
+use dlock_core::mark::{self, Verdict};
+use dlock_core::{Fence, Time};
+
+use crate::ffi::call::Call;
+use crate::ffi::inner::Inner;
+use crate::ffi::mark::{Mark, NoMark};
+use crate::state::{self, State};
+
+/// DLOCK.GUARD, once the token has been found to hold the lock.
+pub fn guarded(call: &Call<'_>) {
+    match call.carry_out(guard::INNER) {
+        Inner::Ran(reply) => reply.give(),
+        Inner::Refused { words, .. } => call.ctx.reply_error(&words),
+    }
+}
+
+/// DLOCK.FENCED.
+pub fn fenced(call: &Call<'_>) {
+    if call.asks_for_keys() {
+        return call.tell_keys(Touch::Makes, fenced::INNER);
+    }
+    match show(call) {
+        Ok(()) => {}
+        Err(Refusal::Arity) => call.ctx.reply_wrong_arity(),
+        Err(refusal) => call.ctx.reply_error(&refusal.to_string()),
+    }
+}
+
+fn show<'c>(call: &Call<'c>) -> Result<(), Refusal<'c>> {
+    let fence = call.arg(2).ok_or(Refusal::Arity)?;
+    let Some(time) = decides(call)? else { return replay(call, fenced::effect(fence)?) };
+    let fence = fenced::parse(fence, call.arg(fenced::INNER))?;
+    let before = raise(call, fence, time)?;
+    if call.len() <= fenced::INNER {
+        call.ctx.reply_status("OK");
+    } else {
+        match call.carry_out(fenced::INNER) {
+            Inner::Ran(reply) => reply.give(),
+            Inner::Refused { words, certainly } => {
+                call.ctx.reply_error(&words);
+                if certainly {
+                    if let Some(before) = before {
+                        put_back(call, before);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+    if before.is_some()
+        && let Some(name) = call.name(1)
+    {
+        call.ctx.signal_modified(&name);
+    }
+    Ok(())
+}
+
+/// DLOCK.APPLY of a mark.
+pub fn apply(call: &Call<'_>, fence: &[u8]) {
+    let applied = match decides(call) {
+        Ok(None) => fenced::effect(fence).and_then(|fence| replay(call, fence)),
+        _ => Err(Refusal::Internal(apply::DOC.name)),
+    };
+    if let Err(refusal) = applied {
+        call.ctx.reply_error(&refusal.to_string());
+    }
+}
+
+/// What time it is, if this server decides; `None` if it carries out what was decided elsewhere.
+fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
+    let decides = state::with(|state| {
+        state.begin_if_loaded(call.ctx);
+        let time = state.time();
+        let told = state.is_told(call.ctx);
+        if !(told || state.node.is_following()) {
+            return if state.store.memory.server.evicts_marks {
+                Err(Refusal::Evicts)
+            } else {
+                Ok(Some(Time { unix: state.node.durable.unix(), ..time }))
+            };
+        }
+        if told || call.ctx.flags().is_replay() { Ok(None) } else { Err(Refusal::Replica) }
+    });
+    decides.unwrap_or(Err(Refusal::Busy))
+}
+
+/// What the primary or the log says is the mark's fence.
+fn replay<'c>(call: &Call<'c>, fence: Option<Fence>) -> Result<(), Refusal<'c>> {
+    let mut mark = open(call)?;
+    mark.persist();
+    mark.set(fence);
+    mark.signal();
+    call.ctx.reply_status("OK");
+    Ok(())
+}
+
+/// Raises the mark, if it has not seen a larger fence. What it was before, if it has risen.
+fn raise<'c>(
+    call: &Call<'c>,
+    fence: Fence,
+    time: Time,
+) -> Result<Option<Option<Fence>>, Refusal<'c>> {
+    let most = mark::most(time.unix);
+    if fence > most {
+        return Err(Refusal::Poison { given: fence, most });
+    }
+    let mut mark = open(call)?;
+    let before = mark.fence();
+    match mark::show(before, fence) {
+        Verdict::Stale(seen) => {
+            mark.persist();
+            return Err(Refusal::Stale { mark: seen, given: fence });
+        }
+        Verdict::Same => mark.persist(),
+        Verdict::Rises => {
+            if before.is_none() && call.ctx.flags().is_out_of_memory() {
+                return Err(Refusal::NoMemory);
+            }
+            mark.persist();
+            mark.set(Some(fence));
+            return Ok(Some(before));
+        }
+    }
+    Ok(None)
+}
+
+/// The inner command has certainly not begun, so the mark is what it was, here and on replicas.
+fn put_back(call: &Call<'_>, before: Option<Fence>) {
+    if let Ok(mut mark) = open(call) {
+        mark.set(before);
+    }
+}
+
+fn open<'c>(call: &Call<'c>) -> Result<Mark<'c>, Refusal<'c>> {
+    let name = call.name(1).ok_or(Refusal::Arity)?;
+    Mark::write(call.ctx, name).map_err(|NoMark| Refusal::WrongType)
+}
+
+/// DLOCK.MARK.
+pub fn mark(call: &Call<'_>) {
+    let (Some(name), 2) = (call.name(1), call.len()) else { return call.ctx.reply_wrong_arity() };
+    match Mark::read(call.ctx, name).map(|mark| mark.fence()) {
+        Ok(Some(fence)) => call.ctx.reply_int(fence.0),
+        Ok(None) => call.ctx.reply_null(),
+        Err(NoMark) => call.ctx.reply_error(&Refusal::WrongType.to_string()),
+    }
+}
+
+/// A mark has been read from a file or a payload. It does not lower the mark in whose place it is
+/// put, which `there` tells: not by a client's RESTORE, and not by one that is carried out again when
+/// the log is loaded. `name` tells its key's.
+pub fn loaded(
+    fence: Fence,
+    there: impl FnOnce() -> Option<Fence>,
+    name: impl FnOnce() -> Vec<u8>,
+) -> Option<Fence> {
+    let (most, is_beside) = state::with(|state| {
+        let is_clients = !state.store.arriving.load.is_loading() && !state.node.is_following();
+        let most = is_clients.then(|| mark::most(now_of(state)));
+        (most, state.store.arriving.load.is_beside())
+    })
+    .unwrap_or_default();
+    // What the log and the primary have, they have accepted.
+    if most.is_some_and(|most| fence > most)
+        && state::with(|state| state.refuses(&name())).unwrap_or(true)
+    {
+        return None;
+    }
+    // What is loaded beside the data set takes the place of all that is there.
+    Some(if is_beside { fence } else { mark::restored(fence, there()) })
+}
+
+/// What time it is, as far as fences go.
+fn now_of(state: &mut State) -> u64 {
+    state.time();
+    state.node.durable.unix()
+}
+
+/// A mark was removed or replaced by a command that is not ours.
+pub fn removed() {
+    REMOVED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How many marks were, since the start; whole databases do not count.
+pub fn marks_removed() -> u64 {
+    REMOVED.load(Ordering::Relaxed)
+}
+
+static REMOVED: AtomicU64 = AtomicU64::new(0);

@@ -1,0 +1,60 @@
+//! What a node says of itself: for DLOCK.NODE and INFO alike, so that a figure has one name.
+
+use dlock_core::LeaseBound;
+
+use crate::ffi::context::unix_micros;
+use crate::state::State;
+
+/// The value of a figure.
+pub enum Figure {
+    Number(u64),
+    Text(String),
+}
+
+/// Whether this node grants, what it has promised, and what there is.
+///
+/// In names of DLOCK.NODE: INFO and JSON write `_` for `-`.
+pub fn figures(state: &mut State) -> [(&'static str, Figure); 23] {
+    use Figure::{Number, Text};
+    let time = state.time();
+    let refusing = state.refusing(time);
+    let (node, writer) = (&state.node, &state.store.durability.writer);
+    let (promise, path) = (node.promise(time), writer.path());
+    let quarantine = node.durable.in_quarantine().filter(|_| node.may_have_forgotten(time.now));
+    let left = quarantine.map_or(LeaseBound::default(), |quarantine| quarantine.left(time.now));
+    let granting = refusing.map_or("yes", |(why, _)| why.name());
+    let refusing_ms = refusing.map_or(0, |(_, since)| time.now.since(since) / 1000);
+    let fence_ahead_ms = node.durable.fence().0.saturating_sub(unix_micros()) / 1000;
+    let durable = match (path, writer.failure()) {
+        (None, _) => "no",
+        (Some(_), None) => "yes",
+        (Some(_), Some(_)) => "failing",
+    };
+    let state_file = path.map_or(String::new(), |path| path.display().to_string());
+    [
+        ("version", Text(env!("CARGO_PKG_VERSION").to_owned())),
+        ("node-id", Text(format!("{:032x}", writer.node_id()))),
+        ("boot", Number(writer.boot())),
+        ("granting", Text(granting.to_owned())),
+        ("refusing-ms", Number(refusing_ms)),
+        ("fence", Number(node.durable.fence().0)),
+        ("fence-reserved", Number(path.map_or(0, |_| promise.fence.0))),
+        // How far the largest fence is ahead of the wall clock.
+        ("fence-ahead-ms", Number(fence_ahead_ms)),
+        ("lease-bound-ms", Number(promise.bound.longest().0)),
+        ("usual-bound-ms", Number(promise.bound.usual().0)),
+        ("long-keys", Number(promise.bound.long_keys() as u64)),
+        ("durable", Text(durable.to_owned())),
+        ("state-file", Text(state_file)),
+        ("state-file-error", Text(writer.failure().unwrap_or_default().to_owned())),
+        ("quarantine-ms", Number(left.usual().0)),
+        ("quarantine-reason", Text(quarantine.map_or(String::new(), |q| q.cause.to_string()))),
+        ("quarantine-longest-ms", Number(left.longest().0)),
+        ("quarantine-keys", Number(left.long_keys() as u64)),
+        ("leases", Number(state.store.index.leases() as u64)),
+        ("waiters", Number(node.waiting.requests() as u64)),
+        ("places", Number(node.waiting.places() as u64)),
+        ("places-refused", Number(node.waiting.places_refused())),
+        ("leases-away", Number(node.waiting.leases_away() as u64)),
+    ]
+}

@@ -1,0 +1,187 @@
+//! Commands that are not dlock's change keys: what becomes of the locks there.
+
+use dlock_core::Key;
+
+use crate::ffi::block::{Block, Noted};
+use crate::ffi::context::now;
+use crate::moved_keys::TakenLock;
+use crate::state::{self, Note, State, Store};
+
+/// A value was taken from its key by a command that is not ours.
+pub fn unlinked(key: Key<'_>, block: Block) {
+    let done = state::with(|state| {
+        state.unlinked(key, block);
+        state.store.moved_keys.depart();
+    });
+    if done.is_none() {
+        block.keep();
+        state::note(Note::Unlinked(key.to_owned(), block));
+    }
+}
+
+/// Something has happened to a key, or to one of this name in another database.
+pub fn key_event(event: &[u8], key: Key<'_>, elsewhere: bool) {
+    let arrived = matches!(event, b"restore" | b"rename_to" | b"move_to");
+    let done = state::with(|state| {
+        if event == b"evicted" && state.evicted(key) {
+            return;
+        }
+        state.finish_taken();
+        if arrived {
+            state.store.moved_keys.arrive(key, elsewhere);
+        }
+        state.replaced(key);
+        state.node.maybe_free(key);
+        state.set_alarm_if_pending();
+    });
+    if done.is_none() {
+        state::note(Note::Changed(key.to_owned()));
+    }
+}
+
+/// A database, or all of them, is about to be emptied.
+pub fn flushed(db: Option<u32>) {
+    emptied(|key| db.is_none_or(|db| db == key.db));
+}
+
+/// All of these keys are about to be removed, perhaps without a word about each.
+pub fn emptied(goes: impl Fn(Key<'_>) -> bool) {
+    state::with(|state| {
+        state.finish_taken();
+        state.empty(goes);
+        state.set_alarm_if_pending();
+    });
+}
+
+/// Two databases have changed places. The locks in them are over.
+pub fn swapped(first: u32, second: u32) {
+    // Told as well, and nothing has changed.
+    if first == second {
+        return;
+    }
+    state::with(|state| {
+        state.finish_taken();
+        let Store { moved_keys, index, .. } = &mut state.store;
+        let away = moved_keys.swap(first, second, index);
+        state.node.turns_lost(away);
+        for db in [first, second] {
+            state.node.flushed(&mut state.store.blocked, Some(db), now());
+        }
+        state.set_alarm_if_pending();
+    });
+}
+
+impl State {
+    /// After a command or an iteration of the event loop: what happened meanwhile, and when there is something to do.
+    pub fn settle(&mut self, now: dlock_core::Instant) {
+        self.take_notes();
+        self.set_alarm(now);
+    }
+
+    /// What happened while the state was in use.
+    pub fn take_notes(&mut self) {
+        for note in state::notes() {
+            match note {
+                Note::Unlinked(key, block) => {
+                    self.end_lock(key.as_key(), block);
+                    self.store.moved_keys.keep_dead(block);
+                    block.release();
+                }
+                Note::Changed(key) => {
+                    self.node.maybe_free(key.as_key());
+                    // What was taken meanwhile may be here now.
+                    self.store.moved_keys.look_at(key.as_key());
+                }
+            }
+        }
+    }
+
+    /// The next iteration looks what has become of the block.
+    pub fn keep(&mut self, block: Block) {
+        if self.store.moved_keys.keep(block) {
+            self.set_alarm_if_pending();
+        }
+    }
+
+    /// Ends the lock that was at the key.
+    fn end_lock(&mut self, key: Key<'_>, block: Block) {
+        let noted = self.store.index.remove_dead(block);
+        self.forget(key, noted, block);
+    }
+
+    /// The lock that was at the key is no more.
+    fn forget(&mut self, key: Key<'_>, noted: Vec<Noted>, block: Block) {
+        for Noted { token, client, end } in noted {
+            self.node.lost(key, &token, client, end);
+        }
+        self.node.removed(&mut self.store.blocked, key, block.top(), now());
+    }
+
+    /// A value was taken from its key: whether it was evicted is told next, if it was.
+    pub fn unlinked(&mut self, key: Key<'_>, block: Block) {
+        self.finish_taken();
+        self.store.arriving.slots.gone(key);
+        if block.is_dead() {
+            self.end_lock(key, block);
+            self.store.moved_keys.keep_dead(block);
+            self.set_alarm_if_pending();
+            return;
+        }
+        let noted = self.store.index.remove_dead(block);
+        self.store.moved_keys.take(TakenLock { key: key.to_owned(), block, noted });
+        self.set_alarm_if_pending();
+    }
+
+    /// The value that was taken from its key last was not evicted: its lease is over.
+    pub fn finish_taken(&mut self) {
+        let Some(TakenLock { key, block, noted }) = self.store.moved_keys.last() else { return };
+        self.forget(key.as_key(), noted, block);
+        self.store.moved_keys.leave(block);
+        self.set_alarm_if_pending();
+    }
+
+    /// The key was evicted: the lock stays held. False if it was not a dlock key.
+    pub fn evicted(&mut self, key: Key<'_>) -> bool {
+        let Some(TakenLock { key, block, .. }) = self.store.moved_keys.last_at(key) else {
+            return false;
+        };
+        if self.node.is_following() {
+            block.release();
+            return true;
+        }
+        block.revive();
+        let before = self.store.index.bytes();
+        self.store.index.refresh(block);
+        let weight = self.store.index.bytes() - before;
+        self.store.moved_keys.evicted.add(key, block, weight);
+        // The log says that the key is gone.
+        self.note_incomplete_log();
+        self.set_alarm(now());
+        true
+    }
+
+    /// All locks at these keys are over here, and whoever waits for one is told.
+    pub fn empty(&mut self, goes: impl Fn(Key<'_>) -> bool) {
+        self.store.moved_keys.evicted.forget_all(|key| goes(key.as_key()));
+        let away = self.store.index.drain(&goes, |_, _| {});
+        self.node.turns_lost(away);
+        self.node.emptied(&mut self.store.blocked, &goes, now());
+    }
+
+    /// Something has happened to the key, so something else has been there. A lock that was evicted from
+    /// it is over, whether the other value is still there or not.
+    pub fn replaced(&mut self, key: Key<'_>) {
+        let evicted = &mut self.store.moved_keys.evicted;
+        if evicted.is_empty() {
+            return;
+        }
+        if let Some(block) = evicted.get(key) {
+            self.node.pass_on(key, block.top());
+            // Its waiters wait for something else from now on.
+            for Noted { token, client, end } in self.store.index.remove_dead(block) {
+                self.node.lost(key, &token, client, end);
+            }
+            self.store.moved_keys.evicted.forget(key);
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! What the server tells, and what follows for locks.
+//!
+//! Everything here can run in the middle of somebody else's command, so it writes nothing: it
+//! answers waiters, brings the index up to date, and leaves the rest to the next iteration of the
+//! event loop ([`event_loop`](crate::event_loop)), which comes before the server sleeps.
+//!
+//! - [`roles`]: the server becomes a replica or a primary, and replicas come.
+//! - [`loading`]: a data set is loaded; [`data_set_load`]: one beside the data set that counts.
+//! - [`migration`]: slots move as a whole; [`moving_slots`]: those that do now.
+//! - [`keys`]: other commands change keys.
+//! - [`disconnections`]: connections close, and blocked clients go.
+//! - [`configuration`]: CONFIG SET.
+//!
+//! In what servers differ, by their versions, stands in [`dlock_core::quirks`].
+
+pub mod configuration;
+pub mod data_set_load;
+pub mod disconnections;
+pub mod keys;
+pub mod loading;
+pub mod migration;
+pub mod moving_slots;
+pub mod roles;

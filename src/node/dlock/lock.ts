@@ -1,0 +1,109 @@
+// A lock that is wanted.
+
+import { inspect } from 'node:util';
+import { HeldError } from './errors';
+import { Guard } from './guard';
+import { outcome } from './mail';
+import type * as rust from './native';
+import { called, inPlaceOf, type Key, type WaitOptions } from './options';
+import { acquiring, holding, watched } from './trace';
+
+/**
+ * A lock that is wanted. It is a recipe: it can be acquired any number of times. It is not reentrant: who holds it and
+ * acquires it again waits for himself.
+ */
+export class Lock {
+  readonly #native: rust.Lock;
+  readonly #wanted: Wanted;
+
+  /** @internal */
+  constructor(native: rust.Lock, wanted: Wanted) {
+    this.#native = native;
+    this.#wanted = wanted;
+  }
+
+  /** The name of the lock. */
+  get key(): Key {
+    return this.#wanted.key;
+  }
+
+  /**
+   * Acquires the lock; `wait` and `signal` are used in place of those of the lock. Throws HeldError when the time to
+   * wait is over, and the reason of `signal` when that is aborted; both leave nothing behind on any node. Release the
+   * guard in a `finally` block, or use `run`.
+   */
+  async acquire(given: WaitOptions = {}): Promise<Guard> {
+    return this.#acquire(inPlaceOf(this.#wanted.wait, given), (error) => {
+      throw error;
+    });
+  }
+
+  /** Acquires the lock if it is free; else null. */
+  async tryAcquire(given: Pick<WaitOptions, 'signal'> = {}): Promise<Guard | null> {
+    const wait = { ...inPlaceOf(this.#wanted.wait, given, ['signal']), wait: 0 };
+    return this.#acquire(wait, (error) => {
+      if (error instanceof HeldError) return null;
+      throw error;
+    });
+  }
+
+  async #acquire<T extends null>(
+    { wait, signal }: WaitOptions,
+    failed: (error: unknown) => T,
+  ): Promise<Guard | T> {
+    const { key, nodes, options, client } = this.#wanted;
+    const limit = wait === Number.POSITIVE_INFINITY ? undefined : wait;
+    const shown = limit === undefined ? options : { ...options, wait: limit };
+    const asked = watched(() => ({ key, nodes: nodes(), options: shown }));
+    const acquired = await acquiring(asked, async (waits) => {
+      const begin = (ticket: number) => this.#native.acquire(ticket, limit);
+      return outcome(begin, signal, waits).then(({ guard }) => guard as rust.Guard, failed);
+    });
+    if (acquired === null) return acquired;
+    const guard = new Guard(acquired, holding(asked, acquired.fence));
+    clients.set(guard, client);
+    return guard;
+  }
+
+  /**
+   * Acquires the lock, and holds it until `body` has ended. Whatever `body` returns or throws is passed on. If the
+   * lock was lost meanwhile, LostError is thrown, unless `body` itself has thrown.
+   */
+  async run<T>(body: (guard: Guard) => T | PromiseLike<T>): Promise<T>;
+  async run<T>(given: WaitOptions, body: (guard: Guard) => T | PromiseLike<T>): Promise<T>;
+  async run<T>(...given: [Body<T>] | [WaitOptions, Body<T>]): Promise<T> {
+    const [wait, body] = given.length === 1 ? [{}, given[0]] : given;
+    called('body', body);
+    const guard = await this.acquire(wait);
+    let done: T;
+    try {
+      done = await body(guard);
+    } catch (error) {
+      // What the body has thrown says more than a loss.
+      await guard[Symbol.asyncDispose]().catch(() => {});
+      throw error;
+    }
+    await guard[Symbol.asyncDispose]();
+    return done;
+  }
+
+  /** @internal */
+  [inspect.custom](): string {
+    return `Lock { ${inspect(this.key)} }`;
+  }
+}
+
+/** What a lock is made of. */
+interface Wanted {
+  key: Key;
+  options: Omit<rust.Options, 'renews'>;
+  wait: WaitOptions;
+  nodes: () => string[];
+  /** It is told what happens as long as somebody has a lock or a guard of it. */
+  client: object;
+}
+
+/** Who holds a lock is told what happens, also if he has forgotten his client. */
+const clients = new WeakMap<Guard, object>();
+
+type Body<T> = (guard: Guard) => T | PromiseLike<T>;

@@ -1,0 +1,32 @@
+//! A lock that is wanted.
+
+use std::sync::Arc;
+
+use dlock_bindings::connected::Connected;
+use dlock_bindings::wanted::Wanted;
+use napi_derive::napi;
+
+use crate::arguments::span;
+use crate::outcome::Outcome;
+use crate::post::Letters;
+
+/// A lock that is wanted, with its options. It can be acquired any number of times.
+#[napi]
+pub struct Lock {
+    pub(crate) wanted: Wanted,
+    pub(crate) connected: Arc<Connected>,
+    pub(crate) letters: Arc<Letters>,
+}
+
+#[napi]
+impl Lock {
+    /// Acquires it; `wait` is how long to wait, without limit if it is missing.
+    #[napi(catch_unwind)]
+    pub fn acquire(&self, ticket: u32, wait: Option<f64>) {
+        let connected = Arc::clone(&self.connected);
+        let acquired = self.wanted.acquire(&connected.client, wait.map(span));
+        self.letters.run(&self.connected, ticket, async move {
+            Ok(Outcome::Acquired(acquired.await?, connected))
+        });
+    }
+}

@@ -1,0 +1,100 @@
+"""Functions that are called when something happens: in a thread of their own, for a process of its own."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import threading
+from collections.abc import Callable
+
+from . import _green, _native
+from ._options import logger
+from ._report import Notice
+
+
+class _Hooks:
+    """What is expected, and the thread that calls whoever expects it."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.post = _native.Post()
+        self._expected: dict[int, Callable[[object], object]] = {}
+        self._numbers = itertools.count()
+        threading.Thread(target=self._serve, name="dlock-hooks", daemon=True).start()
+
+    def expect(self, then: Callable[[object], object]) -> int:
+        """This is called with each outcome that has the number that is returned, until ``forget``."""
+        number = next(self._numbers)
+        self._expected[number] = then
+        return number
+
+    def forget(self, number: int) -> None:
+        self._expected.pop(number, None)
+
+    def _serve(self) -> None:
+        while True:
+            _green.until_readable(self.post.fileno())
+            for number, outcome in _native.collect(self.post):
+                then = self._expected.get(number)
+                if not isinstance(outcome, Notice):
+                    self.forget(number)
+                try:
+                    if then is not None:
+                        then(outcome)
+                except Exception:
+                    logger.exception("a function that dlock has called has failed")
+                # Nothing is kept while this waits for more.
+                del then, outcome
+
+
+_hooks: _Hooks | None = None
+_making = threading.Lock()
+
+
+def _current() -> _Hooks:
+    """Those of this process: a thread does not outlive a fork."""
+    global _hooks
+    hooks = _hooks
+    if hooks is None or hooks.process != os.getpid():
+        with _making:
+            hooks = _hooks
+            if hooks is None or hooks.process != os.getpid():
+                hooks = _hooks = _Hooks()
+    return hooks
+
+
+def _after_fork() -> None:
+    global _making
+    _making = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def watch(guard: _native.Guard, then: Callable[[object], object]) -> None:
+    """Calls this once, when the lock is not held any more, with the reason."""
+    hooks = _current()
+    number = hooks.expect(then)
+    try:
+        guard.watch(hooks.post, number)
+    except BaseException:
+        hooks.forget(number)
+        raise
+
+
+def place(notify: Callable[[Notice], object]) -> Callable[[], tuple[_native.Post, int]]:
+    """Where the events of a client are told, for each process that uses it."""
+    if not callable(notify):
+        raise TypeError(f"notify is a function, not {type(notify).__name__}")
+    return functools.partial(_place, notify)
+
+
+def _place(notify: Callable[[Notice], object]) -> tuple[_native.Post, int]:
+    def tell(outcome: object) -> None:
+        # The end of the client is told, too.
+        if isinstance(outcome, Notice):
+            notify(outcome)
+
+    hooks = _current()
+    return hooks.post, hooks.expect(tell)

@@ -1,0 +1,52 @@
+//! `dlock ready`: between two restarts, and as a probe.
+
+use harness::{Kind, Quorum, Server, eventually};
+
+use crate::running::{Running, dlock};
+use crate::{address, dlock_at};
+
+#[test]
+fn nodes_that_grant_are_ready_and_those_that_do_not_are_named() {
+    let mut quorum = Quorum::start(3);
+    assert_eq!(dlock(&quorum, &["ready"]).with_code(0).err, "");
+    quorum[1].kill();
+    let url = quorum[1].url();
+    let away = url.strip_prefix("redis://").unwrap().to_owned();
+    let said = dlock(&quorum, &["ready"]).with_code(69);
+    assert!(said.err.contains(&away) && said.err.lines().count() == 1, "{}", said.err);
+    dlock(&quorum, &["ready", "--wait", "300ms"]).with_code(69);
+    dlock(&quorum, &["ready", "--majority"]).with_code(0);
+    let said = dlock(&quorum, &["ready", "--json"]).with_code(69);
+    let ready: Vec<serde_json::Value> =
+        said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ready: Vec<bool> = ready.iter().map(|node| node["ready"].as_bool().unwrap()).collect();
+    assert_eq!(ready, [true, false, true]);
+}
+
+/// One node after the other forgets everything, and the guard is held on.
+#[test]
+fn who_waits_between_two_restarts_costs_no_holder_his_lock() {
+    let mut quorum = Quorum::start(3);
+    let holder = Running::start(&quorum, &["--ttl", "6s", "job", "--", "sleep", "1000"]);
+    eventually("all have granted it", || quorum.held("job") == 3);
+    let holders = quorum[0].holders("job");
+    for node in 0..3 {
+        quorum[node].kill();
+        quorum[node].start_again();
+        let said = dlock(&quorum, &["ready"]);
+        assert!(said.code == Some(0) || said.err.contains("quarantine"), "{}", said.err);
+        dlock(&quorum, &["ready", "--wait", "60"]).with_code(0);
+        assert_eq!(quorum[node].run("DLOCK.NODE").at("granting").text(), "yes");
+        eventually("it is renewed there, too", || quorum[node].holders("job") == holders);
+    }
+    drop(holder);
+}
+
+#[test]
+fn a_server_without_the_module_is_not_ready_and_that_does_not_pass() {
+    let mut server = Server::start(Kind::Redis82);
+    server.leave_module_out();
+    server.restart();
+    let said = dlock_at(&[address(&server)], &["ready"]).with_code(78);
+    assert!(said.err.contains("module is not loaded"), "{}", said.err);
+}

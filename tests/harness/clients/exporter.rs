@@ -1,0 +1,156 @@
+//! `dlock exporter`, and what it answers.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{process, program};
+
+/// The program, and where it listens.
+pub struct Exporter {
+    child: Child,
+    /// Host and port.
+    pub at: String,
+    /// The URL, as it says itself.
+    pub url: String,
+    folder: TempDir,
+}
+
+/// What it has answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// 0: it has closed the connection.
+    pub status: u16,
+    /// The headers, in small letters.
+    pub head: String,
+    /// What follows them.
+    pub body: String,
+}
+
+impl Exporter {
+    /// Starts it with these nodes at a free port, unless the arguments say `--listen`.
+    #[track_caller]
+    pub fn start(nodes: &[String], arguments: &[&str]) -> Exporter {
+        let mut command = program::command(nodes);
+        command.args(["exporter", "--json"]).args(arguments);
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        Exporter::of(command)
+    }
+
+    #[track_caller]
+    fn of(mut command: Command) -> Exporter {
+        let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+        let errors = File::create(folder.path().join(ERRORS)).expect("there is room");
+        command.stdout(Stdio::piped()).stderr(errors);
+        let mut child = process::spawn(command).expect("it can be started");
+        let mut said = String::new();
+        let mut out = BufReader::new(child.stdout.take().expect("it is a pipe"));
+        out.read_line(&mut said).expect("it prints text");
+        let said: Value = serde_json::from_str(&said).expect("it says where it is");
+        let url = said["url"].as_str().expect("it says where it is").to_owned();
+        let at = url.split_once("://").expect("it is a URL").1.to_owned();
+        Exporter { child, at, url, folder }
+    }
+
+    /// What a path holds.
+    #[track_caller]
+    pub fn get(&self, path: &str) -> Answer {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.at))
+    }
+
+    /// Sends a request as it is.
+    #[track_caller]
+    pub fn send(&self, request: &str) -> Answer {
+        Answer::to(request, self.connect())
+    }
+
+    /// A connection.
+    #[track_caller]
+    pub fn connect(&self) -> TcpStream {
+        let port = self.at.rsplit(':').next().expect("it has a port");
+        let stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it can be set");
+        stream
+    }
+
+    /// `/metrics`, for a client that accepts this.
+    #[track_caller]
+    pub fn accepting(&self, accept: &str) -> Answer {
+        let at = &self.at;
+        self.send(&format!("GET /metrics HTTP/1.1\r\nHost: {at}\r\nAccept: {accept}\r\n\r\n"))
+    }
+
+    /// The lines of `/metrics`.
+    #[track_caller]
+    pub fn metrics(&self) -> Vec<String> {
+        let answer = self.accepting("application/openmetrics-text");
+        assert_eq!(answer.status, 200, "{}", answer.head);
+        answer.body.lines().map(str::to_owned).collect()
+    }
+
+    /// The value of the only series of which the name and labels begin so.
+    #[track_caller]
+    pub fn metric(&self, begin: &str) -> Option<f64> {
+        let lines = self.metrics();
+        let mut found = lines.iter().filter(|line| line.starts_with(begin));
+        let line = found.next()?;
+        assert!(found.next().is_none(), "{begin} is not the only one");
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
+    /// What the page shows.
+    #[track_caller]
+    pub fn state(&self) -> Value {
+        serde_json::from_str(&self.get("/state").body).expect("it is JSON")
+    }
+
+    /// What it has complained of so far.
+    #[track_caller]
+    pub fn complaints(&self) -> String {
+        fs::read_to_string(self.folder.path().join(ERRORS)).expect("it is there")
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to end, and gives its exit code.
+    #[track_caller]
+    pub fn end(mut self) -> Option<i32> {
+        process::signal(&self.child, Signal::SIGTERM);
+        self.child.wait().expect("it is ours").code()
+    }
+}
+
+const ERRORS: &str = "stderr";
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Answer {
+    /// The answer to a request, over a connection of any kind.
+    #[track_caller]
+    pub fn to(request: &str, mut connection: impl Read + Write) -> Answer {
+        let mut bytes = Vec::new();
+        // It may close the connection of a request that makes no sense.
+        let _ = connection.write_all(request.as_bytes());
+        let _ = connection.read_to_end(&mut bytes);
+        let text = String::from_utf8(bytes).expect("it is UTF-8");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+}

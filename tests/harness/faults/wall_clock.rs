@@ -1,0 +1,49 @@
+//! A wall clock that a test can move for one server, while its monotonic clock goes on.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tempfile::TempDir;
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/harness/faults/wall_clock.c");
+
+/// Makes a server that is to be started use the clock of this file.
+pub fn attach(command: &mut Command, file: &Path) {
+    set(file, 0);
+    command.env("LD_PRELOAD", library()).env("DLOCK_TEST_CLOCK", file);
+}
+
+/// Sets the clock of this file to so many seconds from the real one.
+pub fn set(file: &Path, seconds: i64) {
+    // In place: the server has the file mapped, and would die of a file that gets shorter.
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).open(file);
+    let written = file.and_then(|file| file.write_all_at(&seconds.to_ne_bytes(), 0));
+    written.expect("the clock's file can be written");
+}
+
+/// What a clock shows that is set to so many seconds from the real one, in microseconds.
+pub fn micros(seconds: i64) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+    now.as_micros() as i64 + seconds * 1_000_000
+}
+
+/// The library that is loaded into the server, compiled once for a test run.
+fn library() -> PathBuf {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+        let compiled = Command::new("gcc")
+            .args(["-shared", "-fPIC", "-O2", SOURCE, "-o"])
+            .arg(folder.path().join("wall_clock.so"))
+            .status();
+        let compiled = compiled.expect("gcc is missing: run `make setup`");
+        assert!(compiled.success(), "{SOURCE} does not compile");
+        folder
+    });
+    folder.path().join("wall_clock.so")
+}

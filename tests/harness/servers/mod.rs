@@ -1,0 +1,27 @@
+//! Real servers, started and ended by the test. In reading order:
+//! - [`kind`]: the five servers that the module is tested with;
+//! - [`builder`]: what one of them is to be like;
+//! - [`server`]: its process, from its start in a temporary folder to its end;
+//! - [`replicas`]: whether a replica has what its primary wrote;
+//! - [`cluster`]: three of them that share the slots;
+//! - [`sentinel`]: Sentinels that promote replicas; [`watched`]: what they watch;
+//! - [`quorum`]: several nodes that know nothing of each other, each behind a network of the test's;
+//! - [`module_file`]: the module a server loads, never an old one;
+//! - [`ports`] and [`process`]: free ports, and children that end with the test;
+//! - [`scratch`]: where a server's files are; [`append_only`]: its append-only log;
+//! - [`papers`]: certificates for nodes behind TLS.
+
+pub mod append_only;
+pub mod builder;
+pub mod cluster;
+pub mod kind;
+pub mod module_file;
+pub mod papers;
+pub mod ports;
+pub mod process;
+pub mod quorum;
+pub mod replicas;
+pub mod scratch;
+pub mod sentinel;
+pub mod server;
+pub mod watched;

@@ -1,0 +1,157 @@
+//! What servers can know of leases that they do not have, and how long they may wait at most.
+//!
+//! A server that takes over waits for leases that it may not know of: for the longest in use, if it was told
+//! how long that is; and for much longer ([`UNKNOWN`]), if it could not be told. That must not be taken for
+//! the length of any lease, nor outlive the quarantine that an operator has ended.
+
+use dlock_core::quorum::Rules;
+use dlock_core::{Millis, Policy, Promise};
+
+use super::judge;
+use super::server::Server;
+use super::world::World;
+
+/// What a server can know of how long leases run that it may not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Knows {
+    /// All of it.
+    #[default]
+    All,
+    /// It has a data set, and nothing of what came after.
+    Untold,
+    /// What its primary knows, which was told nothing itself.
+    AsMuch,
+}
+
+/// What a server can know, and whether it waits for what nobody knew.
+#[derive(Clone, Copy, Debug)]
+pub struct Knowledge {
+    /// Of its primary's leases.
+    pub knows: Knows,
+    /// It took over, or started again, without knowing all.
+    pub waits: bool,
+    /// How often it has looked at its state file since it knows all.
+    looks: u32,
+}
+
+impl Default for Knowledge {
+    fn default() -> Knowledge {
+        Knowledge { knows: Knows::All, waits: false, looks: LOOKS + 1 }
+    }
+}
+
+impl Knowledge {
+    /// Whether it may wait for much longer than any lease that is in use.
+    pub fn may_wait(&self) -> bool {
+        self.waits || self.knows != Knows::All
+    }
+
+    /// Something of the stream has arrived. The first thing in it is what its primary has promised.
+    pub fn hears(&mut self) {
+        if self.knows == Knows::Untold {
+            self.knows = Knows::All;
+        }
+    }
+
+    /// Its primary has told what it promised, and may wait for long itself.
+    pub fn is_told(&mut self, may_wait: bool) {
+        let all = !may_wait;
+        if all != (self.knows == Knows::All) {
+            self.looks = 0;
+        }
+        self.knows = if all { Knows::All } else { Knows::AsMuch };
+    }
+
+    /// It takes over, and waits for what it does not know.
+    pub fn takes_over(&mut self) {
+        self.waits |= self.knows != Knows::All;
+        self.knows = Knows::All;
+    }
+
+    /// It starts again with its state file, which may say what was true a moment ago.
+    pub fn starts(&mut self) {
+        let waits = self.may_wait() || self.looks <= LOOKS;
+        *self = Knowledge { waits, ..Knowledge::default() };
+    }
+}
+
+impl Server {
+    /// Its quarantine is over: an operator knows that nobody holds anything.
+    pub fn end_quarantine(&mut self, now: u64) {
+        let before = self.node.settings.quarantine;
+        self.node.settings.quarantine = Policy::Off;
+        self.node.sweep(&mut self.host, self.clock.time(now), 100, true);
+        self.node.settings.quarantine = before;
+        self.knowledge = Knowledge { looks: 0, ..Knowledge::default() };
+    }
+}
+
+impl<R: Rules> World<R> {
+    /// An operator ends quarantines that last for long, where nobody holds anything that the server does
+    /// not know.
+    pub(super) fn end_quarantines(&mut self) {
+        for node in 0..self.nodes {
+            let place = self.leader(node);
+            let server = &self.servers[place];
+            let waits = server.knowledge.waits && server.is_up && self.speaks(place);
+            let grants = server.host.grants();
+            let has = |key: &_, token: &[u8]| {
+                grants
+                    .iter()
+                    .any(|(held, _, holder)| held == key && *holder.grant().token == *token)
+            };
+            if waits && !self.judge.may_hold(node, server.time(self.now).now, has) {
+                self.say(format!("an operator ends the quarantine of server {place}"));
+                self.servers[place].end_quarantine(self.now);
+                self.settle(place);
+            }
+        }
+    }
+
+    /// A server leads from now on.
+    pub(super) fn check_wait(&mut self, place: usize) {
+        let server = &self.servers[place];
+        let left =
+            server.node.durable.in_quarantine().map(|all| all.left(server.time(self.now).now));
+        let left = left.map_or(Millis(0), |left| left.longest());
+        let is_pair = self.pairs.contains_key(&self.node_of(place));
+        if is_pair && left > LONGEST && !server.knowledge.may_wait() {
+            self.judge.accuse(judge::NO_LONGER, format!("server {place} waits for {left:?}"));
+        }
+    }
+
+    /// A primary tells its replica what it has promised.
+    pub(super) fn check_told(&mut self, place: usize, promise: &Promise) {
+        let may_wait = self.servers[place].knowledge.may_wait();
+        let told = if may_wait { promise.bound.longest() } else { promise.longest().longest() };
+        if told > LONGEST {
+            self.judge.accuse(judge::NO_LONGER, format!("server {place} tells {promise:?}"));
+        }
+    }
+
+    /// A server has looked at its state file, which says what a crash would make it wait for.
+    pub(super) fn check_file(&mut self, place: usize) {
+        if !self.pairs.contains_key(&self.node_of(place)) {
+            return;
+        }
+        let server = &mut self.servers[place];
+        let knowledge = &mut server.knowledge;
+        let fails = knowledge.may_wait() || server.host.disk_is_full;
+        knowledge.looks = if fails { 0 } else { knowledge.looks + 1 };
+        let says = server.host.file.as_ref().map_or(Millis(0), |file| file.longest().longest());
+        if says > LONGEST && server.knowledge.looks > LOOKS {
+            let how = format!(
+                "the file of server {place} says {says:?}: {:?}",
+                server.node.durable.in_quarantine()
+            );
+            self.judge.accuse(judge::NO_LONGER, how);
+        }
+    }
+}
+
+/// A server that was told nothing assumes leases of this length, in milliseconds.
+pub const UNKNOWN: u64 = 150_000;
+/// No bound of leases that are in use is longer: those are of 40 s at most.
+const LONGEST: Millis = Millis(65_536);
+/// So many looks later a state file is as it should be: one begins to write it, and the next one ends that.
+const LOOKS: u32 = 3;

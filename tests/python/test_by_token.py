@@ -1,0 +1,438 @@
+"""Locks that are handed on, looked at and broken; hooks; nodes of the environment: with threads and asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import dlock
+import dlock.asyncio
+from conftest import Program
+from server import LEASE, PATIENCE, Server, eventually
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+class InLoop:
+    """A client of asyncio, as if it were one of threads."""
+
+    def __init__(self, url: str) -> None:
+        self._client = dlock.asyncio.Client(url, node_timeout=PATIENCE)
+        self._runner = asyncio.Runner()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._client, name)
+
+        def call(*args: object, **kwargs: object) -> object:
+            made = found(*args, **kwargs)
+            return self._runner.run(made) if asyncio.iscoroutine(made) else made
+
+        return call if callable(found) else found
+
+    def wait(self, made: Any) -> Any:
+        """What comes of it."""
+        return self._runner.run(made)
+
+    def end(self) -> None:
+        """Closes the loop."""
+        self._runner.close()
+
+
+class InThread(dlock.Client):
+    """A client of threads."""
+
+    def wait(self, made: Any) -> Any:
+        """What has come of it."""
+        return made
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def any_client(request: pytest.FixtureRequest, server: Server) -> Iterator[Any]:
+    """A client of either kind."""
+    if request.param == "threads":
+        yield InThread(server.url, node_timeout=PATIENCE)
+        return
+    client = InLoop(server.url)
+    yield client
+    client.end()
+
+
+def test_a_guard_that_is_detached_is_extended_and_released_by_its_token(
+    server: Server, any_client: Any, key: str
+) -> None:
+    guard = any_client.wait(any_client.lock(key, ttl=20).acquire())
+    token = guard.token
+    lease = any_client.wait(guard.detach())
+    assert (lease.key, lease.token, lease.fence) == (key, token, guard.fence)
+    assert 0 < lease.valid_for <= 20
+    assert not guard.is_valid
+    with pytest.raises(dlock.LostError, match="its guard was detached") as lost:
+        any_client.wait(guard.release())
+    assert lost.value.why == "detached"
+    del guard
+    gc.collect()
+    longer = any_client.extend(key, token, 600)
+    assert longer[:3] == lease[:3]
+    assert 20 < longer.valid_for <= 600
+    assert any_client.extend(key, token, 300, fence=lease.fence).valid_for <= 300
+    assert any_client.release(key, TOKEN) is False
+    assert any_client.release(key, token) is True
+    assert server.is_free(key)
+    assert any_client.release(key, token) is False
+    with pytest.raises(dlock.LostError) as lost:
+        any_client.extend(key, token, 20)
+    assert lost.value.why == "ended"
+
+
+def test_a_block_of_a_guard_that_is_detached_ends_in_silence(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    with client.lock(key) as guard:
+        lease = guard.detach()
+    assert not server.is_free(key)
+
+    async def main() -> None:
+        other = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        async with other.lock(f"{key}:2") as guard:
+            await guard.detach()
+        assert await other.release(key, lease.token)
+
+    asyncio.run(main())
+    assert server.is_free(key)
+    assert not server.is_free(f"{key}:2")
+
+
+def test_it_is_told_who_holds_a_lock_and_who_waits_for_it(
+    server: Server, client: dlock.Client, any_client: Any, key: str
+) -> None:
+    assert any_client.inspect(key) == (dlock.NodeInspection(server.url, None, None),)
+    with client.lock(key, meta="the first") as guard:
+        waiting = threading.Thread(target=lambda: client.lock(key, meta="the second").acquire().release())
+        waiting.start()
+        server.until_waiting(key, 1)
+        [(node, lock, error)] = any_client.inspect(key)
+        assert (node, error) == (server.url, None)
+        assert (lock.mode, lock.limit, lock.holding, lock.waiting) == ("exclusive", 0, 1, 1)
+        [holder], [waiter] = lock.holders, lock.waiters
+        assert (holder.fence, holder.meta, holder.ephemeral) == (guard.fence, "the first", False)
+        assert 0 < holder.ttl <= 30
+        assert holder.id not in ("", guard.token)
+        assert (waiter.mode, waiter.meta, waiter.away) == ("exclusive", "the second", False)
+    waiting.join()
+    server.run("SET", key, "of another kind", "PX", 60_000)
+    lock = any_client.inspect(key)[0].lock
+    assert (lock.mode, lock.holders) == ("foreign", ())
+    assert 0 < lock.expires <= 60
+    server.run("DEL", key)
+    away = dlock.Client("redis://127.0.0.1:1").inspect(key)[0]
+    assert away.lock is None
+    assert away.error is not None
+    assert away.error.state == "unreachable"
+
+
+def test_a_lock_is_broken_or_the_lease_of_one_token(
+    server: Server, client: dlock.Client, any_client: Any, key: str
+) -> None:
+    first = client.lock(key, shared=True).acquire()
+    second = client.lock(key, shared=True).acquire()
+    assert any_client.break_lock(key, first.token) == (dlock.NodeBreak(server.url, 1, None),)
+    second.check()
+    assert any_client.break_lock(key)[0].ended == 1
+    for guard in (first, second):
+        with pytest.raises(dlock.LostError, match="ended"):
+            guard.release()
+    assert any_client.break_lock(key)[0].ended == 0
+    away = dlock.Client("redis://127.0.0.1:1").break_lock(key)[0]
+    assert away.ended is None
+    assert away.error is not None
+
+
+def test_guarded_commands_are_carried_out_while_the_lock_is_held(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    with server.redis() as redis:
+        with client.lock(key) as guard:
+            guarded = guard.guarded(redis)
+            assert guarded.execute_command("SET", f"{key}:data", "mine") == b"OK"
+        with pytest.raises(Exception, match="NOTHELD"):
+            guarded.execute_command("SET", f"{key}:data", "late")
+        assert redis.get(f"{key}:data") == b"mine"
+        with pytest.raises(dlock.LostError):
+            guard.guarded(redis)
+
+
+def test_commands_are_not_guarded_by_one_of_several_nodes(own_servers: Callable[..., Server], key: str) -> None:
+    nodes = [own_servers(), own_servers()]
+    client = dlock.Client([node.url for node in nodes], node_timeout=PATIENCE)
+    guard = client.lock(key).acquire()
+    with nodes[0].redis() as redis, pytest.raises(dlock.LostError), guard:
+        with pytest.raises(dlock.UsageError, match="use `fenced`"):
+            guard.guarded(redis)
+        seen = client.inspect(key)
+        assert [each.node for each in seen] == client.nodes
+        nodes[1].kill()
+        assert [each.error is None for each in client.break_lock(key)] == [True, False]
+        nodes[1].start()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda client: client.extend("k", "mine", 5), dlock.UsageError, "a token is 32 hex digits"),
+        (lambda client: client.extend("k", b"mine", 5), TypeError, "token is a str, not bytes"),
+        (lambda client: client.extend("k", TOKEN, -1), dlock.UsageError, "ttl cannot be -1 seconds"),
+        (lambda client: client.extend("k", TOKEN, 0), dlock.UsageError, "between 10 ms and 49 days"),
+        (lambda client: client.extend("k", TOKEN, None), TypeError, "ttl is in seconds"),
+        (lambda client: client.extend("k", TOKEN, 5, fence=1.5), TypeError, "a fence is a whole number"),
+        (lambda client: client.extend("k", TOKEN, 5, fence=-1), dlock.UsageError, "a fence is a number from 0"),
+        (lambda client: client.extend("", TOKEN, 5), dlock.UsageError, "the key is empty"),
+        (lambda client: client.release(5, TOKEN), TypeError, "a key is str or bytes, not int"),
+        (lambda client: client.release("", TOKEN), dlock.UsageError, "the key is empty"),
+        (lambda client: client.inspect(""), dlock.UsageError, "the key is empty"),
+        (lambda client: client.break_lock(""), dlock.UsageError, "the key is empty"),
+        (lambda client: client.break_lock("k", ""), dlock.UsageError, "a token is 32 hex digits"),
+    ],
+)
+def test_nonsense_is_refused_in_words(
+    call: Callable[[Any], object], error: type[Exception], words: str
+) -> None:
+    loop = InLoop("redis://127.0.0.1:1")
+    for client in (dlock.Client("redis://127.0.0.1:1"), loop):
+        with pytest.raises(error, match=re.escape(words)):
+            call(client)
+    loop.end()
+
+
+def test_how_long_to_wait_may_be_said_where_a_lock_is_acquired(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    lock = client.lock(key, wait=0)
+    guard = lock.acquire()
+    with pytest.raises(dlock.HeldError):
+        lock.acquire()
+    with pytest.raises((dlock.HeldError, dlock.NoQuorumError)):
+        client.lock(key).acquire(wait=0.05)
+    thread = threading.Thread(target=lambda: lock.acquire(wait=None).release())
+    thread.start()
+    server.until_waiting(key, 1)
+    guard.release()
+    thread.join()
+    for wait, error in ((-1, dlock.UsageError), ("5", TypeError)):
+        with pytest.raises(error, match="wait "):
+            lock.acquire(wait=wait)  # type: ignore[arg-type]
+
+    async def main() -> None:
+        other = dlock.asyncio.Client(server.url, node_timeout=PATIENCE).lock(key, wait=0)
+        guard = await other.acquire()
+        with pytest.raises(dlock.HeldError):
+            await other.acquire()
+        task = asyncio.create_task(other.acquire(wait=None))
+        await asyncio.to_thread(server.until_waiting, key, 1)
+        await guard.release()
+        await (await task).release()
+        with pytest.raises(dlock.UsageError, match="wait cannot be -1"):
+            await other.acquire(wait=-1)
+
+    asyncio.run(main())
+
+
+class Heard:
+    """What a hook has heard."""
+
+    def __init__(self) -> None:
+        self.all: list[Any] = []
+
+    def __call__(self, told: object) -> None:
+        self.all.append(told)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+
+def test_a_hook_hears_of_a_loss_and_of_nothing_else(server: Server, client: dlock.Client, key: str) -> None:
+    lost, broken, kept = Heard(), Heard(), Heard()
+
+    def fails(_: object) -> None:
+        raise KeyError("mine")
+
+    guard = client.lock(key, ttl=6).acquire()
+    guard.on_lost(fails)
+    guard.on_lost(lost)
+    threads: list[str] = []
+    guard.on_lost(lambda _: threads.append(threading.current_thread().name))
+    for end in ("release", "detach"):
+        with client.lock(f"{key}:{end}") as other:
+            other.on_lost(kept)
+            getattr(other, end)()
+    client.break_lock(key)
+    eventually("it is told", lambda: threads)
+    assert threads == ["dlock-hooks"]
+    [loss] = lost.all
+    assert isinstance(loss, dlock.LostError)
+    assert (loss.key, loss.why, loss.fence) == (key, "ended", guard.fence)
+    guard.on_lost(broken)
+    eventually("it is told at once", lambda: broken)
+    with pytest.raises(dlock.LostError):
+        guard.release()
+    with pytest.raises(dlock.LostError, match="it was released"):
+        guard.on_lost(kept)
+    with pytest.raises(TypeError, match="a hook is a function, not int"):
+        client.lock(key).acquire().on_lost(5)  # type: ignore[arg-type]
+    assert len(kept) == 0
+
+
+def test_a_hook_that_fails_is_told(client: dlock.Client, key: str, caplog: pytest.LogCaptureFixture) -> None:
+    def fails(_: object) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(dlock.LostError), client.lock(key, max_hold=0.05) as guard:
+        guard.on_lost(fails)
+        eventually("it is told", lambda: "KeyError: 'mine'" in caplog.text)
+
+
+def test_a_guard_is_collected_though_its_hook_knows_it(server: Server, client: dlock.Client, key: str) -> None:
+    guards = [client.lock(key).acquire()]
+    guards[0].on_lost(lambda _, guard=guards[0]: guard)  # type: ignore[misc]
+    with pytest.warns(ResourceWarning, match=key):
+        guards.clear()
+        gc.collect()
+    server.until_free(key)
+
+
+def test_hooks_work_in_a_child_and_those_of_the_parent_stay_there(
+    server: Server, key: str, program: Callable[..., Program]
+) -> None:
+    text = """
+import os, sys, time
+import dlock
+from server import PATIENCE
+url, key = sys.argv[1:]
+def told(notice): print(os.getpid() == parent, "notice", notice.event)
+client = dlock.Client(url, node_timeout=PATIENCE, notify=told)
+def lose(name):
+    guard = client.lock(key + name, max_hold=0.05).acquire()
+    heard = []
+    guard.on_lost(heard.append)
+    while not heard:
+        time.sleep(0.01)
+    print(name, heard[0].why)
+parent = os.getpid()
+mine = client.lock(key, max_hold=1).acquire()
+mine.on_lost(lambda _: print("lost", os.getpid() == parent))
+lose("parent")
+child = os.fork()
+if child == 0:
+    try:
+        mine.on_lost(print)
+    except dlock.LostError as lost:
+        print(lost.why)
+    lose("child")
+    time.sleep(1.5)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    run = program(text, server.url, key)
+    said = sorted(run.line() for _ in range(4))
+    assert said == ["child max_hold", "forked", "lost True", "parent max_hold"]
+    run.end()
+
+
+def test_an_operator_hears_of_outages_with_the_same_fields_everywhere(
+    own_servers: Callable[..., Server], key: str
+) -> None:
+    server, told = own_servers(), Heard()
+    client = dlock.Client(server.url, node_timeout=10, notify=told)
+    # The longest lease of the server is how long its quarantine is after the crash.
+    with client.lock(key, ttl=LEASE):
+        pass
+    server.kill()
+    thread = threading.Thread(target=lambda: client.lock(key, ttl=LEASE).acquire().release())
+    thread.start()
+    eventually("it is told", lambda: told)
+    first = told.all[0]
+    assert (first.event, first.key, first.needed) == ("outage", key, 1)
+    assert first.message.startswith(f"waiting for lock '{key}'")
+    assert [report.node for report in first.nodes] == [server.url]
+    assert (first.node, first.left) == (None, ())
+    server.start()
+    thread.join()
+    eventually("its end, too", lambda: any((each.event, each.key) == ("back", key) for each in told.all))
+    with pytest.raises(TypeError, match="notify is a function, not int"):
+        dlock.Client(server.url, notify=5)  # type: ignore[arg-type]
+
+
+def test_without_nodes_those_of_dlock_nodes_are_used(
+    server: Server, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for nodes in (None, "", " , "):
+        monkeypatch.setenv("DLOCK_NODES", nodes) if nodes is not None else monkeypatch.delenv(
+            "DLOCK_NODES", raising=False
+        )
+        for kind in (dlock.Client, dlock.asyncio.Client):
+            with pytest.raises(dlock.UsageError, match="DLOCK_NODES names none"):
+                kind()
+    monkeypatch.setenv("DLOCK_NODES", server.url.replace("redis://", ""))
+    with dlock.Client(node_timeout=PATIENCE) as client, client.lock(key):
+        assert client.nodes == [server.url]
+        assert dlock.asyncio.Client().nodes == [server.url]
+    with pytest.raises(dlock.UsageError, match="no node is given"):
+        dlock.Client([])
+
+
+def test_after_an_interrupt_while_a_guard_is_detached_its_token_releases_it(
+    server: Server, key: str, program: Callable[..., Program]
+) -> None:
+    text = """
+import signal, sys
+import dlock
+from server import PATIENCE
+url, key = sys.argv[1:]
+client = dlock.Client(url, node_timeout=PATIENCE)
+class Alarm(Exception): pass
+def ring(*_): raise Alarm
+signal.signal(signal.SIGALRM, ring)
+for n in range(200):
+    guard = client.lock(f"{key}:{n}", ttl=600).acquire()
+    token = guard.token
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, (n % 30 + 1) * 0.00005)
+            guard.detach()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except Alarm:
+        pass
+    client.release(f"{key}:{n}", token)
+    guard = None
+client.close()
+print("done")
+"""
+    run = program(text, server.url, key)
+    assert run.line() == "done"
+    run.end()
+    assert all(server.is_free(f"{key}:{n}") for n in range(200))
+
+
+def test_a_cancellation_while_a_guard_is_detached_releases_the_lock(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        for step in range(100):
+            guard = await client.lock(f"{key}:{step}", ttl=600).acquire()
+            task = asyncio.create_task(guard.detach())
+            await asyncio.sleep((step % 10) * 0.00005)
+            task.cancel()
+            try:
+                await client.release(f"{key}:{step}", (await task).token)
+            except asyncio.CancelledError:
+                del guard
+        await client.close()
+
+    asyncio.run(main())
+    for step in range(100):
+        server.until_free(f"{key}:{step}")

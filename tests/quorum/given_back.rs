@@ -1,0 +1,162 @@
+//! A lock that is given back while nodes refuse that for a moment.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dlock_client::{Client, NodeState, Notice, Report};
+use harness::{Quorum, Server};
+
+use crate::coordinator::{NODE_TIMEOUT, ms, program, run, take, until};
+
+/// Far longer than a test: what is free before that was released.
+const TTL: Duration = Duration::from_secs(15 * 60);
+
+#[test]
+fn a_release_that_is_refused_in_passing_is_sent_again_and_somebody_is_told() {
+    for size in [1, 3] {
+        let quorum = Quorum::start(size);
+        run(async {
+            let (client, told) = heard(&quorum).await;
+            let guard = take(&client, "job", TTL).await;
+            until("all have granted it", || quorum.held("job") == size).await;
+            quorum.iter().for_each(|node| lacks_replicas(node, true));
+            let release = guard.release().await.expect("it was held until then");
+            assert!(!release.is_free && release.left.len() == size, "{release:?}");
+            assert!(release.left.iter().all(is_no_replicas), "{release:?}");
+            assert!(release.within > TTL / 2 && release.within <= TTL, "{release:?}");
+            let told = told_of(&told, size);
+            assert!(
+                told.len() == 1 && told[0].starts_with("lock 'job' stays held for up to 14 min"),
+                "{told:?}"
+            );
+            assert!(!client.released(ms(300)).await, "it is tried again");
+            quorum.iter().for_each(|node| lacks_replicas(node, false));
+            until("all have released it", || quorum.held("job") == 0).await;
+            assert!(client.released(TTL).await);
+        });
+    }
+}
+
+#[test]
+fn a_guard_that_is_dropped_is_released_again_and_again_too() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let (client, told) = heard(&quorum).await;
+        let guard = take(&client, "job", TTL).await;
+        lacks_replicas(&quorum[0], true);
+        drop(guard);
+        until("somebody is told", || !told_of(&told, 1).is_empty()).await;
+        assert_eq!(quorum.held("job"), 1);
+        lacks_replicas(&quorum[0], false);
+        until("it is released", || quorum.held("job") == 0).await;
+    });
+}
+
+#[test]
+fn one_node_of_three_that_refuses_a_release_keeps_nobody_waiting_and_hears_of_it_later() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (client, told) = heard(&quorum).await;
+        let guard = take(&client, "job", TTL).await;
+        until("all have granted it", || quorum.held("job") == 3).await;
+        lacks_replicas(&quorum[0], true);
+        let release = guard.release().await.expect("it was held until then");
+        assert!(release.is_free && release.left.len() == 1, "{release:?}");
+        assert_eq!(release.left[0].node, quorum[0].url());
+        assert!(told_of(&told, 3).is_empty());
+        // Who does not wait has the other two.
+        let next = client.lock("job").ttl(TTL).try_acquire().await.expect("a majority is free");
+        assert!(next.release().await.expect("it is held").is_free);
+        lacks_replicas(&quorum[0], false);
+        until("it is released there, too", || quorum.held("job") == 0).await;
+    });
+}
+
+#[test]
+fn whoever_holds_a_majority_is_in_the_way_of_one_who_does_not_wait_wherever_that_is() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        for free in 0..3 {
+            let key = format!("job:{free}");
+            let guard = take(&client, &key, TTL).await;
+            until("all have granted it", || quorum.held(&key) == 3).await;
+            quorum[free].run(&format!("DLOCK.BREAK {key}"));
+            let error = client.lock(&key).ttl(TTL).try_acquire().await.expect_err("two have it");
+            assert!(error.to_string().starts_with(&format!("lock '{key}' is held")), "{error}");
+            assert!(guard.is_valid());
+            guard.release().await.expect("a majority has had it all the time");
+        }
+    });
+}
+
+/// Otherwise each try of one who waits would leave a request behind that is sent again and again.
+#[test]
+fn what_was_never_granted_is_not_released_again_and_again() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = program(&quorum).await;
+        lacks_replicas(&quorum[0], true);
+        let waiting = tokio::spawn(client.lock("job").ttl(TTL).acquire());
+        let tries = || rejected(&quorum[0], "acquire");
+        until("it has tried a few times", || tries() > 4).await;
+        assert!(rejected(&quorum[0], "release") <= tries(), "one for each");
+        lacks_replicas(&quorum[0], false);
+        waiting.await.expect("no panic").expect("it passes").release().await.expect("it is held");
+    });
+}
+
+#[test]
+fn a_release_by_token_outlasts_what_passes_soon() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = program(&quorum).await;
+        let lease = take(&client, "job", TTL).await.detach().await;
+        lacks_replicas(&quorum[0], true);
+        let release = tokio::spawn({
+            let client = client.clone();
+            async move { client.release("job", &lease.token).await }
+        });
+        until("it is refused", || rejected(&quorum[0], "release") > 0).await;
+        lacks_replicas(&quorum[0], false);
+        assert!(release.await.expect("no panic").expect("it answers"), "it held");
+    });
+}
+
+type Told = Arc<Mutex<Vec<Notice>>>;
+
+async fn heard(quorum: &Quorum) -> (Client, Told) {
+    let told = Told::default();
+    let heard = Arc::clone(&told);
+    let listener = move |notice: &Notice| heard.lock().expect("no panic").push(notice.clone());
+    let builder = Client::builder().nodes(quorum.urls()).node_timeout(NODE_TIMEOUT);
+    (builder.notify(listener).connect().await.expect("all answer"), told)
+}
+
+/// The beginnings of what was told of locks that were not released.
+fn told_of(told: &Told, nodes: usize) -> Vec<String> {
+    let told = told.lock().expect("no panic");
+    let majority = nodes / 2 + 1;
+    let about = told.iter().filter(|notice| {
+        matches!(notice, Notice::NotReleased { needed, of, .. } if (*needed, *of) == (majority, nodes))
+    });
+    about.filter_map(|notice| Some(notice.to_string().split_once(',')?.0.to_owned())).collect()
+}
+
+fn is_no_replicas(report: &Report) -> bool {
+    matches!(&report.state, NodeState::Refused(text) if text.starts_with("NOREPLICAS"))
+}
+
+/// As where `min-replicas-to-write` is set, and the replica restarts.
+fn lacks_replicas(server: &Server, lacks: bool) {
+    server.run(&format!("CONFIG SET min-replicas-to-write {}", u8::from(lacks)));
+}
+
+/// How often a command was refused before it began.
+fn rejected(server: &Server, command: &str) -> i64 {
+    let stats = server.info("commandstats");
+    let line = stats.get(&format!("cmdstat_dlock.{command}"));
+    let field =
+        line.and_then(|line| line.split(',').find_map(|f| f.strip_prefix("rejected_calls=")));
+    field.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
