@@ -1,6 +1,6 @@
 //! The slot of a key in a cluster.
 
-/// The slot to which a key belongs: by its part in braces, if it has one.
+/// The slot of a key: the hash of its part in braces, if it has one, else of the whole key.
 #[must_use]
 pub fn slot_of(key: &[u8]) -> u16 {
     let position = |bytes: &[u8], brace| bytes.iter().position(|byte| *byte == brace);
@@ -11,7 +11,7 @@ pub fn slot_of(key: &[u8]) -> u16 {
     crc16(tag.unwrap_or(key)) % SLOTS as u16
 }
 
-/// A name that belongs to the slot, for an effect that is about the slot and not about a key.
+/// A key name in the slot, for an effect that concerns the slot and no key.
 #[must_use]
 pub fn name_in(slot: u16) -> [u8; 2] {
     let names = (0..=u16::MAX).map(u16::to_be_bytes);
@@ -19,7 +19,7 @@ pub fn name_in(slot: u16) -> [u8; 2] {
     { names }.find(|name| slot_of(name) == slot).unwrap_or_default()
 }
 
-/// CRC16 in the manner of XMODEM, as the specification of Redis Cluster wants it.
+/// CRC16 (XMODEM), as Redis Cluster specifies.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         let mixed = crc ^ (u16::from(*byte) << 8);
@@ -27,7 +27,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// How many there are.
+/// The number of slots in a cluster.
 pub const SLOTS: usize = 16_384;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The ordered index of what ends when: one entry a lock, in a little over ten bytes.
+//! An ordered index of deadlines: one entry a lock, in a little over ten bytes.
 //!
 //! Two levels: short sorted runs in one sorted list. Leases mostly end in the order in which they
 //! were granted, so most entries are put at the end, and a full last run is not split but
@@ -9,24 +9,24 @@ use alloc::vec::Vec;
 
 use crate::words::Deadline;
 
-/// What an entry names: 48 bits, enough for an address.
+/// The name in an entry: 48 bits, enough for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry(pub u64);
 
 impl Entry {
-    /// The largest that fits.
+    /// The largest name that fits.
     pub const MAX: Entry = Entry((1 << 48) - 1);
 }
 
 /// The index.
 #[derive(Debug, Default)]
 pub struct Deadlines {
-    /// None is empty; each run's entries come before those of the next.
+    /// No run is empty; each run's entries come before those of the next.
     runs: Vec<Run>,
 }
 
-/// Entries near each other in time, sorted, each as an offset in milliseconds from the base and
-/// a name: 32 and 48 bits, big-endian, so that they sort as they are.
+/// Entries near each other in time, sorted. Each is an offset in milliseconds from the base (32 bits)
+/// and a name (48 bits), big-endian, so that the bytes sort as the entries do.
 #[derive(Debug)]
 struct Run {
     base: u64,
@@ -38,23 +38,23 @@ struct Run {
 const RUN: usize = 256;
 
 impl Deadlines {
-    /// The earliest.
+    /// The earliest entry.
     #[must_use]
     pub fn first(&self) -> Option<(Deadline, Entry)> {
         self.runs.first().and_then(Run::first)
     }
 
-    /// All of them, the earliest first.
+    /// All entries, the earliest first.
     pub fn iter(&self) -> impl Iterator<Item = (Deadline, Entry)> + '_ {
         self.runs.iter().flat_map(|run| run.entries.iter().map(|entry| run.read(entry)))
     }
 
-    /// All of them, the latest first.
+    /// All entries, the latest first.
     pub fn backwards(&self) -> impl Iterator<Item = (Deadline, Entry)> + '_ {
         self.runs.iter().rev().flat_map(|run| run.entries.iter().rev().map(|entry| run.read(entry)))
     }
 
-    /// Adds an entry that is not there.
+    /// Adds an entry that the index does not have.
     pub fn insert(&mut self, end: Deadline, entry: Entry) {
         debug_assert!(entry <= Entry::MAX, "an entry has 48 bits");
         let at = self.run_for(end, entry);
@@ -75,7 +75,7 @@ impl Deadlines {
         }
     }
 
-    /// Removes an entry; false if it is not there.
+    /// Removes an entry; false if the index does not have it.
     pub fn remove(&mut self, end: Deadline, entry: Entry) -> bool {
         let at = self.run_for(end, entry);
         let Some(run) = self.runs.get_mut(at) else { return false };
@@ -88,7 +88,7 @@ impl Deadlines {
         true
     }
 
-    /// Removes all that `goes` names.
+    /// Removes all entries for which `goes` is true.
     pub fn drain(&mut self, mut goes: impl FnMut(Entry) -> bool) {
         for run in &mut self.runs {
             run.entries.retain(|entry| !goes(name(entry)));
@@ -100,7 +100,7 @@ impl Deadlines {
     /// The last run that does not begin after the entry, or the first.
     fn run_for(&self, end: Deadline, entry: Entry) -> usize {
         let begins_by_then = |run: &Run| run.first().is_some_and(|first| first <= (end, entry));
-        // Most often it is the last one.
+        // Usually that is the last run.
         if self.runs.last().is_some_and(begins_by_then) {
             return self.runs.len() - 1;
         }
@@ -158,7 +158,7 @@ impl Run {
         tail
     }
 
-    /// An empty run has none, and is dropped at once.
+    /// The first entry. An empty run has none, and is dropped at once.
     fn first(&self) -> Option<(Deadline, Entry)> {
         Some(self.read(&self.first))
     }

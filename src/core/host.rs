@@ -1,107 +1,106 @@
-//! What a node needs from the server around it.
+//! The traits that the server around a node implements.
 
 use crate::durability::promise::Promise;
 use crate::lock::{Crowd, Found, Grant, Renewal};
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId};
 
-/// Where blocked requests get their answers.
+/// The way to answer blocked requests.
 pub trait Answers {
-    /// A blocked request is answered.
+    /// Answers a blocked request.
     fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome);
 }
 
-/// The server's keyspace, and its ways out. The node decides; the host carries out.
+/// The server's keyspace and its outputs. The node decides; the host carries out.
 ///
-/// The host keeps the deadline index too, because an index entry lies beside the stored lock:
-/// every `put`, `renew`, `changed` and `remove` keeps it true.
+/// The host also keeps the deadline index, because an index entry lies beside the stored lock:
+/// every `put`, `renew`, `changed` and `remove` updates it.
 pub trait Host: Answers {
-    /// What is at the key. Ends nothing, changes nothing.
+    /// Returns the content of the key, and neither ends nor changes anything.
     fn find(&mut self, key: Key<'_>) -> Found<'_>;
-    /// When the first lease at the key ends. What most commands need to know first, so it must
+    /// Returns the end of the first lease at the key. Most commands ask for this first, so it must
     /// cost next to nothing.
     fn first_end(&mut self, key: Key<'_>) -> Option<Deadline>;
-    /// Stores an exclusive lock where nothing is.
+    /// Stores an exclusive lock at a free key.
     fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>);
-    /// Changes the exclusive lock that is there.
+    /// Renews the exclusive lock at the key.
     fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>);
-    /// Stores a crowd where nothing is.
+    /// Stores a crowd at a free key.
     fn put_many(&mut self, key: Key<'_>, crowd: Crowd);
-    /// The crowd that [`Host::find`] lent has been changed: its first end may be another.
+    /// Takes note that the node has changed the crowd lent by [`Host::find`]: its first end may have moved.
     fn changed(&mut self, key: Key<'_>);
-    /// A holder of the lock that is there has a lease from now on, or a longer one: an expiry that
-    /// somebody else has given the key does not end it. Most keys have none, and then this must
-    /// cost next to nothing.
+    /// Removes the expiry that another command has given the key, so that it does not end the new or
+    /// renewed lease of a holder. Most keys have no expiry, and then this must cost next to nothing.
     fn forget_expiry(&mut self, key: Key<'_>);
-    /// Removes whatever is there.
+    /// Removes the key, whatever its content.
     fn remove(&mut self, key: Key<'_>);
-    /// Removes what may be left at a free key: a lock whose lease a RENAME has ended, say.
+    /// Removes the remains at a free key: a lock whose lease a RENAME has ended, say.
     fn remove_rest(&mut self, key: Key<'_>);
-    /// Whether the foreign lock that is there has this value.
+    /// True if the foreign lock at the key has this value.
     fn foreign_is(&mut self, key: Key<'_>, value: &[u8]) -> bool;
-    /// Removes the foreign lock that is there, and lets the replicas know: no effect
-    /// that is told speaks of plain strings.
+    /// Removes the foreign lock at the key, on the replicas too: [`Host::tell`] does not cover plain
+    /// strings.
     fn remove_foreign(&mut self, key: Key<'_>);
-    /// Lets the foreign lock that is there expire in `ttl`, likewise.
+    /// Sets the expiry of the foreign lock at the key to `ttl`, on the replicas too.
     fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis);
-    /// Lets it expire at this Unix time in milliseconds, as was decided elsewhere.
+    /// Sets its expiry to this Unix time in milliseconds, which another node has decided.
     fn expire_foreign_at(&mut self, key: Key<'_>, unix_ms: u64);
-    /// Something has happened that replicas, listeners and statistics must learn. Called after
-    /// the change is stored, in the order in which things happen.
+    /// Reports an effect to replicas, listeners and statistics. The node calls this after it has
+    /// stored the change, in the order of the effects.
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>);
-    /// How much memory locks take, those that are no keys any more included, and how much they may.
+    /// Returns the memory that locks take, evicted keys included, and the limit.
     fn memory(&mut self) -> Memory;
-    /// Whether the request that is being carried out may block: not inside a transaction, a
-    /// script or another module's call.
+    /// True if the current request may block: false inside a transaction, a script or another
+    /// module's call.
     fn may_block(&mut self) -> bool;
-    /// Who sends the request that is being carried out. Asked of few: of those that wait, and of those
-    /// with KEEP and with long leases.
+    /// Returns the user who sends the current request. The node asks only for requests that wait,
+    /// have KEEP, or have long leases.
     fn owner(&mut self) -> Owner;
-    /// Whether this server would grant the key's lock to a client that asked for it now.
+    /// Tells if this server would grant the key's lock to a client that asked for it now.
     fn serves(&mut self, key: Key<'_>) -> Serves;
-    /// Writes the promise into the state file now, for a grant waits for it. False: that cannot be
-    /// done.
+    /// Writes the promise into the state file at once, because a grant needs it. False: the write
+    /// failed.
     fn promise(&mut self, promise: &Promise) -> bool;
-    /// A key with a lease that is over by now, if there is one.
+    /// Returns a key with a lease that is over, if there is one.
     fn due(&mut self, now: Instant) -> Option<KeyBuf>;
 }
 
-/// What locks take, in bytes.
+/// The memory of locks, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// By an estimate: rather too much than too little.
+    /// An estimate, rather too large than too small.
     pub used: u64,
-    /// What they may take at most.
+    /// The limit.
     pub most: u64,
 }
 
-/// Whether a server would grant a lock.
+/// A server's readiness to grant a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
-    /// It would.
+    /// The server would grant it.
     Yes,
-    /// It refuses writes just now: it has too few replicas, say, or cannot write to its disk.
+    /// The server refuses writes now: it has too few replicas, say, or cannot write to its disk.
     Later,
-    /// The key is another node's.
+    /// Another node of the cluster has the key.
     Moved,
 }
 
-/// What has happened at a key.
+/// A change at a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect<'a> {
     /// A new holder.
     Granted {
-        /// How it holds.
+        /// The mode of the lock.
         mode: Mode,
-        /// What it holds.
+        /// The new grant.
         grant: Grant<'a>,
-        /// For how many microseconds it waited in the queue, if it did.
+        /// The time in the queue in microseconds, if the holder waited.
         waited: Option<u64>,
     },
-    /// A holder asked again: same fence, and perhaps a longer lease.
+    /// A holder asked again and keeps its fence; its lease may be longer.
     Renewed {
-        /// How it holds.
+        /// The mode of the lock.
         mode: Mode,
-        /// What it holds from now on.
+        /// The grant after the renewal.
         grant: Grant<'a>,
     },
     /// A holder extended its lease.
@@ -110,69 +109,69 @@ pub enum Effect<'a> {
         token: &'a [u8],
         /// The new length.
         ttl: Millis,
-        /// Its fence from now on, if the extension set it.
+        /// The new fence, if the extension set it.
         fence: Option<Fence>,
-        /// A lease that ends later anyway is as long as it was.
+        /// GT: a lease that ends later anyway keeps its end.
         gt: bool,
     },
-    /// All holders of a crowd hold no more: all their leases had run out.
+    /// The leases of all holders of a crowd ran out.
     AllExpired {
-        /// How many they were.
+        /// The number of holders.
         holders: usize,
     },
-    /// A holder holds no more.
+    /// A holder has lost or left the lock.
     Ended {
         /// Its token.
         token: &'a [u8],
-        /// Why.
+        /// The cause.
         why: Ending,
-        /// For how many microseconds it held.
+        /// The time held, in microseconds.
         held: u64,
     },
 }
 
-/// Why a grant ended.
+/// The cause of a grant's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// RELEASE.
+    /// The holder sent RELEASE.
     Released,
     /// The lease ran out.
     Expired,
-    /// BREAK.
+    /// An operator sent BREAK.
     Broken,
-    /// EPHEMERAL, and the connection closed.
+    /// The connection of an EPHEMERAL grant closed.
     Disconnected,
-    /// Granted to a waiter that was gone by then.
+    /// The waiter to which the lock was granted had gone.
     Undelivered,
 }
 
-/// How a wait ends: what a blocked request is told.
+/// The end of a wait, as the blocked request hears it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// It holds the lock.
+    /// The request has the lock.
     Granted(Fence),
-    /// Its time is over, or it was withdrawn.
+    /// The time-out has passed, or the request was withdrawn.
     Denied,
-    /// It would be granted if the present holders left. The largest fence of the key.
+    /// The request would get the lock if the present holders left. The largest fence of the key.
     Turn(Fence),
-    /// The key was removed under it.
+    /// The key was removed.
     Removed,
-    /// Its token asked again on another connection.
+    /// The same token asked again on another connection.
     Replaced,
     /// This node became a replica.
     Demoted,
     /// The fences are used up.
     Exhausted,
-    /// Its fence is ahead of the clock, and one such key too many.
+    /// The fence is ahead of the clock, and the user has too many such keys.
     TooManyAhead {
-        /// The fence that it would have got.
+        /// The fence that the grant would have had.
         given: u64,
-        /// The largest that would have been accepted.
+        /// The largest fence that the node would have accepted.
         most: u64,
     },
-    /// Its lease is longer than this, and one such lease too many.
+    /// The lease is longer than `usual`, and the user has too many such leases.
     TooManyLong {
-        /// In ms.
+        /// The usual length in ms.
         usual: u64,
     },
 }

@@ -6,23 +6,23 @@
 //!
 //! - [`words`]: the vocabulary. Fence, lease, deadline, mode, key.
 //! - [`limits`]: every limit, named once.
-//! - [`lock`]: one lock and who holds it; whom it admits.
-//! - [`queue`]: who waits for it, and who is next.
-//! - [`durability`]: what must outlive a crash, and stands in the state file before anything is granted.
+//! - [`lock`]: one lock, its holders, and the requests it admits.
+//! - [`queue`]: the waiters of a lock, in order of arrival.
+//! - [`durability`]: state that must outlive a crash; the state file has it before a grant.
 //! - [`cluster`]: the slot of a key.
-//! - [`settings`]: what an operator can set.
+//! - [`settings`]: the operator's settings.
 //! - [`server`]: all locks of one server: acquire, release, extend, hand-over, expiry.
-//! - [`observed`]: what an operator sees: lengths of waits and holds, the keys that hurt most.
-//! - [`who`]: somebody who holds or waits, as an operator may see.
-//! - [`host`]: what a node needs from the server around it.
-//! - [`command`]: one file a command: how it is written, and how it is documented.
-//! - [`quirks`]: in what versions of Redis and Valkey differ.
+//! - [`observed`]: figures for an operator: lengths of waits and holds, the keys with the longest waits.
+//! - [`who`]: a holder or a waiter, as an operator may see it.
+//! - [`host`]: the trait that the server around a node implements.
+//! - [`command`]: the commands, one file each: syntax and documentation.
+//! - [`quirks`]: the differences between versions of Redis and Valkey.
 //! - [`snapshot`]: the versioned form in which a lock is stored.
 //! - [`mark`]: the largest fence that a resource has seen.
 //! - [`quorum`]: one lock over several nodes, as their client sees it.
-//! - [`shares`]: a store of which nobody takes more than is left for others.
+//! - [`shares`]: fair shares of a limited store.
 //! - [`packed`]: the compact form in which a held lock lies in memory.
-//! - [`deadlines`]: the ordered index of what ends when.
+//! - [`deadlines`]: an ordered index of deadlines.
 
 #![no_std]
 #![forbid(unsafe_code)]

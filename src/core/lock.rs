@@ -1,4 +1,4 @@
-//! One lock: who holds it, and whom it admits beside them.
+//! One lock: its holders, and the requests that it admits beside them.
 //!
 //! A lock has one mode while it is held. An exclusive lock has one holder and is by far the most
 //! common, so it is kept small: a [`Grant`] that borrows from wherever the host keeps it. Readers
@@ -9,13 +9,13 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::words::{ClientId, Deadline, Fence, Instant, Lease, Millis, Mode};
 
-/// What is at a key.
+/// The content of a key.
 #[derive(Debug)]
 pub enum Found<'a> {
     /// Nothing: the lock is free.
     Free,
-    /// A lock that another command moved here, which ended it. The key is free, but the next fence
-    /// must be larger.
+    /// A lock whose lease ended when another command moved the key here. The key is free, but the next
+    /// fence must be larger.
     Over {
         /// Its largest fence.
         top: Fence,
@@ -24,7 +24,7 @@ pub enum Found<'a> {
     Held(Holders<'a>),
     /// A plain string: a lock taken with SET NX. Its value is the token.
     Foreign {
-        /// What is left of its expiry, if it has one.
+        /// Time left until it expires, if it has an expiry.
         left: Option<Millis>,
     },
     /// Data of another type.
@@ -43,37 +43,37 @@ pub enum Holders<'a> {
 /// One acquisition that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant<'a> {
-    /// The caller's name for it, compared byte by byte.
+    /// The caller's name for the grant, compared byte by byte.
     pub token: &'a [u8],
     /// The number that the guarded resource checks.
     pub fence: Fence,
-    /// For how long.
+    /// Its length, beginning and end.
     pub lease: Lease,
     /// The connection that asked; [`ClientId::UNKNOWN`] where that means nothing.
     pub client: ClientId,
-    /// It ends with that connection.
+    /// True if the grant ends with that connection.
     pub ephemeral: bool,
     /// Text for an operator.
     pub meta: &'a [u8],
 }
 
-/// What changes when a holder extends or asks again.
+/// The changes when a holder extends or asks again.
 #[derive(Clone, Copy, Debug)]
 pub struct Renewal<'a> {
-    /// The lease from now on.
+    /// The new lease.
     pub lease: Lease,
-    /// The fence from now on.
+    /// The new fence.
     pub fence: Fence,
-    /// The connection, and what it said of itself: the newest request counts.
+    /// The client that asked again: the newest request counts. `None`: the grant's client stays.
     pub asker: Option<Asker<'a>>,
 }
 
-/// Who asked for a grant.
+/// The client that asked for a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker<'a> {
     /// The connection.
     pub client: ClientId,
-    /// Whether the grant ends with it.
+    /// True if the grant ends with the connection.
     pub ephemeral: bool,
     /// Text for an operator.
     pub meta: &'a [u8],
@@ -93,8 +93,8 @@ impl<'a> Grant<'a> {
 }
 
 impl Found<'_> {
-    /// Whether one more holder in `mode` is compatible with those there are. It does not look at the
-    /// queue: see [`Queue::is_next`](crate::queue::Queue::is_next).
+    /// True if one more holder in `mode` is compatible with the present ones. The queue decides separately:
+    /// see [`Queue::is_next`](crate::queue::Queue::is_next).
     #[must_use]
     pub fn admits(&self, mode: Mode) -> bool {
         match self {
@@ -104,13 +104,13 @@ impl Found<'_> {
         }
     }
 
-    /// Whether its one holder was granted it in its turn, and has not asked since.
+    /// True if the one holder got the lock while it was away, and has not asked since.
     #[must_use]
     pub fn is_held_by_absent(&self) -> bool {
         matches!(self, Found::Held(Holders::One(grant)) if grant.client == ClientId::AWAY)
     }
 
-    /// The largest fence of its holders, past ones included; zero if nobody does or did.
+    /// The largest fence of all holders, past ones included; zero if there are and were none.
     #[must_use]
     pub fn top(&self) -> Fence {
         match self {
@@ -131,7 +131,7 @@ impl Found<'_> {
         }
     }
 
-    /// The grant of `token`, whether or not its lease is over.
+    /// The grant of `token`, even if its lease is over.
     #[must_use]
     pub fn grant(&self, token: &[u8]) -> Option<Grant<'_>> {
         match self {
@@ -182,7 +182,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Nobody yet.
+    /// A crowd without holders.
     #[must_use]
     pub fn new(mode: Mode) -> Crowd {
         Crowd {
@@ -196,37 +196,37 @@ impl Crowd {
         }
     }
 
-    /// About how many bytes its holders take.
+    /// An estimate of the bytes that the holders take.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Shared, or a semaphore of so many permits.
+    /// Shared, or a semaphore with its permits.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// How many hold it.
+    /// The number of holders.
     #[must_use]
     pub fn len(&self) -> usize {
         self.holders.len()
     }
 
-    /// Whether nobody does.
+    /// True if there are no holders.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.holders.is_empty()
     }
 
-    /// The largest fence that any of them has had, since there was the first.
+    /// The largest fence of all present and past holders.
     #[must_use]
     pub fn top(&self) -> Fence {
         self.top
     }
 
-    /// How many of them hold by leases that are not over.
+    /// The number of holders whose leases are not over.
     #[must_use]
     pub fn holding(&self, now: Instant) -> usize {
         let over = ..=(Deadline(now.0 / 1000), u64::MAX);
@@ -249,20 +249,20 @@ impl Crowd {
         self.by_token.get(token).and_then(|arrival| self.holders.get(arrival))
     }
 
-    /// When the first of the leases ends.
+    /// The end of the lease that ends first.
     #[must_use]
     pub fn first_end(&self) -> Option<Deadline> {
         self.by_end.first().map(|&(end, _)| end)
     }
 
-    /// When the last of the leases ends.
+    /// The end of the lease that ends last.
     #[must_use]
     pub fn last_end(&self) -> Option<Deadline> {
         self.by_end.last().map(|&(end, _)| end)
     }
 
-    /// One more holder, or a holder's new grant: it keeps its place, as it does where the grant
-    /// was made.
+    /// Adds a holder, or replaces a holder's grant; the holder keeps its position, as on the node that
+    /// made the grant.
     pub fn add(&mut self, grant: Grant<'_>) {
         let place = self.by_token.get(grant.token).copied();
         self.remove(grant.token);
@@ -275,7 +275,7 @@ impl Crowd {
         self.holders.insert(arrival, grant.into());
     }
 
-    /// The holder with this token extends or asks again; it keeps its place.
+    /// Renews the lease of the holder with this token, which keeps its position.
     pub fn renew(&mut self, token: &[u8], renewal: &Renewal<'_>) {
         let Some(&arrival) = self.by_token.get(token) else { return };
         let Some(holder) = self.holders.get_mut(&arrival) else { return };
@@ -292,7 +292,7 @@ impl Crowd {
         }
     }
 
-    /// The holder with this token leaves.
+    /// Removes the holder with this token.
     pub fn remove(&mut self, token: &[u8]) -> Option<Holder> {
         let arrival = self.by_token.remove(token)?;
         let holder = self.holders.remove(&arrival)?;
@@ -313,7 +313,7 @@ impl Crowd {
     }
 }
 
-/// A holder's record, and its entries in three indexes.
+/// The bytes of a holder's record and of its entries in three indexes.
 fn size(token: &[u8], meta: &[u8]) -> usize {
     200 + 2 * token.len() + meta.len()
 }

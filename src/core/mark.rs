@@ -3,18 +3,18 @@
 use crate::limits::{MAX_FENCE, MAX_MARK_AHEAD};
 use crate::words::Fence;
 
-/// What a mark says to a fence.
+/// The result of showing a fence to a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A later holder has been here. This is its fence, and stays the mark's.
+    /// The mark has seen a larger fence: this one, which it keeps.
     Stale(Fence),
-    /// The holder that was here last comes again.
+    /// The mark has seen the same fence: its holder comes again.
     Same,
-    /// A new holder: the mark rises to its fence.
+    /// The mark rises to the fence of a new holder.
     Rises,
 }
 
-/// Shows a fence to a mark. `None`: nobody has been here yet.
+/// Shows a fence to a mark. `None`: there is no mark yet.
 #[must_use]
 pub fn show(mark: Option<Fence>, fence: Fence) -> Verdict {
     match mark {
@@ -24,20 +24,20 @@ pub fn show(mark: Option<Fence>, fence: Fence) -> Verdict {
     }
 }
 
-/// The largest fence that a mark takes now. Fences follow the clock, so a larger one is a mistake
+/// The largest fence that a mark accepts now. Fences follow the clock, so a larger one is a mistake
 /// or an attack, and would lock the true holders out.
 #[must_use]
 pub fn most(unix: u64) -> Fence {
     Fence(unix.saturating_add(MAX_MARK_AHEAD).min(MAX_FENCE))
 }
 
-/// A stored number, if it is a fence.
+/// The fence for a stored number; `None` if the number is no fence.
 #[must_use]
 pub fn stored(number: u64) -> Option<Fence> {
     (1..=MAX_FENCE).contains(&number).then_some(Fence(number))
 }
 
-/// What a copy that is put back over a mark becomes: never less than the mark has seen.
+/// The mark after a RESTORE over it: never less than the mark has seen.
 #[must_use]
 pub fn restored(copy: Fence, there: Option<Fence>) -> Fence {
     there.map_or(copy, |there| there.max(copy))

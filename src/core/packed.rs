@@ -1,17 +1,17 @@
-//! The compact form in which an exclusive lock lies in memory.
+//! The compact form of an exclusive lock in memory.
 //!
 //! A server may hold millions of locks, and next to the plain string that people use today every
 //! field counts: a 20-byte key with a 32-byte token takes 74 bytes here, everything included.
-//! The key is part of it, because the end of a lease is found from the deadline
-//! index, which knows nothing but this record.
+//! The record contains the key, because the deadline index finds the end of a lease and knows nothing
+//! but this record.
 //!
 //! ```text
 //! flags  fence:7  end:5  ttl  client  since | late:2  [db]  [meta length]  key length  key  [meta]  token
 //! ```
 //!
-//! Numbers are varints but for the fence, the end and `late`, which always need their bytes. A lease
-//! that was not extended began at its end less its length, less `late`: the microseconds by which its end
-//! was rounded up. The token is the rest. The upper four flags are the host's.
+//! Numbers are varints but for the fence, the end and `late`, which have a fixed size. A lease that was
+//! not extended began at its end less its length, less `late`: the microseconds by which its end was
+//! rounded up. The token is the rest. The upper four flags are the host's.
 
 use alloc::vec::Vec;
 
@@ -24,9 +24,9 @@ const HAS_SINCE: u8 = 2;
 const HAS_DB: u8 = 4;
 const HAS_META: u8 = 8;
 
-/// Appends the record of a grant at a key, but for its flags, which it returns.
+/// Appends the record of a grant at a key without its flags, which it returns.
 ///
-/// Ends must lie within the 34 years that the host's clock can count here.
+/// A lease must end within the 34 years that five bytes of milliseconds can count.
 pub fn pack(key: Key<'_>, grant: &Grant<'_>, out: &mut Vec<u8>) -> u8 {
     let Lease { ttl, end, since } = grant.lease;
     let late = begun(end.0, ttl.0).checked_sub(since.0).filter(|late| *late < 1000);
@@ -57,12 +57,12 @@ pub fn pack(key: Key<'_>, grant: &Grant<'_>, out: &mut Vec<u8>) -> u8 {
     flags
 }
 
-/// When a lease began that was not extended, in microseconds: at the latest.
+/// The latest beginning of a lease that was not extended, in microseconds.
 fn begun(end: u64, ttl: u64) -> u64 {
     end.saturating_sub(ttl).saturating_mul(1000)
 }
 
-/// When the lease in a record ends, without reading the rest.
+/// The end of the lease in a record, read without the rest.
 #[must_use]
 pub fn end(record: &[u8]) -> Option<Deadline> {
     let mut reader = Reader(record);

@@ -1,9 +1,8 @@
-//! Who waits for a lock, and who is next: strictly in order of arrival.
+//! The waiters of a lock, served strictly in order of arrival.
 //!
 //! Writers do not starve, because a reader behind a waiting writer waits too.
 //!
-//! A place can outlive its request: with KEEP the waiter is away then, and still stands where it
-//! stood.
+//! A place can outlive its request: with KEEP the waiter is then away, and keeps its position.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -19,67 +18,67 @@ use crate::words::{
 /// A blocked request, or the place of one that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// Its handle at the host.
+    /// The host's handle of the request.
     pub id: WaiterId,
-    /// The token it will hold the lock with.
+    /// The token that will hold the lock.
     pub token: Arc<[u8]>,
-    /// What it asks for.
+    /// The newest request's terms.
     pub asks: Asks,
-    /// When the token came.
+    /// Time at which the token joined the queue.
     pub since: Instant,
-    /// The user for whom the request counts, and its place.
+    /// The user for whom the request and its place count.
     pub owner: Owner,
-    /// Whether the request still waits.
+    /// Tells if the request waits or only its place is left.
     pub presence: Presence,
 }
 
-/// There may be very many, and with a byte more each would take the allocator's next size, of 160.
+/// A server may have very many waiters; one byte more, and the allocator takes 160 bytes for each.
 const _: () = assert!(size_of::<Waiter>() <= 128);
 
-/// What the newest request with a token asks for.
+/// The terms of the newest request with a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asks {
-    /// How it wants to hold the lock.
+    /// The mode asked for.
     pub mode: Mode,
     /// The lease; it runs from the grant.
     pub ttl: Millis,
-    /// Its fence is at least this.
+    /// The least fence of the grant.
     pub proposal: Option<Fence>,
     /// The connection that waits.
     pub client: ClientId,
-    /// Whether the grant will end with that connection.
+    /// True if the grant ends with that connection.
     pub ephemeral: bool,
     /// Text for an operator.
     pub meta: Box<[u8]>,
-    /// For how long its place is kept, if it ends without the lock.
+    /// The place is kept this long after a request that ended without the lock.
     pub keep: Option<Millis>,
-    /// Whether it is told when it would be granted if the present holders left.
+    /// True if the request hears when only the present holders stand before it.
     pub wants_turn: bool,
 }
 
-/// Whether a request waits, or its place alone is left.
+/// The state of a waiter: a waiting request, or a place alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// A request waits.
     Waiting {
-        /// When it gives up; `None`: never.
+        /// Time at which the request gives up; `None`: never.
         until: Option<Deadline>,
     },
-    /// The request has ended, and only its place is here.
+    /// The request has ended, and only its place is left.
     Away {
-        /// When the place ends, by the clock of places.
+        /// Time at which the place ends, by the clock of places.
         ends: Deadline,
     },
 }
 
 impl Waiter {
-    /// Whether a request waits here, and not a place alone.
+    /// True if a request waits, false if only a place is left.
     #[must_use]
     pub fn is_present(&self) -> bool {
         matches!(self.presence, Presence::Waiting { .. })
     }
 
-    /// When it gives up, if it waits.
+    /// Time at which the request gives up, if one waits.
     #[must_use]
     pub fn gives_up(&self) -> Option<Deadline> {
         match self.presence {
@@ -88,7 +87,7 @@ impl Waiter {
         }
     }
 
-    /// When its place ends, if it is away.
+    /// Time at which the place ends, if the waiter is away.
     #[must_use]
     pub fn place_ends(&self) -> Option<Deadline> {
         match self.presence {
@@ -101,77 +100,77 @@ impl Waiter {
 /// The waiters of one lock, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
-    /// Where it is.
+    /// The key of the lock.
     key: Arc<KeyBuf>,
     /// In boxes, for there may be very many keys with one waiter each.
     waiters: BTreeMap<u64, Box<Waiter>>,
     by_token: BTreeMap<Arc<[u8]>, u64>,
     arrivals: u64,
-    /// How many are away.
+    /// The number of waiters that are away.
     away: usize,
-    /// How many want to be told of their turn.
+    /// The number of waiters with TURN.
     turns: usize,
-    /// Very many are being let in: the event loop goes on with it, and no command does.
+    /// True while very many waiters get the lock: the event loop continues that, and no command does.
     pub enters: bool,
-    /// Until when its waiting has been charged to its key.
+    /// Time up to which the key has been charged for its waiters.
     charged: Instant,
-    /// Who holds the lock, where slow waits are noted.
+    /// The holder, for the log of slow waits.
     pub holder: Option<Box<Who>>,
 }
 
 impl Queue {
-    /// Nobody waits there yet.
+    /// A queue without waiters.
     #[must_use]
     pub fn at(key: Key<'_>, now: Instant, holder: Option<Box<Who>>) -> Queue {
         Queue { key: Arc::new(key.to_owned()), charged: now, holder, ..Queue::default() }
     }
 
-    /// Where it is.
+    /// The key of the lock.
     #[must_use]
     pub fn key(&self) -> Arc<KeyBuf> {
         self.key.clone()
     }
 
-    /// The rule of who is next: the token that came first, as soon as the lock admits it. Where
-    /// nobody waits, the token that asks is the first.
+    /// True if the token is next: it came first, and the lock admits it. Without a queue, the
+    /// token that asks is the first.
     #[must_use]
     pub fn is_next(queue: Option<&Queue>, token: &[u8], mode: Mode, found: &Found<'_>) -> bool {
         let first = queue.and_then(Queue::first);
         first.is_none_or(|first| *first.token == *token) && found.admits(mode)
     }
 
-    /// How many wait.
+    /// The number of waiters.
     #[must_use]
     pub fn len(&self) -> usize {
         self.waiters.len()
     }
 
-    /// Whether nobody does.
+    /// True if there are no waiters.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 
-    /// The next to be served.
+    /// The waiter that is served next.
     #[must_use]
     pub fn first(&self) -> Option<&Waiter> {
         self.waiters.values().next().map(|first| &**first)
     }
 
-    /// Whether anybody waits for an answer: not only places are left.
+    /// True if any request waits, so that there are not only places.
     #[must_use]
     pub fn has_present(&self) -> bool {
         self.away < self.len()
     }
 
-    /// Whether any of them wants to be told of its turn.
+    /// True if any waiter has TURN.
     #[must_use]
     pub fn has_turns(&self) -> bool {
         self.turns > 0
     }
 
-    /// A waiter that wants to be told of its turn, if its turn is next: if the present holders left,
-    /// it would be granted the lock together with all waiters before it.
+    /// The waiter with TURN whose turn is next: if the present holders left, it would get the lock
+    /// together with all waiters before it.
     #[must_use]
     pub fn next_turn(&self) -> Option<&Waiter> {
         if self.turns == 0 {
@@ -183,13 +182,13 @@ impl Queue {
         together.find(|waiter| waiter.asks.wants_turn)
     }
 
-    /// For how many microseconds all of them together have waited since this was last asked.
+    /// The microseconds that all waiters together have waited since the last call.
     pub fn charge(&mut self, now: Instant) -> u64 {
         let since = core::mem::replace(&mut self.charged, now);
         now.since(since).saturating_mul(self.len() as u64)
     }
 
-    /// All of them, in order.
+    /// All waiters, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Waiter> {
         self.waiters.values().map(|waiter| &**waiter)
     }
@@ -200,8 +199,8 @@ impl Queue {
         self.by_token.get(token).and_then(|at| self.waiters.get(at)).map(|waiter| &**waiter)
     }
 
-    /// A newcomer goes to the end. A token that is there already keeps its place; its old request is
-    /// returned.
+    /// Adds a newcomer at the end. A token that is there already keeps its place; the method
+    /// returns its old request.
     pub fn join(&mut self, mut waiter: Waiter) -> Option<Waiter> {
         debug_assert!(waiter.is_present(), "only a request brings a waiter");
         self.turns += usize::from(waiter.asks.wants_turn);
@@ -217,7 +216,7 @@ impl Queue {
         None
     }
 
-    /// The request with this token has ended, and its place is kept until then.
+    /// Notes that the request with this token has ended; its place is kept until `end`.
     pub fn send_away(&mut self, token: &[u8], end: Deadline) {
         self.forget_turn(token);
         if let Some(waiter) = self.get_mut(token) {
@@ -227,7 +226,7 @@ impl Queue {
         }
     }
 
-    /// The waiter with this token does not want to be told of its turn any more.
+    /// Drops TURN from the waiter with this token.
     pub fn forget_turn(&mut self, token: &[u8]) {
         if let Some(waiter) = self.get_mut(token)
             && core::mem::take(&mut waiter.asks.wants_turn)
@@ -236,20 +235,20 @@ impl Queue {
         }
     }
 
-    /// The newest request with this token says whether its place is to be kept.
+    /// Sets how long the place of this token is kept, as its newest request says.
     pub fn keep(&mut self, token: &[u8], keep: Option<Millis>) {
         if let Some(waiter) = self.get_mut(token) {
             waiter.asks.keep = keep;
         }
     }
 
-    /// The waiter with this token leaves.
+    /// Removes the waiter with this token.
     pub fn leave(&mut self, token: &[u8]) -> Option<Waiter> {
         let left = self.by_token.remove(token).and_then(|at| self.waiters.remove(&at));
         self.without(left)
     }
 
-    /// The first waiter leaves, to be served.
+    /// Removes the first waiter, to serve it.
     pub fn pop(&mut self) -> Option<Waiter> {
         let (_, waiter) = self.waiters.pop_first()?;
         self.by_token.remove(&waiter.token);
@@ -261,7 +260,7 @@ impl Queue {
         waiter.map(|waiter| &mut **waiter)
     }
 
-    /// Counts a waiter that is not here any more.
+    /// Corrects the counts for a waiter that has left.
     fn without(&mut self, left: Option<Box<Waiter>>) -> Option<Waiter> {
         self.away -= usize::from(left.as_ref().is_some_and(|left| !left.is_present()));
         self.turns -= usize::from(left.as_ref().is_some_and(|left| left.asks.wants_turn));

@@ -1,39 +1,39 @@
-//! In what versions of Redis and Valkey differ, and what dlock does about it. To support another server,
-//! begin here.
+//! The differences between versions of Redis and Valkey, and dlock's answers to them. To support another
+//! server, begin here.
 //!
-//! What is asked of a version is a method of [`Version`], with its reason. Where one way suits all servers
-//! nothing is asked, though one of them is the reason:
+//! A question that depends on the version is a method of [`Version`], with its reason. These quirks need
+//! no method, because one way suits all servers:
 //!
 //! - Redis 7.0 has no function for Unix time (`ffi::context::unix_micros`), and knows fewer callbacks of types
 //!   (`ffi::kind`).
 //! - Redis 8 answers from other threads with `io-threads`, before the log is written: such a log is not
 //!   complete (`ffi::server::log_is_complete`).
-//! - Redis 8.6 asks, while slots move, for the keys of what it replicates (`ffi::mark`).
-//! - Redis 7.0 sends a replica what was written since its data set was copied once a second, later ones when the
-//!   replica acknowledges (`ffi::server::acknowledge`).
+//! - Redis 8.6 asks the module, while slots move, for the keys of what it replicates (`ffi::mark`).
+//! - Redis 7.0 holds back what was written while a replica copied the data set: the replica gets it once a
+//!   second, or when it acknowledges (`ffi::server::acknowledge`).
 
 use core::ffi::CStr;
 
 /// Two families, each with versions of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Redis, and whatever says of itself no more than a version of Redis.
+    /// Redis, and any server that gives only a Redis version.
     Redis,
-    /// Valkey. It says that it is Redis 7.2.4, too.
+    /// Valkey. It gives the version Redis 7.2.4, too.
     Valkey,
 }
 
 /// The server's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Whose it is.
+    /// The server's family.
     pub family: Family,
-    /// Major and minor; zeros: it is not known.
+    /// Major and minor; zeros if unknown.
     number: (u64, u64),
 }
 
 impl Version {
-    /// By what INFO says: `valkey_version`, if it is there, and `redis_version`.
+    /// Reads the version from INFO: `valkey_version`, if there is one, else `redis_version`.
     #[must_use]
     pub fn of(valkey: Option<&[u8]>, redis: Option<&[u8]>) -> Version {
         let family = if valkey.is_some() { Family::Valkey } else { Family::Redis };
@@ -41,30 +41,30 @@ impl Version {
         Version { family, number }
     }
 
-    /// Valkey 8.1 tells events on the connection whose command it carries out, in the database of the
-    /// key, and leaves the connection there. After a MOVE or a COPY into another database the client
-    /// would go on in that one, and replicas would carry the MOVE out there. So there dlock listens to evictions
-    /// alone, which come before a command or after it, never from it; and it searches for what has moved.
+    /// True for Valkey 8.1, which delivers events on the connection whose command it carries out, in the
+    /// database of the key, and leaves the connection there. After a MOVE or a COPY into another database the
+    /// client would go on in that one, and replicas would carry the MOVE out there. So on this version dlock
+    /// listens to evictions alone, which come before or after a command, and searches for moved keys.
     #[must_use]
     pub fn key_events_do_harm(self) -> bool {
         self.family == Family::Valkey && self.number == (8, 1)
     }
 
-    /// With a callback for time-outs CLIENT UNBLOCK ends a wait. Before Redis 7.4 and Valkey 8 it must not be
-    /// there: a client that was unblocked twice in one iteration of the event loop got no reply, or stopped
-    /// the server.
+    /// True if a blocked client may have a callback for time-outs, by which CLIENT UNBLOCK ends a wait. Before
+    /// Redis 7.4 and Valkey 8 it must not: a client that was unblocked twice in one iteration of the event loop
+    /// got no reply, or stopped the server.
     #[must_use]
     pub fn may_have_timeout_callback(self) -> bool {
         self.is_at_least((7, 4), (8, 0))
     }
 
-    /// Redis 7 and Valkey 7 say of all that they load that it is of database 0.
+    /// True for Redis 7 and Valkey 7, which give database 0 for every key that they load.
     #[must_use]
     pub fn loads_all_into_database_0(self) -> bool {
         !self.is_at_least((8, 0), (8, 0))
     }
 
-    /// Redis 8.4 and Valkey 9 move slots as a whole. Each has events and numbers of its own for it.
+    /// True for Redis 8.4 and Valkey 9, which move slots as a whole, each with events and numbers of its own.
     #[must_use]
     pub fn moves_slots_as_a_whole(self) -> bool {
         self.is_at_least((8, 4), (9, 0))
@@ -79,31 +79,31 @@ impl Version {
     }
 }
 
-/// Valkey 9 says in a transaction that a key has moved to the database that it comes from. No version is asked:
-/// then the key is looked for, which others do not need.
+/// True if the event may name the wrong database: in a transaction, Valkey 9 names the database from which a
+/// key has moved. dlock then looks for the key, on every version, though only this one needs it.
 #[must_use]
 pub fn may_name_the_wrong_database(event: &[u8], in_transaction: impl Fn() -> bool) -> bool {
     event == b"move_to" && in_transaction()
 }
 
-/// 8 and 2 of 8.2.3.
+/// Major and minor, such as 8 and 2 of 8.2.3.
 fn major_and_minor(version: &[u8]) -> Option<(u64, u64)> {
     let mut numbers = core::str::from_utf8(version).ok()?.split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// A server that the module refuses, whatever version it says it is, told by a field of its INFO.
+/// A server that the module refuses, whatever version it gives, recognised by a field of its INFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit {
     /// The section of INFO.
     pub section: &'static CStr,
-    /// A field that no other server has there.
+    /// A field that no other server has in this section.
     pub field: &'static CStr,
-    /// Why it is refused, and what to do.
+    /// The reason, and what to do.
     pub why: &'static str,
 }
 
-/// All of them.
+/// All servers that the module refuses.
 pub const UNFIT: [Unfit; 1] = [Unfit {
     section: c"keydb",
     field: c"mvcc_depth",
@@ -111,7 +111,7 @@ pub const UNFIT: [Unfit; 1] = [Unfit {
           and dlock needs Redis 7.0 or Valkey 7.2, or later",
 }];
 
-/// Why this server is refused, if it is. `has` tells whether its INFO has a field.
+/// Returns the reason to refuse this server, if there is one. `has`: true if INFO has the field.
 pub fn refusal(has: impl Fn(&CStr, &CStr) -> bool) -> Option<&'static str> {
     UNFIT.iter().find(|server| has(server.section, server.field)).map(|server| server.why)
 }

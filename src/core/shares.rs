@@ -1,14 +1,14 @@
-//! A store that several share, and of which nobody takes more than is left for others.
+//! Fair shares of a limited store: no owner takes more than it leaves for the others.
 //!
-//! No number that fits all has to be found for one user's share: one that is alone can have half
-//! of the store, two that take all they can get have a third each, and somebody who has nothing
-//! yet finds room as long as there is any.
+//! The rule needs no fixed number for one user's share. One user alone can have half of the store,
+//! two users that take all they can get have a third each, and a user who has nothing yet finds room
+//! as long as there is any.
 
 use alloc::collections::BTreeMap;
 
 use crate::words::Owner;
 
-/// How much of the store is taken, and by whom.
+/// The units taken from the store, in all and by owner.
 #[derive(Clone, Debug, Default)]
 pub struct Shares {
     taken: u64,
@@ -16,8 +16,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Takes so much of a store with so much room. False: that would leave less for others than
-    /// the owner has, and nothing has changed.
+    /// Takes `units` of a store of `room` units. False: the others would be left with less than
+    /// the owner then has; nothing has changed.
     pub fn take(&mut self, owner: Owner, units: u64, room: u64) -> bool {
         let may = self.have_room(owner, units, room);
         if may {
@@ -26,7 +26,7 @@ impl Shares {
         may
     }
 
-    /// Whether the owner can take so much more of a store with so much room.
+    /// True if the owner can take `units` more of a store of `room` units.
     #[must_use]
     pub fn have_room(&self, owner: Owner, units: u64, room: u64) -> bool {
         let own = self.of(owner).saturating_add(units);
@@ -34,14 +34,14 @@ impl Shares {
         left.is_some_and(|left| own <= left.max(units))
     }
 
-    /// Takes so much, whatever room there is.
+    /// Takes `units`, whatever room there is.
     pub fn add(&mut self, owner: Owner, units: u64) {
         self.taken = self.taken.saturating_add(units);
         let own = self.of(owner).saturating_add(units);
         self.by_owner.insert(owner, own);
     }
 
-    /// Gives back what was taken.
+    /// Gives `units` back.
     pub fn give_back(&mut self, owner: Owner, units: u64) {
         self.taken = self.taken.saturating_sub(units);
         match self.of(owner).saturating_sub(units) {
@@ -50,7 +50,7 @@ impl Shares {
         };
     }
 
-    /// How much is taken.
+    /// The units taken by all owners.
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.taken

@@ -1,7 +1,7 @@
 //! The versioned form in which a lock is stored in RDB files and DUMP payloads.
 //!
-//! It holds lengths and no dates: a lease that is loaded starts at its full length again, late and
-//! never early. Who reads it trusts nothing in it.
+//! The form holds lengths and no dates: a lease that is loaded starts at its full length again, so it ends
+//! late and never early. The reader trusts none of it.
 //!
 //! ```text
 //! version:1  mode  permits  holders  (token length  token  meta length  meta  fence  ttl  flags)*
@@ -16,21 +16,21 @@ use crate::lock::Grant;
 use crate::varint::{Reader, put};
 use crate::words::{Fence, Millis, Mode};
 
-/// The version that is written.
+/// The version that [`encode`] writes.
 pub const VERSION: u8 = 1;
 
 const EPHEMERAL: u8 = 1;
 
-/// Why stored bytes are no lock.
+/// The reason why stored bytes are no lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// Written by a later version of dlock.
+    /// A later version of dlock wrote them.
     Version(u8),
-    /// Not what any version wrote.
+    /// No version wrote them.
     Damaged,
 }
 
-/// Writes a lock: its mode and its holders. No holders: a lock that nobody holds any more.
+/// Encodes a lock: its mode and its holders. A lock may have no holders left.
 pub fn encode<'a>(mode: Mode, grants: impl ExactSizeIterator<Item = Grant<'a>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     out.push(VERSION);
@@ -51,10 +51,10 @@ pub fn encode<'a>(mode: Mode, grants: impl ExactSizeIterator<Item = Grant<'a>>) 
     out
 }
 
-/// Reads a lock.
+/// Decodes a lock.
 ///
 /// # Errors
-/// When the bytes are not what [`encode`] writes, in every detail.
+/// Fails if the bytes are not what [`encode`] writes, in every detail.
 pub fn decode(bytes: &[u8]) -> Result<(Mode, Vec<Granted<'_>>), Unreadable> {
     let mut reader = Reader(bytes);
     match reader.byte() {
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(decode(&stored(Mode::Exclusive, &grants(2))), Err(Unreadable::Damaged));
     }
 
-    /// What was read is written again, byte for byte: there is one way to write a lock.
+    /// Checks that bytes that can be read are written again, byte for byte: a lock has one form.
     fn assert_canonical(bytes: &[u8]) {
         let Ok((mode, holders)) = decode(bytes) else { return };
         let lease = |ttl| Lease::begin(Instant(5), ttl);

@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
-    /// `None` also for a number in more bytes than it needs: [`put`] does not write that.
+    /// Reads a number; `None` also for one in more bytes than it needs: [`put`] does not write that.
     pub fn number(&mut self) -> Option<u64> {
         let mut n = 0_u64;
         for shift in (0..64).step_by(7) {

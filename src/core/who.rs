@@ -1,4 +1,4 @@
-//! Somebody who holds a lock or waits for it, as an operator may see.
+//! A holder or a waiter, as an operator may see it.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -8,26 +8,25 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::limits::SLOW_TEXT;
 
-/// Somebody who held or waited.
+/// A past or present holder or waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// What is shown in place of the token.
+    /// The short name that replaces the token; see [`id`].
     pub id: String,
     /// Text for an operator, cut.
     pub meta: Box<[u8]>,
 }
 
 impl Who {
-    /// By token and META.
+    /// Makes a `Who` from a token and its META.
     #[must_use]
     pub fn of(token: &[u8], meta: &[u8]) -> Who {
         Who { id: id(token), meta: cut(meta) }
     }
 }
 
-/// What is shown in place of a token: the same for the same token on every node, and so short that
-/// nothing worth knowing of a random token follows from it. A longer one would be a better name,
-/// and would tell more.
+/// The short name of a token: the same on every node, and too short to tell anything useful about a
+/// random token. A longer name would be less ambiguous, and would tell more.
 #[must_use]
 pub fn id(token: &[u8]) -> String {
     format!("{:08x}", xxh3_64(token) >> 32)

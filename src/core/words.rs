@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-/// The number of a grant. Only grows; a guarded resource rejects a smaller one than it has seen.
+/// The number of a grant. Fences only grow; a guarded resource rejects a smaller one than it has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(pub u64);
 
@@ -11,19 +11,19 @@ pub struct Fence(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub u64);
 
-/// A point on the host's monotonic clock, in microseconds. Means nothing on another machine or
-/// in another life of the server, so it is never stored and never sent.
+/// A point on the host's monotonic clock, in microseconds. An instant means nothing on another
+/// machine or after a restart of the server, so dlock never stores or sends one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(pub u64);
 
 impl Instant {
-    /// How long ago `earlier` was, in microseconds.
+    /// Microseconds since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Instant) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// So much later.
+    /// The instant `length` later.
     #[must_use]
     pub fn plus(self, length: Millis) -> Instant {
         Instant(self.0.saturating_add(length.0.saturating_mul(1000)))
@@ -31,7 +31,7 @@ impl Instant {
 }
 
 /// The end of a lease or of a wait: a point on the monotonic clock, in whole milliseconds,
-/// rounded up. What ends may end a fraction of a millisecond late, never early.
+/// rounded up. A lease or a wait may end a fraction of a millisecond late, never early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(pub u64);
 
@@ -42,14 +42,14 @@ impl Deadline {
         Deadline(now.0.div_ceil(1000).saturating_add(length.0))
     }
 
-    /// Whether it has passed.
+    /// True if the deadline has passed.
     #[must_use]
     pub fn is_over(self, now: Instant) -> bool {
         now.0 >= self.0.saturating_mul(1000)
     }
 
-    /// What is left of it, rounded down, so that it is never more than was asked for; but 0 only
-    /// once it is over.
+    /// Time left, rounded down, so that it is never more than the length asked for; 0 only
+    /// once the deadline has passed.
     #[must_use]
     pub fn left(self, now: Instant) -> Millis {
         let micros = self.0.saturating_mul(1000).saturating_sub(now.0);
@@ -57,14 +57,14 @@ impl Deadline {
     }
 }
 
-/// For how long a grant holds.
+/// The length, the beginning and the end of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The length last asked for. This, not the end, is what is stored and replicated.
+    /// The length last asked for. dlock stores and replicates this length, not the end.
     pub ttl: Millis,
-    /// When it ends here.
+    /// The end, on this server's clock.
     pub end: Deadline,
-    /// When the grant began here.
+    /// The beginning of the grant, on this server's clock.
     pub since: Instant,
 }
 
@@ -89,7 +89,7 @@ impl Lease {
     }
 }
 
-/// How a lock is held, or asked for.
+/// The mode in which a token holds a lock, or asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// One holder.
@@ -101,7 +101,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The word that INSPECT shows.
+    /// The mode's name in the reply of INSPECT.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl Mode {
         }
     }
 
-    /// How many can hold together.
+    /// The largest number of holders at one time.
     #[must_use]
     pub fn room(self) -> usize {
         match self {
@@ -146,15 +146,15 @@ impl fmt::Display for Mode {
 pub struct ClientId(pub u64);
 
 impl ClientId {
-    /// Nobody here: the grant was loaded or replicated, or made by a script.
+    /// No connection of this server: the grant was loaded or replicated, or made by a script.
     pub const UNKNOWN: ClientId = ClientId(0);
-    /// Nobody yet: the token's turn came while it was away, or it asked with TURN. It has not asked since,
-    /// and need not have heard of the grant.
+    /// No connection yet: the token got the lock while it was away or asked with TURN. The token has
+    /// not asked since, and need not have heard of the grant.
     pub const AWAY: ClientId = ClientId(u64::MAX);
 }
 
-/// Whom something counts for, in a store that several share: a user of the server, as a number
-/// that means nothing elsewhere.
+/// The user for whom a shared store counts something: a number that this server gives the user,
+/// without meaning elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(pub u64);
 
@@ -196,7 +196,7 @@ impl KeyBuf {
     }
 }
 
-/// What time it is, on both clocks. The wall clock is only ever a floor for fences.
+/// The current time on both clocks. The wall clock is only ever a floor for fences.
 #[derive(Clone, Copy, Debug)]
 pub struct Time {
     /// The monotonic clock: leases and waits.

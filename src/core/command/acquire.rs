@@ -8,7 +8,7 @@ use crate::limits::{MAX_FENCE, MAX_KEEP, MAX_LIMIT, MAX_WAIT};
 use crate::settings::Settings;
 use crate::words::{Fence, Millis, Mode};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.ACQUIRE",
     summary: "Takes a lock for a while, or waits for it; replies with the fence, or null",
@@ -46,17 +46,17 @@ pub struct Acquire<'a> {
     pub token: &'a [u8],
     /// The lease.
     pub ttl: Millis,
-    /// How to hold.
+    /// The mode asked for.
     pub mode: Mode,
-    /// How long to wait if the lock is not free; zero: without limit.
+    /// Time-out of the wait if the lock is not free; zero: no limit.
     pub wait: Option<Millis>,
-    /// For how long its place in the queue is kept, if it ends without the lock.
+    /// The place in the queue is kept this long after a request that ended without the lock.
     pub keep: Option<Millis>,
-    /// It is also answered when it would be granted if the present holders left.
+    /// True if the request also hears when only the present holders stand before it.
     pub turn: bool,
-    /// The least fence.
+    /// The least fence of the grant.
     pub fence: Option<Fence>,
-    /// The grant ends with the connection.
+    /// True if the grant ends with the connection.
     pub ephemeral: bool,
     /// Text for an operator.
     pub meta: &'a [u8],
@@ -65,7 +65,7 @@ pub struct Acquire<'a> {
 /// Reads the arguments after the key.
 ///
 /// # Errors
-/// When an argument is not as documented.
+/// Fails if an argument is not as documented.
 pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Acquire<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;

@@ -1,25 +1,25 @@
-//! `DLOCK.APPLY key effect [meta]`: what replicas and the AOF get.
+//! `DLOCK.APPLY key effect [meta]`: an effect for replicas and the AOF.
 //!
-//! An effect says what was decided, never what was asked, and gives the lease's length, never a
-//! date. It is one argument, because every argument costs the server something at each grant:
+//! An effect says what the primary decided, never what a client asked, and gives the lease's length, never
+//! a date. It is one argument, because every argument costs the server something at each grant:
 //!
 //! ```text
-//! +30000 1790000000000000 x token     the token holds, for so long, with this fence, exclusively
+//! +30000 1790000000000000 x token     the token holds exclusively, this long, with this fence
 //! +30000 1790000000000000 s token     as one of many readers
 //! +30000 1790000000000000 3 token     with one of three permits
 //! +30000 1790000000000000 xe token    until its connection closes, where it was made
 //! -token                              the token holds no more
-//! !                                   whatever is there is removed: a lock, or a plain string
+//! !                                   the key is removed: a lock, or a plain string
 //! @1790000000000                      the plain string there expires at that Unix time in ms
-//! =1790000000000000                   the mark there has this fence, and no expiry; 0: there is none
-//! ^1790000000000000                   no fence above this one was handed out, at any key but such as these:
+//! =1790000000000000                   the mark has this fence, and no expiry; 0: there is no mark
+//! ^1790000000000000                   no fence above this one was handed out, but at keys as below:
 //! ^1790000000000000 e3b0c442… 17      at the key with this hash and counter
-//! &1790000000000000 60000 179…        what DLOCK.PROMISE says, by its arguments
+//! &1790000000000000 60000 179…        the arguments of DLOCK.PROMISE
 //! ```
 //!
-//! The last three are about slots that migrate. `^` goes to the server that takes them over, for keys that
-//! nobody holds take no fence along; those that are far ahead of the clock are told one by one. `&` is for
-//! replicas meanwhile: then Valkey 9 may take a command without a key for one with keys of two slots, and end
+//! The last three serve migrations of slots. `^` goes to the server that takes the slots over, because keys
+//! without holders take no fence along; keys that are far ahead of the clock are sent one by one. `&` goes to
+//! replicas meanwhile: Valkey 9 may then take a command without a key for one with keys of two slots, and end
 //! the migration.
 //!
 //! `@` is the one date, because the server keeps the expiry of a string by the wall clock.
@@ -38,7 +38,7 @@ use crate::limits::{MAX_FENCE, MAX_LIMIT, MAX_TTL_CEILING};
 use crate::lock::Grant;
 use crate::words::{ClientId, Fence, Lease, Millis, Mode};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.APPLY",
     summary: "Internal: carries effects to replicas and the AOF",
@@ -54,50 +54,51 @@ pub const DOC: Doc = Doc {
     ],
 };
 
-/// The fence of a mark, if the effect is that of one. [`fenced::effect`](super::fenced::effect) reads it.
+/// Returns the fence of a mark's effect; [`fenced::effect`](super::fenced::effect) reads it. `None`: another
+/// effect.
 #[must_use]
 pub fn mark(effect: &[u8]) -> Option<&[u8]> {
     effect.strip_prefix(b"=")
 }
 
-/// An effect to carry out, but for those of marks.
+/// An effect on a lock or on a slot; marks have their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Apply<'a> {
-    /// The token holds.
+    /// The token holds the lock.
     Grant(Granted<'a>),
-    /// The token holds no more.
+    /// The token holds the lock no more.
     End(&'a [u8]),
-    /// Nothing is there any more.
+    /// The key is removed.
     Remove,
     /// The plain string there expires at this Unix time in milliseconds.
     Expire(u64),
-    /// No fence above this one was handed out where it comes from, but at keys that are far ahead.
+    /// The source handed out no fence above this one, but at keys that are far ahead.
     Floor(Fence),
-    /// No fence above this one was handed out at such a key.
+    /// The source handed out no fence above this one at such a key.
     Ahead(KeyHash, Slot, Fence),
-    /// What the primary has promised.
+    /// The primary's promise.
     Promise(Promise),
 }
 
-/// A grant, as it travels.
+/// A grant, as replicas and the AOF get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted<'a> {
     /// The token.
     pub token: &'a [u8],
-    /// The lease, which starts at full length where it arrives.
+    /// The length of the lease, which begins anew where it arrives.
     pub ttl: Millis,
     /// The fence.
     pub fence: Fence,
-    /// How it holds.
+    /// The mode of the lock.
     pub mode: Mode,
-    /// Whether it ends with a connection: shown, and without force where it arrives.
+    /// True if the grant ends with a connection: shown, but without effect where it arrives.
     pub ephemeral: bool,
     /// Text for an operator.
     pub meta: &'a [u8],
 }
 
 impl<'a> Granted<'a> {
-    /// The grant as it holds where it arrives.
+    /// The grant with its lease on this server.
     #[must_use]
     pub fn grant(&self, lease: Lease) -> Grant<'a> {
         let Granted { token, fence, ephemeral, meta, .. } = *self;
@@ -108,7 +109,7 @@ impl<'a> Granted<'a> {
 /// Reads the arguments after the key.
 ///
 /// # Errors
-/// When they are not as the server writes them.
+/// Fails if they are not as the server writes them.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let effect = args.need()?;
@@ -130,7 +131,7 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
     }
 }
 
-/// Writes that a token holds, as [`parse`] reads it. META travels as an argument of its own.
+/// Writes a grant, as [`parse`] reads it. META is a separate argument.
 pub fn write_grant(mode: Mode, grant: &Grant<'_>, out: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
     out.push(b'+');
@@ -150,43 +151,43 @@ pub fn write_grant(mode: Mode, grant: &Grant<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(grant.token);
 }
 
-/// Writes what a mark is from now on.
+/// Writes the new state of a mark.
 pub fn write_mark(fence: Option<Fence>, out: &mut Vec<u8>) {
     out.push(b'=');
     out.extend_from_slice(itoa::Buffer::new().format(fence.map_or(0, |fence| fence.0)).as_bytes());
 }
 
-/// Writes that a token holds no more.
+/// Writes that a token holds the lock no more.
 pub fn write_end(token: &[u8], out: &mut Vec<u8>) {
     out.push(b'-');
     out.extend_from_slice(token);
 }
 
-/// Writes that nothing is there any more.
+/// Writes the removal of a key.
 pub fn write_removal(out: &mut Vec<u8>) {
     out.push(b'!');
 }
 
-/// Writes when a plain string expires.
+/// Writes the expiry of a plain string.
 pub fn write_expiry(unix_ms: u64, out: &mut Vec<u8>) {
     out.push(b'@');
     out.extend_from_slice(itoa::Buffer::new().format(unix_ms.min(MAX_UNIX_MS)).as_bytes());
 }
 
-/// Writes that no fence above this one was handed out.
+/// Writes the largest fence that the source handed out.
 pub fn write_floor(fence: Fence, out: &mut Vec<u8>) {
     out.push(b'^');
     out.extend_from_slice(itoa::Buffer::new().format(fence.0).as_bytes());
 }
 
-/// Writes that no fence above this one was handed out at a key that is far ahead.
+/// Writes the largest fence that the source handed out at a key that is far ahead.
 pub fn write_ahead(key: &KeyAhead, fence: Fence, out: &mut Vec<u8>) {
     let KeyAhead { hash, slot, .. } = key;
     write_floor(fence, out);
     out.extend_from_slice(format!(" {hash} {}", slot.index()).as_bytes());
 }
 
-/// Writes what a primary has promised.
+/// Writes a primary's promise.
 pub fn write_promise(promise: &Promise, out: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
     let Promise { fence, unix, bound, .. } = promise;
@@ -229,7 +230,7 @@ fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal
     Ok(Apply::Grant(Granted { token, ttl, fence, mode, ephemeral, meta }))
 }
 
-/// What every server can keep as a date: beyond the year 280000.
+/// The latest date that every server can keep: beyond the year 280000.
 const MAX_UNIX_MS: u64 = 1 << 53;
 
 fn parse_mode(word: &[u8]) -> Result<Mode, Refusal<'_>> {

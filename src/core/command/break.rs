@@ -3,7 +3,7 @@
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.BREAK",
     summary: "Ends every lease on a key, or one token's, and hands over; replies with how many",
@@ -18,7 +18,7 @@ pub const DOC: Doc = Doc {
 /// Reads the arguments after the key: the token, if one is given.
 ///
 /// # Errors
-/// When an argument is not as documented.
+/// Fails if an argument is not as documented.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Option<&'a [u8]>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = args.take().map(read::token).transpose()?;

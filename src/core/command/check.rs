@@ -3,7 +3,7 @@
 use super::read::{self, Args};
 use super::{Arg, Doc, Refusal, Touch};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.CHECK",
     summary: "Replies with the fence if the token holds the lock now, else null",
@@ -18,7 +18,7 @@ pub const DOC: Doc = Doc {
 /// Reads the arguments after the key: the token.
 ///
 /// # Errors
-/// When an argument is not as documented.
+/// Fails if an argument is not as documented.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<&'a [u8], Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;

@@ -1,51 +1,51 @@
-//! How a command is described: to COMMAND DOCS, to redis-cli's hints, to HELP and to the ACL.
+//! A command's documentation for COMMAND DOCS, redis-cli's hints, HELP and the ACL.
 
 use core::fmt;
 
 /// One command.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Doc {
-    /// Its name.
+    /// The command's name.
     pub name: &'static str,
-    /// What it does, in a sentence without a full stop.
+    /// The command's effect, in a sentence without a full stop.
     pub summary: &'static str,
-    /// What it costs.
+    /// The cost.
     pub complexity: &'static str,
-    /// The number of arguments with the name; negative: at least so many.
+    /// The number of arguments with the name; negative: at least that many.
     pub arity: i32,
     /// The server's command flags.
     pub flags: &'static str,
     /// The ACL categories, for servers that let a module name them.
     pub acl: &'static str,
-    /// What it does to the key that is its first argument; `None`: it has no key.
+    /// The command's effect on the key, its first argument; `None`: it has no key.
     pub key: Option<Touch>,
-    /// Its arguments, the key first.
+    /// The arguments, the key first.
     pub args: &'static [Arg],
 }
 
-/// What a command does to its key.
+/// A command's effect on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// Reads it.
+    /// Reads the key.
     Reads,
-    /// Reads and changes it, and may make it.
+    /// Reads and changes the key, and may create it.
     Makes,
-    /// Reads and changes it.
+    /// Reads and changes the key.
     Changes,
-    /// Removes it, or a part of it.
+    /// Removes the key or a part of it.
     Removes,
 }
 
 /// One argument.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arg {
-    /// Its name.
+    /// The argument's name.
     pub name: &'static str,
-    /// The word that announces it, or that it consists of.
+    /// The word before the value, or the word alone.
     pub word: Option<&'static str>,
-    /// Its kind.
+    /// The argument's kind.
     pub kind: Kind,
-    /// Whether it can be left out.
+    /// True if the argument can be left out.
     pub optional: bool,
 }
 
@@ -58,11 +58,11 @@ pub enum Kind {
     Text,
     /// A whole number.
     Number,
-    /// Nothing but its word.
+    /// The word alone.
     Word,
     /// Any number of texts, none included.
     Rest,
-    /// One of these.
+    /// One of these arguments.
     OneOf(&'static [Arg]),
 }
 
@@ -80,7 +80,7 @@ impl Arg {
         Arg { name, word: None, kind, optional: false }
     }
 
-    /// Whatever follows.
+    /// The remaining arguments.
     #[must_use]
     pub const fn rest(name: &'static str) -> Arg {
         Arg { name, word: None, kind: Kind::Rest, optional: true }
@@ -100,7 +100,7 @@ impl Arg {
 }
 
 impl Doc {
-    /// The options: what a word announces, alternatives one by one.
+    /// The options: arguments with a word, alternatives one by one.
     pub fn options(&self) -> impl Iterator<Item = &'static Arg> + Clone + use<> {
         let alternatives = |arg: &'static Arg| match arg.kind {
             Kind::OneOf(args) => args,

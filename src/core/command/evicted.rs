@@ -5,7 +5,7 @@ use super::read::Args;
 use super::{Arg, Doc, Kind, Refusal};
 use crate::limits::{DEFAULT_EVICTED_LISTED, MAX_EVICTED_LISTED};
 
-/// How the command is documented. In the categories of SCAN, which lists the other locks.
+/// The command's documentation. Its categories are those of SCAN, which lists the other locks.
 pub const DOC: Doc = Doc {
     name: "DLOCK.EVICTED",
     summary: "Lists locks whose keys were evicted, so that SCAN does not; they are held all the same",
@@ -20,16 +20,16 @@ pub const DOC: Doc = Doc {
 /// A parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page<'a> {
-    /// Only keys that come after this one, byte by byte: the last of the page before.
+    /// The last key of the page before: only keys after it, byte by byte, are listed.
     pub after: Option<&'a [u8]>,
-    /// How many at most.
+    /// The largest number of keys.
     pub count: usize,
 }
 
 /// Reads the arguments.
 ///
 /// # Errors
-/// When an argument is not as documented.
+/// Fails if an argument is not as documented.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Page<'a>, Refusal<'a>> {
     let options = Options::read(&DOC, &mut Args::new(args))?;
     let count = options.number("COUNT", 1, MAX_EVICTED_LISTED)?.unwrap_or(DEFAULT_EVICTED_LISTED);

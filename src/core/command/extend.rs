@@ -7,7 +7,7 @@ use crate::limits::MAX_FENCE;
 use crate::settings::Settings;
 use crate::words::{Fence, Millis};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.EXTEND",
     summary: "Lets a held lock end ttl-ms from now; replies 1, or 0 if the token does not hold it",
@@ -28,21 +28,21 @@ pub const DOC: Doc = Doc {
 /// A parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extend<'a> {
-    /// Who holds.
+    /// The holder's token.
     pub token: &'a [u8],
-    /// The lease from now on.
+    /// The new lease.
     pub ttl: Millis,
-    /// Only if the holder's fence is not greater, and then it is raised to this.
+    /// The new fence; the request fails if the holder's fence is greater.
     pub fence: Option<Fence>,
-    /// GT, as of EXPIRE: a lease that ends later anyway is left as it is. So a request that comes
-    /// late does no harm.
+    /// GT, as of EXPIRE: a lease that ends later anyway keeps its end. So a request that arrives late
+    /// does no harm.
     pub gt: bool,
 }
 
 /// Reads the arguments after the key.
 ///
 /// # Errors
-/// When an argument is not as documented.
+/// Fails if an argument is not as documented.
 pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Extend<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;

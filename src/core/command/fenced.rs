@@ -1,14 +1,14 @@
 //! `DLOCK.FENCED mark fence [command [argument …]]`
 //!
-//! Replicas and the AOF get it without a command: the mark is that fence from then on, or not there
-//! if it is 0.
+//! Replicas and the AOF get it without a command: it sets the mark to that fence, or removes it
+//! if the fence is 0.
 
 use super::{Arg, Doc, Kind, Refusal, Touch, inner, read};
 use crate::limits::MAX_FENCE;
 use crate::mark;
 use crate::words::Fence;
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: inner::FENCED,
     summary: "Raises a mark to a fence and carries out a command; STALE if the mark has seen a \
@@ -26,23 +26,23 @@ pub const DOC: Doc = Doc {
     ],
 };
 
-/// Where the inner command begins, if there is one; the name of this one is at 0.
+/// Position of the inner command, if there is one; this command's name is at 0.
 pub const INNER: usize = 3;
 
-/// Reads the fence, and looks at the inner command's name.
+/// Reads the fence, and checks the inner command's name.
 ///
 /// # Errors
-/// When the fence is none, or the inner command cannot be carried out here.
+/// Fails if the fence is none, or the inner command cannot be carried out here.
 pub fn parse<'a>(fence: &'a [u8], inner: Option<&'a [u8]>) -> Result<Fence, Refusal<'a>> {
     let fence = Fence(read::number("fence", fence, 1, MAX_FENCE)?);
     inner.map_or(Ok(()), inner::check)?;
     Ok(fence)
 }
 
-/// Reads the fence that a primary or a log says a mark has; `None`: there is no mark.
+/// Reads the fence of a mark from a primary or a log; `None`: there is no mark.
 ///
 /// # Errors
-/// When it is no fence.
+/// Fails if it is no fence.
 pub fn effect(fence: &[u8]) -> Result<Option<Fence>, Refusal<'_>> {
     read::number("fence", fence, 0, MAX_FENCE).map(mark::stored)
 }

@@ -2,7 +2,7 @@
 
 use super::{Arg, Doc, Kind, Refusal, Touch, inner, read};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: inner::GUARD,
     summary: "Carries out a command if the token holds the lock now; else NOTHELD, and nothing \
@@ -15,13 +15,13 @@ pub const DOC: Doc = Doc {
     args: &[Arg::KEY, Arg::TOKEN, Arg::plain("command", Kind::Text), Arg::rest("argument")],
 };
 
-/// Where the inner command begins; the name of this one is at 0.
+/// Position of the inner command; this command's name is at 0.
 pub const INNER: usize = 3;
 
-/// Reads the token, and looks at the inner command's name.
+/// Reads the token, and checks the inner command's name.
 ///
 /// # Errors
-/// When the token is none, or the inner command cannot be guarded.
+/// Fails if the token is none, or the inner command cannot be guarded.
 pub fn parse<'a>(token: &'a [u8], inner: &'a [u8]) -> Result<&'a [u8], Refusal<'a>> {
     inner::check(inner)?;
     read::token(token)

@@ -2,7 +2,7 @@
 
 use super::Doc;
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.HELP",
     summary: "Shows this list",

@@ -3,7 +3,7 @@
 use super::{Arg, Doc, Kind, Refusal, read};
 use crate::limits::{DEFAULT_HOT_LISTED, HOT_KEYS};
 
-/// How the command is documented. Not in the category `read`: it shows names of keys that its user may
+/// The command's documentation. Not in the category `read`: it shows names of keys that its user may
 /// have no right to.
 pub const DOC: Doc = Doc {
     name: "DLOCK.HOT",
@@ -16,15 +16,15 @@ pub const DOC: Doc = Doc {
     args: &[Arg { name: "n", word: None, kind: Kind::Number, optional: true }],
 };
 
-/// Reads how many are wanted.
+/// Reads the number of keys wanted.
 ///
 /// # Errors
-/// When that is not a number that is documented.
+/// Fails if that is not a number that is documented.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<usize, Refusal<'a>> {
     count(args, DEFAULT_HOT_LISTED, HOT_KEYS)
 }
 
-/// The one argument of a command that lists the first few of something.
+/// Reads the one argument of a command that lists the first few of something.
 pub(super) fn count<'a>(
     args: &[&'a [u8]],
     default: u64,

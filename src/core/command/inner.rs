@@ -1,5 +1,5 @@
-//! The command inside GUARD and FENCED: which may be there, and what is said of one that the
-//! server does not begin.
+//! The command inside GUARD and FENCED: the names allowed, and the error if the server does not begin
+//! the command.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -11,10 +11,10 @@ pub(super) const GUARD: &str = "DLOCK.GUARD";
 /// The name of FENCED.
 pub(super) const FENCED: &str = "DLOCK.FENCED";
 
-/// Whether a command of this name can be inside.
+/// Checks that a command of this name may be inside.
 ///
 /// # Errors
-/// When it cannot.
+/// Fails if it cannot.
 pub fn check(name: &[u8]) -> Result<(), Refusal<'_>> {
     if is_nested(name) {
         return Err(Refusal::Nested);
@@ -28,7 +28,7 @@ pub fn check(name: &[u8]) -> Result<(), Refusal<'_>> {
     Ok(())
 }
 
-/// Whether it is GUARD or FENCED again, which would let a request nest as deep as it is long.
+/// True for GUARD and FENCED, which would let a request nest as deep as it is long.
 fn is_nested(name: &[u8]) -> bool {
     [GUARD, FENCED].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
@@ -36,11 +36,11 @@ fn is_nested(name: &[u8]) -> bool {
 /// The longest name of a command; the server's own are much shorter.
 pub const MAX_NAME: usize = 63;
 
-/// How the server begins when it refuses what a script could not do now.
+/// Beginnings of the server's replies to a command that a script could not call now.
 const SCRIPT: [&str; 6] =
     ["ERR command '", "NOREPLICAS ", "MISCONF ", "READONLY ", "MASTERDOWN ", "NOMASTERLINK "];
 
-/// These would wait for others. Some servers refuse them inside, some let them answer at once.
+/// Commands that wait for others. Some servers refuse them inside, some let them answer at once.
 const BLOCKING: [&[u8]; 10] = [
     b"BLPOP",
     b"BRPOP",
@@ -54,16 +54,16 @@ const BLOCKING: [&[u8]; 10] = [
     b"WAITAOF",
 ];
 
-/// Why the server does not begin a command. What it begins has a reply of its own.
+/// The reason why the server did not begin a command. A command that began has a reply of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no such command, or it has other arguments.
+    /// No such command exists, or it has other arguments.
     Unknown,
-    /// The user may not.
+    /// The user may not call the command.
     Rights,
-    /// The memory is full.
+    /// The server has no memory left.
     Memory,
-    /// It is no command for scripts; or the server takes no writes now, which its words say.
+    /// Scripts may not call the command; or the server takes no writes now, as its words say.
     Script,
     /// Another node of the cluster has the key.
     Elsewhere,
@@ -72,8 +72,8 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// What the client is told: the server's words, under a code that a program can match. `None`:
-    /// the server does not say this when it refuses, so a command has run and said it.
+    /// The client's error: the server's words, under a code that a program can match. `None`: the server
+    /// does not say this when it refuses, so a command has run and said it.
     #[must_use]
     pub fn words(self, server: &str) -> Option<String> {
         let (code, known): (_, &[&str]) = match self {

@@ -2,7 +2,7 @@
 
 use super::{Arg, Doc, Touch};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.INSPECT",
     summary: "Shows who holds a lock and who waits for it, without their tokens; null if it is free",

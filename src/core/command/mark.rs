@@ -2,7 +2,7 @@
 
 use super::{Arg, Doc, Kind, Touch};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.MARK",
     summary: "Replies with the largest fence that a mark has seen, or null",

@@ -1,4 +1,4 @@
-//! The commands: one file each, with how it is written, what it means and how it is documented.
+//! The commands, one file each: syntax, meaning and documentation.
 //!
 //! To add one: its file, and its row in the table below. The compiler then asks for its handler.
 
@@ -41,7 +41,7 @@ macro_rules! commands {
             /// Every command, in the order in which HELP lists them.
             pub const ALL: &[Command] = &[$(Command::$name),*];
 
-            /// How it is documented.
+            /// The command's documentation.
             #[must_use]
             pub const fn doc(self) -> &'static Doc {
                 match self {

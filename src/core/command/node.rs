@@ -2,8 +2,8 @@
 
 use super::Doc;
 
-/// How the command is documented. Not in the category `read`: it shows the paths of files, and
-/// who may read data need not know those.
+/// The command's documentation. Not in the category `read`: it shows the paths of files, which a user
+/// who may read data need not know.
 pub const DOC: Doc = Doc {
     name: "DLOCK.NODE",
     summary: "Shows whether this node grants, and if not, why and for how long; its fences and leases",

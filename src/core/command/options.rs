@@ -8,16 +8,16 @@ use super::{Arg, Doc, Kind, Refusal};
 /// The options that a request has, each at most once.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
-    /// The word of each, and its value.
+    /// Each option's word and value.
     given: [(&'static str, &'a [u8]); MOST],
     count: usize,
 }
 
 impl<'a> Options<'a> {
-    /// Reads all that is left of the arguments.
+    /// Reads the remaining arguments.
     ///
     /// # Errors
-    /// When a word is no option of this command, is repeated, or lacks its value.
+    /// Fails if a word is no option of this command, is repeated, or lacks its value.
     pub fn read(doc: &'static Doc, args: &mut Args<'a, '_>) -> Result<Options<'a>, Refusal<'a>> {
         let mut options = Options { given: [("", b""); MOST], count: 0 };
         while let Some(given) = args.take() {
@@ -34,23 +34,23 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Whether it was given.
+    /// True if the request has the option.
     #[must_use]
     pub fn has(&self, word: &str) -> bool {
         self.value(word).is_some()
     }
 
-    /// Its value; empty for one that has none.
+    /// The option's value; empty for an option without one.
     #[must_use]
     pub fn value(&self, word: &str) -> Option<&'a [u8]> {
         let mut given = self.given.iter().take(self.count);
         given.find(|(known, _)| *known == word).map(|(_, value)| *value)
     }
 
-    /// Its value, which is a number from `least` to `most`.
+    /// The option's value, a number from `least` to `most`.
     ///
     /// # Errors
-    /// When the value is anything else.
+    /// Fails if the value is anything else.
     pub fn number(
         &self,
         word: &'static str,
@@ -82,7 +82,7 @@ impl fmt::Display for Listed {
     }
 }
 
-/// No command has more options.
+/// The largest number of options of any command.
 const MOST: usize = 8;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! `DLOCK.PROBE key`: does nothing, but is a write in the server's eyes.
 //!
-//! The module calls it to learn whether the server would let a client write to the key now. No
-//! command of the server's own serves: each can be renamed, and do harm if it is carried out.
+//! The module calls this command to learn if the server would let a client write to the key now. The
+//! server's own commands do not serve: each can be renamed, and does harm if it is carried out.
 
 use super::{Arg, Doc, Touch};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.PROBE",
     summary: "Internal: does nothing, where the server lets a client write to the key",

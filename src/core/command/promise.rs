@@ -1,15 +1,15 @@
-//! `DLOCK.PROMISE fence bound-ms clock [more]`: what a primary has promised in its state file, for its
-//! replicas. `more` has names and values, `NAME VALUE NAME VALUE …`:
+//! `DLOCK.PROMISE fence bound-ms clock [more]`: tells replicas what their primary has promised in its state
+//! file. `more` has names and values, `NAME VALUE NAME VALUE …`:
 //!
 //! ```text
 //! HASH MS               a key that may have longer leases
-//! quarantine MS         nothing new is granted for so much longer: leases may have been forgotten
+//! quarantine MS         the primary grants nothing new for this long: it may have forgotten leases
 //! quarantine:HASH MS    the same for a key that may have had longer leases
 //! ```
 //!
-//! A name that is none of these is a later version's, and is passed over.
+//! A reader ignores any other name: a later version has written it.
 //!
-//! Replication may lag. A replica that becomes a primary starts above the fence, and waits for as
+//! Replication may lag. A replica that becomes a primary starts above the fence, and waits as
 //! long as the lease bound says, even if the last grants never arrived.
 
 use alloc::string::String;
@@ -22,7 +22,7 @@ use crate::durability::promise::Promise;
 use crate::limits::{MAX_BOUND, MAX_FENCE};
 use crate::words::{Fence, Millis};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.PROMISE",
     summary: "Internal: tells replicas what their primary has promised in its state file",
@@ -42,7 +42,7 @@ pub const DOC: Doc = Doc {
 /// Reads the arguments.
 ///
 /// # Errors
-/// Unless they are as documented.
+/// Fails unless they are as documented.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Promise, Refusal<'a>> {
     let mut args = Args::new(args);
     let fence = read::number("fence", args.need()?, 0, MAX_FENCE)?;
@@ -57,7 +57,7 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Promise, Refusal<'a>> {
     Ok(promise)
 }
 
-/// Writes what follows the numbers. Empty: there is nothing more to say.
+/// Writes the names and values after the numbers; empty if there are none.
 #[must_use]
 pub fn write_more(Promise { bound, quarantine, .. }: &Promise) -> String {
     let mut text = bound.write_long("", " ");

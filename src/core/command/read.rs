@@ -1,4 +1,4 @@
-//! Reading arguments: strictly, without copying.
+//! Reads arguments: strictly, without copying.
 
 use super::Refusal;
 use crate::limits::{MAX_META, MAX_TOKEN};
@@ -10,23 +10,23 @@ pub struct Args<'a, 'b> {
 }
 
 impl<'a, 'b> Args<'a, 'b> {
-    /// All of them.
+    /// A reader of all arguments.
     #[must_use]
     pub fn new(args: &'b [&'a [u8]]) -> Args<'a, 'b> {
         Args { rest: args }
     }
 
-    /// The next one, if there is one.
+    /// The next argument, if there is one.
     pub fn take(&mut self) -> Option<&'a [u8]> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(first)
     }
 
-    /// The next one, which must be there.
+    /// The next argument, which must be there.
     ///
     /// # Errors
-    /// When there is none.
+    /// Fails if there is none.
     pub fn need(&mut self) -> Result<&'a [u8], Refusal<'a>> {
         self.take().ok_or(Refusal::Arity)
     }
@@ -34,40 +34,40 @@ impl<'a, 'b> Args<'a, 'b> {
     /// The value of an option, which must be there.
     ///
     /// # Errors
-    /// When there is none.
+    /// Fails if there is none.
     pub fn value(&mut self, option: &'static str) -> Result<&'a [u8], Refusal<'a>> {
         self.take().ok_or(Refusal::Unfinished(option))
     }
 
-    /// There must be no more.
+    /// Checks that no argument is left.
     ///
     /// # Errors
-    /// When there is one.
+    /// Fails if there is one.
     pub fn end(&self) -> Result<(), Refusal<'a>> {
         if self.rest.is_empty() { Ok(()) } else { Err(Refusal::Arity) }
     }
 }
 
-/// A token.
+/// Checks a token.
 ///
 /// # Errors
-/// When it is empty or too long.
+/// Fails if it is empty or too long.
 pub fn token(given: &[u8]) -> Result<&[u8], Refusal<'_>> {
     length("token", given, 1, MAX_TOKEN)
 }
 
-/// A META text.
+/// Checks a META text.
 ///
 /// # Errors
-/// When it is too long.
+/// Fails if it is too long.
 pub fn meta(given: &[u8]) -> Result<&[u8], Refusal<'_>> {
     length("META", given, 0, MAX_META)
 }
 
-/// A whole number, written in decimal digits and nothing else, within its bounds.
+/// Reads a whole number in plain decimal digits, within its bounds.
 ///
 /// # Errors
-/// When it is anything else.
+/// Fails if it is anything else.
 pub fn number<'a>(
     what: &'static str,
     given: &'a [u8],

@@ -1,4 +1,4 @@
-//! Why a request is refused: a code that a program can match, and words that say what to change.
+//! Refusals: a code that a program can match, and words that say what to change.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use crate::durability::quarantine::Cause;
 use crate::limits::MAX_HOLDERS;
 use crate::words::{Fence, Millis, Mode};
 
-/// A refused request. It has left no trace.
+/// A refused request. The request has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal<'a> {
     /// Too few or too many arguments.
@@ -21,7 +21,7 @@ pub enum Refusal<'a> {
         least: u64,
         /// The largest.
         most: u64,
-        /// What was given.
+        /// The argument's value.
         given: &'a [u8],
     },
     /// Too short or too long.
@@ -32,14 +32,14 @@ pub enum Refusal<'a> {
         least: usize,
         /// The most.
         most: usize,
-        /// How many were given.
+        /// The number of bytes given.
         given: usize,
     },
     /// A word that is no option of the command.
     Unknown {
-        /// What was given.
+        /// The word.
         given: &'a [u8],
-        /// The command, which says what would have been right.
+        /// The command, which lists its options.
         doc: &'static Doc,
     },
     /// An option twice.
@@ -68,16 +68,16 @@ pub enum Refusal<'a> {
     },
     /// The token holds the lock in another mode than it now asks for.
     OtherMode {
-        /// How it holds.
+        /// The mode held.
         held: Mode,
-        /// How it asks.
+        /// The mode asked for.
         asked: Mode,
     },
     /// The semaphore has another number of permits.
     OtherLimit {
-        /// What its holders said.
+        /// The permits that the holders gave.
         held: u16,
-        /// What this request said.
+        /// The permits that this request gave.
         asked: u16,
     },
     /// The key has as many holders as one key can have.
@@ -88,55 +88,54 @@ pub enum Refusal<'a> {
     TooManyWaiters(u64),
     /// The locks of this node take as many bytes as they may.
     TooManyLocks {
-        /// How many that is.
+        /// The limit in bytes.
         most: u64,
     },
-    /// As many keys as may have leases longer than is usual have one, or this user is in too much of
-    /// a hurry with them.
+    /// The user has as many leases longer than the usual length as it may have.
     TooManyLong {
-        /// Up to here there is always room, in ms.
+        /// The usual length in ms, for which there is always room.
         usual: u64,
     },
     /// The token was released with FINAL.
     Final,
-    /// There is no room to remember one more token that is done.
+    /// The node has no room to remember one more token that was released with FINAL.
     TooManyFinals,
     /// A replica decides nothing.
     Replica,
     /// The node may have forgotten leases, and grants nothing for a while.
     Quarantine {
-        /// What it may have forgotten them by.
+        /// The reason why the node may have forgotten leases.
         cause: Cause,
-        /// For how much longer.
+        /// Time left of the quarantine.
         left: Millis,
     },
-    /// What the state file promised is used up, and it cannot be written.
+    /// The promise in the state file is used up, and dlock cannot write a new one.
     NotDurable,
     /// No larger fence exists.
     Exhausted,
-    /// From an ordinary client, a command that only servers send to each other.
+    /// An ordinary client sent a command that only servers send to each other.
     Internal(&'static str),
-    /// A command between servers with arguments that it never has.
+    /// A command between servers has arguments that no server writes.
     Malformed(&'static str),
-    /// Called in the middle of another command of dlock.
+    /// A command of dlock was called inside another one.
     Busy,
     /// GUARD by a token that does not hold the lock now.
     NotHeld,
     /// FENCED with a smaller fence than the mark has seen.
     Stale {
-        /// What the mark has seen.
+        /// The mark's fence.
         mark: Fence,
-        /// What was given.
+        /// The fence given.
         given: Fence,
     },
-    /// FENCED with a fence that no clock near this one can have made.
+    /// FENCED with a fence farther ahead than any clock near this one.
     Poison {
-        /// What was given.
+        /// The fence given.
         given: Fence,
-        /// The largest that would be accepted now.
+        /// The largest fence that the mark would accept now.
         most: Fence,
     },
-    /// FENCED where the server evicts any key, marks too.
+    /// FENCED on a server that may evict any key, marks too.
     Evicts,
     /// No memory for a mark.
     NoMemory,

@@ -4,7 +4,7 @@ use super::options::Options;
 use super::read::{self, Args};
 use super::{Arg, Doc, Refusal, Touch};
 
-/// How the command is documented.
+/// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.RELEASE",
     summary: "Gives a lock back and hands it to the next waiters; replies 1, or 0 if the token did not hold it",
@@ -19,16 +19,16 @@ pub const DOC: Doc = Doc {
 /// A parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release<'a> {
-    /// Who gives the lock back.
+    /// The token that gives the lock back.
     pub token: &'a [u8],
-    /// This token is done: an ACQUIRE with it that comes later was overtaken.
+    /// True if the token is done: an ACQUIRE with it that arrives later was overtaken.
     pub is_final: bool,
 }
 
 /// Reads the arguments after the key.
 ///
 /// # Errors
-/// When an argument is not as documented.
+/// Fails if an argument is not as documented.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Release<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;

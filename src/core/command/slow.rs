@@ -4,7 +4,7 @@ use super::hot::count;
 use super::{Arg, Doc, Kind, Refusal};
 use crate::limits::{DEFAULT_SLOW_LISTED, SLOW_ENTRIES};
 
-/// How the command is documented. In the categories of SLOWLOG: it shows keys and META of others.
+/// The command's documentation. Its categories are those of SLOWLOG: it shows keys and META of others.
 pub const DOC: Doc = Doc {
     name: "DLOCK.SLOW",
     summary: "Lists the last slow waits and long holds, the newest first",
@@ -16,10 +16,10 @@ pub const DOC: Doc = Doc {
     args: &[Arg { name: "n", word: None, kind: Kind::Number, optional: true }],
 };
 
-/// Reads how many are wanted.
+/// Reads the number of entries wanted.
 ///
 /// # Errors
-/// When that is not a number that is documented.
+/// Fails if that is not a number that is documented.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<usize, Refusal<'a>> {
     count(args, DEFAULT_SLOW_LISTED, SLOW_ENTRIES)
 }

@@ -2,7 +2,7 @@
 
 use super::{Arg, Doc, Touch};
 
-/// How the command is documented. Not in the category `read`: a client that knows a token can
+/// The command's documentation. Not in the category `read`: a client that knows a token can
 /// release its lock.
 pub const DOC: Doc = Doc {
     name: "DLOCK.TOKENS",

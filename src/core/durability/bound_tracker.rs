@@ -1,26 +1,26 @@
-//! The lease bound of this node, which grows and shrinks: how much longer any lease can run, at most.
+//! The lease bound of this node, which grows and shrinks: the longest time that any lease can still run.
 //!
 //! After a crash the node may have forgotten leases. It does not know which, but it knows the
-//! bound, which stands in its state file before a lease that long is granted. When so much time
+//! bound: the state file has it before the node grants a lease that long. When this much time
 //! has passed, every forgotten lease has ended.
 //!
-//! One bound for all keys would let one client with one long lease keep the whole node waiting. So
-//! there is a usual bound, for all keys, and a few exceptions, each for one key (by its hash):
+//! With one bound for all keys, one long lease of one client would keep the whole node waiting. So
+//! there is a usual bound for all keys, and a few exceptions, each for one key (by its hash):
 //!
-//! - *Safe*: at any moment, of each lease that may be held, what is left is no more than the state
-//!   file says of its key: what is usual, or the key's exception. While the file is being written,
-//!   what it says is the less of before and after, for each key.
-//! - A lease longer than that is written first. It makes an exception of its key while there are
-//!   few; beyond, it raises the usual bound, up to `dlock.usual-ttl`. One still longer makes an
-//!   exception while there is room, of which one user has half at most; and else it is refused.
-//!   What is not granted here, but arrives or is replicated, is never refused: then the usual bound
-//!   is raised. A lease of a minute is nothing that keeps anybody waiting: it is never an exception.
-//! - Both shrink when nobody waits, to what is held and to what was asked for in the last five to
-//!   ten minutes; an exception not before its key is free. Under pressure exceptions are
-//!   remembered for a minute or two.
-//! - What a client can force to be written is bounded: the usual bound is rounded up, and to a power
-//!   of two if it grows again within a minute; so is an exception, once it grows; and a user forces
-//!   no more than so many writes for exceptions within a minute.
+//! - *Safe*: at any moment, each held lease runs no longer than the state file says of its key: the usual
+//!   bound, or the key's exception. While dlock writes the file, the smaller of the old and the new value
+//!   counts for each key.
+//! - dlock writes the file before it grants a longer lease. The lease makes an exception of its key while
+//!   there are few exceptions; after that it raises the usual bound, up to `dlock.usual-ttl`. A still longer
+//!   lease makes an exception while there is room, of which one user has half at most; else dlock refuses
+//!   it. A lease that another node granted is never refused: it then raises the usual bound. A lease of a
+//!   minute keeps nobody waiting long: it is never an exception.
+//! - Both shrink when no grant waits, to the held leases and those of the last five to ten
+//!   minutes; an exception not before its key is free. Under pressure dlock remembers exceptions
+//!   for a minute or two.
+//! - A client can force few writes: the usual bound is rounded up, and to a power of two if it grows
+//!   again within a minute; so is an exception, once it grows; and within a minute one user forces
+//!   a limited number of writes for exceptions.
 
 use alloc::collections::BTreeMap;
 use core::mem;
@@ -30,39 +30,39 @@ use crate::limits::{FEW_LONG_KEYS, GROWS_AGAIN, MAX_LONG_KEYS, MAX_LONG_WRITES, 
 use crate::shares::Shares;
 use crate::words::{Instant, Millis, Owner};
 
-/// The bound, and what led to it.
+/// The lease bound, and the leases that led to it.
 #[derive(Clone, Debug)]
 pub struct BoundTracker {
-    /// What the state file says, at least, whatever has become of the last write.
+    /// The bound that the state file has at least, even if the last write failed.
     said: LeaseBound,
     /// The longest leases of this period, and of the one before.
     recent: [LeaseBound; 2],
-    /// Whether the exceptions among those are said.
+    /// True if the state file covers the exceptions in `recent`.
     says_long: bool,
-    /// When this period began, and the one for exceptions.
+    /// Beginning of this period, and of the one for exceptions.
     since: Option<Instant>,
     long_since: Instant,
-    /// When the usual bound was raised for a grant.
+    /// Time at which a grant last raised the usual bound.
     raised: Option<Instant>,
-    /// Who has made the exceptions of this life.
+    /// The users who made the exceptions, since this node started.
     makers: BTreeMap<KeyHash, Owner>,
-    /// What was written for exceptions in this minute, and when that began.
+    /// The writes forced by exceptions in this minute, and the beginning of that minute.
     forced: Shares,
     forced_since: Instant,
 }
 
-/// There is no room for one more key with a lease so long.
+/// There is no room for one more key with a lease this long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyLong;
 
-/// A lease that is longer than the state file says.
+/// A lease that is longer than the bound in the state file.
 #[derive(Clone, Copy, Debug)]
 pub struct Longer {
-    /// Its key.
+    /// The key.
     pub key: KeyHash,
-    /// Its length.
+    /// The length.
     pub ttl: Millis,
-    /// For whom; `None`: it is not this node that grants it, and it is not refused.
+    /// The user; `None`: another node grants the lease, and this one does not refuse it.
     pub owner: Option<Owner>,
     /// `dlock.usual-ttl`.
     pub usual_ttl: u64,
@@ -85,34 +85,34 @@ impl Default for BoundTracker {
 }
 
 impl BoundTracker {
-    /// What the state file says.
+    /// The bound in the state file.
     #[must_use]
     pub fn said(&self) -> &LeaseBound {
         &self.said
     }
 
-    /// No lease that was granted or heard of can run longer.
+    /// The longest possible run of any lease that this node granted or heard of.
     #[must_use]
     pub fn least(&self) -> LeaseBound {
         self.said.join(&self.recent())
     }
 
-    /// Whether the state file says all that is known.
+    /// True if the state file covers all known leases.
     #[must_use]
     pub fn is_said(&self) -> bool {
         let [this, before] = &self.recent;
         self.says_long && self.said.usual() >= this.usual().max(before.usual())
     }
 
-    /// Whether a lease of this length may be granted at the key, by what the state file says. Most
-    /// often what is usual is enough.
+    /// True if the state file allows a lease of this length at the key. Most often the usual bound
+    /// is enough.
     #[must_use]
     pub fn covers(&self, name: &[u8], ttl: Millis) -> bool {
         let usual = ttl <= self.said.usual();
         self.is_said() && (usual || ttl <= self.said.of(KeyHash::of(name)))
     }
 
-    /// A lease of this length was granted here, loaded, or replicated.
+    /// Takes note of a lease of this length: granted here, loaded or replicated.
     pub fn saw(&mut self, name: &[u8], ttl: Millis, usual_ttl: u64) {
         let [this, _] = &mut self.recent;
         if ttl <= self.said.usual() {
@@ -132,21 +132,21 @@ impl BoundTracker {
         self.look();
     }
 
-    /// What was granted so far is over or known: only what is held counts.
+    /// Forgets earlier leases, which are over or known: only the held ones count.
     pub fn restart(&mut self, held: LeaseBound) {
         self.recent = [held, LeaseBound::default()];
         self.look();
     }
 
-    /// Whether the state file should say something else, though nobody waits for it.
+    /// True if dlock should rewrite the state file, though no grant waits for it.
     #[must_use]
     pub fn is_stale(&self, now: Instant) -> bool {
         let period_is_over = self.since.is_none_or(|since| now.since(since) > PERIOD);
         !self.is_said() || period_is_over || self.is_pressed(now)
     }
 
-    /// What the state file should say, when `needed` is known otherwise, and these are the leases
-    /// that are `held`.
+    /// The bound to write next. `needed`: a bound known from elsewhere; `held`: the leases
+    /// that are held.
     pub fn renew(
         &mut self,
         needed: &LeaseBound,
@@ -161,10 +161,10 @@ impl BoundTracker {
         needed.rounded_up(usual_ttl)
     }
 
-    /// What the state file must say before such a lease can be granted. It is going to be asked to.
+    /// The bound that the state file must have before this lease. The caller must write it at once.
     ///
     /// # Errors
-    /// When there is no room for it.
+    /// Fails if there is no room for the lease.
     pub fn raise(&mut self, longer: Longer, now: Instant) -> Result<LeaseBound, TooManyLong> {
         let Longer { key, ttl, owner, usual_ttl } = longer;
         let mut next = self.said.join(&self.recent().rounded_up(usual_ttl));
@@ -183,13 +183,13 @@ impl BoundTracker {
         Ok(next)
     }
 
-    /// The state file is asked to say so: from now on it may say this, or still what it did.
+    /// Notes that a write of this bound has begun: the file may have this bound, or still the one before.
     pub fn asked(&mut self, bound: &LeaseBound) {
         self.said = self.said.meet(bound);
         self.look();
     }
 
-    /// The state file says so.
+    /// Notes that the state file has this bound.
     pub fn promise(&mut self, bound: LeaseBound) {
         self.said = bound;
         self.makers.retain(|key, _| self.said.exception(*key).is_some());
@@ -206,8 +206,8 @@ impl BoundTracker {
         self.says_long = self.recent.iter().all(said);
     }
 
-    /// Whether a lease that is longer than `all` says makes an exception of its key. Else what is
-    /// usual grows.
+    /// True if a lease that is longer than `all` makes an exception of its key; false if it raises
+    /// the usual bound.
     fn is_exception(&self, longer: Longer, all: &LeaseBound) -> Result<bool, TooManyLong> {
         let Longer { key, ttl, owner, usual_ttl } = longer;
         if ttl <= never_long(usual_ttl) {
@@ -222,7 +222,7 @@ impl BoundTracker {
         }
     }
 
-    /// The same for a lease that this node is about to grant, which has to be written first.
+    /// Like [`BoundTracker::is_exception`], for a lease that this node is about to grant: counts the write.
     fn makes_exception(
         &mut self,
         longer: Longer,
@@ -240,14 +240,14 @@ impl BoundTracker {
         }
     }
 
-    /// Whether there is room for one more exception. A user has no more of them than are left.
+    /// True if there is room for one more exception. A user has no more of them than are left.
     fn has_room(&self, owner: Option<Owner>, all: &LeaseBound) -> bool {
         let left = MAX_LONG_KEYS.saturating_sub(all.long_keys());
         let own = self.makers.values().filter(|maker| Some(**maker) == owner).count();
         left > own
     }
 
-    /// Forgets what was asked for long ago.
+    /// Forgets the lengths asked for long ago.
     fn forget_old(&mut self, now: Instant) {
         if now.since(*self.since.get_or_insert(now)) > PERIOD {
             let this = mem::take(&mut self.recent[0]);
@@ -261,15 +261,15 @@ impl BoundTracker {
         }
     }
 
-    /// Whether there are so many exceptions that they are not remembered for long.
+    /// True if there are so many exceptions that dlock remembers them only briefly.
     fn is_pressed(&self, now: Instant) -> bool {
         self.said.long_keys() > MAX_LONG_KEYS / 4 && now.since(self.long_since) > MINUTE
     }
 }
 
-/// What is said at least, for the leases that are held, each by how much is left of it and its key,
-/// the one that ends last first. An exception is no less than it `was`, as long as its lease is
-/// held: so it need not be written again whenever the holder renews.
+/// Adds the held leases to a bound: each one's time left and key, the latest end first. An exception
+/// stays at least as long as it `was` while its lease is held, so that a renewal does not force
+/// a write.
 pub fn add_held(
     needed: &mut LeaseBound,
     held: impl Iterator<Item = (Millis, impl AsRef<[u8]>)>,
@@ -291,18 +291,18 @@ pub fn add_held(
     needed.fit();
 }
 
-/// Up to here a lease keeps nobody waiting for long.
+/// A lease up to this length keeps nobody waiting for long.
 fn never_long(usual_ttl: u64) -> Millis {
     Millis(NEVER_LONG.min(usual_ttl))
 }
 
-/// To what a bound grows for a lease. In few steps, if it grows `again`.
+/// The new bound for a lease; a power of two, so that there are few steps, if it grows `again`.
 fn grown(ttl: Millis, again: bool) -> Millis {
     if again { Millis(ttl.0.next_power_of_two()) } else { rounded_up(ttl) }
 }
 
 const MINUTE: u64 = 60 * 1_000_000;
-/// For how long the longest lease is remembered, at least: five minutes, in µs.
+/// The longest lease is remembered at least this long: five minutes, in µs.
 const PERIOD: u64 = 5 * MINUTE;
 
 #[cfg(test)]

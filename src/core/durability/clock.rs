@@ -1,19 +1,19 @@
 //! The clocks of the fences: the wall clock, and the time that fences have reached.
 //!
-//! How far ahead a fence may be hangs on them. If it went back with the wall clock, honest clients
-//! would seem to be far ahead. Order never rests on either.
+//! They decide how far ahead a fence may be. If that limit went back with the wall clock, honest clients
+//! would seem to be far ahead. The order of fences never depends on either clock.
 
 use crate::words::Instant;
 
-/// The wall clock, looked at now and then.
+/// A wall clock that is read once in a second or so.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
-    /// What it said when it was last looked at.
+    /// Time and result of the last reading.
     looked: Option<(Instant, u64)>,
 }
 
 impl Clock {
-    /// What time it is, in µs of Unix time. It looks at the wall clock once in a second or so.
+    /// Returns the time in µs of Unix time, and reads the wall clock only once in a second or so.
     pub fn read(&mut self, now: Instant, wall: impl FnOnce() -> u64) -> u64 {
         match self.looked {
             Some((at, unix)) if now.since(at) < LOOK_EVERY => unix.saturating_add(now.since(at)),
@@ -21,23 +21,23 @@ impl Clock {
         }
     }
 
-    /// The wall clock says this.
+    /// Takes note of the wall clock.
     pub fn look(&mut self, now: Instant, wall: u64) -> u64 {
         self.looked = Some((now, wall));
         wall
     }
 }
 
-/// The time that fences have reached: where the largest that was near the wall clock would be by now.
+/// The time that fences have reached: today's value of the largest fence that was near the wall clock.
 #[derive(Clone, Debug, Default)]
 pub struct Reached {
-    /// The last that raised it, and when.
+    /// Time and value of the last fence that raised it.
     raised: Option<(Instant, u64)>,
 }
 
 impl Reached {
-    /// What time that is, in µs of Unix time; zero: none was handed out yet. If the wall clock is behind,
-    /// for it was set back, this one goes on a little slower, until they meet.
+    /// The time reached, in µs of Unix time; zero before the first fence. If the wall clock was set
+    /// back, this time goes on a little slower, until they meet.
     #[must_use]
     pub fn at(&self, now: Instant) -> u64 {
         let gone_on = |(at, unix): (Instant, u64)| {
@@ -47,7 +47,7 @@ impl Reached {
         self.raised.map_or(0, gone_on)
     }
 
-    /// A fence was handed out, or the last life or the primary had reached it.
+    /// Takes note of a fence that was handed out, or that the node had reached before the restart, or its primary.
     pub fn raise(&mut self, now: Instant, unix: u64) {
         if unix > self.at(now) {
             self.raised = Some((now, unix));
@@ -56,7 +56,7 @@ impl Reached {
 }
 
 const LOOK_EVERY: u64 = 1_000_000;
-/// By one part in so many. No good clock is so wrong, so the two always meet.
+/// The time reached loses one part in this many. No good clock is so wrong, so the two always meet.
 const SLOWER: u64 = 1024;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What a node has promised in its state file, and what follows: numbers it may hand out, leases it
-//! may grant, and times in which it grants nothing.
+//! The durable state of a node: its promise in the state file, and what follows from it: the fences that
+//! it may hand out, the leases that it may grant, and the times in which it grants nothing.
 
 use super::bound_tracker::{BoundTracker, Longer, TooManyLong, add_held};
 use super::fences::Counter;
@@ -9,59 +9,59 @@ use super::promise::Promise;
 use super::quarantine::{Cause, Policy, Quarantine, Start};
 use crate::words::{Deadline, Fence, Instant, Key, Millis, Owner, Time};
 
-/// What of a node outlives a crash, by its promise.
+/// The state of a node that its promise carries over a crash.
 #[derive(Debug, Default)]
 pub struct Durable {
     pub(crate) counter: Counter,
     pub(crate) leases: BoundTracker,
-    /// Nothing is granted until it is over, and at some keys for longer.
+    /// The node grants nothing until the quarantine is over, and at some keys for longer.
     quarantine: Option<Quarantine>,
-    /// What the primary has told this replica.
+    /// The primary's promise, as this replica knows it.
     primary: Primary,
-    /// The state file says of how long leases run what was true before the primary told it.
+    /// True if the lease bounds in the state file are older than the primary's promise.
     is_outdated: bool,
-    /// What the state file says beyond `leases`, and since when: how long what may have been forgotten can run.
+    /// Lease bound of possibly forgotten leases in the state file, beside `leases`, and the time of that write.
     said_forgotten: (LeaseBound, Instant),
-    /// The state file claims more than is true, and must be written before anything is granted.
+    /// True if the state file claims more than is true; dlock must write it before the next grant.
     in_doubt: bool,
 }
 
-/// What an operator says of it.
+/// The settings that the promise depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// `dlock.usual-ttl`.
     pub usual_ttl: u64,
-    /// How long leases can run of which a promoted replica was told nothing.
+    /// The longest lease of which a promoted replica may not have heard.
     pub untold: Millis,
     /// `dlock.quarantine`.
     pub quarantine: Policy,
 }
 
-/// What a replica knows of its primary's promise.
+/// A replica's knowledge of its primary's promise.
 #[derive(Debug, Default)]
 struct Primary {
-    /// Its successor starts above.
+    /// The replica's fences start above this one when it is promoted.
     fence: Fence,
-    /// The Unix time there when it promised.
+    /// The primary's Unix time of the promise.
     unix: u64,
     bound: Told,
-    /// What it may have forgotten, and has told since this replica has its data.
+    /// The leases that the primary may have forgotten, as told since this replica has its data set.
     quarantine: Option<Quarantine>,
 }
 
-/// What a replica knows of how long any lease of its primary can run.
+/// A replica's knowledge of its primary's lease bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Told {
-    /// It has nothing of its primary yet but what it was sent lease by lease.
+    /// The replica has no data set and no bound, only the leases that it was sent one by one.
     #[default]
     Nothing,
-    /// It has its primary's data set, and no word of what may be missing in it.
+    /// The replica has its primary's data set, but no word of leases that may be missing in it.
     DataSet,
-    /// The primary has told.
+    /// The primary has sent its bound.
     Bound(LeaseBound),
 }
 
-/// Its fences.
+/// The fences.
 impl Durable {
     /// The largest fence handed out or heard of.
     #[must_use]
@@ -69,7 +69,7 @@ impl Durable {
         self.counter.last()
     }
 
-    /// The largest fence at a key that is not among those that are farther ahead.
+    /// The largest fence of all keys but those that are farther ahead.
     #[must_use]
     pub fn fence_of_all(&self) -> Fence {
         self.counter.last_of_all()
@@ -80,36 +80,36 @@ impl Durable {
         self.counter.ahead()
     }
 
-    /// What time it is now.
+    /// Takes note of the current time.
     pub fn look(&mut self, time: Time) {
         self.counter.look(time);
     }
 
-    /// What time it is, as far as fences go, in µs of Unix time.
+    /// The current time of the fences, in µs of Unix time.
     #[must_use]
     pub fn unix(&self) -> u64 {
         self.counter.unix()
     }
 
-    /// How many keys have fences that are remembered for them alone.
+    /// The number of keys whose fences are remembered one by one.
     #[must_use]
     pub fn keys_ahead(&self) -> usize {
         self.counter.keys_ahead()
     }
 
-    /// Another node has handed out this fence of the key, and led it until now.
+    /// Takes note of a fence that another node handed out at the key, which it led until now.
     pub fn led_elsewhere(&mut self, key: Key<'_>, fence: Fence) {
         self.counter.learn(key.name, fence, true);
     }
 
-    /// Whether a fence from outside is so far ahead that no node with a clock like this one's can
+    /// True if a fence from outside is so far ahead that no node with a clock like this one's can
     /// have handed it out.
     #[must_use]
     pub fn is_too_far(&self, fence: Fence) -> bool {
         fence > self.counter.farthest()
     }
 
-    /// Whether there is room to remember a fence that a lock brings along.
+    /// True if there is room to remember a fence that arrives with a lock.
     #[must_use]
     pub fn has_room_for(&self, key: Key<'_>, fence: Fence) -> bool {
         !self.counter.needs_room(key.name, fence)
@@ -119,24 +119,24 @@ impl Durable {
 
 /// The life of a node.
 impl Durable {
-    /// A state file was there: the node goes on from what it said.
+    /// Resumes from the promise in the state file.
     pub fn resume(&mut self, before: &Promise, now: Instant) {
         self.counter.had_reached(before.unix, now);
         self.counter.raise_all(before.fence);
         self.leases.promise(before.bound.clone());
     }
 
-    /// The data set is loaded, if there is one.
+    /// Begins to serve with the loaded data set, if there is one.
     pub fn begin(&mut self, start: &Start<'_>, policy: Policy, now: Instant) {
         self.leases.restart(start.held.clone());
-        // What stood in its own log of what its primary told is older than the state file.
+        // The log's copy of the primary's promise is older than the state file.
         (self.primary.bound, self.primary.quarantine) = (Told::Nothing, None);
         if let Some((cause, bound)) = start.forgotten() {
             self.quarantine(cause, &bound, policy, now);
         }
     }
 
-    /// This replica has become a primary. It has the leases that it was sent, but not those that
+    /// Promotes this replica. It has the leases that it was sent, but not those that
     /// were on their way.
     pub fn promoted(&mut self, terms: &Terms, now: Instant) {
         let (mut bound, mut cause) = (self.leases.least(), Cause::Promoted);
@@ -150,17 +150,17 @@ impl Durable {
         self.quarantine(cause, &bound.join(&unknown), terms.quarantine, now);
     }
 
-    /// Another data set was loaded over what this primary had.
+    /// Notes that another data set has replaced this primary's.
     pub fn replaced(&mut self, policy: Policy, now: Instant) {
         self.quarantine(Cause::Replaced, &self.leases.least(), policy, now);
     }
 
-    /// This replica has got its primary's data set.
+    /// Notes that this replica has its primary's data set.
     pub fn synced(&mut self) {
         (self.primary.bound, self.primary.quarantine) = (Told::DataSet, None);
     }
 
-    /// The primary has told what it promised: what it has handed out may not have arrived.
+    /// Takes over the primary's promise: some of its grants may not have arrived.
     pub fn inherit(&mut self, promise: Promise, now: Instant) {
         self.is_outdated |= self.told().is_none();
         let primary = &mut self.primary;
@@ -170,7 +170,7 @@ impl Durable {
         primary.quarantine = Quarantine::begin(None, Cause::Promoted, &promise.quarantine, now);
     }
 
-    /// This node decides from now on.
+    /// Makes this node decide from now on.
     pub fn lead(&mut self, time: Time) {
         self.counter.look(time);
         self.counter.had_reached(self.primary.unix, time.now);
@@ -182,7 +182,7 @@ impl Durable {
 
 /// The state file.
 impl Durable {
-    /// The state file should be written, though nobody waits for it. `follows`: a primary decides.
+    /// True if dlock should write the state file, though no grant waits for it. `follows`: a primary decides.
     #[must_use]
     pub fn should_promise(&mut self, follows: bool, terms: &Terms, time: Time) -> bool {
         self.counter.look(time);
@@ -192,13 +192,13 @@ impl Durable {
         told || fence || outdated || self.counter.runs_low() || self.leases.is_stale(time.now)
     }
 
-    /// Whether the state file says too little of what may have been forgotten, or still says something though
-    /// that is over: else a crash later would be followed by a quarantine for it.
+    /// True if the state file says too little of possibly forgotten leases, or too much: after a crash, too much
+    /// would bring a quarantine without need.
     fn says_forgotten_wrongly(&self, terms: &Terms, now: Instant) -> bool {
         let (said, since) = &self.said_forgotten;
         let forgotten = self.forgotten(terms, now);
         let passed = now.since(*since) / 1_000;
-        // Over by itself, or ended before its time: by an operator, here or at the primary.
+        // The quarantine ran out, or an operator ended it early, here or at the primary.
         let ended = |said: Millis, left: Millis| {
             said.0 > 0 && (left.0 == 0 || said.0 > left.0 + passed + SLACK)
         };
@@ -207,7 +207,7 @@ impl Durable {
             || !said.covers(&forgotten)
     }
 
-    /// How much longer leases can run that this node may have forgotten, or would have if it were promoted now.
+    /// Lease bound of the leases that this node may have forgotten, or would have if it were promoted now.
     fn forgotten(&self, terms: &Terms, now: Instant) -> LeaseBound {
         let own = self.quarantine.as_ref().map(|quarantine| quarantine.left(now));
         let mut all = self.unknown(terms, now).join(&own.unwrap_or_default());
@@ -215,12 +215,12 @@ impl Durable {
         all
     }
 
-    /// How much longer leases can run of which a replica was told nothing: its primary did not know them
-    /// either, or has granted them since its data set was copied.
+    /// Lease bound of the leases unknown to this replica: its primary did not know them
+    /// either, or granted them after it copied its data set.
     fn unknown(&self, terms: &Terms, now: Instant) -> LeaseBound {
         match &self.primary.bound {
             Told::Nothing => LeaseBound::default(),
-            // The operator may know better.
+            // The operator may know a better value.
             Told::DataSet => LeaseBound::usual_of(terms.untold),
             Told::Bound(_) => {
                 let told = self.primary.quarantine.as_ref().map(|told| told.left(now));
@@ -229,8 +229,8 @@ impl Durable {
         }
     }
 
-    /// What to write into the state file, when these leases are `held`: when each ends, and the name
-    /// of its key, the one that ends last first. It is going to be written now. `follows`: a primary decides.
+    /// The promise to write next. `held`: each held lease's end and key name, the latest end first. The caller
+    /// must write it at once. `follows`: a primary decides.
     pub fn next_promise(
         &mut self,
         held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
@@ -241,18 +241,18 @@ impl Durable {
         self.counter.look(time);
         let needed = match self.told() {
             Some(told) => told.clone(),
-            // One that its primary has not told yet does not know what it can forget.
+            // A replica without its primary's promise does not know what it may lack.
             None if follows => self.leases.said().clone(),
             None => LeaseBound::default(),
         };
         let bound = self.leases.renew(&needed, left(held, time.now), terms.usual_ttl, time.now);
-        // A replica that starts again goes on above what it was told, too, whoever tells it first.
+        // A replica that restarts must go on above its primary's fence, whoever promotes it.
         let fence = self.counter.to_reserve(Fence(0)).max(self.primary.fence);
         self.ask(fence, bound, terms, time)
     }
 
-    /// What to write when this node, which leads and is not in quarantine, is shut down: exactly
-    /// how things are.
+    /// The promise of a shutdown, for a node that leads and is not in quarantine: exactly
+    /// the present state.
     #[must_use]
     pub fn last_promise(
         &self,
@@ -265,30 +265,30 @@ impl Durable {
         Promise { fence, unix, bound, ..Promise::default() }
     }
 
-    /// It is written.
+    /// Notes that the promise is in the state file.
     pub fn promised(&mut self, promise: Promise) {
         self.counter.promised(promise.fence);
         self.leases.promise(promise.bound);
         self.said_forgotten.0 = promise.quarantine;
     }
 
-    /// Whether the state file claims more than is true, so that nothing may be granted before it
-    /// has been written again.
+    /// Sets whether the state file claims more than is true. While it does, the node grants nothing until the
+    /// file is written again.
     pub fn doubt(&mut self, in_doubt: bool) {
         self.in_doubt = in_doubt;
     }
 
-    /// Whether the state file vouches for a fence and a lease.
+    /// True if the state file vouches for a fence and a lease.
     #[must_use]
     pub fn is_said(&self, name: &[u8], fence: Fence, ttl: Millis) -> bool {
         self.counter.allows(fence) && self.leases.covers(name, ttl) && !self.in_doubt
     }
 
-    /// What the state file has to say so that it vouches for a fence and a lease. It is going to be written now.
-    /// No `owner`: it is not this node that grants the lease, and it is not refused.
+    /// The promise that vouches for a fence and a lease. The caller must write it at once.
+    /// Without an `owner` another node grants the lease, and this one does not refuse it.
     ///
     /// # Errors
-    /// When there is no room for a lease so long.
+    /// Fails if there is no room for a lease this long.
     pub fn say_more(
         &mut self,
         name: &[u8],
@@ -303,27 +303,27 @@ impl Durable {
         Ok(self.ask(fence, bound, terms, time))
     }
 
-    /// Whether the state file vouches for all that is known here.
+    /// True if the state file vouches for all fences and leases known here.
     #[must_use]
     pub fn is_covered(&self) -> bool {
         self.counter.allows(self.counter.last()) && self.leases.is_said()
     }
 
-    /// How long leases can run, by the promise.
+    /// The lease bound in the state file.
     #[must_use]
     pub fn bound(&self) -> &LeaseBound {
         self.leases.said()
     }
 
-    /// Whether the first fence of a new key is covered by the promise.
+    /// True if the state file vouches for the first fence of a new key.
     #[must_use]
     pub fn is_vouched_for(&self) -> bool {
         let first = self.counter.first();
         !self.in_doubt && self.leases.is_said() && first.is_none_or(|f| self.counter.allows(f))
     }
 
-    /// What has been promised, for replicas. What this node may have forgotten is told as that: to whoever
-    /// takes over from it the time counts that is left then.
+    /// The promise for replicas. It counts possibly forgotten leases as such: a replica that takes over waits
+    /// for the time that is then left of them.
     #[must_use]
     pub fn promise(&self, terms: &Terms, time: Time) -> Promise {
         let (bound, quarantine) = (self.leases.said().clone(), self.forgotten(terms, time.now));
@@ -355,13 +355,13 @@ impl Durable {
         self.quarantine.as_ref()
     }
 
-    /// Whether it is not over yet, for keys of which nothing else is known.
+    /// True if the quarantine is not over yet for keys without a longer one of their own.
     #[must_use]
     pub fn is_in_quarantine(&self, policy: Policy, now: Instant) -> bool {
         self.has_quarantine(policy, |quarantine| !quarantine.until.is_over(now))
     }
 
-    /// Whether it is not over yet for some key.
+    /// True if the quarantine is not over yet for some key.
     #[must_use]
     pub fn may_have_forgotten(&self, policy: Policy, now: Instant) -> bool {
         self.has_quarantine(policy, |quarantine| !quarantine.last().is_over(now))
@@ -371,20 +371,20 @@ impl Durable {
         policy != Policy::Off && self.quarantine.as_ref().is_some_and(is_on)
     }
 
-    /// When a quarantine has to be looked at.
+    /// Time of the next check of the quarantine.
     #[must_use]
     pub fn quarantine_wakes(&self, policy: Policy) -> Option<Deadline> {
         let off = policy == Policy::Off;
         self.quarantine.as_ref().map(|all| if off { Deadline(0) } else { all.next() })
     }
 
-    /// Whether no key at all is granted.
+    /// True if the node grants no key at all.
     #[must_use]
     pub fn refuses_all(&self) -> bool {
         self.quarantine.as_ref().is_some_and(Quarantine::is_for_all)
     }
 
-    /// Ends a quarantine that is over, or that the operator does not want. Whether it has ended for some keys.
+    /// Ends a quarantine that is over, or that the operator does not want. True if it has ended for some keys.
     pub fn pass_quarantine(&mut self, policy: Policy, now: Instant) -> bool {
         let Some(quarantine) = &mut self.quarantine else { return false };
         let ends = quarantine.pass(now) || policy == Policy::Off;
@@ -394,7 +394,7 @@ impl Durable {
         ends
     }
 
-    /// How much longer the key is in quarantine, and why.
+    /// The cause and the remaining time of the key's quarantine.
     #[must_use]
     pub fn kept_back(&self, name: &[u8], now: Instant) -> Option<(Cause, Millis)> {
         let quarantine = self.quarantine.as_ref()?;
@@ -409,7 +409,7 @@ impl Durable {
     }
 }
 
-/// How long these leases run: when each ends, and the name of its key, the one that ends last first.
+/// The lease bound of these leases: each one's end and key name, the latest end first.
 #[must_use]
 pub fn bound_of(
     held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
@@ -421,10 +421,10 @@ pub fn bound_of(
     bound
 }
 
-/// What is told over and over may seem to end so much earlier or later each time, in milliseconds.
+/// Tolerance for the end of a quarantine that is told again and again, in milliseconds.
 const SLACK: u64 = 1_000;
 
-/// How long these leases run from now on. Rounded down, by less than a millisecond: no server dies
+/// The time left of these leases. Rounded down, by less than a millisecond: no server dies
 /// and starts again that fast.
 fn left<N: AsRef<[u8]>>(
     held: impl Iterator<Item = (Deadline, N)>,

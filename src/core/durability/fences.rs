@@ -1,14 +1,14 @@
 //! The fence counters: they only grow, over restarts too.
 //!
-//! A node has many counters, called slots, and a key's name says which one counts for it. So a grant
+//! A node has many counters, called slots, and a key's name selects its slot. So a grant
 //! on one key does not push the fences of other keys up, and several nodes that are asked for the same
-//! number can all give it, however busy each of them is with other keys. What is proposed farther ahead
+//! number can all give it, however busy each of them is with other keys. A proposal farther ahead
 //! of the clock than a slot rises is remembered for its own key ([`KeysAhead`]).
 //!
 //! The node does not write each number down. Its state file promises that no fence above a certain
 //! number, well ahead, has been handed out. After a restart the node goes on from that number, as
-//! timestamp oracles do. The promise follows the fences that were handed out, and not the wall clock: so
-//! a wall clock that is wrong for a while leaves nothing behind, unless fences were handed out by it.
+//! timestamp oracles do. The promise follows the fences handed out, and not the wall clock: so
+//! a wall clock that is wrong for a while has no lasting effect, unless fences were handed out by it.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -37,21 +37,21 @@ use crate::words::{Fence, Instant, Owner, Time};
 pub struct Counter {
     /// The largest number handed out or heard of, at any key.
     last: u64,
-    /// What may have been handed out at any key: before this life, or by another node.
+    /// A fence up to this one may have been handed out at any key: before the restart, or by another node.
     floor: u64,
-    /// The wall clock when this node began to decide.
+    /// The wall clock at the time when this node began to decide.
     begun: u64,
     /// The largest number handed out or heard of at the keys of each slot, above the floor.
     slots: Box<[u64]>,
     /// Keys whose fences are too far ahead for their slots.
     ahead: KeysAhead,
-    /// The time that fences have reached.
+    /// The time that the fences have reached.
     reached: Reached,
-    /// What time it was when it was last looked at.
+    /// The time of the last call of [`Counter::look`].
     time: Time,
     /// The state file vouches for fences up to this one.
     reserved: u64,
-    /// The most that the state file was asked to vouch for. It may be written already.
+    /// The largest fence that the state file was asked to vouch for. The write may have succeeded.
     asked: u64,
 }
 
@@ -80,7 +80,8 @@ impl fmt::Debug for Counter {
 }
 
 impl Counter {
-    /// It is so late. What the slots rise to by now is forgotten key by key, a little at a time.
+    /// Takes note of the time. Keys that the slots have reached by now are forgotten, a few at a
+    /// time.
     pub fn look(&mut self, time: Time) {
         self.time = time;
         if self.ahead.is_empty() {
@@ -93,20 +94,20 @@ impl Counter {
         }
     }
 
-    /// What time it is, as far as fences go: by the wall clock, or by what they have reached if that is
-    /// later.
+    /// The current time of the fences: the wall clock, or the time that the fences have reached if that
+    /// is later.
     #[must_use]
     pub fn unix(&self) -> u64 {
         self.reached.at(self.time.now).max(self.time.unix)
     }
 
-    /// The time that fences have reached; zero: no fence was handed out yet.
+    /// The time that the fences have reached; zero before the first fence.
     #[must_use]
     pub fn reached(&self) -> u64 {
         self.reached.at(self.time.now)
     }
 
-    /// In the last life, or at the primary, they had reached this time.
+    /// Takes note of the time that the fences had reached before the restart, or at the primary.
     pub fn had_reached(&mut self, unix: u64, now: Instant) {
         self.reached.raise(now, unix);
     }
@@ -117,7 +118,7 @@ impl Counter {
         Fence(self.last)
     }
 
-    /// How many keys are farther ahead than their slots.
+    /// The number of keys that are farther ahead than their slots.
     #[must_use]
     pub fn keys_ahead(&self) -> usize {
         self.ahead.len()
@@ -129,19 +130,19 @@ impl Counter {
         Fence(self.reserved)
     }
 
-    /// The largest number that is accepted from outside. It stays the same for a while, so that whoever
-    /// always proposes the largest does not force a write with each request.
+    /// The largest fence that is accepted from outside. It stays the same for a while, so that a client
+    /// that always proposes the largest does not force a write with each request.
     #[must_use]
     pub fn farthest(&self) -> Fence {
         let unix = self.unix();
         let by_clock = (unix - unix % FARTHEST_STAYS).saturating_add(MAX_FENCE_AHEAD);
         let by_floor = self.floor.saturating_add(MAX_FLOOR_AHEAD);
-        // A floor that a client can have driven there by a proposal and a crash leads no farther.
+        // A floor that a client may have raised by a proposal and a crash does not raise the limit.
         let by_floor = if self.floor > unix.saturating_add(MAX_FENCE_AHEAD) { by_floor } else { 0 };
         Fence(by_clock.max(by_floor).min(MAX_FENCE))
     }
 
-    /// The largest number that a proposal moves the slot of other keys to. The floor moves them anyway.
+    /// The largest proposal that moves the slot, and so other keys. The floor moves them anyway.
     #[must_use]
     pub fn shared(&self) -> u64 {
         let by_floor = if self.floor > 0 { self.floor.saturating_add(MAX_SHARED_AHEAD) } else { 0 };
@@ -165,7 +166,7 @@ impl Counter {
         self.slots.get(slot.index()).map_or(self.last, |used| *used).max(self.floor)
     }
 
-    /// What the next fence of the key would be, at least `proposal`; `None` when the numbers are used up.
+    /// The next fence of the key, at least `proposal`; `None` when the numbers are used up.
     #[must_use]
     pub fn next(&self, name: &[u8], proposal: Option<Fence>) -> Option<Fence> {
         let least = match proposal {
@@ -180,26 +181,26 @@ impl Counter {
         (next <= MAX_FENCE).then_some(Fence(next))
     }
 
-    /// What the next fence of a key in an unused slot would be, without a proposal.
+    /// The next fence of a key in an unused slot, without a proposal.
     #[must_use]
     pub fn first(&self) -> Option<Fence> {
         let first = (self.floor + 1).max(self.unix().min(MAX_FENCE));
         (first <= MAX_FENCE).then_some(Fence(first))
     }
 
-    /// Whether a fence of the key has to be remembered for it alone, and is not yet.
+    /// True if a fence of the key has to be remembered for the key alone, and is not yet.
     #[must_use]
     pub fn needs_room(&self, name: &[u8], fence: Fence) -> bool {
         !self.is_for_all(Slot::of(name), fence) && self.ahead.of(name).is_none()
     }
 
-    /// Whether there is room for that.
+    /// True if there is room to remember it.
     #[must_use]
     pub fn has_room(&self, name: &[u8], owner: Owner) -> bool {
         self.ahead.has_room(name, owner)
     }
 
-    /// The largest number handed out or heard of at a key that is not among those that are farther ahead.
+    /// The largest number handed out or heard of, except at keys that are farther ahead.
     #[must_use]
     pub fn last_of_all(&self) -> Fence {
         Fence(self.slots.iter().copied().fold(self.floor, u64::max))
@@ -210,14 +211,14 @@ impl Counter {
         self.ahead.all()
     }
 
-    /// Whether the slot rises to the fence: it is near the clock, or no more than one step above what
-    /// was used.
+    /// True if the slot rises to the fence: it is near the clock, or at most one step above the used
+    /// numbers.
     fn is_for_all(&self, slot: Slot, fence: Fence) -> bool {
         fence.0 <= self.shared() || fence.0 <= self.used_by_all(slot) + 1
     }
 
-    /// The fence is handed out at the key: nothing at or below it is handed out there any more. For whom, it
-    /// matters only if it [needs room](Counter::needs_room).
+    /// Notes that the fence is handed out at the key, which gets no fence at or below it any more. The owner
+    /// matters only if the fence [needs room](Counter::needs_room).
     pub fn hand_out(&mut self, name: &[u8], fence: Fence, owner: Owner) {
         if fence.0 <= self.near() {
             self.reached.raise(self.time.now, fence.0);
@@ -225,15 +226,15 @@ impl Counter {
         self.raise(name, fence, Some(owner));
     }
 
-    /// A fence that was loaded, replicated or given to a holder at the key, or that a lock brought along:
-    /// nothing at or below it is handed out there any more. Another node may have `decided` it; else it came
-    /// by somebody's command, and is remembered only as far as there is room.
+    /// Takes note of a fence that was loaded, replicated or given to a holder at the key, or that a lock brought
+    /// along: the key gets no fence at or below it any more. Another node may have `decided` it; else a user's
+    /// command brought it, and it is remembered only as far as there is room.
     pub fn learn(&mut self, name: &[u8], fence: Fence, decided: bool) {
         let owner = (!decided).then(Owner::default);
         self.raise(name, fence, owner);
     }
 
-    /// A fence that another node has handed out at a key of which only the hash is known.
+    /// Takes note of a fence that another node handed out at a key of which only the hash is known.
     pub fn learn_ahead(&mut self, key: KeyAhead, fence: Fence) {
         self.raise_key(key.slot, fence, None, || key);
     }
@@ -265,28 +266,28 @@ impl Counter {
         }
     }
 
-    /// A fence that may have been handed out at any key: nothing at or below it is handed out
-    /// anywhere any more.
+    /// Takes note of a fence that may have been handed out at any key: no key gets a fence at or below
+    /// it any more.
     pub fn raise_all(&mut self, to: Fence) {
         let to = to.0.min(MAX_FENCE);
         self.last = self.last.max(to);
         self.floor = self.floor.max(to);
     }
 
-    /// This node decides from now on. The floor rises to the largest fence near the clock that it has heard
-    /// of, at any key: what was handed out together with that may not have arrived.
+    /// Makes this node decide from now on. The floor rises to the largest fence near the clock that the node has
+    /// heard of, at any key: other fences handed out together with it may not have arrived.
     pub fn begin(&mut self) {
         self.floor = self.last_of_all().0;
         self.begun = self.time.unix.min(MAX_FENCE);
     }
 
-    /// Whether the number may be handed out.
+    /// True if the number may be handed out.
     #[must_use]
     pub fn allows(&self, fence: Fence) -> bool {
         fence.0 <= self.reserved
     }
 
-    /// Whether it is time to reserve more, well before what there is has been used up.
+    /// True if it is time to reserve more, well before the reserved fences are used up.
     #[must_use]
     pub fn runs_low(&self) -> bool {
         let most = self.farthest().0.max(self.last);
@@ -294,17 +295,17 @@ impl Counter {
         self.reserved < self.foreseen().saturating_sub(RESERVE / 2).max(ahead).min(MAX_FENCE)
     }
 
-    /// What is reserved for the time to come. A wall clock that is far ahead of what fences have reached
+    /// The fences to reserve for the near future. A wall clock that is far ahead of the fences
     /// may be wrong, and reserves nothing until a fence is handed out by it.
     fn foreseen(&self) -> u64 {
         let reached = self.reached();
         if reached == 0 { 0 } else { self.unix().min(reached + RESERVE) + RESERVE }
     }
 
-    /// What to reserve next, so that `fence` can be handed out.
+    /// The fence to reserve next, so that `fence` can be handed out.
     ///
     /// After a crash the reserved number is the floor. So where fences are ahead of the clock the node
-    /// adds little, and nothing beyond what may be proposed: otherwise each crash would drive them farther.
+    /// adds little, and nothing beyond the largest proposal: otherwise each crash would drive them farther.
     #[must_use]
     pub fn to_reserve(&self, fence: Fence) -> Fence {
         let used = self.last.max(fence.0);
@@ -317,24 +318,24 @@ impl Counter {
         Fence(self.foreseen().max(near).max(ahead).min(MAX_FENCE).max(self.asked))
     }
 
-    /// The state file has been asked to vouch for fences up to this one.
+    /// Notes that a write of this fence into the state file has begun.
     pub fn asked(&mut self, fence: Fence) {
         self.asked = self.asked.max(fence.0);
     }
 
-    /// The state file vouches for fences up to this one now.
+    /// Notes that the state file vouches for fences up to this one.
     pub fn promised(&mut self, fence: Fence) {
         self.reserved = self.reserved.max(fence.0);
     }
 }
 
-/// How far ahead of the clock is reserved: a minute, in µs.
+/// The node reserves this far ahead of the clock: a minute, in µs.
 const RESERVE: u64 = 60 * 1_000_000;
-/// How far ahead of a fence that is itself ahead of the clock: a million grants and more.
+/// The node reserves this far ahead of a fence that is itself ahead of the clock: a million grants and more.
 const STEP: u64 = 5 * 1_000_000;
-/// For how many µs of the clock the largest proposal that is accepted stays the same.
+/// The largest accepted proposal stays the same for this many µs of the clock.
 const FARTHEST_STAYS: u64 = 10 * 1_000_000;
-/// How many keys are forgotten at a time.
+/// The largest number of keys forgotten at a time.
 const A_FEW: usize = 64;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Keys whose fences are ahead of the clock, each remembered exactly.
 //!
-//! A counter counts for many keys. Were it to rise with everything that a client proposes, one who may
-//! lock a few keys could drive the fences of others ahead. So what is farther ahead than a counter rises is
-//! remembered here, for its own key, until the clock has come that far. There is room for a number of keys,
-//! of which nobody takes more than is left for others.
+//! Many keys share a counter. If it rose with every proposal, a client that may lock a few keys could drive
+//! the fences of others ahead. So a fence that is farther ahead than a counter rises is remembered here, for
+//! its own key, until the clock has come that far. The room is limited, and no user takes more of it than is
+//! left for others.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -30,14 +30,14 @@ struct Entry {
     owner: Owner,
 }
 
-/// A key that is remembered, as another node is told of it: the names are not kept.
+/// A key as other nodes are told of it: by its hash, without its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyAhead {
-    /// Its name.
+    /// The hash of the name.
     pub hash: KeyHash,
-    /// Its counter.
+    /// The fence counter of the key.
     pub slot: Slot,
-    /// Its slot in a cluster.
+    /// The key's slot in a cluster.
     pub in_cluster: u16,
 }
 
@@ -60,33 +60,33 @@ impl KeysAhead {
         self.keys.get(&KeyHash::of(name)).map(|entry| entry.fence)
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is none.
+    /// True if there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Whether there is room for the key with this name. One that is there already counts for whoever
-    /// brought it.
+    /// True if there is room for the key with this name. A key that is there already counts for the
+    /// user who brought it.
     #[must_use]
     pub fn has_room(&self, name: &[u8], owner: Owner) -> bool {
         self.of(name).is_some() || self.shares.have_room(owner, 1, MAX_KEYS_AHEAD)
     }
 
-    /// All of them, with their largest fences.
+    /// All keys, with their largest fences.
     pub fn all(&self) -> impl Iterator<Item = (KeyAhead, Fence)> + '_ {
         self.keys.iter().map(|(hash, Entry { fence, slot, in_cluster, .. })| {
             (KeyAhead { hash: *hash, slot: *slot, in_cluster: *in_cluster }, *fence)
         })
     }
 
-    /// Remembers a fence of the key. `None` for the owner: another node has decided it. False: there is no
+    /// Remembers a fence of the key. Without an owner, another node has decided the fence. False: there is no
     /// room, and nothing has changed.
     pub fn remember(&mut self, key: KeyAhead, fence: Fence, owner: Option<Owner>) -> bool {
         let KeyAhead { hash: key, slot, in_cluster } = key;
@@ -98,7 +98,7 @@ impl KeysAhead {
             }
             return true;
         }
-        // Whoever has decided it had room for it. The clocks differ, so this node may need more.
+        // The node that decided the fence had room for it. The clocks differ, so this node may need more.
         let room = if owner.is_some() { MAX_KEYS_AHEAD } else { 4 * MAX_KEYS_AHEAD };
         let owner = owner.unwrap_or_default();
         let taken = self.shares.take(owner, 1, room);
@@ -109,8 +109,8 @@ impl KeysAhead {
         taken
     }
 
-    /// The counter has come to here: forgets the key with the smallest fence, if that is not larger. Its
-    /// counter has to rise to this fence.
+    /// Forgets the key with the smallest fence, if the counter may rise `to` there. The caller must raise
+    /// the key's counter to the fence returned.
     pub fn pass(&mut self, to: Fence) -> Option<(Slot, Fence)> {
         let (_, key) = self.by_fence.first().filter(|(fence, _)| *fence <= to).copied()?;
         self.by_fence.pop_first();

@@ -1,7 +1,7 @@
-//! The lease bound: how long leases can run. What is usual, for all keys, and the few keys of which it is more.
+//! The lease bound: the longest run of a lease. One usual bound for all keys, and a few keys with longer ones.
 //!
-//! A value that is written into the state file and told to replicas. The rule of what goes into it
-//! is [`bound_tracker`](super::bound_tracker)'s.
+//! A value that dlock writes into the state file and sends to replicas. The rules for its content
+//! are in [`bound_tracker`](super::bound_tracker).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,17 +12,17 @@ use sha2::{Digest, Sha256};
 use crate::limits::{MAX_BOUND, MAX_LONG_KEYS};
 use crate::words::Millis;
 
-/// A key, as a lease bound names it: by its name, whatever its database is, so that MOVE and SWAPDB change
+/// A key in a lease bound: the hash of its name, whatever its database is, so that MOVE and SWAPDB change
 /// nothing.
 ///
-/// Two keys with the same hash are both waited for, which is only too careful. But whoever found
-/// such a key to somebody else's could keep that one in quarantine, so the hash is one to which
-/// nobody finds a second name.
+/// If two keys had the same hash, dlock would wait for both, which is only too careful. But a client that
+/// found a second key for another user's hash could keep that user's key in quarantine, so the hash is one
+/// for which nobody finds a second name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyHash(u128);
 
 impl KeyHash {
-    /// How many digits it has as text.
+    /// The number of hex digits as text.
     pub const DIGITS: usize = 32;
 
     /// The hash of the key with this name.
@@ -33,7 +33,7 @@ impl KeyHash {
         KeyHash(half.fold(0, |hash, byte| hash << 8 | u128::from(*byte)))
     }
 
-    /// Reads what is written.
+    /// Reads the hex digits.
     #[must_use]
     pub fn read(digits: &[u8]) -> Option<KeyHash> {
         let digits = core::str::from_utf8(digits).ok()?;
@@ -47,64 +47,64 @@ impl fmt::Display for KeyHash {
     }
 }
 
-/// No lease at a key runs longer than this says of it.
+/// The longest run of any lease, key by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseBound {
     usual: u64,
-    /// By hash, each once, and each longer than what is usual.
+    /// Exceptions by hash: each key once, and each longer than the usual bound.
     long: Vec<(KeyHash, u64)>,
 }
 
 impl LeaseBound {
-    /// The same for all keys.
+    /// A bound without exceptions.
     #[must_use]
     pub fn usual_of(usual: Millis) -> LeaseBound {
         LeaseBound { usual: usual.0, long: Vec::new() }
     }
 
-    /// What holds for all keys but a few.
+    /// The bound of all keys but the exceptions.
     #[must_use]
     pub fn usual(&self) -> Millis {
         Millis(self.usual)
     }
 
-    /// The keys with longer leases, and how long those are.
+    /// The exceptions: keys with longer leases, and their bounds.
     pub fn long(&self) -> impl Iterator<Item = (KeyHash, Millis)> + '_ {
         self.long.iter().map(|(hash, ms)| (*hash, Millis(*ms)))
     }
 
-    /// How many keys those are.
+    /// The number of exceptions.
     #[must_use]
     pub fn long_keys(&self) -> usize {
         self.long.len()
     }
 
-    /// What holds for the key.
+    /// The bound of the key.
     #[must_use]
     pub fn of(&self, hash: KeyHash) -> Millis {
         self.exception(hash).unwrap_or(self.usual())
     }
 
-    /// What holds for the key, if it is one with longer leases.
+    /// The bound of the key, if it is an exception.
     #[must_use]
     pub fn exception(&self, hash: KeyHash) -> Option<Millis> {
         let at = self.long.binary_search_by_key(&hash, |(hash, _)| *hash).ok()?;
         self.long.get(at).map(|(_, ms)| Millis(*ms))
     }
 
-    /// The longest of all.
+    /// The largest bound of all keys.
     #[must_use]
     pub fn longest(&self) -> Millis {
         Millis(self.long.iter().map(|(_, ms)| *ms).fold(self.usual, u64::max))
     }
 
-    /// Whether no key has more in `other`.
+    /// True if no key has a larger bound in `other`.
     #[must_use]
     pub fn covers(&self, other: &LeaseBound) -> bool {
         self.usual >= other.usual && other.long().all(|(hash, ms)| self.of(hash) >= ms)
     }
 
-    /// At least so much for all keys.
+    /// Raises the usual bound to at least this.
     pub fn raise_usual(&mut self, to: Millis) {
         if to.0 > self.usual {
             self.usual = to.0;
@@ -112,7 +112,7 @@ impl LeaseBound {
         }
     }
 
-    /// At least so much for the key.
+    /// Raises the bound of the key to at least this.
     pub fn raise(&mut self, hash: KeyHash, to: Millis) {
         match self.long.binary_search_by_key(&hash, |(hash, _)| *hash) {
             Ok(at) => {
@@ -144,7 +144,7 @@ impl LeaseBound {
         both
     }
 
-    /// Rounded up, by an eighth at most, and not from within `dlock.usual-ttl` to beyond it.
+    /// This bound rounded up, by an eighth at most, and not from within `dlock.usual-ttl` to beyond it.
     #[must_use]
     pub fn rounded_up(&self, usual_ttl: u64) -> LeaseBound {
         let up = |ms| no_further(rounded_up(ms), ms, usual_ttl);
@@ -153,7 +153,7 @@ impl LeaseBound {
         rounded
     }
 
-    /// With no more keys than there is room for: what is usual is raised instead.
+    /// Drops the shortest exceptions beyond the room for them, and raises the usual bound instead.
     pub fn fit(&mut self) {
         if self.long.len() > MAX_LONG_KEYS {
             let mut lengths: Vec<Millis> = self.long().map(|(_, ms)| ms).collect();
@@ -163,12 +163,12 @@ impl LeaseBound {
         }
     }
 
-    /// What is usual stays, and the longer ones are forgotten.
+    /// Takes the exceptions out; the usual bound stays.
     pub fn take_long(&mut self) -> LeaseBound {
         LeaseBound { usual: 0, long: core::mem::take(&mut self.long) }
     }
 
-    /// The longer ones as text: `HASH MS` each, and something between them.
+    /// The exceptions as text, `HASH MS` each, between `before` and `after`.
     #[must_use]
     pub fn write_long(&self, before: &str, after: &str) -> String {
         let mut text = String::new();
@@ -179,7 +179,7 @@ impl LeaseBound {
         text
     }
 
-    /// Reads a longer one. `None`: that is none, or one too many.
+    /// Reads an exception. `None`: the text is no exception, or one too many.
     pub fn read_long(&mut self, hash: &str, ms: &str) -> Option<()> {
         let hash = KeyHash::read(hash.as_bytes())?;
         let ms: u64 = ms.parse().ok().filter(|ms| (self.usual + 1..=MAX_BOUND).contains(ms))?;
@@ -188,7 +188,7 @@ impl LeaseBound {
     }
 }
 
-/// What a lease is rounded up to, but not from within `dlock.usual-ttl` to beyond it.
+/// Limits a rounded lease to `dlock.usual-ttl`, unless the lease itself is longer.
 pub fn no_further(rounded: Millis, ttl: Millis, usual_ttl: u64) -> Millis {
     if ttl.0 <= usual_ttl { rounded.min(Millis(usual_ttl)) } else { rounded }
 }
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Few keys, so that they meet.
+    /// Few keys, so that they coincide.
     fn bound() -> impl Strategy<Value = LeaseBound> {
         (0..20_u64, prop::collection::vec((0..8_u8, 0..40_u64), 0..8)).prop_map(|(usual, long)| {
             let mut bound = LeaseBound::usual_of(Millis(usual));

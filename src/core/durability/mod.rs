@@ -1,7 +1,7 @@
-//! The state file must say so before the node grants.
+//! Durability: the state file must allow a grant before the node makes it.
 //!
-//! A node can crash at any moment, and come back without the locks it held. Two things must survive that:
-//! no fence may be handed out twice, and no lock may be granted while a forgotten lease may still run. A node
+//! A node can crash at any moment, and come back without the locks it held. Two rules must survive that:
+//! no fence is handed out twice, and no lock is granted while a forgotten lease may still run. A node
 //! that wrote each grant down would be slow. So it writes *ahead*, rarely, and promises two bounds:
 //!
 //! 1. *No fence above this one has been handed out.* After a crash the node goes on above it.
@@ -9,17 +9,17 @@
 //!    lease that it may have forgotten has ended.
 //!
 //! A grant within both costs nothing. A grant beyond waits until the file says more: the [`Promise`] comes
-//! first, the grant after it. The lease bound also shrinks again, when nobody waits. A primary tells its replicas
-//! the same promise, for a replica that takes over may lack its primary's last grants.
+//! first, the grant after it. The lease bound also shrinks again, when no grant waits. A primary sends its
+//! replicas the same promise, because a replica that takes over may lack its primary's last grants.
 //!
-//! - [`fences`]: the counters of the fences; [`slot`]: which of them counts for a key; [`keys_ahead`]: keys
+//! - [`fences`]: the counters of the fences; [`slot`]: the counter of a key; [`keys_ahead`]: keys
 //!   whose fences are far ahead of the clock.
 //! - [`clock`]: the wall clock, and the time that fences have reached.
-//! - [`lease_bound`]: how long leases can run, a value; [`bound_tracker`]: what it must be, and when it is
-//!   written.
-//! - [`promise`]: both bounds, as they are written and told; [`record`]: the state file's text.
-//! - [`durable`]: all of that together, which a node has.
-//! - [`quarantine`]: when a node may have forgotten leases, and what follows.
+//! - [`lease_bound`]: the longest run of leases, a value; [`bound_tracker`]: the rules by which it grows
+//!   and shrinks.
+//! - [`promise`]: both bounds, as dlock writes and sends them; [`record`]: the state file's text.
+//! - [`durable`]: all of these together, as a part of the node.
+//! - [`quarantine`]: the causes of a quarantine, and its effects.
 
 pub mod bound_tracker;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! The record that outlives the server: what stands in the state file.
+//! The record in the state file, which outlives the server.
 //!
 //! ```text
 //! dlock-state 3
@@ -29,40 +29,40 @@ use crate::limits::MAX_LONG_KEYS;
 use crate::lock::Grant;
 use crate::words::{Fence, Key, Millis, Mode};
 
-/// What a node must not forget.
+/// The state that a node must not forget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The node's name, made at its first start.
+    /// The node's identity, made at its first start.
     pub node_id: u128,
-    /// How often it has started.
+    /// The number of starts.
     pub boot: u64,
-    /// Nothing above has been handed out.
+    /// The node has handed out no fence above this one.
     pub fence: Fence,
-    /// How late it was when this was written, in µs of Unix time; zero: unknown.
+    /// The time of the write, in µs of Unix time; zero: unknown.
     pub unix: u64,
-    /// No lease runs longer than so.
+    /// No lease runs longer.
     pub bound: LeaseBound,
-    /// The leases that were held when it was shut down; `None`: it was not, or not yet.
+    /// The leases held at the shutdown; `None`: there was no clean shutdown yet.
     pub ended: Option<Ended>,
-    /// Whether the server keeps a log that misses nothing, and has done so in all of this life.
+    /// True if the server has kept a complete log since it started.
     pub log_is_complete: bool,
 }
 
-/// Some leases: how many, and a digest by which to know them again.
+/// A set of leases: their number, and a digest by which to recognise them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// How many.
+    /// The number of leases.
     pub leases: u64,
-    /// The same for the same leases, in whatever order they are counted.
+    /// The same for the same leases, in any order.
     pub digest: u128,
 }
 
-/// Why bytes are not a record.
+/// The reason why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// Written by a later dlock.
+    /// A later dlock wrote them.
     Version(u64),
-    /// Not what was written.
+    /// No dlock wrote them as they are.
     Damaged,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Unreadable {
 }
 
 impl Record {
-    /// The record as it stands in the file.
+    /// The record as text for the file.
     #[must_use]
     pub fn encode(&self) -> String {
         self.encode_as(VERSION)
@@ -101,10 +101,10 @@ impl Record {
         format!("{text}checksum {checksum:016x}\n")
     }
 
-    /// The record in a file.
+    /// Reads a record from a file.
     ///
     /// # Errors
-    /// When it is not exactly what [`Record::encode`] wrote.
+    /// Fails if it is not exactly what [`Record::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Record, Unreadable> {
         let text = core::str::from_utf8(bytes).map_err(|_| Unreadable::Damaged)?;
         let version = version(text).ok_or(Unreadable::Damaged)?;
@@ -117,7 +117,7 @@ impl Record {
 }
 
 impl Ended {
-    /// Counts a lease in.
+    /// Adds a lease.
     pub fn add(&mut self, key: Key<'_>, mode: Mode, grant: &Grant<'_>) {
         let mut hash = Xxh3::new();
         for number in [u64::from(key.db), key.name.len() as u64, grant.fence.0, grant.lease.ttl.0] {
@@ -132,7 +132,7 @@ impl Ended {
     }
 }
 
-/// The version of the file. The checksum of a later one may be made in another way.
+/// The version of the file. A later version may have another checksum.
 fn version(text: &str) -> Option<u64> {
     let line = text.lines().next()?;
     line.strip_prefix(MAGIC)?.strip_prefix(' ')?.parse().ok()
@@ -163,14 +163,14 @@ fn parse(text: &str, version: u64) -> Option<Record> {
     Some(Record { node_id, boot, fence, unix, bound, ended, log_is_complete })
 }
 
-/// What a line says of the thing with this name.
+/// The value in a line with this name.
 fn of<'t>(line: &'t str, name: &str) -> Option<&'t str> {
     line.strip_prefix(name)?.strip_prefix(' ')
 }
 
 const MAGIC: &str = "dlock-state";
 const VERSION: u64 = 3;
-/// No record is longer.
+/// The largest length of a record, in bytes.
 pub const MAX_LENGTH: u64 = 1024 + MAX_LONG_KEYS as u64 * 64;
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ mod tests {
         Record { node_id, boot: 3, fence, unix, bound, ended, log_is_complete: true }
     }
 
-    /// So many keys have leases longer than what is usual.
+    /// A bound with this many keys whose leases are longer than the usual bound.
     fn with_long(keys: usize) -> LeaseBound {
         let mut bound = LeaseBound::usual_of(Millis(30_720));
         for key in 0..keys {
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(Record::decode(text.as_bytes()), Err(Unreadable::Damaged));
     }
 
-    /// With the line of the clock or without.
+    /// A record of an earlier version, with or without the line of the clock.
     fn earlier(version: u64, clock: &str) -> String {
         let text = format!(
             "dlock-state {version}\nnode-id 00000000000000000000000000000007\nboot 3\nfence 900\n\

@@ -1,8 +1,8 @@
-//! Which of a node's fence counters counts for a key.
+//! The fence counter of a key.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The counter of a key. The key's name alone decides, so a key keeps its slot when it moves to
+/// The number of a key's counter. The key's name alone decides, so a key keeps its slot when it moves to
 /// another database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u16);
@@ -20,14 +20,14 @@ impl Slot {
         u16::try_from(index).ok().map(Slot).filter(|slot| slot.index() < SLOTS)
     }
 
-    /// Which one, below [`SLOTS`].
+    /// The index, below [`SLOTS`].
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// How many counters there are, 8 bytes each. Keys that share one are no worse off than with one
+/// The number of counters, 8 bytes each. Keys that share one are no worse off than with one
 /// counter for all.
 pub const SLOTS: usize = 4096;
 

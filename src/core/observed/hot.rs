@@ -1,7 +1,7 @@
 //! The keys that hurt most, of any number, in bounded memory.
 //!
 //! A space-saving summary with a filter (Homem and Carvalho, 2010). Each of a few keys has a weight:
-//! about how long it was waited for. A key that is not listed adds to the cell that it shares with
+//! A space-saving summary with a filter (Homem and Carvalho, 2010). Each of a few keys has a weight:
 //! others, and takes the lightest key's place when the cell has become heavier than that key. So keys
 //! that come and go cannot push out one that hurts, however many they are: a listed key goes only when
 //! the keys of one cell outweigh it.
@@ -25,34 +25,34 @@ pub struct Hot {
     hashes: Vec<u64>,
     weights: Vec<u64>,
     figures: Vec<Figures>,
-    /// What keys that are not listed weigh, those of a cell together. None before there is a key.
+    /// The weights of keys that are not listed, added up by cell. Empty before the first key.
     cells: Vec<u64>,
-    /// How many listed keys are of each cell.
+    /// The number of listed keys in each cell.
     listed: Vec<u8>,
-    /// No listed key is lighter.
+    /// A lower bound of the weights of listed keys.
     least: u64,
-    /// When the weights were last halved.
+    /// Time of the last halving.
     halved: Instant,
 }
 
-/// What is known of a listed key, since it was listed. Everything but `longest` halves with the weights.
+/// The figures of a key, since it was listed. Everything but `longest` halves with the weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Of its whole name.
+    /// The hash of the whole name.
     hash: u64,
-    /// Its database.
+    /// The database.
     pub db: u32,
-    /// Its name, or the beginning of a long one.
+    /// The name, or the beginning of a long one.
     pub name: Box<[u8]>,
-    /// The length of its name.
+    /// The length of the name.
     pub length: usize,
-    /// For how many microseconds it was waited for, by all together.
+    /// The microseconds that all clients together have waited for it.
     pub waited: u64,
-    /// How often it was granted.
+    /// The number of grants.
     pub grants: u64,
-    /// How often to somebody who had waited.
+    /// The number of grants to requests that had waited.
     pub hand_overs: u64,
-    /// How often it was refused to somebody who did not wait.
+    /// The number of refusals to requests that did not wait.
     pub denials: u64,
     /// The longest waits that ended with a grant since the last halving, and before.
     longest: [u64; 2],
@@ -64,7 +64,7 @@ impl Figures {
         Figures { hash, db: key.db, name, length: key.name.len(), ..Figures::default() }
     }
 
-    /// Whether they are this key's.
+    /// True if they are this key's.
     #[must_use]
     pub fn are_of(&self, key: Key<'_>) -> bool {
         let whole = (self.hash, self.db, self.length) == (hash(key), key.db, key.name.len());
@@ -77,7 +77,7 @@ impl Figures {
         self.longest[0].max(self.longest[1])
     }
 
-    /// What it certainly weighs: its weight can also be of others, with whom it once shared a cell.
+    /// The certain part of its weight: the rest may be that of keys with which it once shared a cell.
     fn certain(&self) -> u64 {
         self.waited.saturating_add(self.denials.saturating_mul(DENIAL))
     }
@@ -92,21 +92,21 @@ impl Figures {
 }
 
 impl Hot {
-    /// It was waited for, by all together for so many microseconds.
+    /// Notes that all waiters together have waited this many microseconds for the key.
     pub fn waited(&mut self, key: Key<'_>, micros: u64, now: Instant) {
         if let Some(figures) = self.weigh(key, micros, now) {
             figures.waited = figures.waited.saturating_add(micros);
         }
     }
 
-    /// It was refused to somebody who did not wait.
+    /// Notes a refusal to a request that did not wait.
     pub fn denied(&mut self, key: Key<'_>, now: Instant) {
         if let Some(figures) = self.weigh(key, DENIAL, now) {
             figures.denials += 1;
         }
     }
 
-    /// It was granted. Counted where the key is listed: a key for which nobody waits costs nothing.
+    /// Notes a grant, if the key is listed: a key for which nobody waits costs nothing.
     pub fn granted(&mut self, key: Key<'_>, waited: Option<u64>) {
         if self.hashes.is_empty() {
             return;
@@ -122,7 +122,7 @@ impl Hot {
         }
     }
 
-    /// All keys that are listed.
+    /// All listed keys.
     pub fn listed(&self) -> impl Iterator<Item = &Figures> {
         self.figures.iter()
     }
@@ -135,7 +135,7 @@ impl Hot {
         worst.into_iter().take(most)
     }
 
-    /// About how many bytes it takes.
+    /// An estimate of its size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         let names: usize = self.figures.iter().map(|figures| figures.name.len()).sum();
@@ -144,7 +144,7 @@ impl Hot {
         names + numbers * size_of::<u64>() + figures + self.listed.capacity()
     }
 
-    /// Adds to a key's weight. `None`: it is not listed.
+    /// Adds to a key's weight. `None`: the key is not listed.
     fn weigh(&mut self, key: Key<'_>, weight: u64, now: Instant) -> Option<&mut Figures> {
         if weight == 0 {
             return None;
@@ -177,7 +177,7 @@ impl Hot {
         None
     }
 
-    /// Where the key is.
+    /// The index of the key.
     fn find(&self, hash: u64, key: Key<'_>) -> Option<usize> {
         if self.listed.get(cell(hash)).is_none_or(|listed| *listed == 0) {
             return None;
@@ -197,7 +197,7 @@ impl Hot {
         self.figures.last_mut()
     }
 
-    /// What it weighed counts for its cell from now on: if it comes back, it does not begin anew.
+    /// Removes a key. Its weight stays with its cell: if the key comes back, it does not begin anew.
     fn strike(&mut self, at: usize) {
         let cell = cell(self.hashes.swap_remove(at));
         let weight = self.weights.swap_remove(at);
@@ -233,11 +233,11 @@ impl Hot {
     }
 }
 
-/// In how many cells keys that are not listed are counted.
+/// The number of cells for keys that are not listed.
 const CELLS: usize = 1024;
-/// After how many microseconds weights halve.
+/// Weights halve after this many microseconds.
 const HALF_LIFE: u64 = 60 * 1_000_000;
-/// A refusal weighs as much as a millisecond of waiting: whoever polls waits unseen.
+/// A refusal weighs as much as a millisecond of waiting: clients that poll wait unseen.
 const DENIAL: u64 = 1_000;
 
 fn hash(key: Key<'_>) -> u64 {

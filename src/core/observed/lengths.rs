@@ -1,12 +1,12 @@
 //! Lengths of time in buckets.
 //!
-//! Percentiles of several nodes, or of a part of a node's life, cannot be reckoned from the
+//! Percentiles of several nodes, or of a part of a node's life, cannot be computed from the
 //! percentiles of each. Counts in buckets can be added and subtracted.
 
 use alloc::string::String;
 use core::fmt::Write as _;
 
-/// Up to how many microseconds each bucket goes: from a tenth of a millisecond to a day.
+/// The upper bounds of the buckets in microseconds: from a tenth of a millisecond to a day.
 pub const BOUNDS: [u64; 22] = [
     100,
     250,
@@ -32,17 +32,17 @@ pub const BOUNDS: [u64; 22] = [
     86_400_000_000,
 ];
 
-/// How many lengths there were, in each bucket and in all.
+/// The number of lengths, in each bucket and in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lengths {
     buckets: [u64; BOUNDS.len()],
-    /// Of all, those beyond the last bucket included.
+    /// The number of all lengths, those beyond the last bucket included.
     count: u64,
     sum: u64,
 }
 
 impl Lengths {
-    /// One more, in microseconds.
+    /// Adds a length, in microseconds.
     pub fn record(&mut self, micros: u64) {
         let at = BOUNDS.partition_point(|bound| *bound < micros);
         if let Some(bucket) = self.buckets.get_mut(at) {
@@ -52,7 +52,7 @@ impl Lengths {
         self.sum = self.sum.saturating_add(micros);
     }
 
-    /// Each bucket's bound, and how many were not longer.
+    /// Each bucket's bound, and the number of lengths up to it.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let buckets = self.buckets.iter();
         let sums = buckets.scan(0, |sum, bucket| {
@@ -62,19 +62,19 @@ impl Lengths {
         BOUNDS.into_iter().zip(sums)
     }
 
-    /// How many there were.
+    /// The number of lengths.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// All of them together, in microseconds.
+    /// The sum of all lengths, in microseconds.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// Those that came after an earlier look. If there are fewer than there were, all are new.
+    /// The lengths since an earlier snapshot. If there are fewer than in it, all are new.
     #[must_use]
     pub fn since(&self, earlier: &Lengths) -> Lengths {
         if self.count < earlier.count {
@@ -89,8 +89,8 @@ impl Lengths {
         since
     }
 
-    /// Which length such a share of them does not exceed, in microseconds: within its bucket it is
-    /// guessed. `None`: there is none.
+    /// The length that this share of them does not exceed, in microseconds: an estimate within its
+    /// bucket. `None`: there are no lengths.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> Option<u64> {
         let rank = self.count as f64 * percent / 100.0;
@@ -105,7 +105,7 @@ impl Lengths {
         (self.count > 0).then_some(lower)
     }
 
-    /// Reads what [`Lengths::line`] has written.
+    /// Reads a line of [`Lengths::line`].
     #[must_use]
     pub fn read(line: &str) -> Option<Lengths> {
         let mut lengths = Lengths::default();
@@ -130,7 +130,7 @@ impl Lengths {
         Some(lengths)
     }
 
-    /// All in a line: `le_100=0,le_250=3,…,le_inf=4,sum=812,count=4`, in microseconds.
+    /// All buckets in a line: `le_100=0,le_250=3,…,le_inf=4,sum=812,count=4`, in microseconds.
     #[must_use]
     pub fn line(&self) -> String {
         let mut line = String::new();

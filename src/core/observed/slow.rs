@@ -7,28 +7,28 @@ use crate::limits::SLOW_ENTRIES;
 use crate::who::{Who, cut};
 use crate::words::{Instant, Key};
 
-/// The last of them.
+/// The list.
 #[derive(Clone, Debug, Default)]
 pub struct Slow {
     entries: VecDeque<Entry>,
-    /// How many waits were slow, and how many holds were long, since the start.
+    /// The number of slow waits and of long holds since the start.
     waits: u64,
     holds: u64,
 }
 
-/// What took too long.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A wait that ended with the lock.
     Wait,
-    /// A wait that ended without.
+    /// A wait that ended without the lock.
     WaitInVain,
     /// A hold.
     Hold,
 }
 
 impl What {
-    /// The word that SLOW shows.
+    /// The name in the reply of SLOW.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,26 +42,26 @@ impl What {
 /// One slow wait or long hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number: one more than the entry before it.
+    /// The entry's number: one more than the entry before it.
     pub number: u64,
-    /// What it was.
+    /// The kind.
     pub what: What,
-    /// When it ended.
+    /// Time at which it ended.
     pub ended: Instant,
-    /// How long it was, in microseconds.
+    /// The length in microseconds.
     pub micros: u64,
     /// The database.
     pub db: u32,
     /// The key, cut.
     pub key: Box<[u8]>,
-    /// Who waited or held.
+    /// The waiter or the holder.
     pub who: Who,
-    /// Whose lock was waited for last.
+    /// The last holder of the lock that was waited for.
     pub holder: Option<Who>,
 }
 
 impl Slow {
-    /// One more; the oldest goes, if there are too many.
+    /// Adds an entry; the oldest goes, if there are too many.
     pub fn note(
         &mut self,
         (what, micros): (What, u64),
@@ -83,18 +83,18 @@ impl Slow {
         self.entries.push_front(entry);
     }
 
-    /// The newest first.
+    /// All entries, the newest first.
     pub fn newest(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter()
     }
 
-    /// How many waits were slow since the start.
+    /// The number of slow waits since the start.
     #[must_use]
     pub fn waits(&self) -> u64 {
         self.waits
     }
 
-    /// How many holds were long since the start.
+    /// The number of long holds since the start.
     #[must_use]
     pub fn holds(&self) -> u64 {
         self.holds

@@ -1,9 +1,9 @@
-//! From wanting a lock to holding it: attempts, the gate at which contenders queue, and back-off.
+//! The acquisition of a lock: attempts, the gate at which contenders queue, and back-off.
 //!
-//! The first attempt asks all nodes at once. Somebody who wins votes at some nodes while others
-//! win at the rest would end it without a winner, so contenders give everything back and queue at
-//! one node, the gate, and ask the others when it is their turn there. Which node is the gate
-//! matters for order and for progress, never for safety.
+//! The first attempt asks all nodes at once. If two clients each win some of the nodes, neither has
+//! a majority, so contenders give everything back and queue at one node, the gate, and ask the others
+//! when it is their turn there. The choice of the gate matters for order and for progress, never for
+//! safety.
 
 use super::ballot::{Ballot, Outbox};
 use super::hold::Hold;
@@ -24,21 +24,21 @@ pub struct Acquisition<R = Sound> {
     pub(super) out: Outbox,
     pub(super) ballot: Ballot<R>,
     pub(super) phase: Phase,
-    /// When the wait is over.
+    /// Time at which the wait ends.
     pub(super) deadline: Option<Instant>,
-    /// Since when no majority answers, or what it grants comes to nothing.
+    /// Time since which no majority answers, or grants come to nothing.
     pub(super) missing_since: Option<Instant>,
     contended: bool,
-    /// It queues at a node that grants nothing yet.
+    /// True while it queues at a node that grants nothing yet.
     pub(super) waits_for_quarantine: bool,
-    /// How often it backed off.
+    /// The number of back-offs.
     pub(super) splits: u32,
-    /// How often it gave up its turn, for it got nowhere.
+    /// The number of turns given up without success.
     pub(super) resorts: u32,
 }
 
 impl Acquisition {
-    /// Begins; the first requests are ready.
+    /// Begins an acquisition; the first requests are ready.
     #[must_use]
     pub fn new(plan: Plan, time: Time) -> Acquisition {
         Acquisition::by(Sound, plan, time)
@@ -46,7 +46,7 @@ impl Acquisition {
 }
 
 impl<R: Rules> Acquisition<R> {
-    /// Begins, by other rules.
+    /// Begins an acquisition by other rules.
     pub fn by(rules: R, plan: Plan, time: Time) -> Acquisition<R> {
         let wait = plan.wait.filter(|wait| wait.0 > 0);
         let slices = Slices::new(plan.ttl, plan.timeout, plan.nodes);
@@ -73,12 +73,12 @@ impl<R: Rules> Acquisition<R> {
         acquisition
     }
 
-    /// The next request to send. To be called after every event until there is none.
+    /// Returns the next request to send. The caller calls this after every event until there is none.
     pub fn poll(&mut self) -> Option<Send> {
         self.out.pop()
     }
 
-    /// How it stands.
+    /// The present state.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match self.phase {
@@ -87,7 +87,7 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// The attempt that is going on, or was the last: its token is the lock's when it is won.
+    /// The present or last attempt: its token is the lock's if it wins.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.ballot.attempt()
@@ -99,19 +99,19 @@ impl<R: Rules> Acquisition<R> {
         self.plan.seen
     }
 
-    /// Whether somebody else stood in the way.
+    /// True if another client stood in the way.
     #[must_use]
     pub fn contended(&self) -> bool {
         self.contended
     }
 
-    /// Whether it waits for its turn behind somebody else.
+    /// True while it waits for its turn in a queue.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         matches!(self.phase, Phase::Queueing { failed: false, .. } | Phase::Gathering(_))
     }
 
-    /// Since when no majority answers, or what it grants comes to nothing: fences are too far apart.
+    /// Time since which no majority answers, or grants come to nothing because fences are too far apart.
     #[must_use]
     pub fn missing_since(&self) -> Option<Instant> {
         self.missing_since.filter(|_| !self.is_queued() || self.waits_for_quarantine)
@@ -123,7 +123,7 @@ impl<R: Rules> Acquisition<R> {
         &self.plan.suspects
     }
 
-    /// When to [`tick`](Self::tick).
+    /// Time of the next [`tick`](Self::tick).
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
         match self.phase {
@@ -141,7 +141,7 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Time has passed.
+    /// Does whatever is due by now.
     pub fn tick(&mut self, time: Time) {
         let over = |end: Instant| time.now >= end.plus(self.plan.timeout);
         match &mut self.phase {
@@ -152,7 +152,7 @@ impl<R: Rules> Acquisition<R> {
                     (None, None) => self.ask_all(time),
                 }
             }
-            // The node ends the wait; this is for one that does not.
+            // The node ends the wait; this is for a node that does not.
             Phase::Queueing { .. } | Phase::Gathering(_) if self.deadline.is_some_and(over) => {
                 self.lose_queue();
             }
@@ -166,12 +166,13 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// A request was sent once more, because nobody had answered the first one. To be told before the answer.
+    /// Notes that a request was sent once more, for lack of an answer. The caller tells this before the
+    /// answer.
     pub fn sent_again(&mut self, node: usize, id: u32) {
         self.ballot.sent_again(node, id);
     }
 
-    /// A node has answered a request, or not in time.
+    /// Takes a node's answer, or its silence at the time-out.
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, time: Time) {
         self.note(node, answer);
         if matches!(self.phase, Phase::Over(_)) {
@@ -192,13 +193,13 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// The connection is gone with which the node's grant ends: it was EPHEMERAL.
+    /// Notes that the connection to which the node's EPHEMERAL grant was tied is gone.
     pub fn cut_off(&mut self, node: usize, time: Time) {
         self.ballot.cut_off(node, time.now);
         self.step(time);
     }
 
-    /// Gives up. The requests that undo what was done are ready.
+    /// Gives up. The requests that give everything back are ready.
     pub fn abandon(&mut self) {
         if self.verdict() == Verdict::Pending {
             self.lose(Failure::Held);
@@ -207,7 +208,7 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// The lock that was won, from now on to be kept. Answers that are still to come are its.
+    /// Turns a won acquisition into a hold, which takes the answers that are still to come.
     pub fn into_hold(self, time: Time) -> Hold<R> {
         Hold::new(self.rules, self.ballot, self.out, time.now)
     }
@@ -221,12 +222,13 @@ impl<R: Rules> Acquisition<R> {
             let ask = Ask::Acquire { fence, wait: None };
             self.ballot.ask(&mut self.out, node, ask, time.now);
         }
-        // A claim of one who waits waits this long for the gate, so that it cannot overtake the queue there.
+        // The claim of a waiting client waits this long for the gate, so that it cannot overtake the
+        // queue there.
         let grace = Millis(self.plan.timeout.0.div_ceil(4));
         self.phase = Phase::Asking { grace: Some(time.now.plus(grace)) };
     }
 
-    /// Looks at what the nodes have said.
+    /// Judges the nodes' answers so far.
     pub(super) fn step(&mut self, time: Time) {
         let gate = match self.phase {
             Phase::Asking { grace } => self.gate(grace.is_some()),
@@ -238,7 +240,7 @@ impl<R: Rules> Acquisition<R> {
         }
         match gate {
             Gate::Silent => return,
-            // Somebody holds it; but whether a majority is there is worth knowing.
+            // The lock is held; but the acquisition still finds out if a majority answers.
             Gate::Closed if self.ballot.can_answer() => {
                 if self.ballot.has_answered() {
                     self.fail(time);
@@ -249,7 +251,7 @@ impl<R: Rules> Acquisition<R> {
         }
         match self.ballot.claim() {
             Some(claim) if claim.until > time.now && gate == Gate::Open => self.win(claim),
-            // It waits where it was denied at once: before the next in line is told of its turn.
+            // It waits where it was denied at once: before the gate tells the next in line of its turn.
             None if gate == Gate::Open
                 && self.ballot.denier().is_some()
                 && self.takes_turn(time) => {}
@@ -259,8 +261,8 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// The same for one who does not wait, to whom a majority that is free is free. What the gate has to say
-    /// tells why it is not, if there is none.
+    /// The same for a client that does not wait: any free majority will do. Without one, the gate's answer
+    /// tells the reason.
     fn step_without(&mut self, gate: Gate, time: Time) {
         self.ballot.settle(&mut self.out, time.now);
         let may_be_held = self.ballot.denier().is_some() && self.ballot.can_answer();
@@ -276,17 +278,17 @@ impl<R: Rules> Acquisition<R> {
         self.phase = Phase::Over(Verdict::Won(claim));
     }
 
-    /// The node at which it queues is out of quarantine.
+    /// Notes that the node of the queue is out of quarantine.
     pub(super) fn serves_again(&mut self) {
         (self.waits_for_quarantine, self.missing_since) = (false, None);
     }
 
-    /// The time is over, or the queue gone, before it was its turn.
+    /// Ends without the lock: the time is over, or the queue gone, before the turn came.
     pub(super) fn lose_queue(&mut self) {
         self.lose(if self.waits_for_quarantine { Failure::NoQuorum } else { Failure::Held });
     }
 
-    /// The attempt has come to nothing: gives everything back, and decides what is next.
+    /// Ends a failed attempt: gives everything back, and decides on the next step.
     pub(super) fn fail(&mut self, time: Time) {
         let answered = self.ballot.has_answered();
         let waits = self.plan.wait.is_some() && self.deadline.is_none_or(|end| time.now < end);
@@ -302,15 +304,15 @@ impl<R: Rules> Acquisition<R> {
             return self.queue_at(denier, time);
         }
         self.missing_since.get_or_insert(time.now);
-        // Where there is no other, its queue serves in order as soon as it grants again.
+        // A single node's queue serves in order as soon as the node grants again.
         let quarantine = self.ballot.said().next() == Some(Said::Refused(Obstacle::Quarantine));
         if waits && self.plan.nodes == 1 && quarantine {
             self.ballot.withdraw(&mut self.out);
             self.waits_for_quarantine = true;
             return self.queue_at(0, time);
         }
-        // Who waits does so through an outage. Where a majority granted and the fences came to
-        // nothing, or the token is spoilt, another try will do.
+        // A waiting client waits through an outage. If a majority granted but the fences came to
+        // nothing, or the token is spoilt, another try helps.
         let untied = self.ballot.said().any(|said| said == Said::Refused(Obstacle::Untied));
         if waits || ((answered || untied) && self.splits < SPLITS) {
             self.ballot.withdraw(&mut self.out);
@@ -325,7 +327,7 @@ impl<R: Rules> Acquisition<R> {
         self.phase = Phase::Over(Verdict::Lost(failure));
     }
 
-    /// Backs off, for longer each time and never for the same time.
+    /// Backs off, longer each time, by a random length.
     pub(super) fn rest(&mut self, gate: Option<usize>, time: Time) {
         self.splits += 1;
         let longest = if self.missing_since.is_some() { LONGEST_OUTAGE } else { LONGEST_REST };
@@ -342,7 +344,7 @@ impl<R: Rules> Acquisition<R> {
         self.ballot = Ballot::new(self.rules.clone(), next, self.plan.nodes, self.plan.ttl);
     }
 
-    /// A number that no node has reached for this key, as far as is known, and that is not so far
+    /// A fence that no node has reached for this key, as far as is known, and that is not so far
     /// ahead that nodes refuse it.
     pub(super) fn proposal(&self, time: Time) -> Fence {
         let next = self.plan.seen.0 + 1;
@@ -350,12 +352,12 @@ impl<R: Rules> Acquisition<R> {
         Fence(if wild { time.unix } else { next.max(time.unix) }.max(1))
     }
 
-    /// Whether the wait is over.
+    /// True if the wait is over.
     pub(super) fn is_late(&self, time: Time) -> bool {
         self.deadline.is_some_and(|end| time.now >= end)
     }
 
-    /// A slice does not outlast the wait. At least a millisecond: zero would be without limit.
+    /// Limits a slice to the rest of the wait. At least a millisecond: zero would mean no limit.
     pub(super) fn within_deadline(&self, slice: Millis, time: Time) -> Millis {
         let left = self.deadline.map(|end| Millis(end.since(time.now).div_ceil(1000).max(1)));
         left.map_or(slice, |left| left.min(slice))
@@ -373,10 +375,10 @@ impl<R: Rules> Acquisition<R> {
     }
 }
 
-/// How often an attempt is repeated for one who does not wait, when what was granted came to nothing.
+/// The number of further attempts for a client that does not wait, when grants came to nothing.
 const SPLITS: u32 = 3;
 /// The first back-off and the longest, in µs.
 const FIRST_REST: u64 = 5_000;
 const LONGEST_REST: u64 = 250_000;
-/// The longest while no majority answers: those who wait for that are many.
+/// The longest back-off while no majority answers: there may be many such clients.
 const LONGEST_OUTAGE: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! What each node has said in one attempt, what it is asked next, and what follows.
+//! The nodes' answers in one attempt, the next request to each, and the claim that follows.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -15,21 +15,21 @@ pub struct Ballot<R> {
     pub(super) rules: R,
     attempt: u32,
     pub(super) ttl: Millis,
-    /// The lease that is asked for until the claim stands.
+    /// The length of the lease in requests until the claim stands.
     pub(super) first: Millis,
-    /// Leases are tied to connections.
+    /// True if leases are tied to connections.
     binds: bool,
-    /// The lease that a majority is known to grant.
+    /// The length of the lease that a majority is known to grant.
     pub(super) usual: Millis,
-    /// Somebody waits for a lease that was asked for at this moment or later.
+    /// A caller waits for a lease that was asked for at this moment or later.
     pub(super) wanted_at: Instant,
     pub(super) votes: Vec<Vote>,
-    /// The claim has stood: a majority knows its fence.
+    /// True once the claim has stood: a majority knows its fence.
     stood: bool,
-    /// There may have been a moment at which no majority had the lease.
+    /// True if there may have been a moment at which no majority had the lease.
     torn: bool,
-    /// Fixed when a majority has granted. Changed only before there is a claim, to a smaller one,
-    /// when nodes cannot be raised so far.
+    /// The claim's fence, fixed when a majority has granted. Only before there is a claim may it change
+    /// to a smaller one, when nodes cannot be raised this far.
     pub(super) fence: Option<Fence>,
 }
 
@@ -46,7 +46,7 @@ impl Outbox {
         self.queue.pop_front()
     }
 
-    /// One more request. Its id.
+    /// Adds a request. Returns its id.
     pub fn push(&mut self, node: usize, attempt: u32, ask: Ask, ttl: Millis) -> u32 {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
@@ -56,7 +56,7 @@ impl Outbox {
 }
 
 impl<R: Rules> Ballot<R> {
-    /// Nobody has been asked.
+    /// A ballot before the first request.
     pub fn new(rules: R, attempt: u32, nodes: usize, ttl: Millis) -> Ballot<R> {
         let votes = vec![Vote::default(); nodes];
         Ballot {
@@ -74,17 +74,17 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Until the claim stands, it asks for a lease of this length.
+    /// Sets the length of the lease in requests until the claim stands.
     pub fn ask_first_for(&mut self, first: Millis) {
         self.first = first;
     }
 
-    /// Leases are tied to connections: of grants to blocked requests none counts as it is.
+    /// Ties leases to connections: then a grant to a blocked request does not count until it is confirmed.
     pub fn bind(&mut self) {
         self.binds = true;
     }
 
-    /// Which attempt it belongs to.
+    /// The number of the attempt.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -94,8 +94,8 @@ impl<R: Rules> Ballot<R> {
         self.fence
     }
 
-    /// The largest fence that a node has granted: what the others are to grant, too, so that no
-    /// second round is needed.
+    /// The largest fence that a node has granted: the others are asked for it, too, so that no second round
+    /// is needed.
     pub fn highest(&self) -> Option<Fence> {
         self.votes.iter().filter_map(Vote::fence).max()
     }
@@ -120,8 +120,8 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// A request was sent once more, because nobody had answered the first one. Whatever comes after goes
-    /// over another connection, and may overtake it.
+    /// Notes that a request was sent once more, for lack of an answer. Later requests go over another
+    /// connection, and may overtake it.
     pub fn sent_again(&mut self, node: usize, id: u32) {
         let Some(vote) = self.votes.get_mut(node) else { return };
         if let Some(open) = vote.open.filter(|open| open.id == id) {
@@ -130,7 +130,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// A node has answered, or not in time. The request, if it is the last one that it was sent.
+    /// Takes a node's answer, or its silence. Returns the request if it is the node's newest one.
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) -> Option<Send> {
         let vote = self.votes.get_mut(node)?;
         let open = vote.open.filter(|open| self.rules.counts_for(id, open.id))?;
@@ -145,7 +145,7 @@ impl<R: Rules> Ballot<R> {
             && self.rules.vouches_back(held.fence, fence)
         {
             held.since = match before {
-                // Raised by an earlier request, whose answer came late, or never.
+                // An earlier request raised the fence; its answer came late, or never.
                 Some(before) if before.fence < held.fence => before.since,
                 None if first => Instant(0),
                 _ => held.since,
@@ -166,7 +166,7 @@ impl<R: Rules> Ballot<R> {
         };
         let fence = match self.fence {
             None => claimed,
-            // One that was lost meanwhile was granted anew, with a larger fence.
+            // A lease that was lost meanwhile was granted anew, with a larger fence.
             Some(fence) if !self.stood && claimed > fence => claimed,
             Some(fence) if !self.stood && claimed < fence && self.cannot_raise() => {
                 self.votes.iter_mut().for_each(|vote| vote.behind = false);
@@ -175,7 +175,8 @@ impl<R: Rules> Ballot<R> {
             Some(fence) => fence,
         };
         self.fence = Some(fence);
-        // What waited is confirmed first: else it would end with the connection that waited.
+        // A grant to a blocked request is confirmed first: else it would end with that request's
+        // connection.
         let lags = |vote: &Vote| {
             let idle = vote.open.is_none() && vote.is_confirmed() && !vote.behind;
             idle && vote.fence().is_some_and(|held| held < fence)
@@ -190,8 +191,8 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Whether nodes are too far behind one whose clock is far ahead, say, and none is being
-    /// raised still: then those that are together may make a claim without it.
+    /// True if some nodes cannot be raised to the fence (the clock of the highest may be far ahead), and no
+    /// raise is under way: then the others may make a claim with a smaller fence.
     fn cannot_raise(&self) -> bool {
         let raising = |vote: &Vote| {
             vote.open.is_some_and(|open| matches!(open.ask, Ask::Extend { fence: Some(_) }))
@@ -199,16 +200,16 @@ impl<R: Rules> Ballot<R> {
         self.votes.iter().any(|vote| vote.behind) && !self.votes.iter().any(raising)
     }
 
-    /// The claim stands. From now on leases keep it.
+    /// Notes that the claim stands. From now on leases keep it.
     pub fn stand(&mut self) {
         self.stood = true;
         let held = self.votes.iter_mut().filter_map(|vote| vote.held.as_mut());
         held.for_each(|held| held.since = Instant(0));
     }
 
-    /// A node's lease has ended before its time: by somebody's doing, or with a connection or the
-    /// node's memory. The same may have happened at other nodes in the same moment, and others may
-    /// have held the lock since then. So at each moment since this one was last asked for the others have to
+    /// Notes that a node's lease has ended before its time: by a command, or with a connection or the
+    /// node's memory. The same may have happened at other nodes in the same moment, and another client may
+    /// have held the lock since then. So at each moment since this node was last asked the others must
     /// be a majority, of leases that were not given again after it.
     fn ended(&mut self, node: usize, lease: Held, now: Instant) {
         if let Some(vote) = self.votes.get_mut(node) {
@@ -220,7 +221,7 @@ impl<R: Rules> Ballot<R> {
         }
         let ends = self.supporters(fence).map(|held| held.end);
         let ends = ends.filter(|end| (lease.sent..now).contains(end));
-        // A moment at which the others were too few.
+        // True if the others were too few at this moment.
         let is_gap = |at: &Instant| {
             let steady = |held: &Held| *at < held.end && self.rules.is_steady(held.since, *at);
             self.supporters(fence).filter(steady).count() < self.majority()
@@ -237,7 +238,7 @@ impl<R: Rules> Ballot<R> {
         Some(Claim { fence, until })
     }
 
-    /// Whether the claim can still come to stand, with what is on its way.
+    /// True if the claim can still come to stand, with the answers to come.
     pub fn has_hope(&self) -> bool {
         // While there are answers to come, the fence may become smaller for those that are behind.
         let open = self.votes.iter().any(Vote::is_open);
@@ -245,7 +246,7 @@ impl<R: Rules> Ballot<R> {
         self.votes.iter().filter(hopeful).count() >= self.majority()
     }
 
-    /// What the nodes said last, in their order.
+    /// The nodes' last answers, in the nodes' order.
     pub fn said(&self) -> impl Iterator<Item = Said> {
         self.votes.iter().map(|vote| vote.said)
     }
@@ -255,23 +256,23 @@ impl<R: Rules> Ballot<R> {
         self.said().position(|said| said == Said::No)
     }
 
-    /// Whether a majority has answered yes or no.
+    /// True if a majority has answered yes or no.
     pub fn has_answered(&self) -> bool {
         self.count(|said| matches!(said, Said::Yes | Said::No)) >= self.majority()
     }
 
-    /// Whether a majority may yet answer yes or no.
+    /// True if a majority may yet answer yes or no.
     pub fn can_answer(&self) -> bool {
         self.count(|said| !said.is_failure()) >= self.majority()
     }
 
-    /// Whether so many never will that no majority is left.
+    /// True if so many nodes never will grant that no majority is left.
     pub fn is_refused(&self) -> bool {
         let never = self.count(|said| said == Said::Refused(Obstacle::Never));
         self.votes.len() - never < self.majority()
     }
 
-    /// More than half.
+    /// The number of nodes that is more than half.
     pub fn majority(&self) -> usize {
         self.rules.majority(self.votes.len())
     }
@@ -284,7 +285,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Asks those nodes anew that have granted a shorter or older lease than the one that is wanted.
+    /// Asks those nodes anew that have granted a shorter or older lease than the caller wants.
     pub fn lengthen(&mut self, out: &mut Outbox, now: Instant) {
         (0..self.votes.len()).for_each(|node| self.confirm(out, node, now));
     }
@@ -308,8 +309,8 @@ impl<R: Rules> Ballot<R> {
         self.ask(out, node, ask, now);
     }
 
-    /// Asks those nodes again of which it is not known whether they still had the lease when another
-    /// gave it: then they vouch for it should the next one lose it.
+    /// Asks those nodes again that may have lost the lease before another node granted it: then they can
+    /// vouch for it should the next one lose it.
     pub fn ask_doubtful(&mut self, out: &mut Outbox, now: Instant) {
         let Some(newest) = self.votes.iter().filter_map(|vote| vote.held?.since.into()).max()
         else {
@@ -326,7 +327,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// The connection is gone with which the node's grant ends.
+    /// Notes that the connection to which the node's grant was tied is gone.
     pub fn cut_off(&mut self, node: usize, now: Instant) {
         let Some(vote) = self.votes.get_mut(node) else { return };
         // With nothing granted nothing is cut off, and an answer that is to come still counts.
@@ -335,8 +336,8 @@ impl<R: Rules> Ballot<R> {
         self.ended(node, before, now);
     }
 
-    /// Asks a node again for a grant that waited, or for a lease that is shorter or older than the one
-    /// that is wanted by now.
+    /// Asks a node again for a grant to a blocked request, or for a lease that is shorter or older than the
+    /// caller wants.
     pub fn confirm(&mut self, out: &mut Outbox, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
         let length = vote.length(self.ttl);
@@ -346,7 +347,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Waits at the nodes that said no to one who did not wait.
+    /// Waits at the nodes that denied a request without WAIT.
     pub fn wait_where_denied(&mut self, out: &mut Outbox, wait: Wait, now: Instant) {
         for node in 0..self.votes.len() {
             let denied = |vote: &&mut Vote| vote.said == Said::No && vote.open.is_none();
@@ -358,7 +359,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Whether an answer is still to come, or a grant to be confirmed.
+    /// True if no answer is to come, and no grant to be confirmed.
     pub fn is_settled(&self) -> bool {
         let whole = |held: Held, vote: &Vote| held.confirmed && held.ttl >= vote.length(self.ttl);
         let settled =
@@ -366,7 +367,7 @@ impl<R: Rules> Ballot<R> {
         self.votes.iter().all(settled)
     }
 
-    /// Gives everything back, also what may have been granted.
+    /// Gives everything back, also grants whose answers are missing.
     pub fn withdraw(&mut self, out: &mut Outbox) {
         for (node, vote) in self.votes.iter_mut().enumerate() {
             let unanswered = vote.open.is_some() || vote.said == Said::Failed;

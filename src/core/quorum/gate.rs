@@ -8,7 +8,7 @@ use super::{Answer, Ask, Failure, Obstacle, Wait};
 use crate::words::{Fence, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
-    /// What the gate has to say to a first attempt. It is the first node that has not failed.
+    /// The gate's answer to a first attempt. The gate is the first node that has not failed.
     pub(super) fn gate(&self, in_grace: bool) -> Gate {
         match self.gate_said().map(|(_, said)| said) {
             Some(Said::No) => Gate::Closed,
@@ -25,7 +25,7 @@ impl<R: Rules> Acquisition<R> {
         { known }.find(|(_, said)| !said.is_failure())
     }
 
-    /// Waits for its turn at a node.
+    /// Queues at a node.
     pub(super) fn queue_at(&mut self, gate: usize, time: Time) {
         self.begin_attempt();
         self.ballot.ask_first_for(self.slices.lease);
@@ -43,13 +43,13 @@ impl<R: Rules> Acquisition<R> {
         Watch { next, pause, ping: None }
     }
 
-    /// Asks whether the gate is there, and not in quarantine: less and less often.
+    /// Pings the gate, less and less often, to learn if it answers and is not in quarantine.
     pub(super) fn tick_queueing(&mut self, time: Time) {
         let Phase::Queueing { gate, watch, .. } = &mut self.phase else { return };
         if watch.next.is_some_and(|next| time.now >= next) {
             watch.pause = Millis((watch.pause.0 * 2).min(LAST_PING));
             watch.next = Some(time.now.plus(watch.pause));
-            // One at a time: the silence about the last must not be taken for an old one's.
+            // One ping at a time: the silence about the last must not be taken for an old one's.
             if watch.ping.is_none() {
                 let id = self.out.push(*gate, self.ballot.attempt(), Ask::Ping, self.plan.ttl);
                 watch.ping = Some(id);
@@ -57,7 +57,8 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// A slice at the gate; or, if it may not be there any more, a question.
+    /// Sends a request that waits for a slice at the gate; or, if the gate may be gone, one that does not
+    /// wait.
     pub(super) fn ask_gate(&mut self, gate: usize, blocks: bool, fence: Option<Fence>, time: Time) {
         let chance = self.plan.random();
         let slice = self.slices.jittered(chance);
@@ -70,7 +71,7 @@ impl<R: Rules> Acquisition<R> {
         self.ballot.ask(&mut self.out, gate, ask, time.now);
     }
 
-    /// The gate has answered one who queues there.
+    /// Takes the gate's answer to a queued request.
     pub(super) fn hear_gate(&mut self, gate: usize, asked: Ask, answer: Answer, time: Time) {
         let fence = match asked {
             Ask::Acquire { fence, .. } => fence,
@@ -89,7 +90,7 @@ impl<R: Rules> Acquisition<R> {
             Answer::TooFar if fence.is_some() => {
                 self.ask_gate(gate, asked.blocks(), None, time);
             }
-            // There is no other: its queue serves in order as soon as it grants again.
+            // A single node's queue serves in order as soon as the node grants again.
             Answer::Refused(Obstacle::Quarantine)
                 if self.plan.nodes == 1 && !asked.blocks() && !self.is_late(time) =>
             {
@@ -116,18 +117,18 @@ impl<R: Rules> Acquisition<R> {
         let again = lost && !core::mem::replace(failed, true);
         let alone = self.plan.nodes == 1;
         match answer {
-            // It may have been the connection only. Its place is kept.
+            // Perhaps only the connection failed. The place is kept.
             Answer::Unreachable if again => {
                 // Without a proposal one of several nodes would count from its clock, which may be ahead.
                 let fence = (!alone).then(|| self.proposal(time));
                 self.ask_gate(gate, false, fence, time);
             }
-            // The others may be a majority, and serve those who queue at one of them.
+            // The others may be a majority, and serve the clients that queue at one of them.
             Answer::Silent | Answer::Refused(Obstacle::Quarantine) if !alone => {
                 self.ballot.withdraw(&mut self.out);
                 self.ask_all(time);
             }
-            // There is no other one, and it keeps the place for a while.
+            // There is no other node, and this one keeps the place for a while.
             Answer::Silent | Answer::Unreachable | Answer::Refused(Obstacle::Quarantine)
                 if alone =>
             {
@@ -148,13 +149,13 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Asks the gate again that could not be reached, with the same token.
+    /// Asks the gate again after it could not be reached, with the same token.
     pub(super) fn return_to(&mut self, gate: usize, time: Time) {
         self.phase = Phase::Queueing { gate, failed: true, watch: self.watch(time) };
         self.ask_gate(gate, false, None, time);
     }
 
-    /// The answer to a ping, perhaps.
+    /// Takes an answer that may belong to a ping.
     pub(super) fn hear_ping(&mut self, node: usize, id: u32, answer: Answer, time: Time) {
         if let Phase::Queueing { watch, .. } = &mut self.phase
             && watch.ping.take_if(|ping| *ping == id).is_some()
@@ -180,6 +181,6 @@ impl<R: Rules> Acquisition<R> {
     }
 }
 
-/// After so many milliseconds the gate is asked first whether it is there, and how often at least.
+/// The time before the first ping of the gate, and the longest time between two, in milliseconds.
 const FIRST_PING: u64 = 500;
 const LAST_PING: u64 = 16_000;

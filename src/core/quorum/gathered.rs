@@ -1,4 +1,4 @@
-//! What the next in line has of the nodes so far, and how that is kept until it is a majority.
+//! The grants that the next in line has so far, and keeps until they are a majority.
 
 use super::Ask;
 use super::ballot::{Ballot, Outbox};
@@ -7,13 +7,13 @@ use super::vote::Vote;
 use crate::words::Instant;
 
 impl<R: Rules> Ballot<R> {
-    /// Whether what was granted while it waited is good enough, with so many µs left of the claim.
+    /// True if grants to blocked requests are young enough, with this many µs left of the claim.
     pub fn is_young(&self, left: u64) -> bool {
         let mut waited = self.votes.iter().filter_map(|vote| vote.held.filter(|held| held.waited));
         self.rules.is_young(left, self.first) || waited.next().is_none()
     }
 
-    /// Asks again for what was granted and is old, or gets old while it waits for the others.
+    /// Renews grants that are old, or get old while it waits for the others.
     pub fn refresh(&mut self, out: &mut Outbox, now: Instant) {
         for node in 0..self.votes.len() {
             let due = |vote: &Vote| self.refresh_at(vote).is_some_and(|due| now >= due);
@@ -23,7 +23,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Gives back what it has. With what it gets there later it starts anew.
+    /// Gives back all grants. Later grants of these nodes begin anew.
     pub fn give_back(&mut self, out: &mut Outbox, now: Instant) {
         for node in 0..self.votes.len() {
             let has = |vote: &Vote| vote.held.is_some() && vote.open.is_none();
@@ -36,12 +36,12 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// The first node that it has.
+    /// The first node that grants.
     pub fn first(&self) -> Option<usize> {
         self.votes.iter().position(|vote| vote.held.is_some())
     }
 
-    /// Whether what it has is better left to somebody else: it lacks a node before all that it has. A
+    /// True if its grants are better left to another client: it lacks a node before all of them. A
     /// majority whose fences are too far apart is none.
     pub fn gives_way(&self) -> bool {
         let first = self.first();
@@ -51,12 +51,12 @@ impl<R: Rules> Ballot<R> {
         few && first.zip(lacks).is_some_and(|(first, lacks)| self.rules.gives_way(first, lacks))
     }
 
-    /// Whether it has nodes, and leaves them to nobody.
+    /// True if it has grants and does not give way.
     pub fn is_entitled(&self) -> bool {
         self.votes.iter().any(|vote| vote.held.is_some()) && !self.gives_way()
     }
 
-    /// When something is to be asked for again.
+    /// Time of the next renewal of a grant.
     pub fn refresh_due(&self) -> Option<Instant> {
         self.votes.iter().filter_map(|vote| self.refresh_at(vote)).min()
     }
@@ -69,38 +69,38 @@ impl<R: Rules> Ballot<R> {
         Some(if held.confirmed { half.max(quarter) } else { Instant(0) })
     }
 
-    /// What has ended while it waited for the others does not count any more.
+    /// Drops grants that have ended while it waited for the others.
     pub fn drop_ended(&mut self, now: Instant) {
         for vote in &mut self.votes {
             vote.held = vote.held.filter(|held| held.end > now);
         }
     }
 
-    /// Whether a node does not grant, and nothing is on its way there, though it answers. Where its own
-    /// lease may still run, it does not ask: that would renew what it leaves to somebody else.
+    /// True if a node answers, does not grant, and has no request under way. While its own lease may
+    /// still run there, it does not ask: that would renew the lease that it leaves to another client.
     pub fn is_idle(&self, node: usize, now: Instant) -> bool {
         self.votes
             .get(node)
             .is_some_and(|vote| vote.is_idle() && vote.ends_by.is_none_or(|end| now >= end))
     }
 
-    /// When its own lease is over for certain at the first node where it has let it end.
+    /// Time at which its own lease is certainly over at the first node where it has let it end.
     pub fn idle_due(&self) -> Option<Instant> {
         self.votes.iter().filter(|vote| vote.is_idle()).filter_map(|vote| vote.ends_by).min()
     }
 
-    /// Whether a node grants, as far as is known.
+    /// True if a node grants, as far as is known.
     pub fn has(&self, node: usize) -> bool {
         self.votes.get(node).is_some_and(|vote| vote.held.is_some())
     }
 
-    /// Whether a node does not answer, and is not asked just now.
+    /// True if a node has failed, and has no new request.
     pub fn has_failed(&self, node: usize) -> bool {
         self.votes.get(node).is_some_and(|vote| vote.said.is_failure())
     }
 
-    /// The nodes that answer, or may yet, and do not grant. One that is asked again because it did not
-    /// answer is none of them: nobody gives way to a node that is gone.
+    /// The nodes that answer, or may yet, and do not grant; without those that are asked again because
+    /// they did not answer: nobody gives way to a node that is gone.
     pub fn lacking(&self) -> impl Iterator<Item = usize> {
         let votes = self.votes.iter().enumerate();
         let lacking = votes.filter(|(_, vote)| vote.held.is_none() && !vote.missing);

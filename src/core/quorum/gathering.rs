@@ -1,4 +1,4 @@
-//! The next in line: it asks all nodes, waits at each, and keeps what it gets until that is a majority.
+//! The next in line: it asks all nodes, waits at each, and keeps their grants until they are a majority.
 
 use alloc::vec::Vec;
 
@@ -10,8 +10,8 @@ use super::{Answer, Ask, Claim, Failure, Wait};
 use crate::words::{Fence, Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
-    /// A first attempt that has the gate, and lacks others: it is its turn, and whoever took a
-    /// vote elsewhere gives way. Whether that is so.
+    /// Makes a first attempt that has the gate, but not all others, the next in line: clients that took a
+    /// vote elsewhere give way. True if it is.
     pub(super) fn takes_turn(&mut self, time: Time) -> bool {
         let first = matches!(self.phase, Phase::Asking { .. }) && self.plan.wait.is_some();
         let Some((gate, Said::Yes)) = self.gate_said().filter(|_| first) else { return false };
@@ -25,8 +25,8 @@ impl<R: Rules> Acquisition<R> {
         self.ballot.can_answer()
     }
 
-    /// It is this one's turn: asks all nodes. The gate is the last: from then on it may tell the next one,
-    /// whose requests are to arrive after these.
+    /// Takes the turn: asks all nodes. The gate is the last: from then on it may tell the next client,
+    /// whose requests must arrive after these.
     pub(super) fn gather(&mut self, gate: usize, proposal: Fence, time: Time) {
         self.serves_again();
         self.begin_to_gather(gate, proposal, time);
@@ -56,7 +56,7 @@ impl<R: Rules> Acquisition<R> {
         });
     }
 
-    /// A young slice at a node.
+    /// Sends a request that waits for a young slice at a node.
     fn wait_at(&mut self, node: usize, time: Time) {
         let Phase::Gathering(Gathering { proposal, .. }) = self.phase else { return };
         let fence = self.rules.proposes(proposal, self.proposal(time));
@@ -65,7 +65,7 @@ impl<R: Rules> Acquisition<R> {
         self.ballot.ask(&mut self.out, node, Ask::Acquire { fence: Some(fence), wait }, time.now);
     }
 
-    /// A node has answered one who gathers.
+    /// Takes the answer of a node to the next in line.
     pub(super) fn hear_node(&mut self, node: usize, asked: Ask, answer: Answer, time: Time) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         if !matches!(answer, Answer::Silent | Answer::Unreachable) {
@@ -79,7 +79,7 @@ impl<R: Rules> Acquisition<R> {
                     self.ballot.ask(&mut self.out, node, ask, time.now);
                 }
             }
-            // The next slice; or it was lost meanwhile, and is waited for again.
+            // The next slice; or the grant was lost meanwhile, and the client waits for it again.
             Answer::Denied => {
                 gathering.retried &= !bit;
                 if self.is_late(time) {
@@ -96,7 +96,7 @@ impl<R: Rules> Acquisition<R> {
         self.step(time);
     }
 
-    /// Looks at what the nodes have granted so far.
+    /// Judges the grants so far.
     pub(super) fn step_gathering(&mut self, time: Time) {
         self.ballot.drop_ended(time.now);
         for node in 0..self.plan.nodes {
@@ -117,7 +117,7 @@ impl<R: Rules> Acquisition<R> {
         self.look_for_ties(time);
     }
 
-    /// Whether too many do not answer, for a while; or fences are too far apart.
+    /// True if too many nodes have not answered for a while, or fences are too far apart.
     fn is_cut_off(&mut self, time: Time) -> bool {
         let Phase::Gathering(gathering) = &mut self.phase else { return false };
         if self.ballot.can_answer() {
@@ -127,7 +127,7 @@ impl<R: Rules> Acquisition<R> {
         time.now >= since.plus(Millis(self.plan.timeout.0.saturating_mul(2)))
     }
 
-    /// When something is due for one who gathers.
+    /// Time of the next action of the next in line.
     pub(super) fn gathering_due(&self, gathering: &Gathering) -> Instant {
         let ballot = &self.ballot;
         let ended = [ballot.refresh_due(), ballot.idle_due()].into_iter().flatten().min();
@@ -135,7 +135,7 @@ impl<R: Rules> Acquisition<R> {
         due.into_iter().flatten().fold(gathering.retry_at, Instant::min)
     }
 
-    /// Time has passed for one who gathers.
+    /// Does whatever is due for the next in line.
     pub(super) fn tick_gathering(&mut self, time: Time) {
         let Phase::Gathering(gathering) = &self.phase else { return };
         let retry = time.now >= gathering.retry_at;

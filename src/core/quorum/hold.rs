@@ -12,37 +12,37 @@ pub struct Hold<R = Sound> {
     ballot: Ballot<R>,
     out: Outbox,
     state: State,
-    /// When the lease is to be renewed; `None`: never.
+    /// Time of the next renewal; `None`: never.
     renew_at: Option<Instant>,
-    /// Whether it is renewed again and again, and not just until it has its length.
+    /// True if the lease is renewed again and again, and not just until it has its length.
     renews: bool,
-    /// For how long it was valid when that last changed, in µs.
+    /// The time of validity at its last change, in µs.
     valid: u64,
-    /// When it ends, renewed or not.
+    /// Time at which the hold ends, renewed or not.
     limit: Option<Instant>,
-    /// It is to be handed on: for so long it waits at nodes that somebody else has not given back yet.
+    /// Set when the lock is handed on: the time to wait at nodes where another token still holds it.
     hands_on: Option<Millis>,
 }
 
-/// Whether it is held.
+/// The state of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// It is, before the claim's end.
+    /// The lock is held until the claim's end.
     Held(Claim),
-    /// It is not, and will not be again.
+    /// The lock is lost for good.
     Lost(LossReason),
 }
 
-/// Why a lock is held no more.
+/// The reason why a lock is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossReason {
-    /// Its time ran out, and no majority had renewed it.
+    /// The time ran out, and no majority had renewed the lease.
     NotRenewed,
-    /// Nodes say that the lease is gone, and no majority is left, or may not have been at some moment.
+    /// Nodes say that the lease is gone, and no majority is left, or may have been missing at some moment.
     Ended,
-    /// It was held for as long as it may be.
+    /// The lock was held as long as its limit allows.
     Limit,
-    /// It was given back.
+    /// The holder gave it back.
     Released,
 }
 
@@ -65,18 +65,18 @@ impl<R: Rules> Hold<R> {
         hold
     }
 
-    /// The next request to send. To be called after every event until there is none.
+    /// Returns the next request to send. The caller calls this after every event until there is none.
     pub fn poll(&mut self) -> Option<Send> {
         self.out.pop()
     }
 
-    /// How it stood at the last event. A claim ends by itself: compare its end with the time.
+    /// The state at the last event. A claim ends by itself: compare its end with the time.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// The fence. The same as long as the lock is held.
+    /// The fence, which stays the same while the lock is held.
     #[must_use]
     pub fn fence(&self) -> Option<Fence> {
         self.ballot.fence()
@@ -88,20 +88,20 @@ impl<R: Rules> Hold<R> {
         self.ballot.attempt()
     }
 
-    /// The lease.
+    /// The length of the lease.
     #[must_use]
     pub fn ttl(&self) -> Millis {
         self.ballot.ttl()
     }
 
-    /// When to [`tick`](Self::tick).
+    /// Time of the next [`tick`](Self::tick).
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
         let State::Held(claim) = self.state else { return None };
         [Some(claim.until), self.renew_at, self.limit].into_iter().flatten().min()
     }
 
-    /// Time has passed.
+    /// Does whatever is due by now.
     pub fn tick(&mut self, now: Instant) {
         self.look(now);
         if self.is_held() && self.renew_at.is_some_and(|at| now >= at) {
@@ -109,7 +109,7 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// A node has answered a request, or not in time.
+    /// Takes a node's answer, or its silence at the time-out.
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) {
         let Some(asked) = self.ballot.answer(node, id, answer, now) else { return };
         if !self.is_held() {
@@ -121,28 +121,29 @@ impl<R: Rules> Hold<R> {
         }
         self.ballot.settle(&mut self.out, now);
         match answer {
-            // The lease is gone there, and a majority still has it: takes it again.
+            // The lease is gone at this node, and a majority still has it: asks for it again.
             Answer::Gone => self.ballot.renew_at(&mut self.out, node, now),
-            // It may have waited, or been asked for a shorter lease.
+            // The grant may be one to a blocked request, or of a shorter lease.
             Answer::Granted(_) | Answer::Extended => {
                 self.ballot.confirm(&mut self.out, node, now);
                 self.ballot.ask_doubtful(&mut self.out, now);
             }
             Answer::Denied => self.complete(now),
-            // A longer lease than the node grants: it goes on with the one that it does.
+            // The lease is longer than the node grants: uses the length that it does grant.
             Answer::Refused(Obstacle::Never) => self.ballot.make_do(&mut self.out, asked, now),
             _ => {}
         }
     }
 
-    /// A request was sent once more, because nobody had answered the first one. To be told before the answer.
+    /// Notes that a request was sent once more, for lack of an answer. The caller tells this before the
+    /// answer.
     pub fn sent_again(&mut self, node: usize, id: u32) {
         self.ballot.sent_again(node, id);
     }
 
-    /// Renews now, with a lease of `ttl` if that is longer. When it has worked,
-    /// [`is_renewed`](Self::is_renewed); if so many nodes refuse it that no majority is left,
-    /// [`ttl`](Self::ttl) is what it was.
+    /// Renews now, with a lease of `ttl` if that is longer. On success
+    /// [`is_renewed`](Self::is_renewed) is true; if so many nodes refuse it that no majority is left,
+    /// [`ttl`](Self::ttl) goes back to its former value.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
         self.ballot.want(ttl.max(self.ttl()), now);
         if self.is_held() {
@@ -151,14 +152,14 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// Whether a majority has granted a lease of this length, asked for at this moment or later.
+    /// True if a majority has granted a lease of this length, asked for at this moment or later.
     #[must_use]
     pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
         self.ballot.is_renewed(ttl, since)
     }
 
-    /// From now on somebody else minds it: it shall be at all nodes, though the one who had it before gives
-    /// it back later at some. So long that is waited for.
+    /// Prepares to hand the lock on: it must be at all nodes, though the client that had it before gives
+    /// it back later at some. The requests wait there for `wait`.
     pub fn hand_on(&mut self, wait: Millis, now: Instant) {
         self.hands_on = Some(wait);
         if self.is_held() {
@@ -174,13 +175,13 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// Whether each node has it for certain by now, or will not: nothing is under way.
+    /// True if nothing is under way: each node has granted the lease for certain, or will not.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.ballot.is_settled()
     }
 
-    /// Renews no more by itself, once a majority has granted the lease at its full length.
+    /// Stops renewing by itself, once a majority has granted the lease at its full length.
     pub fn stop_renewing(&mut self) {
         self.renews = false;
         if !self.is_short() {
@@ -188,8 +189,8 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// What was granted while it waited is shorter than the lease, or older than the one that is wanted, where
-    /// no later renewal would mend that.
+    /// True if the grants are shorter than the lease, or older than the caller wants, and no later renewal
+    /// would mend that.
     fn is_short(&self) -> bool {
         let since = if self.renews { Instant(0) } else { self.ballot.wanted_at };
         !self.ballot.is_renewed(self.ttl(), since)
@@ -203,7 +204,7 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// The connection is gone with which the node's grant ends: it was EPHEMERAL.
+    /// Notes that the connection to which the node's EPHEMERAL grant was tied is gone.
     pub fn cut_off(&mut self, node: usize, now: Instant) {
         self.ballot.cut_off(node, now);
         self.look(now);
@@ -212,7 +213,7 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// The connection to a node is back: what it holds by now is worth knowing at once.
+    /// Notes that the connection to a node is back: asks at once, to know if the node still grants.
     pub fn is_back(&mut self, node: usize, now: Instant) {
         self.look(now);
         if self.is_held() && self.renew_at.is_some() {
@@ -258,12 +259,12 @@ impl<R: Rules> Hold<R> {
         self.renew_at = self.renew_at.map(|_| Instant(now.0.saturating_add(pause)));
     }
 
-    /// Whether a majority still vouches for it.
+    /// Updates the state: held only while a majority still vouches for the lock.
     fn look(&mut self, now: Instant) {
         let State::Held(before) = self.state else { return };
         self.state = match self.ballot.claim() {
             _ if self.limit.is_some_and(|limit| now >= limit) => State::Lost(LossReason::Limit),
-            // What ended before an answer came has ended.
+            // A claim that ended before an answer came has ended.
             _ if now >= before.until => State::Lost(LossReason::NotRenewed),
             None => State::Lost(LossReason::Ended),
             Some(claim) => State::Held(self.within_limit(claim)),
@@ -274,13 +275,13 @@ impl<R: Rules> Hold<R> {
             self.ballot.learn_length();
             self.plan_first_renewal(now);
         }
-        // It ends earlier than it did when the renewal was planned.
+        // The claim ends earlier than it did when the renewal was planned.
         if after.until < before.until {
             self.renew_at = self.renew_at.min(due);
         }
     }
 }
 
-/// A lease that is shorter than it should be is renewed after so many µs: short work is done by then,
+/// A lease that is shorter than it should be is renewed after this many µs: short work is done by then,
 /// and needs no renewal.
 const SOON: u64 = 20_000;

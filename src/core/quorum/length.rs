@@ -1,4 +1,4 @@
-//! How long the lease is: as long as it is wanted, or as a majority grants it.
+//! The length of the lease: the length wanted, or the one that a majority grants.
 
 use super::ballot::{Ballot, Outbox};
 use super::rules::Rules;
@@ -7,7 +7,7 @@ use super::{Obstacle, Send};
 use crate::words::{Instant, Millis};
 
 impl<R: Rules> Ballot<R> {
-    /// Whether a majority of the nodes support the claim by a lease of this length, asked for at
+    /// True if a majority of the nodes support the claim by a lease of this length, asked for at
     /// this moment or later.
     pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
         let Some(fence) = self.fence else { return false };
@@ -15,22 +15,22 @@ impl<R: Rules> Ballot<R> {
         self.supporters(fence).filter(renewed).count() >= self.majority()
     }
 
-    /// A lease of this length is wanted, asked for at this moment or later.
+    /// Sets the length wanted; only requests from this moment on count.
     pub fn want(&mut self, ttl: Millis, now: Instant) {
         if ttl > self.ttl {
-            // A node may grant by now what it refused when it was last asked.
+            // A node may grant now what it refused before.
             self.votes.iter_mut().for_each(|vote| vote.most = None);
         }
         (self.ttl, self.wanted_at) = (ttl, now);
     }
 
-    /// The lease.
+    /// The length of the lease.
     pub fn ttl(&self) -> Millis {
         self.ttl
     }
 
-    /// A node has refused for good. If that was for the length, it is asked for the lease that it
-    /// grants; and where no majority is left for the longer one, so are all.
+    /// Handles a refusal for good. If the length was the reason, asks the node for the length that it
+    /// grants; and where no majority is left for the longer one, asks all nodes for the usual one.
     pub fn make_do(&mut self, out: &mut Outbox, refused: Send, now: Instant) {
         let never = |vote: &Vote| vote.said == Said::Refused(Obstacle::Never);
         let refuses = |vote: &&Vote| vote.length(self.ttl) < self.ttl || never(vote);
@@ -43,7 +43,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// A majority grants the lease at this length: it is the usual one from now on.
+    /// Makes the length the usual one once a majority grants it.
     pub fn learn_length(&mut self) {
         if self.is_renewed(self.ttl, Instant(0)) {
             self.usual = self.ttl;

@@ -1,18 +1,19 @@
 //! The quorum: one lock over several nodes that know nothing of each other.
 //!
-//! Sans-IO: what time it is and what a node answered come in, requests to nodes go out. The
+//! Sans-IO: the time and the nodes' answers come in, requests to nodes go out. The
 //! caller sends them, and makes a fresh token for each attempt. In reading order:
 //!
-//! - [`rules`]: what makes a claim stand, and for how long; pure formulas.
-//! - `vote`: what one node has said. [`ballot`]: what all have, and what they are asked next.
-//! - [`plan`]: what is wanted, and what comes of it.
+//! - [`rules`]: the conditions of a claim, and its validity; pure formulas.
+//! - `vote`: one node's answers. [`ballot`]: those of all nodes, and the next requests.
+//! - [`plan`]: the parameters of an acquisition, and its outcome.
 //! - [`acquisition`]: attempts and back-off, until the lock is held or the time is over.
-//! - [`waiting`]: how contenders wait, and how a lock goes from one to the next in one round trip.
-//! - `phase`: how far an acquisition is; `gate`: where contenders queue; `gathering`: what the next in line
-//!   does, and `gathered`: what it has so far; `tie`: who goes on if each of two has what the other lacks.
-//! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends; `length`:
-//!   of its lease.
-//! - [`roster`]: which node is behind which address.
+//! - [`waiting`]: the way contenders wait, and a lock goes from one to the next in one round trip.
+//! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
+//!   the next in line, and `gathered`: its grants so far; `tie`: the order between two clients that lack
+//!   each other's nodes.
+//! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends; `length`: the
+//!   length of its lease.
+//! - [`roster`]: the node behind each address.
 //!
 //! N = 1 is no special case: a majority of one.
 
@@ -42,69 +43,69 @@ pub use waiting::Wait;
 
 use crate::words::{Fence, Instant, Millis};
 
-/// What one node is to be asked.
+/// A request to one node, with its addressee.
 ///
 /// Requests to one node in one attempt arrive in the order in which they were sent, but for those that
 /// are blocked there, which have a connection of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Send {
-    /// The node's place in the given order.
+    /// The node's index in the given order.
     pub node: usize,
-    /// Which attempt: each has a token of its own.
+    /// The number of the attempt: each has a token of its own.
     pub attempt: u32,
-    /// The answer says which request it belongs to.
+    /// The id that the answer repeats.
     pub id: u32,
     /// The request.
     pub ask: Ask,
-    /// The lease that it asks for.
+    /// The length of the lease asked for.
     pub ttl: Millis,
 }
 
 /// A request to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
-    /// ACQUIRE, with FENCE if it is there; and how it waits, if it does. One that is blocked goes over
+    /// ACQUIRE, with FENCE and WAIT if they are set. A blocked request goes over
     /// a connection of its own.
     Acquire {
         /// The proposal.
         fence: Option<Fence>,
-        /// What becomes of it if somebody else holds.
+        /// The terms of the wait, if another client holds the lock.
         wait: Option<Wait>,
     },
-    /// EXTEND … GT by the lease, with FENCE if it is there: however late it arrives, it makes no lease
+    /// EXTEND … GT by the lease, with FENCE if it is set: however late it arrives, it makes no lease
     /// shorter.
     Extend {
         /// The fence of the claim.
         fence: Option<Fence>,
     },
-    /// RELEASE. Nobody waits for its answer.
+    /// RELEASE. No event depends on its answer.
     Release {
-        /// With FINAL: a request that was blocked has no answer yet. It goes over a connection of its
-        /// own, and may arrive later than this.
+        /// True for FINAL: a blocked request has no answer yet. That one has a connection of its
+        /// own, and may arrive after this.
         is_final: bool,
     },
-    /// RELEASE, by a token that goes on. It is sent once: until it is answered, the token asks for nothing
+    /// RELEASE by a token that goes on. It is sent once: until the answer, the token asks for nothing
     /// at this node.
     GiveBack,
-    /// Whether the node answers, and is not in quarantine: there a request that is blocked stays so.
+    /// A ping: tells if the node answers, and is not in quarantine: there a blocked request stays blocked.
     Ping,
 }
 
 impl Ask {
-    /// ACQUIRE by a token that most likely holds: whatever fence is next, if it does not. One of several nodes
-    /// is never asked without a proposal where its clock could be ahead: it would count from there.
+    /// ACQUIRE by a token that most likely holds the lock. One of several nodes is never asked without a
+    /// proposal where its clock could be ahead: it would count from there.
     #[must_use]
     pub fn again(nodes: usize) -> Ask {
         Ask::Acquire { fence: (nodes > 1).then_some(Fence(1)), wait: None }
     }
 
-    /// Whether it is blocked at the node, while somebody else holds.
+    /// True if the node may block the request while another token holds the lock.
     #[must_use]
     pub fn blocks(self) -> bool {
         self.wait().is_some_and(|wait| wait.blocks.is_some())
     }
 
-    /// Whether a place is left at the node, when it ends without the lock.
+    /// True if the request leaves a place at the node when it ends without the lock.
     #[must_use]
     pub fn keeps(self) -> bool {
         self.wait().is_some_and(|wait| wait.keep.is_some())
@@ -118,43 +119,43 @@ impl Ask {
     }
 }
 
-/// What a node answered, or that it did not.
+/// A node's answer, or its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// ACQUIRE: the fence.
     Granted(Fence),
-    /// ACQUIRE: null. Somebody holds it, or waits for it.
+    /// ACQUIRE: null. Another token holds the lock, or waits for it.
     Denied,
-    /// ACQUIRE … TURN: it is the next in line. The largest fence of the key so far.
+    /// ACQUIRE … TURN: the token is the next in line. The largest fence of the key so far.
     Turn(Fence),
     /// EXTEND: 1.
     Extended,
-    /// EXTEND: 0. The token does not hold, or has a larger fence.
+    /// EXTEND: 0. The token does not hold the lock, or has a larger fence.
     Gone,
-    /// RELEASE or a ping: it answered.
+    /// RELEASE or a ping: the node has answered.
     Done,
     /// The proposal is too far ahead for this node.
     TooFar,
-    /// An error after which it makes sense to ask again later.
+    /// An error after which asking again later makes sense.
     Refused(Obstacle),
     /// No answer within the time-out. One that comes later may still be reported.
     Silent,
-    /// No connection, or it broke. The request may have arrived.
+    /// No connection, or a broken one. The request may have arrived.
     Unreachable,
 }
 
-/// Why a node refuses.
+/// The reason why a node refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Obstacle {
-    /// It is in quarantine.
+    /// The node is in quarantine.
     Quarantine,
-    /// It cannot just now: out of memory, loading, too many waiters, its state file, or a waiter
-    /// that was unblocked.
+    /// The node cannot grant just now: out of memory, loading, too many waiters, its state file, or a
+    /// waiter that was unblocked.
     Busy,
-    /// It grants, but an earlier request of the same token may yet arrive over a connection that has ended, and
-    /// tie an EPHEMERAL lock to that one. Another token has no such request.
+    /// The node grants, but an earlier request of the same token may yet arrive over a connection that
+    /// has ended, and tie an EPHEMERAL lock to that one. Another token has no such request.
     Untied,
-    /// It never will: a wrong type, no permission, a bad argument, a replica.
+    /// The node will never grant it: a wrong type, no permission, a bad argument, a replica.
     Never,
 }
 
@@ -163,6 +164,6 @@ pub enum Obstacle {
 pub struct Claim {
     /// The fence.
     pub fence: Fence,
-    /// The holder may rely on it before this moment, and not from then on.
+    /// The claim is valid before this moment, and not from then on.
     pub until: Instant,
 }

@@ -1,78 +1,78 @@
-//! How far an acquisition is.
+//! The phases of an acquisition.
 
 use super::Verdict;
 use crate::words::{Fence, Instant, Millis};
 
-/// What it is doing.
+/// A phase.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// All nodes have been asked.
     Asking {
-        /// Until when the gate's answer is waited for; `None` once that is over.
+        /// End of the wait for the gate's answer; `None` once that is over.
         grace: Option<Instant>,
     },
     /// Waits for its turn at a node.
     Queueing {
         gate: usize,
-        /// It could not be reached when it was asked last.
+        /// True if the gate could not be reached at the last request.
         failed: bool,
-        /// Where there are others: whether it is there is asked beside the slices.
+        /// The pings of the gate, where there are other nodes.
         watch: Watch,
     },
-    /// It is the next in line at the gate: all nodes have been asked.
+    /// The next in line at the gate, which has asked all nodes.
     Gathering(Gathering),
     /// Backs off.
     Resting {
         until: Instant,
-        /// Where to queue then; `None`: asks all nodes.
+        /// The gate at which to queue then; `None`: asks all nodes.
         gate: Option<usize>,
-        /// Which gate to ask again then, with the same token.
+        /// The gate to ask again then, with the same token.
         again: Option<usize>,
     },
-    /// Nothing more happens.
+    /// The acquisition has ended.
     Over(Verdict),
 }
 
-/// What the gate has to say to an attempt.
+/// The gate's answer to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
-    /// It grants, or there is none.
+    /// The gate grants, or there is none.
     Open,
-    /// Somebody holds the lock there, or waits for it.
+    /// Another client holds the lock there, or waits for it.
     Closed,
-    /// It has not answered, and there is still time.
+    /// The gate has not answered, and there is still time.
     Silent,
 }
 
-/// Whether the gate is asked if it is there.
+/// The pings of the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Watch {
-    /// When next.
+    /// Time of the next ping; `None`: no pings.
     pub(super) next: Option<Instant>,
-    /// And for how long not after that.
+    /// Delay before the ping after that.
     pub(super) pause: Millis,
-    /// The question, until it is answered.
+    /// The id of a ping without an answer.
     pub(super) ping: Option<u32>,
 }
 
-/// The next in line: it asks all nodes.
+/// The next in line, which asks all nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Gathering {
     pub(super) gate: usize,
-    /// Fixed for all nodes and slices.
+    /// The proposal to all nodes, in all slices.
     pub(super) proposal: Fence,
-    /// Since when it has nodes that it leaves to nobody.
+    /// Time since which it has grants and does not give way.
     pub(super) since: Option<Instant>,
-    /// When nodes that have failed are asked again.
+    /// Time at which it asks failed nodes again.
     pub(super) retry_at: Instant,
-    /// Those that have failed, and were asked again at once: the connection may have been all that failed.
+    /// A bit for each node that has failed and was asked again at once: perhaps only the connection failed.
     pub(super) retried: u128,
-    /// Since when too many have failed, and none has answered since.
+    /// Time since which too many nodes have failed, without any answer.
     pub(super) missing: Option<Instant>,
-    /// When nodes before the gate are asked whether they are there.
+    /// Time of the next pings to nodes before the gate.
     pub(super) ping_at: Option<Instant>,
-    /// What was asked so: from here on.
+    /// The id of the first of these pings.
     pub(super) pings: Option<u32>,
-    /// How often it gave back what it had behind a node that it lacked.
+    /// The number of times that it gave back grants behind a node that it lacked.
     pub(super) returns: u32,
 }

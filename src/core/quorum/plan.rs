@@ -1,37 +1,37 @@
-//! What is wanted, and what comes of it.
+//! The parameters of an acquisition, and its outcome.
 
 use alloc::vec::Vec;
 
 use super::Claim;
 use crate::words::{Fence, Millis};
 
-/// What is wanted.
+/// The parameters of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// The lease.
+    /// The length of the lease.
     pub ttl: Millis,
-    /// How long a node may take to answer. The caller measures it.
+    /// The time-out of a node's answer. The caller measures it.
     pub timeout: Millis,
-    /// The lease is tied to the connection over which it was asked for without waiting.
+    /// True if the lease is tied to the connection of a request that does not wait.
     pub binds: bool,
-    /// How long to wait while somebody else holds, or no majority is there; zero: without limit; `None`:
-    /// not at all, and then any majority will do.
+    /// Time-out of the wait while another client holds the lock, or no majority answers; zero: no limit;
+    /// `None`: no wait at all, and then any majority will do.
     pub wait: Option<Millis>,
-    /// Whether contenders are expected: queues at the gate at once.
+    /// True if contenders are expected: queues at the gate at once.
     pub start_at_gate: bool,
     /// Nodes that did not answer lately, or are in quarantine: none of them is a gate, if there is
     /// another.
     pub suspects: Vec<bool>,
     /// The largest fence seen.
     pub seen: Fence,
-    /// For the jitter of back-offs.
+    /// The seed for the jitter of back-offs.
     pub seed: u64,
 }
 
 impl Plan {
-    /// xorshift: nothing rests on it but that two of these do not keep step.
+    /// xorshift: it only has to keep two acquisitions out of step.
     pub(super) fn random(&mut self) -> u64 {
         let seed = &mut self.seed;
         *seed = (*seed).max(1);
@@ -42,24 +42,24 @@ impl Plan {
     }
 }
 
-/// How it stands.
+/// The state of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It goes on.
+    /// The acquisition goes on.
     Pending,
     /// The lock is held.
     Won(Claim),
-    /// It is not, and nothing more is tried.
+    /// The acquisition has ended without the lock.
     Lost(Failure),
 }
 
-/// Why the lock is not held.
+/// The reason why an acquisition ended without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// Somebody else holds it.
+    /// Another client holds the lock.
     Held,
     /// No majority answers in time, or grants anything.
     NoQuorum,
-    /// So many nodes will never grant it that no majority is left.
+    /// So many nodes will never grant the lock that no majority is left.
     Refused,
 }

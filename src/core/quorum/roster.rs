@@ -1,10 +1,10 @@
-//! Which node is behind which address. Addresses change; a node has one vote, whatever its address.
+//! The node behind each address. Addresses change; a node has one vote, whatever its address.
 
 use alloc::vec::Vec;
 
 use crate::limits::MAX_SERVERS_OF_A_NODE;
 
-/// The nodes of a set, by their own names, and the address at which each is looked for.
+/// The nodes of a set: their identities and their present addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roster<I> {
     places: Vec<Place<I>>,
@@ -12,59 +12,60 @@ pub struct Roster<I> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place<I> {
-    /// The node's own name, once it is known.
+    /// The node's identity, once it is known.
     id: Option<I>,
-    /// The names of other servers that make up the same node: those of a cluster.
+    /// The identities of other servers that make up the same node: those of a cluster.
     others: Vec<I>,
-    /// The place in the given list of the address at which it is looked for.
+    /// The index of its present address in the given list.
     address: usize,
-    /// How often another server has taken this place.
+    /// The number of times that another server has taken this place.
     changes: u64,
 }
 
-/// Whose name it is that a server gave.
+/// The result of meeting a server at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
-    /// It is the node that was looked for, or the first one at this place.
+    /// The server is the node of this place, or the first one met there.
     Known,
-    /// It is not. Where the addresses lead now is to be found out, and told with
-    /// [`rebind`](Roster::rebind); then this one is looked for again, and who is there
+    /// The server is another one. The caller finds out where the addresses lead now and tells
+    /// [`rebind`](Roster::rebind); then it looks again, and the server found
     /// [takes the place](Roster::take).
     Another,
 }
 
-/// Who takes the place of a node that is not found any more.
+/// The result of taking the place of a node that is not found any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Occupant<I> {
-    /// The one that had it, or the first.
+    /// The server had the place already, or is its first.
     Same,
-    /// Nobody has met it before. This is the name of the one that had the place.
+    /// A server that was not met before took the place. The identity of the former one.
     Stranger(I),
-    /// Nobody: it is the node of another place. There are two addresses of it.
+    /// The server is the node of another place, so this one stays empty: two addresses lead to one node.
     Twin(usize),
 }
 
 impl<I: Clone + PartialEq> Roster<I> {
-    /// So many nodes, each at its own address. Nobody was met.
+    /// This many nodes, each at its own address, none met yet.
     #[must_use]
     pub fn new(nodes: usize) -> Roster<I> {
         let place = |address| Place { id: None, others: Vec::new(), address, changes: 0 };
         Roster { places: (0..nodes).map(place).collect() }
     }
 
-    /// At which address the node is looked for.
+    /// The index of the address at which the node is looked for.
     #[must_use]
     pub fn address(&self, place: usize) -> usize {
         self.places.get(place).map_or(place, |place| place.address)
     }
 
-    /// How often another server has taken this place: what the former one granted is not this one's.
+    /// The number of times that another server has taken this place; the former one's grants are not this
+    /// one's.
     #[must_use]
     pub fn changes(&self, place: usize) -> u64 {
         self.places.get(place).map_or(0, |place| place.changes)
     }
 
-    /// A server that was reached for this place says what its name is.
+    /// Judges the identity of a server that was reached for this place.
     pub fn meet(&mut self, place: usize, id: &I) -> Met {
         match (self.place_of(id), self.places.get_mut(place)) {
             (Some(at), _) if at == place => Met::Known,
@@ -76,7 +77,7 @@ impl<I: Clone + PartialEq> Roster<I> {
         }
     }
 
-    /// The server that was reached for this place takes it, now that it is known where all are.
+    /// Gives this place to the server reached for it, now that the caller knows where all nodes are.
     pub fn take(&mut self, place: usize, id: I) -> Occupant<I> {
         let taken = self.follow(place, id);
         if matches!(taken, Occupant::Stranger(_)) {
@@ -85,15 +86,15 @@ impl<I: Clone + PartialEq> Roster<I> {
         taken
     }
 
-    /// What was granted at this place does not count any more.
+    /// Notes that earlier grants at this place do not count any more.
     pub fn changed(&mut self, place: usize) {
         if let Some(entry) = self.places.get_mut(place) {
             entry.changes += 1;
         }
     }
 
-    /// The same for a place at which servers come and go, and stay one node: a primary and those that
-    /// can be promoted in its stead. What the former one granted, the new one respects.
+    /// Like [`take`](Roster::take), for a place whose servers come and go, and stay one node: a primary
+    /// and the replicas that can be promoted. The new one respects the former one's grants.
     pub fn follow(&mut self, place: usize, id: I) -> Occupant<I> {
         if let Some(at) = self.place_of(&id) {
             return if at == place { Occupant::Same } else { Occupant::Twin(at) };
@@ -102,7 +103,7 @@ impl<I: Clone + PartialEq> Roster<I> {
         entry.id.replace(id).map_or(Occupant::Same, Occupant::Stranger)
     }
 
-    /// The same for a place that several servers share at the same time: a cluster.
+    /// Like [`take`](Roster::take), for a place that several servers share at the same time: a cluster.
     pub fn join(&mut self, place: usize, id: I) -> Occupant<I> {
         if let Some(at) = self.place_of(&id) {
             return if at == place { Occupant::Same } else { Occupant::Twin(at) };
@@ -116,7 +117,7 @@ impl<I: Clone + PartialEq> Roster<I> {
         Occupant::Same
     }
 
-    /// The name of the node at this place, if it has one and was met.
+    /// The identity of the node at this place, if it is known.
     #[must_use]
     pub fn id(&self, place: usize) -> Option<&I> {
         self.places.get(place).and_then(|place| place.id.as_ref())
@@ -128,8 +129,8 @@ impl<I: Clone + PartialEq> Roster<I> {
             .position(|place| place.id.as_ref() == Some(id) || place.others.contains(id))
     }
 
-    /// Which node is at each address, as far as they answer. Nodes are looked for where they are; the
-    /// others share the addresses that are left.
+    /// Moves nodes to the addresses at which they were seen; the other nodes share the addresses that
+    /// are left.
     pub fn rebind(&mut self, seen: &[Option<I>]) {
         let leads = |address: usize, id: &Option<I>| {
             id.is_some() && seen.get(address).is_some_and(|there| there == id)
@@ -144,7 +145,7 @@ impl<I: Clone + PartialEq> Roster<I> {
             .collect();
         let mut left: Vec<usize> =
             (0..self.places.len()).filter(|address| !found.contains(&Some(*address))).collect();
-        // Who stays where it is stays there.
+        // A node that can stay at its address stays.
         for (place, _) in self.places.iter_mut().zip(&found).filter(|(_, found)| found.is_none()) {
             let own = left.iter().position(|address| *address == place.address);
             place.address = own.map_or(usize::MAX, |at| left.swap_remove(at));

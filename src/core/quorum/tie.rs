@@ -1,5 +1,5 @@
-//! Ties: each of two has nodes that the other lacks. The nodes are in one order for all, and whoever has
-//! the first of them goes on.
+//! Ties: each of two clients has nodes that the other lacks. The nodes have one order for all, and the
+//! client that has the first of them goes on.
 
 use super::Ask;
 use super::acquisition::Acquisition;
@@ -8,8 +8,8 @@ use super::rules::Rules;
 use crate::words::{Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
-    /// Whether it may be tied with somebody: it has nodes, and lacks one before them. It asks that one soon
-    /// whether it is there.
+    /// Looks for a tie: it has grants, and lacks a node before them. If so, plans a ping of
+    /// that node.
     pub(super) fn look_for_ties(&mut self, time: Time) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         let entitled = self.ballot.is_entitled();
@@ -18,13 +18,14 @@ impl<R: Rules> Acquisition<R> {
         if !self.ballot.has(gathering.gate) && !gives_back {
             (gathering.ping_at, gathering.pings) = (None, None);
         } else if gathering.ping_at.is_none() {
-            // Whoever holds may do without the nodes that it has given back so often.
+            // The holder may do without nodes that it was given back this often.
             let pause = self.plan.timeout.0.div_ceil(4) << gathering.returns.min(4);
             gathering.ping_at = Some(time.now.plus(Millis(pause)));
         }
     }
 
-    /// It has its gate, or others, and lacks nodes before that: those that are there decide who goes on.
+    /// Pings the nodes that it lacks before its gate or its first grant: those that answer decide who
+    /// goes on.
     pub(super) fn ping_before(&mut self, time: Time) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         gathering.ping_at = Some(time.now.plus(self.plan.timeout));
@@ -39,9 +40,9 @@ impl<R: Rules> Acquisition<R> {
         gathering.pings = first;
     }
 
-    /// A node answers that it lacks. Who has its gate, and lacks that before it, queues there. Who has
-    /// nothing but nodes behind that gives them back, and stands in line for them anew: the holder, or whoever
-    /// is before it, was not there yet.
+    /// Handles a ping's answer of a node that it lacks. A client that has its gate, and lacks this node
+    /// before it, queues there. A client whose grants are all behind this node gives them back, and waits
+    /// for them anew: the holder, or a client before it, had not asked there yet.
     pub(super) fn gives_way_to(&mut self, node: usize, time: Time) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         let gate = gathering.gate;
@@ -60,14 +61,14 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Whoever has the first of the nodes goes on. But there may be two who are sure of that: who see
-    /// different nodes, or have them in another order.
+    /// Time at which it gives up its turn. The client that has the first of the nodes goes on; but two
+    /// may be sure of that, if they see different nodes, or have them in another order.
     pub(super) fn last_resort(&self, gathering: &Gathering) -> Option<Instant> {
         let patience = self.plan.timeout.0.saturating_mul(LAST_RESORT << self.resorts.min(3));
         Some(gathering.since?.plus(Millis(patience)))
     }
 }
 
-/// After so many time-outs one gives up its turn that has the gate, and gets nowhere; after twice as
+/// A client that has the gate and no success gives up its turn after this many time-outs; after twice as
 /// many the next time, and up to eight times as many.
 const LAST_RESORT: u64 = 16;

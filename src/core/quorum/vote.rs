@@ -1,78 +1,79 @@
-//! What one node has said, and what follows for the claim.
+//! One node's answers, and their effect on the claim.
 
 use super::rules::Rules;
 use super::{Answer, Ask, Obstacle};
 use crate::words::{Fence, Instant, Millis};
 
-/// What one node has said.
+/// One node's answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Vote {
     pub(super) said: Said,
-    /// What the node's holder is known to have.
+    /// The lease that the node is known to grant.
     pub(super) held: Option<Held>,
     /// The newest request, while there is no answer to it.
     pub(super) open: Option<Open>,
-    /// An ACQUIRE may have been carried out there, and no RELEASE was sent since.
+    /// True if an ACQUIRE may have been carried out there, and no RELEASE was sent since.
     pub(super) touched: bool,
-    /// The longest lease that it was asked for: a RELEASE that does not get through is not sent for longer.
+    /// The longest lease asked for: dlock does not repeat a RELEASE longer than this.
     pub(super) asked: Millis,
-    /// A longer lease than it has granted was refused for good.
+    /// Set if the node refused a longer lease for good.
     pub(super) most: Option<Most>,
-    /// A request that was blocked, or sent over a connection that broke, was never answered. It may arrive at
-    /// any time, and would take a place, or the lock.
+    /// True if a request that was blocked, or sent over a connection that broke, was never answered. It
+    /// may arrive at any time, and would take a place, or the lock.
     pub(super) stray: bool,
-    /// An ACQUIRE was never answered. If the lease was ended meanwhile, it would take the lock anew.
+    /// True if an ACQUIRE was never answered. If the lease was ended meanwhile, it would take the lock
+    /// anew.
     pub(super) doubled: bool,
-    /// It did not answer the last time, or refused. It may be asked again just now.
+    /// True if the node did not answer the last time, or refused, even if it has a new request.
     pub(super) missing: bool,
-    /// What it granted is given back, and the node has not said that it has heard of that. It may yet
-    /// hear, and would take back whatever it granted meanwhile.
+    /// The fence of a grant given back, until the node confirms. The RELEASE may yet arrive, and would take
+    /// back a grant made meanwhile.
     pub(super) returning: Option<Fence>,
-    /// The fence of what it took back last. If it grants no larger one, it has forgotten the return: its
-    /// primary's replica took over before it heard of it, and somebody else may have had the lock since.
+    /// The fence that the node took back last. If it grants no larger one, it has forgotten the return: its
+    /// primary's replica took over before it heard of it, and another client may have had the lock since.
     pub(super) returned: Option<Fence>,
-    /// When its lease is over at the node, at the latest. Whoever asks earlier renews it.
+    /// The latest end of the lease at the node. A request before that renews it.
     pub(super) ends_by: Option<Instant>,
-    /// It said no: somebody else had it. A grant after that counts from then on.
+    /// True if the node said no: another token had the lock. A grant after that counts from then on.
     pub(super) denied: bool,
-    /// It was waited for here, so that the lock can be handed on.
+    /// True if a request waited here, so that the lock can be handed on.
     pub(super) waited: bool,
-    /// The claim's fence is too far ahead for the node to be raised to it.
+    /// True if the claim's fence is too far ahead for the node to be raised to it.
     pub(super) behind: bool,
-    /// A lease has ended here before its time: what comes now is another one.
+    /// True if a lease has ended here before its time: the next one is another lease.
     pub(super) mended: bool,
 }
 
-/// What a node said last.
+/// A node's last answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Said {
-    /// Nothing yet.
+    /// No answer yet.
     #[default]
     Nothing,
-    /// That the token holds.
+    /// Yes: the token holds the lock.
     Yes,
-    /// That somebody else holds, or waits.
+    /// No: another token holds the lock, or waits.
     No,
-    /// That it does not answer such questions now.
+    /// An error: the node does not serve such requests now.
     Refused(Obstacle),
-    /// Nothing in time, or it cannot be reached.
+    /// No answer in time, or no connection.
     Failed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
     pub(super) fence: Fence,
-    /// Until when the lease runs, for certain.
+    /// The earliest end of the lease.
     pub(super) end: Instant,
-    /// For how long it was asked for, and when.
+    /// The length asked for, and the time of the request.
     pub(super) ttl: Millis,
     pub(super) sent: Instant,
-    /// It counts: it is tied to no connection, or to the right one.
+    /// True if the grant counts: it is tied to no connection, or to the right one.
     pub(super) confirmed: bool,
-    /// It was granted to a blocked request, and not asked for since.
+    /// True if the grant went to a blocked request, and the token has not asked again since.
     pub(super) waited: bool,
-    /// It is known to have held without a gap from here on; zero: for as long as the claim stands, or
-    /// nobody else can have had a claim on this node meanwhile.
+    /// Time from which it has certainly held without a gap; zero: since the claim stands, or
+    /// no other client can have had a claim on this node meanwhile.
     pub(super) since: Instant,
 }
 
@@ -81,13 +82,13 @@ pub(super) struct Open {
     pub(super) id: u32,
     pub(super) ask: Ask,
     pub(super) sent: Instant,
-    /// For how long it asked. The lease can have become longer since.
+    /// The length asked for. The lease can have become longer since.
     pub(super) ttl: Millis,
-    /// The lease is tied to a connection, which is not that of a blocked request.
+    /// True if the lease is tied to a connection, which is not that of a blocked request.
     pub(super) binds: bool,
 }
 
-/// How long a lease a node grants, as far as is known.
+/// The longest lease that a node grants, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Most {
     pub(super) grants: Millis,
@@ -95,39 +96,39 @@ pub(super) struct Most {
 }
 
 impl Said {
-    /// Neither yes nor no, and not silence either.
+    /// True for an error or a failure: neither yes nor no, and not an open question either.
     pub fn is_failure(self) -> bool {
         matches!(self, Said::Failed | Said::Refused(_))
     }
 }
 
 impl Vote {
-    /// The fence that its holder is known to have.
+    /// The fence that the node is known to grant.
     pub(super) fn fence(&self) -> Option<Fence> {
         self.held.map(|held| held.fence)
     }
 
-    /// For how long it is to be asked, where `ttl` is wanted.
+    /// The length to ask for, where `ttl` is wanted.
     pub(super) fn length(&self, ttl: Millis) -> Millis {
         self.most.filter(|most| ttl >= most.refuses).map_or(ttl, |most| most.grants)
     }
 
-    /// Whether it does not grant, and nothing is on its way, though it answers.
+    /// True if the node answers, does not grant, and has no request under way.
     pub(super) fn is_idle(&self) -> bool {
         self.held.is_none() && self.open.is_none() && !self.said.is_failure()
     }
 
-    /// Whether an answer is still to come in time.
+    /// True if an answer may still come in time.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some() && self.said != Said::Failed
     }
 
-    /// Whether it grants, and that counts.
+    /// True if the node's grant counts.
     pub(super) fn is_confirmed(&self) -> bool {
         self.held.is_some_and(|held| held.confirmed)
     }
 
-    /// The node has answered the open request, or not in time.
+    /// Takes the answer to the open request, or the silence at its time-out.
     pub(super) fn hear<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
         let Open { ask, sent, ttl, .. } = open;
         // No request makes a lease shorter, answered or not, late or not.
@@ -144,13 +145,13 @@ impl Vote {
                     }
                     Said::Yes
                 }
-                // By our clock the lease had ended. The node came in time.
+                // By our clock the lease had ended. The request reached the node in time.
                 (None, Ask::Extend { fence: Some(fence) }) => self.granted(fence, open, end, now),
                 (None, _) => Said::Yes,
             },
             Answer::Denied | Answer::Turn(_) => {
                 (self.held, self.denied) = (None, true);
-                // Without KEEP nothing is left, unless another one is on its way still.
+                // Without KEEP no place is left, unless another request is still on its way.
                 self.touched = self.stray || (ask.keeps() && rules.leaves_place());
                 self.ends_by = None;
                 Said::No
@@ -162,7 +163,7 @@ impl Vote {
                 self.ends_by = None;
                 Said::No
             }
-            // It holds, with the fence that it granted.
+            // The token holds, with the fence that the node granted.
             Answer::TooFar if matches!(ask, Ask::Extend { .. }) => {
                 self.behind = true;
                 Said::Yes
@@ -197,7 +198,7 @@ impl Vote {
         Said::Yes
     }
 
-    /// What is kept of an answer besides: until when its lease may run at the node, and whether it answers.
+    /// Keeps the latest end of the lease at the node, and whether the node answers.
     fn heard<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
         let unanswered = matches!(answer, Answer::Silent | Answer::Unreachable);
         if unanswered {
@@ -211,13 +212,13 @@ impl Vote {
         self.missing = self.said.is_failure() && answer != Answer::TooFar;
     }
 
-    /// Nobody has answered the request, and it may arrive at any time.
+    /// Notes that the request has no answer, and may arrive at any time.
     pub(super) fn may_arrive(&mut self, open: Open) {
         self.stray |= open.ask.blocks();
         self.doubled |= matches!(open.ask, Ask::Acquire { .. });
     }
 
-    /// Whether it supports the claim, or still may.
+    /// True if the node supports the claim, or still may.
     pub(super) fn has_hope(&self, fence: Option<Fence>) -> bool {
         let open = self.is_open();
         match (self.held, fence) {

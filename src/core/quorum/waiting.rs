@@ -1,4 +1,4 @@
-//! How contenders wait, and how a lock goes from one to the next in one round trip.
+//! The way contenders wait, and a lock goes from one to the next in one round trip.
 //!
 //! - *Slices.* A request waits for a while (WAIT), its place outlives it (KEEP), and the same token
 //!   asks again. So a place hangs on no connection, and a gate that says nothing by the end of a slice
@@ -32,27 +32,27 @@
 use crate::limits::MAX_KEEP;
 use crate::words::Millis;
 
-/// How a request waits.
+/// The terms on which a request waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wait {
-    /// WAIT: for how long it is blocked at the node, at most. `None`: it is answered at once.
+    /// WAIT: the longest time that the node blocks it. `None`: the node answers at once.
     pub blocks: Option<Millis>,
-    /// KEEP: for how long its place outlives it. `None`: not at all.
+    /// KEEP: the time that its place outlives it. `None`: no place.
     pub keep: Option<Millis>,
-    /// TURN: it is answered when it is the next in line, too.
+    /// TURN: the node also answers when the request is the next in line.
     pub turn: bool,
 }
 
-/// How long slices are, and what they ask for.
+/// The lengths of slices, and their terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slices {
-    /// Of those that queue at the gate.
+    /// The slice of a request that queues at the gate.
     pub long: Millis,
-    /// Of the next in line.
+    /// The slice of the next in line.
     pub young: Millis,
-    /// For how long a place outlives its request.
+    /// The time that a place outlives its request.
     pub keep: Millis,
-    /// The lease that they ask for.
+    /// The length of the lease that slices ask for.
     pub lease: Millis,
 }
 
@@ -60,14 +60,14 @@ impl Slices {
     /// For a lease of `ttl` over so many nodes, each of which may take `timeout` to answer.
     #[must_use]
     pub fn new(ttl: Millis, timeout: Millis, nodes: usize) -> Slices {
-        // What is granted at the end of a slice is to be young still, however patient the client is.
+        // A grant at the end of a slice must still be young, however patient the client is.
         let long = Millis(LONGEST.max(timeout.0).min(ttl.0 / 5 * 2).max(1));
-        // On a single node there is no turn: any slice may be the one that is granted.
+        // A single node has no turns: any slice may be the one that is granted.
         let quarter = Millis((long.0 / 4).max(YOUNG).max(timeout.0));
         let young = if nodes == 1 { long } else { quarter.min(long) };
-        // Whoever is not answered notices that a time-out after the slice.
+        // A client without an answer notices that a time-out after the slice.
         let keep = Millis(long.0.saturating_add(long.0.max(timeout.0)).min(MAX_KEEP));
-        // A winner has to have the time to renew it.
+        // A winner needs the time to renew it.
         Slices { long, young, keep, lease: Millis((young.0 * 2).max(LEAST).min(ttl.0)) }
     }
 
@@ -81,9 +81,9 @@ impl Slices {
 
 /// The longest slice, in milliseconds.
 const LONGEST: u64 = 5_000;
-/// The next in line does not ask more often than so, unless its lease is shorter than that.
+/// The shortest slice of the next in line, in milliseconds, unless its lease is shorter than that.
 const YOUNG: u64 = 500;
-/// The shortest lease of one that waits, if it wants a longer one.
+/// The shortest lease of a waiting request in milliseconds, if the client wants a longer one.
 const LEAST: u64 = 1_000;
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     fn what_is_granted_at_the_end_of_the_longest_slice_has_much_of_its_lease_left() {
         for (ttl, timeout, slices) in of_all_kinds() {
             let at_the_gate = (0..100_000).map(|chance| slices.jittered(chance)).max();
-            // Over several nodes nothing is granted to one who queues at the gate.
+            // Over several nodes no grant goes to a client that queues at the gate.
             let alone = slices.young == slices.long;
             let slice = at_the_gate.filter(|_| alone).unwrap_or(slices.young);
             assert!(slices.lease.0 * 5 >= slice.0 * 9, "ttl {ttl}, time-out {timeout}: {slices:?}");

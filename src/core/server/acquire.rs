@@ -10,14 +10,14 @@ use crate::observed::slow::What;
 use crate::queue::{Asks, Presence, Queue, Waiter};
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Owner, Time, WaiterId};
 
-/// What an ACQUIRE comes to.
+/// The result of an ACQUIRE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquired {
-    /// It holds.
+    /// The token holds the lock.
     Granted(Fence),
-    /// It does not, and is not going to wait.
+    /// The token does not hold the lock, and does not wait.
     Denied,
-    /// It waits; the answer comes through [`Answers::answer`](crate::Answers::answer).
+    /// The request waits; the answer comes through [`Answers::answer`](crate::Answers::answer).
     Waiting(WaiterId),
 }
 
@@ -25,8 +25,8 @@ impl Node {
     /// Takes the lock for `client`, or queues it.
     ///
     /// # Errors
-    /// When the request contradicts what there is, or a limit is reached. Nothing has changed
-    /// then.
+    /// Fails if the request contradicts the present holders, or a limit is reached. Then nothing has
+    /// changed.
     pub fn acquire<'a, H: Host>(
         &mut self,
         host: &mut H,
@@ -109,9 +109,9 @@ impl Node {
         }
     }
 
-    /// A request ends without the lock and has not waited. With KEEP its token has a place from now
-    /// on; without KEEP its token has none any more. But if the token also waits on another connection,
-    /// that request waits on.
+    /// Ends a request that did not get the lock and has not waited. With KEEP its token has a place from
+    /// now on; without KEEP its token has none any more. But if the token also waits on another
+    /// connection, that request waits on.
     fn poll<H: Host>(
         &mut self,
         host: &mut H,
@@ -132,11 +132,11 @@ impl Node {
         let owner = host.owner();
         let id = self.enlist(host, key, ask, (client, owner), time);
         self.depart(id, time.now);
-        // If it had a place and has none now, somebody else may be next.
+        // If it has lost a place, another waiter may be next.
         self.serve(host, key, time);
     }
 
-    /// Stores a new holder and tells of it.
+    /// Stores a new holder and reports it.
     pub(super) fn grant<H: Host>(
         &mut self,
         host: &mut H,
@@ -170,7 +170,8 @@ impl Node {
         }
     }
 
-    /// Makes sure that there is room for a fence that is to be remembered for its own key. For whom that is.
+    /// Makes sure that there is room for a fence that needs to be remembered for its own key. Returns its
+    /// owner.
     pub(super) fn make_room<'a, H: Host>(
         &self,
         host: &mut H,
@@ -190,7 +191,7 @@ impl Node {
         }
     }
 
-    /// The same token asks while it holds. Most likely its client never got the first answer, and
+    /// Answers a token that asks while it holds. Most likely its client never got the first answer, and
     /// tries again: it gets the same answer.
     fn ask_again<H: Host>(
         &mut self,
@@ -231,20 +232,20 @@ impl Node {
     ) -> Result<Acquired, Refusal<'a>> {
         let owner = host.owner();
         let there = self.waiting.queue(key).and_then(|queue| queue.get(ask.token));
-        // The same one on another connection is not one more.
+        // The same token on another connection does not count twice.
         let waits = there.is_some_and(|there| there.is_present() && there.owner == owner);
         let most = self.settings.max_waiters;
         if !waits && !self.waiting.shares.have_room(owner, 1, most.saturating_mul(WAITERS_OF_ALL)) {
             return Err(Refusal::TooManyWaiters(most));
         }
         let id = self.enlist(host, key, ask, (client, owner), time);
-        // It may be the first, and grantable by now: a token that takes its old place may ask
-        // for less than before; and a foreign lock's expiry has to be watched.
+        // The request may be the first, and grantable by now: a token that takes its old place may ask
+        // for less than before; and a foreign lock's expiry must be watched.
         self.serve(host, key, time);
         Ok(Acquired::Waiting(id))
     }
 
-    /// Puts a request into the queue: at the end, or where its token stands already.
+    /// Puts a request into the queue: at the end, or at its token's place.
     fn enlist<H: Host>(
         &mut self,
         host: &mut H,
@@ -290,7 +291,7 @@ impl GrantId {
     }
 }
 
-/// What a holder that asks again gets: the same fence, and a lease that never becomes shorter.
+/// The renewal for a holder that asks again: the same fence, and a lease that never becomes shorter.
 fn renewal<'a>(
     held: Mode,
     grant: Grant<'_>,
@@ -308,14 +309,14 @@ fn renewal<'a>(
     Ok(Renewal { lease, fence: grant.fence, asker: Some(asker) })
 }
 
-/// Which connection speaks for a grant, and whether the grant ends with it. A token that is granted the
-/// lock in its turn is away until it asks without TURN, whether it waited for the grant or not: it has
-/// asked nobody else yet.
+/// The connection that speaks for a grant, and true if the grant ends with it. A token that got the
+/// lock with TURN is away until it asks without TURN, even if it did not wait for the grant: it has
+/// not asked the other nodes yet.
 pub(super) fn speaks(client: ClientId, ephemeral: bool, is_back: bool) -> (ClientId, bool) {
     if is_back { (client, ephemeral) } else { (ClientId::AWAY, false) }
 }
 
-/// Refuses a request for more memory than locks may take. Holders keep what they have, and a waiter
+/// Refuses a request if locks take all the memory that they may. Holders keep what they have, and a waiter
 /// comes after a holder that made room.
 fn check_memory<'a, H: Host>(host: &mut H) -> Result<(), Refusal<'a>> {
     let Memory { used, most } = host.memory();
@@ -338,7 +339,7 @@ fn check_mode<'a>(found: &Found<'_>, asked: Mode) -> Result<(), Refusal<'a>> {
     }
 }
 
-/// Adds the holder to what is at the key, which admits it.
+/// Adds the holder to the lock at the key, which admits it.
 pub(super) fn store<H: Host>(host: &mut H, key: Key<'_>, mode: Mode, grant: Grant<'_>) {
     if mode == Mode::Exclusive {
         host.put_one(key, grant);
@@ -353,7 +354,7 @@ pub(super) fn store<H: Host>(host: &mut H, key: Key<'_>, mode: Mode, grant: Gran
     }
 }
 
-/// The holder that is there has a lease from now on, or a longer one.
+/// Gives the holder a new or longer lease.
 pub(super) fn renew<H: Host>(
     host: &mut H,
     key: Key<'_>,
@@ -365,7 +366,7 @@ pub(super) fn renew<H: Host>(
     host.forget_expiry(key);
 }
 
-/// Changes the holder that is there.
+/// Changes the holder's grant.
 pub(super) fn change<H: Host>(
     host: &mut H,
     key: Key<'_>,

@@ -1,5 +1,5 @@
-//! Work that could not be done where it was found, because nothing may be written there. The next iterations
-//! of the event loop do it, a little at a time.
+//! Deferred work: it was found where nothing may be written. The next iterations of the event loop do it, a
+//! little at a time.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -9,116 +9,116 @@ use crate::host::{Ending, WaitOutcome};
 use crate::queue::Queue;
 use crate::words::{ClientId, Instant, Key, KeyBuf, Millis};
 
-/// What becomes of a grant whose connection is gone.
+/// The fate of a grant whose connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undo {
-    /// It ends.
+    /// The grant ends.
     End(Ending),
-    /// Nobody has heard of it, and its place is to be kept for so long.
+    /// The client has not heard of the grant, which becomes as short as its place would be kept.
     Cut(Millis),
 }
 
-/// The work that is left.
+/// The deferred work.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     /// Locks whose first waiter may be grantable.
     to_serve: VecDeque<KeyBuf>,
-    /// The same keys, so that none is there twice.
+    /// The keys of `to_serve`, so that none is there twice.
     serving: BTreeSet<KeyBuf>,
     /// Locks whose first waiter waits for the state file, too.
     unvouched: BTreeSet<KeyBuf>,
-    /// Grants of which nobody was told, and that end or become shorter if that connection still
+    /// Grants whose clients were not told, and that end or become shorter if that connection still
     /// speaks for them. By key and token, so that a later grant there finds them at once.
     to_end: BTreeMap<GrantId, Undo>,
-    /// The ephemeral grants of connections that have closed, as they were when those did: a
-    /// connection may have had very many, so none is looked at before it ends.
+    /// The ephemeral grants of closed connections, as they were then: a
+    /// connection may have had very many, so none is checked before it ends.
     leaving: VecDeque<BTreeSet<GrantId>>,
-    /// Who is to be told that the lock for which they waited is gone.
+    /// Waiters that have yet to be told that their lock is gone.
     dismissed: VecDeque<Dismissed>,
 }
 
-/// The queue of a lock that is gone, with those who are not told yet.
+/// The queue of a lock that is gone, with the waiters that are not told yet.
 #[derive(Debug)]
 pub(super) struct Dismissed {
     pub queue: Queue,
     pub answer: WaitOutcome,
-    /// When it was.
+    /// Time at which the lock was gone.
     pub at: Instant,
 }
 
 impl Deferred {
-    /// Whether nothing is left.
+    /// True if no work is left.
     pub fn is_empty(&self) -> bool {
         let nothing_ends = self.to_end.is_empty() && self.leaving.is_empty();
         nothing_ends && self.to_serve.is_empty() && self.dismissed.is_empty()
     }
 
-    /// They are told after those who are to be told already.
+    /// Adds waiters, who are told after those already here.
     pub fn dismiss(&mut self, dismissed: Dismissed) {
         if !dismissed.queue.is_empty() {
             self.dismissed.push_back(dismissed);
         }
     }
 
-    /// Those who are told next.
+    /// Takes the waiters who are told next.
     pub fn next_dismissed(&mut self) -> Option<Dismissed> {
         self.dismissed.pop_front()
     }
 
-    /// Some of them are not told yet, perhaps.
+    /// Puts back waiters that are not told yet, if any.
     pub fn not_told(&mut self, dismissed: Dismissed) {
         if !dismissed.queue.is_empty() {
             self.dismissed.push_front(dismissed);
         }
     }
 
-    /// Whether somebody is to be told.
+    /// True if waiters have yet to be told.
     pub fn has_dismissed(&self) -> bool {
         !self.dismissed.is_empty()
     }
 
-    /// Somebody else does it, or it need not be done any more.
+    /// Drops all work: another node does it, or it need not be done any more.
     pub fn clear(&mut self) {
         *self = Deferred::default();
     }
 
-    /// The first waiter at the key may be grantable.
+    /// Notes that the first waiter at the key may be grantable.
     pub fn serve(&mut self, key: KeyBuf) {
         if self.serving.insert(key.clone()) {
             self.to_serve.push_back(key);
         }
     }
 
-    /// The next key whose waiters are to be looked at.
+    /// Takes the next key whose waiters may be grantable.
     pub fn next_to_serve(&mut self) -> Option<KeyBuf> {
         let key = self.to_serve.pop_front()?;
         self.serving.remove(&key);
         Some(key)
     }
 
-    /// The first waiter at the key is served once the state file has been written.
+    /// Notes that the first waiter at the key can be served once the state file is written.
     pub fn wait_for_file(&mut self, key: KeyBuf) {
         self.unvouched.insert(key);
     }
 
-    /// The state file has been written.
+    /// Notes that the state file is written.
     pub fn file_is_written(&mut self) {
         for key in core::mem::take(&mut self.unvouched) {
             self.serve(key);
         }
     }
 
-    /// A grant of which nobody was told.
+    /// Notes a grant whose client was not told.
     pub fn undo(&mut self, grant: GrantId, undo: Undo) {
         self.to_end.insert(grant, undo);
     }
 
-    /// The ephemeral grants of a connection that has closed.
+    /// Notes the ephemeral grants of a connection that has closed.
     pub fn end_all(&mut self, grants: BTreeSet<GrantId>) {
         self.leaving.push_back(grants);
     }
 
-    /// The next grant that is to end or to become shorter.
+    /// Takes the next grant that must end or become shorter.
     pub fn next_undo(&mut self) -> Option<(GrantId, Undo)> {
         if let Some(first) = self.to_end.pop_first() {
             return Some(first);
@@ -132,8 +132,7 @@ impl Deferred {
         None
     }
 
-    /// The token is granted the lock, or asks again: what was to end is an earlier grant, or was
-    /// not meant to end after all.
+    /// Cancels the end of a token's earlier grant: the token is granted the lock anew, or asks again.
     pub fn cancel_ending(&mut self, key: Key<'_>, token: &[u8]) {
         if self.to_end.is_empty() {
             return;
@@ -146,7 +145,7 @@ impl Deferred {
         }
     }
 
-    /// How many ephemeral grants each closed connection has left.
+    /// The number of ephemeral grants that each closed connection has left.
     #[cfg(test)]
     pub fn leaving(&self) -> Vec<usize> {
         self.leaving.iter().map(BTreeSet::len).collect()

@@ -1,5 +1,5 @@
-//! What the promise of a node means for its locks: nothing is granted before the state file says so, and nothing
-//! in quarantine.
+//! The effect of a node's promise on its locks: the node grants nothing before the state file says so, and
+//! nothing in quarantine.
 
 use super::Node;
 use crate::command::Refusal;
@@ -16,7 +16,7 @@ impl Node {
         self.settings.terms()
     }
 
-    /// The data set is loaded, if there is one. A primary decides from now on.
+    /// Begins to serve with the loaded data set, if there is one. A primary decides from now on.
     pub fn begin(&mut self, start: &Start<'_>, leads: bool, time: Time) {
         self.durable.begin(start, self.settings.quarantine, time.now);
         if leads {
@@ -24,28 +24,28 @@ impl Node {
         }
     }
 
-    /// This replica has become a primary. It has the leases that it was sent, but not those that
+    /// Promotes this replica. It has the leases that it was sent, but not those that
     /// were on their way.
     pub fn promoted(&mut self, time: Time) {
         self.durable.promoted(&self.settings.terms(), time.now);
         self.lead(time);
     }
 
-    /// Another data set was loaded over what this primary had.
+    /// Notes that another data set has replaced this primary's.
     pub fn replaced(&mut self, time: Time) {
         self.durable.replaced(self.settings.quarantine, time.now);
         self.lead(time);
     }
 
-    /// The state file should be written, though nobody waits for it.
+    /// True if dlock should write the state file, though no grant waits for it.
     #[must_use]
     pub fn should_promise(&mut self, time: Time) -> bool {
         let (follows, terms) = (self.is_following(), self.terms());
         self.durable.should_promise(follows, &terms, time)
     }
 
-    /// What to write into the state file, when these leases are `held`: when each ends, and the name
-    /// of its key, the one that ends last first. It is going to be written now.
+    /// The promise to write next. `held`: each held lease's end and key name, the latest end first. The
+    /// caller must write it at once.
     pub fn next_promise(
         &mut self,
         held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
@@ -55,8 +55,8 @@ impl Node {
         self.durable.next_promise(held, follows, &terms, time)
     }
 
-    /// What to write when this node, which leads and is not in quarantine, is shut down: exactly
-    /// how things are.
+    /// The promise of a shutdown, for a node that leads and is not in quarantine: exactly
+    /// the present state.
     #[must_use]
     pub fn last_promise(
         &self,
@@ -66,7 +66,7 @@ impl Node {
         self.durable.last_promise(held, self.settings.usual_ttl, time)
     }
 
-    /// How long these leases run.
+    /// The lease bound of these leases.
     #[must_use]
     pub fn held(
         &self,
@@ -76,14 +76,14 @@ impl Node {
         durable::bound_of(held, self.settings.usual_ttl, now)
     }
 
-    /// It is written: who waited for that may be served.
+    /// Notes that the promise is in the state file: waiters for it may be served.
     pub fn promised(&mut self, promise: Promise) {
         self.durable.promised(promise);
         self.deferred.file_is_written();
     }
 
-    /// What the state file has to say before a lease can arrive from elsewhere. It is going to be
-    /// written now. `None`: it says so, or somebody else decides.
+    /// The promise to write before a lease can arrive from another node. The caller must write it at
+    /// once. `None`: the state file allows the lease, or this node does not decide.
     pub fn needs(
         &mut self,
         key: Key<'_>,
@@ -94,31 +94,31 @@ impl Node {
         if self.is_following() || self.durable.is_said(key.name, fence, ttl) {
             return None;
         }
-        // It is nobody's, and is not refused.
+        // Without an owner the lease is not refused.
         let terms = self.terms();
         self.durable.say_more(key.name, (fence, ttl), None, &terms, time).ok()
     }
 
-    /// What has been promised, for replicas.
+    /// The promise for replicas.
     #[must_use]
     pub fn promise(&self, time: Time) -> Promise {
         self.durable.promise(&self.terms(), time)
     }
 
-    /// Whether a quarantine is not over yet, for keys of which nothing else is known.
+    /// True if a quarantine is not over yet for keys without a longer one of their own.
     #[must_use]
     pub fn is_in_quarantine(&self, now: Instant) -> bool {
         self.durable.is_in_quarantine(self.settings.quarantine, now)
     }
 
-    /// Whether a quarantine is not over yet for some key.
+    /// True if a quarantine is not over yet for some key.
     #[must_use]
     pub fn may_have_forgotten(&self, now: Instant) -> bool {
         self.durable.may_have_forgotten(self.settings.quarantine, now)
     }
 
     /// Ends a quarantine that is over, or that the operator does not want. Waiters may get their locks
-    /// now.
+    /// then.
     pub(super) fn look_at_quarantine(&mut self, now: Instant) {
         let was_for_all = self.durable.refuses_all();
         if self.durable.pass_quarantine(self.settings.quarantine, now) {
@@ -129,7 +129,7 @@ impl Node {
         }
     }
 
-    /// Refuses in quarantine.
+    /// Refuses a request at a key in quarantine.
     pub(super) fn refuse_in_quarantine<'a>(
         &self,
         key: Key<'_>,
@@ -141,8 +141,8 @@ impl Node {
         }
     }
 
-    /// Makes sure that the state file vouches for a fence and a lease that are to be granted. Most
-    /// often it does; else it is written first. `owner`: for whom, if not for who asks now.
+    /// Makes sure that the state file vouches for a fence and a lease. Most often it does; else dlock
+    /// writes it first. `owner`: the user, if another than the one who asks now.
     pub(super) fn vouch<'a, H: Host>(
         &mut self,
         host: &mut H,
@@ -167,7 +167,7 @@ impl Node {
         Ok(())
     }
 
-    /// The next fence, vouched for like the lease that goes with it. It is not handed out yet.
+    /// The next fence, vouched for like the lease that goes with it.
     pub(super) fn next_fence<'a, H: Host>(
         &mut self,
         host: &mut H,

@@ -1,4 +1,4 @@
-//! What happens to a node: keys removed under it, connections that close, roles that change,
+//! Events at a node: keys removed by other commands, connections that close, roles that change,
 //! effects that arrive from a primary or from a log.
 
 use alloc::vec::Vec;
@@ -15,9 +15,9 @@ use crate::lock::{Found, Holders};
 use crate::words::{ClientId, Deadline, Fence, Instant, Key, Lease, Time};
 
 impl Node {
-    /// Somebody removed the lock with a command that is not ours: its leases are over, and who
-    /// waited is told. Nothing is granted from here: the same removal may be the first half of
-    /// a move to another node. Only answers, so it can be called in the middle of somebody else's
+    /// Ends a lock that another command has removed: its leases are over, and its waiters are told.
+    /// The node grants nothing here: the same removal may be the first half of a move to another
+    /// node. The function only answers, so it can be called in the middle of another
     /// command.
     ///
     /// `top` is its largest fence: it may have been another key's, by whose name it was renamed.
@@ -26,8 +26,8 @@ impl Node {
         self.dismiss(host, key, WaitOutcome::Removed, now);
     }
 
-    /// A grant that was removed so, and the end of its lease: its connection has nothing to end any
-    /// more, and a token that is away has lost its turn.
+    /// Notes a grant that was removed so, and the end of its lease: its connection has nothing to end any
+    /// more, and a token that is away has lost its lock.
     pub fn lost(&mut self, key: Key<'_>, token: &[u8], client: ClientId, end: Deadline) {
         match client {
             ClientId::AWAY => self.waiting.places.lease_ended(end),
@@ -35,17 +35,17 @@ impl Node {
         }
     }
 
-    /// Grants to tokens that are away were removed likewise, by when their leases would have ended.
+    /// Notes that grants to tokens that are away were removed, by the ends of their leases.
     pub fn turns_lost(&mut self, ends: Vec<Deadline>) {
         ends.into_iter().for_each(|end| self.waiting.places.lease_ended(end));
     }
 
-    /// The same for all locks of a database, or of all databases.
+    /// Ends all locks of a database, or of all databases, likewise.
     pub fn flushed<A: Answers>(&mut self, host: &mut A, db: Option<u32>, now: Instant) {
         self.emptied(host, |key| db.is_none_or(|db| db == key.db), now);
     }
 
-    /// The same for all locks at some keys.
+    /// Ends all locks at some keys, likewise.
     pub fn emptied<A: Answers>(
         &mut self,
         host: &mut A,
@@ -62,21 +62,21 @@ impl Node {
         });
     }
 
-    /// A key may have become free by a command that is not ours: a foreign lock, for example.
+    /// Notes that another command may have freed a key: a foreign lock, for example.
     pub fn maybe_free(&mut self, key: Key<'_>) {
         if self.waiting.queue(key).is_some() {
             self.deferred.serve(key.to_owned());
         }
     }
 
-    /// A connection has closed: what it held until then ends, as soon as that can be written.
+    /// Notes that a connection has closed: its grants end as soon as that can be written.
     pub fn closed(&mut self, client: ClientId) {
         if let Some(grants) = self.ephemeral.remove(&client) {
             self.deferred.end_all(grants);
         }
     }
 
-    /// Somebody else decides from now on: a primary, or the data that is being loaded.
+    /// Makes this node follow: a primary decides from now on, or the data set that is being loaded.
     pub fn follow<A: Answers>(&mut self, host: &mut A, now: Instant) {
         self.role = Role::Follows;
         for key in self.waiting.keys_of(|_| true) {
@@ -86,34 +86,34 @@ impl Node {
         self.tell_dismissed(host, usize::MAX);
         self.deferred.clear();
         self.waiting.rechecks = Rechecks::default();
-        // Their leases run out where they are led from now on.
+        // These leases run out at the primary.
         self.ephemeral.clear();
         self.waiting.places.clear();
     }
 
-    /// This node decides from now on.
+    /// Makes this node decide from now on.
     pub(super) fn lead(&mut self, time: Time) {
         self.role = Role::Leads;
         self.durable.lead(time);
     }
 
-    /// Whether somebody else decides.
+    /// True if another node decides.
     #[must_use]
     pub fn is_following(&self) -> bool {
         self.role != Role::Leads
     }
 
-    /// With `obeys`, what is carried out next was decided elsewhere, though this node leads: it is for
+    /// With `obeys`, another node has decided the next effects, though this node leads: they are for
     /// a slot that is another node's, and about to be this one's.
     pub fn obey(&mut self, obeys: bool) {
         self.role = if obeys { Role::Obeys } else { Role::Leads };
     }
 
-    /// Refuses what no node with a clock like this one's can have decided. Of its primary and its log a
-    /// node believes all.
+    /// Refuses an effect that no node with a clock like this one's can have decided. A node believes all
+    /// effects of its primary and its log.
     ///
     /// # Errors
-    /// When a fence is too far ahead.
+    /// Fails if a fence is too far ahead.
     pub fn believe<'a>(&mut self, apply: &Apply<'_>, time: Time) -> Result<(), Refusal<'a>> {
         self.durable.counter.look(time);
         match *apply {
@@ -127,7 +127,7 @@ impl Node {
         }
     }
 
-    /// Carries out what was decided elsewhere.
+    /// Carries out an effect that was decided elsewhere.
     pub fn apply<H: Host>(&mut self, host: &mut H, key: Key<'_>, apply: &Apply<'_>, time: Time) {
         self.durable.counter.look(time);
         match *apply {
@@ -155,7 +155,7 @@ impl Node {
                 let in_cluster = slot_of(key.name);
                 self.durable.counter.learn_ahead(KeyAhead { hash, slot, in_cluster }, fence);
             }
-            // It is for replicas of the node that has promised it.
+            // The promise is for replicas of the node that has made it.
             Apply::Promise(ref promise) => {
                 if self.role != Role::Obeys {
                     self.durable.inherit(promise.clone(), time.now);

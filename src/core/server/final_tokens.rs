@@ -1,7 +1,7 @@
-//! Tokens that are done: an ACQUIRE with one of them was overtaken on its way, and comes too late.
+//! Final tokens: an ACQUIRE with one of them was overtaken on its way, and comes too late.
 //!
 //! They are remembered for at least a minute, in two generations; the older one is forgotten as a
-//! whole. FINAL is about progress and not about safety, so nothing of it is stored.
+//! whole. FINAL serves progress and not safety, so dlock does not store it.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use crate::words::{Instant, Key, Owner};
 pub(super) struct FinalTokens {
     young: Generation,
     old: Generation,
-    /// When the young ones began.
+    /// Time at which the young generation began.
     since: Option<Instant>,
 }
 
@@ -40,7 +40,7 @@ impl Generation {
 }
 
 impl FinalTokens {
-    /// Forgets what is old enough.
+    /// Forgets the old generation when it is old enough.
     pub fn look(&mut self, now: Instant) {
         if self.since.is_some_and(|since| now.since(since) >= FINAL_LASTS) {
             self.old = core::mem::take(&mut self.young);
@@ -53,7 +53,7 @@ impl FinalTokens {
         self.young.tokens.is_empty() && self.old.tokens.is_empty()
     }
 
-    /// Whether the token is done.
+    /// True if the token is final.
     pub fn has(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> bool {
         if self.since.is_none() {
             return false;
@@ -62,7 +62,7 @@ impl FinalTokens {
         self.young.has(key, token) || self.old.has(key, token)
     }
 
-    /// Remembers it. False: there is no room.
+    /// Remembers the token. False: there is no room.
     fn add(&mut self, key: Key<'_>, token: &[u8], owner: Owner, now: Instant) -> bool {
         self.look(now);
         let units = 1 + ((key.name.len() + token.len()) / BYTES_PER_PLACE) as u64;
@@ -80,7 +80,7 @@ impl FinalTokens {
 }
 
 impl Node {
-    /// Remembers that the token is done, if it says so.
+    /// Remembers the token, if the request says FINAL.
     pub(super) fn note_final<'a, H: Host>(
         &mut self,
         host: &mut H,

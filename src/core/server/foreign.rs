@@ -8,7 +8,7 @@ use crate::lock::Found;
 use crate::words::{Key, Millis, Time};
 
 impl Node {
-    /// Lets a plain string that is the token's end `ttl` from now.
+    /// Makes a plain string with this token expire `ttl` from now.
     pub(super) fn extend_foreign<H: Host>(
         &mut self,
         host: &mut H,
@@ -26,7 +26,7 @@ impl Node {
         ours
     }
 
-    /// A foreign lock with this value is removed.
+    /// Removes a foreign lock with this value.
     pub(super) fn end_foreign<'a, H: Host>(
         &self,
         host: &mut H,

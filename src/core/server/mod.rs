@@ -2,16 +2,16 @@
 //!
 //! - [`acquire`](Node::acquire): granted, denied, or queued.
 //! - `release`: RELEASE, EXTEND, CHECK and BREAK.
-//! - `foreign`: the same of plain strings.
-//! - `serve`: hand-over: who gets a lock that has become free, and waiters that leave.
-//! - `waiting`: the queues, and all who stand there.
-//! - `places`: places that are kept for those who are away; `place_clock`: the clock by which they end.
-//! - `final_tokens`: tokens that are done.
-//! - `durability`: what the state file vouches for; quarantine.
-//! - `sweep`: what time does: leases and waits that are over, and work that had to be put off;
-//!   `deferred`: that work; `rechecks`: keys that are looked at again.
-//! - `observed`: what an operator sees of waiting and holding.
-//! - `events`: what happens to a node: keys removed under it, connections that close, roles
+//! - `foreign`: the same for plain strings.
+//! - `serve`: hand-over to the next waiters, and waiters that leave before.
+//! - `waiting`: the queues, and all waiters.
+//! - `places`: places of waiters that are away; `place_clock`: the clock by which they end.
+//! - `final_tokens`: tokens released with FINAL.
+//! - `durability`: the effect of the state file on grants; quarantine.
+//! - `sweep`: ends leases and waits that are over, and does deferred work;
+//!   `deferred`: that work; `rechecks`: keys that are checked again.
+//! - `observed`: the operator's figures of waits and holds.
+//! - `events`: keys removed by other commands, connections that close, roles
 //!   that change, effects that arrive from a primary.
 //!
 //! The rule that binds them: whenever a lock could be granted to its first waiter, it has been,
@@ -48,45 +48,45 @@ use crate::durability::durable::Durable;
 use crate::settings::Settings;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis};
 
-/// One server's locks, but for what is held: that is in the host's keyspace.
+/// One server's locks without their holders, which are in the host's keyspace.
 #[derive(Debug, Default)]
 pub struct Node {
-    /// What an operator can change with CONFIG SET.
+    /// The settings that an operator can change with CONFIG SET.
     pub settings: Settings,
-    /// The server does not tell when a key changes, so foreign locks with waiters are polled.
+    /// True if the server does not report changes of keys, so that dlock polls foreign locks with waiters.
     pub is_deaf: bool,
     /// The wall clock.
     pub clock: Clock,
-    /// What outlives a crash, by its promise.
+    /// The state that outlives a crash, by the promise.
     pub durable: Durable,
-    /// Who decides.
+    /// The node's role.
     role: Role,
-    /// Everybody who waits.
+    /// All waiters.
     pub waiting: Waiting,
-    /// Tokens that are done.
+    /// Tokens released with FINAL.
     final_tokens: FinalTokens,
     /// The grants that end with a connection.
     ephemeral: BTreeMap<ClientId, BTreeSet<GrantId>>,
-    /// What could not be done at once.
+    /// Work that could not be done at once.
     deferred: Deferred,
-    /// What an operator sees.
+    /// The operator's figures.
     pub observed: Observed,
 }
 
-/// Who decides.
+/// The role of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Role {
-    /// This node.
+    /// This node decides.
     #[default]
     Leads,
-    /// A replica, or a server that loads its data: somebody else decides, and this node ends
+    /// This node is a replica, or loads its data: it ends
     /// nothing, grants nothing and hands nothing over.
     Follows,
-    /// Somebody else decides what is carried out just now, though this node leads.
+    /// This node leads, but another node has decided the effects that it carries out just now.
     Obeys,
 }
 
-/// By what a grant is known: a token at a key, and the connection that speaks for it.
+/// The identity of a grant: a token at a key, and the connection that speaks for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct GrantId {
     key: KeyBuf,
@@ -95,32 +95,32 @@ struct GrantId {
 }
 
 impl Node {
-    /// A lease was loaded from a stored data set, or replicated.
+    /// Takes note of a lease that was loaded from a stored data set, or replicated.
     pub fn heard_of(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) {
         self.pass_on(key, fence);
         self.durable.leases.saw(key.name, ttl, self.settings.usual_ttl);
     }
 
-    /// A lock with this fence has come to the key, alive or not: the next fence must be larger.
+    /// Takes note of a lock with this fence at the key, alive or not: the next fence must be larger.
     pub fn pass_on(&mut self, key: Key<'_>, fence: Fence) {
         self.durable.counter.learn(key.name, fence, self.is_following());
     }
 
-    /// Whether there is work that was put off.
+    /// True if there is deferred work.
     #[must_use]
     pub fn has_pending(&self) -> bool {
         !self.deferred.is_empty() && !self.is_following()
     }
 
-    /// When there will be something to do, as far as the node itself knows. Leases are in the
-    /// host's index.
+    /// Time at which the node will have something to do, as far as it knows. The host's index
+    /// has the leases.
     #[must_use]
     pub fn next_wake(&self) -> Option<Deadline> {
         earlier(self.waiting.next_wake(), self.durable.quarantine_wakes(self.settings.quarantine))
     }
 }
 
-/// This is asked for after each command: an iterator over the ends took half of its time.
+/// The server calls this after each command: an iterator over the ends took half of its time.
 fn earlier(one: Option<Deadline>, other: Option<Deadline>) -> Option<Deadline> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

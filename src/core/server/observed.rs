@@ -1,7 +1,7 @@
-//! What an operator sees of waiting and holding.
+//! The operator's figures of waits and holds.
 //!
 //! Waiting is charged to its key when something changes in the queue, and from time to time where
-//! nothing does: a lock that nobody ever gets hurts most.
+//! nothing does: a lock that no waiter ever gets has the longest waits.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -20,10 +20,10 @@ use crate::queue::{Queue, Waiter};
 use crate::who::Who;
 use crate::words::{Instant, Key, KeyBuf};
 
-/// What is kept of it.
+/// The figures.
 #[derive(Debug, Default)]
 pub struct Observed {
-    /// The keys that hurt most.
+    /// The keys with the longest waits.
     pub(super) hot: Hot,
     /// The last slow waits and long holds.
     slow: Slow,
@@ -40,7 +40,7 @@ impl Observed {
 }
 
 impl Node {
-    /// The keys that hurt most, the worst first, and the queue of each.
+    /// The keys with the longest waits, the worst first, and the queue of each.
     pub fn hot(&mut self, most: usize, now: Instant) -> Vec<(&Figures, Option<&Queue>)> {
         let listed = self.observed.hot.listed();
         let queues = listed.filter_map(|figures| queue_of(&self.waiting.queues, figures));
@@ -50,7 +50,7 @@ impl Node {
         worst.map(|figures| (figures, queue_of(queues, figures))).collect()
     }
 
-    /// Charges a few queues where nothing happens. To be called often.
+    /// Charges a few queues without changes. The caller calls this often.
     pub fn look_at_queues(&mut self, now: Instant) {
         for _ in 0..A_FEW.min(self.waiting.stands.len()) {
             let last = self.observed.charged.take();
@@ -61,14 +61,14 @@ impl Node {
         }
     }
 
-    /// The key is charged with what its queue has waited since the last time.
+    /// Charges the key with the time that its queue has waited since the last charge.
     pub(super) fn charge(&mut self, key: Key<'_>, now: Instant) {
         if let Some(waited) = self.waiting.change_queue(key, |queue| queue.charge(now)) {
             self.observed.hot.waited(key, waited, now);
         }
     }
 
-    /// Who holds the lock, where slow waits are noted.
+    /// The lock's holder, if slow waits are noted.
     pub(super) fn holder<H: Host>(&self, host: &mut H, key: Key<'_>) -> Option<Box<Who>> {
         if self.settings.slow_wait == 0 {
             return None;
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// Whoever waits now waits for this holder.
+    /// Notes that the key's waiters now wait for this holder.
     pub(super) fn note_holder(&mut self, key: Key<'_>, grant: &Grant<'_>) {
         if self.settings.slow_wait > 0 {
             let who = Box::new(Who::of(grant.token, grant.meta));
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// For whom those at the key wait.
+    /// The holder for whom the key's waiters wait.
     pub(super) fn waited_for(&self, key: Key<'_>) -> Option<Who> {
         if self.settings.slow_wait == 0 {
             return None;
@@ -98,7 +98,7 @@ impl Node {
         self.waiting.queue(key)?.holder.as_deref().cloned()
     }
 
-    /// A wait has ended.
+    /// Notes the end of a wait, if it was slow.
     pub(super) fn note_wait(
         &mut self,
         what: What,
@@ -114,7 +114,7 @@ impl Node {
         }
     }
 
-    /// A hold has ended.
+    /// Notes the end of a hold, if it was long.
     pub(super) fn note_hold(&mut self, key: Key<'_>, grant: &Grant<'_>, now: Instant) {
         let held = now.since(grant.lease.since);
         if is_over(held, self.settings.long_hold) && !self.is_following() {
@@ -124,14 +124,14 @@ impl Node {
     }
 }
 
-/// How many queues are charged at a time.
+/// The number of queues charged at a time.
 const A_FEW: usize = 16;
 
 fn is_over(micros: u64, setting: u64) -> bool {
     setting > 0 && micros >= setting.saturating_mul(1000)
 }
 
-/// The queue of a listed key. Of a long name only the beginning is known: then a few are looked at.
+/// The queue of a listed key. Only the beginning of a long name is known: then a few queues are compared.
 fn queue_of<'q>(queues: &'q BTreeMap<u32, Queues>, figures: &Figures) -> Option<&'q Queue> {
     let (db, begin) = (figures.db, &*figures.name);
     let from = queues.get(&db)?.range::<[u8], _>((Included(begin), Unbounded)).take(A_FEW);

@@ -1,22 +1,22 @@
-//! The clock of places: it runs while requests get through, and knows what has been heard.
+//! The clock of places: it runs while requests get through, and knows when they were last read.
 //!
 //! A place must not end while its owner's request lies in the socket: during a long script, say,
 //! or while the server holds requests back. So this clock stands still while writes are paused and
-//! in quarantine; and what is over by it ends only at the second iteration of the
-//! event loop after that, for the server reads what has arrived in between.
+//! in quarantine; and a place that is over by it ends only at the second iteration of the
+//! event loop after that, because the server reads what has arrived in between.
 
 use crate::words::{Deadline, Instant};
 
 #[derive(Debug)]
 pub(super) struct PlaceClock {
-    /// For how long it has stood still, in microseconds.
+    /// The time that it has stood still, in microseconds.
     still: u64,
-    /// The last look, and whether requests got through then.
+    /// Time of the last look, and true if requests got through then.
     looked: Instant,
     runs: bool,
     /// The last iteration of the event loop, if requests have got through ever since.
     last_iteration: Option<Instant>,
-    /// All that was sent before this moment has been read.
+    /// The server has read all requests sent before this moment.
     heard: Instant,
 }
 
@@ -33,12 +33,13 @@ impl Default for PlaceClock {
 }
 
 impl PlaceClock {
-    /// There was nothing to look after until now.
+    /// Starts the clock, when the first place is kept.
     pub fn start(&mut self, now: Instant, runs: bool) {
         (self.looked, self.runs) = (now, runs);
     }
 
-    /// Whether requests get through now. To be told often: between two looks it is not known.
+    /// Notes if requests get through now. The caller calls this often: the clock knows nothing of the time
+    /// between two calls.
     pub fn look(&mut self, now: Instant, runs: bool) {
         if !(self.runs && runs) {
             self.still += now.since(self.looked);
@@ -47,7 +48,7 @@ impl PlaceClock {
         (self.looked, self.runs) = (now, runs);
     }
 
-    /// An iteration of the server's event loop, after it has read what had arrived by the last one.
+    /// Notes an iteration of the event loop, after the server has read what had arrived by the last one.
     pub fn iteration(&mut self, now: Instant, runs: bool) {
         self.look(now, runs);
         if runs {
@@ -56,23 +57,23 @@ impl PlaceClock {
         }
     }
 
-    /// What time it is by this clock.
+    /// The time by this clock.
     pub fn at(&self, now: Instant) -> Instant {
         let stands = if self.runs { 0 } else { now.since(self.looked) };
         Instant(now.0.saturating_sub(self.still + stands))
     }
 
-    /// Whether a moment of this clock has passed, and what was sent before it has been read.
+    /// True if a moment of this clock has passed, and the server has read the requests sent before it.
     pub fn is_over(&self, end: Deadline) -> bool {
         end.is_over(Instant(self.heard.0.saturating_sub(self.still)))
     }
 
-    /// Whether what was sent before a moment of the ordinary clock has been read.
+    /// True if the server has read the requests sent before a moment of the ordinary clock.
     pub fn has_heard(&self, by: Deadline) -> bool {
         by.is_over(self.heard)
     }
 
-    /// When a moment of this clock comes, by the ordinary one; `None`: it stands still.
+    /// The ordinary time of a moment of this clock; `None`: it stands still.
     pub fn comes(&self, end: Deadline) -> Option<Deadline> {
         self.runs.then(|| Deadline(end.0.saturating_add(self.still.div_ceil(1000))))
     }

@@ -1,7 +1,7 @@
-//! Places that are kept for those who are away.
+//! Places of waiters that are away.
 //!
-//! A place is a waiter that is away, and its turn is a short lease: there is nothing new between
-//! free and held. So a client that comes back in time is served in the order in which it first came,
+//! A place is a waiter that is away; if it gets the lock, it has a short lease: so there is no third state
+//! between free and held. A client that comes back in time is served in the order in which it first came,
 //! however it waits; and if many clients die at once, the others wait for one KEEP in all.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -13,28 +13,28 @@ use crate::queue::Waiter;
 use crate::shares::Shares;
 use crate::words::{Deadline, Instant, Key, Millis, WaiterId};
 
-/// What is kept for those who are away.
+/// The places, and the leases of tokens that are away.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// When each place ends, by the clock of places.
+    /// The end of each place, by the clock of places.
     ends: BTreeSet<(Deadline, WaiterId)>,
     shares: Shares,
     pub clock: PlaceClock,
-    /// How many leases tokens that are away have, by when they end. Those that somebody removed
-    /// from outside are counted until then.
+    /// The number of leases of tokens that are away, by their ends. A lease that another command has
+    /// removed counts until its end.
     leases: BTreeMap<Deadline, usize>,
-    /// How many requests have gone without a place, for want of room.
+    /// The number of requests that left no place, for want of room.
     pub refused: u64,
 }
 
-/// What is left of a place.
+/// The rest of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// So much.
+    /// This much time is left.
     Some(Millis),
-    /// Nothing, unless its owner's request has arrived and has not been read yet.
+    /// The place is over, unless the server has yet to read its owner's request.
     Unread,
-    /// Nothing.
+    /// The place is over.
     Nothing,
 }
 
@@ -43,14 +43,14 @@ impl Places {
         self.ends.len()
     }
 
-    /// None is kept any more.
+    /// Drops all places and leases.
     pub fn clear(&mut self) {
         self.ends.clear();
         self.shares = Shares::default();
         self.leases.clear();
     }
 
-    /// What is left of the place that ends then.
+    /// The rest of the place that ends then.
     pub fn left(&self, end: Deadline, now: Instant) -> Left {
         if self.clock.is_over(end) {
             Left::Nothing
@@ -61,18 +61,18 @@ impl Places {
         }
     }
 
-    /// When the first of them ends.
+    /// The end of the first place.
     pub fn next_end(&self) -> Option<Deadline> {
         self.ends.first().and_then(|(end, _)| self.clock.comes(*end))
     }
 
-    /// Whether a place ends with the next iteration of the event loop.
+    /// True if a place ends with the next iteration of the event loop.
     pub fn end_next(&self, now: Instant) -> bool {
         self.next_end().is_some_and(|end| end.is_over(now))
     }
 
-    /// Keeps the place of a request that ends, if it asked for that and there is room for `most`: until when.
-    /// `runs`: requests get through now.
+    /// Keeps the place of a request that ends, if it has KEEP and there is room for `most`. Returns the
+    /// place's end. `runs`: requests get through now.
     pub fn take(
         &mut self,
         key: Key<'_>,
@@ -94,25 +94,25 @@ impl Places {
         Some(end)
     }
 
-    /// A place that has ended.
+    /// Returns a place that has ended.
     pub fn pop_over(&mut self) -> Option<WaiterId> {
         let (end, id) = *self.ends.first()?;
         self.clock.is_over(end).then_some(id)
     }
 
-    /// A place is not kept any more.
+    /// Drops a place.
     pub fn give_back(&mut self, key: Key<'_>, waiter: &Waiter, end: Deadline) {
         if self.ends.remove(&(end, waiter.id)) {
             self.shares.give_back(waiter.owner, units(key, waiter));
         }
     }
 
-    /// A token that is away has a lease.
+    /// Counts a lease of a token that is away.
     pub fn lease_began(&mut self, end: Deadline) {
         *self.leases.entry(end).or_default() += 1;
     }
 
-    /// The token has no lease any more, or has heard of it.
+    /// Uncounts a lease: it has ended, or the token has heard of it.
     pub fn lease_ended(&mut self, end: Deadline) {
         if let Some(count) = self.leases.get_mut(&end) {
             *count -= 1;
@@ -122,17 +122,17 @@ impl Places {
         }
     }
 
-    /// How many leases tokens that are away have.
+    /// The number of leases of tokens that are away.
     pub fn leases(&self) -> usize {
         self.leases.values().sum()
     }
 
-    /// Whether no token that is away can have a lease.
+    /// True if no token that is away can have a lease.
     pub fn have_no_lease(&self) -> bool {
         self.leases.is_empty()
     }
 
-    /// Forgets the leases that are over, of which it was not told.
+    /// Forgets the leases that are over, and whose end nobody reported.
     pub fn forget_leases(&mut self) {
         while self.leases.first_key_value().is_some_and(|(end, _)| self.clock.has_heard(*end)) {
             self.leases.pop_first();
@@ -140,15 +140,15 @@ impl Places {
     }
 }
 
-/// How many places one counts for: a long name takes the memory of several.
+/// The number of places that one counts for: a long name takes the memory of several.
 fn units(key: Key<'_>, waiter: &Waiter) -> u64 {
     let bytes = key.name.len() + waiter.token.len() + waiter.asks.meta.len();
     1 + (bytes / BYTES_PER_PLACE) as u64
 }
 
 impl Node {
-    /// Looks whether requests get through, so that places do not end while they do not. To be
-    /// called often.
+    /// Checks if requests get through, so that places do not end while they do not. The caller calls this
+    /// often.
     pub fn look_at_places(&mut self, now: Instant, paused: bool) {
         self.final_tokens.look(now);
         let runs = !paused && !self.durable.refuses_all();
@@ -159,7 +159,7 @@ impl Node {
         }
     }
 
-    /// A request ends without the lock: its place is kept, if it asked for that and there is room.
+    /// Ends a request without the lock: its place is kept, if it has KEEP and there is room.
     /// Else it leaves. False: it did not wait.
     pub(super) fn depart(&mut self, id: WaiterId, now: Instant) -> bool {
         let Some(at) = self.waiting.standing(id).cloned() else { return false };
@@ -171,19 +171,19 @@ impl Node {
         waits
     }
 
-    /// Keeps the place of a request that ends, if it asked for that and there is room.
+    /// Keeps the place of a request that ends, if it has KEEP and there is room.
     pub(super) fn keep_place(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> bool {
         let (most, runs) = (self.settings.max_places, !self.durable.refuses_all());
         self.waiting.keep_place(key, token, most, runs, now)
     }
 
-    /// Ends places whose clients did not come back. How much of the budget is left.
+    /// Ends places whose clients did not come back. Returns the rest of the budget.
     pub(super) fn end_places(&mut self, budget: usize, now: Instant) -> usize {
         let mut left = budget;
         while left > 0
             && let Some(id) = self.waiting.places.pop_over()
         {
-            // Those who were dismissed end with the others there.
+            // Dismissed waiters end with the others of their queue.
             let Some(at) = self.waiting.standing(id).cloned() else { break };
             self.leave_later(at.key(), &at.token, now);
             left -= 1;

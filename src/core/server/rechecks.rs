@@ -1,6 +1,6 @@
-//! Locks with waiters that have to be looked at again at some moment: when a foreign lock's string
-//! expires, for the server itself may take its time to notice; or soon, where the server refuses
-//! writes just now. One entry a key: the earliest.
+//! Locks with waiters that must be checked again at some moment: when a foreign lock's string
+//! expires, because the server itself may take its time to notice; or soon, where the server refuses
+//! writes now. One entry a key: the earliest.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ impl Rechecks {
         self.by_end.first().map(|(end, _)| *end)
     }
 
-    /// Looks at the key again at `end`, or earlier if that is how it is already.
+    /// Plans a check of the key at `end`, unless there is an earlier one.
     pub fn add(&mut self, end: Deadline, key: KeyBuf) {
         match self.by_key.get(&key) {
             Some(earlier) if *earlier <= end => return,
@@ -28,15 +28,15 @@ impl Rechecks {
         self.by_key.insert(key, end);
     }
 
-    /// How long to wait before the next look at a key that may change at any moment. Not long, for a
-    /// client that polls might be there first. With many keys longer, so that the looks stay a small
-    /// part of what the server does.
+    /// The pause before the next check of a key that may change at any moment: short, because a
+    /// client that polls might be there first; longer with many keys, so that the checks stay a small
+    /// part of the server's work.
     pub fn pause(&self) -> Millis {
         let many = self.by_key.len() as u64 / LOOKS_PER_MS;
         Millis(many.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
     }
 
-    /// Nobody waits for it any more.
+    /// Drops the check of a key without waiters.
     pub fn remove(&mut self, key: Key<'_>) {
         if self.by_key.is_empty() {
             return;
@@ -47,7 +47,7 @@ impl Rechecks {
         }
     }
 
-    /// A key whose moment has come.
+    /// Takes a key whose check is due.
     pub fn pop_over(&mut self, now: Instant) -> Option<KeyBuf> {
         if !self.first()?.is_over(now) {
             return None;
@@ -57,7 +57,7 @@ impl Rechecks {
         Some(key)
     }
 
-    /// Forgets what `stays` does not name.
+    /// Drops the checks of keys for which `stays` is false.
     pub fn retain(&mut self, stays: impl Fn(&KeyBuf) -> bool) {
         self.by_end.retain(|(_, key)| stays(key));
         self.by_key.retain(|key, _| stays(key));
@@ -69,7 +69,7 @@ impl Rechecks {
     }
 }
 
-/// Keys are looked at so often in a millisecond, if there are many.
+/// With many keys, dlock checks this many in a millisecond.
 const LOOKS_PER_MS: u64 = 8;
 const SHORTEST_PAUSE: u64 = 2;
 const LONGEST_PAUSE: u64 = 50;

@@ -16,7 +16,7 @@ impl Node {
     /// Gives the lock back and hands it over. A token that waits leaves the queue instead.
     ///
     /// # Errors
-    /// When the key holds something else, or there is no room for one more FINAL.
+    /// Fails if the key holds something else, or there is no room for one more FINAL.
     pub fn release<'a, H: Host>(
         &mut self,
         host: &mut H,
@@ -43,7 +43,7 @@ impl Node {
     /// Lets the token's lease end `ttl` from now, if it holds; with GT, not earlier than it would.
     ///
     /// # Errors
-    /// When the key holds something else, or the fence is too far ahead.
+    /// Fails if the key holds something else, or the fence is too far ahead.
     pub fn extend<'a, H: Host>(
         &mut self,
         host: &mut H,
@@ -102,10 +102,10 @@ impl Node {
         Ok(true)
     }
 
-    /// The fence of the token, if it holds now. Changes nothing.
+    /// Returns the fence of the token, if it holds the lock now. Changes nothing.
     ///
     /// # Errors
-    /// When the key holds something else.
+    /// Fails if the key holds something else.
     pub fn check<'a, H: Host>(
         &self,
         host: &mut H,
@@ -121,10 +121,10 @@ impl Node {
         Ok(found.grant(token).filter(holds).map(|grant| grant.fence))
     }
 
-    /// Ends every lease on the key, or the token's, and hands over. How many ended.
+    /// Ends every lease on the key, or the token's, and hands over. Returns the number of ended leases.
     ///
     /// # Errors
-    /// When the key holds something else.
+    /// Fails if the key holds something else.
     pub fn break_lock<'a, H: Host>(
         &mut self,
         host: &mut H,
@@ -156,7 +156,7 @@ impl Node {
         Ok(count + usize::from(place))
     }
 
-    /// The token's grant ends, if it holds.
+    /// Ends the token's grant, if it holds the lock.
     pub(super) fn end<H: Host>(
         &mut self,
         host: &mut H,
@@ -187,13 +187,13 @@ impl Node {
         if client == ClientId::AWAY {
             self.waiting.places.lease_ended(lease.end);
         }
-        // However the lock has come here, the next holder gets a larger fence.
+        // Even if the lock came here from another key, the next holder gets a larger fence.
         self.durable.counter.learn(key.name, fence, self.is_following());
         host.tell(key, ended(token, why, lease, time));
         true
     }
 
-    /// Ends the leases on the key that are over, at most so many. How many ended.
+    /// Ends the leases on the key that are over, at most `most`. Returns their number.
     pub(super) fn end_over<H: Host>(
         &mut self,
         host: &mut H,
@@ -227,8 +227,8 @@ impl Node {
         count
     }
 
-    /// The lease of a token that is away is over, but its next request may have arrived and not have
-    /// been read yet. So it holds for a moment more, of which nobody else has to know.
+    /// Prolongs the lease of a token that is away for a moment: the lease is over, but the token's next
+    /// request may have arrived and not have been read yet. Other nodes need not know of it.
     #[allow(clippy::too_many_arguments, reason = "the grant, without its text")]
     fn wait_for_word<H: Host>(
         &mut self,
@@ -248,7 +248,7 @@ impl Node {
     }
 }
 
-/// A crowd has lost a member: an empty one is no lock.
+/// Completes the removal of a member: an empty crowd is no lock.
 fn settle<H: Host>(host: &mut H, key: Key<'_>, empty: bool) {
     if empty {
         host.remove(key);

@@ -1,4 +1,4 @@
-//! Hand-over: who gets a lock that has become free, and waiters that leave before.
+//! Hand-over to the next waiters, and waiters that leave before.
 
 use super::acquire::speaks;
 use super::deferred::{Dismissed, Undo};
@@ -13,18 +13,18 @@ use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis, Time, WaiterId}
 
 impl Node {
     /// Grants the lock to its first waiters, as many as it admits. The grants are made here and
-    /// now; the answers only report them, so nobody can slip in between.
+    /// now; the answers only report them, so no other request can slip in between.
     ///
     /// Of very many readers a part is served at once, and the others in the next iterations of the event
-    /// loop. Until these are through, no command serves there: thousands of readers that have just been
-    /// let in, and that release one after the other, would each let in as many again, all in one iteration.
+    /// loop. Until then no command serves this queue: thousands of new readers that release one after the
+    /// other would each let in as many again, all in one iteration.
     pub(super) fn serve<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
         if !self.waiting.queue(key).is_some_and(|queue| queue.enters) {
             self.serve_some(host, key, time, SERVED_AT_ONCE);
         }
     }
 
-    /// The same for so many of them at most. How many have left the queue.
+    /// Serves the first waiters, at most `most`. Returns the number that have left the queue.
     pub(super) fn serve_some<H: Host>(
         &mut self,
         host: &mut H,
@@ -56,7 +56,7 @@ impl Node {
                 self.waiting.pop(key);
                 return true;
             }
-            // Whether it is served or ends is known at the next iteration of the event loop.
+            // The next iteration of the event loop decides if it is served or ends.
             Some(Left::Unread) => {
                 self.waiting.watch(key, Millis(1), time);
                 return false;
@@ -76,7 +76,7 @@ impl Node {
         let queue = self.waiting.queue(key);
         if !Queue::is_next(queue, &first.token, first.asks.mode, &found) {
             let top = found.top();
-            // Who is told now asks elsewhere, where the holder may not have asked yet.
+            // A waiter that is told now asks other nodes, where the holder may not have asked yet.
             if !found.is_held_by_absent() {
                 self.tell_turns(host, key, top, time);
             }
@@ -85,14 +85,14 @@ impl Node {
         self.durable.counter.learn(key.name, found.top(), false);
         let served = self.serve_first(host, key, time);
         if !served {
-            // Until the state file can be written.
+            // Waits until the state file can be written.
             self.deferred.wait_for_file(key.to_owned());
         }
         served
     }
 
-    /// Answers waiters whose turn is next, if they asked with TURN. Each of them is away from then on;
-    /// where its place cannot be kept, it waits on instead.
+    /// Answers waiters with TURN whose turn is next. Each of them is away from then on;
+    /// if its place cannot be kept, it waits on instead.
     fn tell_turns<A: Answers>(&mut self, host: &mut A, key: Key<'_>, top: Fence, time: Time) {
         while let Some(next) = self.waiting.queue(key).and_then(Queue::next_turn) {
             let (id, token) = (next.id, next.token.clone());
@@ -105,7 +105,7 @@ impl Node {
         }
     }
 
-    /// Grants to the first waiter. False: not now. One that is away has a lease for as long as its
+    /// Grants to the first waiter. False: not now. A waiter that is away gets a lease as long as its
     /// place would be kept, and its next request makes an ordinary one of it.
     fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
         let Some(first) = self.waiting.queue(key).and_then(Queue::first) else { return true };
@@ -149,12 +149,12 @@ impl Node {
         true
     }
 
-    /// A blocked client is gone. A queued request leaves, or its place is kept. A grant of which the
-    /// client was not told ends, or becomes as short as its place would be kept, as soon as that can be
-    /// written.
+    /// Handles a blocked client that is gone. A queued request leaves, or its place is kept. A grant of
+    /// which the client was not told ends, or becomes as short as its place would be kept, as soon as
+    /// that can be written.
     pub fn gone(&mut self, id: WaiterId, now: Instant) {
         if let Some((grant, keep)) = self.waiting.granted.remove(&id) {
-            // A follower takes nothing back: the lease runs out where it is led from now on.
+            // A follower takes nothing back: the lease runs out at the primary.
             if !self.is_following() {
                 let undo = keep.map_or(Undo::End(Ending::Undelivered), Undo::Cut);
                 self.deferred.undo(grant, undo);
@@ -162,12 +162,12 @@ impl Node {
         } else if self.waiting.standing(id).is_some() {
             self.depart(id, now);
         } else {
-            // It was dismissed, and need not be told any more.
+            // The waiter was dismissed, and need not be told any more.
             self.waiting.stands.remove(&id);
         }
     }
 
-    /// All waiters at the key leave with the same answer, the first few at once, and the others in the
+    /// Dismisses all waiters at the key with the same answer, the first few at once, and the others in the
     /// next iterations. Places of tokens that are away end without an answer.
     pub(super) fn dismiss<A: Answers>(
         &mut self,
@@ -183,7 +183,7 @@ impl Node {
         self.deferred.dismiss(dismissed);
     }
 
-    /// Tells those who were dismissed, at most so many. How many are not told yet of that many.
+    /// Answers dismissed waiters, at most `most`. Returns the rest of that budget.
     pub(super) fn tell_dismissed<A: Answers>(&mut self, host: &mut A, most: usize) -> usize {
         let mut left = most;
         while left > 0
@@ -203,7 +203,7 @@ impl Node {
             && let Some(waiter) = to.queue.pop()
         {
             left -= 1;
-            // Not if its client is gone.
+            // A client that is gone gets no answer.
             let waits = waiter.is_present() && self.waiting.stands.contains_key(&waiter.id);
             self.waiting.unlist(key.as_key(), &waiter);
             self.note_wait(What::WaitInVain, key.as_key(), &waiter, holder.clone(), to.at);
@@ -214,7 +214,7 @@ impl Node {
         left
     }
 
-    /// The waiter with this token leaves without the lock. If it was the first, the next may be
+    /// Removes the waiter with this token without the lock. If it was the first, the next may be
     /// grantable, and the caller sees to it.
     pub(super) fn leave(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> Option<Waiter> {
         let holder = self.waited_for(key);
@@ -223,14 +223,14 @@ impl Node {
         Some(waiter)
     }
 
-    /// The waiter with this token is in the queue no more.
+    /// Takes the waiter with this token out of the queue.
     pub(super) fn take_out(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> Option<Waiter> {
         self.charge(key, now);
         self.waiting.remove(key, token)
     }
 
-    /// The waiter with this token leaves, while nothing may be granted: if it was the first, the next
-    /// is looked at later.
+    /// Removes the waiter with this token, while nothing may be granted: if it was the first, the next
+    /// is served later.
     pub(super) fn leave_later(
         &mut self,
         key: Key<'_>,
@@ -263,7 +263,7 @@ impl Node {
         }
     }
 
-    /// The holder asks again: its old connection no longer speaks for the grant.
+    /// Ends the old connection's hold on a grant, whose holder asks again.
     pub(super) fn forget_ephemeral<H: Host>(&mut self, host: &mut H, key: Key<'_>, token: &[u8]) {
         if self.ephemeral.is_empty() {
             return;
@@ -275,12 +275,12 @@ impl Node {
     }
 }
 
-/// How many waiters one command serves at most, and how many are told at once that the lock is gone. To
-/// let one in, and to write to it, takes the server some ten microseconds.
+/// The largest number of waiters that one command serves, and of those that it tells at once that the lock
+/// is gone. To let one in, and to write to it, takes the server some ten microseconds.
 const SERVED_AT_ONCE: usize = 64;
 const TOLD_AT_ONCE: usize = 16;
 
-/// What a waiter is told whose turn has come in vain.
+/// The answer to a waiter that cannot be granted the lock when its turn comes.
 fn no(refusal: &Refusal<'_>) -> WaitOutcome {
     match *refusal {
         Refusal::TooManyLong { usual } => WaitOutcome::TooManyLong { usual },

@@ -1,4 +1,4 @@
-//! What time does: leases and waits that are over, and work that had to be put off.
+//! The sweep: ends leases and waits that are over, and does deferred work.
 
 use alloc::boxed::Box;
 
@@ -10,8 +10,8 @@ use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::words::{ClientId, Key, Lease, Millis, Mode, Time};
 
 impl Node {
-    /// Does what is due, at most `budget` pieces of it, so that a burst of endings is spread
-    /// over several iterations of the event loop. Whether there may be more.
+    /// Does due work, at most `budget` pieces of it, so that a burst of endings is spread
+    /// over several iterations of the event loop. True if there may be more.
     ///
     /// With `may_write` false only waits end: they write nothing.
     pub fn sweep<H: Host>(
@@ -23,8 +23,8 @@ impl Node {
     ) -> bool {
         self.durable.counter.look(time);
         self.look_at_quarantine(time.now);
-        // Waits may take half of it, and those who are dismissed half of that: there may be something
-        // due for others.
+        // Waits may take half of the budget, and dismissed waiters half of that: other work
+        // may be due.
         let waits = budget.div_ceil(2);
         let hears = may_write && !self.is_following() && !self.durable.refuses_all();
         self.waiting.places.clock.iteration(time.now, hears);
@@ -39,7 +39,7 @@ impl Node {
         is_done &= !self.waiting.places.end_next(time.now);
         let mut left = budget - waits + unused;
         self.look_at_foreign(time);
-        // In turns, so that neither keeps the other from being done.
+        // The two alternate, so that neither delays the other for long.
         while left > 0 {
             let caught_up = self.catch_up(host, time, left);
             let ended = self.end_due(host, time, left);
@@ -51,12 +51,12 @@ impl Node {
         true
     }
 
-    /// Ends leases that are over at the key that is due first. How many pieces of work that was.
+    /// Ends leases that are over at the key that is due first. Returns the pieces of work done.
     fn end_due<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
         let Some(key) = host.due(time.now) else { return 0 };
         let key = key.as_key();
         let serves = self.may_hand_over(host, key);
-        // Nothing over at a key that was due: the index lags, and looking has mended it.
+        // If nothing is over at a key that was due, the index lagged, and looking has corrected it.
         let ended = self.end_over(host, key, time, left.min(A_FEW)).max(1);
         ended + self.hand_over(host, key, time, serves)
     }
@@ -83,8 +83,8 @@ impl Node {
         }
     }
 
-    /// Does a piece or two of what had to be put off: of grants that end, and of keys to be served.
-    /// How many pieces of work that was.
+    /// Does a piece or two of deferred work: ends grants, and serves keys.
+    /// Returns the pieces of work done.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
         let undo = self.deferred.next_undo();
         let to_serve = self.deferred.next_to_serve();
@@ -98,8 +98,8 @@ impl Node {
         pieces
     }
 
-    /// Undoes a grant, ends what is over at the key, and serves the next waiters. How many pieces of
-    /// work that was.
+    /// Undoes a grant, ends leases that are over at the key, and serves the next waiters. Returns the
+    /// pieces of work done.
     fn look_after<H: Host>(
         &mut self,
         host: &mut H,
@@ -133,8 +133,8 @@ impl Node {
         }
     }
 
-    /// Nobody has heard of the grant: it becomes as short as its place. A grant of which its holder may
-    /// have heard is never cut: the holder counts on it.
+    /// Cuts a grant of which its client has not heard: it becomes as short as its place. A grant of which
+    /// its holder may have heard is never cut: the holder counts on it.
     fn cut<H: Host>(
         &mut self,
         host: &mut H,
@@ -161,15 +161,15 @@ impl Node {
         host.tell(key, Effect::Renewed { mode, grant });
     }
 
-    /// Whether this node may grant the lock to somebody who waits for it: its slot may be another
-    /// node's by now, or it may be cut off from its replicas. Asked before what is over ends, for
+    /// Tells if this node may grant the lock to a waiter: its slot may be another
+    /// node's by now, or this node may be cut off from its replicas. Asked before leases end, because
     /// a slot that is moving is served here as long as the key is.
     fn may_hand_over<H: Host>(&self, host: &mut H, key: Key<'_>) -> Serves {
         if self.waiting.queue(key).is_none() { Serves::Yes } else { host.serves(key) }
     }
 
     /// Serves a few of the next waiters, if this server still serves the key. If not, they have to ask
-    /// again. How many pieces of work that was.
+    /// again. Returns the pieces of work done.
     fn hand_over<H: Host>(
         &mut self,
         host: &mut H,
@@ -186,10 +186,10 @@ impl Node {
         0
     }
 
-    /// What every command begins with: ends what is over at the key.
+    /// Ends the leases that are over at the key; every command begins with this.
     ///
-    /// Of a large crowd that is over in one moment it ends a part, and leaves the rest to the next
-    /// iterations: no command takes long. But the token that the command speaks of is up to date.
+    /// Of a large crowd whose leases end in one moment it ends a part, and leaves the rest to the next
+    /// iterations: no command takes long. But the token of the command is up to date.
     pub(super) fn expire_due<H: Host>(
         &mut self,
         host: &mut H,
@@ -208,14 +208,14 @@ impl Node {
         }
     }
 
-    /// A large crowd whose last lease is over ends in one piece.
+    /// Ends a large crowd whose last lease is over, in one piece.
     fn end_all<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
         if self.is_following() || !host.first_end(key).is_some_and(|end| end.is_over(time.now)) {
             return false;
         }
         let Found::Held(Holders::Many(crowd)) = host.find(key) else { return false };
         let over = crowd.last_end().is_some_and(|end| end.is_over(time.now));
-        // Those who are away may have asked meanwhile.
+        // Tokens that are away may have asked meanwhile.
         if !over || crowd.len() <= AT_ONCE || !self.waiting.places.have_no_lease() {
             return false;
         }
@@ -230,7 +230,7 @@ impl Node {
     }
 }
 
-/// How many leases one command ends at most.
+/// The largest number of leases that one command ends.
 const AT_ONCE: usize = 256;
-/// How many leases at one key are ended, or granted, before something else has its turn.
+/// The number of leases at one key that end, or are granted, before other work has its turn.
 const A_FEW: usize = 16;

@@ -1,4 +1,4 @@
-//! Who waits at this node: the queues, and the places of those who are away.
+//! The waiters of this node: the queues, and the places of waiters that are away.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -12,23 +12,23 @@ use crate::queue::{Presence, Queue, Waiter};
 use crate::shares::Shares;
 use crate::words::{Deadline, Instant, Key, KeyBuf, Millis, Time, WaiterId};
 
-/// Everybody who waits.
+/// All waiters.
 #[derive(Debug, Default)]
 pub struct Waiting {
     /// The queues, by database and key. None is empty.
     pub(super) queues: BTreeMap<u32, Queues>,
-    /// Where each waiter stands, those who are away included.
+    /// The position of each waiter, also of those that are away.
     pub(super) stands: BTreeMap<WaiterId, InQueue>,
-    /// How many requests of each user wait.
+    /// The number of waiting requests of each user.
     pub(super) shares: Shares,
-    /// When waiters give up.
+    /// The times at which waiters give up.
     pub(super) ends: BTreeSet<(Deadline, WaiterId)>,
-    /// What is kept for those who are away.
+    /// The places of waiters that are away.
     pub(super) places: Places,
-    /// Waiters that were granted the lock and have not been told yet, and for how long their
+    /// Waiters that were granted the lock and have not been told yet, and the time that their
     /// places would have been kept.
     pub(super) granted: BTreeMap<WaiterId, (GrantId, Option<Millis>)>,
-    /// Locks that have to be looked at again for their waiters.
+    /// Locks that must be checked again for their waiters.
     pub(super) rechecks: Rechecks,
     pub(super) next_id: u64,
 }
@@ -36,7 +36,7 @@ pub struct Waiting {
 /// The queues of a database, by key.
 pub(super) type Queues = BTreeMap<Box<[u8]>, Queue>;
 
-/// In which queue a waiter is, and by which token. There may be very many: so the key is shared with the queue,
+/// A waiter's queue and token. There may be very many: so the key is shared with the queue,
 /// and the token with the waiter.
 #[derive(Clone, Debug)]
 pub(super) struct InQueue {
@@ -51,31 +51,31 @@ impl InQueue {
 }
 
 impl Waiting {
-    /// How many requests wait.
+    /// The number of waiting requests.
     #[must_use]
     pub fn requests(&self) -> usize {
         usize::try_from(self.shares.taken()).unwrap_or(usize::MAX)
     }
 
-    /// How many places are kept for tokens that are away.
+    /// The number of places of tokens that are away.
     #[must_use]
     pub fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// How many tokens that are away have the lock: their turn has come.
+    /// The number of tokens that got the lock while they were away.
     #[must_use]
     pub fn leases_away(&self) -> usize {
         self.places.leases()
     }
 
-    /// How many requests with KEEP have gone without a place, because there was no room.
+    /// The number of requests with KEEP that left no place, for want of room.
     #[must_use]
     pub fn places_refused(&self) -> u64 {
         self.places.refused
     }
 
-    /// Who waits at the key.
+    /// The queue at the key.
     #[must_use]
     pub fn queue(&self, key: Key<'_>) -> Option<&Queue> {
         // Most servers have no waiter most of the time.
@@ -90,14 +90,14 @@ impl Waiting {
         self.queue(key)?.get(token)
     }
 
-    /// All keys at which somebody waits.
+    /// All keys with a queue.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
         let keys =
             self.queues.iter().flat_map(|(db, names)| names.keys().map(move |name| (*db, name)));
         keys.map(|(db, name)| Key { db, name })
     }
 
-    /// What is left of a waiter's time: of its wait, or of its place. `None`: it has no end.
+    /// Time left of a waiter's wait, or of its place. `None`: no end.
     #[must_use]
     pub fn left(&self, waiter: &Waiter, now: Instant) -> Option<Millis> {
         match waiter.presence {
@@ -106,25 +106,25 @@ impl Waiting {
         }
     }
 
-    /// What is left of a waiter's place, if it is away.
+    /// Time left of a waiter's place, if it is away.
     pub(super) fn place_left(&self, waiter: &Waiter, now: Instant) -> Option<Left> {
         waiter.place_ends().map(|end| self.places.left(end, now))
     }
 
-    /// When there will be something to do.
+    /// Time of the next thing to do.
     pub(super) fn next_wake(&self) -> Option<Deadline> {
         let gives_up = self.ends.first().map(|(end, _)| *end);
         super::earlier(super::earlier(gives_up, self.places.next_end()), self.rechecks.first())
     }
 
-    /// A handle for one more request.
+    /// A handle for a new request.
     pub(super) fn new_id(&mut self) -> WaiterId {
         self.next_id += 1;
         WaiterId(self.next_id - 1)
     }
 
-    /// Puts a request into the queue at its key: at the end, or where its token stands already. The request that
-    /// was there. `new`: the queue, if there is none yet.
+    /// Puts a request into the queue at its key: at the end, or at its token's place. Returns the request
+    /// that was there. `new`: the queue, if there is none yet.
     pub(super) fn join(
         &mut self,
         key: Key<'_>,
@@ -145,7 +145,7 @@ impl Waiting {
         Some(old)
     }
 
-    /// Where a waiter stands, if its queue is still that of its key. Else it was dismissed.
+    /// The position of a waiter, if its queue is still that of its key. Else it was dismissed.
     pub(super) fn standing(&self, id: WaiterId) -> Option<&InQueue> {
         let queue_is = |at: &&InQueue| {
             self.queue(at.key()).is_some_and(|queue| Arc::ptr_eq(&queue.key(), &at.key))
@@ -153,21 +153,21 @@ impl Waiting {
         self.stands.get(&id).filter(queue_is)
     }
 
-    /// The first waiter leaves, to be served.
+    /// Removes the first waiter, to serve it.
     pub(super) fn pop(&mut self, key: Key<'_>) -> Option<Waiter> {
         let waiter = self.change_queue(key, Queue::pop)??;
         self.unlist(key, &waiter);
         Some(waiter)
     }
 
-    /// The waiter with this token leaves.
+    /// Removes the waiter with this token.
     pub(super) fn remove(&mut self, key: Key<'_>, token: &[u8]) -> Option<Waiter> {
         let waiter = self.change_queue(key, |queue| queue.leave(token))??;
         self.unlist(key, &waiter);
         Some(waiter)
     }
 
-    /// The waiter is in no queue any more.
+    /// Removes a waiter that is in no queue any more from the indexes.
     pub(super) fn unlist(&mut self, key: Key<'_>, waiter: &Waiter) {
         self.stands.remove(&waiter.id);
         if let Some(end) = waiter.place_ends() {
@@ -194,7 +194,7 @@ impl Waiting {
         Some(result)
     }
 
-    /// The queue is that of its key no more. Its waiters are listed still.
+    /// Detaches the queue from its key. Its waiters stay in the indexes.
     pub(super) fn take_queue(&mut self, key: Key<'_>) -> Option<Queue> {
         let names = self.queues.get_mut(&key.db)?;
         let queue = names.remove(key.name)?;
@@ -205,8 +205,8 @@ impl Waiting {
         Some(queue)
     }
 
-    /// Keeps the place of a request that ends, if it asked for that and there is room for `most`. `runs`: requests
-    /// get through now.
+    /// Keeps the place of a request that ends, if it has KEEP and there is room for `most`. `runs`:
+    /// requests get through now.
     pub(super) fn keep_place(
         &mut self,
         key: Key<'_>,
@@ -227,15 +227,15 @@ impl Waiting {
         true
     }
 
-    /// Looks at the lock again after a while, if anybody waits for it.
+    /// Plans a check of the lock after a while, if it has waiters.
     pub(super) fn watch(&mut self, key: Key<'_>, after: Millis, time: Time) {
         if self.queue(key).is_some() {
             self.rechecks.add(Deadline::after(time.now, after), key.to_owned());
         }
     }
 
-    /// A foreign lock with waiters: its string has to be looked at again when it expires; and before, if the
-    /// server does not tell of keys (`is_deaf`).
+    /// Plans a check of a foreign lock with waiters: when its string expires; and before, if the
+    /// server does not report changes of keys (`is_deaf`).
     pub(super) fn watch_foreign(
         &mut self,
         key: Key<'_>,
@@ -243,7 +243,7 @@ impl Waiting {
         is_deaf: bool,
         time: Time,
     ) {
-        // For places alone it is not polled: a client that comes back looks for itself.
+        // For places alone dlock does not poll it: a client that comes back asks itself.
         let waited_for = self.queue(key).is_some_and(Queue::has_present);
         let look = (is_deaf && waited_for).then(|| self.rechecks.pause());
         if let Some(next) = left.into_iter().chain(look).min() {
@@ -251,26 +251,27 @@ impl Waiting {
         }
     }
 
-    /// A waiter has got its answer: its grant is its own business from now on.
+    /// Notes that a waiter has got its answer: from now on its grant is an ordinary one.
     pub fn delivered(&mut self, id: WaiterId) {
         self.granted.remove(&id);
     }
 
-    /// A token that is away asks again, or is granted the lock anew: of this grant somebody may hear, so it is no
-    /// longer one of a request that waited. Grants to others are told apart by their connections.
+    /// Notes that a token that is away asks again, or is granted the lock anew: its client may hear of
+    /// this grant, so it is no longer one of a request that waited. Grants to others differ by their
+    /// connections.
     pub(super) fn forget_unheard(&mut self, key: Key<'_>, token: &[u8]) {
         let of = |grant: &GrantId| grant.key.as_key() == key && *grant.token == *token;
         self.granted.retain(|_, (grant, _)| !of(grant));
     }
 
-    /// A token that was away has heard of its grant, if it had one.
+    /// Notes that a token that was away has heard of its grant, if it had one.
     pub(super) fn back(&mut self, was_away: Option<Deadline>) {
         if let Some(end) = was_away {
             self.places.lease_ended(end);
         }
     }
 
-    /// The keys at which somebody waits, of those that are meant.
+    /// The keys with waiters for which `meant` is true.
     pub(super) fn keys_of(&self, meant: impl Fn(Key<'_>) -> bool) -> Vec<KeyBuf> {
         self.keys().filter(|key| meant(*key)).map(Key::to_owned).collect()
     }

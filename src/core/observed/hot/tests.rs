@@ -1,4 +1,4 @@
-//! What the summary finds, and what it does not let happen.
+//! The keys that the summary finds, and those that cannot displace them.
 
 use alloc::format;
 use alloc::string::String;

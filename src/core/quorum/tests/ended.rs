@@ -1,4 +1,4 @@
-//! When a hold has ended, and what is asked of it until then.
+//! The end of a hold, and the requests until then.
 
 use super::*;
 

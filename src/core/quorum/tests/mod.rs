@@ -35,7 +35,7 @@ struct Trial {
     /// The newest request to each node, and the newest that waits.
     newest: BTreeMap<usize, u32>,
     waiting: BTreeMap<usize, u32>,
-    /// What blocked requests are to ask for.
+    /// The lease that blocked requests ask for.
     lease: Millis,
 }
 
@@ -90,7 +90,7 @@ fn queued(wait: u64) -> Trial {
     trial
 }
 
-/// It is the next in line, and has asked all nodes; the key has counted to 119 at the gate.
+/// The next in line, which has asked all nodes; the key has counted to 119 at the gate.
 fn next_in_line() -> Trial {
     let mut trial = queued(0);
     trial.waited(0, Answer::Turn(Fence(119)));
@@ -205,7 +205,7 @@ impl Trial {
         assert_eq!(self.verdict(), Verdict::Lost(failure));
     }
 
-    /// What was won is held from now on.
+    /// Turns a won acquisition into a hold.
     #[track_caller]
     fn holds(&mut self) {
         let time = self.time();

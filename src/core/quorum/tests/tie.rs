@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// It is the next in line at node 0, and has node 2: which is there to be had.
+/// The next in line at node 0, which also has node 2.
 fn tied() -> Trial {
     let mut trial = queued(0);
     trial.waited(0, Answer::Turn(Fence(119)));
@@ -12,7 +12,7 @@ fn tied() -> Trial {
     trial
 }
 
-/// It has given node 2 back, as far as it is concerned.
+/// Gives node 2 back, and waits for the answer.
 fn gives_back() -> Trial {
     let mut trial = tied();
     trial.passes(TIMEOUT.div_ceil(4));

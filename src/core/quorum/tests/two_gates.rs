@@ -41,7 +41,8 @@ fn a_gate_before_ones_own_that_is_not_there_decides_nothing() {
     trial.wins(120);
 }
 
-/// It has the second gate, and the first one cannot be reached. For how many milliseconds it keeps its turn.
+/// A client that has the second gate, and cannot reach the first. Returns the milliseconds that it keeps
+/// its turn.
 fn keeps_its_turn(trial: &mut Trial) -> u64 {
     let begun = trial.now;
     loop {

@@ -1,4 +1,4 @@
-//! What happens around the commands: sweeps, clients that leave, keys replaced from outside,
+//! Events around the commands: sweeps, clients that leave, keys replaced from outside,
 //! and roles that change.
 
 use alloc::vec::Vec;

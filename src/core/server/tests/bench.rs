@@ -171,7 +171,7 @@ impl Bench {
         self.node.durable.inherit(promise, Instant(self.now));
     }
 
-    /// What the state file is going to say, though nobody waits for it.
+    /// The promise to write, though no grant waits for it.
     pub fn next_promise(&mut self) -> Promise {
         let time = self.time();
         self.node.next_promise(self.host.held().into_iter(), time)
@@ -190,13 +190,13 @@ impl Bench {
         self.host.set(&KEY.to_owned(), Value::Text { value: value.as_bytes().into(), end });
     }
 
-    /// Who holds, in order, separated by spaces.
+    /// The holders, in order, separated by spaces.
     pub fn holders(&self) -> String {
         let (_, holders) = self.host.holders(&KEY.to_owned());
         join(holders.iter().map(|holder| holder.grant().token))
     }
 
-    /// Who waits, in order, separated by spaces.
+    /// The waiters, in order, separated by spaces.
     pub fn waiters(&self) -> String {
         let queue = self.node.waiting.queue(KEY);
         join(queue.into_iter().flat_map(|queue| queue.iter()).map(|waiter| &*waiter.token))

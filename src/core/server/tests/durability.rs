@@ -1,4 +1,4 @@
-//! What the state file vouches for, and quarantine.
+//! Grants within the state file's promise, and quarantine.
 
 use alloc::vec;
 
@@ -361,7 +361,7 @@ fn a_quarantine_that_an_operator_ends_is_over_for_followers_and_after_a_crash() 
     assert_eq!(bench.acquire(1, "a 10"), Err(quarantine(1_024)));
 }
 
-/// What it had written says how long leases may be of which nobody knew.
+/// The replica's own state file bounds the leases that it may not have heard of.
 #[test]
 fn a_replica_that_starts_again_goes_by_what_it_is_told() {
     let mut bench = Bench::new();

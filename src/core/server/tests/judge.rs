@@ -16,7 +16,7 @@ use crate::words::{ClientId, Fence, KeyBuf, Mode, WaiterId};
 
 pub type Verdict = Result<(), TestCaseError>;
 
-/// What made the node speak.
+/// The command or event that made the node speak.
 #[derive(Clone, Copy, Debug)]
 pub enum Cause<'a> {
     Acquire(&'a KeyBuf, &'a Acquire<'a>),
@@ -42,7 +42,7 @@ pub struct Hold {
     pub meta: Box<[u8]>,
     /// In microseconds: a lease never ends before this.
     pub end: u64,
-    /// It is over by then: within a millisecond, unless it began again on a replica.
+    /// The latest end: within a millisecond, unless it began again on a replica.
     pub latest: u64,
     pub since: u64,
     /// The request that waited for this grant, unless the token asked again since.
@@ -51,7 +51,7 @@ pub struct Hold {
     pub keep: Option<u64>,
     /// Granted to one that was away, which has not asked since.
     pub away: bool,
-    /// Whether this node made the grant, and has led ever since.
+    /// True if this node made the grant, and has led ever since.
     pub bound: bool,
 }
 
@@ -67,9 +67,9 @@ pub struct Wait {
     pub until: Option<u64>,
     /// For how many milliseconds its place is to be kept.
     pub keep: Option<u64>,
-    /// It wants to be told of its turn.
+    /// True if it wants to be told of its turn.
     pub turn: bool,
-    /// Its request has ended: its place is kept until then at least.
+    /// The earliest end of its place, after its request has ended.
     pub away: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ pub struct Judge {
     pub now: u64,
 }
 
-/// How many places may be kept here: never all of them. What a share is has tests of its own.
+/// The number of places that may be kept here: never all of them. Shares have tests of their own.
 pub const MOST_PLACES: usize = 1_000;
 
 impl Judge {
@@ -134,7 +134,7 @@ impl Judge {
         self.queues.get(key).map_or(&[], |queue| queue)
     }
 
-    /// Whether one more may hold the lock, as far as those who hold it are concerned.
+    /// True if one more may hold the lock beside the present holders.
     pub fn compatible(&self, key: &KeyBuf, mode: Mode) -> bool {
         let holds = self.held(key);
         let same = holds.iter().all(|hold| hold.mode == mode);

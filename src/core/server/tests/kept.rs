@@ -94,7 +94,7 @@ impl Judge {
         }
     }
 
-    /// It had ended, and has come anew.
+    /// Moves a place that had ended, and has come anew, to the end.
     pub fn move_to_end(&mut self, key: &KeyBuf, token: &[u8], since: u64) {
         let Some(queue) = self.queues.get_mut(key) else { return };
         if let Some(at) = queue.iter().position(|wait| *wait.token == *token) {
@@ -103,7 +103,7 @@ impl Judge {
         }
     }
 
-    /// Whether a place may be gone, though nobody was told.
+    /// True if a place may be gone, though nobody was told.
     pub fn may_be_gone(&self, key: &KeyBuf, wait: &Wait, cause: Cause<'_>, host: &Memory) -> bool {
         let over = wait.away.is_some_and(|end| end <= self.now);
         let other_data = matches!(host.values.get(key), Some(Value::Other));
@@ -161,7 +161,7 @@ impl Judge {
         }
     }
 
-    /// What one that has waited gets: by its request, by the one that it makes now, or, while it
+    /// Checks the grant of one that has waited: by its request, by the one that it makes now, or, while it
     /// is away, for as long as its place would have been kept.
     pub fn check_turn(&mut self, first: &Wait, hold: &Hold, ask: Option<&Acquire<'_>>) -> Verdict {
         let ttl = (hold.end - self.now) / 1000;
@@ -194,8 +194,8 @@ impl Judge {
         Ok(())
     }
 
-    /// Whether it would be granted if nobody held the lock, and the places that may be gone were; and
-    /// nobody holds it who has not asked since.
+    /// True if it would be granted if nobody held the lock, and the places that may be gone were; and
+    /// no token holds it that has not asked since.
     pub fn is_in_line(&self, key: &KeyBuf, id: WaiterId, gone: impl Fn(&Wait) -> bool) -> bool {
         let waits = |wait: &&Wait| wait.id == id || !gone(wait);
         let queue: Vec<&Wait> = self.queue(key).iter().filter(waits).collect();
@@ -287,7 +287,7 @@ impl World {
         }
     }
 
-    /// Whether the node looks again at some lock at once.
+    /// True if the node checks some lock at once.
     pub fn looks_soon(&self) -> bool {
         let soon = Instant(self.now + 2000);
         self.sides[self.lead].node.waiting.rechecks.first().is_some_and(|end| end.is_over(soon))

@@ -283,7 +283,7 @@ fn a_node_whose_clock_was_set_back_between_two_lives_takes_part_as_before() {
     }
 }
 
-/// What others propose ahead of the clock, on as many names as there are slots and more.
+/// Proposals of others ahead of the clock, on as many names as there are slots and more.
 fn push_all_slots(site: &mut Site) {
     let most = site.farthest();
     for n in 0..20_000_u32 {

@@ -34,9 +34,9 @@ struct Held {
 /// One node, its state file, and everybody who has a lease.
 struct Site {
     bench: Bench,
-    /// What the state file may say.
+    /// The possible contents of the state file.
     file: Vec<Promise>,
-    /// What is being written into it.
+    /// The write that is under way.
     on_its_way: Option<Promise>,
     held: Vec<Held>,
     tokens: u64,
@@ -256,7 +256,7 @@ proptest! {
     }
 }
 
-/// What the state file says of two keys, after a crash of which one had a long lease.
+/// A node after a crash; its state file has two keys, of which one had a long lease.
 fn crashed() -> Bench {
     let mut bound = LeaseBound::usual_of(Millis(500));
     bound.raise(KeyHash::of(b"long"), Millis(HOUR));

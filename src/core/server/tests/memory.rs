@@ -22,7 +22,7 @@ pub enum Value {
     Over(Fence),
 }
 
-/// What a node said, in order.
+/// A node's effects and answers, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Granted { key: KeyBuf, mode: Mode, holder: Holder, waited: Option<u64> },
@@ -41,21 +41,21 @@ pub struct Memory {
     pub values: BTreeMap<KeyBuf, Value>,
     pub log: Vec<Event>,
     pub now: Instant,
-    /// Whether requests may block.
+    /// True if requests may block.
     pub blocks: bool,
     /// Keys that another server serves by now.
     pub moved: BTreeSet<KeyBuf>,
     /// Locks that somebody else lets expire.
     pub expiring: BTreeSet<KeyBuf>,
-    /// What locks take, and may take.
+    /// The memory of locks, and its limit.
     pub memory: host::Memory,
-    /// Who asks.
+    /// The user who asks.
     pub owner: Owner,
     /// The server refuses writes just now.
     pub refuses: bool,
     /// The state file cannot be written.
     pub disk_is_full: bool,
-    /// What was written into it because a grant waited for it, and what may have been.
+    /// The promises written because a grant waited for them, and those that may have been.
     pub promises: Vec<Promise>,
     pub failed: Vec<Promise>,
     /// The first end at each lock, as far as the host was told.
@@ -103,7 +103,7 @@ impl Memory {
         }
     }
 
-    /// When each lock's last lease ends, and its name: the one that ends last first.
+    /// The end of each lock's last lease, and its name: the latest end first.
     pub fn held(&self) -> Vec<(Deadline, &[u8])> {
         let end = |key| self.holders(key).1.iter().map(|holder| holder.grant().lease.end).max();
         let held = self.values.keys().filter_map(|key| Some((end(key)?, &*key.name)));
@@ -112,7 +112,7 @@ impl Memory {
         held
     }
 
-    /// Whether each lock is in the index with its first end, and nothing else is.
+    /// True if each lock is in the index with its first end, and nothing else is.
     pub fn index_is_true(&self) -> bool {
         let ends = self.values.iter().filter_map(|(key, value)| Some((first_end(value)?, key)));
         let ends: BTreeSet<_> = ends.map(|(end, key)| (end, key.clone())).collect();

@@ -1,4 +1,4 @@
-//! What arrives for a slot that is about to be this node's is carried out as it was decided.
+//! Effects for a slot that is about to be this node's are carried out as decided.
 
 use alloc::string::String;
 

@@ -1,4 +1,4 @@
-//! What can happen to a server, one thing at a time, and what each must come to.
+//! The events of a server, one at a time, and the expected outcome of each.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -259,7 +259,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether the token holds for certain, for certain not, or is within the last fraction of a
+    /// True if the token holds for certain, false if certainly not, `None` within the last fraction of a
     /// millisecond.
     fn holds(&self, key: &KeyBuf, token: &[u8]) -> Option<bool> {
         match self.judge.hold(key, token) {

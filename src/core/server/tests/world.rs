@@ -41,7 +41,7 @@ pub struct World {
     pub clients: Vec<ClientId>,
     pub blocked: BTreeMap<WaiterId, Blocked>,
     next_client: u64,
-    /// Whether requests have been held back since the last iteration.
+    /// True if requests have been held back since the last iteration.
     pub is_paused: bool,
     /// For how long, in all and at most.
     pub still: u64,
@@ -123,7 +123,7 @@ impl World {
         client
     }
 
-    /// What the primary has said goes to the judge and to the replica.
+    /// Passes the primary's effects to the judge and to the replica.
     pub fn settle(&mut self, cause: Cause<'_>) -> Result<Vec<Event>, TestCaseError> {
         self.forget_places(cause);
         let side = &mut self.sides[self.lead];
@@ -182,7 +182,7 @@ impl World {
         Ok(())
     }
 
-    /// What must hold after every operation.
+    /// Checks the invariants after every operation.
     fn check(&mut self, cause: Cause<'_>) -> Verdict {
         self.prolong_turns();
         self.check_queues(cause)?;
@@ -242,9 +242,9 @@ impl World {
         Ok(())
     }
 
-    /// Whether the first waiter could have the lock, or must not wait for it any more. A plain
-    /// string that is over stands in the way until `slack` microseconds later, or until somebody
-    /// looks.
+    /// True if the first waiter could have the lock, or must not wait for it any more. A plain
+    /// string that is over stands in the way until `slack` microseconds later, or until a command
+    /// finds it.
     fn first_is_due(&self, key: &KeyBuf, slack: Option<u64>) -> bool {
         let Some(first) = self.judge.queue(key).first() else { return false };
         match self.sides[self.lead].host.values.get(key) {
@@ -256,7 +256,7 @@ impl World {
         }
     }
 
-    /// What must hold when there is nothing left to do.
+    /// Checks that nothing is left to do.
     pub fn check_done(&self) -> Verdict {
         prop_assert!(!self.sides[self.lead].node.has_pending(), "says it is done, and is not");
         for (key, queue) in &self.judge.queues {
@@ -279,7 +279,7 @@ impl World {
         Ok(())
     }
 
-    /// When everything is over, nothing is remembered.
+    /// Checks that nothing is remembered when everything is over.
     pub fn check_forgotten(&self) -> Verdict {
         prop_assert!(self.judge.holds.is_empty() && self.judge.queues.is_empty());
         for side in &self.sides {
@@ -314,7 +314,7 @@ impl World {
         )
     }
 
-    /// Whether nothing is due at the key, so that a command finds it as it was left.
+    /// True if nothing is due at the key, so that a command finds it as it was left.
     pub fn is_quiet(&self, key: &KeyBuf) -> bool {
         let over = self.judge.held(key).iter().any(|hold| hold.end <= self.now);
         let ends =
@@ -326,13 +326,13 @@ impl World {
 
 type Held = (Option<Mode>, Vec<Holder>);
 
-/// What lies at each key where there is a lock, or should be one.
+/// The content of each key where there is a lock, or should be one.
 fn all_held(host: &Memory, judge: &Judge) -> BTreeMap<KeyBuf, Held> {
     let keys = host.values.keys().chain(judge.holds.keys());
     keys.map(|key| (key.clone(), host.holders(key))).collect()
 }
 
-/// Whether these are the same holders in the same order, with leases that never end early, and,
+/// True if these are the same holders in the same order, with leases that never end early, and,
 /// but on a replica, not late.
 fn same_holders(holds: &[Hold], mode: Option<Mode>, holders: &[Holder], replica: bool) -> Verdict {
     type Shown<'a> = (Box<[u8]>, u64, bool, Box<[u8]>);
