@@ -26,11 +26,11 @@ use crate::traffic::request;
 use crate::traffic::under_way::UnderWay;
 
 impl Client {
-    /// Extends a lock by its token: it is valid for `ttl` from now on. If the fence is not given, the nodes
-    /// are asked for it first.
+    /// Extends a lock by its token: the lease ends `ttl` from now. Without a fence the client asks the nodes
+    /// for it first.
     ///
-    /// A lease that has longer to run becomes shorter by this. Such a request can come late, over a connection
-    /// that has broken, and shorten what was asked for after it; those of a guard never make a lease shorter.
+    /// A lease that has longer to run becomes shorter by this. Such a request can arrive late, over a broken
+    /// connection, and shorten a lease that was extended after it; renewals of a guard never shorten a lease.
     ///
     /// # Errors
     /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes.
@@ -61,9 +61,10 @@ impl Client {
     }
 
     /// Releases a lock by its token. Returns whether the token held it at any node, as soon as that is known
-    /// and a majority has answered: the rest goes on in the background. A node that refuses in passing is asked
-    /// again for as long as a node may take to answer. The lock is released even if the future is dropped at once.
-    ///
+    /// Releases a lock by its token. Returns true if the token held the lock at any node, as soon as that is
+    /// known and a majority has answered; the rest goes on in the background. A node that refuses for the
+    /// moment is asked again for one node time-out. The lock is released even if the future is dropped at
+    /// once.
     /// # Errors
     /// [`Error::NoQuorum`] when no majority of the nodes answers.
     pub fn release<K: Into<Key>>(
@@ -114,10 +115,10 @@ impl Client {
         Err(self.no_quorum(key, &states))
     }
 
-    /// Returns what each node knows about a lock; `None` where it is free.
+    /// Returns each node's report about a lock; `None` where the lock is free.
     ///
     /// # Errors
-    /// When the key is empty.
+    /// Fails when the key is empty.
     pub async fn inspect(
         &self,
         key: impl Into<Key>,
@@ -130,11 +131,11 @@ impl Client {
         Ok(self.named(read))
     }
 
-    /// Ends a lock on all nodes, or only the lease of this token. Returns how many leases each node ended.
-    /// A guard learns of it at its next renewal, after a third of its lease at the latest.
+    /// Ends all leases of a lock on all nodes, or only the lease of this token. Returns the number of leases
+    /// that each node ended. A guard notices at its next renewal, after a third of its lease at the latest.
     ///
     /// # Errors
-    /// When the key is empty.
+    /// Fails when the key is empty.
     pub async fn break_lock(
         &self,
         key: impl Into<Key>,
@@ -151,15 +152,15 @@ impl Client {
         let replies = self.send_all(&command, within).await;
         Ok(self.named(replies.into_iter().map(|reply| match reply? {
             Value::Int(ended) => Ok(u64::try_from(ended).unwrap_or(0)),
-            other => Err(NodeError::Refused(format!("an unexpected answer: {other:?}"))),
+            other => Err(NodeError::Refused(format!("an unexpected reply: {other:?}"))),
         })))
     }
 
-    /// The lock's fence, as a majority of the nodes knows it for this token.
+    /// Asks for the fence that a majority of the nodes has for this token.
     async fn fence(&self, key: &Key, token: &Token, within: Duration) -> Result<u64, Error> {
         let mut command = redis::cmd("DLOCK.CHECK");
         command.arg(key.as_bytes()).arg(token.as_str());
-        // It is answered as an ACQUIRE is: with a fence, or not.
+        // CHECK is answered as ACQUIRE is: with a fence, or not.
         let ask = Ask::Acquire { fence: None, wait: None };
         let mut nodes = self.ask_all(&ask, &command, within).await;
         for (_, state) in nodes.iter_mut().filter(|(_, state)| *state == NodeState::Held) {
@@ -176,7 +177,7 @@ impl Client {
         Ok(most)
     }
 
-    /// Whether the nodes that agree are a majority. If not, either the lock is lost, or too few answer.
+    /// Fails unless the nodes that agree are a majority: either the lock is lost, or too few nodes answer.
     fn need_majority(
         &self,
         key: &Key,
@@ -230,8 +231,8 @@ impl Client {
     }
 }
 
-/// Asks a node to release, and asks it again while it refuses in passing, but not for long: how long the lease
-/// is, nobody here knows.
+/// Asks a node to release, and asks again while it refuses for the moment. The length of the lease is not
+/// known here, so this ends after `within`.
 async fn release_at(
     node: &Arc<Node>,
     command: &Cmd,

@@ -1,4 +1,4 @@
-//! A client: the nodes, and what it has learned of them.
+//! A client: its nodes, and its memory of them.
 
 use std::env;
 use std::fmt;
@@ -25,11 +25,11 @@ pub struct Client {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// A client that is being made.
+/// Settings of a client before it connects.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct ClientBuilder {
-    /// Those of `DLOCK_NODES` if none are given.
+    /// URLs of the nodes; without them those of `DLOCK_NODES`.
     nodes: Option<Vec<String>>,
     node_timeout: Option<Duration>,
     listener: Listener,
@@ -39,60 +39,58 @@ impl Client {
     /// Connects to the nodes of a comma-separated list of URLs:
     ///
     /// - `redis://[user][:password@]host[:port][/db]`;
-    /// - `rediss://…` with TLS; `?ca=FILE` is the authority to trust, in place of those that the
-    ///   machine trusts; `&cert=FILE&key=FILE` is the client's own certificate; all in PEM form, and read
-    ///   once;
+    /// - `rediss://…` with TLS; `?ca=FILE` is the certificate authority to trust, in place of the system's CA
+    ///   certificates; `&cert=FILE&key=FILE` is the client's own certificate; all in PEM form, and read once;
     /// - `unix:///path[?user=…&pass=…&db=…]`;
-    /// - `redis+sentinel://[user:password@]s1[:26379],s2,…/NAME[/db]`: the primary that Sentinels watch
-    ///   under this name, whichever server it is at the moment. User and password are those of the
-    ///   servers, and of the Sentinels if they have any; where these differ,
-    ///   `?sentinel-user=…&sentinel-pass=…`;
-    /// - `redis+cluster://[user:password@]h1[:6379],h2,…`: a Redis Cluster, of which these are some
-    ///   servers. It is *one* node: each key is at one of its primaries.
+    /// - `redis+sentinel://[user:password@]s1[:26379],s2,…/NAME[/db]`: the primary that Sentinels watch under
+    ///   this name, whichever server it is at the moment. User and password are those of the servers, and of
+    ///   the Sentinels if they need a login; where these differ, `?sentinel-user=…&sentinel-pass=…`;
+    /// - `redis+cluster://[user:password@]h1[:6379],h2,…`: a Redis Cluster, found through these of its
+    ///   servers. A cluster is *one* node: each key is at one of its primaries.
     ///
-    /// The last two have a form with TLS as well: `rediss+sentinel://…` (`?sentinel-tls=no` where only
-    /// the servers speak it) and `rediss+cluster://…`. Where servers tell of themselves an address that
-    /// cannot be reached from here, `?map=10.0.0.5:6379=localhost:7001` says what to use instead; it may
-    /// be given more than once, and without ports.
+    /// The last two have a form with TLS as well: `rediss+sentinel://…` (`?sentinel-tls=no` where only the
+    /// servers speak it) and `rediss+cluster://…`. Where servers announce an address that cannot be reached
+    /// from here, `?map=10.0.0.5:6379=localhost:7001` replaces it; this option may be given more than once,
+    /// and without ports.
     ///
     /// Special characters in a password are written as in any URL: `%40` for `@`, `%2C` for a
     /// comma.
     ///
     /// # Errors
-    /// As [`ClientBuilder::connect`].
+    /// Fails as [`ClientBuilder::connect`].
     pub async fn connect(nodes: &str) -> Result<Client, Error> {
         Client::builder().nodes([nodes]).connect().await
     }
 
-    /// A client with settings of its own.
+    /// Returns a builder for a client with settings of its own.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// How many nodes there are, whether or not they answer.
+    /// Number of nodes, whether they answer or not.
     #[must_use]
     pub fn size(&self) -> usize {
         self.shared.nodes.len()
     }
 
-    /// The nodes, in the order in which they were given.
+    /// Returns the nodes, in the order in which they were given.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
         self.shared.nodes.iter()
     }
 
-    /// A lock, to be acquired. By itself this does nothing.
+    /// Returns a lock to acquire. Nothing is sent yet.
     pub fn lock(&self, key: impl Into<Key>) -> Lock {
         Lock::new(Arc::clone(&self.shared), key.into())
     }
 
-    /// Waits until releases that are under way are done: those of guards that were dropped, and those that a
-    /// node has refused in passing, or not answered. Returns false if that takes longer than `within`.
+    /// Waits until releases under way are done: those of dropped guards, and those that a node has refused
+    /// for the moment or not answered. Returns false if that takes longer than `within`.
     pub async fn released(&self, within: Duration) -> bool {
         self.shared.background.idle(within).await
     }
 
-    /// Waits until releases that are under way are done, for at most as long as a node may take to
-    /// answer, and closes the connections that are not in use. Guards stay valid.
+    /// Waits until releases under way are done, for at most one node time-out, and closes the idle
+    /// connections. Guards stay valid.
     pub async fn close(&self) {
         let within = self.shared.node_timeout.unwrap_or(shared::LONGEST_TIMEOUT);
         if !self.released(within).await {
@@ -105,31 +103,31 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// The nodes: a URL each, or comma-separated lists of them. Without this they are those that the
-    /// environment has in `DLOCK_NODES`, where a name without a scheme is a host.
+    /// Sets the nodes: a URL each, or comma-separated lists of them. Without this call the client takes them
+    /// from the environment's `DLOCK_NODES`, where a name without a scheme is a host.
     pub fn nodes<S: Into<String>>(mut self, nodes: impl IntoIterator<Item = S>) -> ClientBuilder {
         self.nodes.get_or_insert_default().extend(nodes.into_iter().map(Into::into));
         self
     }
 
-    /// How long a node may take to answer, connecting included. The default is a twentieth of a
-    /// lock's lease, but at least 50 ms and at most a second.
+    /// Sets the time-out of a request to a node, connecting included. The default is a twentieth of a lock's
+    /// lease, but at least 50 ms and at most a second.
     pub fn node_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.node_timeout = Some(timeout);
         self
     }
 
-    /// Sets a listener for each [`Notice`]: what an operator should know while the work goes on. The
-    /// listener is called in the middle of that work, and must return quickly.
+    /// Sets a listener for each [`Notice`]: news for an operator while locks go on working. The library calls
+    /// it on its own tasks, so the listener must return quickly.
     pub fn notify(mut self, listener: impl Fn(&Notice) + Send + Sync + 'static) -> ClientBuilder {
         self.listener = Listener::new(listener);
         self
     }
 
-    /// Connects. A majority of the nodes is enough; the others are tried again when they are needed.
+    /// Connects. A majority of the nodes is enough; the client tries the others again when it needs them.
     ///
     /// # Errors
-    /// When an address is not valid, two of them lead to the same node, or no majority can be used:
+    /// Fails when an address is not valid, two of them lead to the same node, or no majority can be used:
     /// because nodes do not answer, are replicas, or lack the module.
     pub async fn connect(self) -> Result<Client, Error> {
         let client = self.connect_later()?;
@@ -137,11 +135,11 @@ impl ClientBuilder {
         Ok(client)
     }
 
-    /// Makes a client that connects to the nodes when they are needed. [Waiting](Lock::acquire) for a
-    /// lock then also waits for the nodes. Like everything here, it runs inside a tokio runtime.
+    /// Makes a client that connects to the nodes when it needs them. [Waiting](Lock::acquire) for a lock then
+    /// also waits for the nodes. Like everything here, the client runs inside a tokio runtime.
     ///
     /// # Errors
-    /// When an address is not valid.
+    /// Fails when an address is not valid.
     pub fn connect_later(self) -> Result<Client, Error> {
         if self.node_timeout.is_some_and(|timeout| timeout < Duration::from_millis(1)) {
             return Err(Error::Usage("the node time-out must be at least 1 ms".to_owned()));

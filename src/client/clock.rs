@@ -1,11 +1,11 @@
-//! The clock by which a lock is valid: one that goes on while the machine sleeps.
+//! The clock for leases: one that goes on while the machine sleeps.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dlock_core::words::{Instant, Millis, Time};
 use nix::time::{ClockId, clock_gettime};
 
-/// Now, on CLOCK_BOOTTIME. A machine that was suspended finds that the time has passed.
+/// Now, on CLOCK_BOOTTIME, which goes on while the machine is suspended.
 pub(crate) fn now() -> Instant {
     // Every Linux has this clock.
     let time = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from);
@@ -18,10 +18,9 @@ pub(crate) fn time() -> Time {
     Time { now: now(), unix: u64::try_from(unix.as_micros()).unwrap_or(u64::MAX) }
 }
 
-/// Sleeps until then, or for ever.
+/// Sleeps until this moment, or for ever.
 ///
-/// The runtime's timers stand still while the machine is suspended, so the clock is looked at
-/// again every second.
+/// The runtime's timers stop while the machine is suspended, so this reads the clock again every second.
 pub(crate) async fn sleep_until(end: Option<Instant>) {
     let Some(end) = end else { return std::future::pending().await };
     loop {
@@ -33,17 +32,17 @@ pub(crate) async fn sleep_until(end: Option<Instant>) {
     }
 }
 
-/// What is left until then.
+/// Time left until this moment.
 pub(crate) fn left(end: Instant) -> Duration {
     Duration::from_micros(end.since(now()))
 }
 
-/// The moment that is so much later.
+/// The moment this long after another.
 pub(crate) fn later(from: Instant, by: Duration) -> Instant {
     Instant(from.0.saturating_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX)))
 }
 
-/// In whole milliseconds, rounded up: never zero, which often means something else.
+/// Whole milliseconds, rounded up, and never zero: zero often means something else.
 pub(crate) fn millis(length: Duration) -> Millis {
     let millis = length.as_micros().div_ceil(1000).max(1);
     Millis(u64::try_from(millis).unwrap_or(u64::MAX))

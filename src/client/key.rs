@@ -6,18 +6,18 @@ use crate::printable::Printable;
 
 /// The name of a lock: any bytes, and mostly text.
 ///
-/// It is shown as [`Printable`] shows it. [`as_bytes`](Key::as_bytes) are what the nodes know.
+/// `Display` escapes it as [`Printable`] does. The nodes know its [bytes](Key::as_bytes).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Box<[u8]>);
 
 impl Key {
-    /// Its bytes.
+    /// The key's bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// As text, if it is UTF-8.
+    /// The key as text, if it is UTF-8.
     #[must_use]
     pub fn to_str(&self) -> Option<&str> {
         str::from_utf8(&self.0).ok()

@@ -1,7 +1,7 @@
 //! Distributed locks from Rust, over one node or a quorum of them.
 //!
-//! A node is a Redis or Valkey server with the dlock module. Several nodes that know nothing of
-//! each other make a lock that survives the loss of the smaller half of them.
+//! A node is a Redis or Valkey server with the dlock module. Several nodes that are independent of each other
+//! make a lock that survives the loss of any minority of them.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -24,26 +24,27 @@
 //!
 //! A complete program is in `examples/job.rs`.
 //!
-//! The library reports what happens through [`tracing`]: a span `acquire` for each acquisition, in it a span
-//! `wait` for each time in a queue, with what stands in the way, a span `hold` for each guard, and events in
-//! them. Where they fit, fields have OpenTelemetry's names for databases (`db.system.name`,
-//! `db.operation.name`, `server.address`, `error.type`). They never contain a token or a password.
+//! The library reports through [`tracing`]: a span `acquire` for each acquisition, in it a span `wait` for
+//! each time in a queue, with the holders in the way, a span `hold` for each guard, and events in them. Where
+//! they fit, fields have OpenTelemetry's names for databases (`db.system.name`, `db.operation.name`,
+//! `server.address`, `error.type`). They never contain a token or a password.
 //!
-//! With the feature `otel` it counts by OpenTelemetry: acquisitions, waits, holds, losses and failed renewals,
-//! with the provider of meters that is set when the client is made. `examples/otel.rs` prints both.
+//! With the feature `otel` the library records OpenTelemetry metrics: acquisitions, waits, holds, losses and
+//! failed renewals, with the meter provider that is set when the client is made. `examples/otel.rs` prints
+//! both.
 //!
 //! The rules are in `dlock-core`, in its module `quorum`, without any IO. This crate runs them. In
 //! reading order:
 //!
-//! - `client`: the nodes, and how to connect to them. `shared`: what locks and guards of a client share.
-//! - `acquire`: a lock that is wanted, and the run of an acquisition.
+//! - `client`: the nodes, and the connection to them. `shared`: the state that locks and guards of a client
+//!   share.
+//! - `acquire`: a lock's options, and the run of an acquisition.
 //! - `hold`: a guard, the task that renews its lock, and connections to data that refuse late holders.
-//! - `traffic`: the requests of both, their connections, and what the replies mean.
-//! - `reach`: from a URL to a connection, and which node is at its other end.
-//! - `by_token`: locks that no guard keeps; `inspect`: what a node tells about a lock.
-//! - `report`: what each node said, what went wrong, and what an operator should know. `count`: what is
-//!   counted, for OpenTelemetry.
-//! - `key`, `token`, `printable`, `clock`: names, secrets, how both are shown, and the time.
+//! - `traffic`: the requests of both, their connections, and the meaning of the replies.
+//! - `reach`: from a URL to a connection, and the identity of the node at its other end.
+//! - `by_token`: locks that no guard keeps; `inspect`: a node's report about a lock.
+//! - `report`: errors, the state of each node, and notices for operators. `count`: metrics for OpenTelemetry.
+//! - `key`, `token`, `printable`, `clock`: names, secrets, their safe display, and the time.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Bytes of others, shown safely to people.
+//! Untrusted bytes, shown safely to people.
 
 use std::fmt::{self, Write};
 
@@ -25,8 +25,8 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// Control characters, and those that turn the direction of writing: they could show a key as
-/// another one.
+/// True for control characters, and for those that change the direction of writing: they could disguise a key
+/// as another one.
 fn is_invisible(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
@@ -36,7 +36,8 @@ fn escape(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))
 }
 
-/// The beginning of what a server says. Whatever that is, it fits on a few lines and draws nothing there.
+/// The beginning of a server's text, without control characters, so that it fits on a few lines of a
+/// terminal.
 pub(crate) fn brief(said: impl fmt::Display) -> String {
     let mut brief = Brief(String::new());
     if write!(brief, "{said}").is_err() {
@@ -48,7 +49,7 @@ pub(crate) fn brief(said: impl fmt::Display) -> String {
 struct Brief(String);
 
 impl Write for Brief {
-    /// Fails when it is full, so that the rest is not even made.
+    /// Fails when the limit is reached, so that the rest is not formatted.
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for letter in text.chars() {
             if self.0.len() >= LONGEST {
@@ -60,7 +61,7 @@ impl Write for Brief {
     }
 }
 
-/// How much of what a server says is shown, in bytes.
+/// Limit of a server's text that is shown, in bytes.
 const LONGEST: usize = 500;
 
 #[cfg(test)]

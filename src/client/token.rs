@@ -1,4 +1,4 @@
-//! The name of one acquisition, which nobody else can guess.
+//! The secret name of one acquisition.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token([u8; LENGTH]);
 
-/// The length of its text: 32 hex digits.
+/// Length of the text: 32 hex digits.
 const LENGTH: usize = 32;
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 impl Token {
-    /// A fresh one.
+    /// Makes a new token.
     #[must_use]
     pub fn random() -> Token {
         let mut bits = rand::random::<u128>();
@@ -25,7 +25,7 @@ impl Token {
         Token(digits)
     }
 
-    /// Its text.
+    /// The token as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default()
@@ -46,7 +46,7 @@ impl FromStr for Token {
     }
 }
 
-/// The text is no token.
+/// The text is not a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a token is 32 hex digits")]
 pub struct InvalidToken;

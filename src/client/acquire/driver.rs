@@ -1,4 +1,4 @@
-//! Runs one acquisition: sends the requests that the rules ask for, and passes the answers on to them.
+//! Runs one acquisition: sends the requests that the rules want, and passes the answers on to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,7 @@ use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 use crate::traffic::{Heard, Traffic};
 
-/// Acquires a lock. `wait` is how long to wait for other holders: zero is without limit, `None` is not
-/// at all.
+/// Acquires a lock. `wait` limits the wait for other holders: zero is no limit, `None` is no wait.
 pub(crate) async fn acquire(
     shared: Arc<Shared>,
     wanted: Wanted,
@@ -35,7 +34,7 @@ pub(crate) async fn acquire(
         server.address = field::Empty,
         error.type = field::Empty,
     );
-    // Of several nodes there is no one address.
+    // Only a single node has an address to report.
     if let [node] = shared.nodes.as_slice() {
         span.record("server.address", node.name());
     }
@@ -50,7 +49,7 @@ pub(crate) async fn acquire(
     acquisition.instrument(span).await
 }
 
-/// An acquisition that is going on. If it is dropped at any point, it releases what it has taken.
+/// An acquisition under way. Dropping it at any point releases what it has taken.
 struct Run {
     /// `None` once it has ended.
     going: Option<Going>,
@@ -180,7 +179,7 @@ impl Going {
         }
     }
 
-    /// A span that lasts for as long as the wait, and what is waited for: who stands in the way.
+    /// Opens a span for the wait, with the holders and refusals in its way.
     fn waits(&self) -> Span {
         let key = &self.traffic.wanted.key;
         let span = debug_span!("wait", %key, waits_for = field::Empty);
@@ -202,7 +201,7 @@ impl Going {
         shared.listener.tell(&if is_outage { outage } else { Notice::Back { key } });
     }
 
-    /// Counts how it ended: with the lock, or why not.
+    /// Records the end of the acquisition; `failure` is its error's code.
     fn count(&self, failure: Option<&'static str>) {
         if let Some(why) = failure {
             Span::current().record("error.type", why);

@@ -1,4 +1,4 @@
-//! Who holds a lock that was not acquired, for the text of the error.
+//! Finds the holder of a lock that was not acquired, for the error's text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::reach::node::Node;
 use crate::report::{NodeState, Report};
 use crate::shared::Shared;
 
-/// Asks the nodes which said that the lock is held. Returns the holder that most of them name, or `None`
-/// if no node answers in time.
+/// Asks the nodes at which the lock is held. Returns the holder that most of them name, or `None` if no node
+/// answers in time.
 pub(crate) async fn find(
     shared: &Shared,
     key: &Key,
@@ -33,7 +33,7 @@ pub(crate) async fn find(
         let votes = |holder: &HolderInfo| {
             known.iter().filter(|(other, _)| other.fence == holder.fence).count()
         };
-        // Of those with the most votes, the first.
+        // The first of those with the most votes.
         let (holder, node) = known.iter().rev().max_by_key(|(holder, _)| votes(holder))?;
         let address = match holder.client {
             Some(client) => address(node, key, client).await,

@@ -1,4 +1,4 @@
-//! A lock that is wanted: with which options, and how long to wait for it.
+//! A lock's options, and the ways to acquire it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::report::error::{Error, RunError};
 use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 
-/// A lock that is wanted. Nothing is sent until one of the methods that acquire it is called.
+/// A lock and its options. Nothing is sent until one of the methods that acquire it is called.
 #[must_use = "a lock is not held before it is acquired"]
 #[derive(Clone)]
 pub struct Lock {
@@ -35,50 +35,49 @@ impl Lock {
         Lock { shared, wanted }
     }
 
-    /// Sets the lease: if this process dies, the lock is free again after this time. As long as the
-    /// guard lives, the lease is renewed each time a third of it has passed. The default is 30 seconds.
+    /// Sets the lease: if this process dies, the lock is free again after this time. While the guard lives,
+    /// the client renews the lease each time a third of it has passed. The default is 30 seconds.
     pub fn ttl(mut self, ttl: Duration) -> Lock {
         self.wanted.ttl = ttl;
         self
     }
 
-    /// Asks for a shared lock, for readers: any number of readers hold it together, and nobody else
-    /// beside them.
+    /// Asks for a shared lock, for readers: any number of readers hold it together, and no writer beside
+    /// them.
     pub fn shared(mut self) -> Lock {
         self.wanted.mode = Mode::Shared;
         self
     }
 
-    /// Asks for a permit of a semaphore: up to `permits` clients hold it together. All of them must
-    /// give the same number. It works on a single node only: over several nodes, more clients could
-    /// hold it.
+    /// Asks for a permit of a semaphore: up to `permits` clients hold it together. All of them must give the
+    /// same number. A semaphore works on a single node only: over several nodes, more clients could hold it.
     pub fn limit(mut self, permits: u16) -> Lock {
         self.wanted.mode = Mode::Limit(permits);
         self
     }
 
-    /// Ties the lock to the connection: it ends at once when this process dies, but also when the
-    /// network fails for a moment. The guard is then lost as soon as the operating system knows that the
-    /// connection has ended. Where a network fails silently, the node may know that earlier.
+    /// Ties the lock to the connection: the lock ends at once when this process dies, but also when the
+    /// network fails for a moment. The guard is lost as soon as the operating system reports the end of the
+    /// connection. Where a network fails silently, the node may know that earlier.
     pub fn ephemeral(mut self) -> Lock {
         self.wanted.ephemeral = true;
         self
     }
 
-    /// Sets a text about the holder, which anybody who inspects the lock sees. At most 1024 bytes.
+    /// Sets a text about the holder, which anybody who inspects the lock sees. The limit is 1024 bytes.
     pub fn meta(mut self, meta: impl Into<String>) -> Lock {
         self.wanted.meta = meta.into();
         self
     }
 
-    /// Limits how long the lock is held: after this time it is lost, even if every renewal succeeds.
-    /// Others get it when the guard is dropped or released, or when the last lease has ended.
+    /// Limits the time for which the lock is held: after this time it is lost, even if every renewal
+    /// succeeds. Others get the lock when the guard is dropped or released, or when the last lease has ended.
     pub fn max_hold(mut self, max_hold: Duration) -> Lock {
         self.wanted.max_hold = Some(max_hold);
         self
     }
 
-    /// Asks for one lease, which nobody renews: the lock ends when that is over, unless its guard
+    /// Asks for one lease without renewal: the lock ends with the lease, unless its guard
     /// [extends](Guard::extend) or releases it before.
     pub fn unrenewed(mut self) -> Lock {
         self.wanted.renews = false;
@@ -88,13 +87,13 @@ impl Lock {
     /// Acquires the lock, and waits without limit until it is free.
     ///
     /// # Errors
-    /// When no majority of the nodes can be used, or they refuse.
+    /// Fails when no majority of the nodes can be used, or they refuse.
     pub async fn acquire(self) -> Result<Guard, Error> {
         self.check()?;
         driver::acquire(self.shared, self.wanted, Some(Duration::ZERO)).await
     }
 
-    /// Acquires the lock, and waits for it for at most `wait`.
+    /// Acquires the lock, and waits for at most `wait`.
     ///
     /// # Errors
     /// [`Error::Held`] when the time is over; and as [`acquire`](Lock::acquire).
@@ -117,7 +116,7 @@ impl Lock {
     /// work is dropped.
     ///
     /// # Errors
-    /// As [`acquire`](Lock::acquire); and [`RunError::Lost`] when the lock was lost before the
+    /// Fails as [`acquire`](Lock::acquire); and [`RunError::Lost`] when the lock was lost before the
     /// work was done.
     pub async fn run<T>(self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, RunError> {
         let guard = self.acquire().await?;
@@ -130,10 +129,10 @@ impl Lock {
         Ok(done)
     }
 
-    /// Whether its options make sense. Whoever acquires it is told so, too.
+    /// Checks the options. Acquiring checks them, too.
     ///
     /// # Errors
-    /// [`Error::Usage`], which says what is wrong.
+    /// [`Error::Usage`], which names the wrong option.
     pub fn check(&self) -> Result<(), Error> {
         let Wanted { key, ttl, mode, meta, max_hold, .. } = &self.wanted;
         let several = self.shared.nodes.len() > 1;
@@ -162,7 +161,7 @@ impl Lock {
 
 pub(crate) fn check_key(key: &Key) -> Result<(), Error> {
     if key.as_bytes().is_empty() {
-        usage("a lock needs a name; the key is empty".to_owned())
+        usage("the key is empty; a lock needs a name".to_owned())
     } else {
         Ok(())
     }
@@ -172,7 +171,7 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
     if ttl < SHORTEST_TTL { wrong_ttl(ttl) } else { check_longest(ttl) }
 }
 
-/// Whether a node could grant so long a lease.
+/// Fails if no node could grant a lease of this length.
 pub(crate) fn check_longest(ttl: Duration) -> Result<(), Error> {
     if ttl > Duration::from_millis(MAX_TTL_CEILING) { wrong_ttl(ttl) } else { Ok(()) }
 }

@@ -1,7 +1,7 @@
 //! Acquiring a lock.
 //!
-//! [`lock`]: which lock is wanted, and how long to wait for it. [`driver`]: runs an acquisition, and
-//! releases everything if it is dropped half-way. [`holder`]: who holds a lock that was not acquired.
+//! [`lock`]: a lock's options, and the ways to acquire it. [`driver`]: runs an acquisition, and releases
+//! everything if it is dropped half-way. [`holder`]: finds the holder of a lock that was not acquired.
 
 pub(crate) mod driver;
 pub(crate) mod holder;

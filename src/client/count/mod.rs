@@ -1,6 +1,7 @@
-//! What the library counts of itself: by OpenTelemetry with the feature `otel`, and else nothing.
+//! The library's metrics: OpenTelemetry's with the feature `otel`, and none without.
 //!
-//! [`otel`]: the instruments, and what each counts. [`nothing`]: the same, without any.
+//! [`otel`]: the instruments, and the events that each counts. [`nothing`]: the same functions, without
+//! effect.
 
 #[cfg(not(feature = "otel"))]
 mod nothing;
@@ -16,7 +17,7 @@ pub(crate) use otel::Counts;
 
 use crate::clock;
 
-/// A time in a queue. It is counted when it ends, also if whoever waited gives up.
+/// A time in a queue. Dropping it records the wait, also one that was given up.
 pub(crate) struct Waits<'a> {
     counts: &'a Counts,
     since: Instant,

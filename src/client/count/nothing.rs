@@ -1,10 +1,10 @@
-//! Nothing is counted.
+//! Metrics without the feature `otel`: none.
 
 use dlock_core::words::Instant;
 
 use crate::report::NodeState;
 
-/// See the other one, of the feature `otel`.
+/// Stands in for the type of the same name in `otel`.
 pub(crate) struct Counts;
 
 impl Counts {

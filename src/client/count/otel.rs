@@ -1,5 +1,5 @@
-//! Instruments of OpenTelemetry, named as its semantic conventions wish. A key is never an attribute: each
-//! value of one makes a series.
+//! OpenTelemetry instruments, named by its semantic conventions. A key is never an attribute: each value
+//! would make a series.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use opentelemetry::{KeyValue, global};
 use crate::clock;
 use crate::report::NodeState;
 
-/// What is counted of a client.
+/// The instruments of a client.
 pub(crate) struct Counts {
     acquisitions: Histogram<f64>,
     waits: Histogram<f64>,
@@ -20,7 +20,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Counts for whoever is the provider of meters at this moment.
+    /// Makes the instruments with the present global meter provider.
     pub(crate) fn new() -> Counts {
         let meter = global::meter(env!("CARGO_PKG_NAME"));
         Counts {
@@ -48,7 +48,7 @@ impl Counts {
         }
     }
 
-    /// An acquisition has ended: with a guard, or why not.
+    /// Records the end of an acquisition; `failure` is its error's code.
     pub(crate) fn acquired(&self, since: Instant, failure: Option<&'static str>) {
         let failure = failure.map(|why| KeyValue::new(ERROR, why));
         self.acquisitions.record(passed(since), failure.as_slice());
@@ -66,7 +66,7 @@ impl Counts {
         self.holds.record(passed(since), &[]);
     }
 
-    /// A node did not do its part in keeping a lock.
+    /// Counts a renewal that a node refused or did not answer.
     pub(crate) fn not_renewed(&self, node: &str, state: &NodeState) {
         let why = state.code().unwrap_or(state.name()).to_owned();
         let node = KeyValue::new("server.address", node.to_owned());
@@ -84,6 +84,7 @@ fn passed(since: Instant) -> f64 {
 }
 
 const ERROR: &str = "error.type";
-/// Those that the conventions give for databases, and longer ones: work under a lock may take an hour.
+/// The boundaries that the conventions give for databases, and longer ones: work under a lock may take an
+/// hour.
 const BOUNDARIES: [f64; 13] =
     [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0];

@@ -15,11 +15,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs the job in both ways in which one can, and returns the fences it ran with.
+/// Runs the job in both possible ways, and returns its fences.
 pub async fn jobs(nodes: &str) -> Result<[u64; 2], Box<dyn Error>> {
     let client = Client::connect(nodes).await?;
 
-    // A guard, and an eye on it while the work goes on.
+    // A guard; `select!` watches for its loss while the work goes on.
     let lock = client.lock("example:job").ttl(Duration::from_secs(10)).meta("an example");
     let guard = lock.acquire_within(Duration::from_secs(5)).await?;
     let first = guard.fence();
@@ -29,7 +29,7 @@ pub async fn jobs(nodes: &str) -> Result<[u64; 2], Box<dyn Error>> {
     }
     guard.release().await?;
 
-    // The same in one: the work is dropped if the lock is lost, and the lock released at the end.
+    // The same in one call: it drops the work if the lock is lost, and releases the lock at the end.
     let second = client
         .lock("example:job")
         .run(async |guard: &Guard| {
@@ -42,7 +42,7 @@ pub async fn jobs(nodes: &str) -> Result<[u64; 2], Box<dyn Error>> {
     Ok([first, second])
 }
 
-/// Work that passes the fence on to what it writes to.
+/// Work that passes the fence on to its storage.
 async fn work(guard: &Guard) {
     tokio::time::sleep(Duration::from_millis(10)).await;
     println!("written with fence {}, valid for {:?} more", guard.fence(), guard.valid_for());

@@ -1,5 +1,5 @@
-//! What an application sees of its locks by OpenTelemetry: `cargo run -p dlock-client --features otel
-//! --example otel`, with nodes in DLOCK_NODES. It prints what others send to a collector.
+//! OpenTelemetry traces and metrics of an application's locks: `cargo run -p dlock-client --features otel
+//! --example otel`, with nodes in DLOCK_NODES. The example prints what others send to a collector.
 
 use std::env;
 use std::error::Error;
@@ -28,18 +28,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     done
 }
 
-/// Who keeps the spans and the counts until they are exported.
+/// Providers that keep spans and metrics until they are exported.
 pub struct Telemetry {
-    /// Exports spans each five seconds.
+    /// Exports spans every five seconds.
     pub spans: SdkTracerProvider,
-    /// Exports counts each minute.
+    /// Exports metrics every minute.
     pub counts: SdkMeterProvider,
 }
 
 impl Telemetry {
-    /// Exports spans and counts of all clients that are made from now on.
+    /// Exports spans and metrics of all clients that are made from now on.
     pub fn start(spans: impl SpanExporter + 'static, counts: impl PushMetricExporter) -> Telemetry {
-        // Clients count for the provider that is set when they are made.
+        // A client takes the meter provider that is set when it is made.
         let counts = SdkMeterProvider::builder().with_periodic_exporter(counts).build();
         global::set_meter_provider(counts.clone());
         // Spans are of the level DEBUG.
@@ -50,7 +50,7 @@ impl Telemetry {
         Telemetry { spans, counts }
     }
 
-    /// Exports what is left.
+    /// Exports the rest.
     pub fn end(self) -> Result<(), OTelSdkError> {
         self.spans.shutdown()?;
         self.counts.shutdown()

@@ -9,12 +9,12 @@ use crate::hold::guard::Guard;
 use crate::key::Key;
 use crate::report::error::Error;
 
-/// A connection over which every command carries the fence or the token of a guard, so that the
-/// server refuses it once a later holder has been there. Use it like any connection of the `redis`
-/// crate; [`Late::of`] recognises the errors of refused commands.
+/// A connection that sends every command with the fence or the token of a guard, so that the server refuses
+/// the command once a later holder has been there. Use it like any connection of the `redis` crate;
+/// [`Late::of`] recognises the errors of refused commands.
 ///
-/// Reads belong under the fence as much as writes: what was read before a later holder wrote must
-/// not be written back.
+/// Send reads with the fence, too: a value that was read before a later holder wrote must not be written
+/// back.
 #[derive(Clone)]
 pub struct Fenced<C> {
     connection: C,
@@ -22,14 +22,14 @@ pub struct Fenced<C> {
     before: Arc<[Vec<u8>]>,
 }
 
-/// Why a server refused a command of a [`Fenced`] connection. Nothing has happened.
+/// Reasons for which a server refused a command of a [`Fenced`] connection. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Late {
     /// A later holder has been there, with this fence.
     #[error("a later holder has been there, with fence {seen}")]
     Stale {
-        /// The largest fence that the mark has seen.
+        /// Largest fence that the mark has seen.
         seen: u64,
     },
     /// The lock is not held any more.
@@ -38,22 +38,22 @@ pub enum Late {
 }
 
 impl Guard {
-    /// A connection to data that `mark` guards, on any server with the module: every command over it
-    /// shows this guard's fence to the mark.
+    /// Wraps a connection to data that `mark` protects, on any server with the module: every command shows
+    /// this guard's fence to the mark.
     ///
     /// # Errors
-    /// When the lock is shared or has permits: its holders have different fences at the same time.
+    /// Fails when the lock is shared or has permits: its holders have different fences at the same time.
     pub fn fenced<C>(&self, connection: C, mark: impl Into<Key>) -> Result<Fenced<C>, Error> {
         let fence = self.exclusive_fence()?.to_string().into_bytes();
         let mark = mark.into().as_bytes().to_vec();
         Ok(Fenced { connection, before: [b"DLOCK.FENCED".to_vec(), mark, fence].into() })
     }
 
-    /// A connection to data on the server that has the lock: every command over it is carried out
-    /// only while the lock is held. It must be the server of this guard, and the same database.
+    /// Wraps a connection to data on the server that has the lock: the server runs a command only while the
+    /// lock is held. The connection must lead to the server of this guard, and to the same database.
     ///
     /// # Errors
-    /// When there is more than one node: no single one knows whether the lock is held.
+    /// Fails when there is more than one node: no single one knows whether the lock is held.
     pub fn guarded<C>(&self, connection: C) -> Result<Fenced<C>, Error> {
         let token = self.token_of_one_node()?.as_str().as_bytes().to_vec();
         let key = self.key().as_bytes().to_vec();
@@ -77,7 +77,7 @@ impl Late {
 }
 
 impl<C> Fenced<C> {
-    /// The connection, without the fence.
+    /// Returns the connection, without the fence.
     pub fn into_inner(self) -> C {
         self.connection
     }
@@ -120,7 +120,7 @@ impl<C: ConnectionLike + Send> ConnectionLike for Fenced<C> {
     }
 }
 
-/// The words of a request as it is sent: a cursor, too, which a `Cmd` shows in no other way.
+/// The words of a packed request. Only these include a cursor, which `Cmd` does not show otherwise.
 fn words(packed: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = line(packed).map_or(&[][..], |(_, rest)| rest);
     std::iter::from_fn(move || {

@@ -18,8 +18,8 @@ use crate::shared::Shared;
 use crate::shared::background::Busy;
 use crate::token::Token;
 
-/// A lock that is held, and renewed in the background until it is released or dropped; or not renewed, if
-/// that was wanted ([`Lock::unrenewed`](crate::Lock::unrenewed)).
+/// A lock that is held. The client renews it in the background until it is released or dropped, unless
+/// [`Lock::unrenewed`](crate::Lock::unrenewed) was asked for.
 ///
 /// Validity is a matter of time: [`check`](Guard::check) before work that must not be
 /// done twice, await [`lost`](Guard::lost) beside work that takes long, and pass
@@ -34,31 +34,30 @@ pub struct Guard {
     done: bool,
 }
 
-/// What the guard sees of the lock that its keeper keeps.
+/// The guard's view of the lock; the keeper updates it.
 pub(crate) struct View {
     pub(crate) key: Key,
     pub(crate) token: Token,
     pub(crate) fence: u64,
     pub(crate) is_exclusive: bool,
     pub(crate) renews: bool,
-    /// The end of the validity, as a moment of the clock; 0 once it is over for good.
+    /// End of the validity, as a moment of the clock; 0 once the lock is lost.
     pub(crate) until: AtomicU64,
     /// The lease, in milliseconds.
     pub(crate) ttl: AtomicU64,
-    /// When it ends, renewed or not.
+    /// Moment at which the lock ends, renewed or not.
     pub(crate) limit: Option<Instant>,
 }
 
-/// What a guard tells its keeper.
+/// A guard's orders to its keeper.
 pub(crate) enum Order {
     /// Renew now, for at least this long.
     Extend(Duration, oneshot::Sender<Result<(), Error>>),
-    /// Release, and say so when a majority has answered.
+    /// Release, and answer when a majority of the nodes has answered.
     Release(oneshot::Sender<Result<Release, Loss>>, Busy),
     /// The guard is dropped: release.
     Drop(Busy),
-    /// Leave the lock alone from now on.
-    /// Says until when the lock is valid.
+    /// Neither renew nor release any more. The answer is the end of the validity.
     Detach(oneshot::Sender<Instant>, Busy),
 }
 
@@ -67,11 +66,11 @@ pub(crate) enum Order {
 pub struct Lease {
     /// The lock.
     pub key: Key,
-    /// What to extend and to release it with.
+    /// Token with which to extend and release it.
     pub token: Token,
-    /// Its fence.
+    /// Fence of the lock.
     pub fence: u64,
-    /// How long it is valid, from now.
+    /// Time for which the lock is valid, from now.
     pub valid_for: Duration,
 }
 
@@ -91,7 +90,7 @@ impl Guard {
         &self.view.key
     }
 
-    /// The token, by which the nodes know this holder. It is a secret: whoever knows it can release the
+    /// The token by which the nodes know this holder. It is a secret: anybody who knows it can release the
     /// lock.
     #[must_use]
     pub fn token(&self) -> &Token {
@@ -104,53 +103,53 @@ impl Guard {
         self.view.fence
     }
 
-    /// The fence, for whoever shows it to what refuses a smaller one.
+    /// The fence, to show to a service that refuses smaller ones.
     ///
     /// # Errors
-    /// When the lock is shared or has permits: its holders have different fences at the same time.
+    /// Fails when the lock is shared or has permits: its holders have different fences at the same time.
     pub fn exclusive_fence(&self) -> Result<u64, Error> {
         if self.view.is_exclusive {
             return Ok(self.fence());
         }
-        let why = "only the fence of an exclusive lock says who is late: holders of a shared one have \
+        let why = "this needs an exclusive lock: holders of a shared one have \
                    different fences at the same time";
         Err(Error::Usage(why.to_owned()))
     }
 
-    /// The token, for whoever shows it to the server that has the lock, as DLOCK.GUARD does.
+    /// The token, to show to the server that has the lock, as DLOCK.GUARD does.
     ///
     /// # Errors
-    /// When there is more than one node: no single one knows whether the lock is held.
+    /// Fails when there is more than one node: no single one knows whether the lock is held.
     pub fn token_of_one_node(&self) -> Result<&Token, Error> {
         if self.shared.nodes.len() == 1 {
             return Ok(self.token());
         }
-        let why = "one of several nodes does not know whether the lock is held; use `fenced`";
+        let why = "this needs a single node: one of several does not know whether the lock is held; use `fenced`";
         Err(Error::Usage(why.to_owned()))
     }
 
-    /// Whether the lease is renewed until the lock is released.
+    /// True if the client renews the lease until the lock is released.
     #[must_use]
     pub fn is_renewed(&self) -> bool {
         self.view.renews
     }
 
-    /// How much longer the lock is certainly held without another renewal; zero once it is lost.
+    /// Time for which the lock is certainly held without another renewal; zero once it is lost.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         clock::left(self.view.until())
     }
 
-    /// Whether the lock is certainly held at this moment.
+    /// True if the lock is certainly held at this moment.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.valid_for().is_zero()
     }
 
-    /// The same, with the reason why it is not.
+    /// Returns the reason if the lock is not certainly held at this moment.
     ///
     /// # Errors
-    /// When the lock is not certainly held at this moment.
+    /// Fails when the lock is not certainly held at this moment.
     pub fn check(&self) -> Result<(), Loss> {
         if self.is_valid() {
             return Ok(());
@@ -159,13 +158,13 @@ impl Guard {
         Err(told.unwrap_or_else(|| self.view.over()))
     }
 
-    /// The lease, for which each renewal is made.
+    /// The length of each lease.
     #[must_use]
     pub fn ttl(&self) -> Duration {
         Duration::from_millis(self.view.ttl.load(Ordering::Relaxed))
     }
 
-    /// Resolves when the lock is lost, and says why. Any number of futures can wait for this, one after
+    /// Resolves when the lock is lost, with the reason. Any number of futures can wait for this, one after
     /// the other or at the same time.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
         let (mut loss, view) = (self.loss.clone(), Arc::clone(&self.view));
@@ -184,13 +183,13 @@ impl Guard {
         }
     }
 
-    /// Renews the lease now, with this length or the present one, whichever is longer. Later renewals
-    /// use that length, too. Waits until a majority has renewed the lease; the lease is renewed even if
-    /// the future is dropped at once.
+    /// Renews the lease now, with this length or the present one, whichever is longer. Later renewals use
+    /// that length, too. Waits until a majority has renewed the lease. The lease is renewed even if the
+    /// future is dropped at once.
     ///
     /// # Errors
-    /// When the lock is lost before that, when no majority accepts so long a lease, or when no node could.
-    /// In the other cases than the first the lock is held as before.
+    /// Fails when the lock is lost before that, when no majority accepts a lease of this length, or when no
+    /// node could. In the last two cases the lock is held as before.
     pub fn extend(&self, ttl: Duration) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (sender, done) = oneshot::channel();
         let checked = check_longest(ttl);
@@ -205,20 +204,20 @@ impl Guard {
         }
     }
 
-    /// Releases the lock. Waits until a majority of the nodes has answered, or until the time for an
-    /// answer is over; the rest goes on in the background. The lock is released even if the future is
-    /// dropped at once.
+    /// Releases the lock. Waits until a majority of the nodes has answered, or until the node time-out; the
+    /// rest goes on in the background. The lock is released even if the future is dropped at once.
     ///
-    /// A node that does not answer, or refuses in passing (it loads its data, say, or lacks replicas), is asked
-    /// again until it has released the lock, or the lease has ended. The answer says which nodes those are.
+    /// A node that does not answer, or refuses for the moment (while it loads its data, say, or lacks
+    /// replicas), is asked again until it has released the lock, or the lease has ended. The result names
+    /// those nodes.
     ///
     /// # Errors
-    /// When the lock was lost before.
+    /// Fails when the lock was lost before.
     pub fn release(mut self) -> impl Future<Output = Result<Release, Loss>> + Send {
         let (sender, done) = oneshot::channel();
         self.done = true;
         let order = Order::Release(sender, self.shared.background.busy());
-        // If the keeper has ended, the order is dropped here, and `done` says so at once.
+        // If the keeper has ended, the order is dropped here, and `done` resolves at once.
         self.order(order);
         async move {
             match done.await {
@@ -229,8 +228,8 @@ impl Guard {
     }
 
     /// Hands the lock over to another process: this client neither renews nor releases it any more. Waits
-    /// until all nodes that answer have the lock, for at most twice as long as a node may take. The lock is
-    /// handed over even if the future is dropped at once.
+    /// until all nodes that answer have the lock, for at most two node time-outs. The lock is handed over
+    /// even if the future is dropped at once.
     pub fn detach(mut self) -> impl Future<Output = Lease> + Send {
         let (sender, done) = oneshot::channel();
         self.done = true;
@@ -244,7 +243,7 @@ impl Guard {
         }
     }
 
-    /// Whether the keeper hears of it.
+    /// Sends an order. Returns false if the keeper has ended.
     fn order(&self, order: Order) -> bool {
         self.orders.send(order).is_ok()
     }
@@ -263,13 +262,13 @@ impl View {
         Instant(self.until.load(Ordering::Acquire))
     }
 
-    /// Its time is over, and the keeper has not said so yet, or never will.
+    /// The loss when the lease has run out, and the keeper has not reported it yet, or never will.
     fn over(&self) -> Loss {
         let is_limit = self.limit.is_some_and(|limit| clock::now() >= limit);
         self.loss(if is_limit { LossReason::MaxHold } else { self.lapsed(Vec::new()) })
     }
 
-    /// The lease is over, and nobody has renewed it.
+    /// The reason when the lease has run out without a renewal.
     pub(crate) fn lapsed(&self, nodes: Vec<Report>) -> LossReason {
         if self.renews { LossReason::NotRenewed { nodes } } else { LossReason::Expired }
     }

@@ -1,4 +1,4 @@
-//! Keeps a lock that is held: a task that renews it, notices its loss, and releases it.
+//! The task that keeps a held lock: renews it, notices its loss, and releases it.
 
 use std::mem;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::shared::Shared;
 use crate::shared::background::Busy;
 use crate::traffic::{Heard, Traffic};
 
-/// Starts to keep a lock that was won.
+/// Starts the keeper of an acquired lock.
 pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let wanted = &traffic.wanted;
     let limit = wanted.max_hold.map(|max_hold| clock::later(clock::now(), max_hold));
@@ -57,18 +57,18 @@ struct Keeper {
     traffic: Traffic,
     view: Arc<View>,
     since: Instant,
-    /// The first request that was sent to keep the lock. Answers to earlier ones come late.
+    /// First request that was sent to keep the lock. Answers to earlier ones belong to the acquisition.
     first: Option<u32>,
     loss: watch::Sender<Option<Loss>>,
-    /// Callers who wait for a lease of this length, renewed at this moment or later.
+    /// Callers who wait for a renewal of this length, at this moment or later.
     extensions: Vec<(Millis, Instant, Extended)>,
-    /// This task did not run in time, and the validity ended meanwhile.
+    /// True if this task did not run in time, and the validity ended meanwhile.
     paused: bool,
 }
 
 type Extended = oneshot::Sender<Result<(), Error>>;
 
-/// What wakes the keeper.
+/// Events that wake the keeper.
 enum Event {
     Order(Option<Order>),
     Heard(Heard),
@@ -107,8 +107,8 @@ impl Keeper {
         }
     }
 
-    /// Notes whether this process was paused, and could not renew the lease for that. Any timer is a little
-    /// late; one that is late by a good part of the lease means a pause.
+    /// Notes a pause of this process that kept it from renewing the lease. Any timer is a little late; one
+    /// that is late by a good part of the lease means a pause.
     fn note_pause(&mut self, due: Option<Instant>, now: Instant) {
         if let (State::Held(claim), Some(due)) = (self.hold.state(), due) {
             let far_too_late = FAR_TOO_LATE.min(self.hold.ttl().0 * 1_000 / 4);
@@ -131,7 +131,7 @@ impl Keeper {
         self.extensions.push((ttl, now, done));
     }
 
-    /// Tells those who wait for a longer lease that it is granted, or refused.
+    /// Answers callers who wait for a longer lease: granted, or refused.
     fn tell_extended(&mut self) {
         let (hold, traffic) = (&self.hold, &self.traffic);
         for (ttl, since, done) in mem::take(&mut self.extensions) {
@@ -157,8 +157,8 @@ impl Keeper {
         drop(busy);
     }
 
-    /// Waits, but not for long, until each node that answers certainly has the lock: a grant after a wait
-    /// would end with its connection, and a node that has not answered yet may have the lock or not.
+    /// Waits for a short time until each node that answers certainly has the lock: a grant after a wait would
+    /// end with its connection, and a node that has not answered yet may have the lock or not.
     async fn settle(&mut self) {
         let (now, timeout) = (clock::now(), self.traffic.timeout);
         let end = clock::later(now, timeout * 2);
@@ -194,7 +194,7 @@ impl Keeper {
         }
     }
 
-    /// Lets the guard see the present state. Returns true if the lock is lost.
+    /// Shows the present state to the guard. Returns true if the lock is lost.
     fn publish(&mut self) -> bool {
         match self.hold.state() {
             State::Held(claim) => {
@@ -235,7 +235,7 @@ impl Keeper {
         self.loss.send_replace(Some(loss));
     }
 
-    /// The lock is lost. What is left of it is kept until the guard is dropped, so that the next holder
+    /// Runs after a loss. Leases that are left are kept until the guard is dropped, so that the next holder
     /// begins after the work of this one has ended, or after the lease.
     async fn end(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
         self.traffic.forget_requests();
@@ -265,7 +265,7 @@ impl Keeper {
         self.traffic.forget_requests();
         self.hold.release();
         self.send();
-        // Nobody waits for the end of a guard that was dropped.
+        // No caller waits for the end of a guard that was dropped.
         if done.is_none() && self.outcome().is_ok() {
             self.lose(LossReason::Released);
         }
@@ -275,7 +275,7 @@ impl Keeper {
             self.lose(LossReason::Ended { nodes });
         }
         let outcome = self.outcome();
-        // Counted before anybody knows of it.
+        // Counted before the caller knows the outcome.
         if outcome.is_ok() {
             self.lose(LossReason::Released);
         }
@@ -306,5 +306,5 @@ impl Keeper {
     }
 }
 
-/// A timer that is so late means a pause, in µs.
+/// A timer that is late by this much means a pause, in µs.
 const FAR_TOO_LATE: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! Holding: the guard of a lock, and what it is good for.
+//! Holding: the guard of a lock, and its uses.
 //!
 //! [`guard`]: a lock that is held. [`keeper`]: the task that renews it. [`fenced`]: a connection to
 //! data that refuses late holders.

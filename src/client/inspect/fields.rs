@@ -10,32 +10,32 @@ use redis::Value;
 pub struct Fields<'a>(Vec<(&'a Value, &'a Value)>);
 
 impl<'a> Fields<'a> {
-    /// The fields, if it is a map.
+    /// Returns the fields, if the reply is a map.
     #[must_use]
     pub fn of(reply: &'a Value) -> Option<Fields<'a>> {
         reply.as_map_iter().map(|pairs| Fields(pairs.collect()))
     }
 
-    /// A field, if it is there.
+    /// Returns the field of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a Value> {
         let named = |key: &Value| bytes(key).is_some_and(|key| key == name.as_bytes());
         self.0.iter().find(|(key, _)| named(key)).map(|(_, value)| *value)
     }
 
-    /// A string.
+    /// Returns a string.
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         self.get(name).and_then(bytes).map(<[u8]>::to_vec)
     }
 
-    /// A string, as text.
+    /// Returns a string as text; bytes that are not UTF-8 are replaced.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).and_then(bytes).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// A number that is not negative.
+    /// Returns a number that is not negative.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.get(name)? {
@@ -44,13 +44,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number of milliseconds.
+    /// Returns a number of milliseconds.
     #[must_use]
     pub fn millis(&self, name: &str) -> Option<Duration> {
         self.number(name).map(Duration::from_millis)
     }
 
-    /// A list.
+    /// Returns a list.
     #[must_use]
     pub fn list(&self, name: &str) -> Option<&'a [Value]> {
         self.get(name)?.as_sequence()

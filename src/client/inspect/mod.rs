@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it, as a node sees it. [`fields`]: replies that are maps.
+//! A lock's holders and waiters, as a node sees them. [`fields`]: replies that are maps.
 
 mod fields;
 
@@ -8,7 +8,7 @@ use redis::Value;
 
 pub use fields::Fields;
 
-/// What one node knows about a lock that is not free.
+/// One node's report about a lock that is not free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
@@ -16,15 +16,15 @@ pub struct Inspection {
     pub mode: String,
     /// The permits of a semaphore; 0 in the other modes.
     pub limit: u64,
-    /// How many hold it. Nobody is known for a foreign lock.
+    /// Number of holders. A foreign lock names none.
     pub holding: u64,
-    /// The first of them, oldest first.
+    /// First holders, oldest first.
     pub holders: Vec<HolderInfo>,
-    /// When a foreign lock expires, if it does.
+    /// Time until a foreign lock expires, if it does.
     pub expires: Option<Duration>,
-    /// How many wait.
+    /// Number of waiters.
     pub waiting: u64,
-    /// The first of them.
+    /// First waiters.
     pub waiters: Vec<WaiterInfo>,
 }
 
@@ -32,51 +32,51 @@ pub struct Inspection {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// A name for its token that tells nothing of it; the same on every node.
+    /// Public name of the token, from which the token cannot be guessed; the same on every node.
     pub id: String,
-    /// Its token; only in the reply to DLOCK.TOKENS.
+    /// The token; only in the reply to DLOCK.TOKENS.
     pub token: Option<Vec<u8>>,
-    /// Its fence.
+    /// The holder's fence.
     pub fence: u64,
-    /// How long its lease still runs.
+    /// Time until the lease ends.
     pub ttl: Duration,
-    /// How long it has held.
+    /// Time since the lock was granted.
     pub held: Duration,
-    /// The connection's number in CLIENT LIST; none once it is closed.
+    /// Number of the connection in CLIENT LIST; none once it is closed.
     pub client: Option<u64>,
-    /// Where that connection comes from. Only in [`Error::Held`](crate::Error::Held).
+    /// Address of that connection. Only in [`Error::Held`](crate::Error::Held).
     pub address: Option<String>,
-    /// What it said about itself: any bytes, and mostly text.
+    /// The holder's text about itself: any bytes, and mostly text.
     pub meta: Vec<u8>,
-    /// Whether the lock ends with the connection.
+    /// True if the lock ends with the connection.
     pub ephemeral: bool,
-    /// Whether its turn came while it was away, and it has not asked since.
+    /// True if its turn came while it was away, and it has not asked since.
     pub away: bool,
 }
 
-/// One that waits.
+/// A waiter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaiterInfo {
-    /// A name for its token that tells nothing of it; the same on every node.
+    /// Public name of the token, from which the token cannot be guessed; the same on every node.
     pub id: String,
-    /// Its token; only in the reply to DLOCK.TOKENS.
+    /// The token; only in the reply to DLOCK.TOKENS.
     pub token: Option<Vec<u8>>,
-    /// How it wants to hold.
+    /// Mode in which it wants to hold the lock.
     pub mode: String,
-    /// How long it has waited.
+    /// Time since it began to wait.
     pub waited: Duration,
-    /// How much longer it will wait; none: without limit.
+    /// Time until it gives up; none: it waits without limit.
     pub left: Option<Duration>,
-    /// The connection's number in CLIENT LIST; none once it is closed.
+    /// Number of the connection in CLIENT LIST; none once it is closed.
     pub client: Option<u64>,
-    /// What it said about itself: any bytes, and mostly text.
+    /// The waiter's text about itself: any bytes, and mostly text.
     pub meta: Vec<u8>,
-    /// Whether its request has ended, and only its place is kept.
+    /// True if its request has ended, and only its place is kept.
     pub away: bool,
 }
 
-/// A reply to DLOCK.INSPECT that says something else than it should.
+/// A reply to DLOCK.INSPECT that cannot be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its answer to DLOCK.INSPECT cannot be understood")]
 pub struct UnexpectedReply;
@@ -85,7 +85,7 @@ impl Inspection {
     /// Reads the reply to DLOCK.INSPECT, or to DLOCK.TOKENS. `None`: the lock is free.
     ///
     /// # Errors
-    /// When it is no such reply.
+    /// Fails when the reply has another form.
     pub fn read(reply: &Value) -> Result<Option<Inspection>, UnexpectedReply> {
         match reply {
             Value::Nil => Ok(None),
@@ -93,13 +93,13 @@ impl Inspection {
         }
     }
 
-    /// Whether somebody holds the lock, and does not only wait.
+    /// True if somebody holds the lock; waiters alone do not count.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.is_foreign() || !self.holders.is_empty()
     }
 
-    /// Whether it is a plain string, which a client of an older kind of lock has set.
+    /// True if the lock is a plain string, which a client of an older kind of lock has set.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         self.mode == "foreign"

@@ -1,4 +1,4 @@
-//! Where a server is, and new connections to it.
+//! A server's address, and new connections to it.
 
 use std::fmt;
 use std::io;
@@ -15,25 +15,25 @@ use tokio::time::timeout;
 
 use super::socket;
 
-/// Where a server is, and how it is opened: with which login, and over TLS or not.
+/// A server's address, its login and its TLS settings.
 #[derive(Clone)]
 pub struct Endpoint {
     info: ConnectionInfo,
-    /// With TLS: who is trusted, and what is shown.
+    /// TLS settings: trusted CA certificates, and the client's own certificate.
     papers: Option<Arc<ClientConfig>>,
 }
 
-/// A connection to a server. When the last clone is gone it is closed, whatever is under way.
+/// A connection to a server. Dropping the last clone closes it, whatever is under way.
 #[derive(Clone)]
 pub struct Connection {
     inner: MultiplexedConnection,
     driver: Arc<Driver>,
 }
 
-/// What writes requests and reads answers.
+/// The task that writes requests and reads answers.
 struct Driver {
     task: AbortHandle,
-    /// Its other half is dropped when that has ended.
+    /// Closes when that task has ended.
     runs: watch::Receiver<()>,
 }
 
@@ -42,7 +42,7 @@ impl Endpoint {
         Endpoint { info, papers }
     }
 
-    /// Its address and the login.
+    /// Returns the address and the login.
     #[must_use]
     pub fn info(&self) -> &ConnectionInfo {
         &self.info
@@ -52,10 +52,10 @@ impl Endpoint {
         self.papers.is_some()
     }
 
-    /// A new connection, if one can be made within this time.
+    /// Opens a new connection within this time.
     ///
     /// # Errors
-    /// When the server cannot be reached, is not trusted, or does not let us in.
+    /// Fails when the server cannot be reached, is not trusted, or refuses the login.
     pub async fn connect(
         &self,
         config: AsyncConnectionConfig,
@@ -79,14 +79,14 @@ impl Endpoint {
 }
 
 impl Connection {
-    /// Whether it has broken.
+    /// True if the connection has broken.
     pub(crate) fn has_ended(&self) -> bool {
         self.driver.runs.has_changed().is_err()
     }
 
-    /// Resolves when it has broken. What was answered before has its answer by then, and nothing else ever
-    /// gets one: a request that is sent while the connection breaks may be told nothing at all.
-    /// Waiting for that keeps no connection open.
+    /// Resolves when the connection has broken. Earlier answers have been delivered by then, and there are no
+    /// later ones: a request that is sent while the connection breaks may get no answer at all. Waiting for
+    /// this does not keep the connection open.
     pub(crate) fn ended(&self) -> impl Future<Output = ()> + use<> {
         let mut runs = self.driver.runs.clone();
         async move { while runs.changed().await.is_ok() {} }

@@ -1,4 +1,4 @@
-//! What errors of a connection and of a server mean, in words that say what to do.
+//! Errors of connections and servers, with advice.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::report::code::code;
 use crate::report::{Length, NodeError};
 
 impl NodeError {
-    /// Why no connection could be made within this time, with a hint at what may be wrong with the address.
+    /// Describes a failure to connect within this time, with advice about the address.
     #[must_use]
     pub fn not_connected(endpoint: &Endpoint, error: &RedisError, within: Duration) -> NodeError {
         match endpoint.info().addr() {
@@ -30,22 +30,22 @@ impl NodeError {
         }
     }
 
-    /// Nothing was heard within this time of who was to be connected to.
+    /// No answer while connecting, within this time.
     pub(crate) fn no_connection(tls: bool, within: Duration) -> NodeError {
         if !tls {
             return NodeError::TimedOut(within);
         }
-        // A server that speaks no TLS waits for the end of what looks like a long command.
+        // A server without TLS waits for the end of what it takes for a long command.
         let words = "(does that port speak TLS? else write redis://)";
         NodeError::Unreachable(format!("no answer within {} {words}", Length(within)))
     }
 
-    /// An error, and which server of a node it is about that was to be connected to.
+    /// Adds the server of a node with which the connection failed.
     pub(crate) fn at(self, host: &Host) -> NodeError {
         match self {
             NodeError::Unreachable(why) => NodeError::Unreachable(format!("{host}: {why}")),
             NodeError::Unfit(why) => NodeError::Unfit(format!("{host}: {why}")),
-            // Nothing was asked of it yet that it could still do.
+            // No request was sent yet that the server could still carry out.
             NodeError::TimedOut(after) => {
                 NodeError::Unreachable(format!("{host}: no answer within {}", Length(after)))
             }
@@ -54,14 +54,14 @@ impl NodeError {
     }
 }
 
-/// In this library's words.
+/// Translates an error into this library's terms.
 impl From<&RedisError> for NodeError {
     fn from(error: &RedisError) -> NodeError {
         redis_error(error)
     }
 }
 
-/// An error of the server, as a line that begins with its code.
+/// Translates an error of the server: a line that begins with its code.
 pub(crate) fn server_error(error: &ServerError) -> NodeError {
     let line = match error.details() {
         Some(details) => format!("{} {details}", error.code()),
@@ -70,7 +70,7 @@ pub(crate) fn server_error(error: &ServerError) -> NodeError {
     of_line(line)
 }
 
-/// An error of a connection, or of the server.
+/// Translates an error of a connection, or of the server.
 pub(crate) fn redis_error(error: &RedisError) -> NodeError {
     let details = error.detail().unwrap_or_default();
     match (error.kind(), error.code()) {
@@ -90,11 +90,11 @@ pub(crate) fn redis_error(error: &RedisError) -> NodeError {
 }
 
 const HUNG_UP: &str = "the connection was closed before the server answered";
-const MAX_CLIENTS: &str = "has it too many clients? then raise maxclients";
+const MAX_CLIENTS: &str = "are there too many clients? then raise maxclients";
 const NO_REDIS: &str = "the server there does not speak the Redis protocol \
                         (is it a TLS port? then write rediss://)";
 
-/// A server's error, with what to do where its own words do not say it.
+/// A server's error, with advice where its own text gives none.
 fn of_line(line: String) -> NodeError {
     let line = brief(line);
     let unknown = line.starts_with("ERR unknown command");
@@ -115,14 +115,14 @@ fn of_line(line: String) -> NodeError {
     NodeError::Refused(line)
 }
 
-/// What follows what a server of a cluster says to who asks the wrong one.
+/// Advice after a cluster server's redirect, where the address is that of a single server.
 pub(super) const A_CLUSTER: &str = " (a Redis Cluster: write redis+cluster://host:port)";
 
 const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so)";
 const OPTION: &str = "ERR unknown option";
-const OLD_MODULE: &str = "its dlock module is older than this program, and knows no KEEP and TURN: load a newer libdlock.so";
+const OLD_MODULE: &str = "its dlock module is older than this program, and lacks KEEP and TURN: load a newer libdlock.so";
 
-/// The operating system's words without the number.
+/// The operating system's text without the number.
 pub(crate) fn plain(text: &str) -> String {
     text.split(" (os error").next().unwrap_or(text).to_owned()
 }

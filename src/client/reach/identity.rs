@@ -1,4 +1,4 @@
-//! Which node is at the other end of a connection: where its address leads can change.
+//! The identity of the node at the other end of a connection: the server behind an address can change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,14 +22,13 @@ use crate::reach::wire::Wire;
 use crate::report::NodeError;
 use crate::report::notice::{Listener, Notice};
 
-/// The addresses, and the nodes' own names. Two addresses that lead to the same node would make one
-/// vote count twice.
+/// The addresses, and the node-ids. Two addresses of the same node would count one vote twice.
 pub(crate) struct Identities {
     entries: Vec<Entry>,
     roster: Mutex<Roster<String>>,
-    /// Tells that another server has taken a place, or that a connection is back.
+    /// Wakes clients when a node's server has changed, or a connection is back.
     taken: watch::Sender<()>,
-    /// How often the connection to each node has come back.
+    /// For each node: how often its connection has come back.
     returns: Vec<AtomicU64>,
     pub(crate) listener: Listener,
 }
@@ -40,17 +39,17 @@ struct Entry {
     leads: Leads,
 }
 
-/// What an address leads to.
+/// Destination of an address.
 enum Leads {
-    /// A server, which is known again wherever it is.
+    /// A server, which is recognised at any of the addresses.
     Server(Endpoint),
-    /// A primary behind Sentinels, and which server that was last.
+    /// A primary behind Sentinels, and the server that was the primary last.
     Primary { sentinels: Sentinels, last: Mutex<Option<Host>> },
     /// A cluster.
     Cluster(Seeds),
 }
 
-/// What a server says of itself.
+/// A server's report about itself.
 struct About {
     id: String,
     is_replica: bool,
@@ -75,28 +74,27 @@ impl Identities {
         Identities { entries, roster, taken: watch::Sender::new(()), returns, listener }
     }
 
-    /// How often another server has taken a node's place.
+    /// Number of changes of a node's server.
     pub(crate) fn changes(&self, node: usize) -> u64 {
         self.roster().changes(node)
     }
 
-    /// Whoever keeps a lock hears at once that another server has taken the place of some node, or that the
-    /// connection to one is back.
+    /// Subscribes to changes of a node's server, and to returns of a connection.
     pub(crate) fn taken(&self) -> watch::Receiver<()> {
         self.taken.subscribe()
     }
 
-    /// Whether anybody keeps a lock, or acquires one: the client itself always listens.
+    /// True if a lock is held or being acquired: the client itself always listens.
     pub(crate) fn has_listeners(&self) -> bool {
         self.taken.receiver_count() > 1
     }
 
-    /// How often the connection to a node has come back.
+    /// Number of times the connection to a node has come back.
     pub(crate) fn returns(&self, node: usize) -> u64 {
         self.returns.get(node).map_or(0, |returns| returns.load(Ordering::Relaxed))
     }
 
-    /// The connection to a node is back.
+    /// Notes that the connection to a node is back.
     pub(crate) fn is_back(&self, node: usize) {
         if let Some(returns) = self.returns.get(node) {
             returns.fetch_add(1, Ordering::Relaxed);
@@ -104,17 +102,17 @@ impl Identities {
         }
     }
 
-    /// How an address is shown.
+    /// The address as it is shown.
     pub(crate) fn name(&self, node: usize) -> &str {
         self.entries.get(node).map_or("", |entry| &entry.name)
     }
 
-    /// Whether the server of this node can become another one, and it stays the same node.
+    /// True if the node stays the same when its server changes.
     pub(crate) fn follows(&self, node: usize) -> bool {
         !matches!(self.leads(node), Some(Leads::Server(_)) | None)
     }
 
-    /// Whether connecting to this node takes TLS, at a server or at a Sentinel.
+    /// True if connecting to this node needs TLS, at a server or at a Sentinel.
     pub(crate) fn uses_tls(&self, node: usize) -> bool {
         match self.leads(node) {
             Some(Leads::Server(endpoint)) => endpoint.uses_tls(),
@@ -126,8 +124,7 @@ impl Identities {
         }
     }
 
-    /// A new connection to what is certainly this node, at whichever address it is now; or to this
-    /// server of it.
+    /// Opens a connection to certainly this node, at its present address; or to this server of it.
     pub(crate) async fn connect(
         &self,
         node: usize,
@@ -177,7 +174,7 @@ impl Identities {
         Ok(wire.of_tenure(tenure))
     }
 
-    /// Who has met the node before knows that its address is right, and that it may be a node again.
+    /// An address that once led to the node is right, and may lead to it again.
     fn lapsed(&self, node: usize, error: NodeError) -> NodeError {
         match error {
             NodeError::Unfit(why) if self.roster().id(node).is_some() => NodeError::Lapsed(why),
@@ -185,8 +182,8 @@ impl Identities {
         }
     }
 
-    /// Which node is at each address, as far as they answer. One of them is known, and those that
-    /// are no single servers stay where they are.
+    /// Asks every address for the node-id behind it. One of them is known, and nodes that are not single
+    /// servers stay where they are.
     async fn look_around(&self, known: usize, id: &str, within: Duration) -> Vec<Option<String>> {
         let reach = |address| async move {
             match self.leads(address) {
@@ -198,7 +195,7 @@ impl Identities {
         join_all((0..self.entries.len()).map(reach)).await
     }
 
-    /// A new connection to what is at an address, and its name.
+    /// Opens a connection to an address, and reads the node-id there.
     async fn reach(&self, address: usize, within: Duration) -> Result<(Wire, String), NodeError> {
         let Some(Leads::Server(endpoint)) = self.leads(address) else {
             return Err(NodeError::Unreachable("it has no address".to_owned()));
@@ -229,7 +226,7 @@ impl Identities {
             let met = select! {
                 biased;
                 met = open(&host, sentinels, within) => met.map_err(|error| self.lapsed(node, error))?,
-                // Another was promoted meanwhile, and this one may never answer.
+                // Another server was promoted meanwhile, and this one may never answer.
                 () = course.left() => {
                     left += 1;
                     if left < MAX_TURNS {
@@ -240,7 +237,7 @@ impl Identities {
             };
             let (wire, about) = met;
             let before = last.lock().unwrap_or_else(PoisonError::into_inner).replace(host.clone());
-            // At the very place of the former one, it is no replica of it that was promoted.
+            // A new node-id at the same address is not a promoted replica.
             let is_there = before.as_ref() == Some(&host);
             let (taken, tenure) = {
                 let mut roster = self.roster();
@@ -286,9 +283,9 @@ impl Identities {
         }
     }
 
-    // --- what all have in common ---------------------------------------------------------------------
+    // --- common to all kinds ---------------------------------------------------------------------------
 
-    /// The seeds of a cluster, if it is one.
+    /// The seed servers of a cluster, if the node is one.
     pub(crate) fn seeds(&self, node: usize) -> Option<&Seeds> {
         match self.leads(node) {
             Some(Leads::Cluster(seeds)) => Some(seeds),
@@ -320,7 +317,7 @@ impl Identities {
     }
 }
 
-/// A connection to the server of which Sentinels say that it is the primary.
+/// Opens a connection to the server that Sentinels call the primary.
 async fn open(
     host: &Host,
     sentinels: &Sentinels,
@@ -371,9 +368,9 @@ impl About {
     }
 }
 
-/// More than any node calls itself, in bytes: many are remembered.
+/// Limit of a node-id's length in bytes, because many are remembered. Real ones are shorter.
 const LONGEST_ID: usize = 128;
-/// Who is sent from one primary to the next more often asks again later.
+/// Limit of primaries that one attempt to connect follows.
 const MAX_TURNS: usize = 4;
 
 fn it_is_a_sentinel(names: &[String]) -> String {

@@ -1,4 +1,4 @@
-//! All connections to one server: the one that requests share, and those of requests that wait.
+//! All connections to one server: a shared one, and one for each request that waits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,27 +18,27 @@ use crate::report::NodeError;
 /// The connections to one server, or to whichever is the primary behind Sentinels.
 pub(crate) struct Line {
     identities: Arc<Identities>,
-    /// The node.
+    /// Index of the node.
     place: usize,
-    /// Which server of the node; `None` where there is only one at a time.
+    /// The server of the node; `None` where there is only one at a time.
     host: Option<Host>,
     timeout: Duration,
     link: Mutex<Link>,
     /// Idle connections for requests that wait.
     idle: Mutex<Vec<Wire>>,
-    /// One is being made.
+    /// True while an idle connection is being made.
     warms_up: AtomicBool,
-    /// The shared connection has broken, and is made again for those who keep locks.
+    /// True while the broken shared connection is being made again for locks that are held.
     mends: AtomicBool,
 }
 
-/// The attempts to make a connection again, until they end or their runtime does.
+/// A reconnection in progress. Dropping it allows the next.
 struct Mending(Arc<Line>);
 
-/// The connection that all requests share, but for those that wait.
+/// The connection that all requests share, except those that wait.
 enum Link {
     Down,
-    /// A task of its own connects already, so a caller who gives up does not end it for the others.
+    /// A task of its own connects, so a caller who gives up does not end it for the others.
     Connecting(watch::Receiver<Option<Result<Wire, NodeError>>>),
     Up(Wire),
 }
@@ -55,12 +55,12 @@ impl Line {
         Line { identities, place, host, timeout, link, idle, warms_up, mends }
     }
 
-    /// Which server of the node it leads to; `None` where there is only one at a time.
+    /// The server of the node; `None` where there is only one at a time.
     pub(crate) fn host(&self) -> Option<&Host> {
         self.host.as_ref()
     }
 
-    /// The connection that requests share. It is made if there is none.
+    /// Returns the shared connection, and makes it if there is none.
     pub(crate) async fn wire(self: &Arc<Self>) -> Result<Wire, NodeError> {
         let mut coming = match &mut *self.link() {
             Link::Up(wire) if self.leads_there(wire) => return Ok(wire.clone()),
@@ -77,7 +77,7 @@ impl Line {
         outcome.ok().and_then(|outcome| outcome.clone()).unwrap_or_else(ended)
     }
 
-    /// The same, if there is one.
+    /// Returns the shared connection, if there is one.
     pub(crate) fn up(&self) -> Option<Wire> {
         match &*self.link() {
             Link::Up(wire) if self.leads_there(wire) => Some(wire.clone()),
@@ -111,9 +111,9 @@ impl Line {
         });
     }
 
-    /// Where somebody keeps a lock, makes the connection again as soon as the node answers, and says so then:
-    /// what the node holds by now is worth knowing before the next renewal. Not for long; each request that
-    /// fails begins anew.
+    /// Reconnects for locks that are held, as soon as the node answers, and reports that: the node's present
+    /// leases are worth knowing before the next renewal. This ends after a while; each request that fails
+    /// starts it again.
     pub(crate) fn mend(self: &Arc<Self>) {
         if !self.identities.has_listeners() || self.mends.swap(true, Ordering::AcqRel) {
             return;
@@ -127,7 +127,7 @@ impl Line {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 if line.wire().await.is_ok() {
                     line.identities.is_back(line.place);
-                    // One that breaks again and again is told of no more often than this.
+                    // A connection that keeps breaking is reported no more often than this.
                     sleep(LONGEST_PAUSE).await;
                     if line.up().is_some() {
                         return;
@@ -137,10 +137,10 @@ impl Line {
         });
     }
 
-    /// A new connection to what is certainly this node.
+    /// Opens a connection to certainly this node.
     pub(crate) fn connect(&self) -> BoxFuture<'_, Result<Wire, NodeError>> {
         let within = self.timeout.max(CONNECT);
-        // Boxed, for it is rare, and would make the type of each request larger.
+        // Boxed, because it is rare, and would make the type of each request larger.
         self.identities.connect(self.place, self.host.as_ref(), within).boxed()
     }
 
@@ -148,7 +148,7 @@ impl Line {
         self.identities.uses_tls(self.place)
     }
 
-    /// Closes what is not in use.
+    /// Closes the idle connections.
     pub(crate) fn hang_up(&self) {
         *self.link() = Link::Down;
         self.idle().clear();
@@ -158,7 +158,7 @@ impl Line {
         !self.idle().is_empty()
     }
 
-    /// Makes an idle connection, if there is none.
+    /// Opens an idle connection, if there is none.
     pub(crate) async fn warm_up(&self) {
         if self.has_idle() || self.warms_up.swap(true, Ordering::AcqRel) {
             return;
@@ -175,7 +175,7 @@ impl Line {
         idle.pop()
     }
 
-    /// Keeps a connection that does not wait any more.
+    /// Returns a connection to the idle ones.
     pub(crate) fn pool(&self, wire: Wire) {
         let mut idle = self.idle();
         if idle.len() < MAX_IDLE && self.leads_there(&wire) {
@@ -183,7 +183,7 @@ impl Line {
         }
     }
 
-    /// Whether something new may be sent over it: its server answers, and still has the place.
+    /// True if a new request may be sent over it: its server answers, and is still the node's server.
     fn leads_there(&self, wire: &Wire) -> bool {
         !wire.is_retired() && wire.tenure() == self.identities.changes(self.place)
     }
@@ -203,11 +203,11 @@ impl Drop for Mending {
     }
 }
 
-/// How long a connection is made again and again, at most, and how often.
+/// Limit of the time for reconnecting, and its pauses.
 const MENDS: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How long connecting may take, at least: with TLS and DNS it takes longer than an answer.
+/// Shortest time-out for connecting: with TLS and DNS that takes longer than an answer.
 const CONNECT: Duration = Duration::from_secs(1);
-/// How many idle connections are kept at most.
+/// Limit of idle connections.
 const MAX_IDLE: usize = 64;

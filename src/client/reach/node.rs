@@ -21,25 +21,25 @@ use crate::report::{NodeError, NodeState};
 pub struct Node {
     name: String,
     place: usize,
-    /// For commands without a time-out of their own.
+    /// Time-out of commands that have none of their own.
     pub(crate) timeout: Duration,
     identities: Arc<Identities>,
-    /// It did not answer the last request.
+    /// True if the node did not answer the last request.
     suspect: AtomicBool,
-    /// When its quarantine ends, on [`clock::now`], as the node said; zero if it is in none.
+    /// End of its quarantine, on [`clock::now`], as the node reported it; zero without one.
     quarantined: AtomicU64,
     lines: Lines,
 }
 
-/// What a node has answered. It is worth what [`counted`](Node::counted) says when it is used.
+/// A node's answer. [`counted`](Node::counted) decides whether it still counts.
 pub(crate) struct Answered {
     value: Value,
-    /// How often its place had been taken by another server when the one that answers had it.
+    /// Number of changes of the node's server when the answering server had that place.
     tenure: u64,
 }
 
 impl Answered {
-    /// Whether it is a no to somebody who has waited.
+    /// True if it denies the lock to a waiter.
     pub(crate) fn is_no(&self) -> bool {
         self.value == Value::Nil
     }
@@ -57,26 +57,26 @@ impl Node {
         Node { name, place, timeout, identities, suspect, quarantined, lines }
     }
 
-    /// Its address, without secrets.
+    /// The node's address, without secrets.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sends any command, and waits for the answer for as long as a node may take. In a cluster a
-    /// command of the module goes to the server that has its key, and any other to some server.
+    /// Sends any command, and waits for the answer for one node time-out. In a cluster a command of the
+    /// module goes to the server that has its key, and any other to some server.
     ///
     /// # Errors
-    /// When there is no answer, or when it is an error of the server.
+    /// Fails when there is no answer, or when it is an error of the server.
     pub async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, NodeError> {
-        // Nobody knows whether it may be sent twice.
+        // This command may not be safe to send twice.
         self.counted(self.call(Route::of(command), command, self.timeout, 1, |_, _| Ok(())).await)
     }
 
-    /// The same for a command without a key, which concerns the server that has this one.
+    /// Sends a command without a key to the server that has this key.
     ///
     /// # Errors
-    /// As [`send`](Node::send).
+    /// Fails as [`send`](Node::send).
     pub async fn send_where(
         self: &Arc<Self>,
         key: &Key,
@@ -86,9 +86,9 @@ impl Node {
         self.counted(self.call(route, command, self.timeout, 1, |_, _| Ok(())).await)
     }
 
-    /// Sends a command that may arrive twice: if the connection breaks, it is sent over another. `enter` is
-    /// told each connection before it is used, and whether nobody has answered over the one before: it may
-    /// arrive there later.
+    /// Sends a command that may arrive twice: if the connection breaks, the command goes over another.
+    /// `enter` gets each connection before its use, and true if there was no answer over the one before: the
+    /// command may arrive there later.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         command: &Cmd,
@@ -98,7 +98,7 @@ impl Node {
         self.call(Route::of(command), command, within, 2, enter).await
     }
 
-    /// Sends a command of which it must be known, once it is answered, that none is on its way.
+    /// Sends a command once: after its answer, no copy is on its way.
     pub(crate) async fn ask_once(
         self: &Arc<Self>,
         command: &Cmd,
@@ -123,7 +123,7 @@ impl Node {
                 enter(&wire, again)?;
                 used = Some(wire.clone());
                 let answer = route.send(&wire, command).await;
-                // It has answered: the silence of others is not its own.
+                // This server has answered: a later silence is another's.
                 used = None;
                 again = false;
                 if self.lines.goes_on(&mut route, &wire, &answer).await {
@@ -149,7 +149,7 @@ impl Node {
         answer
     }
 
-    /// Sends a command over a connection that was used before, be it retired or not.
+    /// Sends a command over a connection that was used before, retired or not.
     pub(crate) async fn send_over(
         &self,
         wire: &Wire,
@@ -165,7 +165,7 @@ impl Node {
         answer
     }
 
-    /// Remembers whether the node answers.
+    /// Notes whether the node answers.
     fn hear<T>(&self, answer: &Result<T, NodeError>) {
         let silent = matches!(
             answer,
@@ -174,12 +174,12 @@ impl Node {
         self.suspect.store(silent, Ordering::Relaxed);
     }
 
-    /// It does not answer, as far as is known.
+    /// Marks a node that does not answer.
     pub(crate) fn suspect(&self) {
         self.suspect.store(true, Ordering::Relaxed);
     }
 
-    /// Remembers what it said of a lock.
+    /// Notes a node's quarantine and its end.
     pub(crate) fn note(&self, state: &NodeState) {
         let until = match state {
             NodeState::Quarantine(left) => clock::later(clock::now(), *left),
@@ -189,18 +189,18 @@ impl Node {
         self.quarantined.store(until.0, Ordering::Relaxed);
     }
 
-    /// Whether it did not answer the last time, or is in quarantine.
+    /// True if the node did not answer the last request, or is in quarantine.
     pub(crate) fn is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Relaxed) || !self.quarantine().is_zero()
     }
 
-    /// For how much longer it is in quarantine, as far as is known.
+    /// Time left of the node's quarantine, as far as is known.
     pub(crate) fn quarantine(&self) -> Duration {
         clock::left(Instant(self.quarantined.load(Ordering::Relaxed)))
     }
 
-    /// Sends a command that waits at the node, over a connection of its own. Dropping this future closes
-    /// the connection. The node ends the wait before `limit`. `again` is told when the command is sent once
+    /// Sends a command that waits at the node, over a connection of its own. Dropping this future closes the
+    /// connection. The node ends the wait before `limit`. This calls `again` when it sends the command once
     /// more though the first may yet arrive.
     pub(crate) async fn wait(
         self: &Arc<Self>,
@@ -232,7 +232,7 @@ impl Node {
                 continue;
             }
             match answer {
-                // Where it waited there is no queue any more, so it goes to the one that there is.
+                // The queue in which it waited is gone, so the request goes to the present one.
                 Err(NodeError::Unreachable(_)) if wire.is_astray() && !(fresh && strayed) => {
                     strayed |= fresh;
                 }
@@ -246,12 +246,12 @@ impl Node {
         }
     }
 
-    /// Whether there is an idle connection for a request that waits, as far as is known.
+    /// True if there is an idle connection for a request that waits, as far as is known.
     pub(crate) fn has_idle(&self) -> bool {
         self.lines.has_idle()
     }
 
-    /// Makes an idle connection for a request that waits and goes where this command goes, if there is
+    /// Opens an idle connection for a request that waits and has the same server as this command, if there is
     /// none.
     pub(crate) async fn warm_up(&self, command: &Cmd) {
         if let Ok(line) = self.lines.line(&Route::of(command)).await {
@@ -259,37 +259,37 @@ impl Node {
         }
     }
 
-    /// The connection that requests share. It is made if there is none.
+    /// Returns the shared connection, and makes it if there is none.
     pub(crate) async fn wire(self: &Arc<Self>) -> Result<Wire, NodeError> {
         self.lines.wire(&mut Route::default()).await
     }
 
-    /// What it has answered, if the server that did still has its place. If not, it may have another one by
-    /// now, and must not be counted twice.
+    /// Returns the answer if its server is still the node's server. If not, that server may belong to another
+    /// node by now, and must not count twice.
     pub(crate) fn counted(&self, answer: Result<Answered, NodeError>) -> Result<Value, NodeError> {
         let Answered { value, tenure } = answer?;
         if tenure == self.changes() {
             return Ok(value);
         }
-        Err(NodeError::Unreachable("another server has its place by now".to_owned()))
+        Err(NodeError::Unreachable("another server is the node now".to_owned()))
     }
 
-    /// How often another server has taken its place. The grants of the former server are gone then.
+    /// Number of changes of the node's server. The grants of the former server are void after a change.
     pub(crate) fn changes(&self) -> u64 {
         self.identities.changes(self.place)
     }
 
-    /// How often the connection to it has come back.
+    /// Number of times the connection to the node has come back.
     pub(crate) fn returns(&self) -> u64 {
         self.identities.returns(self.place)
     }
 
-    /// Closes what is not in use.
+    /// Closes the idle connections.
     pub(crate) fn hang_up(&self) {
         self.lines.hang_up();
     }
 
-    /// Keeps a connection that does not wait any more.
+    /// Returns a connection to the idle ones.
     pub(crate) fn pool(&self, wire: Wire) {
         self.lines.pool(wire);
     }

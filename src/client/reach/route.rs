@@ -1,4 +1,4 @@
-//! To which server of a node a request goes, and where it goes on from there.
+//! Chooses the server of a node for a request, and follows redirects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,33 +20,33 @@ use crate::report::code::code;
 
 /// All connections to a node.
 pub(crate) enum Lines {
-    /// There is one server at a time. Whether another can become it.
+    /// One server at a time; `follows` is true if another can take its place.
     One { line: Arc<Line>, follows: bool },
-    /// Each key has its server.
+    /// A cluster: each key has its server.
     Many(Arc<Cluster>),
 }
 
-/// The way of one request.
+/// The route of one request.
 #[derive(Default)]
 pub(crate) struct Route {
     slot: Option<u16>,
-    /// A server of a cluster that is only getting the slot: it is asked once.
+    /// A server of a cluster that is importing the slot: the request goes there once.
     asking: Option<Host>,
-    /// How often it was sent on.
+    /// Number of redirects.
     hops: usize,
-    /// The map was read anew for it.
+    /// True if the slot map was read again for it.
     was_lost: bool,
-    /// Why it is sent again to whoever has the slot.
+    /// Reason for which the request is sent again to the slot's owner.
     again: Option<String>,
 }
 
 impl Route {
-    /// The way of a request about a key.
+    /// The route of a request about a key.
     pub(crate) fn to(key: &[u8]) -> Route {
         Route { slot: Some(slot_of(key)), ..Route::default() }
     }
 
-    /// The way of a command of the module, which names its key first, or of any other.
+    /// The route of a command of the module, which names its key first, or of any other.
     pub(crate) fn of(command: &Cmd) -> Route {
         let mut words = command.args_iter().map(|word| match word {
             Arg::Simple(word) => word,
@@ -58,7 +58,7 @@ impl Route {
         words.next().filter(|_| is_ours).map_or_else(Route::default, Route::to)
     }
 
-    /// Sends the request over a connection that is on its way.
+    /// Sends the request over a connection of its route.
     pub(crate) async fn send(&self, wire: &Wire, command: &Cmd) -> Result<Value, NodeError> {
         match &self.asking {
             None => wire.send(command).await,
@@ -77,7 +77,7 @@ impl Lines {
         Lines::One { line: Arc::new(Line::new(identities, place, None, timeout)), follows }
     }
 
-    /// The connections over which the request goes next.
+    /// Returns the connections for the request's next step.
     pub(crate) async fn line(&self, route: &Route) -> Result<Arc<Line>, NodeError> {
         match (self, &route.asking) {
             (Lines::One { line, .. }, _) => Ok(Arc::clone(line)),
@@ -86,7 +86,7 @@ impl Lines {
         }
     }
 
-    /// A connection that requests share, on the way of this one.
+    /// Returns the shared connection for the request's next step.
     pub(crate) async fn wire(&self, route: &mut Route) -> Result<Wire, NodeError> {
         loop {
             let line = self.line(route).await?;
@@ -97,7 +97,7 @@ impl Lines {
         }
     }
 
-    /// A server is not to be had. Whether another one has the slot by now.
+    /// Handles a server that cannot be reached. Returns true if another one has the slot now.
     pub(crate) async fn goes_round(
         &self,
         line: &Line,
@@ -113,7 +113,7 @@ impl Lines {
         cluster.has_left(route.slot, host).await
     }
 
-    /// Whether the request is to be sent again, for it was not carried out where it was sent.
+    /// True if the request must be sent again, because its server did not carry it out.
     pub(crate) async fn goes_on(
         &self,
         route: &mut Route,
@@ -129,14 +129,15 @@ impl Lines {
         }
         match self {
             Lines::One { follows: false, .. } => {
-                // It was none when the connection was made. The next one finds out what it is.
+                // The server was not a replica when the connection was made. The next connection finds out
+                // its role.
                 if is_replica(error) {
                     wire.retire();
                 }
                 return false;
             }
             Lines::One { .. } => {
-                // The server has become a replica: Sentinels know another primary, or will.
+                // The server has become a replica: Sentinels know another primary, or soon will.
                 wire.retire();
                 return redirect == Redirect::Lost;
             }
@@ -160,8 +161,7 @@ impl Lines {
         true
     }
 
-    /// The answer as callers know it, who are not told of single servers. What tells them that may pass,
-    /// does.
+    /// Rewrites an error for callers, who do not know of single servers: a redirect may succeed later.
     pub(crate) fn heard<T>(&self, answer: Result<T, NodeError>) -> Result<T, NodeError> {
         match self {
             Lines::One { follows: false, .. } => {
@@ -174,7 +174,7 @@ impl Lines {
             Lines::Many(cluster) => {
                 let lost = match &answer {
                     Err(NodeError::Unreachable(_) | NodeError::TimedOut(_)) => true,
-                    // Or it goes in circles.
+                    // An endless redirect counts as well.
                     Err(NodeError::Refused(error)) => {
                         code(error) == "CLUSTERDOWN" || Redirect::is(error)
                     }
@@ -191,7 +191,7 @@ impl Lines {
         })
     }
 
-    /// There was no answer within this time. Whether the request was sent to where it went at last.
+    /// The error when time has run out; `is_sent` is true if the request was sent on its last step.
     pub(crate) fn late(&self, route: &Route, is_sent: bool, within: Duration) -> NodeError {
         if let Some(why) = &route.again {
             return on_and_on(why);
@@ -208,7 +208,7 @@ impl Lines {
         goal.map_or(late.clone(), |host| late.at(&host))
     }
 
-    /// This connection is of no use any more. Where somebody keeps a lock, there will be another one soon.
+    /// Gives up a connection. Where a lock is held, a new one will be made.
     pub(crate) fn mend(&self, wire: &Wire) {
         match self {
             Lines::One { line, .. } => line.mend(),
@@ -218,7 +218,7 @@ impl Lines {
         }
     }
 
-    /// Keeps a connection that does not wait any more.
+    /// Returns a connection to the idle ones.
     pub(crate) fn pool(&self, wire: Wire) {
         match self {
             Lines::One { line, .. } => line.pool(wire),
@@ -230,7 +230,7 @@ impl Lines {
         }
     }
 
-    /// Of a cluster it is not known: it depends on the key.
+    /// A cluster always says false: it depends on the key.
     pub(crate) fn has_idle(&self) -> bool {
         matches!(self, Lines::One { line, .. } if line.has_idle())
     }
@@ -243,19 +243,19 @@ impl Lines {
     }
 }
 
-/// Whether a server refuses because it is a replica. It was a primary when the connection was made.
+/// True if a server refuses because it is a replica. It was a primary when the connection was made.
 fn is_replica(error: &str) -> bool {
     code(error) == "READONLY"
 }
 
 fn on_and_on(why: &str) -> NodeError {
     let why = why.trim_end_matches(A_CLUSTER);
-    NodeError::Unreachable(format!("the request is sent on and on, at last with: {why}"))
+    NodeError::Unreachable(format!("too many redirects; the last reply was: {why}"))
 }
 
-/// What the names of the module's commands begin with.
+/// Prefix of the module's commands.
 const OURS: &[u8] = b"DLOCK.";
-/// A request that is sent on more often goes in circles.
+/// Limit of redirects: a request with more goes in circles.
 const MAX_HOPS: usize = 8;
-/// How long until a server is asked again that is in between.
+/// Pause before asking a server again during a migration of its slot.
 const MOMENT: Duration = Duration::from_millis(20);

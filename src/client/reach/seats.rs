@@ -1,8 +1,8 @@
-//! How many connections wait at servers at a time, in this process.
+//! The limit of waiting connections in this process.
 //!
-//! Each request that waits has a connection of its own, and so a file of the process. A crowd of waiters must not
-//! take all files: other code would fail to open its own. Who finds no seat polls, over the connection that requests
-//! share; its place in the server's queue is kept meanwhile.
+//! Each request that waits has a connection of its own, and so an open file of the process. Many waiters must
+//! not use up all files: other code would fail to open its own. A waiter without a seat polls, over the
+//! shared connection; the server's queue keeps its place meanwhile.
 
 use std::fs;
 use std::process;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
-/// The right to have a connection that waits, until this is dropped.
+/// The right to a waiting connection, until this is dropped.
 pub(crate) type Seat = OwnedSemaphorePermit;
 
-/// A seat, or where to wait for one.
+/// Returns a seat, or the semaphore to wait for one.
 pub(crate) fn take() -> Result<Seat, Arc<Semaphore>> {
     let seats = of_this_process();
     Arc::clone(&seats).try_acquire_owned().map_err(|_| seats)
@@ -34,7 +34,7 @@ fn of_this_process() -> Arc<Semaphore> {
     }
 }
 
-/// Says, once in a process, that some waiters poll.
+/// Warns, once in a process, that some waiters poll.
 pub(crate) fn tell() {
     if let Ok(mut known) = KNOWN.lock()
         && let Some(known) = known.as_mut().filter(|known| !known.told)
@@ -47,7 +47,7 @@ pub(crate) fn tell() {
     }
 }
 
-/// Half of the open files that the process may have, as /proc tells.
+/// Half of the limit of open files in /proc.
 fn most(limits: &str) -> usize {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let soft = line.and_then(|line| line.split_ascii_whitespace().next());
@@ -66,7 +66,7 @@ struct Known {
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 const LIMITS: &str = "/proc/self/limits";
-/// How many files a process may have where nobody says anything else.
+/// Limit of open files where /proc gives none.
 const USUAL: usize = 1024;
 
 #[cfg(test)]

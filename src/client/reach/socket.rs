@@ -1,7 +1,8 @@
-//! Opens a stream of bytes to a server.
+//! Opens a byte stream to a server.
 //!
-//! For each connection with TLS the redis crate would read all authorities that the machine trusts, hundreds
-//! of files, and everything else on that thread waits meanwhile. Whoever loses many connections at once could
+//! For each TLS connection the redis crate would read all system CA certificates, hundreds of files, and
+//! block its thread meanwhile. A client that loses many connections at once could not make them again before
+//! their time-outs, and so on. Here the certificates are read once.
 //! not make them again before their time is over, and so on. Here what is trusted is read once.
 
 use std::io;
@@ -22,7 +23,7 @@ use tokio_rustls::client::TlsStream;
 
 pub(crate) type Stream = Pin<Box<dyn AsyncStream + Send + Sync>>;
 
-/// Opens one. With TLS, `papers` says who is trusted.
+/// Opens a stream. For TLS, `papers` has the certificates.
 pub(crate) async fn open(
     info: &ConnectionInfo,
     papers: Option<&Arc<ClientConfig>>,
@@ -39,16 +40,18 @@ pub(crate) async fn open(
             select_ok(addresses(host, *port).await?.into_iter().map(open)).await.map(boxed)?
         }
         (ConnectionAddr::Unix(path), _) => Box::pin(UnixStream::connect(path).await?),
-        _ => return Err(io::Error::other("nobody knows how to connect there")),
+        _ => {
+            return Err(io::Error::other("this library cannot connect to an address of this kind"));
+        }
     })
 }
 
-/// The first that was open; the others are given up.
+/// Keeps the stream that opened first; the others are dropped.
 fn boxed<S: AsyncStream + Send + Sync + 'static, T>((stream, _): (S, T)) -> Stream {
     Box::pin(stream)
 }
 
-/// All addresses of a host, of which there is one at least.
+/// Returns all addresses of a host, at least one.
 async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let all: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
     if all.is_empty() { Err(io::Error::other("the host has no address")) } else { Ok(all) }

@@ -1,4 +1,4 @@
-//! TLS: who is trusted, what is shown, and what went wrong, in words that help to fix it.
+//! TLS: trusted certificates, the client's own, and errors with advice.
 
 use std::error::Error as _;
 use std::fs;
@@ -12,10 +12,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, CertificateError, ClientConfig, Error, RootCertStore};
 
-/// Files with certificates, as an address names them.
+/// The certificate files of an address.
 #[derive(Default)]
 pub(crate) struct Certificates {
-    /// Authorities to trust, in place of those that this machine trusts.
+    /// CA certificates to trust, in place of the system's.
     pub(crate) ca: Option<String>,
     /// The client's own certificate, and its key.
     pub(crate) cert: Option<String>,
@@ -27,10 +27,10 @@ impl Certificates {
         self.ca.is_some() || self.cert.is_some() || self.key.is_some()
     }
 
-    /// Reads them, for all connections to come.
+    /// Reads the files, for all connections to come.
     ///
     /// # Errors
-    /// What is wrong with a file.
+    /// Names the file, and what is wrong with it.
     pub(crate) fn read(&self) -> Result<Arc<ClientConfig>, String> {
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
@@ -45,12 +45,12 @@ impl Certificates {
             }
             _ => return Err("needs cert and key together".to_owned()),
         };
-        // A server that wants certificates and keeps no sessions refuses who comes back with one.
+        // A server that wants certificates and keeps no sessions refuses a client that resumes one.
         config.resumption = Resumption::disabled();
         Ok(Arc::new(config))
     }
 
-    /// Where nobody is trusted, it is said when a server shows its certificate.
+    /// Without any CA certificate, the error appears when a server shows its certificate.
     fn trusted(&self) -> Result<RootCertStore, String> {
         let mut trusted = RootCertStore::empty();
         let Some(ca) = &self.ca else {
@@ -76,7 +76,7 @@ fn private(path: &str) -> Result<PrivateKeyDer<'static>, String> {
     key.map_err(|error| format!("names the file {path}, which cannot be used: {error}"))
 }
 
-/// What is in a file that has this in it.
+/// Reads a file, and checks that it contains this.
 fn text(path: &str, what: &str) -> Result<Vec<u8>, String> {
     match fs::read_to_string(path) {
         Ok(text) if text.contains(what) => Ok(text.into_bytes()),
@@ -85,7 +85,7 @@ fn text(path: &str, what: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What a connection failed with, if it was TLS.
+/// Describes a TLS failure of a connection, if it is one.
 pub(crate) fn explained(error: &RedisError) -> Option<String> {
     let source = error.source()?.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>()?;
     let cause = source.downcast_ref::<Error>().or_else(|| {
@@ -122,7 +122,7 @@ fn words(error: &Error) -> String {
 fn certificate(error: &CertificateError) -> String {
     use CertificateError as C;
     match error {
-        // An authority with a new key keeps its name.
+        // A CA with a new key keeps its name.
         C::UnknownIssuer | C::BadSignature => {
             "is not signed by an authority that is trusted here; name the right one with ?ca=FILE"
                 .to_owned()

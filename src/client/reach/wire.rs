@@ -13,8 +13,8 @@ use super::failure::{redis_error, server_error};
 use super::sentinel::course::Course;
 use crate::report::NodeError;
 
-/// A connection on which many requests can be under way; the server answers them in their order.
-/// It is closed when the last clone is gone.
+/// A connection on which many requests can be under way; the server answers them in order. Dropping the last
+/// clone closes it.
 #[derive(Clone)]
 pub(crate) struct Wire(Arc<Inner>);
 
@@ -22,11 +22,11 @@ struct Inner {
     connection: Connection,
     /// The server, where a node has several.
     host: Option<Host>,
-    /// Whether that is still the primary, where Sentinels say which one is.
+    /// Tells whether that is still the primary, where Sentinels know.
     course: Option<Course>,
-    /// How often another server had taken the place of its node when this one had it.
+    /// Number of changes of the node's server when this server had that place.
     tenure: OnceLock<u64>,
-    /// Nothing new is sent over it, for the server did not answer in time.
+    /// True if no new request may use it, because the server did not answer in time.
     retired: AtomicBool,
 }
 
@@ -35,7 +35,7 @@ impl Wire {
         Wire::open_to(endpoint, within, None, None).await
     }
 
-    /// One to a server of several.
+    /// Opens a connection to one server of several.
     pub(crate) async fn open_to(
         endpoint: &Endpoint,
         within: Duration,
@@ -54,14 +54,14 @@ impl Wire {
         }
     }
 
-    /// The server at the other end is the one that has its place after so many others.
+    /// Sets the number of changes of the node's server before this one.
     pub(crate) fn of_tenure(self, tenure: u64) -> Wire {
         self.0.tenure.get_or_init(|| tenure);
         self
     }
 
-    /// See [`of_tenure`](Wire::of_tenure). Whatever is answered over this connection is worth nothing when
-    /// another server has the place by now: this one may have another place, and would have two votes.
+    /// See [`of_tenure`](Wire::of_tenure). An answer over this connection does not count once another server
+    /// has the place: this server may belong to another node, and would have two votes.
     pub(crate) fn tenure(&self) -> u64 {
         self.0.tenure.get().copied().unwrap_or_default()
     }
@@ -71,14 +71,14 @@ impl Wire {
         self.0.host.as_ref()
     }
 
-    /// Sends a command and waits for its answer. Requests that are first polled one after the
-    /// other are sent in that order.
+    /// Sends a command and waits for its answer. Requests are sent in the order in which they are first
+    /// polled.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, NodeError> {
         let mut connection = (*self.0.connection).clone();
         self.answered(connection.send_packed_command(command)).await
     }
 
-    /// The same to a server of a cluster that is only getting the key's slot.
+    /// Sends a command to a cluster server that is importing the key's slot.
     pub(crate) async fn send_asking(&self, command: &Cmd) -> Result<Value, NodeError> {
         let mut both = pipe();
         both.cmd("ASKING").add_command(command.clone());
@@ -125,18 +125,18 @@ impl Wire {
         self.0.retired.load(Ordering::Acquire) || self.has_ended() || self.is_astray()
     }
 
-    /// Whether it has broken.
+    /// True if the connection has broken.
     pub(crate) fn has_ended(&self) -> bool {
         self.0.connection.has_ended()
     }
 
-    /// Whether another server is the primary by now.
+    /// True if another server is the primary now.
     pub(crate) fn is_astray(&self) -> bool {
         self.0.course.as_ref().is_some_and(Course::is_left)
     }
 
-    /// Resolves when the connection has broken, or leads to a primary of the past. Waiting for that keeps no
-    /// connection open.
+    /// Resolves when the connection has broken, or leads to a former primary. Waiting for this does not keep
+    /// the connection open.
     pub(crate) fn closed(&self) -> impl Future<Output = ()> + use<> {
         let (ended, course) = (self.0.connection.ended(), self.0.course.clone());
         async move {
@@ -155,5 +155,5 @@ impl Wire {
     }
 }
 
-/// How many requests can be queued before their senders have to wait.
+/// Limit of queued requests before their senders have to wait.
 const PIPELINE: usize = 1024;

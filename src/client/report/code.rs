@@ -1,4 +1,4 @@
-//! The code with which a server's error begins, and what it tells.
+//! Codes of server errors, and their meaning.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub(crate) fn code(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
-/// Whether it makes sense to ask again later.
+/// Classifies a refusal: may the same request succeed later?
 pub(crate) fn why(text: &str) -> Obstacle {
     match code(text) {
         "QUARANTINE" => Obstacle::Quarantine,
@@ -22,8 +22,8 @@ pub(crate) fn why(text: &str) -> Obstacle {
     }
 }
 
-/// Whether a request for a key that this node had is refused in passing only: somebody else becomes the
-/// primary, say, or the node is loading its data.
+/// True if a request for a key that this node had is refused for the moment only: a fail-over is under way,
+/// say, or the node is loading its data.
 pub(crate) fn may_pass(text: &str) -> bool {
     why(text) != Obstacle::Never || code(text) == "READONLY"
 }
@@ -34,7 +34,7 @@ pub(crate) fn most(text: &str) -> Option<u64> {
     (words.next() == Some(TOO_FAR)).then(|| words.next()?.parse().ok())?
 }
 
-/// For how much longer a node is in quarantine: `QUARANTINE N ms left: …`.
+/// Time that a node stays in quarantine: `QUARANTINE N ms left: …`.
 pub(crate) fn quarantine(text: &str) -> Option<Duration> {
     let mut words = text.split(' ');
     let is_quarantine = words.next() == Some("QUARANTINE");

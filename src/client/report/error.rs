@@ -1,4 +1,4 @@
-//! What can go wrong, in words that help to fix it.
+//! Errors of the library, with advice in their texts.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::printable::Printable;
 use crate::report::{Length, Lines, NodeState, Report};
 
-/// Why a lock was not acquired, or a client not connected.
+/// Reasons for which a lock was not acquired, or a client not connected.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,9 +17,9 @@ pub enum Error {
     Held {
         /// The lock.
         key: Key,
-        /// Who holds it, if a node could say so in time.
+        /// The holder, if a node named it in time.
         holder: Option<Box<HolderInfo>>,
-        /// What each node said.
+        /// The state of each node.
         nodes: Vec<Report>,
     },
     /// No majority of the nodes could be reached, or could grant anything.
@@ -28,17 +28,17 @@ pub enum Error {
     NoQuorum {
         /// The lock.
         key: Key,
-        /// How many nodes are a majority.
+        /// Number of nodes that are a majority.
         needed: usize,
-        /// What each node said.
+        /// The state of each node.
         nodes: Vec<Report>,
     },
-    /// So many nodes refuse, and will go on refusing, that no majority is left.
+    /// A majority is out of reach: too many nodes refuse, and would refuse again.
     #[error("{} is refused{}", Name(.key), Lines(.nodes))]
     Refused {
         /// The lock.
         key: Key,
-        /// What each node said.
+        /// The state of each node.
         nodes: Vec<Report>,
     },
     /// The request is not valid. Nothing was sent.
@@ -47,20 +47,20 @@ pub enum Error {
     /// Two of the addresses lead to the same node: a majority of them would mean nothing.
     #[error("{first} and {second} are the same node, {id}; each address must be a node of its own")]
     Duplicate {
-        /// The address that was given first.
+        /// Address that was given first.
         first: String,
-        /// The one that was given later.
+        /// Address that was given later.
         second: String,
-        /// The node's own name.
+        /// The node's node-id.
         id: String,
     },
-    /// While connecting: less than a majority of the nodes can be used.
+    /// While connecting: too few nodes for a majority can be used.
     #[error("no majority of the nodes can be used: {needed} of {} are needed{}",
         .nodes.len(), Lines(.nodes))]
     Connect {
-        /// How many nodes are a majority.
+        /// Number of nodes that are a majority.
         needed: usize,
-        /// What each node said.
+        /// The state of each node.
         nodes: Vec<Report>,
     },
     /// The lock is not held any more.
@@ -69,7 +69,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A word for programs, the same in the libraries of all languages.
+    /// Code for programs, the same in the libraries of all languages.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl Error {
         }
     }
 
-    /// What each node said.
+    /// The state of each node.
     #[must_use]
     pub fn nodes(&self) -> &[Report] {
         match self {
@@ -106,8 +106,8 @@ impl Error {
         }
     }
 
-    /// Whether waiting may help: no majority answers now, but too few nodes refuse for good to prevent
-    /// one later.
+    /// True if waiting may help: no majority answers now, but too few nodes refuse for good to prevent a
+    /// later one.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         let (Error::Connect { needed, nodes } | Error::NoQuorum { needed, nodes, .. }) = self
@@ -118,8 +118,7 @@ impl Error {
         nodes.len() - refusing >= *needed
     }
 
-    /// How long it takes until enough nodes have ended their quarantine for a majority, if that is all
-    /// that is missing.
+    /// Time until enough quarantines have ended for a majority, if nothing else is missing.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let (Error::Connect { needed, nodes } | Error::NoQuorum { needed, nodes, .. }) = self
@@ -141,7 +140,7 @@ impl Error {
     }
 }
 
-/// Why work under a lock has no result.
+/// Reasons for which work under a lock has no result.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -159,40 +158,40 @@ pub enum RunError {
 pub struct Loss {
     /// The lock.
     pub key: Key,
-    /// The fence it was held with.
+    /// Fence with which it was held.
     pub fence: u64,
-    /// What happened.
+    /// The reason.
     pub why: LossReason,
 }
 
-/// Why a lock is not held any more.
+/// Reasons for which a lock is not held any more.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LossReason {
     /// Its lease ran out: no majority of the nodes renewed it in time.
     NotRenewed {
-        /// What each node said last.
+        /// Last known state of each node.
         nodes: Vec<Report>,
     },
     /// Nodes say that the lease is gone: it was broken, deleted, or forgotten.
     Ended {
-        /// What each node said last.
+        /// Last known state of each node.
         nodes: Vec<Report>,
     },
-    /// Its lease ran out, and was not to be renewed.
+    /// Its lease ran out, and was acquired without renewal.
     Expired,
-    /// It was held for as long as it was allowed to be.
+    /// The limit that `max_hold` sets has passed.
     MaxHold,
     /// This process was paused until the lease had run out.
     Paused,
     /// It was released.
     Released,
-    /// Its guard was detached: whoever has the token minds it now.
+    /// Its guard was detached: the owner of the token extends and releases it now.
     Detached,
 }
 
 impl LossReason {
-    /// A word for programs.
+    /// Name for programs.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -206,7 +205,7 @@ impl LossReason {
         }
     }
 
-    /// What each node said last, where that is the reason.
+    /// Last known state of each node, where nodes are the reason.
     #[must_use]
     pub fn nodes(&self) -> &[Report] {
         match self {
@@ -223,7 +222,9 @@ impl fmt::Display for LossReason {
                 write!(f, "no majority of the nodes renewed the lease in time{}", Lines(nodes))
             }
             LossReason::Ended { nodes } => write!(f, "nodes have ended it{}", Lines(nodes)),
-            LossReason::Expired => f.write_str("its lease has ended, which nobody was to renew"),
+            LossReason::Expired => {
+                f.write_str("its lease has ended; it was acquired without renewal")
+            }
             LossReason::MaxHold => f.write_str("it was held for as long as allowed"),
             LossReason::Paused => {
                 f.write_str("this process was paused until the lease had run out")

@@ -1,7 +1,7 @@
-//! What one node said, or why it said nothing.
+//! The states of nodes and the errors of the library.
 //!
-//! [`code`]: the code of a server's error, and what it tells. [`error`]: what went wrong as a whole.
-//! [`notice`]: what an operator should know, though the work goes on.
+//! [`code`]: the codes of server errors. [`error`]: errors of a whole operation. [`notice`]: news for
+//! operators while locks go on working.
 
 pub(crate) mod code;
 pub(crate) mod error;
@@ -14,45 +14,45 @@ use dlock_core::quorum::Obstacle;
 
 use crate::inspect::UnexpectedReply;
 
-/// What one node said.
+/// The state of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The node: its address, without secrets.
     pub node: String,
-    /// What it said.
+    /// Its last known state.
     pub state: NodeState,
 }
 
-/// What a node said last.
+/// A node's last known state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeState {
-    /// It was not asked, or nobody waited for its answer.
+    /// The client did not ask it, or did not wait for its answer.
     NotAsked,
-    /// It answers, and was asked for nothing more.
+    /// The node answers, and was asked for nothing more.
     Answers,
-    /// It granted or renewed the lock, with this fence.
+    /// The node granted or renewed the lock, with this fence.
     Granted(u64),
     /// Somebody else holds the lock there, or waits for it.
     Held,
     /// The lock is not held there any more.
     Gone,
-    /// It cannot be reached.
+    /// The node cannot be reached.
     Unreachable(String),
-    /// It did not answer in time.
+    /// The node did not answer in time.
     TimedOut(Duration),
-    /// It may have forgotten leases, and grants nothing for this time.
+    /// The node may have forgotten leases, and grants nothing for this time.
     Quarantine(Duration),
-    /// It refuses; these are its words.
+    /// The node refuses, with this text.
     Refused(String),
-    /// It cannot be a node for locks: it lacks the module, or is a replica.
+    /// The node is not fit for locks: it lacks the module, or is a replica.
     Unfit(String),
-    /// The same of a node that has been one: it is being replaced, say, and who waits waits for it.
+    /// The node was fit for locks, and is not now: it is being replaced, say. Waiters go on waiting for it.
     Lapsed(String),
 }
 
 impl NodeState {
-    /// A word for programs.
+    /// Name for programs.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl NodeState {
         }
     }
 
-    /// The code of the error with which it refuses: `NOPERM`, `WRONGTYPE` and the like.
+    /// Code of the error with which the node refuses: `NOPERM`, `WRONGTYPE` and the like.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         match self {
@@ -78,7 +78,7 @@ impl NodeState {
         }
     }
 
-    /// Whether it refuses this request, and would refuse it again.
+    /// True if the node refuses this request, and would refuse it again.
     #[must_use]
     pub fn refuses_for_good(&self) -> bool {
         match self {
@@ -88,7 +88,7 @@ impl NodeState {
         }
     }
 
-    /// Whether the node can be expected to answer.
+    /// True if the node can be expected to answer.
     pub(crate) fn answers(&self) -> bool {
         !matches!(self, NodeState::Unreachable(_) | NodeState::TimedOut(_))
     }
@@ -97,7 +97,7 @@ impl NodeState {
 impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NodeState::NotAsked => f.write_str("not waited for"),
+            NodeState::NotAsked => f.write_str("not asked, or not waited for"),
             NodeState::Answers => f.write_str("answers"),
             NodeState::Granted(fence) => write!(f, "granted, fence {fence}"),
             NodeState::Held => f.write_str("held by somebody else"),
@@ -114,7 +114,7 @@ impl fmt::Display for NodeState {
             NodeState::Refused(text) => write!(f, "refuses: {text}"),
             NodeState::Unfit(text) => f.write_str(text),
             NodeState::Lapsed(text) => {
-                write!(f, "it was a node for locks, and is none now: {text}")
+                write!(f, "it cannot grant locks any more: {text}")
             }
         }
     }
@@ -126,20 +126,20 @@ impl fmt::Display for Report {
     }
 }
 
-/// What a release has come to.
+/// The outcome of a release.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Release {
     /// A majority of the nodes has released the lock: others can have it.
     pub is_free: bool,
-    /// The nodes that have not said that they released the lock, and why, as far as is known. They are asked
-    /// again in the background until they answer, or the lease there has ended.
+    /// The nodes that have not confirmed the release, and their states. The client asks them again in the
+    /// background until they answer, or the lease there has ended.
     pub left: Vec<Report>,
-    /// When the last lease at these nodes ends, at the latest.
+    /// Time until the last lease at these nodes has ended, at most.
     pub within: Duration,
 }
 
-/// Why a node gave no answer to a command, or an error.
+/// Errors of a request to one node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
@@ -152,18 +152,18 @@ pub enum NodeError {
     /// An error of the server, which begins with its code; or something is wrong with the node.
     #[error("{0}")]
     Refused(String),
-    /// It cannot be a node for locks: it lacks the module, or is a replica.
+    /// The node is not fit for locks: it lacks the module, or is a replica.
     #[error("{0}")]
     Unfit(String),
-    /// The same of a node that has been one.
-    #[error("it was a node for locks, and is none now: {0}")]
+    /// The node was fit for locks, and is not now.
+    #[error("it cannot grant locks any more: {0}")]
     Lapsed(String),
-    /// It is the node to which another address leads as well.
+    /// Another address leads to the same node.
     #[error("it is the same node as {other} (node-id {id})")]
     Duplicate {
         /// The other address.
         other: String,
-        /// The node's own name.
+        /// The node's node-id.
         id: String,
     },
 }
@@ -199,7 +199,7 @@ impl fmt::Display for Lines<'_> {
     }
 }
 
-/// A length of time, as a person would say it.
+/// A length of time in units for people.
 pub(crate) struct Length(pub(crate) Duration);
 
 impl fmt::Display for Length {

@@ -1,4 +1,4 @@
-//! What an operator should know while the work goes on.
+//! News for operators while locks go on working.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::key::Key;
 use crate::report::error::Name;
 use crate::report::{Length, Lines, Report};
 
-/// Something that an operator should know, though the work goes on.
+/// An event that an operator should know of, though locks go on working.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Notice {
@@ -19,53 +19,53 @@ pub enum Notice {
     Stranger {
         /// The node: its address, without secrets.
         node: String,
-        /// The node-id of the server that was there before.
+        /// Node-id of the former server.
         before: String,
-        /// That of the one that is there now.
+        /// Node-id of the present server.
         now: String,
     },
-    /// Another server of a node is the primary now. It knows the locks that the former one had told it
-    /// of, and grants none for as long as there may be others.
+    /// Another server of a node is the primary now. It knows the locks that the former primary had replicated
+    /// to it, and grants none while there may be others.
     Promoted {
         /// The node: its address, without secrets.
         node: String,
-        /// Where the new primary is.
+        /// Address of the new primary.
         server: String,
-        /// For how long it grants nothing.
+        /// Time for which it grants nothing.
         quarantine: Duration,
     },
     /// No majority of the nodes can grant a lock for which a caller waits. The wait goes on.
     Outage {
-        /// The lock that is waited for.
+        /// The lock.
         key: Key,
-        /// How many nodes are a majority.
+        /// Number of nodes that are a majority.
         needed: usize,
-        /// What each node said last.
+        /// Last known state of each node.
         nodes: Vec<Report>,
     },
-    /// A lock was released, and no majority of the nodes has heard of that. They are asked again in the
-    /// background; until a majority has answered, or the leases have ended, nobody else gets the lock.
+    /// A lock was released, and no majority of the nodes has confirmed that. The client asks them again in
+    /// the background; until a majority has answered, or the leases have ended, nobody else gets the lock.
     NotReleased {
         /// The lock.
         key: Key,
-        /// How many nodes are a majority.
+        /// Number of nodes that are a majority.
         needed: usize,
-        /// How many nodes there are.
+        /// Number of nodes.
         of: usize,
-        /// Those that have not released it, and what they said.
+        /// The nodes that have not released it, and their states.
         left: Vec<Report>,
-        /// When the leases end there, at the latest.
+        /// Time until the leases there have ended, at most.
         within: Duration,
     },
     /// A majority of the nodes answers again.
     Back {
-        /// The lock that is waited for.
+        /// The lock for which a caller waits.
         key: Key,
     },
 }
 
 impl Notice {
-    /// A word for programs, the same in the libraries of all languages.
+    /// Name for programs, the same in the libraries of all languages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl Notice {
     }
 }
 
-/// Who is told.
+/// The application's listener, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Listener(Option<Arc<Tell>>);
 

@@ -1,4 +1,4 @@
-//! Releases that nobody waits for.
+//! Background tasks of a client: releases that no caller waits for.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Tasks of a client, counted so that somebody can wait for their end. Each of them is bounded in
-/// time, and all end with the runtime.
+/// A count of a client's background tasks, so that a caller can wait for their end. Each of them is bounded
+/// in time, and all end with the runtime.
 pub(crate) struct Background {
     running: Arc<watch::Sender<usize>>,
-    /// Where the client was made: for locks that are dropped outside of any runtime.
+    /// Runtime in which the client was made: for guards that are dropped outside of any runtime.
     home: Handle,
 }
 

@@ -1,4 +1,4 @@
-//! What a client remembers from one acquisition to the next. All of it is a hint.
+//! A client's memory from one acquisition to the next. All of it is a hint.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,12 @@ use dlock_core::words::{Fence, Instant};
 use crate::clock;
 use crate::key::Key;
 
-/// What was learned lately.
+/// Results of recent acquisitions.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// The largest fence seen.
+    /// Largest fence seen.
     seen: AtomicU64,
-    /// Keys that somebody else held or wanted, and when.
+    /// Keys that somebody else held or wanted, and the time of that.
     contended: Mutex<HashMap<Key, Instant>>,
 }
 
@@ -27,7 +27,7 @@ impl Memory {
         self.seen.fetch_max(fence.0, Ordering::Relaxed);
     }
 
-    /// Whether others wanted this lock in the last moments.
+    /// True if others wanted this lock a moment ago.
     pub(crate) fn is_contended(&self, key: &Key) -> bool {
         let keys = self.keys();
         keys.get(key).is_some_and(|since| clock::now().since(*since) < CONTENDED_FOR)
@@ -48,9 +48,9 @@ impl Memory {
     }
 }
 
-/// How long a contended key is expected to stay contended, in µs.
+/// Time for which a contended key is expected to stay contended, in µs.
 const CONTENDED_FOR: u64 = 2_000_000;
-/// How many contended keys are remembered at most.
+/// Limit of contended keys in the memory.
 const MAX_KEYS: usize = 1024;
 
 #[cfg(test)]

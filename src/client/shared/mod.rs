@@ -1,6 +1,6 @@
-//! What all clones, locks and guards of a client share: the nodes, and what was learned of them.
+//! State that all clones, locks and guards of a client share: the nodes, and the memory of them.
 //!
-//! [`memory`]: what one acquisition tells the next. [`background`]: releases that nobody waits for.
+//! [`memory`]: hints from one acquisition to the next. [`background`]: releases that no caller waits for.
 
 pub(crate) mod background;
 pub(crate) mod memory;
@@ -21,12 +21,12 @@ use crate::report::error::Error;
 use crate::report::notice::Listener;
 use crate::report::{NodeError, NodeState, Report};
 
-/// What all clones, locks and guards of a client share.
+/// State that all clones, locks and guards of a client share.
 pub(crate) struct Shared {
     pub(crate) nodes: Vec<Arc<Node>>,
     /// Changes when another server has taken the place of a node.
     pub(crate) taken: watch::Receiver<()>,
-    /// How long a node may take to answer, if that was chosen.
+    /// The time-out of a request to a node, if the user has set one.
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) memory: Memory,
     pub(crate) background: Background,
@@ -35,12 +35,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// More than half of the nodes.
+    /// Number of nodes that are a majority.
     pub(crate) fn majority(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
 
-    /// How long a node may take to answer, for a lease of `ttl`.
+    /// Returns the time-out of a request to a node, for a lease of `ttl`.
     pub(crate) fn timeout(&self, ttl: Duration) -> Duration {
         self.node_timeout.unwrap_or((ttl / 20).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT))
     }
@@ -62,7 +62,7 @@ impl Shared {
             states[place] = match outcome {
                 Ok(_) => NodeState::Answers,
                 Err(NodeError::Duplicate { other, id }) => {
-                    // Which of the two connected last is chance, so they are named in the given order.
+                    // Chance decides which of the two connected last, so they are named in the given order.
                     let late = self.nodes[place].name().to_owned();
                     let is_second = self.nodes[..place].iter().any(|node| node.name() == other);
                     let (first, second) = if is_second { (other, late) } else { (late, other) };
@@ -90,8 +90,8 @@ impl Shared {
     }
 }
 
-/// The time-out of a node is between these, if the user has not chosen one.
+/// Bounds of the default time-out of a request to a node.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// Once a majority has connected, how long to wait for the rest.
+/// Time to wait for the other nodes once a majority has connected.
 const GRACE: Duration = Duration::from_millis(200);

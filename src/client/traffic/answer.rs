@@ -1,4 +1,4 @@
-//! What a node's reply means, to the rules of the quorum and to people.
+//! The meaning of a node's reply, for the quorum's rules and for people.
 
 use dlock_core::command::refusal::TOO_FAR;
 use dlock_core::limits::MAX_FENCE;
@@ -34,33 +34,33 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
             (Answer::Done, NodeState::Answers)
         }
         _ => {
-            let text = format!("an unexpected answer: {}", brief(format_args!("{value:?}")));
+            let text = format!("an unexpected reply: {}", brief(format_args!("{value:?}")));
             (Answer::Refused(Obstacle::Never), NodeState::Refused(text))
         }
     }
 }
 
-/// What an EPHEMERAL grant comes to that may end unnoticed.
+/// The answer to use for an EPHEMERAL grant that could end unnoticed.
 pub(crate) fn untied() -> (Answer, NodeState) {
     let why = "an earlier request may yet tie the lock to a connection that has ended";
     (Answer::Refused(Obstacle::Untied), NodeState::Unreachable(why.to_owned()))
 }
 
-/// That it is the next in line: `TURN fence …`.
+/// Reads the error that announces a waiter's turn: `TURN fence …`.
 fn turn(text: &str) -> Option<Fence> {
     let fence = text.strip_prefix("TURN ")?.split(' ').next()?;
     fence.parse().ok().map(Fence)
 }
 
-/// What an error means, or a missing reply.
+/// The meaning of an error, or of a missing reply.
 fn refused(error: NodeError) -> (Answer, NodeState) {
     let answer = match &error {
-        // Who waits waits through that, too.
+        // A waiter goes on waiting while the node is in this state.
         NodeError::Unreachable(_) | NodeError::Lapsed(_) => Answer::Unreachable,
         NodeError::TimedOut(_) => Answer::Silent,
         NodeError::Duplicate { .. } | NodeError::Unfit(_) => Answer::Refused(Obstacle::Never),
         NodeError::Refused(text) if code(text) == TOO_FAR => Answer::TooFar,
-        // An older request of ours came late, and waits where this one did: nobody listens to it.
+        // An older request of ours arrived late, and waits in place of this one: nobody listens to it.
         NodeError::Refused(text) if code(text) == REPLACED => Answer::Unreachable,
         NodeError::Refused(text) => Answer::Refused(why(text)),
     };

@@ -1,4 +1,4 @@
-//! One attempt at a lock: its token, and the connections over which its requests went to each node.
+//! One attempt at a lock: its token, and the connections that carried its requests to each node.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,38 +30,38 @@ pub(crate) struct Attempt {
 /// The requests of one attempt to one node.
 #[derive(Default)]
 struct Lane {
-    /// A RELEASE was sent. From then on no ACQUIRE is sent.
+    /// A RELEASE was sent, so no more ACQUIRE may be sent.
     given_up: bool,
-    /// Connections over which an ACQUIRE went, each with the number of unanswered ones. The last
-    /// connection is kept in any case: an EPHEMERAL lock ends with it, unless an unanswered one arrives later.
+    /// Connections that carried an ACQUIRE, each with its number of unanswered ones. The last connection
+    /// always stays: an EPHEMERAL lock ends with it, unless an unanswered request arrives later.
     wires: Vec<(Wire, u32)>,
-    /// One with unanswered ones was forgotten.
+    /// A connection with unanswered requests was forgotten.
     forgotten: bool,
-    /// A request was sent once more, because nobody had answered the first one. What was sent to a primary of
-    /// the past does not arrive at the present one.
+    /// A request was sent once more because the first had no answer. Requests to a former primary do not
+    /// arrive at the present one.
     sent_again: bool,
-    /// A request is blocked at the node, or was; dropping this forgets it.
+    /// Forgets a request that blocks, or has blocked, at the node when this is dropped.
     waiting: Option<oneshot::Sender<()>>,
     has_waited: bool,
-    /// How many requests for the lock there were, and how many of them the node refused: those left nothing.
+    /// Numbers of requests for the lock, and of those that the node refused: a refused request left nothing.
     requests: u32,
     refused: u32,
-    /// For the next request that waits.
+    /// Seat for the next request that waits.
     seat: Option<Seat>,
-    /// The next request that waits is not sent earlier.
+    /// Earliest time of the next request that waits.
     rests_until: Instant,
 }
 
-/// What is left to do at a node when its attempt is over.
+/// Work left to do at a node when its attempt is over.
 pub(crate) struct GivenUp {
-    /// The connections over which to send the RELEASE.
+    /// Connections over which to send the RELEASE.
     wires: Vec<Wire>,
-    /// Whether a RELEASE is needed at all.
+    /// True if a RELEASE is necessary at all.
     pub(crate) is_needed: bool,
-    /// Whether an ACQUIRE was sent twice. One of them may come after the RELEASE.
+    /// True if an ACQUIRE was sent twice. One of them may arrive after the RELEASE.
     pub(crate) sent_again: bool,
-    /// Whether the node may have granted something. A node that refused every request has not, so a RELEASE
-    /// that it refuses as well is not sent again.
+    /// True if the node may have granted something. A node that refused every request has not: if it refuses
+    /// the RELEASE as well, that is not sent again.
     may_have_granted: bool,
 }
 
@@ -91,7 +91,7 @@ impl Attempt {
                 if let Some(former) = used.replace(wire.clone()) {
                     match again {
                         true => lane.sent_again |= !former.is_astray(),
-                        // It was sent on.
+                        // The server redirected it.
                         false => lane.answered(&former),
                     }
                 }
@@ -107,9 +107,9 @@ impl Attempt {
         answer
     }
 
-    /// Sends an ACQUIRE that is blocked at the node for at most `slice`, over a connection of its own,
-    /// and waits for its answer. The attempt's RELEASE ends that and closes the connection. Where too many
-    /// wait, it polls in place of that.
+    /// Sends an ACQUIRE that blocks at the node for at most `slice`, over a connection of its own, and waits
+    /// for its answer. The attempt's RELEASE ends that and closes the connection. Without a free seat it
+    /// polls instead.
     pub(crate) async fn wait(
         &self,
         node: &Arc<Node>,
@@ -145,8 +145,8 @@ impl Attempt {
                 }
                 Err(seats) => self.poll(node, place, command, slice, within, seats).await,
             };
-            // Where requests are answered, and those that wait are told no at once or do not even get there,
-            // the next one would follow at once, and so on.
+            // A server that refuses waiting requests at once, or cannot be reached, would otherwise be asked
+            // in a busy loop.
             let is_no = answer.as_ref().is_ok_and(Answered::is_no);
             if is_no || matches!(answer, Err(NodeError::Unreachable(_))) {
                 self.lane(place).rests_until = soon;
@@ -159,7 +159,7 @@ impl Attempt {
         }
     }
 
-    /// Asks again and again for as long as a request would wait, or until there is a seat for the next one.
+    /// Polls for the time that a request would wait, or until there is a seat for the next one.
     async fn poll(
         &self,
         node: &Arc<Node>,
@@ -191,29 +191,29 @@ impl Attempt {
         }
     }
 
-    /// Whether a RELEASE was sent. A failure after that says nothing about the node.
+    /// True if a RELEASE was sent. A later failure says nothing about the node.
     pub(crate) fn is_given_up(&self, place: usize) -> bool {
         self.lane(place).given_up
     }
 
-    /// Whether a request was sent to this node once more, though the first may yet arrive.
+    /// True if a request was sent to this node once more, though the first may yet arrive.
     pub(crate) fn is_sent_again(&self, place: usize) -> bool {
         self.lane(place).sent_again
     }
 
-    /// The connections with which an EPHEMERAL lock may end at this node: that over which it was asked last,
-    /// and those over which an earlier request may yet arrive.
+    /// The connections whose end may end an EPHEMERAL lock at this node: the one that carried the last
+    /// request, and those over which an earlier request may yet arrive.
     pub(crate) fn ties(&self, place: usize) -> Vec<Wire> {
         self.lane(place).ties().cloned().collect()
     }
 
-    /// Whether one of them has ended: if its request arrives, the lock ends, and nobody hears of it.
+    /// True if one of them has ended: if its request arrives, the lock ends unnoticed.
     pub(crate) fn is_untied(&self, place: usize) -> bool {
         let lane = self.lane(place);
         lane.forgotten || lane.ties().any(|wire| wire.has_ended() && !wire.is_astray())
     }
 
-    /// Sends no ACQUIRE to this node from now on.
+    /// Stops ACQUIREs to this node.
     pub(crate) fn give_up(&self, place: usize) -> GivenUp {
         let mut lane = self.lane(place);
         lane.given_up = true;
@@ -226,12 +226,12 @@ impl Attempt {
     }
 
     fn lane(&self, place: usize) -> MutexGuard<'_, Lane> {
-        // Places are those of the nodes, for which the lanes were made.
+        // The lanes were made for the places of the same nodes.
         self.lanes[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A request that waits, and the same for who polls.
+/// A request that waits, and its form for polling.
 pub(crate) struct Waits {
     pub(crate) blocked: Cmd,
     pub(crate) polled: Cmd,
@@ -262,8 +262,8 @@ impl Lane {
         wires.filter(move |(at, (_, open))| *at == last || *open > 0).map(|(_, (wire, _))| wire)
     }
 
-    /// The answer to an ACQUIRE. One that is told its turn has a place, and one that was replaced has a
-    /// successor.
+    /// Counts refusals of an ACQUIRE. TURN means that the waiter has a place in the queue, and REPLACED that
+    /// its request has a successor.
     fn note(&mut self, answer: &Result<Answered, NodeError>) {
         let is_refusal = match answer {
             Err(NodeError::Refused(text)) => !["TURN", "REPLACED"].contains(&code(text)),
@@ -273,7 +273,7 @@ impl Lane {
         self.refused += u32::from(is_refusal);
     }
 
-    /// An ACQUIRE was answered over this connection.
+    /// Counts the answer to an ACQUIRE over this connection.
     fn answered(&mut self, wire: &Wire) {
         for (_, open) in self.wires.iter_mut().filter(|(used, _)| used.is(wire)) {
             *open = open.saturating_sub(1);
@@ -286,24 +286,24 @@ impl Lane {
 pub(crate) enum Released {
     /// The token held the lock there.
     Held,
-    /// It did not.
+    /// The token did not hold the lock there.
     NotHeld,
-    /// The node answered, but not to the first request, so nobody knows whether the token held the lock.
+    /// The node answered, but not the first request, so it is not known whether the token held the lock.
     Either,
     /// The node does not answer, or refuses, and is not asked again.
     No(NodeError),
-    /// The same, but that may pass: [`again`].
+    /// The node does not answer, or refuses for the moment: [`again`].
     NotYet(NodeError),
 }
 
-/// A RELEASE, as it is sent.
+/// A RELEASE to one node.
 #[derive(Clone)]
 pub(crate) struct Release {
     pub(crate) command: Cmd,
-    /// What is sent where there is no room for one more FINAL: what comes late then takes a place,
-    /// which ends by itself.
+    /// The command where the node has no room for one more FINAL: a late ACQUIRE then takes a place, which
+    /// ends with its lease.
     pub(crate) instead: Option<Cmd>,
-    /// Until when it makes sense: the lease that the node may have granted.
+    /// End of the lease that the node may have granted; later releases are useless.
     pub(crate) until: Instant,
 }
 
@@ -328,7 +328,7 @@ pub(crate) async fn release(
         let held = *answer == Value::Int(1);
         return if held { Released::Held } else { Released::NotHeld };
     }
-    // Another server has the key by now.
+    // Another server has the key now.
     let is_sent_on =
         |error: &NodeError| matches!(error, NodeError::Refused(text) if Redirect::is(text));
     if answers.iter().any(|answer| answer.as_ref().is_err_and(is_sent_on)) {
@@ -340,12 +340,12 @@ pub(crate) async fn release(
         true if !may_have_granted => Released::No(error),
         _ => Released::of(error),
     });
-    // Where one of several was not heard, there is something to wait for.
+    // If one of several had no answer, there is something to wait for.
     failed.max_by_key(|outcome| matches!(outcome, Released::NotYet(_))).unwrap_or(Released::Either)
 }
 
-/// Releases at a node that has not answered, or has refused in passing: over other connections, again and
-/// again, until it answers or the lease is over.
+/// Releases at a node that has not answered, or has refused for the moment: over other connections, again and
+/// again, until it answers or the lease has ended.
 pub(crate) async fn again(node: Arc<Node>, command: Release, within: Duration) -> Released {
     let Release { mut command, mut instead, until } = command;
     let mut pause = FIRST_PAUSE;
@@ -370,12 +370,12 @@ pub(crate) async fn again(node: Arc<Node>, command: Release, within: Duration) -
 }
 
 impl Released {
-    /// Whether a majority may count on it: the node has nothing of this token any more.
+    /// True if the node has nothing of this token any more, so that it counts for a majority.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self, Released::Held | Released::NotHeld | Released::Either)
     }
 
-    /// Whether a RELEASE that has failed so is sent again. A node without the module or a replica was a node
+    /// Decides whether to send a failed RELEASE again. A node without the module, or a replica, was a node
     /// when it granted, and may be one again.
     fn of(error: NodeError) -> Released {
         match &error {
@@ -392,12 +392,12 @@ fn has_no_room(error: &NodeError) -> bool {
 }
 
 fn given_up() -> NodeError {
-    NodeError::Unreachable("it was not asked any more".to_owned())
+    NodeError::Unreachable("the client gave up this attempt".to_owned())
 }
 
 const TOO_MANY_FINALS: &str = "TOOMANYFINALS";
 const MAX_WIRES: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest pause of who polls. A lock whose turn comes meanwhile is its own, and idle.
+/// The longest pause between polls. A lock whose turn comes meanwhile stays reserved, and idle.
 const LONGEST_POLL: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! The requests of one acquisition, or of the lock that it won, and the nodes' answers.
 //!
-//! [`request`]: the commands. [`attempt`]: over which connections they go. [`raise`]: a fence for
-//! which a node's clock is not far enough. [`answer`]: what the replies mean to the rules.
-//! [`under_way`]: a few futures at once.
+//! [`request`]: the commands. [`attempt`]: the connections that carry them. [`raise`]: raising a fence at a
+//! node whose clock is behind. [`answer`]: the meaning of the replies to the rules. [`under_way`]: a few
+//! futures at once.
 
 pub(crate) mod answer;
 mod attempt;
@@ -33,40 +33,40 @@ use attempt::{Attempt, Released, Waits};
 use request::Wanted;
 use under_way::UnderWay;
 
-/// The requests that are under way, and what the nodes said.
+/// The requests under way, and the states of the nodes.
 pub(crate) struct Traffic {
     pub(crate) shared: Arc<Shared>,
     pub(crate) wanted: Arc<Wanted>,
-    /// How long a node may take to answer.
+    /// Time-out of a request to a node.
     pub(crate) timeout: Duration,
     attempt: Arc<Attempt>,
     requests: UnderWay<Unread>,
     releases: UnderWay<Returned>,
-    /// The ends of connections with which an EPHEMERAL lock ends.
+    /// Resolve when a connection ends with which an EPHEMERAL lock ends.
     ends: UnderWay<(usize, Wire)>,
-    /// Which nodes have released the newest attempt's lock, or never had it.
+    /// For each node: true if it has released the newest attempt's lock, or never had it.
     released: Vec<bool>,
-    /// When the leases end that they may have granted to it.
+    /// End of the leases that the nodes may have granted to it.
     until: Instant,
     states: Vec<NodeState>,
-    /// How often each node's place was taken by another server, as far as that was told.
+    /// For each node: how many changes of its server the rules know of.
     changes: Vec<u64>,
-    /// How often the connection to each node has come back, likewise.
+    /// For each node: how many returns of its connection the rules know of.
     returns: Vec<u64>,
-    /// Says that there is something to be told.
+    /// Wakes this when one of these numbers has grown.
     taken: watch::Receiver<()>,
-    /// What arrived when such a change was noticed.
+    /// The answer that arrived when such a change was noticed.
     next: Option<Unread>,
 }
 
-/// What a node has answered to a request, before anybody has looked at it.
+/// A node's answer to a request, not yet read.
 struct Unread {
     attempt: Arc<Attempt>,
     send: Send,
     answer: Result<Answered, NodeError>,
 }
 
-/// The outcome of a RELEASE at one node, and what it was: it may have to be sent again.
+/// The outcome of a RELEASE at one node, with the command, which may have to be sent again.
 struct Returned {
     node: usize,
     attempt: u32,
@@ -74,18 +74,18 @@ struct Returned {
     release: attempt::Release,
 }
 
-/// What happened at a node.
+/// An event at a node.
 pub(crate) enum Heard {
-    /// An answer to a request.
+    /// The answer to a request.
     Reply(Reply),
     /// The grants of this node do not count any more: the connection of an EPHEMERAL lock has ended, or
     /// another server has taken the node's place.
     CutOff(usize),
-    /// The connection to this node is back.
+    /// The connection to this node works again.
     Back(usize),
 }
 
-/// A node's answer, or that there is none.
+/// A node's answer, or its absence.
 pub(crate) struct Reply {
     pub(crate) node: usize,
     pub(crate) id: u32,
@@ -96,7 +96,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Whether the node did what it was asked for.
+    /// True if the node granted the request.
     pub(crate) fn is_yes(&self) -> bool {
         matches!(self.answer, Answer::Granted(_) | Answer::Extended | Answer::Done)
     }
@@ -130,7 +130,7 @@ impl Traffic {
         self.attempt.token
     }
 
-    /// Prepares a request. It is sent when the answers are next waited for.
+    /// Prepares a request. The next call of `next` sends it.
     pub(crate) fn send(&mut self, send: Send) {
         let Some(node) = self.shared.nodes.get(send.node).map(Arc::clone) else { return };
         if send.attempt != self.attempt.number {
@@ -172,7 +172,7 @@ impl Traffic {
             self.set_released(send.node);
             return;
         }
-        // The rules hear of that with an answer, and that may still be on its way.
+        // The rules learn of that with an answer, which may still be on its way.
         if given_up.sent_again {
             send.ask = Ask::Release { is_final: true };
         }
@@ -189,7 +189,7 @@ impl Traffic {
         });
     }
 
-    /// Notes the outcome of a RELEASE, and sends it again if that makes sense.
+    /// Notes the outcome of a RELEASE, and sends it again if that can help.
     fn note_release(&mut self, returned: Returned) {
         let Returned { node: place, attempt, outcome, release } = returned;
         if outcome.is_done() && attempt == self.attempt.number {
@@ -206,7 +206,7 @@ impl Traffic {
         }
     }
 
-    /// Sends all prepared requests at once, and returns what happens next.
+    /// Sends all prepared requests at once, and returns the next event.
     pub(crate) async fn next(&mut self) -> Heard {
         let mut taken = self.taken.clone();
         loop {
@@ -217,7 +217,7 @@ impl Traffic {
                     self.taken.mark_unchanged();
                     let heard = self.displaced().map(Heard::CutOff);
                     if let Some(heard) = heard.or_else(|| self.back().map(Heard::Back)) {
-                        // There may be more than one.
+                        // There may be more than one change.
                         self.taken.mark_changed();
                         return heard;
                     }
@@ -250,17 +250,17 @@ impl Traffic {
         .await
     }
 
-    /// A node whose place another server has taken, if nobody was told of that yet.
+    /// Returns a node whose server has changed, if the rules do not know that yet.
     fn displaced(&mut self) -> Option<usize> {
         untold(self.shared.nodes.iter().map(|node| node.changes()), &mut self.changes)
     }
 
-    /// A node to which the connection is back, likewise.
+    /// Returns a node whose connection is back, if the rules do not know that yet.
     fn back(&mut self) -> Option<usize> {
         untold(self.shared.nodes.iter().map(|node| node.returns()), &mut self.returns)
     }
 
-    /// What an answer means; but if another server has taken the place of a node, that comes first.
+    /// Reads an answer; but a change of a node's server comes first.
     fn read(&mut self, unread: Unread) -> Option<Heard> {
         if let Some(node) = self.displaced() {
             self.next = Some(unread);
@@ -274,7 +274,7 @@ impl Traffic {
             read => read,
         };
         node.note(&state);
-        // Whoever was not to be asked any more says nothing by that.
+        // Silence of a node that was given up says nothing about it.
         if matches!(answer, Answer::Silent | Answer::Unreachable) && attempt.is_given_up(send.node)
         {
             return None;
@@ -286,7 +286,7 @@ impl Traffic {
         Some(Heard::Reply(reply))
     }
 
-    /// Watches the connection of an EPHEMERAL lock: when it ends, the holder has to know at once.
+    /// Watches the connection of an EPHEMERAL lock: the holder must learn of its end at once.
     fn watch(&mut self, reply: &Reply) {
         let node = reply.node;
         if !self.wanted.ephemeral || !matches!(reply.answer, Answer::Granted(_)) {
@@ -300,8 +300,8 @@ impl Traffic {
         }
     }
 
-    /// Waits until the nodes that answer have answered a RELEASE, but not long for the last of them.
-    /// Returns what it has come to, and whether a majority may have held the lock until then.
+    /// Waits until the nodes that answer have answered a RELEASE, but not long for the last of them. Returns
+    /// the outcome, and whether a majority may have held the lock until then.
     pub(crate) async fn released(&mut self) -> (Release, bool) {
         let majority = self.shared.majority();
         let mut expected = self.states.iter().filter(|state| state.answers()).count().max(majority);
@@ -320,7 +320,7 @@ impl Traffic {
                     held -= 1;
                     self.set_state(returned.node, NodeState::Gone);
                 }
-                // It is not waited for: nothing may come of it for a long time.
+                // This node may not answer for a long time, so this does not wait for it.
                 Released::No(error) | Released::NotYet(error) => {
                     expected = majority.max(expected - 1);
                     if let Some(said) = said.get_mut(returned.node) {
@@ -356,13 +356,13 @@ impl Traffic {
         }
     }
 
-    /// Forgets the requests that are under way. One that waits leaves the node's queue.
+    /// Forgets the requests that are under way. A waiting request leaves the node's queue.
     pub(crate) fn forget_requests(&mut self) {
         self.next = None;
         self.requests.clear();
     }
 
-    /// What each node said last.
+    /// Last known state of each node.
     pub(crate) fn reports(&self) -> Vec<Report> {
         let named = self.shared.nodes.iter().zip(&self.states);
         named
@@ -370,8 +370,8 @@ impl Traffic {
             .collect()
     }
 
-    /// The same where no majority grants anything. Who waits at a node until its time is over is told no more
-    /// than that, also by one in quarantine.
+    /// Last known state of each node when no majority grants anything. A waiter's request may end with a
+    /// plain refusal, also at a node in quarantine; that node's quarantine is named here.
     pub(crate) fn reports_of_an_outage(&self) -> Vec<Report> {
         let mut reports = self.reports();
         for (node, report) in self.shared.nodes.iter().zip(&mut reports) {
@@ -383,7 +383,8 @@ impl Traffic {
         reports
     }
 
-    /// One that queues at the gate asks the others at its turn. The connections are made until then.
+    /// A request that queues at the gate will ask the other nodes at its turn. This opens their connections
+    /// before that.
     fn warm_up(&self, gate: usize, command: &Cmd) {
         let others = self.shared.nodes.iter().enumerate().filter(|(place, _)| *place != gate);
         for node in others.map(|(_, node)| Arc::clone(node)).filter(|node| !node.has_idle()) {
@@ -424,7 +425,7 @@ impl Traffic {
     }
 }
 
-/// The first whose number is not the one that was told. It is told now.
+/// Finds the first number that has changed, and marks it as told.
 fn untold(now: impl Iterator<Item = u64>, told: &mut [u64]) -> Option<usize> {
     let (node, (now, told)) = now.zip(told).enumerate().find(|(_, (now, told))| now != *told)?;
     *told = now;

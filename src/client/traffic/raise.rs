@@ -1,4 +1,4 @@
-//! A node's fence is raised to that of the claim.
+//! Raises a node's fence to that of the claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tokio::time::{Instant, sleep};
 use crate::reach::node::{Answered, Node};
 use crate::report::{NodeError, code};
 
-/// Asks the node, and asks it again if the fence is too far ahead for its clock, but not for long.
+/// Asks the node, and for a short time again if the fence is too far ahead of its clock.
 ///
-/// Somebody may propose the largest fences that the nodes accept, for a key that is counted together
-/// with this one. What one node grants here is then too far ahead for another whose clock is a little
-/// behind, again and again. The leases are held meanwhile, so nobody can push this fence any farther.
+/// Another client may propose the largest fences that the nodes accept, for a key that shares its counter
+/// with this one. A grant of one node is then too far ahead for another whose clock is a little behind, again
+/// and again. The leases are held meanwhile, so nobody can push this fence any farther.
 pub(crate) async fn raise(
     node: &Arc<Node>,
     command: &Cmd,
@@ -35,7 +35,7 @@ pub(crate) async fn raise(
     }
 }
 
-/// How long the node's clock takes until it accepts the fence, if that is why it refused.
+/// Time until the node's clock allows the fence, if that is why it refused.
 fn too_early(error: &NodeError, fence: Fence) -> Option<Duration> {
     let NodeError::Refused(text) = error else { return None };
     let most = code::most(text)?;

@@ -1,4 +1,4 @@
-//! The commands, as they are sent.
+//! The commands of the protocol.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use redis::Cmd;
 use crate::key::Key;
 use crate::token::Token;
 
-/// What a lock is asked for with.
+/// The options of a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) key: Key,
@@ -18,20 +18,20 @@ pub(crate) struct Wanted {
     pub(crate) ephemeral: bool,
     pub(crate) meta: String,
     pub(crate) max_hold: Option<Duration>,
-    /// Whether the lease is renewed until the lock is released.
+    /// True if the client renews the lease until the lock is released.
     pub(crate) renews: bool,
 }
 
 impl Wanted {
-    /// The command for a request of the quorum.
+    /// Returns the command for a request of the quorum.
     pub(crate) fn command(&self, Send { ask, ttl, .. }: Send, token: &Token) -> Cmd {
         match ask {
             Ask::Acquire { fence, wait } => {
-                // It is not tied to a connection that was used to wait.
+                // A grant after a wait is not tied to the connection that waited.
                 let is_tied = self.ephemeral && !ask.blocks();
                 self.acquire(token, ttl, fence, wait, is_tied)
             }
-            // One that comes late, over a connection that was given up, must not shorten anything.
+            // A late EXTEND, over an abandoned connection, must not shorten the lease.
             Ask::Extend { fence } => {
                 let mut command = extend(&self.key, token, ttl, fence);
                 command.arg("GT");
@@ -45,13 +45,13 @@ impl Wanted {
                 command
             }
             Ask::GiveBack => release(&self.key, token),
-            // A token that waits holds nothing, so nothing is extended; but a node in quarantine
-            // says that it is.
+            // A waiting token holds nothing, so this extends nothing; but a node in quarantine reports its
+            // quarantine.
             Ask::Ping => extend(&self.key, token, ttl, Some(Fence(1))),
         }
     }
 
-    /// The same for a request that waits, of one who is answered at once and asks again.
+    /// Returns the polling form of a request that waits: the node answers at once, and the client asks again.
     pub(crate) fn polled(&self, send: Send, token: &Token) -> Cmd {
         let Ask::Acquire { fence, wait: Some(wait) } = send.ask else {
             return self.command(send, token);

@@ -5,11 +5,11 @@ use std::task::{Context, Poll};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-/// Futures that are under way.
+/// Futures under way.
 ///
-/// All are polled whenever one of them may have something, in the order in which they came: for a
-/// handful that costs next to nothing. `FuturesUnordered` polls only those that were woken, but wakes
-/// its task once more after each round, and with it a second thread: that costs more than a request.
+/// Each wake-up polls all of them in the order in which they came: for a handful that costs next to nothing.
+/// `FuturesUnordered` polls only the woken ones, but wakes its task once more after each round, and with it a
+/// second thread: that costs more than a request.
 pub(crate) struct UnderWay<T>(Vec<BoxFuture<'static, T>>);
 
 impl<T> UnderWay<T> {
@@ -29,7 +29,7 @@ impl<T> UnderWay<T> {
         self.0.clear();
     }
 
-    /// What the first of them that has ended has come to. Pending if none has, or there is none.
+    /// Returns the first outcome that is ready. Pending if none is, or there is no future.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
         for place in 0..self.0.len() {
             if let Poll::Ready(outcome) = self.0[place].poll_unpin(cx) {
@@ -40,7 +40,7 @@ impl<T> UnderWay<T> {
         Poll::Pending
     }
 
-    /// The same, to be awaited; `None` if there is none.
+    /// Waits for the first outcome; `None` if there is no future.
     pub(crate) async fn next(&mut self) -> Option<T> {
         if self.is_empty() {
             return None;

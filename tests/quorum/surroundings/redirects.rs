@@ -51,18 +51,24 @@ type Says = fn(u16, [u16; 2]) -> Answer;
 
 // The slot of `job`.
 const CASES: [(Says, &str); 12] = [
-    (|own, _| Answer::error(&format!("MOVED 2906 127.0.0.1:{own}")), "on and on"),
-    (|own, all| Answer::error(&format!("MOVED 2906 127.0.0.1:{}", other(own, all))), "on and on"),
-    (|own, all| Answer::error(&format!("ASK 2906 127.0.0.1:{}", other(own, all))), "on and on"),
-    (|own, _| Answer::error(&format!("ASK 2906 127.0.0.1:{own}")), "on and on"),
-    (|own, _| Answer::error(&format!("MOVED 1 127.0.0.1:{own}")), "on and on"),
-    (|own, _| Answer::error(&format!("MOVED 65535 127.0.0.1:{own}")), "on and on"),
+    (|own, _| Answer::error(&format!("MOVED 2906 127.0.0.1:{own}")), "too many redirects"),
+    (
+        |own, all| Answer::error(&format!("MOVED 2906 127.0.0.1:{}", other(own, all))),
+        "too many redirects",
+    ),
+    (
+        |own, all| Answer::error(&format!("ASK 2906 127.0.0.1:{}", other(own, all))),
+        "too many redirects",
+    ),
+    (|own, _| Answer::error(&format!("ASK 2906 127.0.0.1:{own}")), "too many redirects"),
+    (|own, _| Answer::error(&format!("MOVED 1 127.0.0.1:{own}")), "too many redirects"),
+    (|own, _| Answer::error(&format!("MOVED 65535 127.0.0.1:{own}")), "too many redirects"),
     (|_, _| Answer::error("MOVED 2906 127.0.0.1:1"), "127.0.0.1:1: Connection refused"),
     (|_, _| Answer::error("MOVED 2906 127.0.0.1:70000"), "MOVED 2906 127.0.0.1:70000"),
     (|_, _| Answer::error("MOVED banana \x1b[2J"), "MOVED banana"),
-    (|_, _| Answer::error("ASK"), "at last with: ASK"),
-    (|_, _| Answer::error("TRYAGAIN it moves"), "on and on"),
-    (|_, _| Answer::error("READONLY a replica"), "on and on"),
+    (|_, _| Answer::error("ASK"), "the last reply was: ASK"),
+    (|_, _| Answer::error("TRYAGAIN it moves"), "too many redirects"),
+    (|_, _| Answer::error("READONLY a replica"), "too many redirects"),
 ];
 
 #[test]
@@ -123,7 +129,7 @@ fn who_waits_and_is_sent_away_at_once_does_not_ask_all_the_time() {
         make_sane(&servers);
         if words == "a fence of nothing" {
             let refused = waiter.await.expect("it does not panic").expect_err("nobody granted it");
-            return assert!(refused.to_string().contains("an unexpected answer"), "{refused}");
+            return assert!(refused.to_string().contains("an unexpected reply"), "{refused}");
         }
         assert_served(waiter, &client, &passes(|_| Answer::Usual, words)).await;
     });

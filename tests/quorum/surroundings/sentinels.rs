@@ -44,7 +44,7 @@ const CASES: [Case; 17] = [
     // Nothing listens at this port, which only the system itself may use.
     passes(|words| at(words, 1), "127.0.0.1:1: Connection refused"),
     stays(|words| says(words, b"_\r\n"), "it watches no primary 'main', but: other"),
-    stays(|words| says(words, b"*0\r\n"), "no address is what it says of the primary 'main'"),
+    stays(|words| says(words, b"*0\r\n"), "it gives no valid address of the primary 'main'"),
     stays(|words| says(words, b":5\r\n"), "int(5)"),
     stays(|words| says(words, b"+OK\r\n"), "no address"),
     stays(|words| says(words, b"*1\r\n$9\r\n127.0.0.1\r\n"), "no address"),

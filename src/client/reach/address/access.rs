@@ -1,4 +1,4 @@
-//! How the servers of a node are opened: with which login, over TLS or not, and where they really are.
+//! Access to the servers of a node: login, TLS, and mapped addresses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use rustls::ClientConfig;
 use super::host::Host;
 use crate::reach::endpoint::Endpoint;
 
-/// What all servers of a node have in common.
+/// Settings that all servers of a node share.
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) login: Login,
     pub(crate) db: i64,
-    /// Whether with TLS.
+    /// True for TLS.
     pub(crate) tls: bool,
-    /// Who is trusted then, and what is shown.
+    /// TLS settings: trusted CA certificates, and the client's own certificate.
     pub(crate) papers: Option<Arc<ClientConfig>>,
     pub(crate) map: Map,
 }
@@ -31,23 +31,23 @@ pub(crate) struct Login {
     pub(crate) password: Option<String>,
 }
 
-/// Where servers are reached that tell of themselves an address which cannot be reached from here.
+/// Addresses to use in place of those that servers announce.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Map(Vec<(Told, Host)>);
 
-/// What a server tells of itself: with a port, or any.
+/// An announced host: with a port, or with any.
 type Told = (String, Option<u16>);
 
 impl Access {
-    /// A server.
+    /// The endpoint of a server.
     pub(crate) fn endpoint(&self, host: &Host) -> RedisResult<Endpoint> {
         self.at(host.addr(self.tls))
     }
 
     pub(super) fn at(&self, addr: ConnectionAddr) -> RedisResult<Endpoint> {
         let info = addr.into_connection_info()?.set_redis_settings(self.settings());
-        // Nagle's algorithm would hold back requests while earlier ones are unanswered. Without
-        // probes, nobody would notice that the connection of a waiting request is gone.
+        // Nagle's algorithm would hold back requests while earlier ones are unanswered. Without keep-alive
+        // probes, a waiting request's broken connection would go unnoticed.
         let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY);
         let settings = info.tcp_settings().clone().set_nodelay(true).set_keepalive(probes);
         let papers = self.papers.clone().filter(|_| self.tls);
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Access {
 }
 
 impl Map {
-    /// Adds `told:port=reached:port`, or `told=reached` for all ports. Whether it is one.
+    /// Adds `told:port=reached:port`, or `told=reached` for all ports. Returns false if the text is neither.
     pub(super) fn add(&mut self, text: &str) -> bool {
         let Some((told, reached)) = text.split_once('=') else { return false };
         let (Some(told), Some(reached)) = (Host::read(told, 0), Host::read(reached, 0)) else {
@@ -93,7 +93,7 @@ impl Map {
         self.0.is_empty()
     }
 
-    /// Where a server is reached.
+    /// The address at which to reach an announced server.
     pub(crate) fn reached(&self, told: Host) -> Host {
         let is =
             |(name, port): &Told| *name == told.name && port.is_none_or(|port| port == told.port);

@@ -1,4 +1,4 @@
-//! A server's place in the network.
+//! A server's host and port.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use redis::ConnectionAddr;
 /// A host name or an IP address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Host {
-    /// Without the brackets of an IPv6 address.
+    /// Host name or IP address; an IPv6 address has no brackets.
     pub(crate) name: String,
     pub(crate) port: u16,
 }
@@ -18,7 +18,7 @@ impl Host {
         Host { name: name.to_owned(), port }
     }
 
-    /// What a server tells of another one, or of itself; `None` if nothing can be there.
+    /// The host that a server announces; `None` if it cannot be an address.
     pub(crate) fn told(name: &str, port: u16) -> Option<Host> {
         let host = Host::new(name, port);
         let can_be = |c: char| !c.is_whitespace() && !c.is_control() && !"@/?#[],".contains(c);
@@ -46,7 +46,7 @@ impl Host {
         is_name.then(|| Host { name: name.to_owned(), port })
     }
 
-    /// What to connect with.
+    /// The address to connect to.
     pub(crate) fn addr(&self, tls: bool) -> ConnectionAddr {
         let (host, port) = (self.name.clone(), self.port);
         match tls {
@@ -65,10 +65,10 @@ impl fmt::Display for Host {
     }
 }
 
-/// The longest name that DNS knows.
+/// Longest name in DNS.
 const LONGEST: usize = 253;
 
-/// Hosts with commas in between.
+/// The hosts, separated by commas.
 pub(crate) fn joined(hosts: &[Host]) -> String {
     hosts.iter().map(Host::to_string).collect::<Vec<_>>().join(",")
 }

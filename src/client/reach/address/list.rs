@@ -1,9 +1,9 @@
-//! Where one address of a list ends and the next begins.
+//! Splits a list into addresses.
 
 use super::{Address, read, usage};
 use crate::report::error::Error;
 
-/// Reads all addresses.
+/// Reads all addresses of a list.
 pub(crate) fn read_all(list: &[String]) -> Result<Vec<Address>, Error> {
     let mut all: Vec<Address> = Vec::new();
     for text in list.iter().flat_map(|part| split(part)) {
@@ -22,14 +22,14 @@ pub(crate) fn read_all(list: &[String]) -> Result<Vec<Address>, Error> {
 const NO_NODES: &str = "no nodes are given, and DLOCK_NODES names none; write redis://host:port";
 
 impl Address {
-    /// The URLs of a list as `DLOCK_NODES` has it, where a name without a scheme is a host, and one that
-    /// begins with a slash the path of a socket.
+    /// Returns the URLs of a list in the form of `DLOCK_NODES`, where a name without a scheme is a host, and
+    /// one that begins with a slash the path of a socket.
     #[must_use]
     pub fn urls(list: &str) -> Vec<String> {
         split(list).map(Address::url).collect()
     }
 
-    /// One of them.
+    /// Returns the URL of one entry of such a list.
     #[must_use]
     pub fn url(node: &str) -> String {
         match node {
@@ -39,10 +39,10 @@ impl Address {
         }
     }
 
-    /// The nodes of `DLOCK_NODES`, for a program that is given no others.
+    /// Returns the nodes of `DLOCK_NODES`, for a program that is given no others.
     ///
     /// # Errors
-    /// When there are none: a lock on whatever server this machine may have excludes nobody else.
+    /// Fails when there are none: a lock on whatever server this machine may have would exclude nobody else.
     pub fn of_environment(value: Option<&str>) -> Result<Vec<String>, Error> {
         let urls = Address::urls(value.unwrap_or_default());
         if urls.is_empty() {
@@ -70,7 +70,7 @@ pub(crate) fn split(list: &str) -> impl Iterator<Item = &str> {
     parts.map(|part| part.trim().trim_end_matches(',')).filter(|part| !part.is_empty())
 }
 
-/// The first address, and what follows it.
+/// Returns the first address, and the rest of the list.
 fn cut(list: &str) -> (&str, Option<&str>) {
     let has_several_hosts = begins_with(list, |scheme| scheme.contains('+'));
     let ends = |at: &usize| {
@@ -84,7 +84,7 @@ fn cut(list: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether it begins with a scheme, and one of which this is true.
+/// True if the text begins with a scheme that satisfies `is`.
 fn begins_with(text: &str, is: impl Fn(&str) -> bool) -> bool {
     let Some((scheme, _)) = text.trim_start().split_once("://") else { return false };
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);

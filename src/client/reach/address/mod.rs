@@ -1,8 +1,8 @@
-//! Where the nodes are: a node is a server, a primary that Sentinels watch, or a Redis Cluster.
+//! Addresses of nodes: a node is a server, a primary that Sentinels watch, or a Redis Cluster.
 //!
-//! [`list`]: where one address ends and the next begins. [`host`]: a server's place in the network.
-//! [`options`]: what follows the question mark. [`access`]: how the servers of a node are opened.
-//! [`servers`]: which those are; [`stand_by`]: which take over.
+//! [`list`]: splits a list. [`host`]: a server's host and port. [`options`]: the part after the question
+//! mark. [`access`]: login, TLS and mapped addresses. [`servers`]: the present primaries; [`stand_by`]: their
+//! replicas.
 
 pub(crate) mod access;
 pub(crate) mod host;
@@ -31,7 +31,7 @@ pub struct Address {
     pub(crate) place: Place,
 }
 
-/// What an address leads to.
+/// Destination of an address.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Server(Endpoint),
@@ -43,10 +43,10 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) sentinels: Vec<Host>,
-    /// What the Sentinels call the primary.
+    /// Name of the primary among its Sentinels.
     pub(crate) primary: String,
     pub(crate) servers: Access,
-    /// How the Sentinels themselves are opened.
+    /// Access to the Sentinels themselves.
     pub(crate) access: Access,
 }
 
@@ -61,24 +61,24 @@ impl Address {
     /// Reads a URL, as [`Client::connect`](crate::Client::connect) does.
     ///
     /// # Errors
-    /// [`Error::Usage`] says what is wrong with it, without secrets.
+    /// [`Error::Usage`] explains what is wrong with it, without secrets.
     pub fn read(url: &str) -> Result<Address, Error> {
         read(url)
     }
 
-    /// How it is shown: without user, password and options.
+    /// The address as it is shown: without user, password and options.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it is a Redis Cluster, of which each key is at one server.
+    /// True if it is a Redis Cluster, where each key is at one of the servers.
     #[must_use]
     pub fn is_cluster(&self) -> bool {
         matches!(self.place, Place::Cluster(_))
     }
 
-    /// Whether it is a primary that Sentinels watch.
+    /// True if it is a primary that Sentinels watch.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         matches!(self.place, Place::Sentinel(_))
@@ -100,7 +100,7 @@ pub(crate) fn read(text: &str) -> Result<Address, Error> {
     }
 }
 
-/// What may be meant by an address that is no URL.
+/// Guesses the URL that a text without a scheme may mean.
 fn meant(shown: &str) -> String {
     let is_path = shown.starts_with('/') && !shown.starts_with("//");
     let likely = match SCHEME.iter().find_map(|scheme| Some((scheme, slashless(shown, scheme)?))) {
@@ -112,7 +112,7 @@ fn meant(shown: &str) -> String {
     if read(&likely).is_ok() { likely } else { "redis://host:port".to_owned() }
 }
 
-/// What follows a scheme whose slashes are wrong. A host may be called `redis`, too, and has a port then.
+/// The part after a scheme whose slashes are wrong. A host may be called `redis`, too; then a port follows.
 fn slashless<'a>(shown: &'a str, scheme: &str) -> Option<&'a str> {
     let rest = shown.strip_prefix(scheme)?;
     let is_port = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
@@ -121,7 +121,7 @@ fn slashless<'a>(shown: &'a str, scheme: &str) -> Option<&'a str> {
     begins.then(|| rest.trim_start_matches([':', '/']))
 }
 
-/// One server.
+/// Reads the address of one server.
 fn server(text: &str, shown: &str, scheme: &str) -> Result<Address, Error> {
     let place = shown.split("://").nth(1).unwrap_or_default();
     if scheme != "unix" && (place.is_empty() || place.starts_with(['/', ':'])) {
@@ -160,8 +160,8 @@ fn sentinel(rest: &str, shown: &str, tls: bool) -> Result<Address, Error> {
     if !primary.chars().all(is_plain) {
         return usage(
             shown,
-            "names a primary in a way that no Sentinel does: letters, digits, '.', '-' and '_' (a \
-             node that follows needs its scheme, as in …,redis://host)",
+            "has characters in the primary's name other than letters, digits, '.', '-' and '_' (a \
+             further node needs its scheme, as in …,redis://host)",
         );
     }
     let db = options.database(shown, db)?;
@@ -190,7 +190,7 @@ fn cluster(rest: &str, shown: &str, tls: bool) -> Result<Address, Error> {
     Ok(Address { name, place: Place::Cluster(Seeds { hosts, servers }) })
 }
 
-/// Several hosts, and a URL of the first of them that has everything else.
+/// Reads several hosts, and a URL of the first of them that has all other parts.
 fn hosts_and_rest(rest: &str, shown: &str, port: u16) -> Result<(Vec<Host>, Url), Error> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);

@@ -1,4 +1,4 @@
-//! What follows the question mark of an address.
+//! Options of an address: the part after the question mark.
 
 use std::borrow::Cow;
 
@@ -25,10 +25,7 @@ pub(super) struct Options {
 impl Options {
     pub(super) fn read(shown: &str, url: &Url) -> Result<Options, Error> {
         if url.fragment().is_some() {
-            return usage(
-                shown,
-                "has a # part, which means nothing here: certificates are always checked",
-            );
+            return usage(shown, "has a # part: remove it; certificates are always checked");
         }
         let mut options = Options::default();
         for (name, value) in url.query_pairs() {
@@ -69,7 +66,7 @@ impl Options {
         Ok(())
     }
 
-    /// The database, which may be in the path or among the options.
+    /// Returns the database, which may be in the path or among the options.
     pub(super) fn database(&self, shown: &str, path: &str) -> Result<i64, Error> {
         let text = match (path, &self.db) {
             ("", None) => return Ok(0),
@@ -82,7 +79,7 @@ impl Options {
         }
     }
 
-    /// How the servers are opened.
+    /// Returns the access to the servers.
     pub(super) fn access(
         &self,
         shown: &str,
@@ -103,7 +100,7 @@ impl Options {
         Ok(Access { login, db, tls, papers, map: self.map.clone() })
     }
 
-    /// How the Sentinels are opened: as the servers, but for what is said of them.
+    /// Returns the access to the Sentinels: the servers', except for the Sentinels' own options.
     pub(super) fn sentinel_access(&self, servers: &Access) -> Access {
         let named = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let login = match (&self.sentinel_user, &self.sentinel_password) {
@@ -119,7 +116,7 @@ impl Options {
             || self.sentinel_password.is_some()
             || self.sentinel_tls.is_some();
         if given {
-            return usage(shown, "says something of Sentinels, but it is no redis+sentinel://");
+            return usage(shown, "has options for Sentinels, but is no redis+sentinel://");
         }
         Ok(())
     }
@@ -129,7 +126,7 @@ impl Options {
         if !self.map.is_empty() {
             return usage(
                 shown,
-                "has a map, but only redis+sentinel:// and redis+cluster:// are told of addresses",
+                "has a map, but only redis+sentinel:// and redis+cluster:// use one",
             );
         }
         Ok(())

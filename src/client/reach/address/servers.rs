@@ -1,4 +1,4 @@
-//! Which servers a node is made of at the moment, for programs that talk to single servers.
+//! The present servers of a node, for programs that talk to single servers.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use crate::reach::endpoint::Endpoint;
 use crate::reach::sentinel::Sentinels;
 use crate::report::NodeError;
 
-/// A server that has locks of a node.
+/// A server that grants locks of a node.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// How it is shown.
+    /// Name to show.
     pub name: String,
-    /// Where it is.
+    /// Address and login.
     pub endpoint: Endpoint,
 }
 
 impl Address {
-    /// The servers that grant locks: one, or all primaries of a cluster.
+    /// Returns the servers that grant locks: one, or all primaries of a cluster.
     ///
     /// # Errors
-    /// When no Sentinel, or no server of the cluster, tells which they are.
+    /// Fails when no Sentinel, or no server of the cluster, can name them.
     pub async fn primaries(&self, within: Duration) -> Result<Vec<Server>, NodeError> {
         let Place::Cluster(seeds) = &self.place else {
             return Ok(vec![self.only(within).await?]);
@@ -35,10 +35,10 @@ impl Address {
         slots.primaries().map(|host| server(&seeds.servers, host, host.to_string())).collect()
     }
 
-    /// The server that has a lock of this name.
+    /// Returns the server that has a lock of this name.
     ///
     /// # Errors
-    /// As [`primaries`](Address::primaries), and when no server has the slot of this key.
+    /// Fails as [`primaries`](Address::primaries), and when no server has the slot of this key.
     pub async fn primary_of(&self, key: &Key, within: Duration) -> Result<Server, NodeError> {
         let Place::Cluster(seeds) = &self.place else { return self.only(within).await };
         let (slots, slot) = (slots(seeds, within).await?, slot_of(key.as_bytes()));
@@ -48,7 +48,7 @@ impl Address {
         server(&seeds.servers, host, host.to_string())
     }
 
-    /// The server of a node that has one at a time.
+    /// Returns the server of a node that has one at a time.
     async fn only(&self, within: Duration) -> Result<Server, NodeError> {
         match &self.place {
             Place::Server(endpoint) => {

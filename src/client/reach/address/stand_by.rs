@@ -1,4 +1,4 @@
-//! What takes over when the primary of a node fails, and who decides that.
+//! The replicas of a node, and the Sentinels that decide on a fail-over.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use crate::inspect::Fields;
 use crate::reach::sentinel::ask_about;
 use crate::report::NodeError;
 
-/// What takes over when the primary of a node fails, and who decides that.
+/// The replicas of a node, and the Sentinels that decide on a fail-over.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StandBy {
     /// The replicas.
     pub replicas: Vec<Server>,
-    /// The Sentinels that the address names, and what each says of the primary: `SENTINEL MASTER`.
+    /// The Sentinels of the address, each with its reply to `SENTINEL MASTER`.
     pub sentinels: Vec<(String, Said)>,
 }
 
-/// What a Sentinel says of a primary, or why it says nothing.
+/// A Sentinel's report about a primary, or the reason why there is none.
 pub type Said = Result<BTreeMap<String, String>, NodeError>;
 
 impl Address {
-    /// What takes over when the primary fails; `None` for a server by itself.
+    /// Returns the replicas and Sentinels of a node; `None` for a server by itself.
     ///
     /// # Errors
-    /// When no server of the cluster tells which they are. What Sentinels say is told one by one.
+    /// Fails when no server of the cluster can name its replicas. Each Sentinel has an error of its own.
     pub async fn stand_by(&self, within: Duration) -> Result<Option<StandBy>, NodeError> {
         match &self.place {
             Place::Server(_) => Ok(None),

@@ -1,4 +1,4 @@
-//! What is read of an address, and what is shown of it.
+//! Reading addresses, and showing them without secrets.
 
 use proptest::prelude::*;
 
@@ -97,7 +97,7 @@ fn what_is_wrong_with_an_address_is_said_without_its_secrets() {
         ("redis+cluster://a:0", "understood"),
         ("redis+cluster://a?sentinel-pass=x", "no redis+sentinel://"),
         ("redis+cluster://a?map=x", "told:port=reached:port"),
-        ("redis://a?map=x=y", "are told of addresses"),
+        ("redis://a?map=x=y", "use one"),
     ] {
         let said = refused(text);
         assert!(said.contains(what), "{text}: {said}");

@@ -1,4 +1,4 @@
-//! Which server has which slot.
+//! The slot map: the server of each slot.
 
 use dlock_core::cluster::SLOTS;
 use dlock_core::limits::MAX_SERVERS_OF_A_NODE;
@@ -7,19 +7,19 @@ use redis::Value;
 use crate::reach::address::access::Map as Reached;
 use crate::reach::address::host::Host;
 
-/// Which server has which slot, as far as is known.
+/// The slot map, as far as it is known.
 pub(crate) struct Slots {
-    /// How often it was read anew.
+    /// Number of times it was read.
     pub(crate) version: u64,
     hosts: Vec<Host>,
-    /// Those that stand by.
+    /// All replicas.
     pub(crate) replicas: Vec<Host>,
-    /// For each slot the place of its server; `NOBODY` if that is not known.
+    /// For each slot the index of its server; `NOBODY` if that is not known.
     owners: Box<[u16]>,
 }
 
 impl Slots {
-    /// Nothing is known.
+    /// An empty map.
     pub(crate) fn new() -> Slots {
         Slots {
             version: 0,
@@ -29,10 +29,10 @@ impl Slots {
         }
     }
 
-    /// Reads an answer to CLUSTER SLOTS. A server that names no host for another means its own.
+    /// Reads a reply to CLUSTER SLOTS. A server that names no host for another means its own.
     ///
     /// # Errors
-    /// The part that makes no sense.
+    /// The part that cannot be understood.
     pub(crate) fn read<'v>(reply: &'v Value, own: &str, map: &Reached) -> Result<Slots, &'v Value> {
         let mut slots = Slots::new();
         let ranges = reply.as_sequence().filter(|ranges| ranges.len() <= SLOTS).ok_or(reply)?;
@@ -55,24 +55,24 @@ impl Slots {
         Some(())
     }
 
-    /// Who has a slot.
+    /// The server of a slot.
     pub(crate) fn owner(&self, slot: u16) -> Option<&Host> {
         self.hosts.get(usize::from(*self.owners.get(usize::from(slot))?))
     }
 
-    /// Somebody, always the same as long as nothing changes.
+    /// Any server, always the same while nothing changes.
     pub(crate) fn anybody(&self) -> Option<&Host> {
         self.owners.iter().find_map(|owner| self.hosts.get(usize::from(*owner)))
     }
 
-    /// All that have slots.
+    /// All servers that have slots.
     pub(crate) fn primaries(&self) -> impl Iterator<Item = &Host> {
         let has_some =
             |place: &usize| self.owners.iter().any(|owner| usize::from(*owner) == *place);
         (0..self.hosts.len()).filter(has_some).map(|place| &self.hosts[place])
     }
 
-    /// A slot has moved.
+    /// Sets the server of a slot that has moved.
     pub(crate) fn moved(&mut self, slot: u16, host: Host) {
         let owner = self.place(host);
         if let Some(entry) = self.owners.get_mut(usize::from(slot)) {
@@ -80,7 +80,7 @@ impl Slots {
         }
     }
 
-    /// Of more servers than a cluster can have the others are nobody.
+    /// Returns the index of a server. Servers beyond the limit of a cluster get `NOBODY`.
     fn place(&mut self, host: Host) -> u16 {
         let known = self.hosts.iter().position(|other| *other == host);
         let place = known.or_else(|| {
@@ -92,12 +92,12 @@ impl Slots {
     }
 }
 
-/// A server that a range names.
+/// Reads a server of a range.
 fn host(server: &Value, own: &str) -> Option<Host> {
     let [name, port, ..] = server.as_sequence()? else { return None };
     let name: Option<String> = redis::from_redis_value_ref(name).ok()?;
     let name = name.filter(|name| !name.is_empty() && name != "?");
-    // The crate's own conversion would make 4464 of 70000.
+    // The crate's own conversion would turn 70000 into 4464.
     let port = u16::try_from(number(port)?).ok()?;
     Host::told(name.as_deref().unwrap_or(own), port)
 }

@@ -1,8 +1,8 @@
 //! A Redis Cluster as one node: each key is at one of its primaries.
 //!
-//! The map of the slots is read from several servers at once, and the one with the highest epoch
-//! counts. Redirections correct it; it is read anew when a server is not to be had any more, by one
-//! request for all. [`map`]: who has it. [`redirect`]: what servers say.
+//! The slot map is read from several servers at once, and the one with the highest epoch counts. Redirects
+//! correct it; when a server cannot be reached any more, one request reads the map again for all. [`map`]:
+//! the slot map. [`redirect`]: the servers' redirects.
 
 pub(crate) mod map;
 pub(crate) mod redirect;
@@ -33,14 +33,14 @@ pub(crate) struct Cluster {
     timeout: Duration,
     slots: RwLock<Slots>,
     lines: Mutex<BTreeMap<Host, Arc<Line>>>,
-    /// Held by who reads the map anew; how that went last.
+    /// Locked while the map is read; the outcome of the last reading.
     reading: tokio::sync::Mutex<Option<Reading>>,
 }
 
-/// How the map was read.
+/// One reading of the map.
 struct Reading {
     since: Instant,
-    /// Why there is none; `None` also while that is not known.
+    /// The error; `None` also before the outcome is known.
     failed: Option<NodeError>,
 }
 
@@ -56,7 +56,7 @@ impl Cluster {
         }
     }
 
-    /// The server that has a slot; some server, if it does not matter.
+    /// Returns the server that has a slot, or any server for a request without one.
     pub(crate) async fn owner(&self, slot: Option<u16>) -> Result<Host, NodeError> {
         let (known, version) = self.known(slot);
         if let Some(host) = known {
@@ -75,7 +75,7 @@ impl Cluster {
         (owner.cloned(), slots.version)
     }
 
-    /// Whether another server than this one has the slot, when the map is read anew.
+    /// Reads the map again. Returns true if another server than this one has the slot.
     pub(crate) async fn has_left(&self, slot: Option<u16>, host: &Host) -> bool {
         let (_, version) = self.known(slot);
         if let Err(error) = self.read(version).await {
@@ -84,7 +84,7 @@ impl Cluster {
         self.known(slot).0.is_some_and(|owner| owner != *host)
     }
 
-    /// Reads the map anew in the background, unless somebody does.
+    /// Reads the map again in the background, unless that is under way.
     pub(crate) fn doubt(self: &Arc<Self>) {
         let cluster = Arc::clone(self);
         if cluster.reading.try_lock().is_ok() {
@@ -93,20 +93,20 @@ impl Cluster {
         }
     }
 
-    /// A server says who has a slot.
+    /// Notes a slot's new server, as a redirect names it.
     pub(crate) fn moved(&self, slot: u16, to: Host) {
         let to = self.reached(to);
         debug!(node = self.identities.name(self.place), slot, %to, "a slot has moved");
         self.slots.write().unwrap_or_else(PoisonError::into_inner).moved(slot, to);
     }
 
-    /// Where a server is reached that tells this of itself.
+    /// Returns the address at which to reach a server that announces this one.
     pub(crate) fn reached(&self, told: Host) -> Host {
         let seeds = self.identities.seeds(self.place);
         seeds.map_or(told.clone(), |seeds| seeds.servers.map.reached(told))
     }
 
-    /// The server that has a slot, as far as is known.
+    /// Returns the server that has a slot, as far as is known.
     pub(crate) fn goal(&self, slot: Option<u16>) -> Option<Host> {
         self.known(slot).0
     }
@@ -115,7 +115,7 @@ impl Cluster {
         self.identities.uses_tls(self.place)
     }
 
-    /// The connections to a server.
+    /// Returns the connections to a server.
     pub(crate) fn line(&self, host: &Host) -> Arc<Line> {
         let mut lines = self.lines();
         let line = lines.entry(host.clone()).or_insert_with(|| {
@@ -129,10 +129,10 @@ impl Cluster {
         self.lines().values().for_each(|line| line.hang_up());
     }
 
-    /// Reads the map anew, unless it was since this version, and not too often. Who asks for it while it is
-    /// read hears what comes of that, or of the next reading.
+    /// Reads the map again, unless it has a later version than this one, and not too often. A caller who
+    /// comes while it is read gets the outcome of that, or of the next reading.
     fn read(&self, version: u64) -> BoxFuture<'_, Result<(), NodeError>> {
-        // Boxed, for it is rare, and would make the type of each request larger.
+        // Boxed, because it is rare, and would make the type of each request larger.
         self.read_now(version).boxed()
     }
 
@@ -144,7 +144,7 @@ impl Cluster {
         }
         if let Some(Reading { since, failed }) = &*last {
             match failed {
-                // Else each of those who wait here would wait for all before it.
+                // Otherwise each of the callers here would wait for all before it.
                 Some(error) if *since >= wanted => return Err(error.clone()),
                 _ => sleep_until(*since + REST).await,
             }
@@ -155,7 +155,7 @@ impl Cluster {
             slots.primaries().take(ASKED).cloned().collect::<Vec<_>>()
         };
         let asked = known.into_iter().chain(seeds.hosts.iter().cloned());
-        // New connections of all clients to all servers are what a cluster in trouble needs least.
+        // A cluster in trouble must not also get new connections from all clients to all servers.
         let up = |host: &Host| self.lines().get(host).and_then(|line| line.up());
         let asked: BTreeMap<Host, Option<Wire>> =
             asked.map(|host| (host.clone(), up(&host))).collect();
@@ -186,7 +186,7 @@ impl Cluster {
     }
 }
 
-/// The map of the highest epoch, as far as servers answer: a majority, or after a short while some.
+/// Returns the map with the highest epoch among the answers: of a majority, or after a short while of fewer.
 pub(crate) async fn newest(
     seeds: &Seeds,
     asked: BTreeMap<Host, Option<Wire>>,
@@ -218,7 +218,7 @@ pub(crate) async fn newest(
     found.map(|(_, slots)| slots).ok_or_else(|| nobody(failed))
 }
 
-/// Why no server tells the map. What may pass counts for more than what will not.
+/// Joins the errors of all servers. Errors that may pass decide over those that will not.
 fn nobody(mut failed: Vec<NodeError>) -> NodeError {
     failed.sort_by_key(|error| !matches!(error, NodeError::Unreachable(_)));
     let words = |error: &NodeError| match error {
@@ -233,7 +233,7 @@ fn nobody(mut failed: Vec<NodeError>) -> NodeError {
     }
 }
 
-/// One server's map, and its epoch, over this connection or a new one.
+/// Reads one server's map, and its epoch, over this connection or a new one.
 async fn ask(
     seeds: &Seeds,
     host: Host,
@@ -247,7 +247,7 @@ async fn ask(
             None => Wire::open(&endpoint, within).await?,
         };
         let reply = wire.send(cmd("CLUSTER").arg("SLOTS")).await.map_err(explained)?;
-        // Who may not ask for it does without the epoch.
+        // Without permission for CLUSTER INFO the epoch counts as 0.
         let epoch = match wire.send(cmd("CLUSTER").arg("INFO")).await {
             Ok(info) => epoch(&info).unwrap_or(0),
             Err(_) => 0,
@@ -269,7 +269,7 @@ fn epoch(info: &redis::Value) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// A server that is of no cluster.
+/// Explains the error of a server that is not in a cluster.
 fn explained(error: NodeError) -> NodeError {
     match error {
         NodeError::Refused(why) if why.contains("cluster support disabled") => NodeError::Unfit(
@@ -284,11 +284,11 @@ fn explained(error: NodeError) -> NodeError {
     }
 }
 
-/// How many of the servers that are known are asked for the map.
+/// Limit of known servers that are asked for the map.
 const ASKED: usize = 8;
-/// Once one has answered, how long to wait for a majority.
+/// Time to wait for a majority after the first answer.
 const GRACE: Duration = Duration::from_millis(150);
-/// The map is not read more often.
+/// Shortest pause between readings.
 const REST: Duration = Duration::from_millis(100);
-/// How long a server may take, at least, to connect and to tell the map.
+/// Shortest time-out for connecting to a server and reading its map.
 const SLOW: Duration = Duration::from_secs(1);

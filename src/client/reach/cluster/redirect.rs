@@ -1,18 +1,18 @@
-//! What a server of a cluster says to whoever asks the wrong one.
+//! Redirects of a cluster's servers.
 
 use crate::reach::address::host::Host;
 use crate::report::code::code;
 
-/// Where to ask instead.
+/// A redirect: the next step for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
-    /// The slot is another server's.
+    /// The slot belongs to this server.
     Moved(u16, Host),
-    /// This one time: the slot is on its way there.
+    /// Ask this server once: it is importing the slot.
     Ask(Host),
-    /// The same again, in a moment.
+    /// Ask the same server again, in a moment.
     Again,
-    /// The same again, when it is known anew who has the slot.
+    /// Ask again when the slot's server is known again.
     Lost,
 }
 
@@ -22,9 +22,9 @@ impl Redirect {
         match code(error) {
             "MOVED" => moved(error, own).map(|(slot, host)| Redirect::Moved(slot, host)),
             "ASK" => moved(error, own).map(|(_, host)| Redirect::Ask(host)),
-            // A request that waits is told so, too, when its slot leaves.
+            // A request that waits gets this error, too, when its slot leaves.
             "TRYAGAIN" => Some(Redirect::Again),
-            // Its server has become a replica.
+            // The server has become a replica.
             "UNBLOCKED" | "READONLY" | "MASTERDOWN" => Some(Redirect::Lost),
             _ => None,
         }
@@ -32,7 +32,7 @@ impl Redirect {
 }
 
 impl Redirect {
-    /// Whether an error is one, be it understood or not.
+    /// True if an error is a redirect, whether it can be read or not.
     pub(crate) fn is(error: &str) -> bool {
         ["MOVED", "ASK"].contains(&code(error)) || Redirect::read(error, "").is_some()
     }

@@ -1,4 +1,4 @@
-//! One Sentinel: asked again and again, and listened to.
+//! The connection to one Sentinel, which asks it and receives its messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::reach::address::host::Host;
 use crate::reach::endpoint::Connection;
 use crate::report::NodeError;
 
-/// Asks it in each round, and when it tells of a switch, and now and then. Never ends.
+/// Asks the Sentinel in each round, after each message about a switch, and at intervals. Never ends.
 pub(super) async fn attend(
     place: usize,
     watched: Arc<Watched>,
@@ -45,17 +45,17 @@ pub(super) async fn attend(
     }
 }
 
-/// What a Sentinel says of the primary, and of its replicas.
+/// Asks a Sentinel for its data about the primary, and about its replicas.
 pub(crate) async fn ask_about(at: &Host, watched: &Watched) -> Result<(Value, Value), NodeError> {
     let mut session = Session::open(at, watched).await?;
     let primary = session.run("MASTER", &watched.primary).await?;
     Ok((primary, session.run("REPLICAS", &watched.primary).await?))
 }
 
-/// A connection to a Sentinel that tells of switches.
+/// A connection to a Sentinel, subscribed to its messages about switches.
 struct Session<'a> {
     connection: Connection,
-    /// Changes when something has happened; whether that is the end of the connection.
+    /// Changes at each message; true once the connection has ended.
     events: watch::Receiver<bool>,
     watched: &'a Watched,
 }
@@ -69,7 +69,7 @@ impl<'a> Session<'a> {
             false => failed(error),
         };
         match opened {
-            // The login is that of the servers, and nobody said that Sentinels know it.
+            // The login is the servers', and may not be one of the Sentinels.
             Err(error) if !is_own && is_login(&error) => {
                 let access = Access { login: Login::default(), ..watched.access.clone() };
                 let plain = Session::open_as(at, &access, watched).await;
@@ -95,14 +95,14 @@ impl<'a> Session<'a> {
         let config =
             AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER)).set_push_sender(tell);
         let mut connection = endpoint.connect(config, ANSWER).await?;
-        // Who may not subscribe asks more often.
+        // Without permission to subscribe, the questions at intervals must do.
         if let Err(error) = connection.subscribe("+switch-master").await {
             debug!(sentinel = %at, %error, "a Sentinel does not tell of switches");
         }
         Ok(Session { connection, events, watched })
     }
 
-    /// Until it does not answer any more.
+    /// Asks again and again, until the Sentinel does not answer any more.
     async fn listen(
         mut self,
         round: &mut watch::Receiver<u64>,
@@ -115,9 +115,9 @@ impl<'a> Session<'a> {
                 Ok(Err(error)) => return error,
                 Err(_) => return NodeError::TimedOut(ANSWER),
             }
-            // All clients would ask at the same time after a fail-over.
+            // Otherwise all clients would ask at the same time after a fail-over.
             let pause = LOOK_AGAIN.mul_f64(rand::random_range(0.75..1.25));
-            // One that tells of a switch all the time is not asked all the time.
+            // A Sentinel that announces switches all the time must not be asked all the time.
             let happens = async {
                 sleep(REST).await;
                 self.events.changed().await.is_err() || *self.events.borrow_and_update()
@@ -140,10 +140,10 @@ impl<'a> Session<'a> {
         }
         let Some(at) = read_host(&address) else {
             let said = brief(format_args!("{address:?}"));
-            let words = format!("no address is what it says of the primary '{name}': {said}");
+            let words = format!("it gives no valid address of the primary '{name}': {said}");
             return Ok(Opinion::Unfit(words));
         };
-        // Whoever may not ask for more does without the epoch.
+        // Without permission for SENTINEL MASTER the epoch counts as 0.
         let epoch = match self.run("MASTER", name).await {
             Ok(reply) => epoch(&reply).unwrap_or(0),
             Err(NodeError::Refused(_)) => 0,
@@ -163,14 +163,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The primaries that it watches.
+    /// Returns the names of the primaries that it watches.
     async fn names(&mut self) -> Vec<String> {
         let role: Result<Value, RedisError> = cmd("ROLE").query_async(&mut *self.connection).await;
         role.ok().as_ref().and_then(watched_by).unwrap_or_default()
     }
 }
 
-/// What ROLE says of a Sentinel: the primaries that it watches. `None`: it is none.
+/// Reads a Sentinel's reply to ROLE: the primaries that it watches. `None`: this is not a Sentinel.
 pub(crate) fn watched_by(role: &Value) -> Option<Vec<String>> {
     let [kind, names] = role.as_sequence()? else { return None };
     let names = names.as_sequence()?;
@@ -201,14 +201,14 @@ fn is_login(error: &RedisError) -> bool {
         || error.to_string().contains("AUTH")
 }
 
-/// How long a Sentinel may take to answer.
+/// Time-out of a Sentinel.
 const ANSWER: Duration = Duration::from_secs(1);
-/// How long until one that does not answer is tried again.
+/// Pause before a Sentinel that does not answer is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// After an answer it is not asked at once when it tells of a switch.
+/// Shortest pause between an answer and the next question after a message.
 const REST: Duration = Duration::from_millis(50);
-/// Of so many primaries the names are shown.
+/// Limit of primaries that an error lists.
 const SHOWN: usize = 20;
-/// A switch may happen without a word: then it is noticed after so long.
+/// Interval of questions: a switch can happen without a message.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const NO_SENTINEL: &str = "it is no Sentinel; for a server write redis://host:port";

@@ -1,11 +1,11 @@
-//! Whether a connection still leads to the primary.
+//! Tells whether a connection still leads to the primary.
 
 use tokio::sync::watch;
 
 use super::opinion::Board;
 use crate::reach::address::host::Host;
 
-/// Where a connection leads, and what Sentinels say.
+/// The server of a connection, and the Sentinels' opinions.
 #[derive(Clone)]
 pub(crate) struct Course {
     board: watch::Receiver<Board>,
@@ -17,7 +17,7 @@ impl Course {
         Course { board, to }
     }
 
-    /// Whether the primary is another one now.
+    /// True if the primary is another one now.
     pub(crate) fn is_left(&self) -> bool {
         self.leads_elsewhere(&self.board.borrow())
     }
@@ -26,12 +26,12 @@ impl Course {
     pub(crate) async fn left(&self) {
         let mut board = self.board.clone();
         if board.wait_for(|board| self.leads_elsewhere(board)).await.is_err() {
-            // The client is gone, and with it whoever could say so.
+            // The client is gone, and with it the tasks that ask the Sentinels.
             std::future::pending().await
         }
     }
 
-    /// For errors.
+    /// Explains that for an error.
     pub(crate) fn why(&self) -> String {
         let board = self.board.borrow();
         let now = board.best().map_or("another".to_owned(), Host::to_string);

@@ -1,9 +1,10 @@
-//! A primary that Sentinels watch: which server it is now.
+//! A primary that Sentinels watch, and its present server.
 //!
-//! All Sentinels are asked at once, over connections that stay open, and tell of a switch by
-//! themselves. The answer with the highest configuration epoch counts, as it does among Sentinels: so
-//! one that has not heard of a fail-over leads nobody back. [`attend`]: one of them.
-//! [`opinion`]: what they say, and what follows. [`course`]: whether a connection still leads there.
+//! The client asks all Sentinels at once, over connections that stay open, and they announce a switch by
+//! themselves. The answer with the highest configuration epoch counts, as it does among Sentinels: so one
+//! that has not heard of a fail-over leads nobody back. [`attend`]: the connection to one Sentinel.
+//! [`opinion`]: the Sentinels' opinions, and the decision. [`course`]: tells whether a connection still leads
+//! to the primary.
 
 mod attend;
 pub(crate) mod course;
@@ -26,7 +27,7 @@ use opinion::Board;
 pub(crate) struct Sentinels {
     watched: Arc<Watched>,
     board: Arc<watch::Sender<Board>>,
-    /// Counts how often they were to be asked.
+    /// Number of rounds of questions.
     round: Arc<watch::Sender<u64>>,
     attending: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -52,7 +53,7 @@ impl Sentinels {
             round = *last;
         });
         let mut board = self.board.subscribe();
-        // One that does not answer must not cost its time-out, nor one answer decide against many.
+        // A silent Sentinel must not cost its time-out, and a single answer must not outvote many.
         let said = |board: &Board| board.answers(round) > 0 || board.have_all_spoken(round);
         let some = timeout_at(end, board.wait_for(said)).await.is_ok();
         if some {
@@ -62,17 +63,18 @@ impl Sentinels {
         self.board.borrow().primary(round)
     }
 
-    /// Where the primary is, as far as Sentinels have said without being asked.
+    /// Follows the Sentinels' messages about the primary at this address.
     pub(crate) fn course(&self, to: Host) -> course::Course {
         course::Course::new(self.board.subscribe(), to)
     }
 
-    /// Where the primary is found that Sentinels speak of.
+    /// The address of the primary and its Sentinels.
     pub(crate) fn watched(&self) -> &Watched {
         &self.watched
     }
 
-    /// A task for each Sentinel, which ends with this, or with the runtime: then there is another.
+    /// Starts a task for each Sentinel. The tasks end with this object, or with their runtime: then new ones
+    /// start.
     fn attend(&self) {
         let mut attending = self.attending.lock().unwrap_or_else(PoisonError::into_inner);
         if attending.is_empty() || attending.iter().any(JoinHandle::is_finished) {
@@ -93,5 +95,5 @@ impl Drop for Sentinels {
     }
 }
 
-/// Once one has answered, how long to wait for a majority.
+/// Time to wait for a majority after the first answer.
 const GRACE: Duration = Duration::from_millis(150);

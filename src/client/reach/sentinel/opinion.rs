@@ -1,4 +1,4 @@
-//! What the Sentinels say of a primary, and what follows.
+//! The Sentinels' opinions about a primary, and the decision.
 
 use dlock_core::quorum::Obstacle;
 
@@ -7,26 +7,26 @@ use crate::reach::address::host::{self, Host};
 use crate::report::NodeError;
 use crate::report::code::why;
 
-/// What all Sentinels said last.
+/// The last opinions of all Sentinels.
 pub(super) struct Board {
-    /// Where they are, for errors.
+    /// Addresses of the Sentinels, for errors.
     sentinels: Vec<Host>,
     primary: String,
     opinions: Vec<(u64, Opinion)>,
 }
 
-/// What one Sentinel said last.
+/// The last opinion of one Sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Opinion {
-    /// It was not asked.
+    /// The Sentinel was not asked.
     None,
-    /// The primary is there, by a configuration of this epoch.
+    /// The primary is at this address, in a configuration of this epoch.
     There { at: Host, epoch: u64 },
-    /// It knows no such primary, but these.
+    /// The Sentinel watches no such primary, but these.
     Unknown(Vec<String>),
-    /// It refuses, or is no Sentinel.
+    /// The Sentinel refuses, or is none.
     Unfit(String),
-    /// It does not answer.
+    /// The Sentinel does not answer.
     Silent(String),
 }
 
@@ -37,7 +37,7 @@ impl From<NodeError> for Opinion {
             NodeError::Refused(words) if why(&words) == Obstacle::Never => {
                 Opinion::Unfit(format!("refuses: {words}"))
             }
-            // What may pass is like silence.
+            // A refusal for the moment counts as silence.
             NodeError::Unreachable(why) => Opinion::Silent(why),
             error => Opinion::Silent(error.to_string()),
         }
@@ -51,40 +51,40 @@ impl Board {
         Board { sentinels, primary, opinions }
     }
 
-    /// A Sentinel has said so, when it was asked in this round.
+    /// Notes a Sentinel's opinion, with the round in which it was asked.
     pub(super) fn note(&mut self, sentinel: usize, round: u64, opinion: Opinion) {
         if let Some(entry) = self.opinions.get_mut(sentinel) {
             *entry = (round, opinion);
         }
     }
 
-    /// How many know where the primary is.
+    /// Number of Sentinels that know the primary's address.
     pub(super) fn answers(&self, round: u64) -> usize {
         self.in_round(round).filter(|opinion| matches!(opinion, Opinion::There { .. })).count()
     }
 
-    /// Whether each has said something, if only that it cannot be reached: to wait longer would change nothing.
+    /// True if each Sentinel has an opinion or an error: then there is nothing to wait for.
     pub(super) fn have_all_spoken(&self, round: u64) -> bool {
         self.in_round(round).count() == self.opinions.len()
     }
 
-    /// How many know nothing of it, and would not if they were asked again.
+    /// Number of Sentinels that do not know the primary, and would not if they were asked again.
     fn refusals(&self, round: u64) -> usize {
         let no = |opinion: &&Opinion| matches!(opinion, Opinion::Unknown(_) | Opinion::Unfit(_));
         self.in_round(round).filter(no).count()
     }
 
-    /// Whether a majority has said where it is, or nobody is left to say.
+    /// True if a majority knows the address, or all have spoken.
     pub(super) fn is_settled(&self, round: u64) -> bool {
         self.answers(round) > self.opinions.len() / 2 || self.have_all_spoken(round)
     }
 
-    /// Where the primary is, by all that was said, old or new.
+    /// The primary's address, by the last opinions, old or new.
     pub(super) fn best(&self) -> Option<&Host> {
         self.decide(self.opinions.iter().map(|(_, opinion)| opinion))
     }
 
-    /// Where the primary is, by the answers of this round.
+    /// The primary's address, by the answers of this round.
     pub(super) fn primary(&self, round: u64) -> Result<Host, NodeError> {
         if let Some(at) = self.decide(self.in_round(round)) {
             return Ok(at.clone());
@@ -96,12 +96,12 @@ impl Board {
         });
         let said: Vec<String> = said.collect();
         let words = format!("no Sentinel says where '{name}' is ({})", said.join("; "));
-        // Of a few that know nothing nobody concludes that there is nothing.
+        // A minority that does not know the primary proves nothing.
         let is_sure = self.refusals(round) > self.opinions.len() / 2;
         Err(if is_sure { NodeError::Unfit(words) } else { NodeError::Unreachable(words) })
     }
 
-    /// The highest epoch decides; among equals, most votes; and then the first in the list.
+    /// The highest epoch decides; among equals, the most votes; and then the first in the list.
     fn decide<'a>(
         &'a self,
         opinions: impl Iterator<Item = &'a Opinion> + Clone,
@@ -128,7 +128,7 @@ impl Board {
 }
 
 impl Opinion {
-    /// Why it does not help.
+    /// Explains why the opinion does not help.
     fn words(&self, name: &str) -> String {
         match self {
             Opinion::Unknown(others) if others.is_empty() => "it watches no primary".to_owned(),
