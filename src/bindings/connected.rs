@@ -1,4 +1,4 @@
-//! What a process has of a client, and whether something in there has panicked.
+//! A client with its runtime, and a mark if something in it has panicked.
 
 use std::any::Any;
 use std::future::Future;
@@ -9,29 +9,29 @@ use dlock_client::Client;
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
 
-/// A client, and where it runs.
+/// A client and its runtime.
 pub struct Connected {
     /// The client.
     pub client: Client,
-    /// Where everything of it runs.
+    /// Runtime of all its work.
     pub runtime: Handle,
-    /// Something in here has panicked, so nothing is certain any more.
+    /// True after a panic: nothing is certain any more.
     broken: AtomicBool,
 }
 
 impl Connected {
-    /// This client, which runs there.
+    /// Joins a client and its runtime.
     #[must_use]
     pub fn new(client: Client, runtime: Handle) -> Connected {
         Connected { client, runtime, broken: AtomicBool::new(false) }
     }
 
-    /// Whether something has panicked.
+    /// True if something has panicked.
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// The outcome of this work, or the words of its panic. After a panic nothing is certain.
+    /// Returns the outcome of this work, or the message of its panic. After a panic nothing is certain.
     pub async fn caught<T>(&self, work: impl Future<Output = T>) -> Result<T, String> {
         AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
             self.broken.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A lock that is held, or why it is not any more.
+//! The state of a held lock.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use dlock_client::{Guard, Loss};
 
 use crate::connected::Connected;
 
-/// How things stand with a lock.
+/// The state of a held lock.
 pub enum State {
-    /// It is certainly held at this moment.
+    /// The lock is certainly held at this moment.
     Held,
-    /// It is not.
+    /// The lock is not held.
     Lost(Loss),
-    /// Its client has panicked, so nothing is certain.
+    /// The client has panicked, so nothing is certain.
     Broken,
 }
 
-/// How things stand with this lock of that client.
+/// Returns the state of this lock.
 pub fn state(guard: &Guard, connected: &Connected) -> State {
     if connected.is_broken() {
         return State::Broken;
@@ -24,7 +24,7 @@ pub fn state(guard: &Guard, connected: &Connected) -> State {
     guard.check().map_or_else(State::Lost, |()| State::Held)
 }
 
-/// For how much longer it is certainly held without another renewal.
+/// Time for which the lock is certainly held without another renewal.
 pub fn valid_for(guard: &Guard, connected: &Connected) -> Duration {
     if connected.is_broken() { Duration::ZERO } else { guard.valid_for() }
 }

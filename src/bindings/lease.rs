@@ -1,4 +1,4 @@
-//! Locks that are handed on, to be minded by whoever has their token.
+//! Locks that are handed on to the owner of their token.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use tokio::task::JoinHandle;
 
 use crate::connected::Connected;
 
-/// A lease of which nobody knows yet. Dropping this releases it.
+/// A lease that the caller has not received yet. Dropping this releases it.
 pub struct Unheard {
     lease: Option<Lease>,
     connected: Arc<Connected>,
 }
 
 impl Unheard {
-    /// Detaches a guard, and waits until each node that answers certainly has the lock. This is the runtime's.
-    /// Who gives up in the middle of it does not leave a lock to nobody.
+    /// Detaches a guard, and waits until each node that answers certainly has the lock. The runtime carries
+    /// this out, so a caller who gives up half-way leaves no lock without an owner.
     pub async fn detach(guard: Guard, connected: Arc<Connected>) -> Unheard {
         let detaching = Detaching(Some(tokio::spawn(guard.detach())), Arc::clone(&connected));
         Unheard { lease: detaching.lease().await, connected }
     }
 
-    /// Somebody hears of it.
+    /// Hands the lease to the caller.
     pub fn hear(mut self) -> Option<Lease> {
         self.lease.take()
     }
@@ -31,13 +31,13 @@ impl Unheard {
 impl Drop for Unheard {
     fn drop(&mut self) {
         if let Some(Lease { key, token, .. }) = self.lease.take() {
-            // It goes on without anybody who waits.
+            // The release goes on in the background.
             drop(self.connected.client.release(key, &token));
         }
     }
 }
 
-/// A guard that is being detached. What asks for the lock could overtake its release, so that waits.
+/// A guard that is being detached. A release must not overtake requests for the lock, so it waits for them.
 struct Detaching(Option<JoinHandle<Lease>>, Arc<Connected>);
 
 impl Detaching {

@@ -1,12 +1,12 @@
-//! What the libraries for Python and Node have in common. Neither writes a rule of locks again; this is what
-//! lies between the library and values of another language.
+//! Code that the libraries for Python and Node share. Neither writes a rule of locks again; this is the layer
+//! between the library and values of another language.
 //!
-//! - `connected`: what a process has of a client, and whether something in there has panicked.
-//! - `wanted`: a lock that is wanted, with its options.
-//! - `held`: a lock that is held, or why it is not any more.
-//! - `lease`: locks that nobody renews, and what can be done with a token alone.
-//! - `words`: of panics, the same everywhere.
-//! - `tell`: what the library tells, for whoever listens in another language.
+//! - `connected`: a client with its runtime, and a mark after a panic.
+//! - `wanted`: a lock's options.
+//! - `held`: the state of a held lock.
+//! - `lease`: locks that are handed on to the owner of their token.
+//! - `words`: texts about panics.
+//! - `tell`: the library's events, for listeners in another language.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! What the library tells: lines, and waits with what they wait for.
+//! The library's events: log lines, and waits with the holders in their way.
 //!
-//! Whatever happens is told in the thread of the runtime, which must not wait: neither may a listener.
+//! The library calls a listener in the runtime's thread, which must not block: neither may a listener.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,42 +15,42 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{Interest, Subscriber};
 use tracing::{Event, Metadata};
 
-/// Who listens.
+/// A listener for events.
 pub trait Listener: Send + Sync + 'static {
-    /// Who hears of a wait.
+    /// The recipient of a wait's events.
     type Waiter: Send + 'static;
 
-    /// Whether anybody wants lines of this level.
+    /// True if it wants lines of this level.
     fn hears(&self, level: Level) -> bool;
 
-    /// Whether anybody wants to hear of waits.
+    /// True if it wants events of waits.
     fn hears_waits(&self) -> bool;
 
-    /// Something has happened.
+    /// Receives a log line.
     fn line(&self, line: Line);
 
-    /// Who wants to hear of a wait that begins now, in this thread.
+    /// The recipient for a wait that begins now, in this thread.
     fn waiter(&self) -> Option<Self::Waiter>;
 
-    /// A wait begins.
+    /// Reports the begin of a wait.
     fn waits(&self, waiter: &Self::Waiter, waits_for: &str);
 
-    /// It has ended, after so long.
+    /// Reports the end of a wait, with its length.
     fn waited(&self, waiter: Self::Waiter, after: Duration);
 }
 
-/// Something that has happened.
+/// A log line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// How important it is.
+    /// Its level.
     pub level: Level,
-    /// What has happened.
+    /// Its message.
     pub message: String,
-    /// To what, and how.
+    /// Names and values.
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// Lets the library tell this listener everything. Only the first call in a process counts.
+/// Makes this the listener of the process. Only the first call counts.
 pub fn listen(listener: impl Listener) {
     let (waits, last) = (Mutex::default(), AtomicU64::new(0));
     let _ = tracing::subscriber::set_global_default(Told { listener, waits, last });
@@ -58,7 +58,7 @@ pub fn listen(listener: impl Listener) {
 
 struct Told<L: Listener> {
     listener: L,
-    /// Waits that are going on, by the number of their span.
+    /// Waits under way, by the number of their span.
     waits: Mutex<BTreeMap<u64, Wait<L::Waiter>>>,
     last: AtomicU64,
 }
@@ -76,7 +76,7 @@ impl<L: Listener> Subscriber for Told<L> {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Of the spans only waits count: when the others begin and end, the caller sees himself.
+        // Of the spans only waits matter: the caller sees the begin and end of the others.
         metadata.is_event() && self.listener.hears(*metadata.level())
             || metadata.is_span() && metadata.name() == "wait" && self.listener.hears_waits()
     }
@@ -85,7 +85,7 @@ impl<L: Listener> Subscriber for Told<L> {
         let mut line =
             Line { level: *event.metadata().level(), message: String::new(), fields: vec![] };
         event.record(&mut line);
-        // Of what happens in a wait, that it begins is told.
+        // A line inside of a wait says what the wait is for.
         if let Some(wait) = self.waits().get(&ENTERED.get()) {
             line.fields.push(("waits_for", wait.waits_for.clone()));
         }
@@ -170,7 +170,7 @@ impl Visit for WaitsFor<'_> {
 }
 
 thread_local! {
-    /// The span in which this thread is.
+    /// The current span of this thread.
     static ENTERED: Cell<u64> = const { Cell::new(NONE) };
 }
 

@@ -1,4 +1,4 @@
-//! A lock that is wanted, with its options.
+//! A lock's options.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use dlock_client::{Client, Error, Guard, Key, Lock};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
-/// A lock that is wanted. It can be acquired any number of times.
+/// A lock and its options. It can be acquired any number of times.
 #[derive(Clone)]
 pub struct Wanted {
-    /// Its name.
+    /// Name of the lock.
     pub key: Key,
-    /// The lease.
+    /// Length of the lease.
     pub ttl: Duration,
-    /// For readers.
+    /// True for a reader.
     pub shared: bool,
-    /// For a semaphore.
+    /// Permits of a semaphore.
     pub limit: Option<u16>,
-    /// Whether it ends with the connection.
+    /// True if the lock ends with the connection.
     pub ephemeral: bool,
     /// A text about the holder.
     pub meta: String,
-    /// After this time it is lost.
+    /// Time after which the lock is lost.
     pub max_hold: Option<Duration>,
-    /// Whether the lease is renewed.
+    /// True if the client renews the lease.
     pub renews: bool,
 }
 
 impl Wanted {
-    /// Acquires it; `wait` is how long to wait, without limit by default. What is returned is small: whoever
-    /// calls this may have a small stack.
+    /// Acquires the lock, and waits for at most `wait`, or without limit. The returned future is small: the
+    /// caller may have a small stack.
     pub fn acquire(
         &self,
         client: &Client,
@@ -45,10 +45,10 @@ impl Wanted {
         }
     }
 
-    /// Whether its options make sense.
+    /// Checks the options.
     ///
     /// # Errors
-    /// [`Error::Usage`], which says what is wrong.
+    /// [`Error::Usage`], which names the wrong option.
     pub fn check(&self, client: &Client) -> Result<(), Error> {
         if self.shared && self.limit.is_some() {
             let words = "a lock is shared, or has a limit; not both";

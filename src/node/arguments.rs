@@ -1,4 +1,4 @@
-//! Keys and lengths of time, as JavaScript writes them.
+//! Reads keys and lengths of time from JavaScript.
 
 use std::time::Duration;
 
@@ -28,24 +28,23 @@ pub(crate) fn bytes(bytes: &[u8]) -> Either<String, Buffer> {
     }
 }
 
-/// A length of time, which is checked in TypeScript: milliseconds, at least 0. More than a number of this
-/// size can hold is without end, for all that is done with it.
+/// A length of time in milliseconds, at least 0; TypeScript checks it. A length beyond the largest number
+/// means no limit.
 pub(crate) fn span(millis: f64) -> Duration {
     Duration::try_from_secs_f64(millis / 1e3).unwrap_or(Duration::MAX)
 }
 
 pub(crate) fn millis(span: Duration) -> f64 {
-    // Of seconds as a float 1.882 would be 1882.0000000000002 ms.
+    // From seconds as a float, 1.882 would become 1882.0000000000002 ms.
     span.as_micros() as f64 / 1e3
 }
 
-/// Fences are at most 2^53 - 1, and what else is counted is less: each is a number that JavaScript can tell from the
-/// next.
+/// Fences are at most 2^53 - 1, and all other counts are smaller, so JavaScript can tell each from the next.
 pub(crate) fn fence(fence: u64) -> f64 {
     fence as f64
 }
 
-/// A token, or why it is none.
+/// Reads a token.
 pub(crate) fn token(text: &str) -> Result<Token, Error> {
     text.parse().map_err(|error: InvalidToken| Error::Usage(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! A client: its nodes, and the connections that this process has to them.
+//! A client: its nodes, and this process's connections to them.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 use crate::post::{Letters, Post};
 use crate::runtime;
 
-/// A client of one or more nodes. It connects when it is first used.
+/// A client of one or more nodes. It connects at its first use.
 #[napi]
 pub struct Client {
     pub(crate) connected: Arc<Connected>,
@@ -26,25 +26,26 @@ pub struct Client {
 /// The options of a lock. Times are in milliseconds.
 #[napi(object, object_to_js = false)]
 pub struct Options {
-    /// The lease.
+    /// Length of the lease.
     pub ttl: f64,
-    /// For readers.
+    /// True for a reader.
     pub shared: bool,
-    /// For a semaphore.
+    /// Permits of a semaphore.
     pub limit: Option<u32>,
-    /// Whether it ends with the connection.
+    /// True if the lock ends with the connection.
     pub ephemeral: bool,
     /// A text about the holder.
     pub meta: String,
-    /// After this time it is lost.
+    /// Time after which the lock is lost.
     pub max_hold: Option<f64>,
-    /// Whether the lease is renewed.
+    /// True if the client renews the lease.
     pub renews: bool,
 }
 
 #[napi]
 impl Client {
-    /// A client, or why there is none. `environment` is what `DLOCK_NODES` says: it counts if no nodes are given.
+    /// Makes a client, or returns its error. `environment` is the value of `DLOCK_NODES`, which counts if no
+    /// nodes are given.
     #[napi(catch_unwind)]
     pub fn connect(
         post: &Post,
@@ -88,7 +89,7 @@ impl Client {
         self.connected.client.nodes().map(|node| node.name().to_owned()).collect()
     }
 
-    /// A lock, to be acquired, or why there is none.
+    /// Makes a lock to acquire, or returns its error.
     #[napi(catch_unwind)]
     pub fn lock(&self, key: Name, options: Options) -> Either<Lock, Failure> {
         let wanted = options.wanted(key);
@@ -101,7 +102,7 @@ impl Client {
         }
     }
 
-    /// Extends a lock by its token, from now on. The fence is asked for if it is not given.
+    /// Extends a lock by its token, from now on. Without a fence it asks the nodes for it.
     #[napi(catch_unwind)]
     pub fn extend(&self, ticket: u32, key: Name, token: String, ttl: f64, fence: Option<f64>) {
         let client = self.connected.client.clone();
@@ -112,7 +113,7 @@ impl Client {
         });
     }
 
-    /// Releases a lock by its token. Tells whether the token held it.
+    /// Releases a lock by its token. The outcome says whether the token held it.
     #[napi(catch_unwind)]
     pub fn release(&self, ticket: u32, key: Name, token: String) {
         let (client, key) = (&self.connected.client, arguments::key(key));
@@ -120,14 +121,15 @@ impl Client {
         self.run(ticket, async move { released?.await.map(Outcome::Was) });
     }
 
-    /// Tells what each node knows about a lock.
+    /// Asks each node for its report about a lock.
     #[napi(catch_unwind)]
     pub fn inspect(&self, ticket: u32, key: Name) {
         let (client, key) = (self.connected.client.clone(), arguments::key(key));
         self.run(ticket, async move { client.inspect(key).await.map(Outcome::Inspected) });
     }
 
-    /// Ends a lock on all nodes, or only the lease of this token. Tells how many leases each node has ended.
+    /// Ends all leases of a lock on all nodes, or only the lease of this token. The outcome has the number
+    /// that each node ended.
     #[napi(catch_unwind)]
     pub fn break_lock(&self, ticket: u32, key: Name, token: Option<String>) {
         let (client, key) = (self.connected.client.clone(), arguments::key(key));
@@ -137,7 +139,7 @@ impl Client {
         });
     }
 
-    /// Waits until releases in the background are done, and closes what is not in use.
+    /// Waits until releases in the background are done, and closes the idle connections.
     #[napi(catch_unwind)]
     pub fn close(&self, ticket: u32) {
         let client = self.connected.client.clone();
@@ -147,7 +149,7 @@ impl Client {
         });
     }
 
-    /// For tests: what a panic in the library does.
+    /// Panics, for tests.
     #[napi(catch_unwind)]
     pub fn panic(&self, ticket: u32) {
         self.run(ticket, async { panic!("a panic for a test") });
@@ -170,7 +172,7 @@ impl Options {
             key: arguments::key(key),
             ttl: span(self.ttl),
             shared: self.shared,
-            // More than this no node grants: it says so.
+            // No node grants more than this: its error says so.
             limit: self.limit.map(|limit| u16::try_from(limit).unwrap_or(u16::MAX)),
             ephemeral: self.ephemeral,
             meta: self.meta.clone(),

@@ -1,4 +1,4 @@
-//! What an error tells, as values of JavaScript.
+//! Errors as values of JavaScript.
 
 use dlock_bindings::words;
 use dlock_client::{Error, Key, Loss, Report};
@@ -8,29 +8,29 @@ use napi_derive::napi;
 use crate::arguments;
 use crate::report::{self, Holder, NodeReport};
 
-/// What an error tells. The class is chosen in TypeScript.
+/// An error. TypeScript chooses its class.
 #[napi(object, object_from_js = false)]
 #[derive(Default)]
 pub struct Failure {
-    /// A word for programs, as `dlock --json` gives it.
+    /// Code for programs, as in `dlock --json`.
     pub code: String,
-    /// The words of the program.
+    /// Text for people.
     pub message: String,
     /// The lock.
     pub key: Option<Either<String, Buffer>>,
-    /// What each node said.
+    /// The state of each node.
     pub nodes: Vec<NodeReport>,
-    /// In how many milliseconds it makes sense to ask again.
+    /// Milliseconds until it makes sense to ask again.
     pub retry_after: Option<f64>,
-    /// Who holds the lock.
+    /// The holder of the lock.
     pub holder: Option<Holder>,
-    /// The fence of a lock that was lost.
+    /// Fence of a lost lock.
     pub fence: Option<f64>,
-    /// Why it was lost.
+    /// Reason of the loss.
     pub why: Option<String>,
 }
 
-/// An error of the library.
+/// Converts an error of the library.
 pub(crate) fn of(error: &Error) -> Failure {
     if let Error::Lost(loss) = error {
         return lost(loss);
@@ -44,18 +44,18 @@ pub(crate) fn of(error: &Error) -> Failure {
     Failure { holder, retry_after, ..failure }
 }
 
-/// A loss.
+/// Converts a loss.
 pub(crate) fn lost(loss: &Loss) -> Failure {
     let why = loss.why.name();
     loss_of(loss.to_string(), &loss.key, loss.fence, why, loss.why.nodes())
 }
 
-/// After a panic nothing is certain.
+/// The error of a lock whose client has panicked.
 pub(crate) fn broken(key: &Key, fence: u64) -> Failure {
     loss_of(words::broken(key, fence), key, fence, "panicked", &[])
 }
 
-/// A panic.
+/// The error for a panic.
 pub(crate) fn defect(words: &str) -> Failure {
     failure("internal", words::defect(words), None, &[])
 }

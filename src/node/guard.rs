@@ -15,13 +15,13 @@ use crate::failure::{self, Failure};
 use crate::outcome::Outcome;
 use crate::post::{self, Letters, Place};
 
-/// A lock that is held, and renewed until it is released. If this object is collected, that releases it.
+/// A lock that is held, and renewed until it is released. Collecting this object releases it.
 #[napi]
 pub struct Guard {
     key: Key,
     token: String,
     fence: u64,
-    /// Whoever has its token minds it.
+    /// True once the owner of the token is responsible for the lock.
     is_detached: AtomicBool,
     place: Arc<Place>,
     connected: Arc<Connected>,
@@ -50,25 +50,25 @@ impl Guard {
         arguments::shown(&self.key)
     }
 
-    /// The number of this acquisition.
+    /// Fence of this acquisition.
     #[napi(getter)]
     pub fn fence(&self) -> f64 {
         arguments::fence(self.fence)
     }
 
-    /// The token, by which the nodes know this holder.
+    /// Token by which the nodes know this holder.
     #[napi(getter)]
     pub fn token(&self) -> String {
         self.token.clone()
     }
 
-    /// The lease, in milliseconds.
+    /// Length of the lease, in milliseconds.
     #[napi]
     pub fn ttl(&self) -> f64 {
         self.held().as_ref().map_or(0.0, |guard| arguments::millis(guard.ttl()))
     }
 
-    /// For how many more milliseconds the lock is certainly held without another renewal.
+    /// Milliseconds for which the lock is certainly held without another renewal.
     #[napi]
     pub fn valid_for(&self) -> f64 {
         let held = self.held();
@@ -76,13 +76,13 @@ impl Guard {
             .map_or(0.0, |guard| arguments::millis(held::valid_for(guard, &self.connected)))
     }
 
-    /// Whether it is not released.
+    /// True if the lock is not released.
     #[napi]
     pub fn is_open(&self) -> bool {
         self.held().is_some()
     }
 
-    /// The fence; or why not, if other holders have different ones at the same time.
+    /// The fence; an error if other holders have different ones at the same time.
     #[napi(catch_unwind)]
     pub fn exclusive_fence(&self) -> Either<f64, Failure> {
         match &*self.held() {
@@ -94,7 +94,7 @@ impl Guard {
         }
     }
 
-    /// The token, for the one node that has the lock; or why not, if there are several.
+    /// The token, for the one node that has the lock; an error if there are several.
     #[napi(catch_unwind)]
     pub fn token_of_one_node(&self) -> Either<String, Failure> {
         match &*self.held() {
@@ -106,7 +106,7 @@ impl Guard {
         }
     }
 
-    /// Why it is not held any more; null while it is.
+    /// The loss; null while the lock is held.
     #[napi(catch_unwind)]
     pub fn loss(&self) -> Option<Failure> {
         let state = match &*self.held() {
@@ -120,7 +120,7 @@ impl Guard {
         }
     }
 
-    /// Renews the lease, now and from now on for at least so long.
+    /// Renews the lease, now and from now on for at least this long.
     #[napi(catch_unwind)]
     pub fn extend(&self, ticket: u32, ttl: f64) {
         let asked = self.held().as_ref().map(|guard| guard.extend(span(ttl)));
@@ -135,14 +135,14 @@ impl Guard {
     #[napi(catch_unwind)]
     pub fn release(&self, ticket: u32) {
         let (guard, released) = (self.held().take(), self.released());
-        // If this is given up before it begins, the guard is dropped, which releases the lock.
+        // If the work is cancelled before it begins, the guard is dropped, which releases the lock.
         self.letters.run(&self.connected, ticket, async move {
             guard.ok_or(released)?.release().await?;
             Ok(Outcome::Done)
         });
     }
 
-    /// Hands the lock over to whoever has its token, and tells that.
+    /// Hands the lock over to the owner of its token. The outcome is the lease.
     #[napi(catch_unwind)]
     pub fn detach(&self, ticket: u32) {
         let (guard, released) = (self.held().take(), self.released());
@@ -155,7 +155,7 @@ impl Guard {
         });
     }
 
-    /// Tells the loss of the lock.
+    /// Reports the loss of the lock.
     #[napi(catch_unwind)]
     pub fn watch(&self, ticket: u32) {
         let lost = self.held().as_ref().map(dlock_client::Guard::lost);
@@ -166,7 +166,7 @@ impl Guard {
         });
     }
 
-    /// Releases the lock without waiting for that.
+    /// Releases the lock in the background.
     #[napi]
     pub fn drop(&self) {
         drop(self.held().take());

@@ -1,15 +1,14 @@
-//! The library for Node, as far as it is Rust: `native.node`.
+//! The Rust part of the library for Node: `native.node`.
 //!
-//! The locks are those of `dlock-client`; no rule of theirs is written again here. What JavaScript
-//! programmers see is in `dlock/`, in TypeScript: promises, abort signals, classes of errors. In between,
-//! in reading order:
+//! The locks are those of `dlock-client`; no rule of theirs is written again here. The public part is in
+//! `dlock/`, in TypeScript: promises, abort signals, classes of errors. In reading order:
 //!
-//! - `runtime`: the thread in which everything runs and is renewed. It never waits for an event loop.
-//! - `post`: the outcomes for one event loop, and what that loop holds: its end releases it.
+//! - `runtime`: the thread that carries everything out and renews leases. It never waits for an event loop.
+//! - `post`: the outcomes for one event loop, and the locks of that loop: its end releases them.
 //! - `client`, `lock`, `guard`: the classes.
-//! - `outcome`: what can come of work. `told`, `report`, `failure`: the same as values of JavaScript.
-//! - `trace`: what the library tells, for `node:diagnostics_channel`.
-//! - `arguments`: keys and lengths of time, as JavaScript writes them.
+//! - `outcome`: the possible outcomes of work. `told`, `report`, `failure`: outcomes as values of JavaScript.
+//! - `trace`: the library's events, for `node:diagnostics_channel`.
+//! - `arguments`: reads keys and lengths of time from JavaScript.
 
 mod arguments;
 mod client;

@@ -1,4 +1,4 @@
-//! A lock that is wanted.
+//! A lock and its options.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::arguments::span;
 use crate::outcome::Outcome;
 use crate::post::Letters;
 
-/// A lock that is wanted, with its options. It can be acquired any number of times.
+/// A lock and its options. It can be acquired any number of times.
 #[napi]
 pub struct Lock {
     pub(crate) wanted: Wanted,
@@ -20,7 +20,7 @@ pub struct Lock {
 
 #[napi]
 impl Lock {
-    /// Acquires it; `wait` is how long to wait, without limit if it is missing.
+    /// Acquires the lock; `wait` limits the wait, which has no limit without it.
     #[napi(catch_unwind)]
     pub fn acquire(&self, ticket: u32, wait: Option<f64>) {
         let connected = Arc::clone(&self.connected);

@@ -1,4 +1,4 @@
-//! What can come of work, for whoever collects it.
+//! Outcomes of work, for an event loop that collects them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use dlock_bindings::lease::Unheard;
 use dlock_client::{Error, Guard, Inspection, Lease, NodeError, Notice};
 use napi_derive::napi;
 
-/// What has come of work, or happens meanwhile. Dropping one with a lock releases that.
+/// The outcome of work, or an event. Dropping one with a lock releases the lock.
 pub(crate) enum Outcome {
     Acquired(Guard, Arc<Connected>),
     Detached(Unheard),
@@ -25,18 +25,18 @@ pub(crate) enum Outcome {
     Panicked(String),
 }
 
-/// Something that has happened.
+/// A log line.
 #[napi(object, object_from_js = false)]
 #[derive(Clone)]
 pub struct Line {
     /// `error`, `warn`, `info` or `debug`.
     pub level: String,
-    /// What has happened.
+    /// Message of the line.
     pub message: String,
-    /// To what, and how: names and values.
+    /// Names and values.
     pub fields: Vec<Vec<String>>,
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since 1970.
     pub time: f64,
-    /// The lines of this process are printed here, and in no other thread.
+    /// True if this event loop prints it; in a process only one does.
     pub prints: bool,
 }

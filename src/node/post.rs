@@ -1,8 +1,8 @@
-//! The outcomes for one event loop. They lie here until the loop collects them, and a bell tells it to: so
-//! a grant that the loop does not hear of any more is dropped with the rest, which releases it.
+//! The outcomes for one event loop. They stay here until the loop collects them, and a call-back wakes it. A
+//! grant that the loop never collects is dropped with the rest, which releases it.
 //!
-//! A worker thread has an event loop of its own, and so a post of its own. Where that loop ends, however it
-//! ends, what it holds is released.
+//! A worker thread has an event loop of its own, and so a post of its own. The end of that loop, for whatever
+//! reason, releases its locks.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -25,10 +25,10 @@ use crate::outcome::{Line, Outcome};
 #[napi]
 pub struct Post(Arc<Letters>);
 
-/// Where a lock is held, until it is released.
+/// The place of a held lock, until it is released.
 pub(crate) type Place = Mutex<Option<dlock_client::Guard>>;
 
-/// It does not keep the loop alive: what is awaited does, in TypeScript.
+/// The event loop's wake-up. It does not keep the loop alive: TypeScript does that, for work that is awaited.
 type Bell = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
 
 pub(crate) struct Letters {
@@ -36,7 +36,7 @@ pub(crate) struct Letters {
     inside: Mutex<Inside>,
 }
 
-/// Who has asked for something.
+/// The caller of some work.
 #[derive(Clone)]
 pub(crate) struct Asked {
     letters: Arc<Letters>,
@@ -44,17 +44,17 @@ pub(crate) struct Asked {
 }
 
 tokio::task_local! {
-    /// Who has asked for what runs now.
+    /// The caller of the work that runs now.
     pub(crate) static ASKED: Asked;
 }
 
 #[derive(Default)]
 struct Inside {
     arrived: Vec<(u32, Outcome)>,
-    /// How many of those are lines.
+    /// Number of log lines among them.
     lines: usize,
     under_way: BTreeMap<u32, AbortHandle>,
-    /// Guards by where they are in memory.
+    /// Guards by address.
     guards: BTreeMap<usize, Weak<Place>>,
     clients: Vec<Weak<Connected>>,
     has_ended: bool,
@@ -62,7 +62,7 @@ struct Inside {
 
 #[napi]
 impl Post {
-    /// Rings the bell, which is this function, when something has arrived.
+    /// Makes a post that calls this function when an outcome has arrived.
     #[napi(constructor)]
     pub fn new(env: Env, bell: Function<'_, (), ()>) -> napi::Result<Post> {
         let bell = bell.build_threadsafe_function().weak::<true>().build()?;
@@ -71,14 +71,14 @@ impl Post {
         Ok(Post(letters))
     }
 
-    /// The loop ends: releases what it holds. `process.exit` ends it without the hook of `new`, and the end
-    /// of a worker thread without an event in JavaScript.
+    /// Releases the locks of an event loop that ends. `process.exit` ends a loop without the hook of `new`,
+    /// and ends a worker thread without an event in JavaScript.
     #[napi(catch_unwind)]
     pub fn end(&self) {
         self.0.end();
     }
 
-    /// Gives work up. What it has acquired is released.
+    /// Cancels work. A lock that it has acquired is released.
     #[napi]
     pub fn cancel(&self, ticket: u32) {
         let task = self.0.inside().under_way.remove(&ticket);
@@ -91,7 +91,7 @@ impl Post {
         Arc::clone(&self.0)
     }
 
-    /// Takes what has arrived.
+    /// Takes all outcomes.
     pub(crate) fn take(&self) -> Vec<(u32, Outcome)> {
         let mut inside = self.0.inside();
         inside.lines = 0;
@@ -100,14 +100,14 @@ impl Post {
 }
 
 impl Letters {
-    /// Does this work in the runtime, and posts what comes of it. It can be given up.
+    /// Carries this work out in the runtime, and posts the outcome. The work can be cancelled.
     pub(crate) fn run(
         self: &Arc<Self>,
         connected: &Arc<Connected>,
         ticket: u32,
         work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
     ) {
-        // Whoever ends this work waits until it is written down.
+        // `cancel` and `end` wait for this mutex until the work is registered.
         let mut inside = self.inside();
         let (asked, client) = (Asked { letters: Arc::clone(self), ticket }, Arc::clone(connected));
         let task = ASKED.scope(asked.clone(), async move {
@@ -121,14 +121,14 @@ impl Letters {
         inside.under_way.insert(ticket, task);
     }
 
-    /// Posts what happened. With ticket 0 nobody has asked for it.
+    /// Posts an outcome. Ticket 0 is for events without a caller.
     pub(crate) fn post(&self, ticket: u32, outcome: Outcome) {
         let mut inside = self.inside();
         inside.under_way.remove(&ticket);
         self.put(inside, ticket, outcome);
     }
 
-    /// Posts something that has happened. Where the loop is blocked, the latest are not told.
+    /// Posts a log line. If the loop is blocked, lines beyond the limit are lost.
     pub(crate) fn tell_line(&self, line: Line) {
         let mut inside = self.inside();
         if inside.lines < MOST_LINES {
@@ -137,7 +137,7 @@ impl Letters {
         }
     }
 
-    /// Whether somebody collects.
+    /// True if the event loop still collects.
     pub(crate) fn is_open(&self) -> bool {
         !self.inside().has_ended
     }
@@ -169,8 +169,7 @@ impl Letters {
         clients.push(Arc::downgrade(client));
     }
 
-    /// The loop has ended: releases what it holds, and waits until the nodes have answered, but not for
-    /// long.
+    /// Releases the locks of an event loop that has ended, and waits a short time for the nodes' answers.
     fn end(&self) {
         let Inside { arrived, under_way, guards, clients, .. } =
             mem::replace(&mut *self.inside(), Inside { has_ended: true, ..Inside::default() });
@@ -184,7 +183,7 @@ impl Letters {
         let Some(runtime) = clients.first().map(|client| client.runtime.clone()) else { return };
         let (done, heard) = mpsc::sync_channel(1);
         runtime.spawn(async move {
-            // What was given up ends when it is next looked at, which is now.
+            // Aborted work ends at its next poll, which is now.
             tokio::task::yield_now().await;
             join_all(clients.iter().map(|connected| connected.client.close())).await;
             let _ = done.send(());
@@ -198,14 +197,13 @@ impl Letters {
 }
 
 impl Asked {
-    /// Lets who has asked hear of something, while the work goes on.
+    /// Posts an event of work that goes on to its caller.
     pub(crate) fn hear(&self, outcome: Outcome) {
         self.letters.put(self.letters.inside(), self.ticket, outcome);
     }
 }
 
-/// Nobody minds this lock any more: it is released, but one that nobody renews lasts as long as its lease, as that of
-/// redlock does.
+/// Ends a lock without an owner: releases it; a lease without renewal goes on to its end, as redlock's does.
 pub(crate) fn end(guard: dlock_client::Guard) {
     if !guard.is_renewed() {
         drop(guard.detach());
@@ -216,7 +214,7 @@ fn number(place: &Arc<Place>) -> usize {
     Arc::as_ptr(place).addr()
 }
 
-/// A client ends its own wait before this, unless it was given a longer one.
+/// Limit of the wait at the end. A client ends its own wait before that, unless it was given a longer one.
 const LONGEST_END: Duration = Duration::from_secs(10);
-/// So many lines can lie here.
+/// Limit of log lines that are not yet collected.
 const MOST_LINES: usize = 1024;

@@ -1,4 +1,4 @@
-//! What the nodes say, as objects of JavaScript. Times are in milliseconds.
+//! Reports of the nodes, as objects of JavaScript. Times are in milliseconds.
 
 use dlock_client::{HolderInfo, Key, NodeError, Report, WaiterInfo};
 use napi::bindgen_prelude::{Buffer, Either};
@@ -8,142 +8,142 @@ use crate::arguments::{self, millis};
 
 type Text = Either<String, Buffer>;
 
-/// What one node said.
+/// The state of one node.
 #[napi(object, object_from_js = false)]
 pub struct NodeReport {
-    /// Its address, without user and password.
+    /// Address of the node, without user and password.
     pub node: String,
-    /// A word for programs.
+    /// Name of the state, for programs.
     pub state: String,
-    /// The same for people.
+    /// Text for people.
     pub message: String,
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[napi(object, object_from_js = false)]
 pub struct Holder {
     /// Its fence.
     pub fence: f64,
-    /// For how long it has held the lock.
+    /// Time since the lock was granted.
     pub held: f64,
-    /// For how long its lease still runs.
+    /// Time until its lease ends.
     pub ttl: f64,
-    /// Where its connection comes from.
+    /// Address of its connection.
     pub address: Option<String>,
-    /// The number of its connection in CLIENT LIST.
+    /// Number of its connection in CLIENT LIST.
     pub client: Option<f64>,
-    /// What it says about itself.
+    /// The holder's text about itself.
     pub meta: Text,
-    /// A name for its token that tells nothing of it.
+    /// Public name of its token, from which the token cannot be guessed.
     pub id: String,
-    /// Whether the lock ends with the connection.
+    /// True if the lock ends with the connection.
     pub ephemeral: bool,
-    /// Whether its turn came while it was away.
+    /// True if its turn came while it was away.
     pub away: bool,
 }
 
-/// Who waits for a lock.
+/// A waiter for a lock.
 #[napi(object, object_from_js = false)]
 pub struct Waiter {
-    /// A name for its token that tells nothing of it.
+    /// Public name of its token, from which the token cannot be guessed.
     pub id: String,
-    /// How it wants to hold the lock.
+    /// Mode in which it wants to hold the lock.
     pub mode: String,
-    /// For how long it has waited.
+    /// Time since it began to wait.
     pub waited: f64,
-    /// For how much longer it will.
+    /// Time until it gives up.
     pub left: Option<f64>,
-    /// The number of its connection in CLIENT LIST.
+    /// Number of its connection in CLIENT LIST.
     pub client: Option<f64>,
-    /// What it says about itself.
+    /// The waiter's text about itself.
     pub meta: Text,
-    /// Whether only its place is kept.
+    /// True if only its place is kept.
     pub away: bool,
 }
 
-/// What one node knows about a lock that is not free.
+/// One node's report about a lock that is not free.
 #[napi(object, object_from_js = false)]
 pub struct Inspection {
-    /// How it is held.
+    /// Mode of the lock.
     pub mode: String,
-    /// The permits of a semaphore.
+    /// Permits of a semaphore.
     pub limit: f64,
-    /// How many hold it.
+    /// Number of holders.
     pub holding: f64,
-    /// The first of them.
+    /// First holders.
     pub holders: Vec<Holder>,
-    /// When a foreign lock expires.
+    /// Time until a foreign lock expires.
     pub expires: Option<f64>,
-    /// How many wait.
+    /// Number of waiters.
     pub waiting: f64,
-    /// The first of them.
+    /// First waiters.
     pub waiters: Vec<Waiter>,
 }
 
-/// What one node says about a lock.
+/// One node's answer about a lock.
 #[napi(object, object_from_js = false)]
 pub struct NodeInspection {
-    /// Its address, without user and password.
+    /// Address of the node, without user and password.
     pub node: String,
-    /// What it knows, if the lock is not free there.
+    /// Its report, if the lock is not free there.
     pub lock: Option<Inspection>,
-    /// Why it did not answer.
+    /// Its error, if it did not answer.
     pub error: Option<NodeReport>,
 }
 
-/// How many leases of a lock one node has ended.
+/// The number of leases that one node ended.
 #[napi(object, object_from_js = false)]
 pub struct NodeBreak {
-    /// Its address, without user and password.
+    /// Address of the node, without user and password.
     pub node: String,
-    /// How many.
+    /// Number of leases.
     pub ended: Option<f64>,
-    /// Why it did not answer.
+    /// Its error, if it did not answer.
     pub error: Option<NodeReport>,
 }
 
-/// A lock that nobody here renews.
+/// A lock without renewal here.
 #[napi(object, object_from_js = false)]
 pub struct Lease {
     /// The lock.
     pub key: Text,
-    /// What to extend and to release it with.
+    /// Token with which to extend and release it.
     pub token: String,
     /// Its fence.
     pub fence: f64,
-    /// For how long it is valid.
+    /// Time for which the lock is valid.
     pub valid_for: f64,
 }
 
-/// Something that an operator should know. What does not belong to its event is missing.
+/// A notice for an operator. Fields that do not belong to its event are missing.
 #[napi(object, object_from_js = false)]
 #[derive(Default)]
 pub struct Notice {
-    /// A word for programs.
+    /// Name of the event, for programs.
     pub event: String,
-    /// The same for people.
+    /// Text for people.
     pub message: String,
     /// The lock.
     pub key: Option<Text>,
     /// The node.
     pub node: Option<String>,
-    /// Where its new primary is.
+    /// Address of the node's new primary.
     pub server: Option<String>,
-    /// For how long that grants nothing.
+    /// Time for which that grants nothing.
     pub quarantine: Option<f64>,
-    /// The node-id of the server that was there before.
+    /// Node-id of the former server.
     pub before: Option<String>,
-    /// That of the one that is there now.
+    /// Node-id of the present server.
     pub now: Option<String>,
-    /// How many nodes are a majority.
+    /// Number of nodes that are a majority.
     pub needed: Option<u32>,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub of: Option<u32>,
-    /// What each node said last.
+    /// Last known state of each node.
     pub nodes: Option<Vec<NodeReport>>,
     /// The nodes that have not released the lock.
     pub left: Option<Vec<NodeReport>>,
-    /// When the leases end there.
+    /// Time until the leases there have ended.
     pub within: Option<f64>,
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn lease(lease: &dlock_client::Lease) -> Lease {
     }
 }
 
-/// What a node knows about a lock; nothing, where it is free.
+/// A node's report about a lock; nothing, where it is free.
 pub(crate) fn inspected(
     (name, answer): (String, Result<Option<dlock_client::Inspection>, NodeError>),
 ) -> NodeInspection {
@@ -188,7 +188,7 @@ pub(crate) fn inspected(
     }
 }
 
-/// How many leases a node has ended.
+/// The number of leases that a node ended.
 pub(crate) fn broken((name, answer): (String, Result<u64, NodeError>)) -> NodeBreak {
     match answer {
         Ok(ended) => NodeBreak { node: name, ended: Some(arguments::fence(ended)), error: None },

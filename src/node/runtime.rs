@@ -1,5 +1,5 @@
-//! The thread in which everything runs: requests, renewals, releases. It never waits for an event loop,
-//! so leases are renewed whatever those do. Worker threads share it.
+//! The runtime, in a thread of its own: requests, renewals, releases. It never waits for an event loop, so
+//! leases are renewed whatever those do. Worker threads share it.
 
 use std::future::pending;
 use std::io;
@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Handle};
 
 static CURRENT: Mutex<Option<Handle>> = Mutex::new(None);
 
-/// The runtime of this process. It is started if there is none.
+/// Returns the runtime of this process, and starts it if there is none.
 pub(crate) fn current() -> napi::Result<Handle> {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(handle) = &*current {

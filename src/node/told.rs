@@ -1,4 +1,4 @@
-//! What has come of work, as values of JavaScript.
+//! Outcomes as values of JavaScript.
 
 use napi_derive::napi;
 
@@ -9,35 +9,35 @@ use crate::outcome::{Line, Outcome};
 use crate::post::Post;
 use crate::report::{self, Lease, NodeBreak, NodeInspection, Notice};
 
-/// How work ended, for TypeScript.
+/// The outcome of work, for TypeScript.
 #[napi(object, object_from_js = false)]
 #[derive(Default)]
 pub struct Told {
-    /// Which work; 0 for what nobody has asked for.
+    /// Ticket of the work; 0 for an event without a caller.
     pub ticket: u32,
     /// A lock that is held.
     pub guard: Option<Guard>,
-    /// One that nobody here renews.
+    /// A lock without renewal here.
     pub lease: Option<Lease>,
-    /// What each node knows about a lock.
+    /// Each node's report about a lock.
     pub inspections: Option<Vec<NodeInspection>>,
-    /// How many leases each node has ended.
+    /// The number of leases that each node ended.
     pub breaks: Option<Vec<NodeBreak>>,
-    /// Whether it was so.
+    /// The answer to a yes-or-no question.
     pub was: Option<bool>,
-    /// Something that an operator should know.
+    /// A notice for an operator.
     pub notice: Option<Notice>,
-    /// Something that has happened.
+    /// A log line.
     pub line: Option<Line>,
-    /// A wait begins: what for.
+    /// A wait begins: the holders in its way.
     pub waits_for: Option<String>,
-    /// A wait has ended, after so many milliseconds.
+    /// A wait has ended: its length in milliseconds.
     pub waited: Option<f64>,
-    /// What went wrong.
+    /// An error.
     pub failure: Option<Failure>,
 }
 
-/// What has arrived for an event loop.
+/// Returns all outcomes for an event loop.
 #[napi(catch_unwind)]
 pub fn collect(post: &Post) -> Vec<Told> {
     let arrived = post.take().into_iter();

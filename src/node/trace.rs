@@ -1,6 +1,6 @@
-//! What the library tells, for `node:diagnostics_channel`: lines, and waits with what they wait for.
+//! The library's events, for `node:diagnostics_channel`: log lines, and waits with the holders in their way.
 //!
-//! It is put among the outcomes for an event loop, and nobody waits for that loop.
+//! Events go among the outcomes for an event loop, and the library does not wait for that loop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
@@ -12,7 +12,7 @@ use napi_derive::napi;
 use crate::outcome::{Line, Outcome};
 use crate::post::{ASKED, Asked, Letters, Post};
 
-/// What an event loop wants to hear: waits, lines, and whether it prints lines.
+/// Sets the events that an event loop wants: waits, lines, and lines to print.
 #[napi(catch_unwind)]
 pub fn listen(post: &Post, waits: bool, lines: bool, prints: bool) {
     let letters = post.letters();
@@ -26,7 +26,7 @@ pub fn listen(post: &Post, waits: bool, lines: bool, prints: bool) {
     LINES.store(loops.iter().any(|each| each.lines || each.prints), Ordering::Relaxed);
 }
 
-/// An event loop that listens. Each hears of its own waits, and of what happens in this process.
+/// An event loop that listens. Each gets its own waits, and the lines of this process.
 struct Loop {
     letters: Weak<Letters>,
     waits: bool,
@@ -55,7 +55,7 @@ impl Listener for Channels {
 
     fn line(&self, line: tell::Line) {
         let mut line = Line::from(line);
-        // Nobody waits here: what finds no room is not told.
+        // This must not block: a line is lost while the list is locked.
         let Ok(loops) = LOOPS.try_lock() else { return };
         let mut printed = false;
         for each in loops.iter() {

@@ -1,4 +1,4 @@
-//! Keys, lengths of time and numbers of holders, as Python writes them.
+//! Reads keys, lengths of time and numbers of holders from Python.
 
 use std::time::Duration;
 
@@ -27,11 +27,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Name {
     }
 }
 
-/// Reads an argument of this name that is a length of time: seconds, as a number, or a `timedelta`.
+/// Reads an argument of this name that is a length of time: seconds as a number, or a `timedelta`.
 pub(crate) fn span(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let py = given.py();
     let seconds = match given.extract::<f64>() {
-        // True would be a second.
+        // `True` would pass for a second.
         Ok(seconds) if !given.is_instance_of::<PyBool>() => seconds,
         Err(error) if error.is_instance_of::<PyOverflowError>(py) => match given.lt(0)? {
             true => f64::NEG_INFINITY,
@@ -48,11 +48,11 @@ pub(crate) fn span(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Duration> {
         let shown = if seconds.is_nan() { "nan".to_owned() } else { seconds.to_string() };
         return Err(errors::usage(py, &format!("{name} cannot be {shown} seconds")));
     }
-    // More than a number of this size can hold is without end, for all that is done with it.
+    // A length beyond the largest number means no limit.
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-/// The same, where None means that nothing is given.
+/// Reads an optional length of time.
 pub(crate) fn maybe_span(
     name: &str,
     given: Option<&Bound<'_, PyAny>>,
@@ -60,14 +60,14 @@ pub(crate) fn maybe_span(
     given.map(|given| span(name, given)).transpose()
 }
 
-/// A length of time in seconds, for whoever needs it later and wants to know now what is wrong with it.
+/// Reads a length of time as seconds, for callers who use it later and want the error now.
 #[pyfunction]
 #[pyo3(signature = (name, given))]
 pub(crate) fn seconds(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<f64>> {
     maybe_span(name, given).map(|span| span.map(|span| span.as_secs_f64()))
 }
 
-/// Reads an argument of this name that is true or false, and nothing else.
+/// Reads an argument of this name that is `True` or `False`, and nothing else.
 pub(crate) fn flag(name: &str, given: &Bound<'_, PyAny>) -> PyResult<bool> {
     given.extract().map_err(|_| wrong_type(&format!("{name} is True or False"), given))
 }
@@ -97,7 +97,7 @@ pub(crate) fn fence(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
     })
 }
 
-/// How many may hold a semaphore.
+/// Number of holders of a semaphore.
 pub(crate) struct Permits(pub(crate) u16);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Permits {

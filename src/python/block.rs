@@ -1,7 +1,8 @@
 //! Blocks of `with`.
 //!
-//! An exception can come between any two steps of Python code, in `__enter__`, `__exit__` and `release` as well: that
-//! of Ctrl-C, of an alarm, of a task's time limit. So what must not be left half done is done here, where none comes.
+//! Python can raise an exception between any two steps of its code, in `__enter__`, `__exit__` and `release`
+//! as well: after Ctrl-C, an alarm, a task's time limit. So steps that must not be left half done run here,
+//! where none is raised.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -20,7 +21,7 @@ use crate::lock::Lock;
 use crate::outcome::Outcome;
 use crate::post::{Post, Ticket};
 
-/// What the guards of threads have of Rust.
+/// The Rust part of the threaded guards.
 #[pyclass(frozen, subclass, module = "dlock._native")]
 pub(crate) struct Block(Py<Guard>);
 
@@ -37,10 +38,10 @@ impl Block {
         self.0.clone_ref(py)
     }
 
-    /// Releases the lock. Waits until a majority of the nodes has answered, or until the time for an answer is over;
-    /// the rest goes on in the background. Raises LostError if it was lost before.
+    /// Releases the lock. Waits until a majority of the nodes has answered, or until the node time-out; the
+    /// rest goes on in the background. Raises LostError if the lock was lost before.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        // From here on the lock is released, whatever comes.
+        // From here on the lock is released in any case.
         let Held { guard, local } = self.0.get().take(py)?;
         if !is_patched(py)? {
             return local.wait(py, released(guard));
@@ -76,18 +77,18 @@ impl Block {
             Err(lost) if !error.is_none() && is_lost(&lost, py)? => lost,
             outcome => return outcome,
         };
-        // An exception of the block says more.
+        // The block's own exception says more.
         let logger = py.import("logging")?.call_method1("getLogger", ("dlock",))?;
         logger.call_method1("warning", ("%s", lost.value(py).str()?)).map(drop)
     }
 }
 
-/// What the recipes of threads have of Rust.
+/// The Rust part of the threaded locks.
 #[pyclass(frozen, subclass, module = "dlock._native")]
 pub(crate) struct Recipe {
     lock: Py<Lock>,
     wait: Option<Duration>,
-    /// The guards of its blocks, and who is in there.
+    /// Guards of the blocks under way, each with its thread or greenlet.
     entered: Mutex<Vec<(Who, Py<Block>)>>,
 }
 
@@ -103,8 +104,8 @@ impl Recipe {
         self.lock.clone_ref(py)
     }
 
-    /// Acquires the lock; `wait` is used in place of that of the lock. Raises HeldError when the time to wait is over.
-    /// Keep what is returned: a guard that nobody keeps releases the lock at once.
+    /// Acquires the lock; `wait` replaces the lock's own. Raises HeldError when that time is over. Keep the
+    /// returned guard: without a reference it releases the lock at once.
     #[pyo3(signature = (*, wait = Patience::OfLock))]
     fn acquire<'py>(&self, py: Python<'py>, wait: Patience) -> PyResult<Bound<'py, Block>> {
         let wait = match wait {
@@ -114,7 +115,7 @@ impl Recipe {
         self.take(py, wait)
     }
 
-    /// The same without a wait.
+    /// Acquires the lock without a wait.
     fn _acquire_now<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Block>> {
         self.take(py, Some(Duration::ZERO))
     }
@@ -136,7 +137,8 @@ impl Recipe {
         let who = Who::now(py);
         let newest = {
             let mut entered = self.entered();
-            // The newest of this thread. Some frameworks end a block in another thread than they began it in.
+            // The newest block of this thread. Some frameworks end a block in another thread than they began
+            // it in.
             let mine = entered.iter().rposition(|(other, _)| *other == who);
             let at = mine.or_else(|| entered.len().checked_sub(1));
             at.map(|at| entered.remove(at))
@@ -147,11 +149,11 @@ impl Recipe {
     }
 }
 
-/// How long to wait.
+/// The limit of a wait.
 enum Patience {
-    /// As long as the lock says.
+    /// The lock's own.
     OfLock,
-    /// This long, or without limit.
+    /// This length, or no limit.
     Given(Option<Duration>),
 }
 
@@ -165,7 +167,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Patience {
 }
 
 impl Recipe {
-    /// Acquires it. What is not returned is released, for nobody has it.
+    /// Acquires the lock. A guard that is not returned releases it.
     fn take<'py>(&self, py: Python<'py>, wait: Option<Duration>) -> PyResult<Bound<'py, Block>> {
         let lock = self.lock.get();
         let guard = if is_patched(py)? {
@@ -179,14 +181,14 @@ impl Recipe {
         Ok(class.call1((guard,))?.cast_into()?)
     }
 
-    /// What is locked here is never kept while Python runs.
+    /// This mutex is never held while Python runs.
     fn entered(&self) -> MutexGuard<'_, Vec<(Who, Py<Block>)>> {
         self.entered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a lock like redis-py's has of Rust. Its `_enter` and `_release` are in Python; what they hold when something
-/// interrupts them is not kept.
+/// The Rust part of locks like redis-py's. Their `_enter` and `_release` are in Python; an interrupt there
+/// loses no lock.
 #[pyclass(frozen, subclass, module = "dlock._native")]
 pub(crate) struct Like;
 
@@ -222,7 +224,7 @@ impl Like {
     }
 }
 
-/// Runs this method, which releases the lock. If it did not come so far, that is done here.
+/// Runs this method, which releases the lock. If the method fails before that, this releases it.
 fn whole(lock: &Bound<'_, Like>, method: &str) -> PyResult<()> {
     let guard = renewed(lock);
     let ended = lock.call_method0(method);
@@ -254,7 +256,7 @@ impl Who {
     }
 }
 
-/// Whether greenlets run here: a thread that blocks would stop all of them.
+/// Returns true if greenlets run here: a thread that blocks would stop all of them.
 fn is_patched(py: Python<'_>) -> PyResult<bool> {
     py.import(intern!(py, "dlock._green"))?.call_method0(intern!(py, "is_patched"))?.extract()
 }

@@ -1,4 +1,4 @@
-//! Tokens, and what `dlock.compat` does with them. Its clients have one node.
+//! Tokens, and requests of `dlock.compat`, whose clients have one node.
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) fn token(given: &Bound<'_, PyAny>) -> PyResult<Token> {
     read.map_err(|error| errors::usage(given.py(), &error.to_string()))
 }
 
-/// Whether anybody holds the lock.
+/// Asks whether anybody holds the lock.
 pub(crate) fn is_held(
     client: &Client,
     key: Key,
@@ -27,7 +27,7 @@ pub(crate) fn is_held(
     })
 }
 
-/// Whether the token holds it.
+/// Asks whether the token holds the lock.
 pub(crate) fn owns(
     client: &Client,
     key: Key,
@@ -38,7 +38,7 @@ pub(crate) fn owns(
     ask(client, key, check, |reply| Ok(*reply != Value::Nil))
 }
 
-/// Lets the lock end this much later than it would, or this long from now. Returns whether the token holds it.
+/// Lets the lock end this much later, or this long from now. Returns whether the token holds it.
 pub(crate) fn lengthen(
     client: &Client,
     key: Key,
@@ -58,7 +58,7 @@ pub(crate) fn lengthen(
     ask(client, key, extend, |reply| Ok(*reply == Value::Int(1)))
 }
 
-/// Asks the node, once: what adds to a lease must not arrive twice.
+/// Asks the node once: a request that adds to a lease must not arrive twice.
 fn ask(
     client: &Client,
     key: Key,
@@ -86,7 +86,8 @@ fn command(name: &str, key: &Key) -> Cmd {
     command
 }
 
-/// Adds to what is left, as the server knows it, in one step. The lock may be a string of redis-py's Lock.
+/// Adds to the rest of a lease, as the server knows it, in one step. The lock may be a string of redis-py's
+/// Lock.
 const ADD: &str = "
 local function fields(list)
     local map = {}

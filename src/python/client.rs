@@ -1,4 +1,4 @@
-//! A client: its nodes, and the connections that this process has to them.
+//! A client: its nodes, and this process's connections to them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,22 +16,23 @@ use crate::outcome::Outcome;
 use crate::own::Own;
 use crate::post::Post;
 
-/// A client of one or more nodes. It connects when it is first used, and once more in each child.
+/// A client of one or more nodes. It connects at its first use, and again in each child process.
 ///
-/// What its methods begin is waited for, or arrives at a post: see `Local::carry_out`.
+/// Without a post its methods wait for the outcome; with one, the outcome arrives there: see
+/// `Local::carry_out`.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Client {
     nodes: Vec<String>,
     node_timeout: Option<Duration>,
-    /// Makes a place for events in this process: a post, and a ticket there.
+    /// Opens a place for events in this process: a post, and a ticket there.
     notify: Option<Py<PyAny>>,
-    /// Locked only by who is attached to the interpreter, and never while detached.
+    /// Only threads attached to the interpreter lock it, and never while detached.
     local: Mutex<Own<Arc<Local>>>,
 }
 
 #[pymethods]
 impl Client {
-    /// `environment` is what `DLOCK_NODES` says: it counts if no nodes are given.
+    /// `environment` is the value of `DLOCK_NODES`, which counts if no nodes are given.
     #[new]
     fn new(
         py: Python<'_>,
@@ -54,7 +55,7 @@ impl Client {
         Ok(local.connected.client.nodes().map(|node| node.name().to_owned()).collect())
     }
 
-    /// Extends a lock by its token, from now on. The fence is asked for if it is not given.
+    /// Extends a lock by its token, from now on. Without a fence it asks the nodes for it.
     #[expect(clippy::too_many_arguments, reason = "what is extended, and where to post")]
     fn extend(
         &self,
@@ -73,7 +74,7 @@ impl Client {
         local.carry_out(py, post, ticket, extended.map_ok(Outcome::Told))
     }
 
-    /// Releases a lock by its token. Whether the token held it.
+    /// Releases a lock by its token. Returns whether the token held it.
     fn release(
         &self,
         py: Python<'_>,
@@ -88,7 +89,7 @@ impl Client {
         local.carry_out(py, post, ticket, released.map_ok(Outcome::Was))
     }
 
-    /// What each node knows about a lock.
+    /// Returns each node's report about a lock.
     fn inspect(
         &self,
         py: Python<'_>,
@@ -102,7 +103,8 @@ impl Client {
         local.carry_out(py, post, ticket, inspected.map_ok(Outcome::Inspected))
     }
 
-    /// Ends a lock on all nodes, or only the lease of this token. How many leases each node has ended.
+    /// Ends all leases of a lock on all nodes, or only the lease of this token. Returns the number that each
+    /// node ended.
     fn break_lock(
         &self,
         py: Python<'_>,
@@ -118,7 +120,8 @@ impl Client {
         local.carry_out(py, post, ticket, broken.map_ok(Outcome::Broken))
     }
 
-    /// Lets a lock end this much later, or this long from now, for `dlock.compat`. Whether the token holds it.
+    /// Lets a lock end this much later, or this long from now, for `dlock.compat`. Returns whether the token
+    /// holds it.
     #[expect(clippy::too_many_arguments, reason = "what is extended, and where to post")]
     fn lengthen(
         &self,
@@ -135,7 +138,7 @@ impl Client {
         local.carry_out(py, post, ticket, extended.map_ok(Outcome::Was))
     }
 
-    /// Whether anybody holds a lock, for `dlock.compat`.
+    /// Returns whether anybody holds a lock, for `dlock.compat`.
     fn is_held(
         &self,
         py: Python<'_>,
@@ -148,7 +151,7 @@ impl Client {
         local.carry_out(py, post, ticket, seen.map_ok(Outcome::Was))
     }
 
-    /// Whether this token holds a lock, for `dlock.compat`.
+    /// Returns whether this token holds a lock, for `dlock.compat`.
     fn owns(
         &self,
         py: Python<'_>,
@@ -162,7 +165,7 @@ impl Client {
         local.carry_out(py, post, ticket, seen.map_ok(Outcome::Was))
     }
 
-    /// Waits until releases in the background are done, and closes what is not in use.
+    /// Waits until releases in the background are done, and closes the idle connections.
     fn close(
         &self,
         py: Python<'_>,
@@ -171,21 +174,21 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let local = match self.present() {
             Some(local) => local,
-            // A child that has not used it has nothing to close.
+            // A child process that has not used the client has nothing to close.
             None if post.is_none() => return Ok(py.None()),
             None => self.local(py)?,
         };
         local.carry_out(py, post, ticket, local.closing().map_ok(|()| Outcome::Done))
     }
 
-    /// For tests: what a panic in the library does.
+    /// Panics, for tests.
     fn _panic(&self, py: Python<'_>) -> PyResult<()> {
         self.local(py)?.wait(py, async { panic!("a panic for a test") })
     }
 }
 
 impl Client {
-    /// What this process has of it.
+    /// Returns the client's state in this process, and makes it if there is none.
     pub(crate) fn local(&self, py: Python<'_>) -> PyResult<Arc<Local>> {
         if let Some(local) = self.present() {
             return Ok(local);

@@ -1,4 +1,4 @@
-//! What can go wrong, as exceptions of `dlock._errors`.
+//! Errors as exceptions of `dlock._errors`.
 
 use dlock_bindings::words;
 use dlock_client::{Error, Key, Loss, Report};
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::report;
 
-/// An error of the library.
+/// The exception for an error of the library.
 pub(crate) fn failed(py: Python<'_>, error: &Error) -> PyErr {
     if let Error::Lost(loss) = error {
         return lost(py, loss);
@@ -30,23 +30,23 @@ pub(crate) fn failed(py: Python<'_>, error: &Error) -> PyErr {
     })
 }
 
-/// A request that is not valid.
+/// The exception for a request that is not valid.
 pub(crate) fn usage(py: Python<'_>, text: &str) -> PyErr {
     exception(py, "UsageError", text, |_| Ok(()))
 }
 
-/// A panic.
+/// The exception for a panic.
 pub(crate) fn defect(py: Python<'_>, words: &str) -> PyErr {
     exception(py, "InternalError", &words::defect(words), |_| Ok(()))
 }
 
-/// A loss.
+/// The exception for a loss.
 pub(crate) fn lost(py: Python<'_>, loss: &Loss) -> PyErr {
     let (text, why) = (loss.to_string(), loss.why.name());
     loss_of(py, &text, &loss.key, loss.fence, why, loss.why.nodes())
 }
 
-/// A child of the holder's process is not the holder.
+/// The exception for a child of the holder's process, which is not the holder.
 pub(crate) fn forked(py: Python<'_>, key: &Key, fence: u64) -> PyErr {
     let text = format!(
         "lock {key:?} (fence {fence}) is not held by this process: its parent acquired it before the fork"
@@ -54,7 +54,7 @@ pub(crate) fn forked(py: Python<'_>, key: &Key, fence: u64) -> PyErr {
     loss_of(py, &text, key, fence, "forked", &[])
 }
 
-/// After a panic nothing is certain.
+/// The exception for a lock whose client has panicked.
 pub(crate) fn broken(py: Python<'_>, key: &Key, fence: u64) -> PyErr {
     loss_of(py, &words::broken(key, fence), key, fence, "panicked", &[])
 }
@@ -74,8 +74,8 @@ fn loss_of(
     })
 }
 
-/// An exception of `dlock._errors`, with its attributes. They are no arguments, so that each of these
-/// exceptions can be pickled, as those of a task are.
+/// Makes an exception of `dlock._errors`, and sets its attributes. They are no arguments, so that the
+/// exception can be pickled, as those of a task are.
 fn exception(
     py: Python<'_>,
     class: &str,

@@ -1,4 +1,4 @@
-//! The end of the interpreter: what is held is released, and what is waited for is given up.
+//! The end of the interpreter: releases held locks, and gives up waits.
 
 use std::collections::BTreeMap;
 use std::process;
@@ -17,7 +17,8 @@ use crate::post::Letters;
 use crate::runtime;
 use crate::wait::wait;
 
-/// Guards and outcomes for loops by where they are in memory, and clients. Locked only by who is attached to the interpreter.
+/// Guards by address, outcomes for event loops, and clients. Only threads attached to the interpreter lock
+/// it.
 static ALIVE: Mutex<Alive> =
     Mutex::new(Alive { guards: BTreeMap::new(), letters: Vec::new(), clients: Vec::new() });
 
@@ -27,16 +28,15 @@ struct Alive {
     clients: Vec<Weak<Local>>,
 }
 
-/// The process of which the interpreter has ended, as far as it concerns locks.
+/// The process whose interpreter has ended.
 static ENDED: AtomicU32 = AtomicU32::new(0);
 
-/// Whether the interpreter ends. Only its main thread is waited for then.
+/// True if the interpreter ends. After that it waits for its main thread only.
 pub(crate) fn has_ended() -> bool {
     ENDED.load(Ordering::Relaxed) == process::id()
 }
 
-/// Releases all locks of this process, gives up what waits, and waits until the nodes have answered, but not
-/// for long.
+/// Releases all locks of this process, gives up waits, and waits a short time for the nodes' answers.
 #[pyfunction]
 pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
     let Some(runtime) = runtime::last(py).filter(|runtime| runtime.process == process::id()) else {
@@ -46,7 +46,7 @@ pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
     let clients: Vec<Arc<Local>> = alive().clients.iter().filter_map(Weak::upgrade).collect();
     let ours = clients.iter().filter(|client| client.runtime.process == process::id());
     ours.clone().for_each(|client| client.end());
-    // A thread that has acquired a lock just now, and waits for its turn in Python, has it in a moment.
+    // A thread that has just acquired a lock, and waits for its turn in Python, registers it in a moment.
     for _ in 0..MOST_TURNS {
         release_what_is_held();
         let rests = join_all(ours.clone().map(|client| client.rests()));
@@ -58,7 +58,7 @@ pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
     release_what_is_held();
     let closing: Vec<_> = ours.map(|client| client.closing()).collect();
     let all = async move {
-        // What was given up ends when it is next looked at, which is now.
+        // Aborted work ends at its next poll, which is now.
         yield_now().await;
         join_all(closing).await
     };
@@ -103,6 +103,6 @@ fn alive() -> MutexGuard<'static, Alive> {
     ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long it waits for one turn of the other threads, and for how many.
+/// Length of one turn for the other threads, and the limit of turns.
 const TURN: Duration = Duration::from_millis(20);
 const MOST_TURNS: usize = 100;

@@ -1,7 +1,7 @@
-//! Fork: a child gets a copy of the memory and of the open sockets, and no thread that serves them.
+//! Fork: a child process gets a copy of the memory and of the open sockets, and no thread that serves them.
 //!
-//! In the child nothing of the parent's is used or dropped ([`Own`](crate::own::Own)), for each request and each
-//! end of a connection would be the parent's. Its sockets are closed at once.
+//! The child neither uses nor drops anything of the parent's ([`Own`](crate::own::Own)): each request, and
+//! each end of a connection, would be the parent's. It closes the parent's sockets at once.
 
 use std::mem;
 use std::process;
@@ -13,25 +13,25 @@ use pyo3::prelude::*;
 use crate::runtime;
 use crate::sockets::{self, Watched};
 
-/// Forks that are about to happen: threads may fork at the same time, for other hooks may let them.
+/// Forks that are about to happen: several threads may fork at the same time, if other hooks let them.
 struct Forks {
     under_way: usize,
     pause: Option<Pause>,
 }
 
-/// The runtime stands still.
+/// A pause of the runtime.
 struct Pause {
     /// Dropping this lets the runtime go on.
     resume: Sender<()>,
-    /// What the runtime's epoll instance watches. Parent and child share that: afterwards it may be too
-    /// late to ask, for the parent goes on.
+    /// Files that the runtime's epoll instance watches. Parent and child share that instance, and the parent
+    /// goes on after the fork, so this is read before.
     watched: Vec<Watched>,
 }
 
-/// Locked only by who is attached to the interpreter, and never while detached.
+/// Only threads attached to the interpreter lock it, and never while detached.
 static FORKS: Mutex<Forks> = Mutex::new(Forks { under_way: 0, pause: None });
 
-/// Before this process forks: the runtime stops between two steps, so that its epoll instance knows all
+/// Runs before this process forks: the runtime stops between two steps, so that its epoll instance knows all
 /// of its sockets.
 #[pyfunction]
 pub(crate) fn before(py: Python<'_>) {
@@ -46,7 +46,7 @@ pub(crate) fn before(py: Python<'_>) {
     }
 }
 
-/// After a fork, in the parent.
+/// Runs after a fork, in the parent.
 #[pyfunction]
 pub(crate) fn after_in_parent() {
     let mut forks = forks();
@@ -56,7 +56,7 @@ pub(crate) fn after_in_parent() {
     }
 }
 
-/// After a fork, in the child.
+/// Runs after a fork, in the child.
 #[pyfunction]
 pub(crate) fn after_in_child(py: Python<'_>) {
     let mut forks = forks();
@@ -64,7 +64,7 @@ pub(crate) fn after_in_child(py: Python<'_>) {
     match forks.pause.take() {
         Some(Pause { resume, watched }) => {
             sockets::close(watched);
-            // The runtime is not in this process, so nothing goes on here.
+            // The runtime is not in this process: nothing resumes here.
             mem::forget(resume);
         }
         None => runtime::last(py).iter().for_each(|runtime| runtime.close_sockets_of_parent()),

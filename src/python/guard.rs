@@ -18,7 +18,7 @@ use crate::own::Own;
 use crate::post::{Post, Ticket};
 use crate::report;
 
-/// A lock that is held, and renewed until it is released. If this object is collected, that releases it.
+/// A lock that is held, and renewed until it is released. Collecting this object releases it.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Guard {
     key: Key,
@@ -26,9 +26,9 @@ pub(crate) struct Guard {
     fence: u64,
     is_renewed: bool,
     place: Arc<Place>,
-    /// Whether somebody was given it.
+    /// True once a caller has it.
     is_given: AtomicBool,
-    /// Whoever has its token minds it.
+    /// True once the owner of the token is responsible for the lock.
     is_detached: AtomicBool,
 }
 
@@ -54,31 +54,31 @@ impl Guard {
         report::key(py, &self.key)
     }
 
-    /// The number of this acquisition.
+    /// Fence of this acquisition.
     #[getter]
     fn fence(&self) -> u64 {
         self.fence
     }
 
-    /// The token, by which the nodes know this holder.
+    /// Token by which the nodes know this holder.
     #[getter]
     fn token(&self) -> &str {
         &self.token
     }
 
-    /// The fence, unless other holders have different ones at the same time.
+    /// Returns the fence, unless other holders have different ones at the same time.
     fn exclusive_fence(&self, py: Python<'_>) -> PyResult<u64> {
         let fence = self.with(|held| held.guard.exclusive_fence());
         fence.ok_or_else(|| self.gone(py))?.map_err(|error| errors::failed(py, &error))
     }
 
-    /// The token, for the one node that has the lock.
+    /// Returns the token, for the one node that has the lock.
     fn token_of_one_node(&self, py: Python<'_>) -> PyResult<String> {
         let token = self.with(|held| held.guard.token_of_one_node().map(Token::to_string));
         token.ok_or_else(|| self.gone(py))?.map_err(|error| errors::failed(py, &error))
     }
 
-    /// Whether the lease is renewed.
+    /// True if the client renews the lease.
     fn is_renewed(&self) -> bool {
         self.is_renewed
     }
@@ -89,29 +89,29 @@ impl Guard {
         self.held().get().map_or(0.0, |held| held.guard.ttl().as_secs_f64())
     }
 
-    /// For how many more seconds the lock is certainly held without another renewal.
+    /// Seconds for which the lock is certainly held without another renewal.
     fn valid_for(&self) -> f64 {
         let valid = |held: &Held| held::valid_for(&held.guard, &held.local.connected);
         self.with(valid).map_or(0.0, |length| length.as_secs_f64())
     }
 
-    /// Whether the lock is certainly held at this moment.
+    /// True if the lock is certainly held at this moment.
     fn is_valid(&self) -> bool {
         let is_valid = |held: &Held| !held.local.connected.is_broken() && held.guard.is_valid();
         self.with(is_valid).unwrap_or(false)
     }
 
-    /// Whether it is neither released nor detached, nor the parent's of this process.
+    /// True if it is neither released, nor detached, nor the parent process's.
     pub(crate) fn is_open(&self) -> bool {
         self.held().get().is_some()
     }
 
-    /// Whether the parent of this process acquired it.
+    /// True if the parent of this process acquired it.
     pub(crate) fn is_inherited(&self) -> bool {
         self.held().is_inherited()
     }
 
-    /// Why it is not held any more, as an exception; `None` while it is.
+    /// Returns the loss as an exception; `None` while the lock is held.
     pub(crate) fn loss(&self, py: Python<'_>) -> Option<PyErr> {
         match self.with(|held| held::state(&held.guard, &held.local.connected)) {
             None => Some(self.gone(py)),
@@ -121,7 +121,7 @@ impl Guard {
         }
     }
 
-    /// Renews the lease, now and from now on for at least so long.
+    /// Renews the lease, now and from now on for at least this long.
     fn extend(
         &self,
         py: Python<'_>,
@@ -146,7 +146,7 @@ impl Guard {
         local.carry_out(py, post, ticket, released(guard).map_ok(|()| Outcome::Done))
     }
 
-    /// Hands the lock over to whoever has its token. Nobody here renews or releases it any more.
+    /// Hands the lock over to the owner of its token. This process neither renews nor releases it any more.
     fn detach(
         &self,
         py: Python<'_>,
@@ -159,26 +159,26 @@ impl Guard {
         local.carry_out(py, post, ticket, detached.map(|unheard| Ok(Outcome::Detached(unheard))))
     }
 
-    /// Posts the loss of the lock to a loop.
+    /// Posts the loss of the lock to an event loop.
     fn watch(&self, py: Python<'_>, post: &Post, ticket: u64) -> PyResult<Ticket> {
         let watched = self.with(|held| (Arc::clone(&held.local), held.guard.lost()));
         let (local, lost) = watched.ok_or_else(|| self.gone(py))?;
         post.run(&local, ticket, lost.map(|loss| Err(loss.into())))
     }
 
-    /// Somebody has it from now on, who is to keep it: if it is collected while the lock is held, the log says so.
+    /// Marks a guard that a caller has: if it is collected while the lock is held, the log warns.
     pub(crate) fn give(&self) {
         self.is_given.store(true, Ordering::Relaxed);
     }
 
-    /// Releases the lock without waiting for that.
+    /// Releases the lock in the background.
     pub(crate) fn drop(&self) {
         drop(self.held().take());
     }
 }
 
 impl Guard {
-    /// What is locked here is never kept while Python runs: that may switch to another thread.
+    /// This mutex is never held while Python runs: Python may switch to another thread.
     fn held(&self) -> MutexGuard<'_, Own<Held>> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -192,7 +192,7 @@ impl Guard {
         held.ok_or_else(|| self.gone(py))
     }
 
-    /// It was released, or it is a parent's.
+    /// The loss of a lock that was released, or is the parent process's.
     fn gone(&self, py: Python<'_>) -> PyErr {
         if self.is_inherited() {
             return errors::forked(py, &self.key, self.fence);
@@ -206,14 +206,15 @@ impl Guard {
     }
 }
 
-/// Begins in the runtime: what is sent to it from elsewhere has to wake it. If this is dropped before it begins, the
-/// guard is, which releases the lock.
+/// Releases a guard in the runtime: work that comes from another thread must wake it. Dropping this future
+/// before its first poll drops the guard, which releases the lock as well.
 pub(crate) async fn released(guard: dlock_client::Guard) -> Result<(), Error> {
     guard.release().await?;
     Ok(())
 }
 
-// In place of `__del__`: an exception that a signal's handler raises there is ignored, so Ctrl-C would be.
+// Replaces `__del__`: Python ignores an exception that a signal's handler raises there, so it would ignore
+// Ctrl-C.
 impl Drop for Guard {
     fn drop(&mut self) {
         exit::forget(&self.place);
@@ -230,9 +231,9 @@ impl Drop for Guard {
     }
 }
 
-/// Says that nobody kept a guard.
+/// Warns that a guard was collected.
 fn collected(py: Python<'_>, key: &Key) {
-    // It may be collected while an exception is on its way.
+    // The guard may be collected while an exception is on its way.
     let under_way = PyErr::take(py);
     let say = || py.import("dlock._guard")?.call_method1("collected", (report::key(py, key)?,));
     if let Err(error) = say() {

@@ -1,4 +1,4 @@
-//! Where a lock is held.
+//! The place of a held lock.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,8 @@ use dlock_client::Guard;
 use crate::local::Local;
 use crate::own::Own;
 
-/// Where a lock is held. Locked only by who is attached to the interpreter, and never while detached.
+/// The place of a held lock. Only threads attached to the interpreter lock the mutex, and never while
+/// detached.
 pub(crate) type Place = Mutex<Own<Held>>;
 
 /// A lock that is held.
@@ -17,8 +18,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Nobody minds it any more: it is released, but one that nobody renews lasts as long as its lease, as that of
-    /// redis-py does.
+    /// Ends a lock without an owner: releases it; a lease without renewal goes on to its end, as redis-py's
+    /// does.
     pub(crate) fn end(self) {
         if !self.guard.is_renewed() {
             drop(self.guard.detach());

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::own::Own;
 use crate::report;
 
-/// A lease of which Python does not know yet. Its end releases it.
+/// A lease that Python has not received yet. Dropping it releases the lock.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Detached(Mutex<Own<Unheard>>);
 
@@ -20,7 +20,7 @@ impl Detached {
 
 #[pymethods]
 impl Detached {
-    /// The lease: from now on it is the caller's.
+    /// Hands the lease to the caller.
     fn hear(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let unheard = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         match unheard.and_then(Unheard::hear) {

@@ -1,19 +1,18 @@
-//! The library for Python, as far as it is Rust: `dlock._native`.
+//! The Rust part of the library for Python: `dlock._native`.
 //!
-//! The locks are those of `dlock-client`; no rule of theirs is written again here. What Python
-//! programmers see is in `dlock/`, in Python: context managers, asyncio, exceptions. In between, in
-//! reading order:
+//! The locks are those of `dlock-client`; no rule of theirs is written again here. The public part is in
+//! `dlock/`, in Python: context managers, asyncio, exceptions. In reading order:
 //!
-//! - `own`: what a child of this process may touch of it (nothing). `runtime`: the thread in which everything
-//!   runs and is renewed; it never waits for the interpreter. `sockets`: those that a child closes.
-//! - `local`: what this process has of a client. `wait`: a thread of Python that waits for what comes of work;
-//!   `post`: a loop that does. `outcome`: what can come of it.
-//! - `client`, `lock`, `guard`: the classes. `block`: what a `with` block begins and ends with. `lease`: a lock
+//! - `own`: values that a child process must not touch. `runtime`: the thread that carries everything out and
+//!   renews leases; it never waits for the interpreter. `sockets`: those that a child closes.
+//! - `local`: a client's state in this process. `wait`: a Python thread that waits for an outcome; `post`: an
+//!   event loop that does. `outcome`: the possible outcomes.
+//! - `client`, `lock`, `guard`: the classes. `block`: the begin and end of a `with` block. `lease`: a lock
 //!   that is handed on. `by_token`: for `dlock.compat`.
-//! - `errors`, `told`, `report`: what comes of work, as exceptions and values of Python.
-//! - `held`, `exit`: the end of the interpreter releases what is held. `fork`: what is done before and after one.
-//! - `arguments`: keys and lengths of time, as Python writes them.
-//! - `log`: what the library tells, for Python's `logging`.
+//! - `errors`, `told`, `report`: outcomes as exceptions and values of Python.
+//! - `held`, `exit`: the end of the interpreter releases held locks. `fork`: hooks before and after a fork.
+//! - `arguments`: reads keys and lengths of time from Python.
+//! - `log`: the library's log lines, for Python's `logging`.
 
 mod arguments;
 mod block;

@@ -1,4 +1,4 @@
-//! What a process has of a client.
+//! A client's state in one process.
 
 use std::future::{Future, pending};
 use std::pin::pin;
@@ -20,16 +20,16 @@ use crate::runtime::{self, Runtime};
 use crate::told::told;
 use crate::wait::{is_main_thread, wait};
 
-/// What this process has of a client. A child of it has one of its own.
+/// A client's state in this process. A child process has one of its own.
 pub(crate) struct Local {
     pub(crate) connected: Arc<Connected>,
     pub(crate) runtime: Arc<Runtime>,
-    /// The end of the interpreter.
+    /// Notified at the end of the interpreter.
     end: Arc<Notify>,
     acquisitions: Arc<watch::Sender<usize>>,
 }
 
-/// Counts as an acquisition until it has failed, or the end of the interpreter finds what it has acquired.
+/// Counts as an acquisition until it has failed, or the end of the interpreter can find its lock.
 pub(crate) struct UnderWay(Arc<watch::Sender<usize>>);
 
 impl Local {
@@ -56,7 +56,7 @@ impl Local {
         Ok(Arc::new(Local { connected, runtime, end: Arc::default(), acquisitions }))
     }
 
-    /// Does this work in the runtime, and waits for what comes of it.
+    /// Carries this work out in the runtime, and waits for the outcome.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -71,8 +71,8 @@ impl Local {
         }
     }
 
-    /// Does this work in the runtime. Without a post this waits for what comes of it; with one, that arrives there
-    /// under this ticket, and what is returned gives the work up.
+    /// Carries this work out in the runtime. Without a post this waits for the outcome; with one, the outcome
+    /// arrives there under this ticket, and the returned object can cancel the work.
     pub(crate) fn carry_out(
         &self,
         py: Python<'_>,
@@ -86,8 +86,8 @@ impl Local {
         }
     }
 
-    /// The same work, until the interpreter ends: then it is given up, and nobody hears of it. After that threads
-    /// that are not waited for still run, and this work never begins for them.
+    /// Limits work to the interpreter's life: at its end the work is dropped, without an outcome. Daemon
+    /// threads still run after that, and their work never begins.
     pub(crate) fn until_the_end<T: Send, W: Future<Output = T> + Send + 'static>(
         &self,
         work: W,
@@ -112,7 +112,7 @@ impl Local {
         }
     }
 
-    /// An acquisition begins.
+    /// Counts a new acquisition.
     pub(crate) fn under_way(&self) -> UnderWay {
         self.acquisitions.send_modify(|count| *count += 1);
         UnderWay(Arc::clone(&self.acquisitions))
@@ -124,12 +124,12 @@ impl Local {
         async move { drop(acquisitions.wait_for(|count| *count == 0).await) }
     }
 
-    /// Gives up what would last only as long as the interpreter.
+    /// Gives up work that must not outlive the interpreter.
     pub(crate) fn end(&self) {
         self.end.notify_waiters();
     }
 
-    /// Waits until releases in the background are done, and closes what is not in use.
+    /// Waits until releases in the background are done, and closes the idle connections.
     pub(crate) fn closing(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let client = self.connected.client.clone();
         async move {

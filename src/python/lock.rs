@@ -1,4 +1,4 @@
-//! A lock that is wanted.
+//! A lock and its options.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::outcome::{Acquired, Outcome};
 use crate::post::{Post, Ticket};
 use crate::report;
 
-/// A lock that is wanted, with its options. It can be acquired any number of times.
+/// A lock and its options. It can be acquired any number of times.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Lock {
     client: Py<Client>,
@@ -62,7 +62,7 @@ impl Lock {
         report::key(py, &self.wanted.key)
     }
 
-    /// Acquires it; `wait` is how long to wait, without limit by default.
+    /// Acquires the lock; `wait` limits the wait, which has no limit by default.
     fn acquire(
         &self,
         py: Python<'_>,

@@ -1,7 +1,7 @@
-//! What the library tells, for Python's `logging`.
+//! The library's log lines, for Python's `logging`.
 //!
-//! Whatever happens is told in the thread of the runtime, which must not wait for the interpreter. So it is
-//! put into a channel, and a thread of its own passes it on.
+//! The runtime's thread logs, and must not wait for the interpreter. So it puts lines into a channel, and a
+//! thread of its own passes them on.
 
 use std::convert::Infallible;
 use std::process;
@@ -15,7 +15,7 @@ use dlock_bindings::tell::{self, Level, Line, Listener};
 use nix::sys::signal::SigSet;
 use pyo3::prelude::*;
 
-/// Passes on what is at least as important as this level of `logging`.
+/// Passes on lines of this level of `logging` and above.
 #[pyfunction]
 pub(crate) fn set_level(level: u32) {
     LEVEL.store(level, Ordering::Relaxed);
@@ -53,7 +53,7 @@ fn pass_on(told: Receiver<Line>) {
 struct Log;
 
 impl Listener for Log {
-    /// A wait is told as a line.
+    /// A wait is reported as a line.
     type Waiter = Infallible;
 
     fn hears(&self, level: Level) -> bool {
@@ -65,7 +65,7 @@ impl Listener for Log {
     }
 
     fn line(&self, line: Line) {
-        // Nobody waits here: what finds no room is not told.
+        // This must not block: lines beyond the channel's limit are lost.
         if let Ok(told) = TOLD.try_lock()
             && let Some((_, told)) = &*told
         {
@@ -86,7 +86,7 @@ impl Listener for Log {
     }
 }
 
-/// As a level of `logging`, where there is nothing below DEBUG.
+/// The number of a level of `logging`, which has nothing below DEBUG.
 fn number(level: Level) -> u32 {
     match level {
         Level::ERROR => 40,
@@ -99,7 +99,7 @@ fn number(level: Level) -> u32 {
 
 static LEVEL: AtomicU32 = AtomicU32::new(30);
 static LISTENS: Once = Once::new();
-/// The channel, and the process that has its other end.
+/// The channel's sender, and the process that has its receiver.
 static TOLD: Mutex<Option<(u32, SyncSender<Line>)>> = Mutex::new(None);
-/// How much can wait to be passed on.
+/// Limit of lines in the channel.
 const MOST_TOLD: usize = 1024;

@@ -1,4 +1,4 @@
-//! What can come of work, for a loop that collects it.
+//! Outcomes of work, for an event loop that collects them.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use dlock_client::{Error, Guard, Inspection, Lease, Notice};
 use crate::local::{Local, UnderWay};
 use crate::report::Answers;
 
-/// A lock that is held, of which nobody in Python knows yet. Dropping this releases it.
+/// A held lock that Python has not received yet. Dropping this releases it.
 pub(crate) struct Acquired {
     pub(crate) guard: Guard,
     pub(crate) local: Arc<Local>,
     pub(crate) under_way: UnderWay,
 }
 
-/// What has come of work. Dropping one with a lock releases that.
+/// The outcome of work. Dropping one with a lock releases the lock.
 pub(crate) enum Outcome {
     Acquired(Acquired),
     Detached(Unheard),

@@ -1,4 +1,4 @@
-//! What belongs to one process: a fork copies the memory, and what is in it stays the parent's.
+//! Values that belong to one process: a fork copies the memory, but they stay the parent's.
 
 use std::mem;
 use std::process;
@@ -14,17 +14,17 @@ impl<T> Own<T> {
         Own::of(value, process::id())
     }
 
-    /// A value of the process in which this is known to be: to ask takes a system call.
+    /// A value of this process, whose id is known here: to ask for it takes a system call.
     pub(crate) fn of(value: T, process: u32) -> Own<T> {
         Own { value: Some(value), process }
     }
 
-    /// As `get`, in the process in which this is known to be.
+    /// `get`, for a caller who knows the id of this process.
     pub(crate) fn get_in(&self, process: u32) -> Option<&T> {
         if self.process == process { self.value.as_ref() } else { None }
     }
 
-    /// Whether it belongs to the parent of this process.
+    /// True if the value belongs to the parent of this process.
     pub(crate) fn is_inherited(&self) -> bool {
         self.process != process::id()
     }

@@ -1,5 +1,5 @@
-//! Outcomes for a loop, asyncio's for example. They lie here until the loop collects them, and a bell,
-//! which the loop waits for as it waits for a socket, tells it to: nobody waits for the GIL meanwhile.
+//! Outcomes for an event loop, asyncio's for example. They stay here until the loop collects them; an
+//! eventfd, which the loop watches like a socket, wakes it. Nothing waits for the GIL meanwhile.
 
 use std::future::Future;
 use std::mem;
@@ -18,7 +18,7 @@ use crate::local::Local;
 use crate::outcome::Outcome;
 use crate::own::Own;
 
-/// The outcomes for one loop.
+/// The outcomes for one event loop.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Post(Own<Arc<Letters>>);
 
@@ -27,7 +27,7 @@ pub(crate) struct Letters {
     arrived: Mutex<Vec<(u64, Outcome)>>,
 }
 
-/// Events of a client, told at a post as long as this is there, and then that there are no more.
+/// Sends a client's events to a post. Dropping it sends the end of events.
 pub(crate) struct Events {
     letters: Arc<Letters>,
     ticket: u64,
@@ -45,7 +45,7 @@ impl Drop for Events {
     }
 }
 
-/// Work that is under way for a loop.
+/// Work under way for an event loop.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Ticket(Own<AbortHandle>);
 
@@ -60,14 +60,14 @@ impl Post {
         Ok(Post(Own::new(letters)))
     }
 
-    /// The bell.
+    /// The eventfd that wakes the loop.
     fn fileno(&self) -> PyResult<RawFd> {
         Ok(self.letters()?.bell.as_fd().as_raw_fd())
     }
 }
 
 impl Post {
-    /// Does this work in the runtime, and posts what comes of it.
+    /// Carries this work out in the runtime, and posts the outcome.
     pub(crate) fn run(
         &self,
         local: &Local,
@@ -87,7 +87,7 @@ impl Post {
         Ok(Ticket(Own::of(local.runtime.handle.spawn(task).abort_handle(), process)))
     }
 
-    /// Takes what has arrived.
+    /// Takes all outcomes.
     pub(crate) fn take(&self) -> PyResult<Vec<(u64, Outcome)>> {
         let letters = self.letters()?;
         match letters.bell.read() {
@@ -96,7 +96,7 @@ impl Post {
         }
     }
 
-    /// Where events of a client arrive, with this ticket.
+    /// Opens a place for a client's events, with this ticket.
     pub(crate) fn events(&self, ticket: u64) -> PyResult<Events> {
         Ok(Events { letters: self.letters()?, ticket })
     }
@@ -109,11 +109,11 @@ impl Post {
 impl Letters {
     fn post(&self, ticket: u64, outcome: Outcome) {
         self.arrived().push((ticket, outcome));
-        // It fails only if it has been rung 2^64 times.
+        // This fails only after 2^64 writes without a read.
         let _ = self.bell.write(1);
     }
 
-    /// Releases the locks that nobody has collected: the interpreter ends.
+    /// Releases the locks that were not collected when the interpreter ends.
     pub(crate) fn release(&self) {
         let ended = || Outcome::Failed(Error::Usage("the interpreter ends".to_owned()));
         let is_lock = |outcome: &Outcome| matches!(outcome, Outcome::Acquired(_));
@@ -129,7 +129,7 @@ impl Letters {
 
 #[pymethods]
 impl Ticket {
-    /// Gives the work up. What it has acquired is released.
+    /// Cancels the work. A lock that it has acquired is released.
     fn cancel(&self) {
         if let Some(task) = self.0.get() {
             task.abort();
@@ -142,5 +142,5 @@ fn inherited() -> PyErr {
 }
 
 fn broken(error: Errno) -> PyErr {
-    PyOSError::new_err(format!("the bell of a loop: {error}"))
+    PyOSError::new_err(format!("the event loop's wake-up: {error}"))
 }

@@ -1,11 +1,11 @@
-//! What the nodes say, as the tuples of `dlock._report`.
+//! Reports of the nodes, as the tuples of `dlock._report`.
 
 use dlock_client::{HolderInfo, Inspection, Key, Lease, NodeError, Notice, Report, WaiterInfo};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-/// What each node answered, or why it did not.
+/// Each node's answer or error.
 pub(crate) type Answers<T> = Vec<(String, Result<T, NodeError>)>;
 
 /// A key, as text where it is UTF-8.
@@ -13,12 +13,12 @@ pub(crate) fn key(py: Python<'_>, key: &Key) -> PyResult<Py<PyAny>> {
     bytes(py, key.as_bytes())
 }
 
-/// What some nodes said.
+/// The states of nodes.
 pub(crate) fn nodes(py: Python<'_>, nodes: &[Report]) -> PyResult<Py<PyAny>> {
     all(py, nodes, |report| node(py, report))
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 pub(crate) fn holder(py: Python<'_>, holder: &HolderInfo) -> PyResult<Py<PyAny>> {
     let (held, ttl) = (holder.held.as_secs_f64(), holder.ttl.as_secs_f64());
     let HolderInfo { fence, address, client, meta, id, ephemeral, away, .. } = holder;
@@ -26,14 +26,14 @@ pub(crate) fn holder(py: Python<'_>, holder: &HolderInfo) -> PyResult<Py<PyAny>>
     make(py, "Holder", (fence, held, ttl, address.as_deref(), client, meta, id, ephemeral, away))
 }
 
-/// A lock that nobody renews.
+/// A lock without renewal here.
 pub(crate) fn lease(py: Python<'_>, lease: &Lease) -> PyResult<Py<PyAny>> {
     let Lease { token, fence, valid_for, .. } = lease;
     let fields = (key(py, &lease.key)?, token.as_str(), fence, valid_for.as_secs_f64());
     make(py, "Lease", fields)
 }
 
-/// What each node knows about a lock.
+/// Each node's report about a lock.
 pub(crate) fn inspections(
     py: Python<'_>,
     answers: &Answers<Option<Inspection>>,
@@ -44,12 +44,12 @@ pub(crate) fn inspections(
     })
 }
 
-/// How many leases each node has ended.
+/// The number of leases that each node ended.
 pub(crate) fn breaks(py: Python<'_>, answers: &Answers<u64>) -> PyResult<Py<PyAny>> {
     of_nodes(py, "NodeBreak", answers, |ended| ended.into_py_any(py))
 }
 
-/// Something that an operator should know.
+/// A notice for an operator.
 pub(crate) fn notice(py: Python<'_>, notice: &Notice) -> PyResult<Py<PyAny>> {
     let fields = PyDict::new(py);
     fields.set_item("event", notice.name())?;

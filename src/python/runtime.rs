@@ -1,8 +1,8 @@
-//! Where everything runs: requests, renewals, releases. It never waits for the interpreter, so leases are
-//! renewed whatever that does.
+//! The runtime: requests, renewals, releases. It never waits for the interpreter, so leases are renewed
+//! whatever Python does.
 //!
-//! A thread of its own attends to it. A thread of Python that waits for an outcome takes its place meanwhile:
-//! two threads would have to wake each other for each request, which takes longer than the request.
+//! A thread of its own drives it. A Python thread that waits for an outcome takes over meanwhile: two threads
+//! would have to wake each other for each request, which takes longer than the request.
 
 use std::future::Future;
 use std::io;
@@ -25,35 +25,35 @@ use crate::sockets::{self, Watched};
 /// The runtime of this process.
 pub(crate) struct Runtime {
     pub(crate) handle: Handle,
-    /// The process that started it. A child of it has the memory, and not the thread.
+    /// The process that started it. A child process has the memory, but not the thread.
     pub(crate) process: u32,
     /// Its epoll instance, which knows its sockets.
     epoll: Option<RawFd>,
     tokio: runtime::Runtime,
     turns: Mutex<Turns>,
-    /// Nobody but its own thread is left to drive it.
+    /// Notified when no Python thread drives it any more.
     left: Condvar,
-    /// Its own thread is asked to leave it to another.
+    /// Notified when its own thread should hand over.
     asked: Notify,
 }
 
-/// Who drives it.
+/// The threads that drive the runtime.
 struct Turns {
-    /// Its own thread does.
+    /// True while its own thread drives.
     own: bool,
-    /// So many threads of Python do, or want to.
+    /// Number of Python threads that drive, or want to.
     others: usize,
-    /// How many ever did.
+    /// Number of Python threads that have ever driven.
     begun: u64,
-    /// Its own thread sleeps until the others have left.
+    /// True while its own thread sleeps until the others have left.
     sleeps: bool,
 }
 
-/// Locked only by who is attached to the interpreter, and never while detached: so nobody holds it
-/// while another thread forks.
+/// Only threads attached to the interpreter lock it, and never while detached: so it is never locked while
+/// another thread forks.
 static CURRENT: Mutex<Option<Arc<Runtime>>> = Mutex::new(None);
 
-/// The runtime of this process. It is started if there is none.
+/// Returns the runtime of this process, and starts it if there is none.
 pub(crate) fn current(_: Python<'_>) -> PyResult<Arc<Runtime>> {
     let mut current = lock();
     if let Some(runtime) = current.as_ref().filter(|runtime| runtime.process == process::id()) {
@@ -61,7 +61,7 @@ pub(crate) fn current(_: Python<'_>) -> PyResult<Arc<Runtime>> {
     }
     current.iter().for_each(|runtime| runtime.close_sockets_of_parent());
     let runtime = Runtime::start().map_err(PyOSError::new_err)?;
-    // That of a parent is leaked: its thread is not here.
+    // A parent's runtime is leaked: its thread is not in this process.
     mem::forget(current.replace(Arc::clone(&runtime)));
     Ok(runtime)
 }
@@ -92,8 +92,8 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// Waits for this in a thread that is not attached to the interpreter, and drives everything meanwhile. A
-    /// thread with a small stack (`threading.stack_size`) leaves that to the other.
+    /// Waits for this in a thread that is not attached to the interpreter, and drives the runtime meanwhile.
+    /// A thread with a small stack (`threading.stack_size`) leaves that to the runtime's own.
     pub(crate) fn drive<T>(&self, wait: impl Future<Output = T>) -> T {
         if stacker::remaining_stack().is_none_or(|room| room < LEAST_STACK) {
             return self.handle.block_on(wait);
@@ -102,7 +102,7 @@ impl Runtime {
         self.tokio.block_on(wait)
     }
 
-    /// What its own thread does: it drives while nobody else does.
+    /// The loop of its own thread: it drives while no other thread does.
     fn attend(&self) {
         loop {
             self.tokio.block_on(self.asked.notified());
@@ -114,7 +114,7 @@ impl Runtime {
                     turns = self.left.wait(turns).unwrap_or_else(PoisonError::into_inner);
                     turns.sleeps = false;
                 }
-                // Who has acquired a lock may release it soon.
+                // A thread that has acquired a lock may release it soon.
                 let begun = turns.begun;
                 let waited = self.left.wait_timeout(turns, SOON);
                 turns = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -137,20 +137,20 @@ impl Runtime {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What its epoll instance watches.
+    /// Returns the files that its epoll instance watches.
     pub(crate) fn watched(&self) -> Vec<Watched> {
         self.epoll.map(sockets::watched).unwrap_or_default()
     }
 
-    /// For children of which Python was not told before. Some sockets may be missed.
+    /// For child processes of a fork without hooks. Some sockets may be missed.
     pub(crate) fn close_sockets_of_parent(&self) {
         if self.process != process::id() {
             sockets::close(self.watched());
         }
     }
 
-    /// Stops whoever drives between two steps of the work, until what is returned is dropped. So nothing is
-    /// half done when this process forks.
+    /// Stops the runtime between two steps, until the returned sender is dropped. So nothing is half done
+    /// when this process forks.
     pub(crate) fn pause(&self) -> Sender<()> {
         let (paused, heard) = mpsc::sync_channel(1);
         let (resume, resumed) = mpsc::channel();
@@ -163,7 +163,7 @@ impl Runtime {
     }
 }
 
-/// A thread of Python drives, until this is dropped.
+/// A Python thread drives the runtime until this is dropped.
 struct Turn<'a>(&'a Runtime);
 
 impl Drop for Turn<'_> {
@@ -176,15 +176,16 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Signals are for the threads of Python.
+/// Blocks all signals: they are for the threads of Python.
 fn no_signals() {
     let _ = SigSet::all().thread_block();
 }
 
-/// For so long nobody drives when a thread of Python has left, unless one comes back. That is nothing beside a
-/// lease.
+/// After a Python thread has left, nothing drives the runtime for this time, in case one comes back. That is
+/// short beside any lease.
 const SOON: Duration = Duration::from_millis(1);
-/// Whatever runs needs a quarter of this. It is half of what a thread of the runtime usually has.
+/// Stack that driving may need; real work needs a quarter. It is half of the stack that a thread of the
+/// runtime usually has.
 const LEAST_STACK: usize = 1 << 20;
-/// A step of the work is far shorter, but the machine may be busy.
+/// Limit of the wait for one step. A step is far shorter, but the machine may be busy.
 const LONGEST_STEP: Duration = Duration::from_secs(5);

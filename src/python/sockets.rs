@@ -1,7 +1,7 @@
-//! The sockets of a runtime, which a child inherits: they are those that its epoll instance watches.
+//! The sockets of a runtime, which a child process inherits: those that its epoll instance watches.
 //!
-//! The child closes them without a word: an EPHEMERAL lock ends with its last socket, which must not be one that
-//! a child has inherited.
+//! The child closes them and sends nothing: an EPHEMERAL lock ends with its last socket, which must not be an
+//! inherited one.
 
 use std::fs;
 use std::os::fd::{AsRawFd, RawFd};
@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use nix::sys::stat::{FileStat, SFlag, fstat};
 use nix::unistd;
 
-/// The epoll instance of the runtime that polls this. It is the one that watches a new socket of ours.
+/// Finds the epoll instance of the runtime that polls this: it watches a new socket of ours.
 pub(crate) fn epoll_of_this_runtime() -> Option<RawFd> {
     let (marker, _other_end) = UnixStream::pair().ok()?;
     marker.set_nonblocking(true).ok()?;
@@ -28,14 +28,14 @@ pub(crate) struct Watched {
     inode: u64,
 }
 
-/// Closes those that are sockets, and the same as then.
+/// Closes those that are sockets, and still the same.
 pub(crate) fn close(watched: Vec<Watched>) {
     for socket in watched.into_iter().filter(Watched::is_open_socket) {
         let _ = unistd::close(socket.fd);
     }
 }
 
-/// What this epoll instance watches; nothing, if it is none.
+/// Returns the files that this epoll instance watches; none, if it is no epoll instance.
 pub(crate) fn watched(epoll: RawFd) -> Vec<Watched> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{epoll}")).unwrap_or_default();
     text.lines().filter_map(Watched::read).collect()
@@ -50,7 +50,7 @@ impl Watched {
         Some(Watched { fd, inode: u64::from_str_radix(inode, 16).ok()? })
     }
 
-    /// Whether this process has the same socket open under this number.
+    /// True if this process has the same socket open under this number.
     fn is_open_socket(&self) -> bool {
         let is_socket = |stat: &FileStat| {
             SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFSOCK

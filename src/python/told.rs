@@ -1,4 +1,4 @@
-//! What has come of work, as values and exceptions of Python.
+//! Outcomes as values and exceptions of Python.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::post::Post;
 use crate::report;
 
-/// What has arrived for a loop: the number of each piece of work, and its value or exception.
+/// Returns all outcomes for an event loop: the ticket of each work, and its value or exception.
 #[pyfunction]
 pub(crate) fn collect(py: Python<'_>, post: &Post) -> PyResult<Vec<(u64, Py<PyAny>)>> {
     let value = |outcome| match told(py, outcome) {

@@ -1,4 +1,4 @@
-//! A thread of Python that waits for an outcome, without the GIL.
+//! A Python thread that waits for an outcome, without the GIL.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -12,15 +12,14 @@ use tokio::time::timeout;
 
 use crate::runtime::Runtime;
 
-/// Does this work, and waits for what comes of it. A signal whose handler raises, as
-/// that of Ctrl-C does, ends the work and the wait. An outcome that nobody takes is dropped; a guard in it is
-/// released by that.
+/// Carries this work out, and waits for the outcome. A signal whose handler raises, as Ctrl-C's does, ends
+/// the work and the wait. An outcome that nobody takes is dropped, which releases a guard in it.
 pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
     runtime: &Runtime,
     work: impl Future<Output = T> + Send + 'static,
 ) -> PyResult<Result<T, JoinError>> {
-    // What is driven here makes tokens here.
+    // Work that this thread drives makes its tokens here.
     reseed(runtime.process)?;
     let mut task = runtime.handle.spawn(work);
     let is_main = is_main_thread();
@@ -41,13 +40,13 @@ pub(crate) fn wait<T: Send + 'static>(
     }
 }
 
-/// Whether this is the first thread of its process.
+/// True if this is the first thread of its process.
 pub(crate) fn is_main_thread() -> bool {
     getpid() == gettid()
 }
 
-/// A thread that forks goes on in the child, with the source of its random numbers: parent and child would make
-/// the same tokens. So it gets a new one when it is found in another process than before.
+/// A thread that forks goes on in the child, with its random number generator: parent and child would make
+/// the same tokens. So the generator gets a new seed in a new process.
 fn reseed(process: u32) -> PyResult<()> {
     thread_local! {
         static SEEDED: Cell<u32> = const { Cell::new(0) };
@@ -60,5 +59,5 @@ fn reseed(process: u32) -> PyResult<()> {
     Ok(())
 }
 
-/// Handlers of signals run in the main thread of Python, as soon as that looks for them.
+/// Python runs signal handlers in its main thread, as soon as that checks for them.
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-// A client: the nodes, and the locks that are wanted of them.
+// A client: its nodes and locks.
 
 import { inspect } from 'node:util';
 import { made } from './errors';
@@ -22,7 +22,7 @@ import {
 import type { Lease, NodeBreak, NodeInspection, Notice } from './report';
 
 /**
- * For what is made of clients here.
+ * The Rust part of a client, for other files.
  *
  * @internal
  */
@@ -31,16 +31,16 @@ export let nativeOf: (client: Client) => rust.Client;
 /** The options of a client. */
 export interface ClientOptions {
   /**
-   * How many milliseconds a node may take to answer, connecting included: by default a twentieth of the lease, but at least 50 ms
-   * and at most a second.
+   * Time-out of a request to a node in milliseconds, connecting included: by default a twentieth of the lease, but at
+   * least 50 ms and at most a second.
    */
   nodeTimeout?: number | undefined;
-  /** Is told what an operator should know while the work goes on: outages and promotions, for example. */
+  /** Gets each event that an operator should know of: an outage or a promotion, for example. */
   notify?: ((notice: Notice) => void) | undefined;
 }
 
 /**
- * A client of one node, or of several that make a majority together. It connects when it is first used.
+ * A client of one node, or of several that make a majority together. It connects at its first use.
  *
  * ```js
  * const client = new Client('redis://localhost');
@@ -61,8 +61,8 @@ export class Client {
    * `nodes` is a comma-separated list of addresses, or an iterable of them: `redis://host:port/db`,
    * `rediss://` with TLS, `unix://path`; `redis+sentinel://s1,s2,s3/NAME`, the primary that these Sentinels watch under
    * this name; `redis+cluster://h1,h2,h3`, a Redis Cluster, which is one node; also with TLS, `rediss+sentinel://` and
-   * `rediss+cluster://`. Without `nodes` they are those of the environment variable `DLOCK_NODES`, where a name
-   * without a scheme is a host.
+   * `rediss+cluster://`. Without `nodes` the client takes them from the environment variable `DLOCK_NODES`,
+   * where a name without a scheme is a host.
    */
   constructor(nodes?: string | Iterable<string>, given: ClientOptions = {}) {
     onlyKnown(given, ['nodeTimeout', 'notify']);
@@ -77,13 +77,13 @@ export class Client {
     this.#native = client;
   }
 
-  // What is expected knows its client only weakly: nothing else keeps one that is not used any more.
+  // A weak reference: an unused client must be collected, though its listener is registered.
   static #told(client: WeakRef<Client>): number {
     return expect(({ notice }) => {
       const known = client.deref();
       if (known === undefined) return;
       const notify = known.#notify;
-      // If it throws, what has arrived with this is told all the same.
+      // If it throws, the other outcomes still arrive.
       if (notify !== undefined && notice !== undefined) queueMicrotask(() => notify(notice));
     });
   }
@@ -93,7 +93,7 @@ export class Client {
     return this.#native.nodes();
   }
 
-  /** A lock, to be acquired. By itself this does nothing. Throws UsageError if the options make no sense. */
+  /** Returns a lock to acquire. Nothing is sent yet. Throws UsageError if an option is wrong. */
   lock(name: Key, given: LockOptions = {}): Lock {
     const [wanted, how, wait] = [key(name), options(given), patience(given)];
     const native = this.#native.lock(wanted, how);
@@ -103,8 +103,8 @@ export class Client {
   }
 
   /**
-   * Extends a lock by its token: it is valid for `ttl` milliseconds from now on, also where that is less than before.
-   * Without `fence` the nodes are asked for it first. Throws LostError if the token does not hold the lock.
+   * Extends a lock by its token: the lease ends `ttl` milliseconds from now, also if that is earlier than before.
+   * Without `fence` the client asks the nodes for it first. Throws LostError if the token does not hold the lock.
    */
   async extend(name: Key, by: string, ttl: number, given: { fence?: number | undefined } = {}): Promise<Lease> {
     onlyKnown(given, ['fence']);
@@ -114,21 +114,21 @@ export class Client {
     return lease as Lease;
   }
 
-  /** Releases a lock by its token. Whether the token held it at any node. */
+  /** Releases a lock by its token. Returns true if the token held it at any node. */
   async release(name: Key, by: string): Promise<boolean> {
     const [lock, held] = [key(name), token(by)];
     return (await outcome((ticket) => this.#native.release(ticket, lock, held))).was === true;
   }
 
-  /** What each node knows about a lock: who holds it, and who waits for it. */
+  /** Returns each node's report about a lock: its holders and waiters. */
   async inspect(name: Key): Promise<NodeInspection[]> {
     const lock = key(name);
     return (await outcome((ticket) => this.#native.inspect(ticket, lock))).inspections ?? [];
   }
 
   /**
-   * Ends a lock on all nodes, or only the lease of this token, whoever holds it. A guard learns of it when it next
-   * renews its lease.
+   * Ends all leases of a lock on all nodes, or only the lease of this token. A guard notices when it next renews its
+   * lease.
    */
   async breakLock(name: Key, by?: string): Promise<NodeBreak[]> {
     const [lock, held] = [key(name), by === undefined ? undefined : token(by)];
@@ -136,8 +136,8 @@ export class Client {
   }
 
   /**
-   * Waits until releases in the background are done, and closes the connections that are not in use. Guards
-   * stay valid, and the client can still be used.
+   * Waits until releases in the background are done, and closes the idle connections. Guards stay valid, and the
+   * client can still be used.
    */
   async close(): Promise<void> {
     await outcome((ticket) => this.#native.close(ticket));
@@ -149,7 +149,7 @@ export class Client {
   }
 
   /**
-   * For tests: what a panic in the library does.
+   * Panics in the library, for tests.
    *
    * @internal
    */

@@ -1,17 +1,17 @@
-// What can go wrong. Each error keeps its details as attributes.
+// Errors of dlock. Each keeps its details as attributes.
 
 import type { Failure } from './native';
 import type { Holder, NodeReport } from './report';
 
 /** The base of all errors of dlock. */
 export class DlockError extends Error {
-  /** A word for programs, as `dlock --json` has it: `held`, `no_quorum`, `refused`, `lost`, `usage`, `internal`. */
+  /** Code for programs, as in `dlock --json`: `held`, `no_quorum`, `refused`, `lost`, `usage`, `internal`. */
   readonly code: string;
   /** The lock; text where its name is UTF-8. */
   readonly key: string | Buffer | undefined;
-  /** What each node said, in the order in which the nodes were given. */
+  /** The state of each node, in the order in which the nodes were given. */
   readonly nodes: readonly NodeReport[];
-  /** In how many milliseconds enough nodes will have ended their quarantine, if only that is missing. */
+  /** Milliseconds until enough quarantines have ended for a majority, if nothing else is missing. */
   readonly retryAfter: number | undefined;
 
   /** @internal */
@@ -30,7 +30,7 @@ export class DlockError extends Error {
 
 /** Somebody else holds the lock, and the time to wait for it is over. */
 export class HeldError extends DlockError {
-  /** Who, if a node could tell in time. */
+  /** The holder, if a node named it in time. */
   readonly holder: Holder | undefined;
 
   /** @internal */
@@ -51,7 +51,7 @@ export class NoQuorumError extends DlockError {
   }
 }
 
-/** So many nodes refuse, and will go on refusing, that no majority is left. */
+/** A majority is out of reach: too many nodes refuse, and would refuse again. */
 export class RefusedError extends DlockError {
   static {
     RefusedError.prototype.name = 'RefusedError';
@@ -60,10 +60,10 @@ export class RefusedError extends DlockError {
 
 /** The lock is not held any more. */
 export class LostError extends DlockError {
-  /** The fence of the lock that was lost. */
+  /** Fence of the lost lock. */
   readonly fence: number;
   /**
-   * A word for programs: `not_renewed`, `ended`, `max_hold`, `paused`, `released`, `detached`; `panicked`: see
+   * The reason, for programs: `not_renewed`, `ended`, `max_hold`, `paused`, `released`, `detached`; `panicked`: see
    * InternalError.
    */
   readonly why: string;

@@ -1,13 +1,13 @@
-// Commands to data that refuse a late holder.
+// Commands to data, which the server refuses from a late holder.
 
 import { usage } from './errors';
 import type { Key } from './options';
 
-/** A client of ioredis or node-redis, of a server or a Redis Cluster, as far as this needs it. */
+/** The part of a client that dlock needs: of ioredis or node-redis, for a server or a Redis Cluster. */
 export type Redis =
   | { call(command: string, ...args: (string | Buffer | number)[]): Promise<unknown> }
   | {
-      /** Only clients of a Cluster have this. */
+      /** Only clients of a Redis Cluster have this. */
       slots: unknown;
       /** Sends a command to the server of this key. */
       sendCommand(key: string, isReadonly: boolean, args: string[]): Promise<unknown>;
@@ -15,8 +15,8 @@ export type Redis =
   | { sendCommand(args: string[]): Promise<unknown> };
 
 /**
- * Commands that the server refuses if they come too late: with an error that begins with STALE if a later holder has
- * been there, or with NOTHELD if the lock is not held any more. Reads belong under this as much as writes.
+ * Sends commands that the server refuses if they come too late: with an error that begins with STALE if a later holder
+ * has been there, or with NOTHELD if the lock is not held any more. Send reads this way, too.
  */
 export class Fenced {
   readonly #client: Redis;
@@ -27,14 +27,14 @@ export class Fenced {
   /** @internal */
   constructor(client: Redis, command: string, key: Key, proof: string | number) {
     if (!has(client, 'call') && !has(client, 'sendCommand'))
-      throw usage('fenced commands are sent by a client of ioredis or node-redis');
+      throw usage('fenced commands need a client of ioredis or node-redis');
     this.#client = client;
     this.#command = command;
     this.#key = key;
     this.#proof = proof;
   }
 
-  /** Sends a command by `DLOCK.FENCED` or `DLOCK.GUARD`. The reply is as the client gives it. */
+  /** Sends a command by `DLOCK.FENCED` or `DLOCK.GUARD`, and returns the client's reply unchanged. */
   async call(command: string, ...args: (string | Buffer | number)[]): Promise<unknown> {
     const key = typeof this.#key === 'string' ? this.#key : Buffer.from(this.#key);
     const words = [key, this.#proof, command, ...args];
@@ -42,7 +42,7 @@ export class Fenced {
     // node-redis takes text and Buffers.
     const all = words.map((word) => (typeof word === 'number' ? String(word) : word)) as string[];
     all.unshift(this.#command);
-    // One of a Cluster wants to know by which key it finds the server.
+    // A client of a Redis Cluster finds the server by this key.
     if ('slots' in this.#client) return this.#client.sendCommand(key as string, false, all);
     return this.#client.sendCommand(all);
   }

@@ -10,7 +10,7 @@ import type { Lease } from './report';
 import type { Ended } from './trace';
 
 /**
- * A lock that is held, and renewed until it is released. A guard that is collected releases the lock, and
+ * A lock that is held, and renewed until it is released. A guard that is garbage-collected releases the lock, and
  * warns.
  */
 export class Guard {
@@ -34,38 +34,38 @@ export class Guard {
 
   /**
    * The number of this acquisition: larger than that of any earlier one of the same lock. Show it to
-   * whatever can refuse a smaller one. It is a safe integer: fences are smaller than 2 ** 53.
+   * services that can refuse a smaller one. It is a safe integer: fences are smaller than 2 ** 53.
    */
   get fence(): number {
     return this.#native.fence;
   }
 
-  /** By which the nodes know this holder. It is a secret: whoever knows it can release the lock. */
+  /** The token by which the nodes know this holder. It is a secret: it allows anybody to release the lock. */
   get token(): string {
     return this.#native.token;
   }
 
-  /** The lease, in milliseconds, for which each renewal is made. */
+  /** Length of each lease, in milliseconds. */
   get ttl(): number {
     return this.#native.ttl();
   }
 
   /**
-   * For how many more milliseconds the lock is certainly held without another renewal; 0 once it is lost.
+   * Milliseconds for which the lock is certainly held without another renewal; 0 once it is lost.
    * The clock goes on while the machine sleeps.
    */
   get validFor(): number {
     return this.#native.validFor();
   }
 
-  /** Whether the lock is certainly held at this moment. */
+  /** True if the lock is certainly held at this moment. */
   get isValid(): boolean {
     return this.#native.validFor() > 0;
   }
 
   /**
-   * It is aborted when the lock is lost, with a LostError as its reason; a release does not abort it. It
-   * tells the truth at once after the event loop was blocked.
+   * A signal that is aborted when the lock is lost, with a LostError as its reason; a release does not abort it.
+   * Reading this property after the event loop was blocked gives the present state at once.
    */
   get signal(): AbortSignal {
     this.#watch ??= new Watch(this.#native);
@@ -80,7 +80,7 @@ export class Guard {
 
   /**
    * Renews the lease now, and from now on, with this length or the present one, whichever is longer. Throws
-   * LostError, or RefusedError if the nodes accept no so long lease; the lock is held as before then.
+   * LostError, or RefusedError if the nodes refuse a lease of this length; then the lock is held as before.
    */
   async extend(ttl: number): Promise<void> {
     const length = millis('ttl', ttl);
@@ -88,8 +88,8 @@ export class Guard {
   }
 
   /**
-   * Releases the lock, and waits until a majority of the nodes has answered. Throws LostError if it was not
-   * held until then.
+   * Releases the lock, and waits until a majority of the nodes has answered. Throws LostError if the lock
+   * was lost before.
    */
   async release(): Promise<void> {
     this.#watch?.end();
@@ -104,7 +104,7 @@ export class Guard {
   }
 
   /**
-   * Hands the lock over to whoever has its token, another process say, which extends and releases it by that. This
+   * Hands the lock over to the owner of its token, another process say, which extends and releases it by token. This
    * process neither renews nor releases it any more. Waits until all nodes that answer have the lock.
    */
   async detach(): Promise<Lease> {
@@ -116,10 +116,10 @@ export class Guard {
   }
 
   /**
-   * Commands that show the fence of this guard to `mark`: once a later holder has been there, the server
-   * refuses them. `client` is of ioredis or node-redis, and of any server with the module. Throws UsageError
-   * if the lock is shared or has a limit, for its holders have different fences at the same time, and LostError
-   * if it was released.
+   * Returns a client whose commands show this guard's fence to `mark`: once a later holder has been there, the server
+   * refuses them. `client` is of ioredis or node-redis, for any server with the module. Throws UsageError if the lock
+   * is shared or has a limit, because its holders have different fences at the same time, and LostError if it was
+   * released.
    */
   fenced(client: Redis, mark: Key): Fenced {
     const fence = this.#native.exclusiveFence();
@@ -128,9 +128,9 @@ export class Guard {
   }
 
   /**
-   * Commands that are carried out only while this guard holds the lock. `client` is of ioredis or node-redis, of the
-   * server that has the lock, and of the same database. Throws UsageError if there is more than one node, for none of
-   * several knows whether the lock is held, and LostError if it was released.
+   * Returns a client whose commands the server runs only while this guard holds the lock. `client` is of ioredis or
+   * node-redis, for the server that has the lock, and for the same database. Throws UsageError if there is more than
+   * one node, because none of several knows whether the lock is held, and LostError if it was released.
    */
   guarded(client: Redis): Fenced {
     const token = this.#native.tokenOfOneNode();
@@ -138,7 +138,7 @@ export class Guard {
     return new Fenced(client, 'DLOCK.GUARD', this.key, token);
   }
 
-  /** Releases the lock, for `await using`; unless it was released already. */
+  /** Releases the lock unless that was done already, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#native.isOpen()) await this.release();
   }
@@ -150,7 +150,7 @@ export class Guard {
   }
 }
 
-/** Aborts a signal when a lock is lost. It does not know its guard, which may be collected. */
+/** Aborts a signal when a lock is lost. It has no reference to its guard, which may be collected. */
 class Watch {
   readonly #native: rust.Guard;
   readonly #controller = new AbortController();
@@ -204,5 +204,5 @@ function settle(native: rust.Guard): void {
   collected.unregister(native);
 }
 
-// Node 18.20.0 and earlier never ends if a guard is collected at the end of the process.
+// Node 18.20.0 and earlier never end if a guard is collected at the end of the process.
 process.once('exit', () => held.forEach(settle));

@@ -1,9 +1,9 @@
-// The address of the servers that a client of ioredis connects to, with what it takes to log in there.
+// The address of an ioredis client's servers, with the login.
 
 import { inspect } from 'node:util';
 import { usage } from './errors';
 
-/** A client of ioredis, as far as this needs it: of one server, of a primary behind Sentinels, or of a Cluster. */
+/** The part of an ioredis client that dlock needs: for one server, a primary behind Sentinels, or a Redis Cluster. */
 export interface Ioredis {
   // The options of ioredis are of its own types, and of many.
   // biome-ignore lint/suspicious/noExplicitAny: those types are not here
@@ -31,11 +31,11 @@ interface Options {
 
 /** @internal */
 export function address(client: Ioredis, db: number | undefined): string {
-  // Of others, no address would be found, and the usual one is that of another server.
+  // Other clients have no such options, and the default address would be that of another server.
   const { call, options } = (client ?? {}) as { call?: unknown; options?: unknown };
   if (typeof call !== 'function' || typeof options !== 'object')
     throw usage(`a client is of ioredis, or an address, not ${inspect(client, { depth: -1 })}`);
-  // In the types of ioredis it is private.
+  // A private property in the types of ioredis.
   const { startupNodes } = client as { startupNodes?: unknown };
   const given: Options = client.options ?? {};
   if (Array.isArray(startupNodes)) return ofCluster(startupNodes, given as { redisOptions?: Options });
@@ -46,14 +46,14 @@ export function address(client: Ioredis, db: number | undefined): string {
     if (given.username) query.set('user', given.username);
     if (given.password) query.set('pass', given.password);
     query.set('db', String(place));
-    // A plus would be a plus there.
+    // In an address a plus does not mean a space.
     return `unix://${encodeURI(given.path)}?${query.toString().replaceAll('+', '%20')}`;
   }
   return `${scheme('redis', given)}://${login(given)}${server(given, 6379)}/${place}`;
 }
 
 /**
- * What ioredis puts before each key.
+ * The prefix that ioredis puts before each key.
  *
  * @internal
  */
@@ -69,7 +69,7 @@ function ofSentinels(given: Options, sentinels: Options[], db: number | undefine
   const query: string[] = [];
   if (given.sentinelUsername) query.push(`sentinel-user=${encodeURIComponent(given.sentinelUsername)}`);
   if (given.sentinelPassword) query.push(`sentinel-pass=${encodeURIComponent(given.sentinelPassword)}`);
-  // The servers have TLS if both say so, whatever the Sentinels have.
+  // The servers have TLS only with both options, whatever the Sentinels have.
   const servers = scheme('redis+sentinel', given.enableTLSForSentinelMode ? given : {});
   const theirs = scheme('redis+sentinel', { tls: given.sentinelTLS });
   if (servers !== theirs) query.push(`sentinel-tls=${given.sentinelTLS ? 'yes' : 'no'}`);

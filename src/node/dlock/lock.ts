@@ -1,4 +1,4 @@
-// A lock that is wanted.
+// A lock and its options.
 
 import { inspect } from 'node:util';
 import { HeldError } from './errors';
@@ -9,8 +9,8 @@ import { called, inPlaceOf, type Key, type WaitOptions } from './options';
 import { acquiring, holding, watched } from './trace';
 
 /**
- * A lock that is wanted. It is a recipe: it can be acquired any number of times. It is not reentrant: who holds it and
- * acquires it again waits for himself.
+ * A lock and its options. It can be acquired any number of times. It is not reentrant: a holder that acquires it again
+ * waits for itself.
  */
 export class Lock {
   readonly #native: rust.Lock;
@@ -28,8 +28,8 @@ export class Lock {
   }
 
   /**
-   * Acquires the lock; `wait` and `signal` are used in place of those of the lock. Throws HeldError when the time to
-   * wait is over, and the reason of `signal` when that is aborted; both leave nothing behind on any node. Release the
+   * Acquires the lock; `wait` and `signal` replace the lock's own. Throws HeldError when the time to wait is over, and
+   * the reason of `signal` when that is aborted; both leave nothing behind on any node. Release the
    * guard in a `finally` block, or use `run`.
    */
   async acquire(given: WaitOptions = {}): Promise<Guard> {
@@ -38,7 +38,7 @@ export class Lock {
     });
   }
 
-  /** Acquires the lock if it is free; else null. */
+  /** Acquires the lock if it is free; else returns null. */
   async tryAcquire(given: Pick<WaitOptions, 'signal'> = {}): Promise<Guard | null> {
     const wait = { ...inPlaceOf(this.#wanted.wait, given, ['signal']), wait: 0 };
     return this.#acquire(wait, (error) => {
@@ -66,8 +66,8 @@ export class Lock {
   }
 
   /**
-   * Acquires the lock, and holds it until `body` has ended. Whatever `body` returns or throws is passed on. If the
-   * lock was lost meanwhile, LostError is thrown, unless `body` itself has thrown.
+   * Acquires the lock, and holds it until `body` has ended. Returns or throws what `body` does. Throws LostError if the
+   * lock was lost meanwhile and `body` did not throw.
    */
   async run<T>(body: (guard: Guard) => T | PromiseLike<T>): Promise<T>;
   async run<T>(given: WaitOptions, body: (guard: Guard) => T | PromiseLike<T>): Promise<T>;
@@ -79,7 +79,7 @@ export class Lock {
     try {
       done = await body(guard);
     } catch (error) {
-      // What the body has thrown says more than a loss.
+      // The body's own error says more than a loss.
       await guard[Symbol.asyncDispose]().catch(() => {});
       throw error;
     }
@@ -93,17 +93,17 @@ export class Lock {
   }
 }
 
-/** What a lock is made of. */
+/** The parts of a lock. */
 interface Wanted {
   key: Key;
   options: Omit<rust.Options, 'renews'>;
   wait: WaitOptions;
   nodes: () => string[];
-  /** It is told what happens as long as somebody has a lock or a guard of it. */
+  /** A reference that keeps the client, and its `notify`, alive while the lock is. */
   client: object;
 }
 
-/** Who holds a lock is told what happens, also if he has forgotten his client. */
+/** References that keep the client, and its `notify`, alive while a guard is. */
 const clients = new WeakMap<Guard, object>();
 
 type Body<T> = (guard: Guard) => T | PromiseLike<T>;

@@ -1,4 +1,4 @@
-// What this event loop waits for. Work is done in a thread of its own; its outcome is collected here.
+// Outcomes for this event loop. A thread of its own does the work, and this file collects the outcomes.
 
 import { setInterval } from 'node:timers';
 import { made } from './errors';
@@ -23,8 +23,7 @@ export function post(): Post {
 }
 
 /**
- * Begins work, and waits for its outcome: that keeps the process alive. A signal that is aborted gives the
- * work up.
+ * Begins work, and waits for its outcome: that keeps the process alive. Aborting the signal cancels the work.
  *
  * @internal
  */
@@ -53,14 +52,14 @@ export async function outcome(
   try {
     begin(ticket);
     const told = await arrived;
-    // It was aborted after the outcome had arrived.
+    // The signal was aborted after the outcome had arrived.
     if (signal?.aborted) {
       release(told);
       throw signal.reason;
     }
     if (told.failure !== undefined) {
       const error = made(told.failure);
-      // The stack of whoever waits, not that of the event loop.
+      // The caller's stack, not that of the event loop.
       Error.captureStackTrace(error, outcome);
       throw error;
     }
@@ -86,7 +85,7 @@ export function expect(then: (told: Told) => void): number {
 }
 
 /**
- * Nobody waits for this any more.
+ * Cancels the work of this ticket.
  *
  * @internal
  */
@@ -96,7 +95,7 @@ export function forget(ticket: number): void {
 }
 
 /**
- * Who looks whether a panic concerns him.
+ * Functions to call after a panic.
  *
  * @internal
  */
@@ -112,7 +111,7 @@ function collect(): void {
   }
 }
 
-// Lets the library tell what somebody wants to hear now.
+// Tells the library which events this thread wants now.
 function hear(): void {
   const { waits, lines, prints } = wanted();
   const now = `${waits} ${lines} ${prints}`;
@@ -121,10 +120,10 @@ function hear(): void {
   native.listen(post(), waits, lines, prints);
 }
 
-// One listener for each signal: Node takes many for a leak, and one signal may end all the waits of a process.
+// One listener for each signal: Node takes many for a leak, and one signal may end all waits of a process.
 const abortions = new WeakMap<AbortSignal, Set<() => void>>();
 
-// What is returned ends this.
+// Calls this when the signal is aborted, until the returned function is called.
 function whenAborted(signal: AbortSignal, then: () => void): () => void {
   const all = abortions.get(signal) ?? new Set();
   abortions.set(signal, all);
@@ -150,7 +149,7 @@ function next(): number {
   return last;
 }
 
-// A post does not keep the process alive; this does, while somebody waits.
+// Keeps the process alive while a caller waits: a post does not.
 function keepAlive(more: 1 | -1): void {
   awaited += more;
   alive ??= setInterval(() => {}, 2 ** 31 - 1);

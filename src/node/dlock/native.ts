@@ -1,5 +1,5 @@
-// The part of dlock that is written in Rust, as far as TypeScript calls it. Times are in milliseconds.
-// What a method begins ends with its ticket at the post.
+// The Rust functions that TypeScript calls. Times are in milliseconds. The outcome of a method arrives at the post,
+// under its ticket.
 
 import type { Holder, Lease, LogMessage, NodeBreak, NodeInspection, NodeReport, Notice } from './report';
 

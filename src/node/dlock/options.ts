@@ -1,4 +1,4 @@
-// The options of locks, and what is wrong with some.
+// The options of locks, and their checks.
 
 import { inspect, types } from 'node:util';
 import { usage } from './errors';
@@ -7,9 +7,9 @@ import type { Options } from './native';
 /** The name of a lock: text or bytes. */
 export type Key = string | Uint8Array;
 
-/** How long to wait for a lock. */
+/** The limits of a wait for a lock. */
 export interface WaitOptions {
-  /** How many milliseconds to wait for the lock: without limit by default, and 0 is not at all. */
+  /** Limit of the wait in milliseconds; by default there is none, and 0 is no wait. */
   wait?: number | undefined;
   /** Ends the wait when it is aborted, and leaves nothing behind on any node. */
   signal?: AbortSignal | undefined;
@@ -18,19 +18,19 @@ export interface WaitOptions {
 /** The options of a lock. Times are in milliseconds. */
 export interface LockOptions extends WaitOptions {
   /**
-   * The lease: 30,000 by default. If this process dies, the lock is free again after this time. As long as
-   * the process lives, it is renewed each time a third of it has passed.
+   * The lease: 30,000 by default. If this process dies, the lock is free again after this time. While
+   * the process lives, the client renews the lease each time a third of it has passed.
    */
   ttl?: number | undefined;
-  /** For readers: any number of them hold it together, and nobody else beside them. */
+  /** For readers: any number of them hold the lock together, and no writer beside them. */
   shared?: boolean | undefined;
-  /** For a semaphore: so many hold it together, on a single node only. */
+  /** For a semaphore: this many clients hold it together, on a single node only. */
   limit?: number | undefined;
-  /** The lock ends with the connection: at once when this process dies. */
+  /** Ties the lock to the connection: it ends at once when this process dies. */
   ephemeral?: boolean | undefined;
-  /** A text about the holder, for whoever inspects the lock. */
+  /** A text about the holder, which anybody who inspects the lock sees. */
   meta?: string | undefined;
-  /** After this time the lock is lost, even if every renewal succeeds. */
+  /** Limit of the hold: after this time the lock is lost, even if every renewal succeeds. */
   maxHold?: number | undefined;
 }
 
@@ -54,7 +54,7 @@ export function options(given: LockOptions, renews = true): Options {
 }
 
 /**
- * How long to wait, of the options of a lock, or in place of them.
+ * Reads the limits of a wait, from a lock's options or those of `acquire`.
  *
  * @internal
  */
@@ -73,7 +73,7 @@ export function inPlaceOf(made: WaitOptions, given: WaitOptions, names = WAIT): 
 
 /** @internal */
 export function key(given: unknown): Key {
-  // Bytes may be of another realm, as in Jest.
+  // Bytes may come from another realm, as in Jest.
   if (types.isUint8Array(given)) return given;
   if (typeof given === 'string' && !/\p{Surrogate}/u.test(given)) return given;
   if (typeof given === 'string') throw usage(`a key is Unicode; half a character is in ${inspect(given)}`);
@@ -125,7 +125,7 @@ export function onlyKnown(given: object, names: string[]): void {
   if (unknown !== undefined) throw usage(`there is no option ${unknown}; there are ${names.join(', ')}`);
 }
 
-// Those of other realms and libraries, too.
+// Accepts signals of other realms and libraries, too.
 function isSignal(given: AbortSignal | null): boolean {
   return typeof given?.throwIfAborted === 'function' && typeof given.addEventListener === 'function';
 }

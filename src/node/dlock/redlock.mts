@@ -1,5 +1,6 @@
 /**
- * The same for `import`: there the default of a CommonJS module is all that it exports, and no constructor.
+ * `dlock/redlock` for `import`, where the default export of a CommonJS module is the object of all its exports, and
+ * not the constructor.
  *
  * @packageDocumentation
  */

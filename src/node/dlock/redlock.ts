@@ -1,5 +1,5 @@
 /**
- * A class with the interface of redlock and its fork `@sesamecare-oss/redlock`, for whoever moves over.
+ * A class with the interface of redlock and its fork `@sesamecare-oss/redlock`, for programs that move over.
  *
  * @packageDocumentation
  */
@@ -17,20 +17,20 @@ import { acquiring, watched } from './trace';
 
 export type { Ioredis } from './ioredis';
 
-/** The settings of redlock. Those that are not here mean nothing, and are taken all the same. */
+/** The settings of redlock. Others are accepted, and have no effect. */
 export interface Settings {
-  /** How often redlock would ask again; -1 is without end. With `retryDelay` it says how long to wait. */
+  /** Number of redlock's retries; -1 is no limit. The wait ends after `retryCount` times `retryDelay`. */
   readonly retryCount?: number;
-  /** How many milliseconds redlock would rest in between. */
+  /** Milliseconds between redlock's retries. */
   readonly retryDelay?: number;
   readonly retryJitter?: number;
   readonly driftFactor?: number;
   readonly automaticExtensionThreshold?: number;
-  /** The database, in place of the client's. */
+  /** Replaces the client's database. */
   readonly db?: number;
 }
 
-/** What the nodes said. A node that was given by an address is that address, without user and password. */
+/** The votes of the nodes. A node that was given by an address is that address, without user and password. */
 export interface ExecutionStats {
   readonly membershipSize: number;
   readonly quorumSize: number;
@@ -38,7 +38,7 @@ export interface ExecutionStats {
   readonly votesAgainst: Map<Ioredis | string, Error>;
 }
 
-/** What came of an operation. There is one attempt: who waits does not ask again. */
+/** The outcome of an operation. There is one attempt: waiters queue, and do not retry. */
 export interface ExecutionResult {
   readonly attempts: ReadonlyArray<Promise<ExecutionStats>>;
   readonly start: number;
@@ -65,17 +65,17 @@ export class ExecutionError extends Error {
   }
 }
 
-/** A signal whose `error` says why it was aborted. */
+/** A signal whose `error` is the reason of its abort. */
 export type RedlockAbortSignal = AbortSignal & { error?: Error };
 
-/** What the routine of `using` gets beside the signal. */
+/** The second argument of the routine of `using`. */
 export interface RedlockUsingContext {
   lock: Lock;
-  /** It stays 0: the lock is renewed elsewhere. */
+  /** Always 0: a thread of its own renews the lock. */
   extensions: number;
 }
 
-/** Resources that are locked. */
+/** A lock on one or more resources. */
 export class Lock {
   readonly redlock: Redlock;
   readonly resources: string[];
@@ -106,7 +106,7 @@ export class Lock {
     return this.parts[0]?.token ?? '';
   }
 
-  /** The fence of each resource: what redlock does not have. */
+  /** The fence of each resource. redlock has nothing like it. */
   get fences(): Map<string, number> {
     return new Map(this.parts.map((part, at) => [this.resources[at] ?? '', part.fence]));
   }
@@ -119,7 +119,7 @@ export class Lock {
     return `Lock { ${fences.join(', ')}, ${until} }`;
   }
 
-  /** Until when it is certainly held, as a time of `Date`; 0 once it was released or extended. */
+  /** Time until which the lock is certainly held, as `Date` counts; 0 once it was released or extended. */
   get expiration(): number {
     if (this.ended) return 0;
     return Date.now() + Math.min(...this.parts.map((part) => part.validFor));
@@ -144,20 +144,19 @@ interface Part {
 }
 
 /**
- * The interface of redlock over dlock. It takes clients of ioredis, of which it only takes the addresses, or
- * addresses.
+ * The interface of redlock over dlock. It takes addresses, or clients of ioredis, whose addresses it uses.
  */
 export class Redlock extends EventEmitter {
   readonly clients: Set<Ioredis | string>;
   readonly settings: Required<Pick<Settings, 'retryCount' | 'retryDelay'>> & Settings;
   readonly #client: Client;
-  // To ask for them takes longer than to keep them.
+  // Kept here, because asking for them takes longer.
   readonly #nodes: string[];
   readonly #prefix: string;
 
   constructor(clients: Iterable<Ioredis | string>, settings: Settings = {}) {
     super();
-    // Without a listener, what is emitted as an error would be thrown.
+    // Without a listener, an emitted error would be thrown.
     this.on('error', () => {});
     this.clients = new Set(clients);
     if (this.clients.size === 0)
@@ -172,7 +171,7 @@ export class Redlock extends EventEmitter {
     this.#nodes = this.#client.nodes;
   }
 
-  /** The addresses of the nodes, without user and password: what redlock does not have. */
+  /** The addresses of the nodes, without user and password. redlock has nothing like it. */
   get nodes(): string[] {
     return [...this.#nodes];
   }
@@ -183,7 +182,7 @@ export class Redlock extends EventEmitter {
     await Promise.all([this.#client.close(), ...clients.map((client) => client.quit())]);
   }
 
-  /** Locks all of these resources for this long. Nobody renews that. */
+  /** Locks all of these resources for this long, without renewal. */
   async acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock> {
     whole(duration);
     const how = options({ ttl: duration }, false);
@@ -201,13 +200,13 @@ export class Redlock extends EventEmitter {
     return this.#take(resources, settings, take);
   }
 
-  /** Unlocks. Throws ExecutionError if a resource was not locked by this any more. */
+  /** Releases a lock. Throws ExecutionError if it did not hold one of its resources any more. */
   async release(lock: Lock, _settings?: Partial<Settings>): Promise<ExecutionResult> {
     lock.ended = true;
     return this.#each(lock.parts, (part) => part.release());
   }
 
-  /** Locks for this long from now. The lock that is returned takes the place of the other. */
+  /** Extends a lock to this long from now. The returned lock replaces the other. */
   async extend(existing: Lock, duration: number, settings?: Partial<Settings>): Promise<Lock> {
     whole(duration);
     if (existing.expiration <= Date.now())
@@ -218,8 +217,8 @@ export class Redlock extends EventEmitter {
   }
 
   /**
-   * Holds a lock until the routine has ended. It is renewed by a thread of its own; if it is lost all the
-   * same, the signal is aborted.
+   * Holds a lock until the routine has ended. A thread of its own renews it; if it is lost all the same, the signal is
+   * aborted.
    */
   async using<T>(
     resources: string[],
@@ -256,13 +255,13 @@ export class Redlock extends EventEmitter {
     }
   }
 
-  /** Takes one after the other, always in the same order, so that nobody waits in a circle. */
+  /** Locks the resources one by one, always in the same order, so that no deadlock can arise. */
   async #take(
     resources: string[],
     settings: Partial<Settings> | undefined,
     take: (key: string, wait: number) => Promise<Part>,
   ): Promise<Lock> {
-    // The letters of a text would be locked.
+    // A text would lock each of its letters.
     if (!Array.isArray(resources)) throw usage('resources are an array of names');
     const { retryCount, retryDelay } = { ...this.settings, ...settings };
     const until = performance.now() + (retryCount === -1 ? Number.POSITIVE_INFINITY : retryCount * retryDelay);
@@ -294,7 +293,7 @@ export class Redlock extends EventEmitter {
     return new ExecutionError(words, [this.#stats(error.nodes, error)], error);
   }
 
-  /** Which nodes were for it, and which against, as far as they said so. */
+  /** Sorts the nodes by their votes, as far as these are known. */
   async #stats(nodes: DlockError['nodes'], error?: DlockError): Promise<ExecutionStats> {
     const clients = [...this.clients].map((client, at) =>
       typeof client === 'string' ? (this.#nodes[at] ?? '') : client,
@@ -330,7 +329,7 @@ export default Redlock;
 
 type Routine<T> = (signal: RedlockAbortSignal, context: RedlockUsingContext) => Promise<T>;
 
-/** A lock that nobody renews. It lasts as long as its lease, also if this is collected. */
+/** A lock without renewal. Its lease goes on when this object is collected. */
 class Leased implements Part {
   readonly #native: rust.Guard;
 

@@ -1,116 +1,116 @@
-// What the library tells in objects.
+// Reports of nodes and clients, as objects.
 
-/** What one node said. */
+/** The state of one node. */
 export interface NodeReport {
-  /** Its address, without user and password. */
+  /** The node's address, without user and password. */
   node: string;
   /**
-   * A word for programs: `granted`, `held`, `gone`, `unreachable`, `timed_out`, `quarantine`, `refused`,
+   * The state, for programs: `granted`, `held`, `gone`, `unreachable`, `timed_out`, `quarantine`, `refused`,
    * `unfit`, `answers` or `not_asked`.
    */
   state: string;
-  /** The same for people. */
+  /** The text for people. */
   message: string;
 }
 
-/** Who holds a lock. Times are in milliseconds. */
+/** The holder of a lock. Times are in milliseconds. */
 export interface Holder {
   fence: number;
-  /** For how long it has held the lock. */
+  /** Time since the lock was granted. */
   held: number;
-  /** For how long its lease still runs, if it is not renewed. */
+  /** Time until its lease ends, if it is not renewed. */
   ttl: number;
-  /** Where its connection comes from; only in HeldError. */
+  /** Address of its connection; only in HeldError. */
   address?: string;
-  /** The number of its connection in CLIENT LIST. */
+  /** Number of its connection in CLIENT LIST. */
   client?: number;
-  /** What it says about itself; text where it is UTF-8. */
+  /** The client's text about itself; a Buffer unless it is UTF-8. */
   meta: string | Buffer;
-  /** A name for its token that tells nothing of it: the same on every node, and in `dlock inspect`. */
+  /** Public name of its token, which does not reveal it: the same on every node, and in `dlock inspect`. */
   id: string;
-  /** Whether the lock ends with the connection. */
+  /** True if the lock ends with the connection. */
   ephemeral: boolean;
-  /** Whether its turn came while it was away, and it has not asked since. */
+  /** True if its turn came while it was away, and it has not asked since. */
   away: boolean;
 }
 
-/** Who waits for a lock. Times are in milliseconds. */
+/** A waiter for a lock. Times are in milliseconds. */
 export interface Waiter {
-  /** A name for its token that tells nothing of it: the same on every node, and in `dlock inspect`. */
+  /** Public name of its token, which does not reveal it: the same on every node, and in `dlock inspect`. */
   id: string;
-  /** How it wants to hold the lock. */
+  /** Mode in which it wants to hold the lock. */
   mode: string;
-  /** For how long it has waited. */
+  /** Time since it began to wait. */
   waited: number;
-  /** For how much longer it will; missing: without limit. */
+  /** Time until it gives up; missing: without limit. */
   left?: number;
-  /** The number of its connection in CLIENT LIST. */
+  /** Number of its connection in CLIENT LIST. */
   client?: number;
-  /** What it says about itself; text where it is UTF-8. */
+  /** The client's text about itself; a Buffer unless it is UTF-8. */
   meta: string | Buffer;
-  /** Whether its request has ended, and only its place is kept. */
+  /** True if its request has ended, and only its place is kept. */
   away: boolean;
 }
 
-/** What one node knows about a lock that is not free. */
+/** One node's report about a lock that is not free. */
 export interface Inspection {
   /** `exclusive`, `shared`, `limit`, or `foreign`: a plain string, as older kinds of locks are. */
   mode: string;
-  /** The permits of a semaphore; 0 in the other modes. */
+  /** Permits of a semaphore; 0 in the other modes. */
   limit: number;
-  /** How many hold it. Nobody is known for a foreign lock. */
+  /** Number of holders. A foreign lock names none. */
   holding: number;
-  /** The first of them, oldest first. */
+  /** First holders, oldest first. */
   holders: Holder[];
-  /** In how many milliseconds a foreign lock expires, if it does. */
+  /** Milliseconds until a foreign lock expires, if it does. */
   expires?: number;
-  /** How many wait. */
+  /** Number of waiters. */
   waiting: number;
-  /** The first of them. */
+  /** First waiters. */
   waiters: Waiter[];
 }
 
-/** What one node says about a lock. */
+/** One node's answer about a lock. */
 export interface NodeInspection {
-  /** Its address, without user and password. */
+  /** The node's address, without user and password. */
   node: string;
-  /** What it knows; missing if the lock is free there, or `error` says why it is not known. */
+  /** Its report; missing if the lock is free there, or if there is an `error`. */
   lock?: Inspection;
-  /** Why it did not answer. */
+  /** Its error, if it did not answer. */
   error?: NodeReport;
 }
 
-/** How many leases of a lock one node has ended. */
+/** The number of leases of a lock that one node ended. */
 export interface NodeBreak {
-  /** Its address, without user and password. */
+  /** The node's address, without user and password. */
   node: string;
-  /** How many; missing if `error` says why it is not known. */
+  /** Number of leases; missing if there is an `error`. */
   ended?: number;
-  /** Why it did not answer. */
+  /** Its error, if it did not answer. */
   error?: NodeReport;
 }
 
-/** A lock that nobody here renews: whoever has the token extends and releases it. */
+/** A lock without renewal here: the owner of the token extends and releases it. */
 export interface Lease {
   /** The lock; text where its name is UTF-8. */
   key: string | Buffer;
-  /** It is a secret: whoever knows it can release the lock. */
+  /** A secret: it allows anybody to release the lock. */
   token: string;
   fence: number;
-  /** For how many milliseconds the lock is certainly held, from the moment at which this was told. */
+  /** Milliseconds for which the lock is certainly held, from the moment at which the library returned this. */
   validFor: number;
 }
 
-/** Something that an operator should know, though the work goes on. `message` is the same for people. */
+/** An event that an operator should know of, though locks go on working. `message` is the text for people. */
 export type Notice =
   | {
-      /** No majority of the nodes can grant a lock for which somebody waits. The wait goes on. */
+      /** No majority of the nodes can grant a lock for which a caller waits. The wait goes on. */
       event: 'outage';
       message: string;
       key: string | Buffer;
-      /** How many nodes are a majority. */
+      /** Number of nodes that are a majority. */
       needed: number;
-      /** What each node said last. */
+      /** Last known state of each node. */
       nodes: NodeReport[];
     }
   | {
@@ -124,9 +124,9 @@ export type Notice =
       event: 'promoted';
       message: string;
       node: string;
-      /** Where the new primary is. */
+      /** Address of the new primary. */
       server: string;
-      /** For how many milliseconds it grants nothing. */
+      /** Milliseconds for which it grants nothing. */
       quarantine: number;
     }
   | {
@@ -134,32 +134,32 @@ export type Notice =
       event: 'stranger';
       message: string;
       node: string;
-      /** The node-id of the server that was there before. */
+      /** Node-id of the former server. */
       before: string;
-      /** That of the one that is there now. */
+      /** Node-id of the present server. */
       now: string;
     }
   | {
-      /** A lock was released, and no majority of the nodes has heard of that yet. */
+      /** A lock was released, and no majority of the nodes has confirmed that yet. */
       event: 'not_released';
       message: string;
       key: string | Buffer;
-      /** How many nodes are a majority. */
+      /** Number of nodes that are a majority. */
       needed: number;
-      /** How many nodes there are. */
+      /** Number of nodes. */
       of: number;
-      /** The nodes that have not released the lock, and what they said. */
+      /** The nodes that have not released the lock, and their states. */
       left: NodeReport[];
-      /** In how many milliseconds the leases end there, at the latest. */
+      /** Milliseconds until the leases there have ended, at most. */
       within: number;
     };
 
-/** A message of the channel `dlock:log`: something that has happened in this process. */
+/** A message of the channel `dlock:log`: an event in this process. */
 export interface LogMessage {
   level: 'error' | 'warn' | 'info' | 'debug';
   message: string;
-  /** To what, and how: `key`, `fence`, `node`, for example. */
+  /** Names and values: `key`, `fence`, `node`, for example. */
   fields: Record<string, string>;
-  /** When, in milliseconds since 1970. */
+  /** Time, in milliseconds since 1970. */
   time: number;
 }

@@ -1,4 +1,4 @@
-// What programs that watch an application see of its locks: channels of node:diagnostics_channel.
+// Channels of node:diagnostics_channel for programs that observe an application.
 
 import { AsyncResource } from 'node:async_hooks';
 import * as diagnostics from 'node:diagnostics_channel';
@@ -7,17 +7,17 @@ import type { Line } from './native';
 import type { LockOptions } from './options';
 import type { LogMessage } from './report';
 
-/** The messages of the tracing channel `dlock:acquire`: somebody wants a lock. */
+/** The messages of the tracing channel `dlock:acquire`: an acquisition. */
 export interface AcquireMessage {
   /** The lock. */
   key: string | Uint8Array;
   /** The addresses of the nodes, without user and password. */
   nodes: string[];
-  /** With which options. Times are in milliseconds. */
+  /** The options. Times are in milliseconds. */
   options: Omit<LockOptions, 'signal'>;
   /** The fence of the lock, when it is acquired; null if `tryAcquire` has found it held. */
   result?: number | null;
-  /** Why it is not acquired. */
+  /** The error, if it is not acquired. */
   error?: unknown;
 }
 
@@ -25,11 +25,11 @@ export interface AcquireMessage {
 export interface WaitMessage {
   /** The lock. */
   key: string | Uint8Array;
-  /** What stands in the way, for people. */
+  /** The holders and refusals in the way, for people. */
   waitsFor: string;
-  /** How many milliseconds it has taken, whatever the event loop did; missing if it was given up. */
+  /** Length of the wait in milliseconds, independent of the event loop; missing if it was given up. */
   waited?: number;
-  /** For which acquisition this waits. */
+  /** The acquisition that waits. */
   acquire: AcquireMessage;
 }
 
@@ -38,14 +38,14 @@ export interface HoldMessage {
   /** The lock. */
   key: string | Uint8Array;
   fence: number;
-  /** By which acquisition. */
+  /** The acquisition that got the lock. */
   acquire: AcquireMessage;
-  /** A LostError, if it is lost. */
+  /** A LostError, if the lock is lost. */
   error?: unknown;
 }
 
 /**
- * What this thread wants to hear of the library.
+ * The events that this thread wants.
  *
  * @internal
  */
@@ -62,7 +62,7 @@ export function tell({ prints, fields, ...line }: Line): void {
 }
 
 /**
- * This message, if anybody watches.
+ * Returns this message, if a channel has subscribers.
  *
  * @internal
  */
@@ -71,7 +71,7 @@ export function watched(message: () => AcquireMessage): AcquireMessage | undefin
 }
 
 /**
- * Does this, which acquires a lock, where those who watch see it.
+ * Runs an acquisition, and publishes its messages.
  *
  * @internal
  */
@@ -82,7 +82,7 @@ export async function acquiring<T extends { fence: number } | null>(
   if (message === undefined) return acquire();
   if (ACQUIRE === undefined) return acquire(new Waits(message));
   let acquired!: T;
-  // The message shows a fence, and not what has it: no token, and nothing that is kept by whoever watches.
+  // The message shows the fence and not the guard: no token, and no guard that a subscriber could keep.
   await ACQUIRE.tracePromise(async () => {
     acquired = await acquire(new Waits(message));
     return acquired?.fence ?? null;
@@ -125,8 +125,8 @@ export class Waits {
 }
 
 /**
- * Tells those who watch that a lock is held. What is returned tells them that it is not any more; it is missing
- * where nobody watches.
+ * Publishes the begin of a hold. The returned function publishes its end; it is missing if the channel has no
+ * subscribers.
  *
  * @internal
  */
@@ -151,7 +151,7 @@ function isHeard(channel: Tracing | undefined): boolean {
   return [start, end, asyncStart, asyncEnd, error].some((each) => each.hasSubscribers);
 }
 
-// Node 18.18 has none.
+// Node 18.18 has no tracing channels.
 const traced = (name: string): Tracing | undefined => diagnostics.tracingChannel?.(name);
 
 const ACQUIRE = traced('dlock:acquire');

@@ -1,4 +1,4 @@
-// Locks as spans of OpenTelemetry: how long it took to get them, what they waited for, how long they were held.
+// Locks as OpenTelemetry spans: acquisitions, waits with the holders in their way, and holds.
 //
 // Run it: npm install @opentelemetry/api @opentelemetry/sdk-trace-node
 //         DLOCK_NODES=redis://localhost node otel.mjs
@@ -15,7 +15,7 @@ const ATTRIBUTES = {
   hold: ({ fence }) => ({ 'dlock.fence': fence }),
 };
 
-/** Makes spans of what dlock tells. */
+/** Turns dlock's messages into spans. */
 function instrument(tracer) {
   const spans = new WeakMap();
   for (const [name, attributes] of Object.entries(ATTRIBUTES)) {

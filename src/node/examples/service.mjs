@@ -7,7 +7,7 @@ import { Client, LostError } from 'dlock';
 
 const client = new Client();
 
-/** The work of who leads, until it leads no more. */
+/** The leader's work, until the lock is lost. */
 async function lead(guard) {
   for (;;) {
     console.log(`leads ${guard.fence}`);

@@ -1,4 +1,4 @@
-// A web server of several processes: each request has the lock of its account, and waits for it a while.
+// A web server of several processes: each request waits for the lock of its account.
 //
 // Run it: DLOCK_NODES=redis://localhost PORT=8080 node web.mjs
 
@@ -11,7 +11,7 @@ if (cluster.isPrimary) {
 } else {
   const client = new Client();
   const server = createServer(async (request, response) => {
-    // Who does not wait for the answer any more needs no lock.
+    // A client that has gone needs no lock.
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     try {

@@ -6,8 +6,8 @@
     with client.lock("job:42", wait=10) as guard:
         work(guard.fence)
 
-The lock is renewed by a thread that does not need the interpreter, until the block ends. The same for
-asyncio is in ``dlock.asyncio``, and a ``Lock`` like redis-py's in ``dlock.compat``.
+A thread that does not need the interpreter renews the lock until the block ends. ``dlock.asyncio`` is the
+same for asyncio, and ``dlock.compat`` has a ``Lock`` like redis-py's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What clients of both kinds have in common."""
+"""The base of the threaded and the asyncio clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong. Each exception keeps its details as attributes, also when it is pickled."""
+"""Exceptions of dlock. Each keeps its details as attributes, also when it is pickled."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ class Error(Exception):
     """The base of all exceptions of dlock."""
 
     code: ClassVar[str] = ""
-    """A word for programs, as ``dlock --json`` gives it."""
+    """Code for programs, as in ``dlock --json``."""
     key: Key | None = None
     """The lock; ``str`` where its name is UTF-8."""
     nodes: tuple[NodeReport, ...] = ()
-    """What each node said, in the order in which the nodes were given."""
+    """The state of each node, in the order in which the nodes were given."""
     retry_after: float | None = None
-    """In how many seconds enough nodes will have ended their quarantine, if only that is missing."""
+    """Seconds until enough quarantines have ended for a majority, if nothing else is missing."""
 
 
 class HeldError(Error):
@@ -25,7 +25,7 @@ class HeldError(Error):
 
     code = "held"
     holder: Holder | None = None
-    """Who, if a node could tell in time."""
+    """The holder, if a node named it in time."""
 
 
 class NoQuorumError(Error):
@@ -35,7 +35,7 @@ class NoQuorumError(Error):
 
 
 class RefusedError(Error):
-    """So many nodes refuse, and will go on refusing, that no majority is left."""
+    """A majority is out of reach: too many nodes refuse, and would refuse again."""
 
     code = "refused"
 
@@ -52,7 +52,7 @@ class LostError(Error):
     code = "lost"
     fence: int = 0
     why: str = ""
-    """A word for programs: ``not_renewed``, ``ended``, ``max_hold``, ``paused``, ``released``,
+    """The reason, for programs: ``not_renewed``, ``ended``, ``max_hold``, ``paused``, ``released``,
     ``detached``; ``forked``: a child of the holder's process is not the holder; ``panicked``: see
     InternalError."""
 

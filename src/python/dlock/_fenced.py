@@ -1,4 +1,4 @@
-"""Commands to data that refuse a late holder."""
+"""Commands to data, which the server refuses from a late holder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ._report import Key
 
 
 class Redis(Protocol):
-    """A client of redis-py, as far as this needs it."""
+    """The part of a redis-py client that dlock needs."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Sends a command."""
@@ -18,9 +18,8 @@ R = TypeVar("R", bound=Redis)
 
 
 class Fenced(Generic[R]):
-    """Commands that the server refuses if they come too late: with an error that begins with STALE if a later
-    holder has been there, or with NOTHELD if the lock is not held any more. Reads belong under this as much as
-    writes."""
+    """Sends commands that the server refuses if they come too late: with an error that begins with STALE if a
+    later holder has been there, or with NOTHELD if the lock is not held any more. Send reads this way, too."""
 
     __slots__ = ("_before", "_client")
 
@@ -29,5 +28,5 @@ class Fenced(Generic[R]):
         self._before = before
 
     def execute_command(self, *args: Any) -> Any:
-        """Sends a command by ``DLOCK.FENCED`` or ``DLOCK.GUARD``. The reply is as the server gives it."""
+        """Sends a command by ``DLOCK.FENCED`` or ``DLOCK.GUARD``, and returns the server's reply unchanged."""
         return self._client.execute_command(*self._before, *args)

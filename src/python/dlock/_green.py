@@ -1,4 +1,4 @@
-"""Greenlets: with gevent's or eventlet's patches a thread must not block, for it runs all of them."""
+"""Greenlets: with gevent's or eventlet's patches a thread must not block, because it runs all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import _native
 
 
 def is_patched() -> bool:
-    """Whether ``select`` gives way to other greenlets."""
+    """True if ``select`` lets other greenlets run."""
     gevent = sys.modules.get("gevent.monkey")
     if gevent is not None and gevent.is_module_patched("select"):
         return True
@@ -20,7 +20,7 @@ def is_patched() -> bool:
 
 
 def call(begin: Callable[..., Any], *how: object) -> Any:
-    """Does this work, and waits for its outcome: as threads do, or while other greenlets run."""
+    """Begins this work, and waits for its outcome: in this thread, or while other greenlets run."""
     if not is_patched():
         return begin(None, 0, *how)
     post = _native.Post()
@@ -32,7 +32,7 @@ def outcome(post: _native.Post, ticket: _native.Ticket | None) -> object:
     try:
         until_readable(post.fileno())
     except BaseException:
-        # The greenlet is killed, or a time-out is over. A guard that has arrived goes with the post.
+        # The greenlet is killed, or a time-out is over. Dropping the post releases a guard that has arrived.
         if ticket is not None:
             ticket.cancel()
         raise

@@ -1,4 +1,4 @@
-"""What guards of both kinds have in common."""
+"""The base of the threaded and the asyncio guards."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ class BaseGuard(Own):
     @property
     def fence(self) -> int:
         """The number of this acquisition: larger than that of any earlier one of the same lock. Show it
-        to whatever can refuse a smaller one."""
+        to services that can refuse a smaller one."""
         return self._native.fence
 
     @property
     def token(self) -> str:
-        """By which the nodes know this holder. It is a secret: whoever knows it can release the lock."""
+        """The token by which the nodes know this holder. A secret: it allows anybody to release the lock."""
         return self._native.token
 
     @property
     def ttl(self) -> float:
-        """The lease, in seconds, for which each renewal is made."""
+        """The length of each lease, in seconds."""
         return self._native.ttl
 
     @property
     def valid_for(self) -> float:
-        """For how many more seconds the lock is certainly held without another renewal; 0 once it is
-        lost. The clock goes on while the machine sleeps."""
+        """Seconds for which the lock is certainly held without another renewal; 0 once it is lost. The clock
+        goes on while the machine sleeps."""
         return self._native.valid_for()
 
     @property
     def is_valid(self) -> bool:
-        """Whether the lock is certainly held at this moment."""
+        """True if the lock is certainly held at this moment."""
         return self._native.is_valid()
 
     def check(self) -> None:
@@ -60,16 +60,16 @@ class BaseGuard(Own):
                 raise loss
 
     def fenced(self, client: R, mark: Key) -> Fenced[R]:
-        """Commands of a redis-py client that show the fence of this guard to ``mark``: once a later
-        holder has been there, the server refuses them. ``client`` is of any server with the module, and
-        may be an asyncio one. Raises UsageError if the lock is shared or has a limit, for its holders
-        have different fences at the same time, and LostError if it was released."""
+        """Returns a client whose commands show this guard's fence to ``mark``: once a later holder has been
+        there, the server refuses them. ``client`` is redis-py's, for any server with the module, and may be an
+        asyncio one. Raises UsageError if the lock is shared or has a limit, because its holders have different
+        fences at the same time, and LostError if it was released."""
         return Fenced(client, "DLOCK.FENCED", mark, self._native.exclusive_fence())
 
     def guarded(self, client: R) -> Fenced[R]:
-        """Commands of a redis-py client that are carried out only while this guard holds the lock.
-        ``client`` is of the server that has the lock, and the same database. Raises UsageError if there is
-        more than one node, for none of several knows whether the lock is held, and LostError if it was
+        """Returns a client whose commands the server runs only while this guard holds the lock. ``client`` is
+        redis-py's, for the server that has the lock, and the same database. Raises UsageError if there is more
+        than one node, because none of several knows whether the lock is held, and LostError if it was
         released."""
         return Fenced(client, "DLOCK.GUARD", self.key, self._native.token_of_one_node())
 
@@ -79,7 +79,7 @@ class BaseGuard(Own):
 
 
 def collected(key: Key) -> None:
-    """Warns of a guard that was collected before it was released."""
+    """Warns about a guard that was collected before it was released."""
     text = f"the guard of lock {key!r} was collected, and the lock released: keep the guard"
     # Python shows no ResourceWarning unless it is asked to.
     logger.warning("%s", text)

@@ -1,4 +1,4 @@
-"""Functions that are called when something happens: in a thread of their own, for a process of its own."""
+"""The thread that calls the program's functions when an event arrives. Each process has its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._report import Notice
 
 
 class _Hooks:
-    """What is expected, and the thread that calls whoever expects it."""
+    """The functions to call, and the thread that calls them."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -24,7 +24,7 @@ class _Hooks:
         threading.Thread(target=self._serve, name="dlock-hooks", daemon=True).start()
 
     def expect(self, then: Callable[[object], object]) -> int:
-        """This is called with each outcome that has the number that is returned, until ``forget``."""
+        """Registers a function for all outcomes with the returned number, until ``forget``."""
         number = next(self._numbers)
         self._expected[number] = then
         return number
@@ -43,8 +43,8 @@ class _Hooks:
                     if then is not None:
                         then(outcome)
                 except Exception:
-                    logger.exception("a function that dlock has called has failed")
-                # Nothing is kept while this waits for more.
+                    logger.exception("a function that dlock called raised an exception")
+                # No reference stays while this waits for more.
                 del then, outcome
 
 
@@ -53,7 +53,7 @@ _making = threading.Lock()
 
 
 def _current() -> _Hooks:
-    """Those of this process: a thread does not outlive a fork."""
+    """Returns the hooks of this process: a thread does not outlive a fork."""
     global _hooks
     hooks = _hooks
     if hooks is None or hooks.process != os.getpid():
@@ -73,7 +73,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def watch(guard: _native.Guard, then: Callable[[object], object]) -> None:
-    """Calls this once, when the lock is not held any more, with the reason."""
+    """Calls this once with the reason, when the lock is not held any more."""
     hooks = _current()
     number = hooks.expect(then)
     try:
@@ -84,7 +84,7 @@ def watch(guard: _native.Guard, then: Callable[[object], object]) -> None:
 
 
 def place(notify: Callable[[Notice], object]) -> Callable[[], tuple[_native.Post, int]]:
-    """Where the events of a client are told, for each process that uses it."""
+    """Returns a factory of places for a client's events, one for each process that uses the client."""
     if not callable(notify):
         raise TypeError(f"notify is a function, not {type(notify).__name__}")
     return functools.partial(_place, notify)
@@ -92,7 +92,7 @@ def place(notify: Callable[[Notice], object]) -> Callable[[], tuple[_native.Post
 
 def _place(notify: Callable[[Notice], object]) -> tuple[_native.Post, int]:
     def tell(outcome: object) -> None:
-        # The end of the client is told, too.
+        # The end of the client arrives here, too.
         if isinstance(outcome, Notice):
             notify(outcome)
 

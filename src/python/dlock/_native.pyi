@@ -11,8 +11,8 @@ Seconds: TypeAlias = float | timedelta
 
 VERSION: str
 
-# What these begin without a post is waited for. With one it arrives there under the ticket, and what is
-# returned gives it up.
+# Without a post these methods wait for the outcome. With one it arrives there under the ticket, and the
+# returned object can cancel the work.
 
 class Client:
     def __new__(
@@ -82,14 +82,14 @@ class Guard:
     def drop(self) -> None: ...
 
 class Block:
-    """What the guards of threads have of Rust."""
+    """The Rust part of the threaded guards."""
 
     def __new__(cls, guard: Guard) -> Self: ...
     @property
     def _native(self) -> Guard: ...
     def release(self) -> None:
-        """Releases the lock. Waits until a majority of the nodes has answered, or until the time for an
-        answer is over; the rest goes on in the background. Raises LostError if it was lost before."""
+        """Releases the lock. Waits until a majority of the nodes has answered, or until the node time-out; the
+        rest goes on in the background. Raises LostError if the lock was lost before."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -97,14 +97,14 @@ class Block:
     ) -> None: ...
 
 class Recipe:
-    """What the recipes of threads have of Rust."""
+    """The Rust part of the threaded locks."""
 
     def __new__(cls, lock: Lock, wait: Seconds | None) -> Self: ...
     @property
     def _native(self) -> Lock: ...
     def acquire(self, *, wait: Seconds | None = ...) -> SyncGuard:
-        """Acquires the lock; ``wait`` is used in place of that of the lock. Raises HeldError when the time to
-        wait is over. Keep what is returned: a guard that nobody keeps releases the lock at once."""
+        """Acquires the lock; ``wait`` replaces the lock's own. Raises HeldError when that time is over. Keep
+        the returned guard: without a reference it releases the lock at once."""
 
     def _acquire_now(self) -> SyncGuard: ...
     def __enter__(self) -> SyncGuard: ...
@@ -113,7 +113,7 @@ class Recipe:
     ) -> None: ...
 
 class Like:
-    """What a lock like redis-py's has of Rust."""
+    """The Rust part of locks like redis-py's."""
 
     def __new__(cls, *given: object, **named: object) -> Self: ...
     def __enter__(self) -> Self: ...

@@ -1,4 +1,4 @@
-"""What clients and locks of both kinds have in common: options, and what the library tells."""
+"""Options of clients and locks, and the logger, for threads and asyncio alike."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def connect(
     node_timeout: Seconds | None,
     place: Callable[[], tuple[_native.Post, int]] | None = None,
 ) -> _native.Client:
-    """A client in Rust. It does not connect yet."""
+    """Makes the Rust client. It does not connect yet."""
     tell()
     if nodes is None:
         return _native.Client(None, os.environ.get("DLOCK_NODES"), node_timeout, place)
@@ -48,12 +48,12 @@ def connect(
 
 
 def tell() -> None:
-    """Lets the library tell what the logger wants to hear, at its present level."""
+    """Sets the library's log level to the logger's present one."""
     _native.set_level(logger.getEffectiveLevel())
 
 
 def is_coroutine_function(function: object) -> bool:
-    """Whether a function to decorate is one, or an object that is called like one."""
+    """True if a function to decorate is a coroutine function, or an object with such a ``__call__``."""
     if not callable(function):
         raise TypeError(f"a lock decorates a function, not {type(function).__name__}")
     called = (function, getattr(type(function), "__call__"))  # noqa: B004, B009
@@ -73,6 +73,6 @@ def lock(
     max_hold: Seconds | None = None,
     renews: bool = True,
 ) -> _native.Lock:
-    """A lock in Rust."""
+    """Makes the Rust lock."""
     tell()
     return _native.Lock(client, key, ttl, shared, limit, ephemeral, meta, max_hold, renews)

@@ -1,4 +1,4 @@
-"""What belongs to one process, and to its main interpreter."""
+"""Objects that belong to one process, and to its main interpreter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NoReturn
 
 
 class Own:
-    """Something that a copy would share with the original, and that another process could not use."""
+    """An object that must not be copied or pickled: another process could not use it."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ class Own:
 
 
 def is_main_interpreter() -> bool:
-    """Whether this is no subinterpreter, of which the end would release the locks of the others."""
+    """True unless this is a subinterpreter, whose end would release the locks of the others."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             interpreters = importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""What nodes and clients tell, as tuples. Times are in seconds."""
+"""Reports of nodes and clients, as tuples. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -8,138 +8,140 @@ Key = Union[str, bytes]
 
 
 class NodeReport(NamedTuple):
-    """What one node said."""
+    """The state of one node."""
 
     node: str
-    """Its address, without user and password."""
+    """The node's address, without user and password."""
     state: str
-    """A word for programs: ``granted``, ``held``, ``gone``, ``unreachable``, ``timed_out``,
+    """The state, for programs: ``granted``, ``held``, ``gone``, ``unreachable``, ``timed_out``,
     ``quarantine``, ``refused``, ``unfit``, ``answers`` or ``not_asked``."""
     message: str
-    """The same for people."""
+    """The text for people."""
 
 
 class Holder(NamedTuple):
-    """Who holds a lock."""
+    """The holder of a lock."""
 
     fence: int
     held: float
-    """For how long it has held the lock."""
+    """Time since the lock was granted."""
     ttl: float
-    """For how long its lease still runs, if it is not renewed."""
+    """Time until its lease ends, if it is not renewed."""
     address: str | None
-    """Where its connection comes from; only in HeldError."""
+    """Address of its connection; only in HeldError."""
     client: int | None
-    """The number of its connection in CLIENT LIST."""
+    """Number of its connection in CLIENT LIST."""
     meta: str | bytes
-    """What it says about itself."""
+    """The client's text about itself."""
     id: str
-    """A name for its token that tells nothing of it: the same on every node, and in ``dlock inspect``."""
+    """Public name of its token, from which the token cannot be guessed: the same on every node, and in
+    ``dlock inspect``."""
     ephemeral: bool
-    """Whether the lock ends with the connection."""
+    """True if the lock ends with the connection."""
     away: bool
-    """Whether its turn came while it was away, and it has not asked since."""
+    """True if its turn came while it was away, and it has not asked since."""
 
 
 class Waiter(NamedTuple):
-    """Who waits for a lock."""
+    """A waiter for a lock."""
 
     id: str
-    """A name for its token that tells nothing of it: the same on every node, and in ``dlock inspect``."""
+    """Public name of its token, from which the token cannot be guessed: the same on every node, and in
+    ``dlock inspect``."""
     mode: str
-    """How it wants to hold the lock."""
+    """Mode in which it wants to hold the lock."""
     waited: float
-    """For how long it has waited."""
+    """Time since it began to wait."""
     left: float | None
-    """For how much longer it will; None is without limit."""
+    """Time until it gives up; None is without limit."""
     client: int | None
-    """The number of its connection in CLIENT LIST."""
+    """Number of its connection in CLIENT LIST."""
     meta: str | bytes
-    """What it says about itself."""
+    """The client's text about itself."""
     away: bool
-    """Whether its request has ended, and only its place is kept."""
+    """True if its request has ended, and only its place is kept."""
 
 
 class Inspection(NamedTuple):
-    """What one node knows about a lock that is not free."""
+    """One node's report about a lock that is not free."""
 
     mode: str
     """``exclusive``, ``shared``, ``limit``, or ``foreign``: a plain string, as older kinds of locks are."""
     limit: int
-    """The permits of a semaphore; 0 in the other modes."""
+    """Permits of a semaphore; 0 in the other modes."""
     holding: int
-    """How many hold it. Nobody is known for a foreign lock."""
+    """Number of holders. A foreign lock names none."""
     holders: tuple[Holder, ...]
-    """The first of them, oldest first."""
+    """First holders, oldest first."""
     expires: float | None
-    """When a foreign lock expires, if it does."""
+    """Time until a foreign lock expires, if it does."""
     waiting: int
-    """How many wait."""
+    """Number of waiters."""
     waiters: tuple[Waiter, ...]
-    """The first of them."""
+    """First waiters."""
 
 
 class NodeInspection(NamedTuple):
-    """What one node says about a lock."""
+    """One node's answer about a lock."""
 
     node: str
-    """Its address, without user and password."""
+    """The node's address, without user and password."""
     lock: Inspection | None
-    """What it knows; None if the lock is free there, or ``error`` says why it is not known."""
+    """Its report; None if the lock is free there, or if there is an ``error``."""
     error: NodeReport | None
-    """Why it did not answer."""
+    """Its error, if it did not answer."""
 
 
 class NodeBreak(NamedTuple):
-    """How many leases of a lock one node has ended."""
+    """The number of leases of a lock that one node ended."""
 
     node: str
-    """Its address, without user and password."""
+    """The node's address, without user and password."""
     ended: int | None
     error: NodeReport | None
-    """Why it did not answer."""
+    """Its error, if it did not answer."""
 
 
 class Lease(NamedTuple):
-    """A lock that nobody here renews: whoever has the token extends and releases it."""
+    """A lock without renewal here: the owner of the token extends and releases it."""
 
     key: Key
     token: str
-    """It is a secret: whoever knows it can release the lock."""
+    """A secret: it allows anybody to release the lock."""
     fence: int
     valid_for: float
-    """For how long the lock is certainly held, from the moment at which this was told."""
+    """Time for which the lock is certainly held, from the moment at which the library returned this."""
 
 
 class Notice(NamedTuple):
-    """Something that an operator should know, though the work goes on. What does not belong to its event is
-    None or empty."""
+    """An event that an operator should know of, though locks go on working. Fields that do not belong to the
+    event are None or empty."""
 
     event: str
-    """A word for programs. ``outage``: no majority of the nodes can grant a lock for which somebody waits;
-    ``back``: one can again. ``promoted``: another server of a node is the primary now. ``stranger``: an
+    """Name of the event, for programs. ``outage``: no majority of the nodes can grant a lock for which a caller
+    waits; ``back``: one can again. ``promoted``: another server of a node is the primary now. ``stranger``: an
     address leads to another server than before. ``not_released``: a lock was released, and no majority has
-    heard of it yet."""
+    confirmed that yet."""
     message: str
-    """The same for people."""
+    """The text for people."""
     key: Key | None = None
     node: str | None = None
     """The node's address, without user and password."""
     server: str | None = None
-    """Where the new primary is."""
+    """Address of the new primary."""
     quarantine: float | None = None
-    """For how long the new primary grants nothing."""
+    """Time for which the new primary grants nothing."""
     before: str | None = None
-    """The node-id of the server that was there before."""
+    """Node-id of the former server."""
     now: str | None = None
-    """That of the one that is there now."""
+    """Node-id of the present server."""
     needed: int | None = None
-    """How many nodes are a majority."""
+    """Number of nodes that are a majority."""
     of: int | None = None
-    """How many nodes there are."""
+    """Number of nodes."""
     nodes: tuple[NodeReport, ...] = ()
-    """What each node said last."""
+    """Last known state of each node."""
     left: tuple[NodeReport, ...] = ()
-    """The nodes that have not released the lock, and what they said."""
+    """The nodes that have not released the lock, and their states."""
     within: float | None = None
-    """When the leases end there, at the latest."""
+    """Time until the leases there have ended, at most."""

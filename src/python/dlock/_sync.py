@@ -24,17 +24,17 @@ class Client(BaseClient):
     ``nodes`` is a comma-separated list of addresses, or an iterable of them: ``redis://host:port/db``,
     ``rediss://`` with TLS, ``unix://path``; ``redis+sentinel://s1,s2,s3/NAME``, the primary that these
     Sentinels watch under this name; ``redis+cluster://h1,h2,h3``, a Redis Cluster, which is one node; also
-    with TLS, ``rediss+sentinel://`` and ``rediss+cluster://``. The client connects when it is first used. It
-    can be shared by threads, and be made before a fork: each child connects anew.
+    with TLS, ``rediss+sentinel://`` and ``rediss+cluster://``. The client connects at its first use. Threads
+    can share it, and it can be made before a fork: each child process opens connections of its own.
 
-    Without ``nodes`` they are those of the environment variable ``DLOCK_NODES``, where a name without a
-    scheme is a host.
+    Without ``nodes`` the client takes them from the environment variable ``DLOCK_NODES``, where a name without
+    a scheme is a host.
 
-    ``node_timeout`` is how long a node may take to answer, connecting included: by default a twentieth
-    of the lease, but at least 50 ms and at most a second.
+    ``node_timeout`` limits a request to a node, connecting included: by default a twentieth of the lease, but
+    at least 50 ms and at most a second.
 
-    ``notify`` is called with a Notice of what an operator should know while the work goes on: outages and
-    promotions, for example. That is done in a thread of dlock, one call at a time: it must return soon.
+    ``notify`` is called with each Notice, an event that an operator should know of: an outage or a promotion,
+    for example. A thread of dlock makes one call at a time, so the function must return soon.
     """
 
     def lock(
@@ -49,42 +49,42 @@ class Client(BaseClient):
         meta: str = "",
         max_hold: Seconds | None = None,
     ) -> Lock:
-        """A lock, for a ``with`` block, or to decorate a function. By itself this does nothing.
+        """Returns a lock, for a ``with`` block, or to decorate a function. Nothing is sent yet.
 
-        - ``ttl``: the lease. If this process dies, the lock is free again after this time. As long as
-          the process lives, it is renewed each time a third of it has passed.
-        - ``wait``: how long to wait for the lock; without limit by default, and 0 is not at all.
-        - ``shared``: for readers: any number of them hold it together, and nobody else beside them.
-        - ``limit``: for a semaphore: so many hold it together, on a single node only.
+        - ``ttl``: the lease. If this process dies, the lock is free again after this time. While
+          the process lives, the client renews the lease each time a third of it has passed.
+        - ``wait``: limit of the wait for the lock; by default there is none, and 0 is no wait.
+        - ``shared``: for readers: any number of them hold the lock together, and no writer beside them.
+        - ``limit``: for a semaphore: this many clients hold it together, on a single node only.
         - ``ephemeral``: the lock ends with the connection: at once when this process dies.
-        - ``meta``: a text about the holder, for whoever inspects the lock.
+        - ``meta``: a text about the holder, which anybody who inspects the lock sees.
         - ``max_hold``: after this time the lock is lost, even if every renewal succeeds.
         """
         native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
         return Lock(native, wait)
 
     def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
-        """Extends a lock by its token: it is valid for ``ttl`` from now on, also where that is less than
-        before. Without ``fence`` the nodes are asked for it first. Raises LostError if the token does not
-        hold the lock."""
+        """Extends a lock by its token: the lease ends ``ttl`` from now, also if that is earlier than before.
+        Without ``fence`` the client asks the nodes for it first. Raises LostError if the token does not hold
+        the lock."""
         return cast(Lease, _green.call(self._native.extend, key, token, ttl, fence))
 
     def release(self, key: Key, token: str) -> bool:
-        """Releases a lock by its token. Whether the token held it at any node."""
+        """Releases a lock by its token. Returns True if the token held it at any node."""
         return cast(bool, _green.call(self._native.release, key, token))
 
     def inspect(self, key: Key) -> tuple[NodeInspection, ...]:
-        """What each node knows about a lock: who holds it, and who waits for it."""
+        """Returns each node's report about a lock: its holders and waiters."""
         return cast("tuple[NodeInspection, ...]", _green.call(self._native.inspect, key))
 
     def break_lock(self, key: Key, token: str | None = None) -> tuple[NodeBreak, ...]:
-        """Ends a lock on all nodes, or only the lease of this token, whoever holds it. A guard learns of it
-        when it next renews its lease."""
+        """Ends all leases of a lock on all nodes, or only the lease of this token. A guard notices when it next
+        renews its lease."""
         return cast("tuple[NodeBreak, ...]", _green.call(self._native.break_lock, key, token))
 
     def close(self) -> None:
-        """Waits until releases in the background are done, and closes the connections that are not in
-        use. Guards stay valid, and the client can still be used."""
+        """Waits until releases in the background are done, and closes the idle connections. Guards stay
+        valid, and the client can still be used."""
         _green.call(self._native.close)
 
     def __enter__(self) -> Client:
@@ -95,8 +95,8 @@ class Client(BaseClient):
 
 
 class Lock(Own, _native.Recipe):
-    """A lock that is wanted. It is a recipe: it can be acquired any number of times, by any thread. It is not
-    reentrant: who holds it and acquires it again waits for himself."""
+    """A lock and its options. It can be acquired any number of times, by any thread. It is not reentrant: a
+    thread that holds the lock and acquires it again waits for itself."""
 
     __slots__ = ()
 
@@ -126,31 +126,31 @@ class Lock(Own, _native.Recipe):
 class Guard(BaseGuard, _native.Block):
     """A lock that is held, and renewed in the background until it is released.
 
-    Validity is a matter of time: ``check`` before work that must not be done twice, and show ``fence``
-    to whatever can refuse a smaller one. A guard that is collected releases the lock, and warns.
+    Validity is a matter of time: ``check`` before work that must not be done twice, and show ``fence`` to
+    services that can refuse a smaller one. A guard that is garbage-collected releases the lock, and warns.
     """
 
     __slots__ = ("__weakref__", "_on_lost")
 
     def extend(self, ttl: Seconds) -> None:
         """Renews the lease now, and from now on, with this length or the present one, whichever is
-        longer. Waits until a majority has renewed it. Raises LostError, or RefusedError if the nodes accept
-        no so long lease; the lock is held as before then."""
+        longer. Waits until a majority has renewed it. Raises LostError, or RefusedError if the nodes refuse a
+        lease of this length; then the lock is held as before."""
         _green.call(self._native.extend, ttl)
 
     def detach(self) -> Lease:
-        """Hands the lock over to whoever has its token, another process say, which extends and releases it by
-        that. This process neither renews nor releases it any more. Waits until all nodes that answer have the
+        """Hands the lock over to the owner of its token, another process say, which extends and releases it by
+        token. This process neither renews nor releases it any more. Waits until all nodes that answer have the
         lock."""
         return cast(_native.Detached, _green.call(self._native.detach)).hear()
 
     def on_lost(self, hook: Callable[[LostError], object]) -> None:
-        """Calls this with the reason as soon as the lock is lost; at once if it is. A release is no loss. It is
-        called in a thread of dlock, one call at a time: it must return soon. Raises LostError if the lock was
-        released."""
+        """Calls this function with the reason as soon as the lock is lost, or at once if it is. A release is no
+        loss. A thread of dlock makes one call at a time, so the function must return soon. Raises LostError if
+        the lock was released."""
         if not callable(hook):
             raise TypeError(f"a hook is a function, not {type(hook).__name__}")
-        # The guard alone keeps its hooks: they may refer to it, and it is collected all the same.
+        # Only the guard refers to its hooks: they may refer to it, and it can still be collected.
         hooks: list[Callable[[LostError], object]] = getattr(self, "_on_lost", [])
         self._on_lost = [*hooks, hook]
         _hooks.watch(self._native, functools.partial(_tell, weakref.ref(self), len(hooks)))
@@ -163,5 +163,5 @@ def _tell(guard: weakref.ref[Guard], hook: int, loss: object) -> None:
 
 
 def release_all() -> None:
-    """Releases the locks of this process, and waits for that, but not for long. Its exit calls this."""
+    """Releases the locks of this process, and waits a short time for that. Runs at the exit of the process."""
     _native.release_all()

@@ -6,7 +6,7 @@
     async with client.lock("job:42", wait=10) as guard:
         await work(guard.fence)
 
-If the lock is lost, the block is cancelled and ``LostError`` is raised where it ends.
+If the lock is lost, dlock cancels the block and raises ``LostError`` at its end.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Awaitable[object]])
 
 _OF_LOCK: Any = object()
-"""As long as the lock says."""
+"""The lock's own limit."""
 
 
 class Client(BaseClient):
-    """As ``dlock.Client``, with the same addresses and options. It can be used by several loops, one after the
+    """Like ``dlock.Client``, with the same addresses and options. Several event loops can use it, one after the
     other or at the same time."""
 
     def lock(
@@ -59,30 +59,30 @@ class Client(BaseClient):
         meta: str = "",
         max_hold: Seconds | None = None,
     ) -> Lock:
-        """A lock, for an ``async with`` block, or to decorate a coroutine function. The options are those
-        of ``dlock.Client.lock``."""
+        """Returns a lock, for an ``async with`` block, or to decorate a coroutine function. The options are
+        those of ``dlock.Client.lock``."""
         native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
         return Lock(native, wait)
 
     async def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
-        """As ``dlock.Client.extend``."""
+        """Like ``dlock.Client.extend``."""
         return cast(Lease, await _mail().outcome(self._native.extend, key, token, ttl, fence))
 
     async def release(self, key: Key, token: str) -> bool:
-        """As ``dlock.Client.release``. The lock is released even if this is cancelled at once."""
+        """Like ``dlock.Client.release``. The lock is released even if this is cancelled at once."""
         return cast(bool, await _mail().outcome(self._native.release, key, token))
 
     async def inspect(self, key: Key) -> tuple[NodeInspection, ...]:
-        """As ``dlock.Client.inspect``."""
+        """Like ``dlock.Client.inspect``."""
         return cast("tuple[NodeInspection, ...]", await _mail().outcome(self._native.inspect, key))
 
     async def break_lock(self, key: Key, token: str | None = None) -> tuple[NodeBreak, ...]:
-        """As ``dlock.Client.break_lock``."""
+        """Like ``dlock.Client.break_lock``."""
         return cast("tuple[NodeBreak, ...]", await _mail().outcome(self._native.break_lock, key, token))
 
     async def close(self) -> None:
-        """Waits until releases in the background are done, and closes the connections that are not in
-        use. Guards stay valid, and the client can still be used."""
+        """Waits until releases in the background are done, and closes the idle connections. Guards stay
+        valid, and the client can still be used."""
         await _mail().outcome(self._native.close)
 
     async def __aenter__(self) -> Client:
@@ -93,8 +93,8 @@ class Client(BaseClient):
 
 
 class Lock(Own):
-    """A lock that is wanted. It is a recipe: it can be acquired any number of times, by any task. It is not
-    reentrant: who holds it and acquires it again waits for himself."""
+    """A lock and its options. It can be acquired any number of times, by any task. It is not reentrant: a
+    task that holds the lock and acquires it again waits for itself."""
 
     __slots__ = ("_entered", "_native", "_wait")
 
@@ -104,9 +104,9 @@ class Lock(Own):
         self._entered: list[Guard] = []
 
     async def acquire(self, *, wait: Seconds | None = _OF_LOCK) -> Guard:
-        """Acquires the lock; ``wait`` is used in place of that of the lock. Raises HeldError when the time to
-        wait is over. A cancellation leaves nothing behind on any node. Keep what is returned: a guard that
-        nobody keeps releases the lock at once."""
+        """Acquires the lock; ``wait`` replaces the lock's own. Raises HeldError when that time is over. A
+        cancellation leaves nothing behind on any node. Keep the returned guard: without a reference it
+        releases the lock at once."""
         wait = self._wait if wait is _OF_LOCK else wait
         return Guard(await _mail().outcome(self._native.acquire, wait))
 
@@ -134,7 +134,7 @@ class Lock(Own):
         try:
             task = asyncio.current_task()
         except RuntimeError:
-            # Its loop was closed, and what is left of the task is collected.
+            # The event loop was closed, and the rest of the task is collected.
             self._entered = [guard for guard in self._entered if not guard.is_abandoned()]
             return
         # The newest of this task. Some frameworks end a block in another task than they began it in.
@@ -158,35 +158,35 @@ class Lock(Own):
 
 
 class Guard(BaseGuard):
-    """As ``dlock.Guard``. Used by ``async with``, it cancels the block when the lock is lost."""
+    """Like ``dlock.Guard``. Used by ``async with``, it cancels the block when the lock is lost."""
 
     __slots__ = ("__weakref__", "_cancelling", "_loss", "_native", "_task", "_watch")
 
     def __init__(self, native: _native.Guard) -> None:
         self._native = native
         native.give()
-        # Weak, for a lock keeps the guards of its blocks, and would keep their tasks for ever.
+        # Weak, because a lock keeps the guards of its blocks, and would keep their tasks for ever.
         self._task: weakref.ref[asyncio.Task[object]] | None = None
         self._cancelling = 0
         self._loss: Error | None = None
         self._watch: Callable[[], None] | None = None
 
     async def extend(self, ttl: Seconds) -> None:
-        """As ``dlock.Guard.extend``."""
+        """Like ``dlock.Guard.extend``."""
         await _mail().outcome(self._native.extend, ttl)
 
     async def release(self) -> None:
-        """As ``dlock.Guard.release``. The lock is released even if this is cancelled at once."""
+        """Like ``dlock.Guard.release``. The lock is released even if this is cancelled at once."""
         self._unwatch()
         await _mail().outcome(self._native.release)
 
     async def detach(self) -> Lease:
-        """As ``dlock.Guard.detach``. A cancellation releases the lock."""
+        """Like ``dlock.Guard.detach``. A cancellation releases the lock."""
         self._unwatch()
         return cast(_native.Detached, await _mail().outcome(self._native.detach)).hear()
 
     async def lost(self) -> LostError:
-        """Returns, when the lock is lost or released, why."""
+        """Waits until the lock is lost or released, and returns the reason."""
         try:
             await _mail().outcome(self._native.watch)
         except LostError as loss:
@@ -194,11 +194,11 @@ class Guard(BaseGuard):
         raise AssertionError("a watch ends with a loss")
 
     def is_entered_by(self, task: asyncio.Task[object] | None) -> bool:
-        """Whether this task is in a block of this guard."""
+        """True if this task is in a block of this guard."""
         return self._task is not None and self._task() is task
 
     def is_abandoned(self) -> bool:
-        """Whether nobody can end its block any more. Then it is released."""
+        """True if no task can end its block any more. Then this releases the lock."""
         task = None if self._task is None else self._task()
         if task is not None and not task.get_loop().is_closed():
             return False
@@ -240,7 +240,7 @@ class Guard(BaseGuard):
         self._unwatch()
         task, self._task = None if self._task is None else self._task(), None
         loss = self._loss
-        # Of several cancellations, that of this guard is taken back; the others go on.
+        # Of several cancellations, only this guard's is taken back.
         is_ours = loss is not None and task is not None and task.uncancel() <= self._cancelling
         if loss is not None:
             self._native.drop()
@@ -253,12 +253,12 @@ class Guard(BaseGuard):
             return
         if error is None or (is_ours and isinstance(error, asyncio.CancelledError)):
             raise loss from error
-        # An exception of the block says more.
+        # The block's own exception says more.
         logger.warning("%s", loss)
 
 
 class _Mail:
-    """The outcomes that tasks of one loop wait for. It does not keep the loop alive."""
+    """The outcomes for which tasks of one event loop wait. This does not keep the loop alive."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = weakref.ref(loop)
@@ -273,10 +273,10 @@ class _Mail:
     def _tell(self, arrived: list[tuple[int, object]]) -> None:
         try:
             while arrived:
-                # A task may go on meanwhile, so nothing is kept here that it has.
+                # A task may go on meanwhile, so no reference to its outcome stays here.
                 self._expected.pop(arrived[-1][0], _release)(arrived.pop()[1])
         except BaseException:
-            # A task may end the loop. If that goes on, the others hear of it then.
+            # A task may end the loop. The others get their outcomes if the loop goes on.
             asyncio.get_running_loop().call_soon(self._tell, arrived)
             raise
 
@@ -285,7 +285,7 @@ class _Mail:
         begin: Callable[[_native.Post, int], _native.Ticket | None],
         then: Callable[[object], None],
     ) -> Callable[[], None]:
-        """Begins work, and calls this with its outcome. What is returned gives the work up."""
+        """Begins work, and calls this with its outcome. The returned function cancels the work."""
         number = next(self._numbers)
         ticket = begin(self._post, number)
         self._expected[number] = then
@@ -298,7 +298,7 @@ class _Mail:
             ticket.cancel()
 
     async def outcome(self, begin: Callable[..., _native.Ticket | None], *how: object) -> Any:
-        """Begins work, and waits for its outcome. Whatever interrupts the wait gives the work up."""
+        """Begins work, and waits for its outcome. An exception that interrupts the wait cancels the work."""
         wait = _Wait(asyncio.get_running_loop())
         number = next(self._numbers)
         ticket = begin(self._post, number, *how)
@@ -311,8 +311,8 @@ class _Mail:
 
 
 class _Wait:
-    """What a task waits for, as for a future. But the task goes on where the outcome arrives, and not in the
-    next turn of the loop: a turn takes half as long as the trip to another thread and back."""
+    """A future for one task, which resumes the task as soon as the outcome arrives, and not in the loop's next
+    iteration: an iteration takes half as long as the trip to another thread and back."""
 
     __slots__ = ("_asyncio_future_blocking", "_context", "_loop", "_outcome", "_wake")
 
@@ -322,7 +322,7 @@ class _Wait:
         self._outcome: object = _PENDING
 
     def end(self, outcome: object) -> None:
-        """This has arrived."""
+        """Ends the wait with this outcome."""
         if self._outcome is _PENDING:
             self._outcome = outcome
             del outcome
@@ -330,12 +330,12 @@ class _Wait:
         else:
             _release(outcome)
 
-    # What a task of asyncio asks of a future.
+    # The part of a future that asyncio's tasks use.
 
     def __await__(self) -> Generator[_Wait, None, object]:
         self._asyncio_future_blocking = True
         yield self
-        # Only the task keeps it from now on.
+        # From now on only the task refers to it.
         outcome, self._outcome = self.result(), None
         return outcome
 
@@ -366,7 +366,7 @@ def _release(outcome: object) -> None:
         outcome.drop()
 
 
-# A loop keeps its mail, until it is closed. Then nobody does, so a task that waits in there can be collected.
+# An event loop keeps its outcomes until it is closed. After that a task that waits for one can be collected.
 _mails: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[_Mail]] = weakref.WeakKeyDictionary()
 _last: weakref.ref[_Mail] | None = None
 
@@ -374,7 +374,7 @@ _last: weakref.ref[_Mail] | None = None
 def _mail() -> _Mail:
     global _last
     loop = asyncio.get_running_loop()
-    # Most programs have one loop, and to look it up takes as long as to wake it.
+    # Most programs have one event loop, and to look it up takes as long as to wake it.
     mail = None if _last is None else _last()
     if mail is None or mail.loop() is not loop:
         known = _mails.get(loop)

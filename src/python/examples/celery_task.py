@@ -12,13 +12,13 @@ import dlock
 NODES = os.environ.get("DLOCK_NODES", "redis://localhost")
 
 app = Celery("celery_task", broker=os.environ.get("BROKER", NODES))
-# Made before Celery forks its workers: each of them connects anew.
+# Made before Celery forks its workers: each of them opens connections of its own.
 client = dlock.Client(NODES)
 
 
 @app.task(autoretry_for=(dlock.HeldError, dlock.NoQuorumError), retry_backoff=True)
 def settle(account: int) -> None:
-    """Settles an account. Who does not get the lock in time tries again later."""
+    """Settles an account. A task that does not get the lock in time runs again later."""
     with client.lock(f"account:{account}", wait=60) as guard:
         with open(os.environ["LEDGER"], "a") as ledger:
             print("begin", account, guard.fence, file=ledger, flush=True)

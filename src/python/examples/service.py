@@ -12,7 +12,7 @@ import dlock.asyncio
 
 
 async def lead(guard: dlock.asyncio.Guard) -> None:
-    """The work of who leads."""
+    """The leader's work."""
     while True:
         print("leads", guard.fence, flush=True)
         await asyncio.sleep(1)

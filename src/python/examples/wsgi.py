@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import dlock
 
-# Made before gunicorn forks its workers: each of them connects anew.
+# Made before gunicorn forks its workers: each of them opens connections of its own.
 client = dlock.Client()
 
 Start = Callable[[str, list[tuple[str, str]]], object]

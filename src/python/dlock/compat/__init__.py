@@ -6,9 +6,9 @@
 
     lock = Lock(redis.Redis(), "job:42", timeout=30)
 
-It derives address, TLS and login from the pool of the redis-py client. A lock with ``timeout=N`` is never
-renewed, one without a time-out as long as the process lives. Waiters queue in the server, so ``sleep``
-means nothing. ``token`` cannot be chosen. For asyncio: ``dlock.compat.asyncio``.
+dlock takes address, TLS and login from the pool of the redis-py client. A lock with ``timeout=N`` is never
+renewed; one without a time-out is renewed while the process lives. Waiters queue in the server, so ``sleep``
+has no effect. ``token`` cannot be chosen. For asyncio: ``dlock.compat.asyncio``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Lock"]
 
 
 class Lock(BaseLock, _native.Like):
-    """As ``redis.lock.Lock``."""
+    """Like ``redis.lock.Lock``."""
 
     def _enter(self) -> Lock:
         if self.acquire():
@@ -48,7 +48,7 @@ class Lock(BaseLock, _native.Like):
         blocking_timeout: Number | None = None,
         token: str | bytes | None = None,
     ) -> bool:
-        """Acquires the lock; False if it is not free in time."""
+        """Acquires the lock. Returns False if it is not free in time."""
         wait = self._wait(blocking, blocking_timeout, token)
         with self._as_redis():
             try:
@@ -58,12 +58,12 @@ class Lock(BaseLock, _native.Like):
         return True
 
     def locked(self) -> bool:
-        """Whether anybody holds it."""
+        """True if anybody holds the lock."""
         with self._as_redis():
             return cast(bool, _green.call(self._client.is_held, self._key))
 
     def owned(self) -> bool:
-        """Whether this thread holds it, as the server knows it."""
+        """True if this thread holds it, as the server knows."""
         token = self._token()
         if token is None:
             return False
@@ -83,17 +83,17 @@ class Lock(BaseLock, _native.Like):
                 raise self._not_owned("release")
 
     def _detach(self, guard: _native.Guard | None) -> None:
-        """From here on the server alone knows how long a lease lasts that nobody renews."""
+        """Lets go of the guard: from here on only the server knows the end of the lease."""
         if guard is not None and guard.is_open():
             _green.call(guard.detach).hear()
 
     def extend(self, additional_time: Number, replace_ttl: bool = False) -> bool:
-        """Adds time to what is left, or replaces that."""
+        """Adds time to the rest of the lease, or replaces it."""
         token, _ = self._need_timeout("extend")
         return self._extend(token, additional_time, replace_ttl, "extend")
 
     def reacquire(self) -> bool:
-        """Begins its time-out anew."""
+        """Sets the lease to the full time-out again."""
         token, timeout = self._need_timeout("reacquire")
         return self._extend(token, timeout, True, "reacquire")
 

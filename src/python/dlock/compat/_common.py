@@ -1,4 +1,4 @@
-"""What both kinds of redis-py's locks have in common."""
+"""The base of both kinds of redis-py's locks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_IN_TIME = "Unable to acquire lock within the time specified"
 
 
 class Lease:
-    """A lock that was acquired here: for one lease, which lasts whatever becomes of this, or renewed."""
+    """A lock that was acquired here: renewed, or for one lease, which goes on when this object is collected."""
 
     def __init__(self, guard: _native.Guard) -> None:
         guard.give()
@@ -42,7 +42,7 @@ class Lease:
 
 
 class BaseLock:
-    """The state of a lock like redis-py's, and what it is made of."""
+    """The state of a lock like redis-py's, and helpers."""
 
     def __init__(
         self,
@@ -70,12 +70,12 @@ class BaseLock:
         self._key = bytes(name) if isinstance(name, memoryview) else name
 
     def _wanted(self) -> _native.Lock:
-        # For redis-py, too, a time-out of 0 is none.
+        # redis-py treats a time-out of 0 as none, too.
         ttl = max(self.timeout or _options.TTL, SHORTEST)
         return _options.lock(self._client, self._key, ttl, renews=not self.timeout)
 
     def _wait(self, blocking: bool | None, blocking_timeout: Number | None, token: object) -> Number | None:
-        """How long to wait for it."""
+        """Returns the limit of the wait."""
         if token is not None:
             raise LockError("dlock makes its tokens itself", lock_name=self._shown())
         if not (self.blocking if blocking is None else blocking):
@@ -88,8 +88,8 @@ class BaseLock:
         self.local.token = guard.token.encode()
 
     def _token(self) -> str | None:
-        """The token of this thread: of what it has acquired, or one that was put there, as programs do that
-        release a lock elsewhere."""
+        """Returns this thread's token: of the lock that it acquired, or one that the program has set to release
+        a lock of another process."""
         token: str | bytes | None = getattr(self.local, "token", None)
         return token.decode(errors="replace") if isinstance(token, bytes) else token
 
@@ -107,7 +107,7 @@ class BaseLock:
         return token, self.timeout
 
     def _guard(self, token: str) -> _native.Guard | None:
-        """That of this thread."""
+        """Returns this thread's guard of this token, if it has one."""
         lease: Lease | None = getattr(self.local, "lease", None)
         return lease.guard if lease is not None and lease.token == token else None
 
@@ -119,7 +119,7 @@ class BaseLock:
 
     @contextmanager
     def _as_redis(self, what: str = "use") -> Iterator[None]:
-        """Raises exceptions of redis-py for those of dlock."""
+        """Turns exceptions of dlock into redis-py's."""
         try:
             yield
         except LostError as lost:
@@ -134,7 +134,7 @@ _clients: weakref.WeakKeyDictionary[Any, _native.Client] = weakref.WeakKeyDictio
 
 
 def client_of(redis: Any) -> _native.Client:
-    """The client for the server of a redis-py client. Clients with one pool share it."""
+    """Returns the client for the server of a redis-py client. Clients with one pool share it."""
     pool = getattr(redis, "connection_pool", None)
     if pool is None or "sentinel" in type(pool).__name__.lower():
         raise UsageError(
@@ -148,7 +148,7 @@ def client_of(redis: Any) -> _native.Client:
 
 
 def address(pool: Any) -> str:
-    """The address of the server of a pool, with what it takes to log in there."""
+    """Returns the address of the server of a pool, with the login."""
     options: dict[str, Any] = pool.connection_kwargs
     kinds = {kind.__name__ for kind in pool.connection_class.__mro__}
     query: list[tuple[str, object]] = []
@@ -183,6 +183,6 @@ def _certificates(options: dict[str, Any]) -> list[tuple[str, object]]:
     if getattr(required, "name", str(required)).lower() not in ("required", "cert_required"):
         raise UsageError("dlock always checks certificates; this client has ssl_cert_reqs off")
     if options.get("ssl_ca_data") or options.get("ssl_ca_path"):
-        raise UsageError("dlock takes the authority to trust from a file: ssl_ca_certs")
+        raise UsageError("dlock reads CA certificates from a file only: use ssl_ca_certs")
     files = {"ca": "ssl_ca_certs", "cert": "ssl_certfile", "key": "ssl_keyfile"}
     return [(name, options.get(option)) for name, option in files.items()]

@@ -1,4 +1,4 @@
-"""As ``dlock.compat``, with the constructor and the methods of ``redis.asyncio.lock.Lock``."""
+"""Like ``dlock.compat``, with the constructor and the methods of ``redis.asyncio.lock.Lock``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Lock"]
 
 
 class Lock(BaseLock):
-    """As ``redis.asyncio.lock.Lock``."""
+    """Like ``redis.asyncio.lock.Lock``."""
 
     async def __aenter__(self) -> Lock:
         if await self.acquire():
@@ -43,7 +43,7 @@ class Lock(BaseLock):
         blocking_timeout: Number | None = None,
         token: str | bytes | None = None,
     ) -> bool:
-        """Acquires the lock; False if it is not free in time."""
+        """Acquires the lock. Returns False if it is not free in time."""
         wait = self._wait(blocking, blocking_timeout, token)
         with self._as_redis():
             try:
@@ -53,12 +53,12 @@ class Lock(BaseLock):
         return True
 
     async def locked(self) -> bool:
-        """Whether anybody holds it."""
+        """True if anybody holds the lock."""
         with self._as_redis():
             return cast(bool, await _mail().outcome(self._client.is_held, self._key))
 
     async def owned(self) -> bool:
-        """Whether this lock holds it, as the server knows it."""
+        """True if this lock holds it, as the server knows."""
         token = self._token()
         if token is None:
             return False
@@ -66,7 +66,7 @@ class Lock(BaseLock):
             return cast(bool, await _mail().outcome(self._client.owns, self._key, token))
 
     async def release(self) -> None:
-        """Releases it."""
+        """Releases the lock."""
         token = self._need_token(RELEASED)
         self.local.token = None
         guard = self._guard(token)
@@ -79,17 +79,17 @@ class Lock(BaseLock):
                 raise self._not_owned("release")
 
     async def _detach(self, guard: _native.Guard | None) -> None:
-        """From here on the server alone knows how long a lease lasts that nobody renews."""
+        """Lets go of the guard: from here on only the server knows the end of the lease."""
         if guard is not None and guard.is_open():
             (await _mail().outcome(guard.detach)).hear()
 
     async def extend(self, additional_time: Number, replace_ttl: bool = False) -> bool:
-        """Adds time to what is left, or replaces that."""
+        """Adds time to the rest of the lease, or replaces it."""
         token, _ = self._need_timeout("extend")
         return await self._extend(token, additional_time, replace_ttl, "extend")
 
     async def reacquire(self) -> bool:
-        """Begins its time-out anew."""
+        """Sets the lease to the full time-out again."""
         token, timeout = self._need_timeout("reacquire")
         return await self._extend(token, timeout, True, "reacquire")
 
