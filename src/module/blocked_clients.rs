@@ -1,4 +1,4 @@
-//! The blocked clients, and the answers that are on their way to them.
+//! The blocked clients, and the answers on their way to them.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::ffi::waiter::{Blocked, Callbacks, Handle};
 pub struct BlockedClients {
     blocked: BTreeMap<WaiterId, (Blocked, KeyBuf)>,
     handles: BTreeMap<Handle, WaiterId>,
-    /// Answers that came before the client was blocked.
+    /// Answers that came before their client was blocked.
     early: BTreeMap<WaiterId, WaitOutcome>,
-    /// What the server calls for them.
+    /// The callbacks that the server runs for blocked clients.
     callbacks: Callbacks,
 }
 
@@ -30,7 +30,7 @@ impl Answers for BlockedClients {
 }
 
 impl BlockedClients {
-    /// The module is loaded: what the server calls for them.
+    /// Sets the callbacks, when the module is loaded.
     pub fn install(&mut self, callbacks: Callbacks) {
         self.callbacks = callbacks;
     }
@@ -43,17 +43,17 @@ impl BlockedClients {
         true
     }
 
-    /// The answer that came before the client was blocked.
+    /// Takes the answer that came before the client was blocked.
     pub fn early(&mut self, waiter: WaiterId) -> Option<WaitOutcome> {
         self.early.remove(&waiter)
     }
 
-    /// A client got its answer.
+    /// Notes that a client got its answer.
     pub fn answered(&mut self, handle: Handle) {
         self.handles.remove(&handle);
     }
 
-    /// A client is gone.
+    /// Notes that a client is gone.
     pub fn gone(&mut self, handle: Handle) -> Option<WaiterId> {
         let waiter = self.handles.remove(&handle)?;
         if let Some((blocked, _)) = self.blocked.remove(&waiter) {

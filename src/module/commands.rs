@@ -1,4 +1,4 @@
-//! What a client can send, and what becomes of it.
+//! The handlers of the commands.
 
 use dlock_core::command::apply::Apply;
 use dlock_core::command::{
@@ -15,16 +15,16 @@ use crate::keyspace::Keyspace;
 use crate::reply;
 use crate::state::{self, State};
 
-/// What a command comes to.
+/// The result of a command.
 enum Outcome {
     Int(u64),
     Null,
-    /// Null, and a lock that was asked for and not granted.
+    /// Null, for a lock that was asked for and not granted.
     Denied,
     Waits(WaiterId),
     /// The reply has been given.
     Done,
-    /// The reply of a command inside this one, which runs when nothing of dlock's is open any more.
+    /// The inner command gives the reply; it runs when dlock has nothing open any more.
     Guards,
 }
 
@@ -161,7 +161,7 @@ pub fn apply(call: &Call<'_>) {
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let apply = apply::parse(args)?;
         if let Err(refusal) = node.believe(&apply, time) {
-            // A fence alone, which is for all keys, is not taken in any case.
+            // A bare fence, which counts for all keys, is refused in any case.
             if keyspace.refuses(key) || matches!(apply, Apply::Floor(_)) {
                 return Err(refusal);
             }
@@ -191,7 +191,7 @@ pub fn promise(call: &Call<'_>) {
     }
 }
 
-/// DLOCK.PROBE. Getting here is what it is about.
+/// DLOCK.PROBE. Its only purpose is that the server lets it run.
 pub fn probe(call: &Call<'_>) {
     if call.len() == 2 { call.ctx.reply_int(1) } else { call.ctx.reply_wrong_arity() }
 }
@@ -208,7 +208,7 @@ fn on_key<'c>(
         return ctx.reply_wrong_arity();
     };
     let key = Key { db: ctx.db(), name: bytes };
-    // Opened first: if its expiry has passed, the server removes it now, and says so.
+    // Opened first: if its expiry has passed, the server removes it now, and reports that.
     let mut open = open(ctx, key.db, name);
     let mut guards = false;
     let done = state::with(|state| {
@@ -258,8 +258,8 @@ fn on_key<'c>(
     }
 }
 
-/// A replica and a server that loads its data carry out what was decided elsewhere, and pass it
-/// on as it came. Nobody else may write there.
+/// Replicates a command verbatim on a replica and on a server that loads its data: both carry out
+/// decisions of another node. Refuses all other writes there.
 fn replayed<'c>(call: &Call<'_>, node: &Node) -> std::result::Result<(), Refusal<'c>> {
     if !node.is_following() {
         return Ok(());
@@ -271,7 +271,7 @@ fn replayed<'c>(call: &Call<'_>, node: &Node) -> std::result::Result<(), Refusal
     Ok(())
 }
 
-/// The client waits for its answer, which may be there already.
+/// Makes the client wait for its answer, which may be there already.
 fn wait(call: &Call<'_>, state: &mut State, key: Key<'_>, waiter: WaiterId) {
     if let Some(answer) = state.store.blocked.early(waiter) {
         state.node.waiting.delivered(waiter);

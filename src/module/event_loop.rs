@@ -1,5 +1,5 @@
-//! The server's event loop calls: what is done when time has passed. Leases end and waits end, and work is
-//! done that was found where nothing may be written.
+//! The calls of the server's event loop: they end leases and waits that are over, and do work that was
+//! found where nothing may be written.
 
 use dlock_core::{Host, Instant};
 
@@ -8,15 +8,15 @@ use crate::keyspace::Keyspace;
 use crate::server_events::migration;
 use crate::state::{self, State};
 
-/// How much is done in one iteration of the event loop. A burst of endings takes several, so
+/// The work done in one iteration of the event loop. A burst of endings takes several, so
 /// that other clients are served in between.
 const BUDGET: usize = 64;
-/// While writes are paused, work at hand is looked at again so soon.
+/// While writes are paused, the event loop retries pending work after this many µs.
 const PAUSED: u64 = 10_000;
 
-/// The alarm has gone off.
+/// Does whatever is due when the timer fires.
 pub fn timer_fired(ctx: Ctx<'_>) {
-    // What calls the server is done afterwards: it may call back.
+    // Calls into the server come last: the server may call back.
     let owed = state::with(|state| {
         let time = state.time();
         state.store.alarm.gone_off(time.now);
@@ -64,7 +64,7 @@ pub fn timer_fired(ctx: Ctx<'_>) {
     }
 }
 
-/// Ten times a second or so. The alarm follows the wall clock, which may have been set back.
+/// Runs about ten times a second. The timer follows the wall clock, which may have been set back.
 pub fn cron(ctx: Ctx<'_>) {
     state::with(|state| {
         let now = now();

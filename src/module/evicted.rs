@@ -1,8 +1,8 @@
 //! Locks whose keys the server has evicted: no keys any more, but held until their leases end.
 //!
-//! The server tells in two steps: a value is taken from its key, and then, if it was evicted, that
-//! it was. In between nothing but the second step can happen, so what was taken last is kept until
-//! the next thing happens.
+//! The server tells of an eviction in two steps: a value was taken from its key, and then, that the
+//! key was evicted. Only the second step can come in between, so the module keeps the last
+//! taken value until the next event.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,7 +12,7 @@ use dlock_core::{Key, KeyBuf};
 
 use crate::ffi::block::Block;
 
-/// The evicted locks, each with a share in its block, and with what it weighed when it came.
+/// The evicted locks, each with a share in its block, and with its weight at the eviction.
 #[derive(Default)]
 pub struct Evicted {
     locks: BTreeMap<KeyBuf, (Block, usize)>,
@@ -24,12 +24,12 @@ impl Evicted {
         self.locks.is_empty()
     }
 
-    /// How many there are.
+    /// The number of evicted locks.
     pub fn len(&self) -> usize {
         self.locks.len()
     }
 
-    /// About how much memory they take.
+    /// An estimate of their memory in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -50,14 +50,14 @@ impl Evicted {
         keys.take_while(move |key| key.db == db).take(page.count).map(|key| &*key.name)
     }
 
-    /// Takes over a share.
+    /// Adds a lock, and takes over a share in its block.
     pub fn add(&mut self, key: KeyBuf, block: Block, weight: usize) {
         self.forget(key.as_key());
         self.bytes += weight;
         self.locks.insert(key, (block, weight));
     }
 
-    /// The lock has ended, or its key is back.
+    /// Forgets a lock that has ended, or whose key is back.
     pub fn forget(&mut self, key: Key<'_>) {
         if let Some((block, weight)) = self.locks.remove(&key.to_owned()) {
             self.bytes -= weight;
@@ -65,12 +65,12 @@ impl Evicted {
         }
     }
 
-    /// Forgets some of them.
+    /// Forgets the locks for which `goes` is true.
     pub fn forget_all(&mut self, goes: impl Fn(&KeyBuf) -> bool) {
         self.take(goes).into_iter().for_each(Block::release);
     }
 
-    /// Gives some of them up, with their shares.
+    /// Gives the locks up for which `goes` is true, with their shares.
     pub fn take(&mut self, goes: impl Fn(&KeyBuf) -> bool) -> Vec<Block> {
         let (bytes, mut taken) = (&mut self.bytes, Vec::new());
         self.locks.retain(|key, (block, weight)| {

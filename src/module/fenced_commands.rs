@@ -1,4 +1,4 @@
-//! GUARD and FENCED: commands that are carried out for true holders only.
+//! GUARD and FENCED: commands for true holders only.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ use crate::ffi::inner::Inner;
 use crate::ffi::mark::{Mark, NoMark};
 use crate::state::{self, State};
 
-/// DLOCK.GUARD, once the token has been found to hold the lock.
+/// Runs the inner command of DLOCK.GUARD, whose token holds the lock.
 pub fn guarded(call: &Call<'_>) {
     match call.carry_out(guard::INNER) {
         Inner::Ran(reply) => reply.give(),
@@ -71,7 +71,7 @@ pub fn apply(call: &Call<'_>, fence: &[u8]) {
     }
 }
 
-/// What time it is, if this server decides; `None` if it carries out what was decided elsewhere.
+/// Returns the time, if this server decides; `None` if it carries out another node's decisions.
 fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
     let decides = state::with(|state| {
         state.begin_if_loaded(call.ctx);
@@ -89,7 +89,7 @@ fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
     decides.unwrap_or(Err(Refusal::Busy))
 }
 
-/// What the primary or the log says is the mark's fence.
+/// Sets the mark to the fence that the primary or the log gives.
 fn replay<'c>(call: &Call<'c>, fence: Option<Fence>) -> Result<(), Refusal<'c>> {
     let mut mark = open(call)?;
     mark.persist();
@@ -99,7 +99,7 @@ fn replay<'c>(call: &Call<'c>, fence: Option<Fence>) -> Result<(), Refusal<'c>> 
     Ok(())
 }
 
-/// Raises the mark, if it has not seen a larger fence. What it was before, if it has risen.
+/// Raises the mark, if it has not seen a larger fence. Returns its former state, if it has risen.
 fn raise<'c>(
     call: &Call<'c>,
     fence: Fence,
@@ -129,7 +129,7 @@ fn raise<'c>(
     Ok(None)
 }
 
-/// The inner command has certainly not begun, so the mark is what it was, here and on replicas.
+/// Restores the mark, here and on replicas, after an inner command that has certainly not begun.
 fn put_back(call: &Call<'_>, before: Option<Fence>) {
     if let Ok(mut mark) = open(call) {
         mark.set(before);
@@ -151,9 +151,9 @@ pub fn mark(call: &Call<'_>) {
     }
 }
 
-/// A mark has been read from a file or a payload. It does not lower the mark in whose place it is
-/// put, which `there` tells: not by a client's RESTORE, and not by one that is carried out again when
-/// the log is loaded. `name` tells its key's.
+/// Accepts a mark that was read from a file or a payload. It does not lower the mark that it
+/// replaces (`there`): neither by a client's RESTORE, nor by one that is carried out again when
+/// the log is loaded. `name` returns the key's name.
 pub fn loaded(
     fence: Fence,
     there: impl FnOnce() -> Option<Fence>,
@@ -165,28 +165,28 @@ pub fn loaded(
         (most, state.store.arriving.load.is_beside())
     })
     .unwrap_or_default();
-    // What the log and the primary have, they have accepted.
+    // The log and the primary have accepted their fences.
     if most.is_some_and(|most| fence > most)
         && state::with(|state| state.refuses(&name())).unwrap_or(true)
     {
         return None;
     }
-    // What is loaded beside the data set takes the place of all that is there.
+    // A data set that is loaded beside the present one replaces all of it.
     Some(if is_beside { fence } else { mark::restored(fence, there()) })
 }
 
-/// What time it is, as far as fences go.
+/// Returns the time of the fences.
 fn now_of(state: &mut State) -> u64 {
     state.time();
     state.node.durable.unix()
 }
 
-/// A mark was removed or replaced by a command that is not ours.
+/// Counts a mark that another command removed or replaced.
 pub fn removed() {
     REMOVED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How many marks were, since the start; whole databases do not count.
+/// The number of such marks since the start, without those of emptied databases.
 pub fn marks_removed() -> u64 {
     REMOVED.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! DLOCK.HOT and DLOCK.SLOW: which locks hurt, and what took too long.
+//! DLOCK.HOT and DLOCK.SLOW: the keys with the longest waits, and the last slow waits and long holds.
 
 use dlock_core::Instant;
 use dlock_core::command::{Refusal, hot, slow};
@@ -68,7 +68,7 @@ fn slow_entry(ctx: Ctx<'_>, entry: &Entry, now: Instant, unix: u64) {
     ctx.reply_map(if entry.holder.is_some() { 10 } else { 8 });
     number(ctx, "number", entry.number);
     text(ctx, "what", entry.what.name());
-    // As the wall clock says now: it may have been set since.
+    // By the present wall clock, which may have been set since.
     number(ctx, "unix-ms", unix.saturating_sub(now.since(entry.ended)) / 1000);
     number(ctx, "ms", entry.micros / 1000);
     text(ctx, "key", &entry.key);

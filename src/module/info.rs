@@ -19,7 +19,7 @@ pub fn write(lines: &mut InfoLines) {
     });
 }
 
-/// What DLOCK.NODE does not say.
+/// Writes the figures that DLOCK.NODE does not have.
 fn write_more(lines: &mut InfoLines, state: &State) {
     let Store { stats, moved_keys, .. } = &state.store;
     let memory = state.store.memory();

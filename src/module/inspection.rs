@@ -1,6 +1,6 @@
-//! DLOCK.INSPECT and DLOCK.TOKENS: who holds a lock, and who waits for it.
+//! DLOCK.INSPECT and DLOCK.TOKENS: the holders and the waiters of a lock.
 //!
-//! Of very many the first are listed, and all are counted: no reply is large.
+//! Of very many the reply lists the first, and counts all: no reply is large.
 
 use dlock_core::command::Refusal;
 use dlock_core::limits::INSPECT_LISTED;
@@ -13,7 +13,7 @@ use crate::ffi::context::Ctx;
 use crate::keyspace::Keyspace;
 use crate::reply::{client, number, optional, text};
 
-/// How somebody is named.
+/// The way to name holders and waiters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Named {
     /// By an id that does not reveal the token: a client that knows the token can release the lock.
@@ -22,7 +22,7 @@ pub enum Named {
     ByToken,
 }
 
-/// The reply.
+/// Sends the reply.
 pub fn reply<'c>(
     ctx: Ctx<'_>,
     node: &Node,
@@ -73,7 +73,7 @@ impl Page<'_> {
         self.people(u64::from(mode.permits()), holding, grants);
     }
 
-    /// `holding` of the grants hold by leases that are not over.
+    /// Lists the grants and the waiters; the leases of `holding` grants are not over.
     fn people<'g>(&self, limit: u64, holding: usize, grants: impl Iterator<Item = Grant<'g>>) {
         let Page { ctx, time, queue, .. } = *self;
         number(ctx, "limit", limit);
@@ -113,7 +113,7 @@ impl Page<'_> {
         number(ctx, "away", u64::from(!waiter.is_present()));
     }
 
-    /// Somebody's name, before so many other fields.
+    /// Begins the map of a holder or waiter, which has this many other fields.
     fn begin(&self, fields: usize, token: &[u8]) {
         let with_token = self.named == Named::ByToken;
         self.ctx.reply_map(fields + 1 + usize::from(with_token));

@@ -1,4 +1,4 @@
-//! The server's keyspace as the rules see it.
+//! The server's keyspace as the node sees it.
 
 use std::ffi::CStr;
 
@@ -17,18 +17,18 @@ use crate::state::{self, Note, Store};
 pub struct Keyspace<'s, 'c> {
     ctx: Ctx<'c>,
     store: &'s mut Store,
-    /// The key that was looked at last. Most commands look at one.
+    /// The last key used. Most commands use one.
     open: Open<'c>,
-    /// What was decided elsewhere is not told to anybody again.
+    /// True if another node decided the effects, which then are not replicated again.
     silent: bool,
-    /// A command, and not the event loop.
+    /// True for a command, false for the event loop.
     command: bool,
-    /// An evicted lock has got its key back, of which replicas and the log know nothing.
+    /// True if an evicted lock has got its key back, and replicas and the log do not know it yet.
     put_back: bool,
 }
 
 impl<'s, 'c> Keyspace<'s, 'c> {
-    /// For a command on a key, which is open already.
+    /// The keyspace for a command on a key, which is open already.
     pub fn command(ctx: Ctx<'c>, store: &'s mut Store, open: Open<'c>, silent: bool) -> Self {
         let mut keyspace = Keyspace { ctx, store, open, silent, command: true, put_back: false };
         if keyspace.open.is_open() {
@@ -37,14 +37,14 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         keyspace
     }
 
-    /// For the event loop, which goes from key to key.
+    /// The keyspace for the event loop, which goes from key to key.
     pub fn event_loop(ctx: Ctx<'c>, store: &'s mut Store, silent: bool) -> Self {
         let open = Open::nowhere();
         Keyspace { ctx, store, open, silent, command: false, put_back: false }
     }
 
-    /// A lock has arrived at a key by a command that is not dlock's. The index tracks it from now on;
-    /// or, if that command ended its lease, it is removed. False: it cannot be removed now.
+    /// Takes over a lock that arrived at a key by a command that is not dlock's. The index tracks it from
+    /// now on; or, if that command ended its lease, it is removed. False: it cannot be removed now.
     pub fn receive(&mut self, key: Key<'_>, may_write: bool) -> bool {
         let over = matches!(self.find(key), Found::Free | Found::Over { .. });
         if !over || self.at(key).block().is_none() {
@@ -56,7 +56,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         may_write
     }
 
-    /// What is here was read as something of another database.
+    /// Corrects the database in the lock at the key, which was read as one of another database.
     pub fn correct(&mut self, key: Key<'_>) {
         if self.at(key).block().is_some_and(Block::is_dead) {
             self.store.moved_keys.look_at(key);
@@ -68,18 +68,18 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         }
     }
 
-    /// A lock that arrived with its slot, which this node has from now on.
+    /// Makes the index track a lock that arrived with its slot, which this node has from now on.
     pub fn look_at(&mut self, key: Key<'_>) {
         self.find(key);
     }
 
-    /// What arrives with its slot cannot be taken. Whether an error is heard; if not, it has to be taken
-    /// all the same.
+    /// Refuses a lock that arrives with its slot. False: the other server does not hear errors, and this
+    /// node must take the lock all the same.
     pub fn refuses(&mut self, key: Key<'_>) -> bool {
         self.store.arriving.slots.refuses(key.name)
     }
 
-    /// The index tracks the block at the key that is open, unless another node leads it.
+    /// Makes the index track the block at the open key, unless another node leads it.
     fn track(&mut self, block: Block) {
         let Store { index, arriving, .. } = &mut *self.store;
         if !arriving.slots.arrives(self.open.key(), block) {
@@ -100,7 +100,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         &mut self.open
     }
 
-    /// A lock whose key was evicted is still held, unless somebody has put something else there.
+    /// Recalls an evicted lock, which is still held unless its key has got another value.
     fn recall(&mut self) {
         if self.store.moved_keys.evicted.is_empty() {
             return;
@@ -112,12 +112,12 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         } else {
             self.store.index.remove(block);
             self.store.moved_keys.evicted.forget(key);
-            // Its waiters wait for something else from now on.
+            // Its waiters now wait for another lock.
             state::note(Note::Changed(key.to_owned()));
         }
     }
 
-    /// The evicted crowd that is here gets its key back.
+    /// Gives the evicted crowd its key back.
     fn put_back(&mut self, evicted: Block) -> Option<Block> {
         self.store.index.remove(evicted);
         let block = self.open.put_back(evicted);
@@ -126,7 +126,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         block
     }
 
-    /// A dead lock may be in the way of a new one.
+    /// Takes a dead lock, which may be in the way of a new one, out of the index.
     fn clear(&mut self, key: Key<'_>) {
         if let Some(block) = self.at(key).block() {
             self.store.index.remove(block);
@@ -145,7 +145,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
                 write_grant(mode, &grant, written);
                 ctx.replicate_apply(name, written, grant.meta);
             }
-            // RELEASE and EXTEND have the same effect everywhere, so they travel as they came.
+            // RELEASE and EXTEND have the same effect everywhere, so they are replicated verbatim.
             Effect::Extended { .. } | Effect::Ended { why: Ending::Released, .. } => {
                 ctx.replicate_verbatim();
             }
@@ -160,8 +160,8 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         }
     }
 
-    /// Watchers learn that the key has changed, and listeners what has happened. Those may be other
-    /// modules, which do what they like, with this key as well: it is not open meanwhile.
+    /// Tells watchers that the key has changed, and listeners of the event. Listeners may be other
+    /// modules, which can do anything, with this key as well: it is not open meanwhile.
     fn announce(&mut self, event: Option<(Class, &CStr)>) {
         self.open.close();
         self.ctx.signal_modified(self.open.name());
@@ -172,7 +172,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
 }
 
 impl Keyspace<'_, '_> {
-    /// An effect that is written in this way, at the key that is here.
+    /// Replicates an effect at the open key, as `write` writes it.
     fn replicate_written(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.silent {
             return;
@@ -183,7 +183,7 @@ impl Keyspace<'_, '_> {
         self.ctx.replicate_apply(self.open.name(), written, b"");
     }
 
-    /// Everything that is held here.
+    /// Replicates all grants at the open key.
     fn replicate_all(&mut self) {
         let (ctx, written) = (self.ctx, &mut self.store.scratch);
         let Some(block) = self.open.block() else { return };
@@ -249,7 +249,7 @@ impl Host for Keyspace<'_, '_> {
         self.track(block);
     }
 
-    /// Replicas and the log do the same where they carry the grant or the extension out.
+    /// Replicas and the log do the same when they carry out the grant or the extension.
     fn forget_expiry(&mut self, key: Key<'_>) {
         if self.at(key).forget_expiry() {
             self.announce(Some((Class::Generic, c"persist")));
@@ -298,7 +298,7 @@ impl Host for Keyspace<'_, '_> {
         if !self.silent {
             self.store.stats.count(&effect);
             if self.command && !self.store.replication.is_possible() {
-                // Nobody gets it, but the server counts it as a change that has to be saved.
+                // No replica gets it, but the server counts it as a change that has to be saved.
                 self.ctx.replicate_verbatim();
             } else {
                 self.replicate(&effect);
@@ -344,7 +344,7 @@ impl Host for Keyspace<'_, '_> {
             if self.at(key.as_key()).block() == Some(block) {
                 return Some(key);
             }
-            // Not where it says. It may be out of the index by now, and freed.
+            // The key has another block. This one may be out of the index by now, and freed.
             if self.store.index.due(now).is_some_and(|(_, again)| again == block) {
                 self.store.index.remove(block);
             }

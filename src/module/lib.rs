@@ -1,19 +1,19 @@
 //! `libdlock.so`: the rules of `dlock_core`, inside Redis and Valkey.
 //!
-//! The rules decide; this crate carries out. The server calls [`entry`], which calls what is in
-//! this folder, which calls the server by [`ffi`]. All that is `unsafe` is in these two. In reading
+//! The rules decide; this crate carries out. The server calls [`entry`], which calls the modules of
+//! this folder, which call the server by [`ffi`]. All `unsafe` code is in these two. In reading
 //! order:
 //!
-//! - [`commands`], [`fenced_commands`]: what a client can send, and what becomes of it.
-//! - [`keyspace`]: the server's keyspace as the rules see it.
-//! - [`state`]: what the module keeps beside the keyspace. Its parts: [`moved_keys`] and [`evicted`], locks
-//!   that are somewhere else than the index thinks; [`blocked_clients`]; [`replication_demand`], whether
-//!   anybody listens to what is replicated; [`server_memory`]; [`stats`].
-//! - [`durability`]: what is promised, and the file that says so before anything is granted.
-//! - [`server_events`]: what the server tells, and what follows for locks.
-//! - [`event_loop`]: what is done when time has passed.
+//! - [`commands`], [`fenced_commands`]: the handlers of the commands.
+//! - [`keyspace`]: the server's keyspace as the node sees it.
+//! - [`state`]: the module's state beside the keyspace. Its parts: [`moved_keys`] and [`evicted`], locks
+//!   whose place the index does not know, or that have no key; [`blocked_clients`]; [`replication_demand`],
+//!   the need to replicate at all; [`server_memory`]; [`stats`].
+//! - [`durability`]: the promise, and the state file that has it before a grant.
+//! - [`server_events`]: the server's events, and their effect on locks.
+//! - [`event_loop`]: the work of the event loop: leases and waits that end.
 //! - [`reply`], [`inspection`], [`hot_and_slow`], [`info`], [`node_figures`]: answers with more than one line.
-//! - [`settings`]: what an operator can set.
+//! - [`settings`]: the operator's settings.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![deny(unsafe_code)]

@@ -1,9 +1,9 @@
-//! Locks that are somewhere else than the index thinks.
+//! Locks whose place the index does not know.
 //!
-//! The server tells that a value was taken from its key, and that a key has got one, but seldom
-//! both of the same value. What has arrived somewhere is looked at in the next iteration of the event loop;
-//! what was taken is kept until it is known what has become of it. A server that does not tell of keys is
-//! searched.
+//! The server tells that a value was taken from its key, and that a key has got one, but seldom both of
+//! the same value. The next iteration of the event loop checks the keys that got one, and the module
+//! keeps a taken lock until its fate is known. If the server does not report key events, the module
+//! searches the keyspace.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,64 +15,64 @@ use crate::ffi::context::{Ctx, now};
 use crate::ffi::index::Index;
 use crate::ffi::scan::Scan;
 
-/// What is known of them.
+/// The locks, and the search for them.
 #[derive(Default)]
 pub struct MovedKeys {
     /// Keys at which a lock has arrived by RESTORE, RENAME, MOVE or SWAPDB.
     arrivals: VecDeque<KeyBuf>,
-    /// Whether a lock has been taken from its key, or read, and may arrive at another.
+    /// True if a lock has been taken from its key, or read, and may arrive at another.
     moving: bool,
-    /// What was taken from its key last.
+    /// The lock taken last from its key.
     last_taken: Option<TakenLock>,
-    /// Locks that the server took away or read without telling where to, each with a share in its
+    /// Locks that the server took away or read without a word of their new place, each with a share in its
     /// block.
     taken: BTreeSet<Block>,
-    /// The search for those that are still somewhere, and when it goes on.
+    /// The search for locks that still have a key, and the time of its next step.
     search: Option<(Scan, Instant)>,
-    /// Whether a dead lock was seen at a key by a replica, which removes nothing. Its primary will,
-    /// unless that dies before; then this node searches for it when it has been promoted.
+    /// True if a replica, which removes nothing, has seen a dead lock at a key. Its primary will remove it,
+    /// unless that dies before; then this node searches for the lock after its promotion.
     owes_search: bool,
-    /// The last search ended then, and rested: the next one does not begin before.
+    /// The earliest beginning of the next search: the last one's end, and a rest.
     searched: Instant,
-    /// The server does not tell what happens to keys.
+    /// True if the server does not report key events.
     is_deaf: bool,
-    /// Locks that are held and are no keys any more.
+    /// Held locks whose keys were evicted.
     pub evicted: Evicted,
 }
 
-/// What was taken from its key last, and is not known to have been evicted yet. With a share.
+/// The lock taken last from its key, perhaps by an eviction, with a share in its block.
 pub struct TakenLock {
     pub key: KeyBuf,
     pub block: Block,
-    /// The grants in it of which the node keeps a note.
+    /// The ephemeral and absent grants in it.
     pub noted: Vec<Noted>,
 }
 
 impl MovedKeys {
-    /// The module is loaded: whether the server tells what happens to keys.
+    /// Notes at the start if the server reports key events.
     pub fn install(&mut self, hears_of_keys: bool) {
         self.is_deaf = !hears_of_keys;
     }
 
-    /// Whether the index does not track some locks yet, and the event loop has to see to it.
+    /// True if the index does not track some locks yet, and the event loop must see to it.
     pub fn any(&self) -> bool {
         let taken = !self.taken.is_empty() || self.last_taken.is_some();
         taken || !self.arrivals.is_empty()
     }
 
-    /// When there is something to search for, on a node that leads or follows.
+    /// Time of the next step of a search, if there is one. `leads`: the node is no follower.
     pub fn next_search(&self, leads: bool) -> Option<Instant> {
         let next = self.search.as_ref().map(|(_, next)| *next);
         next.or_else(|| (leads && self.owes_search).then_some(self.searched))
     }
 
-    /// A lock has been taken from its key, or read: it may arrive at another.
+    /// Notes that a lock has been taken from its key, or read: it may arrive at another.
     pub fn depart(&mut self) {
         self.moving = true;
     }
 
-    /// Something has arrived at the key. It can only be a lock if one has just been taken from another
-    /// key, or read. With `elsewhere` it is at a key of this name in another database.
+    /// Notes that a value has arrived at the key. It can only be a lock if one has just been taken from
+    /// another key, or read. With `elsewhere` the key has this name in another database.
     pub fn arrive(&mut self, key: Key<'_>, elsewhere: bool) {
         if std::mem::take(&mut self.moving) {
             self.look_at(key);
@@ -80,18 +80,18 @@ impl MovedKeys {
         }
     }
 
-    /// The next iteration looks at the key.
+    /// Makes the next iteration check the key.
     pub fn look_at(&mut self, key: Key<'_>) {
         self.arrivals.push_back(key.to_owned());
     }
 
-    /// The keys that are looked at in this iteration.
+    /// Takes the keys to check in this iteration.
     pub fn arrivals(&mut self, most: usize) -> Vec<KeyBuf> {
         let count = self.arrivals.len().min(most);
         self.arrivals.drain(..count).collect()
     }
 
-    /// They could not be looked at. A replica leaves them to its primary.
+    /// Puts back keys that could not be checked. A replica leaves them to its primary.
     pub fn put_off(&mut self, keys: Vec<KeyBuf>, follows: bool) {
         if follows {
             self.owes_search |= !keys.is_empty();
@@ -100,8 +100,8 @@ impl MovedKeys {
         }
     }
 
-    /// Two databases have changed places. What was in them is somewhere else now. When the leases in
-    /// them would have ended that tokens have which are away.
+    /// Moves the locks of two databases that have changed places. Returns the ends of the leases in them
+    /// whose tokens are away.
     pub fn swap(&mut self, first: u32, second: u32, index: &mut Index) -> Vec<Deadline> {
         let swapped = |db| if db == first { second } else { first };
         let goes = |db| db == first || db == second;
@@ -109,7 +109,7 @@ impl MovedKeys {
         for key in self.arrivals.iter_mut().filter(|key| goes(key.db)) {
             key.db = swapped(key.db);
         }
-        // What it has not seen yet may be where it has been.
+        // The keys that the search has not reached may be where it has been.
         self.owes_search |= self.search.is_some();
         index.drain(
             |key| goes(key.db),
@@ -120,7 +120,7 @@ impl MovedKeys {
         )
     }
 
-    /// The next iteration looks what has become of the block. False: that was known already.
+    /// Makes the next iteration check the block. False: it would do so already.
     pub fn keep(&mut self, block: Block) -> bool {
         let is_new = self.taken.insert(block);
         if is_new {
@@ -129,56 +129,56 @@ impl MovedKeys {
         is_new
     }
 
-    /// A lock that was over already was taken from its key.
+    /// Keeps a lock that was over already when it was taken from its key.
     pub fn keep_dead(&mut self, block: Block) {
         if self.is_deaf {
             self.keep(block);
         }
     }
 
-    /// A lock was taken from its key: whether it was evicted is told next, if it was.
+    /// Keeps a lock taken from its key: if it was evicted, the next event says so.
     pub fn take(&mut self, taken: TakenLock) {
         taken.block.keep();
-        // Read just now, and looked for already.
+        // It was read just now, and is in the search already.
         if self.taken.remove(&taken.block) {
             taken.block.release();
         }
         self.last_taken = Some(taken);
     }
 
-    /// Whether it is not known yet what has become of the lock that was taken last.
+    /// True if the fate of the lock taken last is not known yet.
     pub fn has_last(&self) -> bool {
         self.last_taken.is_some()
     }
 
-    /// The lock that was taken last, if it was at this key. With its share.
+    /// Takes the lock taken last, if it was at this key, with its share.
     pub fn last_at(&mut self, key: Key<'_>) -> Option<TakenLock> {
         self.last_taken.take_if(|taken| taken.key.as_key() == key)
     }
 
-    /// The lock that was taken last was not evicted. Its share stays here, or is given back by
+    /// Takes the lock taken last, which was not evicted. The caller takes its share, or gives it back by
     /// [`MovedKeys::leave`].
     pub fn last(&mut self) -> Option<TakenLock> {
         self.last_taken.take()
     }
 
-    /// A lock that was taken is over. Where the server does not tell, the value may be at another
-    /// key.
+    /// Leaves a taken lock that is over. If the server does not report key events, the value may be at
+    /// another key.
     pub fn leave(&mut self, block: Block) {
         if !self.is_deaf || !self.taken.insert(block) {
             block.release();
         }
     }
 
-    /// Looks what has become of what was taken, and searches a part of the keyspace if it has to.
+    /// Checks the taken locks, and searches a part of the keyspace if necessary.
     pub fn search(&mut self, ctx: Ctx<'_>, index: &mut Index, leads: bool, budget: usize) {
         for _ in 0..budget {
             let Some(block) = self.taken.pop_first() else { break };
             if !block.is_in_keyspace() {
-                // Deleted, or a payload that was refused after it had been read.
+                // It was deleted, or read from a payload that was refused.
                 index.remove(block);
             } else if block.is_dead() && self.is_deaf {
-                // Renamed or moved.
+                // It was renamed or moved.
                 self.owes_search = true;
             }
             block.release();
@@ -187,7 +187,7 @@ impl MovedKeys {
         if self.next_search(leads).is_none_or(|next| next > begin) {
             return;
         }
-        // One that is under way is carried to its end first: else it might never come to it.
+        // A search under way is completed first: else it might never reach its end.
         let mut scan = match self.search.take() {
             Some((scan, _)) => scan,
             None => {
@@ -204,8 +204,8 @@ impl MovedKeys {
     }
 }
 
-/// A search goes on for so many µs at a time, and then rests for so long: whatever clients rename, it
+/// A search runs for this many µs at a time, and then rests this long: whatever clients rename, it
 /// takes one part in fifty of a processor. So it goes through a million keys in some 25 seconds, and a dead
-/// lock, which nobody holds, may be seen for so long.
+/// lock, which no token holds, may be visible that long.
 const SEARCHES: u64 = 500;
 const RESTS: u64 = 25_000;

@@ -1,4 +1,4 @@
-//! What a node says of itself: for DLOCK.NODE and INFO alike, so that a figure has one name.
+//! The figures of a node for DLOCK.NODE and INFO alike, so that each has one name.
 
 use dlock_core::LeaseBound;
 
@@ -11,7 +11,7 @@ pub enum Figure {
     Text(String),
 }
 
-/// Whether this node grants, what it has promised, and what there is.
+/// Returns the figures: if this node grants, its promise, and its numbers of leases and waiters.
 ///
 /// In names of DLOCK.NODE: INFO and JSON write `_` for `-`.
 pub fn figures(state: &mut State) -> [(&'static str, Figure); 23] {
@@ -39,7 +39,7 @@ pub fn figures(state: &mut State) -> [(&'static str, Figure); 23] {
         ("refusing-ms", Number(refusing_ms)),
         ("fence", Number(node.durable.fence().0)),
         ("fence-reserved", Number(path.map_or(0, |_| promise.fence.0))),
-        // How far the largest fence is ahead of the wall clock.
+        // The largest fence's lead over the wall clock.
         ("fence-ahead-ms", Number(fence_ahead_ms)),
         ("lease-bound-ms", Number(promise.bound.longest().0)),
         ("usual-bound-ms", Number(promise.bound.usual().0)),

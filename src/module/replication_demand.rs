@@ -1,19 +1,18 @@
-//! Whether anybody listens to what is replicated: a replica, a backlog that one could come back
-//! to, or the AOF.
+//! The need to replicate: a replica, a backlog that one could come back to, or the AOF.
 //!
-//! The server throws away what nobody listens to, but only after this module has put it together,
-//! which costs more than the rest of a grant. So on a server without replicas and AOF it is not
-//! put together at all.
+//! Without these the server throws replicated commands away, but only after this module has put them
+//! together, which costs more than the rest of a grant. So on a server without replicas and AOF the
+//! module does not put them together at all.
 //!
-//! Being wrong in one direction costs a little time, in the other a lost effect. Hence: somebody
-//! listens, unless a look at the server has said otherwise and nothing has happened since that
-//! could have changed it. A new listener starts from a snapshot, and a snapshot begins
-//! with a fork, of which the server tells at once; a partial resynchronisation needs a backlog,
-//! which the look has not seen; a role, a configuration or a data set that changes is told of.
+//! An error in one direction costs a little time, in the other a lost effect. Hence the module
+//! replicates, unless a look at the server has found no receiver and nothing has happened since that
+//! could have changed that. A new receiver starts from a snapshot, and a snapshot begins with a fork,
+//! which the server reports at once; a partial resynchronisation needs a backlog, which the look has not
+//! found; the server also reports changes of role, configuration and data set.
 
 use crate::ffi::context::Ctx;
 
-/// What is known of it.
+/// The result of the last look.
 pub struct ReplicationDemand {
     possible: bool,
 }
@@ -25,12 +24,12 @@ impl Default for ReplicationDemand {
 }
 
 impl ReplicationDemand {
-    /// Whether effects have to be replicated.
+    /// True if effects have to be replicated.
     pub fn is_possible(&self) -> bool {
         self.possible
     }
 
-    /// Something has happened after which somebody may listen.
+    /// Notes an event after which there may be a receiver.
     pub fn may_have_come(&mut self) {
         self.possible = true;
     }

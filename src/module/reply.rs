@@ -1,4 +1,4 @@
-//! Answers with more to say than a number, and what they are made of.
+//! Replies with more than a number, and their parts.
 
 use dlock_core::command::{Command, Refusal};
 use dlock_core::{ClientId, Serves, WaitOutcome};
@@ -8,19 +8,19 @@ use crate::ffi::context::{Ctx, Name};
 use crate::node_figures::{self, Figure};
 use crate::state;
 
-/// What a request that waited is told.
+/// Sends the reply to a request that waited.
 pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
     match answer {
         WaitOutcome::Granted(fence) => ctx.reply_int(fence.0),
         WaitOutcome::Denied => ctx.reply_null(),
-        // An error, because whatever else it were, somebody would take it for the lock.
+        // An error, because a client could take anything else for the lock.
         WaitOutcome::Turn(fence) => ctx.reply_error(&format!(
             "TURN {} is the largest fence here so far; the lock is granted when its holders leave",
             fence.0
         )),
         WaitOutcome::Removed => {
-            // In a cluster the key may be on its way to another node: this word makes cluster
-            // clients ask again, and they are redirected then.
+            // In a cluster the key may be on its way to another node: on this word cluster
+            // clients ask again, and are then redirected.
             if ctx.flags().is_cluster() && ctx.serves(&Name::new(key)) == Serves::Moved {
                 ctx.reply_error("TRYAGAIN this node does not serve the key any more; ask again");
             } else {
@@ -69,7 +69,7 @@ pub fn node(call: &Call<'_>) {
     }
 }
 
-/// Another module listens to keyspace events, and calls back from there.
+/// Refuses a command from another module's keyspace event, which came in the middle of a command.
 pub fn busy(ctx: Ctx<'_>) {
     ctx.reply_error(&Refusal::Busy.to_string());
 }

@@ -1,14 +1,14 @@
-//! How the server is configured to use its memory.
+//! The server's settings for memory.
 
 use dlock_core::limits;
 
 use crate::ffi::context::Ctx;
 
-/// How much memory there is for locks.
+/// The memory that locks may take.
 pub struct MemoryForLocks {
-    /// How the server is configured to use its memory.
+    /// The server's settings for memory.
     pub server: ServerMemory,
-    /// How much of it locks may take, in hundredths.
+    /// The share of it that locks may take, in hundredths.
     pub percent: u64,
 }
 
@@ -20,18 +20,18 @@ impl Default for MemoryForLocks {
 }
 
 impl MemoryForLocks {
-    /// How many bytes locks may take.
+    /// The bytes that locks may take.
     pub fn most(&self) -> u64 {
         self.server.most.map_or(u64::MAX, |most| most / 100 * self.percent)
     }
 }
 
-/// As `maxmemory` and `maxmemory-policy` say.
+/// The settings `maxmemory` and `maxmemory-policy`.
 #[derive(Clone, Copy, Default)]
 pub struct ServerMemory {
-    /// How much it may use; `None`: as much as it likes.
+    /// The bytes that the server may use; `None`: no limit.
     pub most: Option<u64>,
-    /// Whether it evicts whatever it likes, marks too.
+    /// True if the server may evict any key, marks too.
     pub evicts_marks: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the module keeps beside the keyspace.
+//! The module's state beside the keyspace.
 
 use dlock_core::{Deadline, Instant, KeyBuf, Memory, Node, Time};
 use lazy_static::lazy_static;
@@ -17,45 +17,45 @@ use crate::server_events::moving_slots::MovingSlots;
 use crate::server_memory::MemoryForLocks;
 use crate::stats::Stats;
 
-/// Everything.
+/// The whole state.
 pub struct State {
-    /// Who waits, what is put off, the fence.
+    /// The rules' state: waiters, deferred work, fences.
     pub node: Node,
-    /// The rest.
+    /// The module's own state.
     pub store: Store,
 }
 
-/// What arrives and is not this node's yet.
+/// Locks that arrive and are not this node's yet.
 #[derive(Default)]
 pub struct Arriving {
-    /// What is being loaded.
+    /// The data set that is being loaded.
     pub load: DataSetLoad,
-    /// What migrates with its slots.
+    /// The slots that are migrating.
     pub slots: MovingSlots,
 }
 
-/// What carrying out takes.
+/// The parts that carry out the node's decisions.
 pub struct Store {
     pub index: Index,
     pub alarm: Alarm,
     pub stats: Stats,
     pub blocked: BlockedClients,
-    /// Locks that are somewhere else than the index thinks.
+    /// Locks whose place the index does not know.
     pub moved_keys: MovedKeys,
-    /// What is promised.
+    /// The promise and the state file.
     pub durability: Durability,
-    /// What arrives and is not this node's yet.
+    /// Locks that arrive and are not this node's yet.
     pub arriving: Arriving,
-    /// How much memory there is for locks.
+    /// The memory that locks may take.
     pub memory: MemoryForLocks,
-    /// Whether anybody may listen to what is replicated.
+    /// The need to replicate.
     pub replication: ReplicationDemand,
-    /// Room to write in, kept so that a grant need not ask for some.
+    /// A buffer that is kept so that a grant need not allocate one.
     pub scratch: Vec<u8>,
 }
 
-/// What happened while the state was in use further up the stack: the server can take a key
-/// away in the middle of a look at it, when its expiry has passed.
+/// An event while the state was in use further up the stack: the server can take a key
+/// away while the module opens it, when its expiry has passed.
 pub enum Note {
     /// A lock was taken from its key. The note has a share of it.
     Unlinked(KeyBuf, Block),
@@ -83,34 +83,34 @@ lazy_static! {
 
 static NOTES: MainThread<Vec<Note>> = MainThread::new(Vec::new());
 
-/// Works with the state; `None` if that is under way already.
+/// Runs `work` with the state; `None` if the state is in use already.
 pub fn with<R>(work: impl FnOnce(&mut State) -> R) -> Option<R> {
     STATE.with(work)
 }
 
-/// Leaves a note for when the state is no longer in use.
+/// Notes an event while the state is in use.
 pub fn note(note: Note) {
     NOTES.with(|notes| notes.push(note));
 }
 
-/// The notes left meanwhile.
+/// Takes the notes.
 pub fn notes() -> Vec<Note> {
     NOTES.with(std::mem::take).unwrap_or_default()
 }
 
 impl Store {
-    /// What locks take, and what they may.
+    /// The memory that locks take, and their limit.
     pub fn memory(&self) -> Memory {
         let used = self.index.bytes() + self.arriving.slots.bytes();
         Memory { used: used as u64, most: self.memory.most() }
     }
 
-    /// Whether something has to be settled before a command.
+    /// True if something has to be settled before a command.
     pub fn is_unsettled(&self) -> bool {
         self.moved_keys.has_last() || !self.durability.have_begun()
     }
 
-    /// Whether the event loop has something to do.
+    /// True if the event loop has work to do.
     pub fn has_pending(&self) -> bool {
         let durability = self.durability.have_to_tell() || self.durability.owes_ack;
         self.moved_keys.any() || durability || self.arriving.slots.any_pending()
@@ -118,7 +118,7 @@ impl Store {
 }
 
 impl State {
-    /// What time it is.
+    /// The current time.
     pub fn time(&mut self) -> Time {
         let now = now();
         let time = Time { now, unix: self.node.clock.read(now, unix_micros) };
@@ -126,7 +126,7 @@ impl State {
         time
     }
 
-    /// Why nothing is granted, and since when; `None`: it is.
+    /// The reason why this node grants nothing, and the time since then; `None`: it grants.
     pub fn refusing(&mut self, time: Time) -> Option<(Refusing, Instant)> {
         let why = if self.node.is_following() {
             Some(Refusing::Replica)
@@ -155,14 +155,14 @@ impl State {
         self.store.durability.refusing
     }
 
-    /// Sets the alarm for what is next. With work at hand it goes off at once.
+    /// Sets the timer for the next work. With pending work it fires at once.
     pub fn set_alarm(&mut self, now: Instant) {
         if let Some(at) = self.next(now) {
             self.store.alarm.set(now, at);
         }
     }
 
-    /// When there is something to do.
+    /// Time of the next work.
     pub fn next(&self, now: Instant) -> Option<Instant> {
         if self.node.has_pending() || self.store.has_pending() {
             return Some(now);
@@ -174,7 +174,7 @@ impl State {
         first.into_iter().chain(self.store.moved_keys.next_search(leads)).min()
     }
 
-    /// Sets the alarm, if there is work at hand.
+    /// Sets the timer, if there is pending work.
     pub fn set_alarm_if_pending(&mut self) {
         if self.node.has_pending() || self.store.has_pending() {
             let now = now();

@@ -1,10 +1,10 @@
-//! What has happened on this node since it started.
+//! The counters of this node since it started.
 
 use dlock_core::observed::Lengths;
 use dlock_core::{Effect, Ending};
 use hdrhistogram::Histogram;
 
-/// Counters, and how long locks were waited for and held.
+/// Counters, and the lengths of waits and holds.
 #[derive(Default)]
 pub struct Stats {
     pub grants: u64,
@@ -15,9 +15,9 @@ pub struct Stats {
     pub extensions: u64,
     pub breaks: u64,
     pub ephemeral_ends: u64,
-    /// Of those that were handed the lock.
+    /// Waits that ended with the lock.
     pub waits: Times,
-    /// Of all that ended but by removal from outside.
+    /// All holds but those ended by another command's removal.
     pub holds: Times,
 }
 
@@ -29,7 +29,7 @@ pub struct Times {
 }
 
 impl Stats {
-    /// Counts what happened.
+    /// Counts an effect.
     pub fn count(&mut self, effect: &Effect<'_>) {
         match effect {
             Effect::Granted { waited, .. } => {
@@ -57,7 +57,7 @@ impl Stats {
 }
 
 impl Default for Times {
-    /// From a microsecond to the longest lease, to two digits.
+    /// The histogram ranges from a microsecond to the longest lease, to two digits.
     fn default() -> Times {
         let fine = Histogram::new_with_bounds(1, 50 * 86_400 * 1_000_000, 2).ok();
         Times { lengths: Lengths::default(), fine }
@@ -72,7 +72,7 @@ impl Times {
         }
     }
 
-    /// Milliseconds at a percentile, as a person reads them.
+    /// The percentile in milliseconds, as text.
     pub fn percentile(&self, percentile: f64) -> String {
         let micros = self.fine.as_ref().map_or(0, |fine| fine.value_at_percentile(percentile));
         format!("{}.{:03}", micros / 1000, micros % 1000)

@@ -10,23 +10,23 @@ use dlock_core::durability::record::{MAX_LENGTH, Unreadable};
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 use rustix::io::Errno;
 
-/// The file, kept from other servers.
+/// The state file, locked against other servers.
 pub struct StateFile {
-    /// As it is configured, from the root on, because the server's working folder can be changed.
+    /// The configured path from the root on, because the server's working directory can change.
     named: PathBuf,
-    /// Where it is, links followed: what is put in its place is made beside it, or a link to it
-    /// would be replaced and not the file.
+    /// The file's path with links followed: the new file is made beside it, or it would replace the
+    /// link and not the file.
     path: PathBuf,
-    /// Beside the file: the file itself is another one after each write. The lock is a POSIX
+    /// The lock file beside it: the state file is a new one after each write. The lock is a POSIX
     /// record lock, which a forked child that saves the data set does not inherit.
     _lock: File,
 }
 
 impl StateFile {
-    /// Takes the file, and reads what it says; `None`: there is no such file yet.
+    /// Locks the file, and reads its record; `None`: there is no such file yet.
     ///
     /// # Errors
-    /// What is wrong and what to do about it, for the operator.
+    /// Fails with the problem and what to do about it, for the operator.
     pub fn open(path: &Path) -> Result<(StateFile, Option<Record>), String> {
         let named = std::path::absolute(path).unwrap_or(path.to_owned());
         let path = follow(&named)?;
@@ -44,22 +44,22 @@ impl StateFile {
         Ok((StateFile { named, path, _lock: lock }, record))
     }
 
-    /// Where it is.
+    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The symbolic link that led there, if there is one.
+    /// The symbolic link that led to it, if there is one.
     pub fn link(&self) -> Option<&Path> {
         let is_link = fs::symlink_metadata(&self.named).is_ok_and(|data| data.is_symlink());
         is_link.then_some(&self.named)
     }
 
-    /// Writes it whole. When this returns it is on the disk; after a failure it says either this
-    /// or what it said before.
+    /// Writes the whole file. On return it is on the disk; after a failure the file has either this record
+    /// or the one before.
     ///
     /// # Errors
-    /// What could not be done, and why.
+    /// Fails with the step that failed, and the reason.
     pub fn write(&self, record: &str) -> Result<(), String> {
         // The next start would not find it.
         let target = follow(&self.named)?;
@@ -77,7 +77,7 @@ impl StateFile {
             .map_err(|error| format!("cannot write {}: {error}", temporary.display()))?;
         let written = self.replace(&temporary, file, record);
         if written.is_err() {
-            // It may not even be there.
+            // The temporary file may not exist.
             let _ = fs::remove_file(&temporary);
         }
         written
@@ -95,12 +95,12 @@ impl StateFile {
     }
 }
 
-/// Where a path leads, from the root on, though there may be no file yet.
+/// Follows a path from the root on, even if there is no file yet.
 fn follow(named: &Path) -> Result<PathBuf, String> {
     let mut path = absolute(named)?;
     for _ in 0..MAX_LINKS {
         let Ok(target) = fs::read_link(&path) else { return Ok(path) };
-        // What is relative is so to the link's folder.
+        // A relative target starts at the link's directory.
         let target = path.parent().unwrap_or(Path::new("/")).join(target);
         path = absolute(&target)
             .map_err(|error| format!("{} is a symbolic link: {error}", named.display()))?;
@@ -112,7 +112,7 @@ fn follow(named: &Path) -> Result<PathBuf, String> {
     ))
 }
 
-/// As many links in a row as Linux follows.
+/// The number of links in a row that Linux follows.
 const MAX_LINKS: usize = 40;
 
 /// The path from the root on.
@@ -135,8 +135,8 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
     })
 }
 
-/// A new file. A crash may have left one; anything else is nobody's to remove, and is not opened: to
-/// open a pipe would take for ever.
+/// Creates a file. A crash may have left one; anything else is not ours to remove, and is not opened:
+/// opening a pipe would block for ever.
 fn create(path: &Path) -> io::Result<File> {
     if look_at(path)? {
         fs::remove_file(path)?;
@@ -144,10 +144,10 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// Whether a plain file is there, and not nothing.
+/// True if a plain file is there, false if nothing is.
 ///
 /// # Errors
-/// Something else is there.
+/// Fails if something else is there.
 fn look_at(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(data) if data.is_file() => Ok(true),
@@ -168,7 +168,7 @@ fn kind_of(data: &Metadata) -> &'static str {
     }
 }
 
-/// Opens a plain file, and waits for nobody, whatever it has become since it was looked at.
+/// Opens a plain file without blocking, whatever it has become since the check.
 fn open_plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     look_at(path)?;
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -177,7 +177,7 @@ fn open_plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     if data.is_file() { Ok(file) } else { Err(io::Error::other(kind_of(&data))) }
 }
 
-/// Keeps other servers off, for as long as the file is open.
+/// Locks out other servers, for as long as the file is open.
 fn lock(path: &Path) -> Result<File, String> {
     let lock_path = beside(path, ".lock");
     let mut options =
@@ -187,7 +187,7 @@ fn lock(path: &Path) -> Result<File, String> {
     })?;
     match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
-            // For the message of a server that finds it locked. Nothing depends on it.
+            // For the error message of a server that finds it locked. Nothing depends on it.
             let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
             Ok(file)
         }
@@ -239,14 +239,14 @@ fn read(path: &Path) -> Result<Option<Record>, String> {
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // A longer file is no state file, whatever it says.
+    // A longer file is no state file.
     open_plain(path, OpenOptions::new().read(true))?
         .take(MAX_LENGTH + 1)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// What an operator can do about a file that cannot be used.
+/// An operator's options when the file cannot be used.
 const WHAT_TO_DO: &str = "it says which fences this node has handed out, so the node does not \
                           start without it. Put back what was there. If that is gone: move the \
                           file away, and set dlock.quarantine to the longest lease in use for the \

@@ -1,6 +1,6 @@
-//! What is promised, and the file that says so before anything is granted.
+//! Durability: the promise, and the state file that has it before a grant.
 //!
-//! The idea and its rules are the core's ([`dlock_core::durability`]). Here is what carries them out:
+//! The core has the idea and its rules ([`dlock_core::durability`]). These modules carry them out:
 //!
 //! - [`lifecycle`]: one life of a server, from taking the state file to the last record in it.
 //! - [`writer`]: the thread that writes, so that the server's main thread never touches the disk.
@@ -18,29 +18,29 @@ use crate::ffi::context::{Ctx, Name, now};
 
 use self::writer::RecordWriter;
 
-/// What is promised, who has been told, and what it rests on.
+/// The promise, the replicas' knowledge of it, and its sources.
 pub struct Durability {
-    /// What the state file says, and the thread that writes it.
+    /// The record in the state file, and the thread that writes it.
     pub writer: RecordWriter,
     /// `dlock.state-file`.
     pub state_file: String,
-    /// What the state file said of the last life, until this one has its data set.
+    /// The record of the last life, until this one has its data set.
     pub last_life: Option<LastLife>,
-    /// Whether the server has kept a log that misses nothing, in all of this life.
+    /// True if the server has kept a complete log in all of this life.
     pub log_is_kept: bool,
-    /// Whether a log has been loaded at this start.
+    /// True if the server has loaded a log at this start.
     pub loads_log: bool,
-    /// Since when nothing has been granted, and why.
+    /// The reason why this node grants nothing, and the time since then.
     pub refusing: Option<(Refusing, Instant)>,
-    /// Whether replicas should be told what is promised.
+    /// True if replicas should get the promise.
     tell: bool,
-    /// Whether this replica has its primary's data set, and has not asked for what came after.
+    /// True if this replica has its primary's data set, and has yet to ask for what came after.
     pub owes_ack: bool,
-    /// When they were told last, and how far fences had been handed out then.
+    /// Time of the last message to replicas, and the largest fence then.
     told: (Instant, Fence),
 }
 
-/// Why a node grants nothing.
+/// The reason why a node grants nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Refusing {
     Replica,
@@ -49,7 +49,7 @@ pub enum Refusing {
 }
 
 impl Refusing {
-    /// The word for it.
+    /// The reason's name.
     pub fn name(self) -> &'static str {
         match self {
             Refusing::Replica => "replica",
@@ -59,11 +59,11 @@ impl Refusing {
     }
 }
 
-/// What the last life left behind in the state file, if there is one.
+/// The record of the last life in the state file, if there was one.
 pub struct LastLife(pub Option<Record>);
 
 impl Durability {
-    /// Nothing is promised yet, and there is no state file.
+    /// A node without a promise and without a state file.
     pub fn new(node_id: u128) -> Durability {
         Durability {
             writer: RecordWriter::without_file(node_id),
@@ -78,23 +78,23 @@ impl Durability {
         }
     }
 
-    /// Whether the data set has been loaded, and this life has begun with it.
+    /// True if the data set has been loaded, and this life has begun with it.
     pub fn have_begun(&self) -> bool {
         self.last_life.is_none()
     }
 
-    /// Whether replicas are to learn something.
+    /// True if replicas should get the promise.
     pub fn have_to_tell(&self) -> bool {
         self.tell
     }
 
-    /// Replicas are to learn what is promised.
+    /// Notes that replicas should get the promise.
     pub fn tell(&mut self) {
         self.tell = true;
     }
 
-    /// A server that follows another replica hears nothing but what is told again. But what is
-    /// replicated counts as a change that has to be saved, so an idle node says nothing.
+    /// Repeats the promise from time to time, because a replica of a replica hears nothing else. But
+    /// the server saves replicated commands as changes, so an idle node does not repeat it.
     pub fn tell_again(&mut self, fence: Fence, bound: Millis, now: Instant) {
         let (at, last) = self.told;
         if now.since(at) > TELL_EVERY && (bound.0 > 0 || fence > last) {
@@ -102,8 +102,8 @@ impl Durability {
         }
     }
 
-    /// Replicas learn what is promised, before it is used. While slots migrate, `aside` is one that does
-    /// not.
+    /// Sends the promise to replicas, before this node uses it. While slots migrate, `aside` is one that
+    /// does not.
     pub fn tell_replicas(
         &mut self,
         ctx: Ctx<'_>,
@@ -126,8 +126,8 @@ impl Durability {
         self.tell &= !may_write && !node.is_following();
     }
 
-    /// Writes the promise, and waits until it is done. What was last said of the log goes with it,
-    /// and can only become less here.
+    /// Writes the promise, and waits for the disk. The last word about the log goes with it, and can only
+    /// become less here.
     pub fn write_now(&mut self, promise: &Promise) -> bool {
         if !self.log_is_kept {
             self.writer.set_log_is_complete(false);
@@ -138,10 +138,10 @@ impl Durability {
     }
 }
 
-/// How often replicas are told, in µs.
+/// The interval of the promise's repetitions, in µs.
 const TELL_EVERY: u64 = 5_000_000;
 
-/// So many keys, in words.
+/// The number of keys, in words.
 pub fn count_keys(keys: usize) -> String {
     format!("{keys} {}", if keys == 1 { "key" } else { "keys" })
 }

@@ -1,7 +1,7 @@
 //! The record in the state file, and the thread that writes it.
 //!
-//! The server's main thread never touches the disk: it hands a record to that thread and goes on.
-//! Where a grant must not be made before the record is written it waits, but not for long, and not
+//! The server's main thread never touches the disk: it gives a record to that thread and goes on.
+//! Where a grant needs the record first, the main thread waits, but not for long, and not
 //! at all while the disk is known to be in trouble.
 
 use std::path::{Path, PathBuf};
@@ -16,22 +16,22 @@ use dlock_core::{Ended, Instant, LeaseBound, Promise, Record};
 use crate::durability::file::{StateFile, unwritable};
 use crate::ffi::context::log;
 
-/// The record of a node, and what has become of the last write.
+/// The record of a node, and the outcome of the last write.
 pub struct RecordWriter {
     thread: Option<WriterThread>,
     record: Record,
-    /// What is being written, and whether it says that the log is complete.
+    /// The promise under way, and true if that write says that the log is complete.
     in_flight: Option<(Promise, bool)>,
-    /// Whether what has been written may say so.
+    /// True if the file may say that the log is complete.
     says_complete: bool,
-    /// When the last write began.
+    /// Time at which the last write began.
     begun: Instant,
-    /// Why the last write failed.
+    /// The reason of the last failure.
     failure: Option<String>,
 }
 
 impl RecordWriter {
-    /// Without a file: whatever is promised is forgotten at the end of this life.
+    /// A writer without a file: the promise is lost at the end of this life.
     pub fn without_file(node_id: u128) -> RecordWriter {
         RecordWriter {
             thread: None,
@@ -51,10 +51,10 @@ impl RecordWriter {
         }
     }
 
-    /// Takes the file, and reads what it says of the last life.
+    /// Locks the file, and reads the record of the last life.
     ///
     /// # Errors
-    /// What is wrong with it, for the operator.
+    /// Fails with the problem, for the operator.
     pub fn open(&mut self, path: &Path) -> Result<Option<Record>, String> {
         let (file, before) = StateFile::open(path)?;
         if let Some(before) = before.clone() {
@@ -65,11 +65,11 @@ impl RecordWriter {
         Ok(before)
     }
 
-    /// The first record of this life: one more start, and nothing else new. It keeps what the
-    /// last life left behind, for nothing is granted before the data set is loaded.
+    /// Writes the first record of this life: one more start, and nothing else new. It keeps the record of
+    /// the last life, because the node grants nothing before the data set is loaded.
     ///
     /// # Errors
-    /// Why it cannot be written, for the operator.
+    /// Fails with the reason, for the operator.
     pub fn write_first(&mut self) -> Result<(), String> {
         let Some(thread) = &self.thread else { return Ok(()) };
         self.says_complete = self.record.log_is_complete;
@@ -89,17 +89,17 @@ impl RecordWriter {
         self.record.node_id
     }
 
-    /// How many lives there have been, this one included.
+    /// The number of lives, this one included.
     pub fn boot(&self) -> u64 {
         self.record.boot
     }
 
-    /// Where the file is, if there is one.
+    /// The file's path, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.thread.as_ref().map(|thread| &*thread.path)
     }
 
-    /// The same in words, with the symbolic link that led there.
+    /// The path in words, with the symbolic link that led to it.
     pub fn described(&self) -> String {
         let Some(WriterThread { path, link, .. }) = &self.thread else {
             return "no state file".to_owned();
@@ -108,38 +108,38 @@ impl RecordWriter {
         format!("state file {}{}", path.display(), link.unwrap_or_default())
     }
 
-    /// The module is not loaded after all. When this returns, no thread of it runs any more: its code
-    /// is about to go.
+    /// Ends the writer's thread when the module is not loaded after all: its code is about to be
+    /// unmapped.
     pub fn let_go(&mut self) {
         self.thread = None;
     }
 
-    /// Why the last write failed.
+    /// The reason of the last failure.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// Whether the file may say that the log is complete.
+    /// True if the file may say that the log is complete.
     pub fn says_complete(&self) -> bool {
         self.says_complete || self.in_flight.as_ref().is_some_and(|(_, complete)| *complete)
     }
 
-    /// What it says of that with the next write; and that this life has not ended.
+    /// Sets what the next write says of the log; it also says that this life has not ended.
     pub fn set_log_is_complete(&mut self, complete: bool) {
         (self.record.log_is_complete, self.record.ended) = (complete, None);
     }
 
-    /// Whether what the file said of the last life's log still holds.
+    /// Sets whether the last life's log still counts as complete.
     pub fn keep_log_complete(&mut self, complete: bool) {
         self.record.log_is_complete = complete;
     }
 
-    /// Whether nothing is being written, and what failed was not just now.
+    /// True if no write is under way, and the last failure was not just now.
     pub fn is_ready(&self, now: Instant) -> bool {
         self.in_flight.is_none() && (self.failure.is_none() || now.since(self.begun) >= RETRY)
     }
 
-    /// Begins to write.
+    /// Begins a write.
     pub fn write(&mut self, promise: Promise, now: Instant) {
         (self.record.fence, self.record.unix) = (promise.fence, promise.unix);
         self.record.bound = promise.longest();
@@ -149,29 +149,29 @@ impl RecordWriter {
         }
     }
 
-    /// What has been written since the last look.
+    /// The promise written since the last call.
     pub fn written(&mut self) -> Option<Promise> {
         self.wait(Duration::ZERO)
     }
 
-    /// Writes, and waits until it is done. False: it could not be.
+    /// Writes, and waits for the disk. False: the write failed.
     pub fn write_now(&mut self, promise: Promise, now: Instant) -> bool {
         if self.failure.is_some() {
             return false;
         }
-        // What is on its way was asked for earlier, and says less.
+        // The write under way is older, and says less.
         let begun = std::time::Instant::now();
         self.wait(PATIENCE);
         if self.failure.is_some() {
             return false;
         }
         self.write(promise, now);
-        // Not zero, which would not be waiting.
+        // At least a millisecond: zero would not wait.
         let left = PATIENCE.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
         self.wait(left).is_some()
     }
 
-    /// The last record of this life.
+    /// Writes the last record of this life.
     pub fn end(&mut self, promise: Promise, ended: Option<Ended>, now: Instant) {
         self.wait(PATIENCE);
         self.record.ended = ended;
@@ -179,7 +179,7 @@ impl RecordWriter {
         self.wait(PATIENCE);
     }
 
-    /// Waits until what is on its way has been written.
+    /// Waits for the write under way.
     fn wait(&mut self, limit: Duration) -> Option<Promise> {
         self.in_flight.as_ref()?;
         let outcome = match &self.thread {
@@ -196,7 +196,7 @@ impl RecordWriter {
                 return Some(promise);
             }
             Some(Err(why)) => {
-                // It may have been written nevertheless.
+                // The record may have been written nevertheless.
                 self.says_complete |= self.in_flight.take()?.1;
                 self.fail(why);
             }
@@ -206,7 +206,7 @@ impl RecordWriter {
         None
     }
 
-    /// Said once, and not at each of a thousand attempts.
+    /// Logs the first failure in a row only.
     fn fail(&mut self, why: String) {
         if self.failure.is_none() {
             log(
@@ -221,14 +221,15 @@ impl RecordWriter {
     }
 }
 
-/// After a failure the next attempt is made so much later, in µs.
+/// The pause after a failure before the next attempt, in µs.
 const RETRY: u64 = 1_000_000;
-/// How long a grant waits for the disk.
+/// The longest time that a grant waits for the disk.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a start waits for the disk without a word.
+/// A start waits this long for the disk before it logs that.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// The thread that writes, as the main thread sees it. It knows the file and nothing else of the module.
+/// The main thread's side of the thread that writes. That thread knows the file and nothing else of the
+/// module.
 struct WriterThread {
     path: PathBuf,
     link: Option<PathBuf>,
@@ -242,12 +243,12 @@ struct Shared {
     changed: Condvar,
 }
 
-/// What the two threads exchange: at most one record is on its way.
+/// The exchange of the two threads: at most one record is under way.
 #[derive(Default)]
 struct Task {
     record: Option<String>,
     outcome: Option<Result<(), String>>,
-    /// There will be no other record.
+    /// True if there will be no other record.
     closed: bool,
 }
 
@@ -273,7 +274,7 @@ impl WriterThread {
         self.shared.changed.notify_all();
     }
 
-    /// What has become of the record; `None`: it is still on its way.
+    /// The outcome of the write; `None`: it is still under way.
     fn outcome(&self, limit: Duration) -> Option<Result<(), String>> {
         let task = self.shared.lock();
         if limit.is_zero() {
@@ -290,17 +291,17 @@ impl Drop for WriterThread {
         self.shared.lock().closed = true;
         self.shared.changed.notify_all();
         if let Some(handle) = self.handle.take() {
-            // One that has panicked has ended, too.
+            // A thread that has panicked has ended, too.
             let _ = handle.join();
         }
     }
 }
 
-/// The server's watchdog wants to know what the main thread does, and tells it by this signal.
+/// Blocks the signal by which the server's watchdog asks the main thread for its state.
 fn leave_the_watchdogs_signal() {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGALRM);
-    // Without it a line of the watchdog's log would be about this thread.
+    // Without this a line of the watchdog's log would be about this thread.
     let _ = signals.thread_block();
 }
 

@@ -11,7 +11,7 @@ use crate::ffi::waiter::{Callbacks, Handle, Parting};
 use crate::reply;
 use crate::server_events::disconnections;
 
-/// The callbacks that this server can have.
+/// The callbacks that this server version can have.
 pub fn callbacks(ctx: Ctx<'_>) -> Callbacks {
     let can_unblock = ctx.version().may_have_timeout_callback();
     Callbacks {
@@ -39,7 +39,7 @@ unsafe extern "C" fn on_reply(
     OK
 }
 
-/// CLIENT UNBLOCK … TIMEOUT. The module sets no time-out of the server's.
+/// Handles CLIENT UNBLOCK … TIMEOUT. The module uses no time-out of the server.
 unsafe extern "C" fn on_timeout(
     ctx: *mut raw::RedisModuleCtx,
     _argv: *mut *mut raw::RedisModuleString,
@@ -55,7 +55,7 @@ unsafe extern "C" fn on_timeout(
     OK
 }
 
-/// The client is gone, or CLIENT UNBLOCK … ERROR has answered it.
+/// Handles a client that is gone, or that CLIENT UNBLOCK … ERROR has answered.
 unsafe extern "C" fn on_disconnect(
     _ctx: *mut raw::RedisModuleCtx,
     client: *mut raw::RedisModuleBlockedClient,

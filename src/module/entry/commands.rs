@@ -1,4 +1,4 @@
-//! Commands: how they reach their handlers, and how the server documents them.
+//! The commands: their registration, handlers and documentation.
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
@@ -27,7 +27,7 @@ pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
 
 fn register_one(ctx: Ctx<'_>, command: Command, category: bool) -> Result<(), &'static str> {
     let doc = command.doc();
-    // As the server writes its own commands; clients may write them as they like.
+    // The server writes its own commands in lower case; clients may use any case.
     let name = c_string(&doc.name.to_ascii_lowercase());
     let flags = c_string(doc.flags);
     let key = key_position(doc);
@@ -66,7 +66,7 @@ fn register_one(ctx: Ctx<'_>, command: Command, category: bool) -> Result<(), &'
     document(command, doc, key)
 }
 
-/// What the server calls for a command.
+/// The callback of a command.
 fn handler(command: Command) -> raw::RedisModuleCmdFunc {
     macro_rules! enter {
         ($handler:path) => {{
@@ -104,7 +104,7 @@ fn handler(command: Command) -> raw::RedisModuleCmdFunc {
     }
 }
 
-/// Where the key is; 0: nowhere.
+/// The position of the key; 0: no key.
 fn key_position(doc: &Doc) -> c_int {
     let at = doc.args.iter().position(|arg| matches!(arg.kind, Kind::Key));
     at.map_or(0, |at| at as c_int + 1)
@@ -133,7 +133,7 @@ fn document(
     if set == OK { Ok(()) } else { Err("cannot document a command") }
 }
 
-/// C strings that live as long as this.
+/// C strings that live as long as this value.
 #[derive(Default)]
 struct Texts(Vec<CString>);
 

@@ -9,7 +9,7 @@ use crate::ffi::MainThread;
 use crate::ffi::context::{Ctx, ERR, Name, OK, api, bytes_of, c_string};
 use crate::settings::{self, Number, Text};
 
-/// Registers the settings, and takes what the configuration file says.
+/// Registers the settings, and takes their values from the configuration file.
 pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     for setting in &settings::NUMBERS {
         // SAFETY: the setting is static; so are the callbacks.
@@ -87,7 +87,7 @@ unsafe extern "C" fn get_text(
         .unwrap_or(ptr::null_mut())
 }
 
-/// What `get_text` gave last, which lives until the next time.
+/// The last text of `get_text`, which lives until the next call.
 static LAST: MainThread<Option<Name>> = MainThread::new(None);
 
 unsafe extern "C" fn set_text(

@@ -1,4 +1,4 @@
-//! What the server tells: roles, loading, flushes, connections, and what happens to keys.
+//! The callbacks of server events: roles, loading, flushes, connections, and keys.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -15,7 +15,7 @@ use crate::state::{self, State};
 type Callback =
     unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
 
-/// Subscribes to everything that matters to locks.
+/// Subscribes to all events that matter to locks.
 pub fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
     let events: [(u64, Callback); 11] = [
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, on_role),
@@ -42,7 +42,7 @@ pub fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Looks at every command, for the one that switches the log.
+/// Watches every command, for the one that switches the log.
 pub fn watch_commands(ctx: Ctx<'_>) -> Result<(), &'static str> {
     // SAFETY: see `context`; the callback lives as long as the server.
     let filter = unsafe { api!(RedisModule_RegisterCommandFilter(ctx.raw(), Some(on_command), 0)) };
@@ -54,7 +54,7 @@ unsafe extern "C" fn on_command(filter: *mut raw::RedisModuleCommandFilterCtx) {
     unsafe {
         let arg = |at| bytes_of(api!(RedisModule_CommandFilterArgGet(filter, at)));
         let count = api!(RedisModule_CommandFilterArgsCount(filter));
-        // The server may take a name with a zero byte for what stands before that.
+        // The server may end a name at its first zero byte.
         let name = |at| arg(at).split(|byte| *byte == 0).next().unwrap_or_default();
         let is = |at, word: &[u8]| name(at).eq_ignore_ascii_case(word);
         if count < 4 || !is(0, b"config") || !is(1, b"set") {
@@ -67,7 +67,7 @@ unsafe extern "C" fn on_command(filter: *mut raw::RedisModuleCommandFilterCtx) {
     }
 }
 
-/// Subscribes to what happens to keys, unless listening does harm. Whether it does not.
+/// Subscribes to key events, unless listening does harm. Returns true if it does not.
 pub fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
     let does_harm = ctx.version().key_events_do_harm();
     let mut classes = raw::REDISMODULE_NOTIFY_EVICTED;
@@ -188,8 +188,8 @@ unsafe extern "C" fn on_fork(
     roles::forked();
 }
 
-/// Nothing is replicated because a replica has left: it may be about to lead, and what its primary
-/// writes after that costs every other replica a full resynchronisation.
+/// Handles a replica that has connected. When a replica leaves, the module replicates nothing: it may be
+/// about to lead, and a later write of its primary costs every other replica a full resynchronisation.
 unsafe extern "C" fn on_replica(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,

@@ -1,4 +1,4 @@
-//! Where it begins: the server loads the module.
+//! The start: the server loads the module.
 
 use std::ffi::{c_char, c_int};
 
@@ -21,7 +21,7 @@ const NAME: &[u8] = b"dlock\0";
 /// The version as one number: 1.2.3 is 10203.
 const VERSION: c_int = 100;
 
-/// Called by the server.
+/// Loads the module; the server calls this.
 ///
 /// # Safety
 /// Only the server calls it, as the module interface says.
@@ -57,7 +57,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
                     configuration file, after the loadmodule line"
             .to_owned());
     }
-    // Where the server cannot even say that, the next error is the right one.
+    // On a server that cannot even tell this, the next error is the right one.
     if ctx.tells_fields()
         && let Some(why) =
             quirks::refusal(|section, field| ctx.server_text(section, field).is_some())
@@ -113,7 +113,7 @@ fn set_options(ctx: Ctx<'_>, more: u32) {
     unsafe { api!(RedisModule_SetModuleOptions(ctx.raw(), options as c_int)) };
 }
 
-/// A function that is called without asking first, and that the server does not have.
+/// Returns a function that the module calls without a check, and that the server lacks.
 fn missing_function() -> Option<&'static str> {
     macro_rules! all {
         ($($name:ident),* $(,)?) => {
@@ -228,7 +228,7 @@ fn missing_function() -> Option<&'static str> {
 }
 
 unsafe extern "C" fn on_info(raw: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
-    // A crash may have happened anywhere: say nothing rather than look at what is half changed.
+    // A crash may have happened anywhere: the state may be half changed.
     if for_crash_report != 0 {
         return;
     }

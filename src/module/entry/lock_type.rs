@@ -1,4 +1,4 @@
-//! The callbacks of the type `dlock-key`: how a lock is stored, rewritten, freed and weighed.
+//! The callbacks of the type `dlock-key`: a lock is stored, rewritten, freed and weighed.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -30,9 +30,9 @@ pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     if registered { Ok(()) } else { Err("cannot register the type dlock-key") }
 }
 
-/// Reads a stored lock. NULL: the bytes are none; the server then refuses the payload or file.
+/// Reads a stored lock. NULL: the bytes are no lock; the server then refuses the payload or file.
 unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *mut c_void {
-    // What a later dlock writes may not even be a string.
+    // A later dlock may not even store a string.
     if version > c_int::from(snapshot::VERSION) {
         let version = u8::try_from(version).unwrap_or(u8::MAX);
         log(io, &unreadable(Unreadable::Version(version)));
@@ -101,7 +101,7 @@ fn unreadable(why: Unreadable) -> String {
 }
 
 fn build(key: Key<'_>, mode: Mode, holders: &[Granted<'_>]) -> Block {
-    // At full length again.
+    // Each lease begins anew, at full length.
     let lease = |holder: &Granted<'_>| Lease::begin(now(), holder.ttl);
     if let (Mode::Exclusive, [holder]) = (mode, holders) {
         return Block::one(key, &holder.grant(lease(holder)), &mut Vec::new());
@@ -118,7 +118,7 @@ fn build(key: Key<'_>, mode: Mode, holders: &[Granted<'_>]) -> Block {
     block
 }
 
-/// A lock whose lease was ended by a RENAME, say, is stored with no holders.
+/// Stores a lock; one whose lease a RENAME has ended, say, has no holders.
 unsafe extern "C" fn rdb_save(io: *mut raw::RedisModuleIO, value: *mut c_void) {
     // SAFETY: the keyspace holds the value during the callback.
     let bytes = unsafe {
@@ -182,7 +182,7 @@ unsafe extern "C" fn mem_usage(
     unsafe { Block::from_ptr(value.cast_mut()).map_or(0, |block| block.size()) }
 }
 
-/// Two servers agree when their locks have the same holders, with the same fences.
+/// Adds the lock to DEBUG DIGEST: two servers agree when their locks have the same holders and fences.
 unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
     let add = |mode: Mode, grant: Grant<'_>| {
         let mut written = Vec::new();
@@ -205,7 +205,7 @@ unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_v
     }
 }
 
-/// The only callback that may run on another thread.
+/// Frees a lock: the only callback that may run on another thread.
 unsafe extern "C" fn free(value: *mut c_void) {
     // SAFETY: the server gives up the pointer that the keyspace had.
     if let Some(block) = unsafe { Block::from_ptr(value) } {
@@ -213,7 +213,7 @@ unsafe extern "C" fn free(value: *mut c_void) {
     }
 }
 
-/// Large crowds are freed in the background.
+/// Returns the effort to free a lock: the server frees large crowds in the background.
 unsafe extern "C" fn free_effort(
     _ctx: *mut raw::RedisModuleKeyOptCtx,
     value: *const c_void,
@@ -222,7 +222,7 @@ unsafe extern "C" fn free_effort(
     unsafe { Block::from_ptr(value.cast_mut()).map_or(1, |block| block.effort()) }
 }
 
-/// The server takes the value from its key: removed, replaced, or moved to another name.
+/// Handles a value that the server takes from its key: removed, replaced, or moved to another name.
 unsafe extern "C" fn unlink(ctx: *mut raw::RedisModuleKeyOptCtx, value: *const c_void) {
     if kind::is_ours(value) {
         return;

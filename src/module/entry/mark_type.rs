@@ -1,4 +1,4 @@
-//! The callbacks of the type `dlockmark`: how a mark is stored, rewritten and weighed.
+//! The callbacks of the type `dlockmark`: a mark is stored, rewritten and weighed.
 
 use std::ffi::{c_int, c_longlong, c_void};
 use std::ptr;
@@ -13,7 +13,7 @@ use crate::ffi::context::{Ctx, Name, api, bytes_of, variadic};
 use crate::ffi::kind;
 use crate::ffi::mark::{Mark, pointer};
 
-/// A context of the module's own: payloads come without one.
+/// The module's own context: payloads come without one.
 static CONTEXT: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(ptr::null_mut());
 
 /// Registers the type.
@@ -34,7 +34,7 @@ pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     if registered { Ok(()) } else { Err("cannot register the type dlockmark") }
 }
 
-/// NULL: the bytes are no mark; the server then refuses the payload or file.
+/// Reads a stored mark. NULL: the bytes are no mark; the server then refuses the payload or file.
 unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *mut c_void {
     if version != VERSION {
         return ptr::null_mut();
@@ -58,7 +58,7 @@ fn name_of(io: *mut raw::RedisModuleIO) -> Vec<u8> {
     }
 }
 
-/// The mark that is now at the key that is loaded, outside of any command of dlock.
+/// The present mark at the key that is loaded, outside of any command of dlock.
 fn there(io: *mut raw::RedisModuleIO) -> Option<Fence> {
     // SAFETY: the server knows the key of whatever it loads, and keeps it for the callback. The
     // module's own context lives as long as the server.
@@ -91,7 +91,7 @@ unsafe extern "C" fn aof_rewrite(
     unsafe { emit(io, c"DLOCK.FENCED".as_ptr(), c"sl".as_ptr(), key, fence) };
 }
 
-/// What the server keeps for a value: its type and its pointer.
+/// Returns the memory of a value: its type and its pointer.
 unsafe extern "C" fn mem_usage(_value: *const c_void) -> usize {
     2 * size_of::<*mut c_void>()
 }
@@ -104,10 +104,10 @@ unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_v
     }
 }
 
-/// There is nothing behind the pointer.
+/// Frees nothing: the pointer itself is the value.
 unsafe extern "C" fn free(_value: *mut c_void) {}
 
-/// Removed, replaced, expired, evicted, or moved to another name.
+/// Counts a mark that was removed, replaced, expired, evicted, or moved to another name.
 unsafe extern "C" fn unlink(_key: *mut raw::RedisModuleString, value: *const c_void) {
     if !kind::is_ours(value) {
         fenced_commands::removed();

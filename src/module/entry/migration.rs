@@ -1,4 +1,4 @@
-//! What Valkey 9, Redis 8.4 and later ones tell of slots that migrate as a whole.
+//! The callbacks for slots that migrate as a whole, on Valkey 9, Redis 8.4 and later ones.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::RangeInclusive;
@@ -16,8 +16,8 @@ use crate::server_events::moving_slots::{Job, Refusals};
 type Callback =
     unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
 
-/// Subscribes to it, where the server has it. The options by which the server is told that the module is
-/// ready for it.
+/// Subscribes to migrations, if the server has them. Returns the options that tell the server that the
+/// module is ready for them.
 pub fn listen(ctx: Ctx<'_>) -> u32 {
     let version = ctx.version();
     match version.family {
@@ -82,7 +82,7 @@ unsafe extern "C" fn on_step_of_redis(
         raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_STARTED => Step::ExportBegins,
         raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_FAILED => Step::ExportEnds,
         raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_COMPLETED => Step::Left,
-        // In the child process that sends the snapshot.
+        // This runs in the child process that sends the snapshot.
         raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_MODULE_PROPAGATE => {
             return migration::send_ahead(ctx, &job);
         }
@@ -105,7 +105,7 @@ unsafe extern "C" fn on_trim(
         if let Some(info) = data.cast::<raw::RedisModuleClusterSlotMigrationTrimInfo>().as_ref() {
             let slots = ranges(info.slots);
             let job = Job { name: name_of(b""), slots, refusals: Refusals::Unheard };
-            // Perhaps not one by one.
+            // The server may remove them without an event for each.
             keys::emptied(|key| job.has(key.name));
         }
     }
@@ -121,7 +121,7 @@ struct Info {
     count: u32,
 }
 
-/// From the first to the last.
+/// A range of slots, from the first to the last.
 #[repr(C)]
 struct Slots {
     first: c_int,
@@ -156,7 +156,7 @@ unsafe fn ranges(slots: *const raw::RedisModuleSlotRangeArray) -> Vec<RangeInclu
     }
 }
 
-/// Its first forty bytes: servers give it forty digits.
+/// The first forty bytes of a name: servers give forty digits.
 fn name_of(text: &[u8]) -> [u8; 40] {
     let mut name = [0; 40];
     name.iter_mut().zip(text).for_each(|(to, from)| *to = *from);

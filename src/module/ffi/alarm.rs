@@ -1,7 +1,7 @@
-//! The one timer: it goes off when there is something to do.
+//! The alarm: the module's one timer, set for its next work.
 //!
-//! The server's timers are kept by the wall clock. So the module looks at the monotonic
-//! clock again when it goes off, and the server's cron (see `event_loop::cron`) sets an alarm that has been missed.
+//! The server's timers follow the wall clock. So the module reads the monotonic clock again when the
+//! timer fires, and the server's cron (see `event_loop::cron`) sets a missed alarm anew.
 
 use std::ptr;
 
@@ -11,17 +11,17 @@ use dlock_core::Instant;
 
 use super::context::{Ctx, api};
 
-/// What the server calls when the alarm goes off.
+/// The callback of the alarm.
 pub type OnAlarm = raw::RedisModuleTimerProc;
 
 /// The alarm.
 pub struct Alarm {
-    /// A context of the module's own: alarms are also set where the server gives none.
+    /// The module's own context: some callbacks that set the alarm have none.
     ctx: *mut raw::RedisModuleCtx,
-    /// What it calls when it goes off.
+    /// The callback.
     callback: OnAlarm,
     set: Option<(raw::RedisModuleTimerID, Instant)>,
-    /// How often in a row it has gone off before its time.
+    /// The number of times in a row that it fired too early.
     early: u32,
 }
 
@@ -31,14 +31,14 @@ impl Alarm {
         Alarm { ctx: ptr::null_mut(), callback: None, set: None, early: 0 }
     }
 
-    /// The module is loaded: from now on it can be set. `callback` is called when it goes off.
+    /// Makes the alarm usable, when the module is loaded.
     pub fn install(&mut self, ctx: Ctx<'_>, callback: OnAlarm) {
         self.callback = callback;
         // SAFETY: the new context lives as long as the server.
         self.ctx = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx.raw())) };
     }
 
-    /// Goes off at `at`, or earlier if that is how it is set already.
+    /// Sets the alarm to `at`, unless it is set to an earlier time.
     pub fn set(&mut self, now: Instant, at: Instant) {
         if self.ctx.is_null() || self.set.is_some_and(|(_, earlier)| earlier <= at) {
             return;
@@ -46,7 +46,7 @@ impl Alarm {
         self.reset(now, at);
     }
 
-    /// Goes off at `at`, whatever it was set to.
+    /// Sets the alarm to `at`, whatever it was set to.
     pub fn reset(&mut self, now: Instant, at: Instant) {
         let delay = at.since(now).div_ceil(1000);
         let delay = raw::mstime_t::try_from(delay).unwrap_or(raw::mstime_t::MAX);
@@ -61,21 +61,21 @@ impl Alarm {
         }
     }
 
-    /// It has gone off.
+    /// Notes that it has fired.
     pub fn gone_off(&mut self, now: Instant) {
         let early = self.set.take().is_some_and(|(_, at)| at.since(now) >= 1000);
         self.early = if early { self.early + 1 } else { 0 };
     }
 
-    /// Whether it may be set again from where it has gone off.
+    /// True if its callback may set it again.
     ///
-    /// When the wall clock is set back while the server looks for timers that are due, every new
-    /// one is due in its eyes, and it would find no end. The server's cron sets the alarm then.
+    /// If the wall clock is set back while the server looks for due timers, it takes every new
+    /// one for due, and would never stop. The server's cron sets the alarm then.
     pub fn can_be_trusted(&self) -> bool {
         self.early < 2
     }
 
-    /// The server has come out of its timers.
+    /// Notes that the server has left its loop over timers.
     pub fn trust(&mut self) {
         self.early = 0;
     }

@@ -1,13 +1,13 @@
-//! How a lock lies in memory, and who frees it.
+//! A lock in memory, and its owners.
 //!
 //! The server's keyspace keeps one pointer for a key. It points to a block: an exclusive lock in
 //! one piece with nothing wasted (see `dlock_core::packed`), or a crowd. A block has up to three
-//! owners: the keyspace, the deadline index, and the module, which keeps what the server took away
-//! for a moment, and what it evicted for as long as the lease runs. Each lets go by itself, the
-//! last one frees. So the index can never point to freed memory, whatever way a server finds to
-//! free a value, and `free` may run in a background thread: it touches the flags, which are
-//! atomic, and then nothing or a block that nobody else knows. It may run late; so a block is in the
-//! keyspace only once, and what comes back to a key comes back in another one.
+//! owners: the keyspace, the deadline index, and the module, which keeps taken locks for a moment,
+//! and evicted ones as long as the lease runs. Each lets go separately, and the last one frees the
+//! block. So the index can never point to freed memory, in whatever way a server
+//! frees a value, and `free` may run in a background thread: it touches the flags, which are
+//! atomic, and then nothing or a block without other owners. It may run late; so a block is in the
+//! keyspace only once, and a lock that comes back to a key gets a new block.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use super::MainThread;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Block(NonNull<u8>);
 
-/// What is in a block.
+/// The content of a block.
 pub enum Inside<'a> {
     /// An exclusive lock.
     One(Key<'a>, Grant<'a>),
@@ -35,38 +35,38 @@ pub enum Inside<'a> {
     Dead,
 }
 
-/// A grant of which the node keeps a note.
+/// A grant of which the node keeps a note: ephemeral, or its token is away.
 pub struct Noted {
     pub token: Box<[u8]>,
     pub client: ClientId,
-    /// When its lease ends.
+    /// The end of its lease.
     pub end: Deadline,
 }
 
-/// A crowd and what the index needs to know of it.
+/// A crowd and its entries in the index.
 pub struct Gathering {
-    /// Where it is.
+    /// The key.
     pub key: KeyBuf,
-    /// Under which deadline it is in the index.
+    /// The deadline of its entry in the index.
     pub indexed: Option<Deadline>,
     /// The end of its last lease, as the index knows it.
     pub indexed_last: Option<Deadline>,
-    /// How many leases it was last counted with.
+    /// The number of leases last counted.
     pub counted: usize,
-    /// How many bytes it was last counted with.
+    /// The bytes last counted.
     pub weighed: usize,
-    /// Who holds.
+    /// The holders.
     pub crowd: Crowd,
 }
 
 impl Gathering {
-    /// About the bytes that the lock takes with its key and in the index.
+    /// An estimate of the bytes that the lock takes with its key and in the index.
     pub fn weight(&self) -> usize {
         PER_KEY + size_of::<Many>() + 2 * self.key.name.len() + self.crowd.size()
     }
 }
 
-/// What the server keeps of a key beside its name and value, and the index of a lock.
+/// The server's overhead for a key beside its name and value, and the index's for a lock.
 const PER_KEY: usize = 100;
 
 /// The first two bytes of every block. The tag is the length of a short record, or one of the
@@ -90,7 +90,7 @@ struct Many {
 }
 
 const MANY: u8 = 0;
-/// A record is at least 16 bytes long, so 1 is free to say that it lies elsewhere.
+/// A record has at least 16 bytes, so the tag 1 is free for one that lies elsewhere.
 const LONG: u8 = 1;
 const HEAD: usize = size_of::<Head>();
 
@@ -125,7 +125,7 @@ impl Block {
         })
     }
 
-    /// What is in it.
+    /// The content of the block.
     ///
     /// # Safety
     /// One of the block's owners must hold it for all of `'a`, and no other `Inside` of a crowd
@@ -150,7 +150,7 @@ impl Block {
         }
     }
 
-    /// When the first lease in it ends.
+    /// The end of the first lease in the block.
     ///
     /// # Safety
     /// As for [`Block::inside`].
@@ -168,7 +168,7 @@ impl Block {
         }
     }
 
-    /// The crowd in it, if it is one and alive.
+    /// The crowd in the block, if it is one and alive.
     ///
     /// # Safety
     /// As for [`Block::inside`].
@@ -182,7 +182,7 @@ impl Block {
         Some(unsafe { &mut (*self.0.cast::<Many>().as_ptr()).gathering })
     }
 
-    /// How much work it is to free it. A dead crowd is no less.
+    /// The effort to free the block. A dead crowd takes as much.
     ///
     /// # Safety
     /// As for [`Block::inside`].
@@ -194,8 +194,8 @@ impl Block {
         }
     }
 
-    /// The grants in it of which the node keeps a note: those that end with a connection, and those to
-    /// tokens that are away.
+    /// The grants in the block of which the node keeps a note: those that end with a connection, and
+    /// those of tokens that are away.
     ///
     /// # Safety
     /// As for [`Block::inside`].
@@ -214,7 +214,7 @@ impl Block {
         }
     }
 
-    /// Calls `each` with every grant in it.
+    /// Calls `each` with every grant in the block.
     pub fn each_grant(self, mut each: impl FnMut(Mode, &Grant<'_>)) {
         // SAFETY: an owner holds the block, and nothing changes while this runs.
         match unsafe { self.inside() } {
@@ -226,7 +226,7 @@ impl Block {
         }
     }
 
-    /// The largest fence in it, alive or not.
+    /// The largest fence in the block, alive or not.
     pub fn top(self) -> Fence {
         let head = self.head();
         // SAFETY: an owner holds the block; the tag says how it was made.
@@ -239,47 +239,47 @@ impl Block {
         }
     }
 
-    /// Somebody moved the key by a command that ends leases.
+    /// Marks a lock as dead: another command that ends leases has moved its key.
     pub fn kill(self) {
         self.head().flags.fetch_or(DEAD, Ordering::Relaxed);
     }
 
-    /// It was no such command: the server evicted the key.
+    /// Undoes [`Block::kill`]: the server has evicted the key instead.
     pub fn revive(self) {
         self.head().flags.fetch_and(!DEAD, Ordering::Relaxed);
     }
 
-    /// Whether its lease was ended in that way.
+    /// True if its lease was ended in that way.
     pub fn is_dead(self) -> bool {
         self.head().flags.load(Ordering::Relaxed) & DEAD != 0
     }
 
-    /// Whether the keyspace still has it.
+    /// True if the keyspace still has the block.
     pub fn is_in_keyspace(self) -> bool {
         self.head().flags.load(Ordering::Acquire) & IN_KEYSPACE != 0
     }
 
-    /// Whether the index has it.
+    /// True if the index has the block.
     pub fn is_in_index(self) -> bool {
         self.head().flags.load(Ordering::Relaxed) & IN_INDEX != 0
     }
 
-    /// The index takes a share.
+    /// Gives the index a share.
     pub fn enter_index(self) {
         self.head().flags.fetch_or(IN_INDEX, Ordering::Relaxed);
     }
 
-    /// The index lets go.
+    /// Takes the index's share back.
     pub fn leave_index(self) {
         self.let_go(IN_INDEX);
     }
 
-    /// Whether the module keeps it, perhaps without a key.
+    /// True if the module keeps the block, perhaps without a key.
     pub fn is_kept(self) -> bool {
         self.head().flags.load(Ordering::Relaxed) & KEPT != 0
     }
 
-    /// A part of the module takes a share, for a moment or because the key was evicted. Each part has
+    /// Gives a part of the module a share, for a moment or because the key was evicted. Each part has
     /// its own.
     pub fn keep(self) {
         if self.head().flags.fetch_or(KEPT, Ordering::Relaxed) & KEPT != 0 {
@@ -287,7 +287,7 @@ impl Block {
         }
     }
 
-    /// That part lets go.
+    /// Takes that part's share back.
     pub fn release(self) {
         let others = FURTHER.with(|further| {
             let shares = further.remove(&self)?;
@@ -301,17 +301,17 @@ impl Block {
         }
     }
 
-    /// The keyspace lets go. May be called on any thread.
+    /// Takes the keyspace's share back. May be called on any thread.
     pub fn leave_keyspace(self) {
         self.let_go(IN_KEYSPACE);
     }
 
-    /// What the keyspace stores.
+    /// The pointer that the keyspace stores.
     pub fn as_ptr(self) -> *mut std::ffi::c_void {
         self.0.as_ptr().cast()
     }
 
-    /// From what the keyspace stores.
+    /// A block from the pointer that the keyspace stores.
     ///
     /// # Safety
     /// The pointer must be from [`Block::as_ptr`], and an owner must still hold the block.
@@ -319,12 +319,12 @@ impl Block {
         NonNull::new(ptr.cast()).map(Block)
     }
 
-    /// Its name in the index.
+    /// The block's name in the index.
     pub fn entry(self) -> Entry {
         Entry(self.0.as_ptr().expose_provenance() as u64)
     }
 
-    /// From its name in the index.
+    /// A block from its name in the index.
     ///
     /// # Safety
     /// The entry must be from [`Block::entry`], and the index must still hold the block.
@@ -333,7 +333,7 @@ impl Block {
         NonNull::new(std::ptr::with_exposed_provenance_mut(address)).map(Block)
     }
 
-    /// The bytes of heap it takes, for MEMORY USAGE.
+    /// The bytes of heap of the block, for MEMORY USAGE.
     ///
     /// # Safety
     /// As for [`Block::inside`].
@@ -348,15 +348,15 @@ impl Block {
             },
             // SAFETY: the tag says so; records never change.
             LONG => size_of::<Long>() + unsafe { self.0.cast::<Long>().as_ref() }.record.len(),
-            // Not worth reading it: this is asked for each time a lock comes or goes.
+            // The exact size is not worth reading it: a lock that comes or goes asks for this each time.
             len => HEAD + usize::from(len),
         }
     }
 
-    /// About the bytes that an exclusive lock takes with its key and in the index: never the name
-    /// of the key alone, which lies in the record, but what the server keeps of it as well.
+    /// An estimate of the bytes that an exclusive lock takes with its key and in the index: the name
+    /// lies in the record, and the server keeps more of the key.
     ///
-    /// Rather too much than too little, and the same as long as the block lives. An owner holds it.
+    /// Rather too much than too little, and the same as long as the block lives. An owner must hold it.
     pub fn weight(self) -> usize {
         let name = match self.head().tag {
             // SAFETY: the tag says so; an owner holds the block, and records never change.

@@ -1,4 +1,4 @@
-//! A command that the server carries out: its arguments.
+//! A command's arguments.
 
 use std::ffi::c_int;
 use std::slice;
@@ -35,7 +35,8 @@ impl<'c> Call<'c> {
         self.argv.get(at).map(|arg| unsafe { bytes_of(*arg) })
     }
 
-    /// The bytes of the key at this position, which others can come to hear of while the command runs.
+    /// The bytes of the key at this position; a copy, if other modules could change the string while the
+    /// command runs.
     pub fn key<'a>(&self, at: usize, copy: &'a mut Box<[u8]>) -> Option<&'a [u8]>
     where
         'c: 'a,
@@ -60,16 +61,16 @@ impl<'c> Call<'c> {
         Some(room)
     }
 
-    /// How many arguments there are, the name included.
+    /// The number of arguments, the name included.
     pub fn len(&self) -> usize {
         self.argv.len()
     }
 }
 
-/// Where [`Call::rest`] puts the arguments: more than ACQUIRE with every option has.
+/// The buffer of [`Call::rest`]: more than ACQUIRE with every option needs.
 pub type Room<'c> = [&'c [u8]; 16];
 
-/// What a command does to a key, as the server has it.
+/// The server's flags for a command's effect on a key.
 pub fn touch_flags(touch: Touch) -> c_int {
     let flags = match touch {
         Touch::Reads => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,

@@ -1,6 +1,6 @@
-//! A call from the server: its arguments, and what can be said and done in it.
+//! The context of a call from the server: replies, replication, events and strings.
 //!
-//! Unless a comment says otherwise, what makes a call into the server safe here is this: the
+//! Unless a comment says otherwise, a call into the server is safe here because the
 //! server handed out the context for the length of one callback, [`Ctx`] lives no longer, and
 //! everything runs on its main thread.
 
@@ -27,7 +27,7 @@ macro_rules! api {
 }
 pub(crate) use api;
 
-/// A function of the server's interface that takes as many arguments as its format says.
+/// Returns a variadic function of the server's interface.
 macro_rules! variadic {
     ($name:ident) => {{
         // SAFETY: written once, when the module was loaded, before anything else ran.
@@ -40,7 +40,7 @@ macro_rules! variadic {
 }
 pub(crate) use variadic;
 
-/// Not reachable: `load` has seen that every function used here is there.
+/// Aborts. Not reachable: `load` has checked that every function used here is there.
 #[cold]
 pub fn missing() -> ! {
     std::process::abort()
@@ -65,16 +65,16 @@ pub fn unix_micros() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Which listeners a keyspace event is for.
+/// The class of a keyspace event.
 #[derive(Clone, Copy)]
 pub enum Class {
-    /// `d`: what only a module has.
+    /// `d`: events of modules.
     Own,
-    /// `g`: what any key can have.
+    /// `g`: events of all keys.
     Generic,
 }
 
-/// What a context can be asked for.
+/// The flags of a context.
 #[derive(Clone, Copy)]
 pub struct Flags(c_int);
 
@@ -95,22 +95,22 @@ impl<'c> Ctx<'c> {
         ClientId(unsafe { api!(RedisModule_GetClientId(self.raw)) })
     }
 
-    /// Whether that connection is open.
+    /// True if that connection is open.
     pub fn is_connected(self, client: ClientId) -> bool {
         // SAFETY: NULL asks for nothing but the verdict.
         unsafe { api!(RedisModule_GetClientInfoById(ptr::null_mut(), client.0)) == OK }
     }
 
-    /// Whether the command comes from a connection that can close: not from a script or another
+    /// True if the command comes from a connection that can close: not from a script or another
     /// module, whose clients last as long as the server does.
     pub fn has_connection(self, client: ClientId) -> bool {
         let flags = self.flags();
-        // Nothing denies blocking to a connection but its own MULTI.
+        // Only its own MULTI denies blocking to a connection.
         let by_itself = !flags.denies_blocking() || flags.has(raw::REDISMODULE_CTX_FLAGS_MULTI);
         by_itself && !flags.has(raw::REDISMODULE_CTX_FLAGS_LUA) && self.is_connected(client)
     }
 
-    /// Whose connection sent the command: its user, as a number. Requests of scripts and of other
+    /// The user whose connection sent the command, as a number. Requests of scripts and of other
     /// modules count as one user's.
     pub fn owner(self) -> Owner {
         let name = self.client().0;
@@ -142,13 +142,13 @@ impl<'c> Ctx<'c> {
         unsafe { api!(RedisModule_SelectDb(self.raw, db)) == OK }
     }
 
-    /// What kind of call this is. Not cheap: asks the server for more than is needed.
+    /// The flags of this call. Not cheap: the server computes more than needed.
     pub fn flags(self) -> Flags {
         // SAFETY: see above.
         Flags(unsafe { api!(RedisModule_GetContextFlags(self.raw)) })
     }
 
-    /// Whether a write that no command asked for must not happen now: writes are paused, for a
+    /// True if the module must not write on its own now: writes are paused, for a
     /// failover for example, and the server would stop itself if it had to propagate one.
     pub fn avoids_traffic(self) -> bool {
         // SAFETY: takes nothing.
@@ -209,22 +209,22 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplyWithArray(self.raw, len as c_long)) };
     }
 
-    /// A map of so many pairs; RESP2 gets an array of twice as many elements.
+    /// Replies with a map of this many pairs; RESP2 gets an array of twice as many elements.
     pub fn reply_map(self, len: usize) {
         // SAFETY: see above.
         unsafe { api!(RedisModule_ReplyWithMap(self.raw, len as c_long)) };
     }
 }
 
-/// What replicas, the AOF, listeners and watchers learn.
+/// Messages to replicas, the AOF, listeners and watchers.
 impl Ctx<'_> {
-    /// The command as it came.
+    /// Replicates the command as it came.
     pub fn replicate_verbatim(self) {
         // SAFETY: see above.
         unsafe { api!(RedisModule_ReplicateVerbatim(self.raw)) };
     }
 
-    /// An effect, as DLOCK.APPLY.
+    /// Replicates an effect, as DLOCK.APPLY.
     pub fn replicate_apply(self, key: &Name, effect: &[u8], meta: &[u8]) {
         let replicate = variadic!(RedisModule_Replicate);
         let format = if meta.is_empty() { c"sb" } else { c"sbb" };
@@ -244,8 +244,8 @@ impl Ctx<'_> {
         };
     }
 
-    /// An effect that goes ahead of a snapshot of slots, on Redis, in the child process that sends it. Whether
-    /// it does.
+    /// Sends an effect ahead of a snapshot of slots, on Redis, in the child process that sends it. False:
+    /// the server refused it.
     pub fn send_ahead(self, key: &Name, effect: &[u8]) -> bool {
         // SAFETY: written once, when the module was loaded.
         let Some(send) = (unsafe { raw::RedisModule_ClusterPropagateForSlotMigration }) else {
@@ -259,7 +259,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// What is promised in the state file.
+    /// Replicates the promise in the state file.
     pub fn replicate_promise(self, promise: &Promise) {
         let replicate = variadic!(RedisModule_Replicate);
         let Promise { fence, unix, bound, .. } = promise;
@@ -276,7 +276,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// A keyspace event.
+    /// Sends a keyspace event.
     pub fn notify(self, class: Class, event: &CStr, key: &Name) {
         let class = match class {
             Class::Own => raw::REDISMODULE_NOTIFY_MODULE as c_int,
@@ -286,7 +286,7 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.raw, class, event.as_ptr(), key.raw)) };
     }
 
-    /// WATCH and client tracking learn that the key has changed.
+    /// Tells WATCH and client tracking that the key has changed.
     pub fn signal_modified(self, key: &Name) {
         // SAFETY: see above.
         unsafe { api!(RedisModule_SignalModifiedKey(self.raw, key.raw)) };
@@ -298,23 +298,23 @@ impl Flags {
         self.0 & flag as c_int != 0
     }
 
-    /// Inside MULTI, a script or another module's call, where nothing may block.
+    /// True inside MULTI, a script or another module's call, where nothing may block.
     pub fn denies_blocking(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING)
     }
 
-    /// From the primary, or from the log that is being loaded.
+    /// True for a command from the primary, or from the log that is being loaded.
     pub fn is_replay(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
             || self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
     }
 
-    /// Whether there is an AOF.
+    /// True if the server keeps an AOF.
     pub fn has_log(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_AOF)
     }
 
-    /// More memory is used than `maxmemory` allows.
+    /// True if the server uses more memory than `maxmemory` allows.
     pub fn is_out_of_memory(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_OOM)
     }
@@ -328,21 +328,21 @@ impl Flags {
     }
 }
 
-/// A key's name as the server keeps strings.
+/// A key's name as a string of the server.
 pub struct Name {
     raw: *mut raw::RedisModuleString,
-    /// Its bytes, so that the server need not be asked each time.
+    /// The bytes, so that the server need not be asked each time.
     bytes: *const [u8],
     /// The bytes of a name that could move.
     copy: Box<[u8]>,
     owned: bool,
 }
 
-/// Longer strings can move: other modules hear of keys by these very strings, and may trim them. Up to
+/// Longer strings can move: other modules get these very strings with key events, and may trim them. Up to
 /// this length all servers keep the bytes in one piece with the string.
 const LONGEST_AT_REST: usize = 44;
 
-/// The bytes, where they stay: in the string, or else in `copy`.
+/// The bytes at a fixed address: in the string, or else in `copy`.
 pub fn at_rest<'a>(bytes: &'a [u8], copy: &'a mut Box<[u8]>) -> &'a [u8] {
     if bytes.len() <= LONGEST_AT_REST {
         return bytes;
@@ -414,7 +414,7 @@ pub unsafe fn bytes_of<'a>(string: *const raw::RedisModuleString) -> &'a [u8] {
     }
 }
 
-/// A C string; what cannot be in one is left out.
+/// A C string without the zero bytes of the text.
 pub fn c_string(text: &str) -> CString {
     let bytes: Vec<u8> = text.bytes().filter(|byte| *byte != 0).collect();
     CString::new(bytes).unwrap_or_default()
@@ -427,7 +427,7 @@ fn signed(n: u64) -> c_longlong {
 pub const OK: c_int = 0;
 pub const ERR: c_int = 1;
 
-/// Frees what the server allocated.
+/// Frees memory that the server allocated.
 pub unsafe fn server_free(ptr: *mut c_void) {
     // SAFETY: by the caller's word.
     unsafe { api!(RedisModule_Free(ptr)) };

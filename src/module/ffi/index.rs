@@ -1,4 +1,4 @@
-//! The deadlines of the blocks: which lease ends next, in the whole keyspace.
+//! The index of leases in the whole keyspace, by their ends.
 
 use std::iter;
 
@@ -11,30 +11,30 @@ use super::block::{Block, Gathering, Inside, Noted};
 #[derive(Default)]
 pub struct Index {
     deadlines: Deadlines,
-    /// When the last lease of each crowd ends.
+    /// The end of the last lease of each crowd.
     crowds: Deadlines,
     leases: usize,
     bytes: usize,
 }
 
 impl Index {
-    /// About how much memory its locks take, with their keys.
+    /// An estimate of the bytes of its locks, with their keys.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many leases there are: the holders of all locks in it.
+    /// The number of leases: the holders of all locks in it.
     pub fn leases(&self) -> usize {
         self.leases
     }
 
-    /// When the first of them ends.
+    /// The end of the first lease.
     pub fn first(&self) -> Option<Deadline> {
         self.deadlines.first().map(|(end, _)| end)
     }
 
-    /// When the last lease of each lock ends, and the name of its key: the one that ends last first.
-    /// Of a crowd it tells again when its first lease ends.
+    /// The end of each lock's last lease, and the name of its key: the latest end first.
+    /// A crowd appears once more at the end of its first lease.
     pub fn held(&self) -> impl Iterator<Item = (Deadline, Box<[u8]>)> + '_ {
         let mut ones = self.deadlines.backwards().peekable();
         let mut crowds = self.crowds.backwards().peekable();
@@ -72,7 +72,7 @@ impl Index {
         }
     }
 
-    /// Takes a block in, or brings it up to date after its crowd changed.
+    /// Adds a block, or updates it after its crowd changed.
     pub fn refresh(&mut self, block: Block) {
         // SAFETY: the caller has it from the keyspace; no reference outlives this function.
         let (end, gathering) = unsafe { (block.first_end(), block.gathering()) };
@@ -112,7 +112,7 @@ impl Index {
         }
     }
 
-    /// Lets a block go.
+    /// Removes a block.
     pub fn remove(&mut self, block: Block) {
         if !block.is_in_index() {
             return;
@@ -164,14 +164,14 @@ impl Index {
             {
                 return Some((key, block));
             }
-            // The server freed the value without a word.
+            // The server freed the value without an event.
             self.remove(block);
         }
         None
     }
 
-    /// Lets the blocks at these keys go, and tells `each` of them. When the leases in them would have
-    /// ended that tokens have which are away.
+    /// Removes the blocks at these keys, and calls `each` with each of them. Returns the ends of the
+    /// leases in them whose tokens are away.
     pub fn drain(
         &mut self,
         goes: impl Fn(Key<'_>) -> bool,
@@ -213,7 +213,7 @@ impl Index {
         away
     }
 
-    /// Lets all blocks go.
+    /// Removes all blocks.
     pub fn clear(&mut self) {
         self.drain(|_| true, |_, _| {});
     }
@@ -241,7 +241,7 @@ fn key_of(block: Block) -> Option<KeyBuf> {
     }
 }
 
-/// About the bytes that a lock takes with its key, whether it is in an index or not.
+/// An estimate of the bytes that a lock takes with its key, also for a lock in no index.
 pub fn weight(block: Block) -> usize {
     // SAFETY: the caller has it from the keyspace; no reference outlives this function.
     let gathering = unsafe { block.gathering() };

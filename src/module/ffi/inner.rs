@@ -1,4 +1,4 @@
-//! The command inside GUARD and FENCED: where its keys are, and how it is carried out.
+//! The command inside GUARD and FENCED: its keys, and its execution.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
@@ -13,12 +13,12 @@ use super::call::{Call, touch_flags};
 use super::context::{Ctx, api, server_free, variadic};
 use dlock_core::command::Touch;
 
-/// What has become of an inner command.
+/// The outcome of an inner command.
 pub enum Inner<'c> {
-    /// It has run, and has a reply; an error perhaps.
+    /// The command has run, and has a reply, perhaps an error.
     Ran(Reply<'c>),
-    /// The server has refused it. Why, for the client; and whether it has certainly not begun: a
-    /// command of another module may have run, and pass on what the server refused to itself.
+    /// The server has refused it: the error for the client; and true if the command has certainly not
+    /// begun: a command of another module may have run, and pass on an error that the server gave it.
     Refused { words: String, certainly: bool },
 }
 
@@ -29,19 +29,19 @@ pub struct Reply<'c> {
 }
 
 impl<'c> Call<'c> {
-    /// Whether the server only asks where the keys are. Nothing may be done then, and no state of the
-    /// module's be touched: servers ask before they look at anybody's rights, and some of them on
-    /// other threads than the main one.
+    /// True if the server only asks for the positions of keys. Nothing may be done then, and no state of
+    /// the module be touched: servers ask before they check rights, and some of them on other threads
+    /// than the main one.
     pub fn asks_for_keys(&self) -> bool {
         // SAFETY: see `context`.
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.ctx.raw())) != 0 }
     }
 
-    /// Tells it: the first argument, and the keys of the command that begins at `inner`.
+    /// Answers that: the first argument, and the keys of the command that begins at `inner`.
     pub fn tell_keys(&self, touch: Touch, inner: usize) {
         self.tell_key(1, touch_flags(touch));
-        // What is refused when it runs has no keys. Among it is this command itself in all of its
-        // spellings: the server takes a name with a zero byte for what stands before that.
+        // A command that is refused when it runs has no keys. Among these is this command itself in all
+        // of its spellings: the server may end a name at its first zero byte.
         if self.arg(inner).is_none_or(|name| inner::check(name).is_err()) {
             return;
         }
@@ -80,20 +80,20 @@ impl<'c> Call<'c> {
 
     fn tell_key(&self, position: usize, flags: c_int) {
         let Ok(position) = c_int::try_from(position) else { return };
-        // What its keys are is known here, in whatever way the server found them.
+        // The keys are complete here, in whatever way the server found them.
         let flags = flags & !(raw::REDISMODULE_CMD_KEY_INCOMPLETE as c_int);
         // SAFETY: see `context`; the server asks for keys just now.
         unsafe { api!(RedisModule_KeyAtPosWithFlags(self.ctx.raw(), position, flags)) };
     }
 
-    /// Carries out the command that begins at `inner`, as the client's own: with its rights, and
-    /// as a script could. It can do anything to the keyspace, so nothing of the server's may be
+    /// Runs the command that begins at `inner`, as the client's own: with its rights, and
+    /// with a script's limits. It can do anything to the keyspace, so no key may be
     /// open.
     pub fn carry_out(&self, inner: usize) -> Inner<'c> {
         let mut name = [0; inner::MAX_NAME + 1];
         let given = self.arg(inner).unwrap_or_default();
         match name.get_mut(..given.len()) {
-            // One byte is left to end it.
+            // The last byte ends the name.
             Some(start) if given.len() <= inner::MAX_NAME && !given.contains(&0) => {
                 start.copy_from_slice(given);
             }
@@ -104,7 +104,7 @@ impl<'c> Call<'c> {
         }
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
         let (mut raw, mut why) = self.call(name, AS_CLIENT, inner);
-        // A module that calls with no user's rights has all of them.
+        // A module that calls without a user has all rights.
         if why == NO_USER && !self.has_user() {
             drop(Reply { ctx: self.ctx, raw });
             (raw, why) = self.call(name, AS_SERVER, inner);
@@ -123,8 +123,8 @@ impl<'c> Call<'c> {
         }
     }
 
-    /// The reply, and what the server says of it by errno: why it has not begun the command, if it
-    /// has not. What has run may have set errno, too.
+    /// Returns the reply, and errno: the reason why the server has not begun the command, if it
+    /// has not. A command that has run may have set errno, too.
     fn call(
         &self,
         name: &CStr,
@@ -149,8 +149,8 @@ impl<'c> Call<'c> {
         (raw, errno())
     }
 
-    /// Whether there are any rights to call with: a call with those of a user who is not there is
-    /// refused, whatever it calls.
+    /// True if the call has a user's rights: without a user the server refuses a call with rights,
+    /// whatever it calls.
     fn has_user(&self) -> bool {
         let call = variadic!(RedisModule_Call);
         let (Some(key), probe) = (self.argv.get(1), c"DLOCK.PROBE".as_ptr()) else { return true };
@@ -162,8 +162,8 @@ impl<'c> Call<'c> {
         why != NO_USER
     }
 
-    /// Whether the command that begins at `inner` is the server's own, or none at all: it calls no
-    /// others, so that what is refused is this command itself. Where the server does not say, it
+    /// True if the command that begins at `inner` is the server's own, or does not exist: it calls no
+    /// others, so the refusal is that of this command itself. If the server does not say, it
     /// may be another module's.
     fn is_of_the_server(&self, inner: usize) -> bool {
         let call = variadic!(RedisModule_Call);
@@ -184,7 +184,7 @@ impl<'c> Call<'c> {
     }
 }
 
-/// What the client is told, if this is why the server has not begun a command.
+/// The client's error, if the server has not begun a command for this reason.
 fn refused(why: Errno, words: &str) -> Option<String> {
     let refused = match why {
         UNKNOWN | ARITY => Refused::Unknown,
@@ -199,7 +199,7 @@ fn refused(why: Errno, words: &str) -> Option<String> {
 }
 
 impl Reply<'_> {
-    /// Passes it on.
+    /// Sends the reply to the client.
     pub fn give(self) {
         // SAFETY: the reply is open, in the client's protocol; the server copies it.
         unsafe { api!(RedisModule_ReplyWithCallReply(self.ctx.raw(), self.raw)) };
@@ -259,12 +259,12 @@ impl Drop for Reply<'_> {
 }
 
 thread_local! {
-    /// Whether this thread looks for the keys of an inner command: it does so once at a time,
+    /// True while this thread looks for the keys of an inner command: it does so once at a time,
     /// however deep a request nests.
     static LOOKS_FOR_KEYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// For one argument, for two, for three, and for any number.
+/// The formats for one argument, for two, for three, and for any number.
 type Formats = [&'static CStr; 4];
 
 /// `!` replicates its effects, C takes the client's rights, S is a script's limits, M the memory's;
@@ -272,7 +272,7 @@ type Formats = [&'static CStr; 4];
 const AS_CLIENT: Formats = [c"!CSME0s", c"!CSME0ss", c"!CSME0sss", c"!CSME0v"];
 const AS_SERVER: Formats = [c"!SME0s", c"!SME0ss", c"!SME0sss", c"!SME0v"];
 
-// What RM_Call says by errno, in the numbers of Linux.
+// The errno values of RM_Call, in the numbers of Linux.
 const RAN: Errno = Errno(0);
 const ELSEWHERE: Errno = Errno(1);
 const UNKNOWN: Errno = Errno(2);

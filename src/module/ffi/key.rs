@@ -1,4 +1,4 @@
-//! An open key, and what lies there.
+//! An open key, and its value.
 
 use std::ffi::{c_int, c_longlong, c_void};
 use std::marker::PhantomData;
@@ -16,10 +16,10 @@ use super::kind;
 
 /// A key that is open within a callback, under a name that lives as long as that.
 ///
-/// A call into the server that lets it look at keys, or others work on them, can free what is open:
+/// A call into the server that reads keys, or lets other modules change them, can free an open key:
 /// close it before, and open it again when it is needed next.
 pub struct Open<'c> {
-    /// NULL: nothing is there to be read, or it is closed.
+    /// NULL: the key is empty or closed.
     raw: *mut raw::RedisModuleKey,
     is_open: bool,
     mode: u32,
@@ -27,18 +27,18 @@ pub struct Open<'c> {
     db: u32,
     /// The value, if it is a lock of dlock's. While the key is open only this changes it.
     block: Option<Block>,
-    /// The server has evicted the key: the value is the module's alone.
+    /// True if the server has evicted the key: the value is the module's alone.
     evicted: bool,
     callback: PhantomData<Ctx<'c>>,
 }
 
 impl<'c> Open<'c> {
-    /// Opens it to look at.
+    /// Opens the key for reading.
     pub fn read(ctx: Ctx<'c>, db: u32, name: Name) -> Open<'c> {
         Open::with_mode(ctx, db, name, raw::REDISMODULE_READ)
     }
 
-    /// Opens it to look at and to change.
+    /// Opens the key for reading and writing.
     pub fn write(ctx: Ctx<'c>, db: u32, name: Name) -> Open<'c> {
         Open::with_mode(ctx, db, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
     }
@@ -67,7 +67,7 @@ impl<'c> Open<'c> {
         (self.block, self.is_open) = (block_of(self.raw), true);
     }
 
-    /// Lets go of what is there, but for its name.
+    /// Closes the key, and keeps its name.
     pub fn close(&mut self) {
         if !self.raw.is_null() {
             // SAFETY: open until now, and used by nobody else.
@@ -77,13 +77,13 @@ impl<'c> Open<'c> {
         (self.is_open, self.block, self.evicted) = (false, None, false);
     }
 
-    /// Opens it again.
+    /// Opens the key again.
     pub fn reopen(&mut self, ctx: Ctx<'c>) {
         ctx.select(self.db);
         self.open(ctx);
     }
 
-    /// Whether it has not been closed.
+    /// True if the key is open.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
@@ -92,12 +92,12 @@ impl<'c> Open<'c> {
         &self.name
     }
 
-    /// Whether it is this one: by the address of its name most often, for a command has one key.
+    /// True if it is this key: usually by the address of its name, because a command has one key.
     pub fn is(&self, key: Key<'_>) -> bool {
         key.db == self.db && (ptr::eq(key.name, self.name.bytes()) || key == self.key())
     }
 
-    /// The key, as the rules know it.
+    /// The key, as the node knows it.
     pub fn key(&self) -> Key<'_> {
         Key { db: self.db, name: self.name.bytes() }
     }
@@ -107,17 +107,17 @@ impl<'c> Open<'c> {
         self.block
     }
 
-    /// Whether nothing at all is there.
+    /// True if the key is empty.
     pub fn is_empty(&self) -> bool {
         self.block.is_none() && self.kind() == EMPTY
     }
 
-    /// The lock that was there until the server evicted it: it is still held.
+    /// Takes in the lock that was here until the server evicted the key: it is still held.
     pub fn recall(&mut self, evicted: Block) {
         (self.block, self.evicted) = (Some(evicted), true);
     }
 
-    /// Whether the lock that is held here is no key any more.
+    /// True if the lock's key was evicted.
     pub fn is_evicted(&self) -> bool {
         self.evicted
     }
@@ -131,13 +131,13 @@ impl<'c> Open<'c> {
         Some(self.put_many(std::mem::replace(&mut gathering.crowd, nobody)))
     }
 
-    /// When the first lease ends.
+    /// The end of the first lease.
     pub fn first_end(&self) -> Option<Deadline> {
         // SAFETY: the keyspace holds the block as long as it is here.
         self.block.and_then(|block| unsafe { block.first_end() })
     }
 
-    /// What is there.
+    /// The content of the key.
     pub fn found(&mut self) -> Found<'_> {
         let Some(block) = self.block() else { return self.found_other() };
         // SAFETY: the keyspace holds the block until this key changes, which takes `&mut self`.
@@ -171,8 +171,8 @@ impl<'c> Open<'c> {
         block
     }
 
-    /// Stores the renewed grant in place of the one that is there. Both blocks, the old one
-    /// already let go by the keyspace: `before` is called while it still holds it.
+    /// Replaces the grant by the renewed one. Calls `before` with the old block while the keyspace still
+    /// holds it; returns the new block.
     pub fn renew_one(
         &mut self,
         renewal: &Renewal<'_>,
@@ -208,8 +208,8 @@ impl<'c> Open<'c> {
         Some(new)
     }
 
-    /// What is there learns that it is here, if it was read as something of another database. An
-    /// exclusive lock does so in a new block, as if it were renewed.
+    /// Corrects the key in the value, if it was read as one of another database. An
+    /// exclusive lock gets a new block, as if it were renewed.
     pub fn correct(&mut self, scratch: &mut Vec<u8>, before: impl FnOnce(Block)) -> Option<Block> {
         // SAFETY: the keyspace holds the block; no other reference into it is in use.
         match unsafe { self.block()?.inside() } {
@@ -224,7 +224,7 @@ impl<'c> Open<'c> {
         }
     }
 
-    /// Removes whatever is there; a large crowd is freed in the background.
+    /// Removes the value; the server frees a large crowd in the background.
     pub fn remove(&mut self) {
         kind::ours(self.value(), || {
             // SAFETY: the key is open for writing.
@@ -233,7 +233,7 @@ impl<'c> Open<'c> {
         (self.block, self.evicted) = (None, false);
     }
 
-    /// Whether the plain string that is there is this.
+    /// True if the plain string here has this value.
     pub fn string_is(&mut self, value: &[u8]) -> bool {
         let mut len = 0;
         // SAFETY: the key is open and holds a string; the bytes are compared at once.
@@ -244,14 +244,14 @@ impl<'c> Open<'c> {
         }
     }
 
-    /// Lets what is there expire at a Unix time.
+    /// Sets the key's expiry to a Unix time.
     pub fn expire_at(&mut self, unix_ms: u64) {
         let at = c_longlong::try_from(unix_ms).unwrap_or(c_longlong::MAX);
         // SAFETY: the key is open for writing.
         unsafe { api!(RedisModule_SetAbsExpire(self.raw, at)) };
     }
 
-    /// Lets what is there stay. False: it had no expiry.
+    /// Removes the key's expiry. False: it had none.
     pub fn forget_expiry(&mut self) -> bool {
         // SAFETY: the key is open for writing.
         unsafe {
@@ -272,7 +272,7 @@ impl<'c> Open<'c> {
         }
     }
 
-    /// What the server keeps for the lock that is here.
+    /// The pointer that the server keeps for the lock.
     fn value(&self) -> *mut c_void {
         self.block.map_or(ptr::null_mut(), Block::as_ptr)
     }

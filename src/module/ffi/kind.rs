@@ -8,7 +8,7 @@ use redis_module::raw;
 
 use super::context::{Ctx, api};
 
-/// A type of values. The server knows it by a pointer.
+/// A type of values. The server identifies it by a pointer.
 pub struct ValueKind(AtomicPtr<raw::RedisModuleType>);
 
 /// The type `dlock-key`: locks.
@@ -19,7 +19,7 @@ pub static MARK: ValueKind = ValueKind::unregistered();
 /// The callbacks of a type. Those that stay NULL are absent.
 pub type Methods = raw::RedisModuleTypeMethods;
 
-/// No callbacks, in the layout of Redis 7.0: later fields are not read by it, and not needed here.
+/// No callbacks, in the layout of Redis 7.0, which does not read later fields; none is needed here.
 pub fn no_methods() -> Methods {
     // SAFETY: all zeros are NULL callbacks, which the server takes for absent ones.
     let mut methods: Methods = unsafe { std::mem::zeroed() };
@@ -32,7 +32,7 @@ impl ValueKind {
         ValueKind(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Registers the type. `version` is that of the payloads which it writes. False: the server
+    /// Registers the type. `version` is that of its payloads. False: the server
     /// refuses it.
     pub fn register(
         &self,
@@ -49,12 +49,12 @@ impl ValueKind {
         !kind.is_null()
     }
 
-    /// The type, as the server knows it.
+    /// The server's pointer for the type.
     pub fn get(&self) -> *mut raw::RedisModuleType {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether the value of an open key is of this type.
+    /// True if the value of an open key is of this type.
     ///
     /// # Safety
     /// The key must be open.
@@ -67,8 +67,8 @@ impl ValueKind {
 /// The value that this module itself is about to replace or to remove; NULL: none.
 static OURS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Runs something that makes the server let go of `value`, at this module's own wish. What other
-/// modules do meanwhile, which hear of it, is not.
+/// Runs `work`, which makes the server free `value` at this module's own wish. Other modules that hear of
+/// it may act meanwhile: their actions do not count as this module's.
 pub fn ours<R>(value: *mut c_void, work: impl FnOnce() -> R) -> R {
     let outer = OURS.swap(value, Ordering::Relaxed);
     let result = work();
@@ -76,7 +76,7 @@ pub fn ours<R>(value: *mut c_void, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Whether that is why this value is let go.
+/// True if this module itself makes the server free the value.
 pub fn is_ours(value: *const c_void) -> bool {
     ptr::eq(OURS.load(Ordering::Relaxed), value)
 }

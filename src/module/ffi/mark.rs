@@ -25,21 +25,21 @@ pub struct Mark<'c> {
     fence: Option<Fence>,
 }
 
-/// The key holds something else.
+/// The key holds other data.
 pub struct NoMark;
 
 impl<'c> Mark<'c> {
-    /// Opens it to look at.
+    /// Opens the mark for reading.
     pub fn read(ctx: Ctx<'c>, name: Name) -> Result<Mark<'c>, NoMark> {
         Mark::open(ctx, name, raw::REDISMODULE_READ)
     }
 
-    /// Opens it to look at for what is loaded, which nobody is told of, and which counts nowhere.
+    /// Opens the mark for reading during a load, without events and statistics.
     pub fn look(ctx: Ctx<'c>, name: Name) -> Result<Mark<'c>, NoMark> {
         Mark::open(ctx, name, raw::REDISMODULE_READ | SILENTLY)
     }
 
-    /// Opens it to look at and to change.
+    /// Opens the mark for reading and writing.
     pub fn write(ctx: Ctx<'c>, name: Name) -> Result<Mark<'c>, NoMark> {
         Mark::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
     }
@@ -67,7 +67,7 @@ impl<'c> Mark<'c> {
         self.fence
     }
 
-    /// Changes it, here and on replicas; `None` removes it.
+    /// Sets the fence, here and on replicas; `None` removes the mark.
     pub fn set(&mut self, fence: Option<Fence>) {
         match (self.fence, fence) {
             (Some(_), Some(fence)) => {
@@ -97,7 +97,7 @@ impl<'c> Mark<'c> {
         self.ctx.replicate_mark(&self.name, fence);
     }
 
-    /// Somebody may have set an expiry. A mark has none.
+    /// Removes an expiry that another command has set. A mark has none.
     pub fn persist(&mut self) {
         if self.fence.is_none() {
             return;
@@ -111,7 +111,7 @@ impl<'c> Mark<'c> {
         }
     }
 
-    /// WATCH and client tracking learn that it has changed.
+    /// Tells WATCH and client tracking that the mark has changed.
     pub fn signal(&self) {
         self.ctx.signal_modified(&self.name);
     }
@@ -127,10 +127,11 @@ impl Drop for Mark<'_> {
 }
 
 impl Ctx<'_> {
-    /// A mark as it is from now on: with this fence and no expiry, or not there.
+    /// Replicates the new state of a mark: this fence and no expiry, or no mark.
     ///
-    /// Not as DLOCK.FENCED, whose keys a callback tells: while slots migrate, Redis 8.6 asks for the keys of
-    /// what it replicates, and at the end of the callback replicates it again, for ever.
+    /// The module uses DLOCK.APPLY and not DLOCK.FENCED, whose keys a callback tells: while slots migrate,
+    /// Redis 8.6 asks for the keys of a replicated command, and replicates it again at the end of that
+    /// callback, for ever.
     fn replicate_mark(self, key: &Name, fence: Option<Fence>) {
         let mut effect = Vec::new();
         write_mark(fence, &mut effect);
@@ -138,12 +139,12 @@ impl Ctx<'_> {
     }
 }
 
-/// What the server keeps for a mark with this fence.
+/// The pointer that the server keeps for a mark with this fence.
 pub fn pointer(fence: Fence) -> *mut c_void {
     ptr::without_provenance_mut(fence.0 as usize)
 }
 
-/// The fence that is in what the server keeps.
+/// The fence in the pointer that the server keeps.
 pub fn fence_of(value: *mut c_void) -> Option<Fence> {
     mark::stored(value.addr() as u64)
 }

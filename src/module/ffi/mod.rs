@@ -1,13 +1,13 @@
-//! What calls the server: its module interface, behind types that the rest of the crate can use
-//! safely. Nothing here knows who uses it: callbacks are handed down as arguments.
+//! Calls into the server: its module interface, behind types that the rest of the crate can use
+//! safely. Nothing here knows its callers: callbacks come as arguments.
 //!
-//! - [`context`]: what can be said and done in a call from the server.
+//! - [`context`]: a call's context: replies, replication, events and strings.
 //! - [`call`]: a command's arguments.
-//! - [`server`]: what the server says of itself.
+//! - [`server`]: the server's version, configuration and state.
 //! - [`kind`]: the types of the module's values.
-//! - [`key`]: an open key, and what lies there.
-//! - [`block`]: how a lock lies in memory, and who frees it.
-//! - [`index`]: the deadlines of the blocks.
+//! - [`key`]: an open key, and its value.
+//! - [`block`]: a lock in memory, and its owners.
+//! - [`index`]: the ends of leases.
 //! - [`mark`]: an open mark.
 //! - [`inner`]: the command inside another.
 //! - [`waiter`]: blocked clients.
@@ -33,7 +33,7 @@ use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
 
-/// Something that lives as long as the server and is only touched on its main thread.
+/// A value that lives as long as the server and is used on its main thread only.
 pub struct MainThread<T>(RefCell<T>);
 
 // SAFETY: the server calls every callback of this module on its main thread, under its global lock,
@@ -44,12 +44,12 @@ unsafe impl<T> Sync for MainThread<T> {}
 unsafe impl<T> Send for MainThread<T> {}
 
 impl<T> MainThread<T> {
-    /// Wraps it.
+    /// Wraps a value.
     pub const fn new(value: T) -> MainThread<T> {
         MainThread(RefCell::new(value))
     }
 
-    /// Runs `work` with it; `None` if that is under way already, further up the stack: the
+    /// Runs `work` with the value; `None` if it is in use already, further up the stack: the
     /// server can call back in the middle of a call into it.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         debug_assert!(is_main_thread(), "what is the main thread's is not another's");
@@ -57,7 +57,7 @@ impl<T> MainThread<T> {
     }
 }
 
-/// Whether this is the thread that was here first: the one that loads the module.
+/// True on the thread that came here first: the one that loads the module.
 fn is_main_thread() -> bool {
     static MAIN: OnceLock<ThreadId> = OnceLock::new();
     let this = thread::current().id();

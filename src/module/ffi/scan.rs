@@ -1,6 +1,6 @@
 //! A search of the keyspace for dead locks, or for all locks, a little at a time.
 //!
-//! For the server that does not tell where a RENAME or a MOVE has put a value.
+//! Used if the server does not report where a RENAME or a MOVE has put a value.
 
 use std::ffi::c_void;
 
@@ -19,19 +19,19 @@ pub struct Scan {
     wanted: fn(Block) -> bool,
 }
 
-/// What a step finds.
+/// The keys found in a step.
 struct Found {
     names: Vec<Box<[u8]>>,
     wanted: fn(Block) -> bool,
 }
 
 impl Scan {
-    /// For dead locks, everywhere.
+    /// A search for dead locks, in all databases.
     pub fn new() -> Scan {
         Scan::of(Block::is_dead, 0)
     }
 
-    /// For all locks, from this database on.
+    /// A search for all locks, from this database on.
     pub fn of_all_from(db: u32) -> Scan {
         Scan::of(|_| true, db)
     }
@@ -41,7 +41,7 @@ impl Scan {
         Scan { cursor: unsafe { api!(RedisModule_ScanCursorCreate()) }, db, wanted }
     }
 
-    /// Looks at a few keys more, and adds those of the locks. False: that was the last.
+    /// Reads a few more keys, and adds those of the locks. False: those were the last.
     pub fn step(&mut self, ctx: Ctx<'_>, found: &mut impl Extend<KeyBuf>) -> bool {
         if !ctx.select(self.db) {
             return false;

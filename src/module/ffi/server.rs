@@ -1,4 +1,4 @@
-//! What the server says of itself.
+//! The server's version, configuration and state.
 
 use std::ffi::{CStr, c_int};
 
@@ -10,10 +10,10 @@ use dlock_core::quirks::{Family, Version};
 use super::context::{Ctx, Name, OK, api, variadic};
 
 impl Ctx<'_> {
-    /// Whether the server would let a client write to the key now: its slot may have moved, the
+    /// Tells if the server would let a client write to the key now: its slot may have moved, the
     /// cluster may be down, there may be too few replicas, or a disk that cannot be written to.
     ///
-    /// Nothing of the server's may be open: it can look at the key, and free what has expired.
+    /// No key may be open: the server can read the key, and free it if it has expired.
     pub fn serves(self, key: &Name) -> Serves {
         if self.is_let_through(key, c"SEs") {
             Serves::Yes
@@ -24,7 +24,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Whether a write to the key gets as far as its command: S lets the server check what it
+    /// True if a write to the key reaches its command: S makes the server check what it
     /// checks for scripts, E makes a refusal a reply, and the slot is checked in any case.
     fn is_let_through(self, key: &Name, format: &CStr) -> bool {
         let call = variadic!(RedisModule_Call);
@@ -40,7 +40,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Cancels all migrations of slots as a whole. Whether the server did.
+    /// Cancels all migrations of slots as a whole. False: the server refused.
     pub fn cancel_migrations(self) -> bool {
         let call = variadic!(RedisModule_Call);
         let (all, cancel) = (c"ALL".as_ptr(), c"CANCEL".as_ptr());
@@ -62,8 +62,8 @@ impl Ctx<'_> {
         }
     }
 
-    /// A replica tells its primary how far it has got. Only then does the primary send what it has written since
-    /// the data set was copied; Redis 7.0 does it by itself once a second.
+    /// Makes this replica tell its primary its offset. Only then does the primary send what it has
+    /// written since it copied the data set; Redis 7.0 does so by itself once a second.
     pub fn acknowledge(self) {
         let call = variadic!(RedisModule_Call);
         let (command, what, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
@@ -77,14 +77,14 @@ impl Ctx<'_> {
         }
     }
 
-    /// The version that the server says of itself.
+    /// The server's version.
     pub fn version(self) -> Version {
         let [valkey, redis] =
             [c"valkey_version", c"redis_version"].map(|field| self.server_text(c"server", field));
         Version::of(valkey.as_deref(), redis.as_deref())
     }
 
-    /// Whether the server has the functions by which it tells fields of INFO.
+    /// True if the server has the functions that return fields of INFO.
     pub fn tells_fields(self) -> bool {
         // SAFETY: written once, when the module was loaded, before anything else ran.
         let functions = unsafe {
@@ -111,7 +111,7 @@ impl Ctx<'_> {
         u64::try_from(self.info_number(c"server", c"tcp_port").unwrap_or(0)).unwrap_or(0)
     }
 
-    /// Whether clients have been here already.
+    /// True if clients have been connected already.
     pub fn had_connections(self) -> bool {
         self.info_number(c"stats", c"total_connections_received") != Some(0)
     }
@@ -122,13 +122,13 @@ impl Ctx<'_> {
         u64::try_from(most).ok().filter(|most| *most > 0)
     }
 
-    /// Whether a replica is connected.
+    /// True if a replica is connected.
     pub fn has_replicas(self) -> bool {
         self.info_number(c"replication", c"connected_slaves") != Some(0)
     }
 
-    /// Whether this server keeps a log that misses nothing after any crash: everything is in it
-    /// before any client hears of it, and a log that lost its end is not taken for a whole one.
+    /// True if this server keeps a log that is complete after any crash: every change is in it
+    /// before any client hears of it, and a log that lost its end does not count as a whole one.
     pub fn log_is_complete(self) -> bool {
         let needed = [
             (c"appendonly", c"yes"),
@@ -141,12 +141,12 @@ impl Ctx<'_> {
         needed.iter().all(|(name, value)| self.is_configured(name, value) == Some(true))
     }
 
-    /// Whether the server says how it is configured: CONFIG can be renamed, or disabled.
+    /// True if the server tells its configuration: CONFIG can be renamed, or disabled.
     pub fn tells_configuration(self) -> bool {
         self.is_configured(c"appendonly", c"").is_some()
     }
 
-    /// Whether the parameter has this value. `None`: the server does not say.
+    /// True if the parameter has this value. `None`: the server does not say.
     fn is_configured(self, name: &CStr, value: &CStr) -> Option<bool> {
         let call = variadic!(RedisModule_Call);
         // SAFETY: see `context`; the formats and arguments agree; the reply is freed after its
@@ -183,7 +183,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Whether there is an AOF, a replica, or a backlog for one. Asks for a page of INFO.
+    /// True if there is an AOF, a replica, or a backlog for one. Asks for a page of INFO.
     pub fn has_audience(self) -> bool {
         let flags = self.flags();
         // In a cluster slots can migrate to listeners that no field of INFO counts.

@@ -15,7 +15,7 @@ use super::context::{Ctx, api};
 /// A blocked client. Its owner unblocks it, exactly once.
 pub struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
 
-/// What a blocked client is told, on its way.
+/// The answer to a blocked client, on its way.
 pub struct Parting {
     pub waiter: WaiterId,
     pub answer: WaitOutcome,
@@ -23,20 +23,20 @@ pub struct Parting {
     pub handle: Handle,
 }
 
-/// What the server calls for a blocked client.
+/// The server's callbacks for a blocked client.
 #[derive(Clone, Copy, Default)]
 pub struct Callbacks {
-    /// It has been unblocked, and can be replied to.
+    /// The client has been unblocked, and can be replied to.
     pub reply: raw::RedisModuleCmdFunc,
-    /// An operator ends its wait, as if the time were over.
+    /// An operator ends the client's wait, as if the time were over.
     pub timeout: raw::RedisModuleCmdFunc,
-    /// It is gone, or an operator ends its wait with an error.
+    /// The client is gone, or an operator ends its wait with an error.
     pub disconnect: raw::RedisModuleDisconnectFunc,
-    /// Its parting is not needed any more.
+    /// The client's parting is not needed any more.
     pub free: Option<unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void)>,
 }
 
-/// Which blocked client: good for comparing, and for nothing else.
+/// The identity of a blocked client, for comparisons only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Handle(usize);
 
@@ -58,7 +58,7 @@ impl Blocked {
         Handle::of(self.0.as_ptr())
     }
 
-    /// Lets it go, with an answer. The reply is sent before the server sleeps next.
+    /// Unblocks the client with an answer. The reply is sent before the server sleeps next.
     pub fn answer(self, waiter: WaiterId, answer: WaitOutcome, key: KeyBuf) {
         let parting = Box::new(Parting { waiter, answer, key, handle: self.handle() });
         // SAFETY: `self` is used up, so this is the only time; `Callbacks::free` frees the parting.
@@ -70,8 +70,8 @@ impl Blocked {
         };
     }
 
-    /// Lets it go without an answer: the client is gone. The server keeps a handle, and the two
-    /// clients behind it, until it is unblocked, also then.
+    /// Unblocks the client without an answer, because it is gone. Until then the server keeps a handle,
+    /// and the two clients behind it.
     pub fn abandon(self) {
         // SAFETY: `self` is used up, so this is the only time.
         unsafe { api!(RedisModule_UnblockClient(self.0.as_ptr(), ptr::null_mut())) };
@@ -79,7 +79,7 @@ impl Blocked {
 }
 
 impl Parting {
-    /// The one that is on its way to the client of this context.
+    /// The parting on its way to the client of this context.
     ///
     /// # Safety
     /// The context must be that of [`Callbacks::reply`].
@@ -93,12 +93,12 @@ impl Parting {
 }
 
 impl Handle {
-    /// That of a client which the server names in a callback.
+    /// The handle of a client that the server names in a callback.
     pub fn of(client: *mut raw::RedisModuleBlockedClient) -> Handle {
         Handle(client.addr())
     }
 
-    /// That of the client of this context.
+    /// The handle of the client of this context.
     ///
     /// # Safety
     /// The context must be that of [`Callbacks::timeout`].

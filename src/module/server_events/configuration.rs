@@ -5,19 +5,19 @@ use crate::server_events::roles;
 use crate::server_memory::ServerMemory;
 use crate::state::{self, State};
 
-/// A configuration parameter has changed.
+/// Handles a change of a configuration parameter.
 pub fn configured(ctx: Ctx<'_>) {
     roles::replica_may_have_come();
     let memory = ServerMemory::ask(ctx);
     state::with(|state| state.store.memory.server = memory);
-    // Asked outside of `with`, for the answer comes through the server.
+    // Asked outside of `with`, because the answer comes through the server.
     let kept = state::with(|state| state.store.durability.log_is_kept).unwrap_or(false);
     if kept && !ctx.log_is_complete() {
         state::with(State::note_incomplete_log);
     }
 }
 
-/// The log is about to be switched, on or off. The server may take that back without a word, if it
+/// Notes that a command is about to switch the log on or off. The server may undo that silently, if it
 /// refuses another setting in the same command, and begins a new log then.
 pub fn log_is_switched() {
     state::with(|state| {

@@ -1,4 +1,4 @@
-//! Connections close, and blocked clients go or get their answers.
+//! Connections that close, and blocked clients that go or get their answers.
 
 use dlock_core::{ClientId, WaitOutcome, WaiterId};
 
@@ -6,7 +6,7 @@ use crate::ffi::context::now;
 use crate::ffi::waiter::Handle;
 use crate::state;
 
-/// A connection has closed.
+/// Handles a closed connection.
 pub fn disconnected(client: ClientId) {
     state::with(|state| {
         state.node.closed(client);
@@ -14,7 +14,7 @@ pub fn disconnected(client: ClientId) {
     });
 }
 
-/// A blocked client is gone, whatever the reason.
+/// Handles a blocked client that is gone, whatever the reason.
 pub fn waiter_gone(handle: Handle) {
     state::with(|state| {
         if let Some(waiter) = state.store.blocked.gone(handle) {
@@ -24,13 +24,13 @@ pub fn waiter_gone(handle: Handle) {
     });
 }
 
-/// An operator ends the wait of a blocked client, as if the time were over.
+/// Ends the wait of a blocked client for an operator, as if the time were over.
 pub fn wait_ended(handle: Handle) {
     state::with(|state| state.store.stats.denials += 1);
     waiter_gone(handle);
 }
 
-/// A blocked client gets its answer.
+/// Handles a blocked client that gets its answer.
 pub fn answered(waiter: WaiterId, handle: Handle, answer: WaitOutcome) {
     state::with(|state| {
         state.store.stats.denials += u64::from(answer == WaitOutcome::Denied);

@@ -1,4 +1,4 @@
-//! Commands that are not dlock's change keys: what becomes of the locks there.
+//! Keys changed by other commands, and the effect on their locks.
 
 use dlock_core::Key;
 
@@ -7,7 +7,7 @@ use crate::ffi::context::now;
 use crate::moved_keys::TakenLock;
 use crate::state::{self, Note, State, Store};
 
-/// A value was taken from its key by a command that is not ours.
+/// Handles a value that a command other than dlock's took from its key.
 pub fn unlinked(key: Key<'_>, block: Block) {
     let done = state::with(|state| {
         state.unlinked(key, block);
@@ -19,7 +19,7 @@ pub fn unlinked(key: Key<'_>, block: Block) {
     }
 }
 
-/// Something has happened to a key, or to one of this name in another database.
+/// Handles an event at a key, or at one of this name in another database.
 pub fn key_event(event: &[u8], key: Key<'_>, elsewhere: bool) {
     let arrived = matches!(event, b"restore" | b"rename_to" | b"move_to");
     let done = state::with(|state| {
@@ -39,12 +39,12 @@ pub fn key_event(event: &[u8], key: Key<'_>, elsewhere: bool) {
     }
 }
 
-/// A database, or all of them, is about to be emptied.
+/// Handles a flush of a database, or of all of them, before it begins.
 pub fn flushed(db: Option<u32>) {
     emptied(|key| db.is_none_or(|db| db == key.db));
 }
 
-/// All of these keys are about to be removed, perhaps without a word about each.
+/// Handles the coming removal of all these keys, perhaps without an event for each.
 pub fn emptied(goes: impl Fn(Key<'_>) -> bool) {
     state::with(|state| {
         state.finish_taken();
@@ -53,9 +53,9 @@ pub fn emptied(goes: impl Fn(Key<'_>) -> bool) {
     });
 }
 
-/// Two databases have changed places. The locks in them are over.
+/// Handles SWAPDB of two databases. The locks in them are over.
 pub fn swapped(first: u32, second: u32) {
-    // Told as well, and nothing has changed.
+    // The server reports this too, and nothing has changed.
     if first == second {
         return;
     }
@@ -72,13 +72,14 @@ pub fn swapped(first: u32, second: u32) {
 }
 
 impl State {
-    /// After a command or an iteration of the event loop: what happened meanwhile, and when there is something to do.
+    /// Ends a command or an iteration of the event loop: handles the notes taken meanwhile, and sets the
+    /// timer.
     pub fn settle(&mut self, now: dlock_core::Instant) {
         self.take_notes();
         self.set_alarm(now);
     }
 
-    /// What happened while the state was in use.
+    /// Handles the events noted while the state was in use.
     pub fn take_notes(&mut self) {
         for note in state::notes() {
             match note {
@@ -89,14 +90,14 @@ impl State {
                 }
                 Note::Changed(key) => {
                     self.node.maybe_free(key.as_key());
-                    // What was taken meanwhile may be here now.
+                    // A lock taken meanwhile may be here now.
                     self.store.moved_keys.look_at(key.as_key());
                 }
             }
         }
     }
 
-    /// The next iteration looks what has become of the block.
+    /// Makes the next iteration check the block.
     pub fn keep(&mut self, block: Block) {
         if self.store.moved_keys.keep(block) {
             self.set_alarm_if_pending();
@@ -109,7 +110,7 @@ impl State {
         self.forget(key, noted, block);
     }
 
-    /// The lock that was at the key is no more.
+    /// Forgets the lock that was at the key.
     fn forget(&mut self, key: Key<'_>, noted: Vec<Noted>, block: Block) {
         for Noted { token, client, end } in noted {
             self.node.lost(key, &token, client, end);
@@ -117,7 +118,7 @@ impl State {
         self.node.removed(&mut self.store.blocked, key, block.top(), now());
     }
 
-    /// A value was taken from its key: whether it was evicted is told next, if it was.
+    /// Handles a value taken from its key: if it was evicted, the next event says so.
     pub fn unlinked(&mut self, key: Key<'_>, block: Block) {
         self.finish_taken();
         self.store.arriving.slots.gone(key);
@@ -132,7 +133,7 @@ impl State {
         self.set_alarm_if_pending();
     }
 
-    /// The value that was taken from its key last was not evicted: its lease is over.
+    /// Ends the lock taken last, which was not evicted.
     pub fn finish_taken(&mut self) {
         let Some(TakenLock { key, block, noted }) = self.store.moved_keys.last() else { return };
         self.forget(key.as_key(), noted, block);
@@ -140,7 +141,7 @@ impl State {
         self.set_alarm_if_pending();
     }
 
-    /// The key was evicted: the lock stays held. False if it was not a dlock key.
+    /// Handles an eviction: the lock stays held. False if it was not a dlock key.
     pub fn evicted(&mut self, key: Key<'_>) -> bool {
         let Some(TakenLock { key, block, .. }) = self.store.moved_keys.last_at(key) else {
             return false;
@@ -160,7 +161,7 @@ impl State {
         true
     }
 
-    /// All locks at these keys are over here, and whoever waits for one is told.
+    /// Ends all locks at these keys here, and tells their waiters.
     pub fn empty(&mut self, goes: impl Fn(Key<'_>) -> bool) {
         self.store.moved_keys.evicted.forget_all(|key| goes(key.as_key()));
         let away = self.store.index.drain(&goes, |_, _| {});
@@ -168,8 +169,8 @@ impl State {
         self.node.emptied(&mut self.store.blocked, &goes, now());
     }
 
-    /// Something has happened to the key, so something else has been there. A lock that was evicted from
-    /// it is over, whether the other value is still there or not.
+    /// Ends the evicted lock of a key at which an event happened: so the key had another value, whether
+    /// that is still there or not.
     pub fn replaced(&mut self, key: Key<'_>) {
         let evicted = &mut self.store.moved_keys.evicted;
         if evicted.is_empty() {
@@ -177,7 +178,7 @@ impl State {
         }
         if let Some(block) = evicted.get(key) {
             self.node.pass_on(key, block.top());
-            // Its waiters wait for something else from now on.
+            // Its waiters now wait for another lock.
             for Noted { token, client, end } in self.store.index.remove_dead(block) {
                 self.node.lost(key, &token, client, end);
             }

@@ -1,4 +1,4 @@
-//! A data set is loaded: at the start, from a primary, or over the one that is there.
+//! The load of a data set: at the start, from a primary, or over the present one.
 
 use dlock_core::{Fence, Key, KeyBuf, Millis};
 
@@ -8,18 +8,18 @@ use crate::ffi::scan::Scan;
 use crate::keyspace::Keyspace;
 use crate::state::{self, Arriving, Store};
 
-/// What the server says of loading.
+/// The server's events about a load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Loading {
-    /// A log is being loaded.
+    /// A load of a log begins.
     Log,
-    /// Another kind of data set is.
+    /// A load of another kind begins.
     Other,
-    /// It has been, or could not be.
+    /// The load has ended or failed.
     Ended,
 }
 
-/// The data set is being loaded, or has been.
+/// Handles a load that begins or ends.
 pub fn loading(ctx: Ctx<'_>, step: Loading) {
     let begins = step != Loading::Ended;
     let replica = ctx.flags().is_replica();
@@ -33,7 +33,7 @@ pub fn loading(ctx: Ctx<'_>, step: Loading) {
                 state.step_down();
             }
         } else if state.store.arriving.load.end() {
-            // What there was is still there, and all that is known of it.
+            // The old data set is still there, and so is its state.
         } else if !state.store.durability.have_begun() {
             state.begin(ctx);
         } else if replica {
@@ -50,17 +50,17 @@ pub fn loading(ctx: Ctx<'_>, step: Loading) {
     });
 }
 
-/// What the server says of a load beside the data set that counts.
+/// The server's events about a load beside the data set that counts.
 pub enum Step {
-    /// It begins.
+    /// The load begins.
     Begins,
-    /// The new data set has taken the place of the old one.
+    /// The new data set has replaced the old one.
     Swapped,
-    /// The new one has not become whole.
+    /// The new data set is incomplete, and given up.
     GivenUp,
 }
 
-/// The server says it, in the middle of its load.
+/// Handles such an event, in the middle of the load.
 pub fn beside(ctx: Ctx<'_>, step: Step) {
     state::with(|state| {
         state.finish_taken();
@@ -77,8 +77,8 @@ pub fn beside(ctx: Ctx<'_>, step: Step) {
     });
 }
 
-/// Where the server says of all that it loads so that it is of database 0, what is elsewhere is looked for,
-/// before anything else can happen.
+/// Corrects the databases of loaded locks before anything else can happen, if the server gives database 0
+/// for every key that it loads.
 fn correct_databases(ctx: Ctx<'_>, store: &mut Store) {
     if !ctx.version().loads_all_into_database_0() {
         return;
@@ -90,8 +90,8 @@ fn correct_databases(ctx: Ctx<'_>, store: &mut Store) {
     keys.iter().for_each(|key| keyspace.correct(key.as_key()));
 }
 
-/// A lock has been read, from a file or from a payload. A payload can be refused after all, so
-/// the next iteration of the event loop looks whether the lock is anywhere. An error says why nobody wants it.
+/// Takes over a lock that was read from a file or a payload. The server may refuse the payload after all,
+/// so the next iteration of the event loop checks if the lock has a key. An error says why it is refused.
 pub fn loaded(
     key: Key<'_>,
     block: Block,

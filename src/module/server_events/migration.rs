@@ -2,50 +2,50 @@
 //! later ones.
 //!
 //! The server that has the slots sends a snapshot, then everything that it replicates about them, and
-//! stops writing for a moment; then the other server takes them over. So until then the locks in
-//! them are led by the first server and followed by the second:
+//! stops writing for a moment; then the other server takes them over. Until then the first server leads the
+//! locks in them, and the second follows:
 //!
-//! - What arrives is carried out as on a replica ([`dlock_core::Node::obey`]), and is refused if no
-//!   node can have decided it. The state file covers it before it is confirmed.
+//! - The second node carries effects out as on a replica ([`dlock_core::Node::obey`]), and refuses those
+//!   that no node can have decided. The state file covers an effect before it is confirmed.
 //! - No lease in these slots ends here before they are this node's: an EXTEND may be on its way. The
-//!   index does not track these locks; their keys are noted, and are looked at when the migration is
+//!   index does not track these locks; the module notes their keys, and checks them when the migration is
 //!   over. They count as memory of locks all the same.
-//! - Keys that nobody holds take no fence along. So the first server says, when the snapshot has begun,
-//!   which fences it has handed out so far, and those far ahead of the clock key by key, for they are nobody
-//!   else's; each later one arrives with its grant. Redis lets it say so ahead of the snapshot.
-//! - A server that takes slots over may have had them before, and hold evicted locks of that time: those
-//!   are forgotten.
+//! - Keys without holders take no fence along. So the first server sends, when the snapshot has begun,
+//!   its largest fence so far, and those far ahead of the clock key by key, because they belong to their
+//!   keys alone; each later one arrives with its grant. On Redis it can send them ahead of the snapshot.
+//! - A server that takes slots over may have had them before, and hold evicted locks of that time: it
+//!   forgets them.
 //!
 //! - A node in quarantine may have forgotten leases, and the node that takes its slots over would grant
-//!   what they hold. So it cancels the migration.
-//! - If something that arrives is refused, Valkey ends the migration. Redis goes on without it, as if nothing had
-//!   been said; so there it is taken all the same, and this node cancels the migration. That comes
-//!   before the slots are this node's, but for what arrives together with the word that they are.
+//!   those locks. So it cancels the migration.
+//! - If this node refuses an effect, Valkey ends the migration. Redis goes on as if nothing had happened;
+//!   so there this node takes the effect all the same, and cancels the migration. That comes before the
+//!   slots are this node's, except for effects that arrive together with the message that they are.
 //!
-//! At the first server nothing is granted from the moment of the last pause on, as in any pause; then
-//! the server removes the keys, and who waits is sent on. Redis removes them without a word about each.
+//! The first server grants nothing from the moment of the last pause on, as in any pause; then
+//! it removes the keys, and waiters are redirected. Redis removes them without an event for each.
 
 use crate::ffi::context::{Ctx, log, now};
 use crate::keyspace::Keyspace;
 use crate::server_events::moving_slots::{Job, Stop};
 use crate::state::{self, State, Store};
 
-/// What the server tells of a migration.
+/// The server's events about a migration.
 #[derive(Clone, Copy)]
 pub enum Step {
     ImportBegins,
     /// The slots are this server's from now on; on Valkey also: they are not, and their keys are gone.
     ImportEnds,
-    /// The slots stay where they were. Their keys are here still, and about to be removed.
+    /// The slots stay where they were. Their keys are still here, and about to be removed.
     ImportFails,
     ExportBegins,
     /// The slots stay, or their keys have been removed.
     ExportEnds,
-    /// The slots are another server's from now on. Their keys are here still.
+    /// The slots are another server's from now on. Their keys are still here.
     Left,
 }
 
-/// The server says it, between commands.
+/// Handles an event between commands.
 pub fn migrates(ctx: Ctx<'_>, step: Step, job: Job) {
     state::with(|state| {
         state.finish_taken();
@@ -71,7 +71,7 @@ pub fn migrates(ctx: Ctx<'_>, step: Step, job: Job) {
     });
 }
 
-/// The child process that sends a snapshot is about to. What goes ahead of it: which fences were handed out.
+/// Sends the fences ahead of a snapshot, in the child process that is about to send it.
 pub fn send_ahead(ctx: Ctx<'_>, job: &Job) {
     state::with(|state| {
         let mut sent = true;
@@ -85,7 +85,8 @@ pub fn send_ahead(ctx: Ctx<'_>, job: &Job) {
     });
 }
 
-/// Cancels what must not go on. The server may tell at once that it has, so the state must not be in use.
+/// Cancels a migration that must not go on. The server may report the cancellation at once, so the state
+/// must not be in use.
 pub fn cancel(ctx: Ctx<'_>, stop: &Stop) {
     let cancelled = ctx.cancel_migrations();
     let why = match stop {
@@ -101,21 +102,21 @@ pub fn cancel(ctx: Ctx<'_>, stop: &Stop) {
 }
 
 impl State {
-    /// Whether the command comes from a node whose slots are about to be this one's.
+    /// True if the command comes from a node whose slots are about to be this one's.
     pub fn is_told(&self, ctx: Ctx<'_>) -> bool {
         self.store.arriving.slots.is_importing()
             && !self.node.is_following()
             && ctx.flags().is_replay()
     }
 
-    /// What arrives at this key cannot be taken. Whether an error is heard.
+    /// Refuses what arrives at this key. False: the other server does not hear errors.
     pub fn refuses(&mut self, name: &[u8]) -> bool {
         let refused = self.store.arriving.slots.refuses(name);
         self.set_alarm_if_pending();
         refused
     }
 
-    /// The locks that have arrived are this node's from now on, or gone again.
+    /// Takes over the locks that have arrived, unless they are gone again.
     fn take_over(&mut self, ctx: Ctx<'_>, job: &Job) {
         let keys = self.store.arriving.slots.end_import(job);
         if keys.is_empty() {

@@ -1,17 +1,17 @@
-//! What the server tells, and what follows for locks.
+//! The server's events, and their effect on locks.
 //!
-//! Everything here can run in the middle of somebody else's command, so it writes nothing: it
+//! Every handler here can run in the middle of another command, so it writes nothing: it
 //! answers waiters, brings the index up to date, and leaves the rest to the next iteration of the
 //! event loop ([`event_loop`](crate::event_loop)), which comes before the server sleeps.
 //!
 //! - [`roles`]: the server becomes a replica or a primary, and replicas come.
-//! - [`loading`]: a data set is loaded; [`data_set_load`]: one beside the data set that counts.
-//! - [`migration`]: slots move as a whole; [`moving_slots`]: those that do now.
+//! - [`loading`]: the server loads a data set; [`data_set_load`]: one beside the data set that counts.
+//! - [`migration`]: slots move as a whole; [`moving_slots`]: the slots that move now.
 //! - [`keys`]: other commands change keys.
 //! - [`disconnections`]: connections close, and blocked clients go.
 //! - [`configuration`]: CONFIG SET.
 //!
-//! In what servers differ, by their versions, stands in [`dlock_core::quirks`].
+//! The differences between versions of servers are in [`dlock_core::quirks`].
 
 pub mod configuration;
 pub mod data_set_load;

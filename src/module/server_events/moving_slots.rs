@@ -1,4 +1,4 @@
-//! The moving_slots of slots that are under way, and what arrives with them.
+//! The migrations of slots under way, and the locks that arrive with them.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -12,38 +12,38 @@ use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, Name};
 use crate::ffi::index::weight;
 
-/// The moving_slots that are under way.
+/// The migrations of slots under way.
 #[derive(Default)]
 pub struct MovingSlots {
     imports: Vec<Job>,
-    /// The keys of locks that arrive with them, and about how many bytes each takes.
+    /// The keys of locks that arrive with them, and an estimate of each one's bytes.
     arriving: BTreeMap<KeyBuf, usize>,
-    /// All of them together.
+    /// The sum of these bytes.
     bytes: usize,
     exports: Vec<Job>,
-    /// Those who take slots over are still to learn which fences were handed out.
+    /// True if the servers that take slots over have yet to learn the largest fences.
     owes_floor: bool,
-    /// What is under way must not go on.
+    /// Set if the migrations under way must not go on.
     stop: Option<Stop>,
-    /// The migration that a quarantine has stopped last.
+    /// The last migration that a quarantine has stopped.
     stopped: Option<[u8; 40]>,
 }
 
-/// Why moving_slots must not go on.
+/// The reason why migrations must not go on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Slots are about to leave that nobody may grant in yet. Redis tries that again each second.
+    /// Slots are about to leave in which no node may grant yet. Redis retries each second.
     Quarantine { again: bool },
-    /// Something that arrives is refused, and the server does not end the migration for that.
+    /// This node refuses an effect, and the server does not end the migration for that.
     Refused,
 }
 
-/// What a server makes of an error when something arrives with its slot.
+/// The server's reaction to an error when an effect arrives with its slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Refusals {
-    /// It ends the migration.
+    /// The server ends the migration.
     EndIt,
-    /// It goes on.
+    /// The server goes on.
     Unheard,
 }
 
@@ -59,7 +59,7 @@ impl Job {
         self.has_slot(slot_of(name))
     }
 
-    /// The fences that were handed out in its slots: at any key, and at those that are far ahead. Each with a
+    /// The largest fences in its slots: at any key, and at the keys that are far ahead. Each with a
     /// key of these slots.
     pub fn floors(&self, durable: &Durable, mut tell: impl FnMut(&Name, &[u8])) {
         let Some(slots) = self.slots.first() else { return };
@@ -79,12 +79,12 @@ impl Job {
 }
 
 impl MovingSlots {
-    /// Whether this node is about to take slots over.
+    /// True if this node is about to take slots over.
     pub fn is_importing(&self) -> bool {
         !self.imports.is_empty()
     }
 
-    /// Whether the lock at this key is still led by another node. If so, its key is noted.
+    /// Notes the lock at this key, and returns true, if another node still leads it.
     pub fn arrives(&mut self, key: Key<'_>, block: Block) -> bool {
         if !self.imports.iter().any(|job| job.has(key.name)) {
             return false;
@@ -95,8 +95,8 @@ impl MovingSlots {
         true
     }
 
-    /// What arrives at this key cannot be taken. Whether an error is heard; if not, it has to be taken all the
-    /// same, and the migration is cancelled.
+    /// Refuses what arrives at this key. False: the other server does not hear errors, so this node takes
+    /// it all the same, and cancels the migration.
     pub fn refuses(&mut self, name: &[u8]) -> bool {
         let unheard = |job: &Job| job.refusals == Refusals::Unheard && job.has(name);
         if !self.imports.iter().any(unheard) {
@@ -106,30 +106,30 @@ impl MovingSlots {
         false
     }
 
-    /// Nothing is at the key any more.
+    /// Notes that the key is empty.
     pub fn gone(&mut self, key: Key<'_>) {
         if !self.arriving.is_empty() {
             self.bytes -= self.arriving.remove(&key.to_owned()).unwrap_or(0);
         }
     }
 
-    /// About how much memory the locks take that arrive.
+    /// An estimate of the bytes of the locks that arrive.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A snapshot may have begun.
+    /// Notes that a snapshot may have begun.
     pub fn forked(&mut self) {
-        // Where refusals are unheard, the snapshot itself says it.
+        // If the server does not hear refusals, the fences go ahead of the snapshot.
         self.owes_floor = self.exports.iter().any(|job| job.refusals == Refusals::EndIt);
     }
 
-    /// Whether the event loop has something to do.
+    /// True if the event loop has something to do.
     pub fn any_pending(&self) -> bool {
         self.owes_floor || self.stop.is_some()
     }
 
-    /// Why what is under way is to be cancelled now.
+    /// Takes the reason to cancel the migrations, if there is one.
     pub fn take_stop(&mut self) -> Option<Stop> {
         self.stop.take().filter(|stop| match stop {
             Stop::Quarantine { .. } => !self.exports.is_empty(),
@@ -137,7 +137,7 @@ impl MovingSlots {
         })
     }
 
-    /// Tells those who take slots over, which fences were handed out.
+    /// Sends the largest fences to the servers that take slots over.
     pub fn tell_floors(&mut self, ctx: Ctx<'_>, durable: &Durable) {
         if std::mem::take(&mut self.owes_floor) {
             let tell = |key: &Name, floor: &[u8]| ctx.replicate_apply(key, floor, b"");
@@ -145,7 +145,7 @@ impl MovingSlots {
         }
     }
 
-    /// While slots leave, one that does not: what is replicated needs a key then.
+    /// A slot that stays, while others leave: a replicated command needs a key of one slot then.
     pub fn aside(&self) -> Option<u16> {
         if self.exports.is_empty() {
             return None;
@@ -154,12 +154,12 @@ impl MovingSlots {
         (0..SLOTS as u16).find(|slot| !leaves(slot)).or(Some(0))
     }
 
-    /// Slots and what is in them are about to arrive.
+    /// Begins a migration of slots to this node.
     pub fn begin_import(&mut self, job: Job) {
         self.imports.push(job);
     }
 
-    /// What has arrived.
+    /// Ends it, and returns the keys that have arrived.
     pub fn end_import(&mut self, job: &Job) -> BTreeMap<KeyBuf, usize> {
         self.imports.retain(|other| other.name != job.name);
         let all = std::mem::take(&mut self.arriving);
@@ -170,7 +170,7 @@ impl MovingSlots {
         here
     }
 
-    /// Slots are about to leave. A node that may have forgotten leases gives none away.
+    /// Begins a migration of slots to another node. A node that may have forgotten leases stops it.
     pub fn begin_export(&mut self, job: Job, may_have_forgotten: bool) {
         if may_have_forgotten {
             let again = self.stopped.replace(job.name) == Some(job.name);
@@ -179,7 +179,7 @@ impl MovingSlots {
         self.exports.push(job);
     }
 
-    /// They have left, or stay.
+    /// Ends it, whether the slots have left or stay.
     pub fn end_export(&mut self, job: &Job) {
         self.exports.retain(|other| other.name != job.name);
     }

@@ -1,17 +1,17 @@
-//! The server becomes a replica, or a primary; and replicas come.
+//! Changes of the server's role, and replicas that connect.
 
 use crate::ffi::context::now;
 use crate::moved_keys::MovedKeys;
 use crate::state::{self, State, Store};
 
-/// This server is a replica from now on, or none any more.
+/// Handles a change of this server's role.
 pub fn role_changed(replica: bool) {
     state::with(|state| {
         let now = now();
         state.store.replication.may_have_come();
         if replica {
             state.step_down();
-            // What it knows is from its primary from now on, and may lack what is on its way.
+            // From now on its state comes from its primary, and may lack effects on their way.
             state.note_incomplete_log();
         } else if state.store.durability.have_begun() {
             let time = state.time();
@@ -23,13 +23,13 @@ pub fn role_changed(replica: bool) {
     });
 }
 
-/// The server has a child process, or has none any more: a snapshot may have begun.
+/// Notes that the server has forked, or that a child has ended: a snapshot may have begun.
 pub fn forked() {
     state::with(|state| state.store.arriving.slots.forked());
     replica_may_have_come();
 }
 
-/// A replica may have connected, or a log may have begun.
+/// Notes that a replica may have connected, or a log may have begun.
 pub fn replica_may_have_come() {
     state::with(|state| {
         state.store.replication.may_have_come();
@@ -39,7 +39,7 @@ pub fn replica_may_have_come() {
 }
 
 impl State {
-    /// Somebody else decides from now on.
+    /// Makes this node follow another.
     pub fn step_down(&mut self) {
         self.finish_taken();
         self.node.follow(&mut self.store.blocked, now());
