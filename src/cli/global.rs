@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::say::duration;
 
-/// What every subcommand knows.
+/// Options of every subcommand.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
@@ -20,7 +20,7 @@ pub struct Global {
     #[arg(env = "DLOCK_NODES", hide_env_values = true)]
     pub nodes: Option<Vec<String>>,
 
-    /// How long a node may take to answer [default: a twentieth of the ttl, between 50ms and 1s]
+    /// Time-out of a request to a node [default: a twentieth of the ttl, between 50ms and 1s]
     #[arg(long, global = true, value_name = "TIME", value_parser = duration::parse_positive)]
     pub node_timeout: Option<Duration>,
 
@@ -28,7 +28,7 @@ pub struct Global {
     #[arg(long, global = true)]
     pub json: bool,
 
-    /// Say on stderr what happens
+    /// Report on stderr what happens
     #[arg(long, global = true)]
     pub verbose: bool,
 }

@@ -1,4 +1,4 @@
-//! The key of the lock that a subcommand is about: any bytes, typed plainly or escaped.
+//! The key of a subcommand's lock: any bytes, typed plainly or escaped.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -19,7 +19,7 @@ pub struct KeyArg {
     escaped: Escaped,
 }
 
-/// How keys are written.
+/// The form of keys on the command line.
 #[derive(Debug, clap::Args)]
 pub struct Escaped {
     /// Read keys in the form in which `dlock ls` shows them, as in \x00
@@ -27,7 +27,7 @@ pub struct Escaped {
     escaped: bool,
 }
 
-/// A lock, and the word for it on the command line.
+/// A key, and its form on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named {
     pub key: Key,
@@ -35,24 +35,24 @@ pub struct Named {
 }
 
 impl KeyArg {
-    /// What was typed.
+    /// Reads the argument.
     pub fn named(&self) -> Result<Named, Failure> {
         self.escaped.read(&self.key)
     }
 
-    /// Whether other words are written as the key is.
+    /// The form in which the key is written: other arguments have the same.
     pub fn escaped(&self) -> &Escaped {
         &self.escaped
     }
 }
 
 impl Escaped {
-    /// A key that was typed like this.
+    /// Reads a key that was typed in this form.
     pub fn read(&self, typed: &OsStr) -> Result<Named, Failure> {
         Ok(Named { key: self.bytes(typed)?.into(), typed: typed.to_owned() })
     }
 
-    /// The bytes of a word that was typed like this.
+    /// Reads the bytes of a word that was typed in this form.
     pub fn bytes(&self, typed: &OsStr) -> Result<Vec<u8>, Failure> {
         bytes::typed(typed.as_bytes(), self.escaped).map_err(Failure::usage)
     }

@@ -3,15 +3,15 @@
 //! In reading order:
 //!
 //! - [`commands`]: the table of all subcommands. [`global`]: the options of each of them.
-//! - [`run`]: a command under a lock. [`signals`]: what ends dlock, or is passed on to the command.
+//! - [`run`]: a command under a lock. [`signals`]: signals that end dlock, or go on to the command.
 //! - [`hold`]: the same by hand, for scripts; and taking a lock, which both do.
 //! - [`fenced`]: a command for data that refuses late holders.
-//! - [`nodes`]: who is asked. [`key`]: about which lock.
-//! - [`locks`], [`doctor`], [`ready`]: for whoever operates the nodes.
-//! - [`top`], [`exporter`]: what happens at the nodes, live. [`watch`]: looking at nodes again and again.
-//! - [`bench`]: what a lock costs on these nodes, and how long one waits.
-//! - [`dev`]: local nodes, to try it out.
-//! - [`say`]: what is printed, how, and where; and the exit codes.
+//! - [`nodes`]: the nodes of the command line. [`key`]: the key of the lock.
+//! - [`locks`], [`doctor`], [`ready`]: for operators of the nodes.
+//! - [`top`], [`exporter`]: live figures of the nodes. [`watch`]: polling the nodes.
+//! - [`bench`]: the cost of a lock on these nodes, and the length of waits.
+//! - [`dev`]: local nodes to try dlock with.
+//! - [`say`]: output for people, programs and shells; and the exit codes.
 
 mod bench;
 mod commands;
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     if let Some(arguments) = child::arguments() {
         return child::main(&arguments).into();
     }
-    // The first thread's stack is as small as `ulimit -s` says: all work is done by another.
+    // `ulimit -s` limits the first thread's stack, so another thread does the work.
     let worker = thread::Builder::new().stack_size(STACK).spawn(work);
     signals::hold_off();
     let exit = worker.map(|worker| worker.join().unwrap_or(Exit::INTERNAL));
@@ -60,7 +60,7 @@ fn work() -> Exit {
         Ok(cli) => cli,
         Err(error) => return usage(&commands::explained(error)),
     };
-    // More threads than one, so that leases are renewed even while something here blocks.
+    // Two threads, so that leases are renewed even while one of them blocks.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).on_thread_start(signals::hold_off).enable_all();
     let runtime = signals::held_off(|| runtime.build());
@@ -76,7 +76,7 @@ async fn dispatch(Cli { global, command }: Cli) -> Exit {
     command.run(&global).await.unwrap_or_else(|failure| failure.report(global.json))
 }
 
-/// A bug has an exit code too.
+/// Gives bugs an exit code, too.
 fn exit_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -85,10 +85,10 @@ fn exit_on_panic() {
     }));
 }
 
-/// `--help` and `--version` arrive here too: they are no mistakes.
+/// Reports errors of the command line. `--help` and `--version` arrive here, too, and are no errors.
 fn usage(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
-        // A closed pipe is no reason to fail differently.
+        // A closed pipe does not change the exit code.
         let _ = error.print();
         return Exit::OK;
     }
@@ -99,5 +99,5 @@ fn usage(error: &clap::Error) -> Exit {
     Exit::USAGE
 }
 
-/// In bytes: as much as most systems give the first thread.
+/// In bytes: the usual size of a first thread's stack.
 const STACK: usize = 8 << 20;

@@ -1,4 +1,4 @@
-//! `dlock ready`: whether the nodes grant locks, or a wait until they do.
+//! `dlock ready`: asks whether the nodes grant locks, or waits until they do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -30,27 +30,27 @@ pub struct Args {
     majority: bool,
 }
 
-/// What a node says.
+/// One node's report.
 struct Look {
-    /// Why it grants nothing; `None`: it grants.
+    /// Reason for which it grants nothing; `None`: it grants locks.
     refuses: Option<String>,
-    /// How long its server has run.
+    /// Time since its server has started.
     uptime: Duration,
-    /// No lease runs longer, but those of few keys.
+    /// Limit of lease lengths, except for those of a few keys.
     bound: Duration,
 }
 
-/// What was seen of the nodes until now.
+/// Observations of the nodes until now.
 #[derive(Default)]
 struct Seen {
-    /// Since when each grants that does.
+    /// For each node that grants locks, the time since which it does.
     granting: BTreeMap<String, Instant>,
-    /// Those that did not.
+    /// Nodes that have refused.
     refused: BTreeSet<String>,
 }
 
 impl Args {
-    /// Says by the exit code whether they are ready.
+    /// Sets the exit code: are the nodes ready?
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let nodes = Nodes::of(global)?;
         let mut signals = Signals::listen()?;
@@ -70,7 +70,7 @@ impl Args {
                 Some((name.clone(), why))
             };
             let lacks: BTreeMap<String, String> = looks.iter().filter_map(lacking).collect();
-            // Of a cluster each primary has to be ready.
+            // Of a cluster each primary must be ready.
             let needed = if self.majority { looks.len() / 2 + 1 } else { looks.len() };
             let ready = looks.len() - lacks.len() >= needed;
             if ready || self.wait.is_none_or(|wait| begun.elapsed() >= wait) {
@@ -88,8 +88,8 @@ impl Args {
 }
 
 impl Seen {
-    /// What a node lacks. Who waits wants to restart the next one: before that, holders have to renew their
-    /// locks at this one, which each does after a third of its lease.
+    /// Returns the reason for which a node is not ready. A caller who waits wants to restart the next node:
+    /// before that, holders must renew their locks at this one, which each does after a third of its lease.
     fn lacks(
         &mut self,
         name: &str,
@@ -142,7 +142,7 @@ async fn look(mut node: Node) -> Result<Look, Trouble> {
     Ok(Look { refuses, uptime: Duration::from_secs(uptime), bound: length("usual-bound-ms") })
 }
 
-/// Says what each node lacks.
+/// Reports the reason for each node that is not ready.
 fn tell(
     looks: &Answers<Look>,
     lacks: &BTreeMap<String, String>,
@@ -159,14 +159,14 @@ fn tell(
     Ok(())
 }
 
-/// What may pass is told from what will not.
+/// Tells states that may pass from those that will not.
 fn exit(looks: &Answers<Look>) -> Exit {
     let lasting = looks.iter().filter_map(|(_, look)| look.as_ref().err()).map(|one| one.kind);
     let lasting = lasting.filter(|kind| kind.exit() != Exit::NO_QUORUM);
     lasting.min().map_or(Exit::NO_QUORUM, Kind::exit)
 }
 
-/// Between two looks.
+/// Pause between two requests.
 const PAUSE: Duration = Duration::from_millis(200);
 
 const NOTES: &str = "\

@@ -1,4 +1,4 @@
-//! The signals that dlock gets: each ends a wait, or is passed on to the command.
+//! The signals to dlock: each ends a wait, or goes on to the command.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,10 +12,10 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::say::failure::Failure;
 
-/// Blocks these signals for this thread, and for threads and programs that it starts, until `work` is
-/// done. Signals that arrive meanwhile wait.
+/// Blocks these signals for this thread, and for threads and programs that it starts, until `work` is done.
+/// Signals that arrive meanwhile stay pending.
 pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
-    // It cannot fail: there are such signals.
+    // This cannot fail: the signals exist.
     let before = SigSet::from_iter(HEARD).thread_swap_mask(SigmaskHow::SIG_BLOCK);
     let done = work();
     if let Ok(before) = before {
@@ -24,27 +24,27 @@ pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Blocks these signals for this thread. Every thread but the one that does the work does so, and leaves them
-/// to that one.
+/// Blocks these signals for this thread. Every thread does so, except the one that does the work and receives
+/// them.
 pub fn hold_off() {
     let _ = SigSet::from_iter(HEARD).thread_block();
 }
 
-/// Unblocks these signals for this thread, and for what it starts.
+/// Unblocks these signals for this thread, and for threads and programs that it starts.
 pub fn hear() {
     let _ = SigSet::from_iter(HEARD).thread_unblock();
 }
 
-/// From the moment it is made, these signals end nothing by themselves.
+/// Listener for these signals. While it exists, their default actions are off.
 pub struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
 }
 
 impl Signals {
-    /// What was ignored when dlock started (`nohup`, a job in the background) stays ignored, here
-    /// and in the command.
+    /// Starts to listen. Signals that were ignored when dlock started (`nohup`, a background job) stay
+    /// ignored, in dlock and in the command.
     ///
-    /// To be called by the thread that does the work.
+    /// The thread that does the work must call this.
     pub fn listen() -> Result<Signals, Failure> {
         let ignored = ignored();
         let heard = HEARD.into_iter().filter(|&signal| !ignored.contains(signal));
@@ -52,7 +52,8 @@ impl Signals {
             let stream = unix::signal(SignalKind::from_raw(signal as i32))?;
             Ok((signal, stream))
         });
-        // One that came between its handler and its listener would be heard by nobody: it waits.
+        // A signal between its handler and its listener would be lost, so signals stay blocked until both
+        // exist.
         let streams = held_off(|| streams.collect::<io::Result<_>>());
         let streams = streams.map_err(|error| {
             Failure::internal(&format_args!("cannot listen to signals: {error}"))
@@ -60,7 +61,7 @@ impl Signals {
         Ok(Signals { streams })
     }
 
-    /// The next signal. Several of one kind that arrive together count as one.
+    /// Returns the next signal. Several of one kind that arrive together count as one.
     pub async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
@@ -73,7 +74,8 @@ impl Signals {
         .await
     }
 
-    /// The next signal that asks dlock to end. Others are dropped: no command runs yet that could get them.
+    /// Returns the next signal that asks dlock to end. Others are dropped: no command runs yet that could get
+    /// them.
     pub async fn next_that_ends(&mut self) -> Signal {
         loop {
             match self.next().await {
@@ -85,30 +87,29 @@ impl Signals {
     }
 }
 
-/// Stops this process, and those that were started together with it, until the shell continues
-/// them. Does nothing where there is no such shell.
+/// Stops this process, and those that were started together with it, until the shell continues them. Without
+/// a job-control shell this does nothing.
 pub fn stop_here() {
-    // A shell with job control leads a session, and puts what it starts into other groups.
+    // A shell with job control leads a session, and puts its jobs into other groups.
     let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
     if session.is_ok_and(|group| group != getpgrp()) {
         let _ = kill(Pid::from_raw(0), Signal::SIGSTOP);
-        // Another thread may have taken the signal. This one must not run ahead.
+        // Another thread may have got the signal. This one must not run ahead.
         thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// What Ctrl-C would have done to those that were started together with this process, had it
-/// reached them, and not only the command.
+/// Sends SIGINT to processes that were started together with this one: Ctrl-C has reached only the command.
 pub fn interrupt_others() {
     let _ = kill(Pid::from_raw(0), Signal::SIGINT);
 }
 
-/// Ends this process as Ctrl-C does: a shell leaves its loop only for a process that ended so.
+/// Ends this process as Ctrl-C does: a shell leaves its loop only after such an end.
 pub fn end_interrupted() {
     let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
 }
 
-/// SIGCHLD tells of the command itself, and is not passed on.
+/// SIGCHLD is about the command itself, and does not go on to it.
 const HEARD: [Signal; 10] = [
     Signal::SIGCHLD,
     Signal::SIGINT,
@@ -124,7 +125,8 @@ const HEARD: [Signal; 10] = [
 
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// The signals that were ignored when dlock started, from a file of Linux. Without the file, none.
+/// Returns the signals that were ignored when dlock started, as Linux reports them in a file; none without
+/// that file.
 fn ignored() -> SignalMask {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     SignalMask::ignored_in(&status)
@@ -140,7 +142,8 @@ impl SignalMask {
         SignalMask(mask.unwrap_or(0))
     }
 
-    /// Nobody hears of children if SIGCHLD is ignored, and WINCH and CONT do no harm.
+    /// Never contains SIGCHLD, without which no child's end is reported, nor WINCH and CONT, which do no
+    /// harm.
     fn contains(&self, signal: Signal) -> bool {
         let needed = [Signal::SIGCHLD, Signal::SIGWINCH, Signal::SIGCONT].contains(&signal);
         !needed && self.0 & (1 << (signal as i32 - 1)) != 0

@@ -257,7 +257,7 @@ impl Contest {
         counts.served()
     }
 
-    /// Whether a majority can still be had, be the lock free or not.
+    /// True if a majority can still be had, be the lock free or not.
     async fn is_there(&self) -> bool {
         let lock = self.first.lock(&self.subject.key).ttl(self.subject.ttl);
         let is_there = match lock.try_acquire().await {

@@ -20,12 +20,12 @@ impl Course {
         Course { end: Instant::now() + time, stop, done }
     }
 
-    /// Whether no new round shall begin.
+    /// True if no new round shall begin.
     pub fn is_over(&self) -> bool {
         self.is_stopped() || Instant::now() >= self.end
     }
 
-    /// Whether somebody wants it to end.
+    /// True if somebody wants it to end.
     pub fn is_stopped(&self) -> bool {
         *self.stop.borrow()
     }

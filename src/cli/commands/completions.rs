@@ -1,4 +1,4 @@
-//! `dlock completions`: what makes a shell complete the command line.
+//! `dlock completions`: scripts that complete the command line in a shell.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

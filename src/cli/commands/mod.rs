@@ -30,7 +30,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Makes of the table what clap reads, and what runs.
+/// Turns the table into clap's subcommands and their dispatch.
 macro_rules! commands {
     ($($(#[doc = $what:literal])+ $name:ident($file:ident),)+) => {
         /// The subcommands.
@@ -40,7 +40,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// Runs it. The caller reports a failure.
+            /// Runs the subcommand. The caller reports a failure.
             pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
                 match self {
                     $(Command::$name(args) => args.run(global).await,)+
@@ -67,7 +67,7 @@ commands! {
     Ls(ls),
     /// End a lock that somebody else holds
     Break(break_),
-    /// Look for what makes the nodes unsafe, and say how to fix it
+    /// Find settings that make the nodes unsafe, and say how to fix them
     Doctor(doctor),
     /// Wait until the nodes grant locks: between two restarts, and for probes
     Ready(ready),
@@ -77,7 +77,7 @@ commands! {
     Exporter(exporter),
     /// Measure the nodes: cost of a lock, waits, fairness
     Bench(bench),
-    /// Start local servers with the module, to try it out
+    /// Start local servers with the module, to try dlock
     Dev(dev),
     /// Print a completion script for a shell
     Completions(completions),
@@ -87,8 +87,8 @@ commands! {
     Version(version),
 }
 
-/// A key that begins with a dash looks like an option. With `run` what follows `--` is the command,
-/// so there the parser's own advice would be wrong.
+/// Corrects the parser's advice about a key that begins with a dash. With `run`, arguments after `--` are the
+/// command, so there its own advice would be wrong.
 pub fn explained(mut error: clap::Error) -> clap::Error {
     let text = |kind| error.get(kind).map(ToString::to_string);
     let is_run = text(ContextKind::Usage).is_some_and(|usage| usage.contains("dlock run"));
@@ -102,12 +102,12 @@ pub fn explained(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Whether programs read what is said, though the command line makes no sense.
+/// True if `--json` was asked for, though the command line is not valid.
 pub fn wants_json(words: impl Iterator<Item = OsString>) -> bool {
     words.take_while(|word| word != "--").any(|word| word == "--json")
 }
 
-/// What is wrong with the command line, without the usage that people get to see below it.
+/// The parser's error, without the usage text that follows it for people.
 pub fn plain(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.split("\n\nUsage:").next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A set of nodes against an earlier one: whether both can grant the same lock.
+//! Compares a set of nodes with an earlier one: can both grant the same lock?
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,20 +19,20 @@ use crate::say::failure::Failure;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub address: String,
-    /// What it calls itself; none if it does not answer.
+    /// The node's node-id; none if it does not answer.
     pub id: Option<String>,
 }
 
-/// The set as it was before.
+/// The earlier set.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
     pub members: Vec<Member>,
-    /// The locks that a majority of it holds, if that could be asked.
+    /// The locks that a majority of it holds, if it could be asked.
     pub held: Vec<Vec<u8>>,
 }
 
 impl Before {
-    /// Reads what `--against` says: a list of nodes, or `@` and a file with an earlier report.
+    /// Reads the value of `--against`: a list of nodes, or `@` and a file with an earlier report.
     pub async fn read(against: &str, global: &Global) -> Result<Before, Failure> {
         if let Some(path) = against.strip_prefix('@') {
             let report = fs::read_to_string(path)
@@ -55,7 +55,7 @@ impl Before {
     }
 }
 
-/// Who is in the set now.
+/// The members of the present set.
 pub fn members(facts: &[Facts]) -> Vec<Member> {
     facts.iter().map(|facts| member(&facts.name, facts.answers.as_ref().ok())).collect()
 }
@@ -65,7 +65,7 @@ fn member(address: &str, answers: Option<&Answers>) -> Member {
     Member { address: address.to_owned(), id }
 }
 
-/// For the report that a later one is compared with.
+/// The members in JSON, for comparison with a later report.
 pub fn record(members: &[Member]) -> Value {
     members.iter().map(|one| json!({"node": one.address, "node_id": one.id})).collect()
 }
@@ -78,7 +78,7 @@ fn recorded(report: &str) -> Option<Vec<Member>> {
     last["members"].as_array()?.iter().map(read).collect()
 }
 
-/// On how many nodes each lock is held.
+/// Number of nodes on which each lock is held.
 pub async fn on_how_many(nodes: &Nodes) -> BTreeMap<Vec<u8>, usize> {
     let answers = nodes.each(|node| ls::locks(node, None, PAGE)).await;
     let found = answers.into_iter().filter_map(|(_, listing)| Some(listing.ok()?.found));
@@ -89,8 +89,8 @@ pub async fn on_how_many(nodes: &Nodes) -> BTreeMap<Vec<u8>, usize> {
     counts
 }
 
-/// What is wrong with the change from one set to the other. `now_held`: on how many of the present nodes
-/// each lock is held.
+/// Problems of the change from one set to the other. `now_held`: the number of present nodes on which each
+/// lock is held.
 pub fn findings(
     before: &Before,
     now: &[Member],
@@ -104,7 +104,7 @@ pub fn findings(
     all
 }
 
-/// An address that leads elsewhere than before.
+/// Reports an address that leads to another node than before.
 fn moved(one: &Member, before: &Before, now: &[Member]) -> Option<Finding> {
     let old = before.members.iter().find(|old| old.address == one.address)?;
     let (was, is) = (old.id.as_ref()?, one.id.as_ref()?);
@@ -125,7 +125,7 @@ fn moved(one: &Member, before: &Before, now: &[Member]) -> Option<Finding> {
     Some(finding.about(&one.address))
 }
 
-/// Whether a majority of the one set can be without a node of some majority of the other.
+/// Reports a majority of the one set that shares no node with some majority of the other.
 fn two_majorities(before: &[Member], now: &[Member]) -> Option<Finding> {
     let (stay, gone): (Vec<&Member>, Vec<&Member>) =
         before.iter().partition(|old| now.iter().any(|one| old.is(one)));
@@ -190,7 +190,7 @@ fn held_twice(
 }
 
 impl Member {
-    /// The same node: by what it calls itself, or as far as its address tells.
+    /// True for the same node: by its node-id, or else by its address.
     fn is(&self, other: &Member) -> bool {
         match (&self.id, &other.id) {
             (Some(one), Some(other)) => one == other,
@@ -199,9 +199,9 @@ impl Member {
     }
 }
 
-/// How many locks are named in a finding.
+/// Limit of locks that a finding names.
 const NAMED: usize = 5;
-/// How many keys a node looks at in one go.
+/// Number of keys that a node scans in one step.
 const PAGE: u32 = 1000;
 const NO_REPORT: &str = "it is not a report of `dlock doctor --json`";
 

@@ -1,4 +1,4 @@
-//! What checks have in common.
+//! Types and helpers of all checks.
 
 use std::time::Duration;
 
@@ -18,5 +18,5 @@ pub fn shown(ms: i64) -> String {
     duration::shown(Duration::from_millis(ms.unsigned_abs()))
 }
 
-/// A lease of which nobody says the length.
+/// Lease that is assumed where its length is not known.
 pub const USUAL_TTL_MS: i64 = take::USUAL_TTL.as_millis() as i64;

@@ -1,11 +1,11 @@
-//! All checks: facts in, findings out. What is looked for on a node is in [`node`] and [`server`],
-//! what is looked for among nodes in [`set`].
+//! All checks: facts in, findings out. [`node`] and [`server`] check single nodes, and [`set`] checks all of
+//! them together.
 
 use super::facts::{Answers, Facts};
 use super::finding::{Finding, merged};
 use super::{node, server, set};
 
-/// Everything that is wrong, the worst first.
+/// Returns all findings, the worst first.
 pub fn findings(nodes: &[Facts]) -> Vec<Finding> {
     let mut all = Vec::new();
     for facts in nodes {

@@ -1,4 +1,4 @@
-//! Asks a node for everything that the checks look at, and changes nothing there.
+//! Asks a node for all facts that the checks need, and changes nothing there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub async fn facts(nodes: &Nodes) -> Vec<Facts> {
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// What takes over at each node that fails over.
+/// Returns the replicas and Sentinels of each node that fails over.
 pub async fn reserves(nodes: &Nodes, facts: &[Facts]) -> Vec<Reserve> {
     let apart = nodes.apart();
     let asked = apart.iter().enumerate().map(async |(node, alone)| {
@@ -52,7 +52,7 @@ pub async fn reserves(nodes: &Nodes, facts: &[Facts]) -> Vec<Reserve> {
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// The facts of one server, or why there are none.
+/// Returns the facts of one server.
 pub async fn answers(mut node: Node) -> Result<Answers, Trouble> {
     let mut round_trip = Duration::MAX;
     let mut clock = None;
@@ -111,8 +111,8 @@ fn questions() -> Pipeline {
     all
 }
 
-/// Requests that are refused for their arguments, and before that if they are not permitted.
-/// They leave no trace at the key.
+/// Requests that a server refuses for their arguments, or, without permission, before that. They leave no
+/// trace at the key.
 const PROBES: [(&str, &[&str]); 7] = [
     ("DLOCK.ACQUIRE", &[KEY, "", "1"]),
     ("DLOCK.EXTEND", &[KEY, "", "1"]),
@@ -125,7 +125,7 @@ const PROBES: [(&str, &[&str]); 7] = [
 
 const KEY: &str = "dlock:doctor";
 
-/// What the checks look at. Passwords are among the settings, so not all of them are asked for.
+/// Settings that the checks need. Passwords are among the others, so not all are asked for.
 const SETTINGS: &[&str] = &[
     "aof-load-truncated",
     "appendfsync",
@@ -151,7 +151,7 @@ const SETTINGS: &[&str] = &[
 
 const ROUND_TRIPS: usize = 3;
 
-/// A user may be kept from a command, or from this key, which says nothing of others.
+/// Commands that are not permitted. A user may lack a command, or this key, which says nothing of other keys.
 fn denied(probes: &[Value]) -> Vec<&'static str> {
     let is_denied = |value: &Value| {
         error(value).is_some_and(|error| error.starts_with("NOPERM") && error.contains("to run"))
@@ -189,12 +189,12 @@ fn pairs(value: &Value) -> Asked {
     Ok(pairs.map(|(name, value)| (words(name), words(value))).collect())
 }
 
-/// The kind of file system that has the state file. Known only if the server is a process of this
-/// machine that can be looked at.
+/// The kind of file system that has the state file. Known only if the server is a process of this machine,
+/// and its files can be read.
 fn state_disk(answers: &Answers) -> Option<String> {
     let process = Path::new("/proc").join(answers.info("process_id")?);
     let executable = fs::canonicalize(answers.info("executable")?).ok()?;
-    // Behind a forwarded port there is another machine, where this number is another process.
+    // Behind a forwarded port is another machine, where this number means another process.
     if fs::read_link(process.join("exe")).ok()? != executable {
         return None;
     }
@@ -203,8 +203,7 @@ fn state_disk(answers: &Answers) -> Option<String> {
     kind_of_disk(&mounts, state_file)
 }
 
-/// Of all places where something is mounted, the nearest above the file counts; of those at the
-/// same place, the last.
+/// The nearest mount point above the file counts; of several at the same place, the last.
 fn kind_of_disk(mounts: &str, file: &Path) -> Option<String> {
     let mounted = mounts.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;

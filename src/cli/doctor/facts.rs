@@ -1,4 +1,4 @@
-//! The answers of one node: all that the checks know.
+//! The answers of one node: the input of the checks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,32 +6,32 @@ use std::time::Duration;
 /// One server: a node, or one of those that make up a cluster.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Its address, without secrets.
+    /// Address of the server, without secrets.
     pub name: String,
-    /// Which node of the list it belongs to.
+    /// Index of its node in the list.
     pub node: usize,
-    /// That node is a cluster.
+    /// True if that node is a cluster.
     pub in_cluster: bool,
-    /// What it answered, or why it did not.
+    /// Its answers, or the error.
     pub answers: Result<Answers, String>,
 }
 
-/// A node that fails over: who serves, who takes over, and who decides that.
+/// A node that fails over: its primaries, replicas and Sentinels.
 #[derive(Clone, Debug)]
 pub struct Reserve {
-    /// The servers that grant.
+    /// The servers that grant locks.
     pub primaries: Vec<Facts>,
     pub replicas: Vec<(String, Result<Answers, String>)>,
-    /// What each Sentinel says of the primary.
+    /// Each Sentinel's report about the primary.
     pub sentinels: Vec<(String, Asked)>,
 }
 
-/// What a node answered. Each part can be missing, because this user may not ask for it.
+/// A node's answers. Any part can be missing, because this user may not ask for it.
 #[derive(Clone, Debug)]
 pub struct Answers {
     /// INFO.
     pub info: Asked,
-    /// CONFIG GET of what the checks look at.
+    /// CONFIG GET of the settings that the checks need.
     pub config: Asked,
     /// DLOCK.NODE.
     pub node: Asked,
@@ -43,7 +43,7 @@ pub struct Answers {
     pub clock: Option<Clock>,
     /// The quickest of a few round trips.
     pub round_trip: Duration,
-    /// On which kind of file system its state file is; only known of servers on this machine.
+    /// Kind of the file system that has its state file; known only of servers on this machine.
     pub state_disk: Option<String>,
 }
 
@@ -131,22 +131,22 @@ impl Answers {
         own.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Whether it has the module, as far as this user can see.
+    /// True if it has the module, as far as this user can see.
     pub fn has_module(&self) -> bool {
         !matches!(&self.node, Err(error) if error.contains("unknown command"))
     }
 
-    /// Whether it follows another server.
+    /// True if it follows another server.
     pub fn is_replica(&self) -> bool {
         self.info("role") == Some("slave") || self.node("role") == Some("replica")
     }
 
-    /// Whether it grants now.
+    /// True if it grants now.
     pub fn grants(&self) -> bool {
         self.node("granting") == Some("yes")
     }
 
-    /// Whether it is one of several nodes that share the keys.
+    /// True if it is one of several nodes that share the keys.
     pub fn is_part_of_a_cluster(&self) -> bool {
         self.info_number("cluster_enabled") == Some(1)
             && self.cluster("cluster_known_nodes").is_none_or(|nodes| nodes != "1")

@@ -75,7 +75,7 @@ impl Finding {
         self
     }
 
-    /// Whether only the nodes differ.
+    /// True if only the nodes differ.
     fn says_the_same_as(&self, other: &Finding) -> bool {
         let words = |finding: &Finding| {
             (finding.check, finding.found.clone(), finding.why.clone(), finding.fix.clone())

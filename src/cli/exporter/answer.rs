@@ -62,7 +62,7 @@ impl Desk {
     }
 }
 
-/// Whether a client wants the OpenMetrics format at least as much as Prometheus' text format. Who says nothing
+/// True if a client wants the OpenMetrics format at least as much as Prometheus' text format. Who says nothing
 /// of it, as curl, gets the other one, which every tool reads.
 fn accepts_open_metrics(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());

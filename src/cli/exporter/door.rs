@@ -17,7 +17,7 @@ impl Door {
         Door { names, is_local }
     }
 
-    /// Whether the request is for this server. A page of somebody else, whose name leads to this
+    /// True if the request is for this server. A page of somebody else, whose name leads to this
     /// address, makes a browser ask by that name.
     pub fn is_meant(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(HOST).iter();

@@ -14,7 +14,7 @@ use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::say::stdout;
 
-/// Sends the command, and prints the reply as redis-cli does when nobody watches.
+/// Sends the command, and prints the reply in redis-cli's plain form.
 pub async fn run(
     words: &[OsString],
     data: Option<&str>,
@@ -47,7 +47,7 @@ pub async fn run(
     Ok(Exit::OK)
 }
 
-/// The server with the data.
+/// Returns the address of the server with the data.
 fn url(data: Option<&str>, global: &Global) -> Result<String, Failure> {
     if let Some(url) = data {
         return Ok(Address::url(url));
@@ -92,5 +92,5 @@ fn write(out: &mut impl Write, reply: &Value) -> io::Result<()> {
     }
 }
 
-/// The time for an answer follows from this, unless the command line says it.
+/// Lease from which the default time-out is derived.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(30);

@@ -1,8 +1,7 @@
 //! Data in files.
 //!
-//! The mark is a number in a file, of always the same width, so that it is overwritten in place.
-//! A process locks the file, compares and writes the mark, and runs its program. A process that is killed
-//! loses the lock.
+//! The mark is a number in a file, of constant width, so that it is overwritten in place. A process locks the
+//! file, compares and writes the mark, and runs its program. A killed process loses the lock.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -31,8 +30,8 @@ pub fn run(path: &Path, fence: u64, command: &[OsString]) -> Result<Exit, Failur
         _ => write(&mut mark, path, fence).map_err(broken)?,
     }
     let Some((program, arguments)) = command.split_first() else { return Ok(Exit::OK) };
-    // The lock goes with the last process that has the file open: this one, for the file is not
-    // passed on.
+    // The file lock ends with the last process that has the file open: this one, because the program does not
+    // inherit it.
     match Command::new(program).args(arguments).status() {
         Ok(status) => Ok(Exit::of(status)),
         Err(error) => {
@@ -43,7 +42,7 @@ pub fn run(path: &Path, fence: u64, command: &[OsString]) -> Result<Exit, Failur
     }
 }
 
-/// The largest fence so far; `None`: the file is new.
+/// Reads the largest fence so far; `None`: the file is new.
 fn read(file: &mut File) -> io::Result<Option<u64>> {
     let mut text = String::new();
     file.take(LONGEST).read_to_string(&mut text)?;
@@ -55,7 +54,7 @@ fn read(file: &mut File) -> io::Result<Option<u64>> {
     fence.map(Some).ok_or_else(wrong)
 }
 
-/// The mark is on the disk before the program runs, its name too.
+/// Writes the mark, and syncs the file and its folder before the program runs.
 fn write(file: &mut File, path: &Path, fence: u64) -> io::Result<()> {
     file.seek(SeekFrom::Start(0))?;
     writeln!(file, "{fence:0WIDTH$}")?;
@@ -65,5 +64,5 @@ fn write(file: &mut File, path: &Path, fence: u64) -> io::Result<()> {
 }
 
 const WIDTH: usize = 16;
-/// More than a mark is.
+/// Limit of bytes to read; a mark is shorter.
 const LONGEST: u64 = 64;

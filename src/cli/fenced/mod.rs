@@ -49,7 +49,7 @@ impl Args {
         }
     }
 
-    /// One number: of several locks, `dlock run` gives several.
+    /// Reads the fence; `dlock run` gives several for several locks, which is an error here.
     fn fence(&self) -> Result<u64, Failure> {
         let fence = self.fence.parse().ok().filter(|fence| (1..=MAX_FENCE).contains(fence));
         fence.ok_or_else(|| {

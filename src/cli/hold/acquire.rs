@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Prints what is needed to extend and release the lock.
+    /// Prints the lease, which is needed to extend and release the lock.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         if stdout::is_closed() {
             return Err(Failure::usage(CLOSED));
@@ -76,7 +76,7 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
     Ok(Exit::OK)
 }
 
-/// Reports waits to users who asked for it.
+/// Reports waits to users who asked for that.
 struct Told {
     verbose: bool,
     as_json: bool,

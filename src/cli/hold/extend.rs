@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(value_name = "TOKEN", env = "DLOCK_TOKEN", hide_env_values = true)]
     token: Token,
 
-    /// How long the lease runs from now on, even if that is shorter than before
+    /// Length of the lease from now on, even if that is shorter than before
     #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
     #[arg(default_value = "30s")]
     ttl: Duration,
@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Prints until when the lock is held now.
+    /// Prints the new end of the lease.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let name = self.key.named()?;
         let client = nodes::connect(global).await?;
@@ -61,7 +61,7 @@ impl Args {
     }
 }
 
-/// The fence in the environment, if it belongs to this lock and this token: a script may hold another
+/// Returns the fence in the environment, if it belongs to this lock and this token: a script may hold another
 /// lock as well.
 fn fence_of(
     key: &OsStr,

@@ -1,4 +1,4 @@
-//! What a script gets to know of a lease.
+//! A lease, as a script reads it.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use crate::key::Named;
 use crate::say::shell::quoted;
 use crate::say::{bytes, stdout};
 
-/// A lease, as `acquire` and `extend` print it.
+/// A lease, in the form that `acquire` and `extend` print.
 pub struct Shown<'a> {
     pub name: &'a Named,
     pub token: &'a Token,
@@ -21,8 +21,8 @@ pub struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Prints it as a JSON object, or for a shell's `eval`. It is an error if the reader has gone away:
-    /// then nobody would know the token of the lock.
+    /// Prints the lease as a JSON object, or for a shell's `eval`. A reader that has gone is an error: nobody
+    /// would have the token of the lock.
     pub fn deliver(&self, as_json: bool) -> io::Result<()> {
         stdout::deliver(if as_json { self.json() } else { self.assignments() })
     }

@@ -1,18 +1,18 @@
-//! What others see of a holder: `host=web1 pid=4711 user=backup cmd=nightly.sh`.
+//! The text about a holder: `host=web1 pid=4711 user=backup cmd=nightly.sh`.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use nix::unistd::{Uid, User, gethostname};
 
-/// `key=value`, as `--meta` takes it.
+/// `name=value`, as `--meta` takes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
     key: String,
     value: String,
 }
 
-/// For `--meta`.
+/// Parses the value of `--meta`.
 pub fn parse(text: &str) -> Result<Meta, String> {
     match text.split_once('=') {
         Some((key, _)) if key.is_empty() || key.contains(char::is_whitespace) => {
@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<Meta, String> {
     }
 }
 
-/// Who takes the lock, and what else the user says of it. The user's word for a name counts.
+/// Returns the text about this holder. A name that the user gives replaces dlock's own.
 pub fn text(pid: u32, program: Option<&OsStr>, given: &[Meta]) -> String {
     let known = [
         Some(Meta::new("host", &gethostname().unwrap_or_default().to_string_lossy())),
@@ -40,7 +40,7 @@ impl Meta {
     }
 }
 
-/// The last word on a name counts, in the first one's place.
+/// The last value of a name counts, in the place of the first.
 fn joined(known: impl Iterator<Item = Meta>, given: &[Meta]) -> String {
     let mut all: Vec<Meta> = Vec::new();
     for meta in known.chain(given.iter().cloned()) {
@@ -62,7 +62,7 @@ fn user() -> String {
     }
 }
 
-/// Without its folder, and not at length: its arguments may be secret.
+/// The program without its folder and arguments, which may be secret, and shortened.
 fn name_of(program: &OsStr) -> String {
     let name = Path::new(program).file_name().unwrap_or(program);
     name.to_string_lossy().chars().take(64).collect()

@@ -1,8 +1,7 @@
-//! Locks by hand, for scripts, and what `dlock run` has in common with that.
+//! Locks by hand, for scripts, and the parts that `dlock run` shares with them.
 //!
-//! [`acquire`], [`extend`], [`release`]: the subcommands; [`lease`] is what they print. [`take`]: which
-//! lock is wanted, and taking it, or several. [`waiting`]: what there is to wait for. [`meta`]: what
-//! others see of the holder.
+//! [`acquire`], [`extend`], [`release`]: the subcommands; [`lease`]: their output. [`take`]: the options of
+//! locks, and taking one or several. [`waiting`]: the reasons of a wait. [`meta`]: the text about a holder.
 
 pub mod acquire;
 pub mod extend;

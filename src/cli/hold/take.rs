@@ -18,7 +18,7 @@ use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::signals::Signals;
 
-/// The options that say which kind of lock, and what to do if it is not free.
+/// Options for the kind of lock, and for a lock that is not free.
 #[derive(Debug, clap::Args)]
 pub struct LockArgs {
     /// Do not wait: fail if the lock is not free
@@ -43,7 +43,7 @@ pub struct LockArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub limit: Option<u16>,
 
-    /// The exit code if the lock is not free, or not in time
+    /// Exit code if the lock is not free, or not in time
     #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.0)]
     pub conflict_exit_code: u8,
 
@@ -56,25 +56,25 @@ pub struct LockArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = meta::parse)]
     pub meta: Vec<Meta>,
 
-    /// Say nothing if the lock is not free: the exit code says it
+    /// Print nothing if the lock is not free: the exit code tells
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// Which locks to take, and how.
+/// The locks to take, and their options.
 pub struct Request<'a> {
     pub options: &'a LockArgs,
-    /// As the user named them.
+    /// The keys in the user's order and form.
     pub keys: &'a [Named],
     pub meta: String,
     pub max_hold: Option<Duration>,
 }
 
 impl LockArgs {
-    /// What the program ends with when the lock cannot be taken.
+    /// The failure when the lock cannot be taken.
     pub fn failure(&self, error: &Error) -> Failure {
         let Error::Held { .. } = error else { return Failure::from(error.clone()) };
-        // Who holds it is worth a line; what each node said of it is not.
+        // The holder is worth a line; the states of the nodes are not.
         let message = error.to_string();
         let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
         Failure { exit: Exit(self.conflict_exit_code), ..Failure::new(Kind::Held, line) }
@@ -82,7 +82,7 @@ impl LockArgs {
 }
 
 impl<'a> Request<'a> {
-    /// For a process, and the program that it runs.
+    /// Makes the request of a process, and of the program that it runs.
     pub fn new(
         keys: &'a [Named],
         options: &'a LockArgs,
@@ -100,25 +100,25 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How it went.
+/// The outcome of taking locks.
 pub enum Outcome {
     All(Vec<Guard>),
-    /// Nothing is held any more.
+    /// No lock is held any more.
     Failed(Error),
     /// One lock was lost while dlock waited for another.
     Lost(Loss),
     Interrupted(Signal),
 }
 
-/// What happens while locks are taken.
+/// Events while locks are taken.
 pub trait Watch {
-    /// Reports a wait for this key, if it lasts; never ends.
+    /// Reports a long wait for this key; never ends.
     async fn wait(&mut self, client: &Client, key: &Key);
     fn taken(&mut self, guard: &Guard, after: Duration);
 }
 
-/// Takes all of them, in the same order everywhere, so that no two processes wait for each other. All or
-/// none: if one cannot be taken, those before it are released.
+/// Takes all locks, in the same order everywhere, so that no two processes wait for each other. All or none:
+/// if one cannot be taken, this releases those before it.
 pub async fn take(
     client: &Client,
     request: &Request<'_>,
@@ -174,7 +174,7 @@ async fn acquire(
     }
 }
 
-/// Ends when the first lock is lost; never, if there are no locks.
+/// Resolves when the first lock is lost; never, if there are no locks.
 pub async fn first_loss(guards: &[Guard]) -> Loss {
     let mut losses: Vec<_> = guards.iter().map(|guard| Box::pin(guard.lost())).collect();
     poll_fn(|context| {
@@ -184,18 +184,18 @@ pub async fn first_loss(guards: &[Guard]) -> Loss {
     .await
 }
 
-/// What releasing all of them has come to.
+/// The outcome of releasing all locks.
 #[derive(Default)]
 pub struct GivenBack {
-    /// Of those that were lost before.
+    /// Losses of locks before their release.
     pub losses: Vec<Loss>,
-    /// Those that nobody else gets yet.
+    /// Locks that nobody else can get yet.
     pub stay: Vec<Key>,
-    /// Nodes refuse a release in passing, and are asked again.
+    /// True if nodes refuse a release for the moment, and dlock asks them again.
     pub is_refused: bool,
 }
 
-/// Releases all of them at the same time.
+/// Releases all locks at the same time.
 pub async fn release(guards: Vec<Guard>) -> GivenBack {
     let release = async |guard: Guard| (guard.key().clone(), guard.release().await);
     let mut all = GivenBack::default();
@@ -213,7 +213,7 @@ pub async fn release(guards: Vec<Guard>) -> GivenBack {
     all
 }
 
-/// The environment of a command: the keys as they were given, and the rest in the same order.
+/// Returns the environment of a command: the keys as they were given, and the rest in the same order.
 pub fn environment(keys: &[Named], guards: &[Guard]) -> Vec<(&'static str, OsString)> {
     let mut named: Vec<(&OsStr, &Guard)> = Vec::new();
     for key in keys {
@@ -234,7 +234,7 @@ pub fn environment(keys: &[Named], guards: &[Guard]) -> Vec<(&'static str, OsStr
     ]
 }
 
-/// In ms since 1970, by this machine's clock.
+/// The end of a lease in ms since 1970, by this machine's clock.
 pub fn deadline(left: Duration) -> u128 {
     (SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + left).as_millis()
 }
@@ -246,7 +246,7 @@ fn in_order(keys: &[Named]) -> Vec<Key> {
     keys
 }
 
-/// The default length of a lease.
+/// Default length of a lease.
 pub const USUAL_TTL: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Why we have to wait for a lock, as far as the nodes say.
+//! The reason of a wait for a lock, as far as the nodes report it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use serde_json::{Map, json};
 use crate::say::bytes;
 use crate::say::duration::{millis, shown};
 
-/// What stands in the way.
+/// The reason of a wait.
 pub enum Hindrance {
-    /// A client holds it. This is one of the holders.
+    /// A client holds the lock. This is one of the holders.
     Held(Box<HolderInfo>),
-    /// A plain string at the key: a lock of an older kind, and nobody knows whose.
+    /// A plain string is at the key: a lock of an older kind, whose holder is not known.
     Foreign,
-    /// Nodes that may have forgotten locks. A majority is back after this time.
+    /// Nodes may have forgotten locks. A majority grants again after this time.
     Quarantine(Duration),
-    /// Something was in the way a moment ago.
+    /// The reason has gone meanwhile.
     Unknown,
 }
 
@@ -44,7 +44,7 @@ impl Hindrance {
         }
     }
 
-    /// For people.
+    /// The text for people.
     pub fn text(&self, key: &Key) -> String {
         match self {
             Hindrance::Held(holder) => {
@@ -61,7 +61,7 @@ impl Hindrance {
         }
     }
 
-    /// For programs.
+    /// The event for programs.
     pub fn json(&self, key: &Key) -> serde_json::Value {
         let (why, holder, left) = match self {
             Hindrance::Held(holder) => ("held", Some(holder), None),
@@ -80,13 +80,13 @@ impl Hindrance {
     }
 }
 
-/// What we tell users after a wait.
+/// The text after a wait.
 pub fn over(guard: &Guard, after: Duration) -> String {
     let (key, fence) = (guard.key(), guard.fence());
     format!("holding '{key}' after {} (fence {fence})", shown(after))
 }
 
-/// The same for programs.
+/// The event after a wait, for programs.
 pub fn acquired(guard: &Guard, after: Duration) -> serde_json::Value {
     let others = json!({"fence": guard.fence(), "waited_ms": millis(after)});
     bytes::event("acquired", guard.key(), others)
@@ -100,19 +100,19 @@ fn by(holder: &HolderInfo) -> String {
     }
 }
 
-/// How long it grants nothing; none if it does not say.
+/// Asks a node for the rest of its quarantine; none if it does not report one.
 async fn quarantine(node: &Arc<Node>, key: &Key) -> Option<Duration> {
     let answer = node.send_where(key, &redis::cmd("DLOCK.NODE")).await.ok()?;
     Fields::of(&answer)?.millis("quarantine-ms")
 }
 
-/// When the last of a majority is out of quarantine. None if too few say it.
+/// Time until a majority is out of quarantine. None if too few nodes report theirs.
 fn until_majority(mut quarantines: Vec<Duration>, nodes: usize) -> Option<Duration> {
     quarantines.sort();
     quarantines.get(nodes / 2).copied()
 }
 
-/// A wait that is over by then is not worth a line, and a question to the nodes.
+/// A shorter wait is not worth a line, nor a request to the nodes.
 pub const SOON: Duration = Duration::from_millis(200);
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Args {
             if !confirmed(&key, nodes.count()) {
                 return Ok(Exit::CONFLICT);
             }
-            // The holder that was shown is to be ended, and not a later one.
+            // The user agreed to end this holder, and not a later one.
             let now = inspect::ask(&nodes, &key, false).await;
             if holders(&now) == holders(&seen) {
                 break;
@@ -68,7 +68,7 @@ fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Shows what is about to be ended. False: there is nothing.
+/// Shows the locks that are about to end. Returns false if there are none.
 fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> bool {
     let found = || seen.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref());
     let answered = seen.iter().filter(|(_, answer)| answer.is_ok()).count();
@@ -83,7 +83,7 @@ fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> b
         stderr::warn("foreign", words, as_json);
         return false;
     }
-    // Where it cannot be looked at, something may be there.
+    // A node that does not answer may have leases.
     if answered < nodes.count() {
         return true;
     }
@@ -91,7 +91,7 @@ fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> b
     false
 }
 
-/// On stderr: what was ended is on stdout.
+/// Prints to stderr: stdout is for the ended leases.
 fn show(key: &Key, seen: &Inspections, nodes: &Nodes) {
     if seen.len() > 1 {
         let verdict = Verdict::of(seen, nodes.majority());
@@ -100,7 +100,7 @@ fn show(key: &Key, seen: &Inspections, nodes: &Nodes) {
     inspect::table(seen, false).print_to_stderr();
 }
 
-/// Who holds it where: each grant has a fence of its own.
+/// The holders on each node, by their fences: each grant has its own.
 fn holders(seen: &Inspections) -> Vec<Vec<u64>> {
     let fences = |found: &Inspection| found.holders.iter().map(|holder| holder.fence).collect();
     seen.iter()
@@ -117,7 +117,7 @@ fn confirmed(key: &Key, nodes: usize) -> bool {
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }
 
-/// Ends every lease of the lock, or the one of this token. How many ended on each node.
+/// Ends every lease of the lock, or the one of this token. Returns the number of ended leases on each node.
 pub async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<u64> {
     let mut question = cmd("DLOCK.BREAK");
     question.arg(key.as_bytes());

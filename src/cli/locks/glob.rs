@@ -1,9 +1,9 @@
 //! Patterns of keys, as KEYS and SCAN read them: `*`, `?`, `[a-z]`, `[^a]`, and `\\` before any of
 //! these.
 
-/// Whether the whole text is as the pattern says.
+/// True if the whole text matches the pattern.
 pub fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
-    // Where the last star stood, and where the text goes on if it takes one byte more.
+    // The pattern after the last star, and the text from which to go on if that star takes one byte more.
     let mut star: Option<(&[u8], &[u8])> = None;
     loop {
         if let Some(rest) = pattern.strip_prefix(b"*") {
@@ -21,7 +21,7 @@ pub fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
     }
 }
 
-/// The pattern of all that contain these bytes.
+/// The pattern of all keys that contain these bytes.
 pub fn containing(part: &[u8]) -> Vec<u8> {
     let special = |byte: &u8| b"*?[]^\\".contains(byte);
     let escaped =
@@ -29,7 +29,7 @@ pub fn containing(part: &[u8]) -> Vec<u8> {
     [b'*'].into_iter().chain(escaped).chain([b'*']).collect()
 }
 
-/// What is left of both if one byte of the text is as the pattern begins.
+/// Returns the rest of both if the pattern's beginning matches one byte of the text.
 fn one<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Option<(&'p [u8], &'t [u8])> {
     let (byte, rest_of_text) = text.split_first()?;
     let (fits, rest) = match pattern {
@@ -41,7 +41,7 @@ fn one<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Option<(&'p [u8], &'t [u8])
     fits.then_some((rest, rest_of_text))
 }
 
-/// Whether the byte is one of those in brackets, and what comes after them.
+/// Matches the byte against a class in brackets. Returns the rest of the pattern, too.
 fn class(mut rest: &[u8], byte: u8) -> (bool, &[u8]) {
     let negated = rest.first() == Some(&b'^');
     if negated {

@@ -1,4 +1,4 @@
-//! `dlock inspect`: who holds a lock and who waits for it, on every node.
+//! `dlock inspect`: a lock's holders and waiters, on every node.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl Args {
         if global.json {
             print_json(&key, &answers, &verdict)?;
         } else {
-            // A table has no room for it.
+            // A table has no room for errors.
             ask::complain(&answers, false);
             print(&key, &answers, &verdict, self.tokens)?;
         }
@@ -46,10 +46,10 @@ impl Args {
     }
 }
 
-/// What each node says of a lock.
+/// Each node's report about a lock.
 pub type Inspections = Answers<Option<Inspection>>;
 
-/// Asks each node, for tokens as well if that is wanted.
+/// Asks each node, for tokens as well if `tokens` is set.
 pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
     let mut question = cmd(if tokens { "DLOCK.TOKENS" } else { "DLOCK.INSPECT" });
     question.arg(key.as_bytes());
@@ -61,7 +61,7 @@ pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
         .await
 }
 
-/// What the nodes say together.
+/// The verdict of all nodes together.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A majority has this holder; its fence, if a majority agrees on it.
@@ -70,9 +70,9 @@ pub enum Verdict {
     Foreign { nodes: usize },
     /// Clients hold it on this many nodes, and none of them can have a majority.
     Split { nodes: usize },
-    /// No node that answers knows a holder.
+    /// No node that answers has a holder.
     Free,
-    /// It depends on nodes that do not answer.
+    /// The verdict depends on nodes that do not answer.
     Unknown { nodes: usize },
 }
 
@@ -121,7 +121,7 @@ impl Verdict {
         }
     }
 
-    /// For people, when there are several nodes.
+    /// The text for people, when there are several nodes.
     pub fn sentence(&self, all: usize) -> String {
         match self {
             Verdict::Held { nodes, fence: Some(fence) } => {
@@ -154,7 +154,7 @@ fn print(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> R
     table(answers, tokens).print()
 }
 
-/// Who holds the lock and who waits for it, a line each.
+/// A table of holders and waiters, a line each.
 pub fn table(answers: &Inspections, tokens: bool) -> Table {
     let mut headings = vec!["NODE", "WHAT", "MODE", "FENCE", "FOR", "LEFT", "CLIENT", "META"];
     if tokens {

@@ -25,11 +25,11 @@ pub struct Args {
     #[arg(long = "match", value_name = "GLOB")]
     pattern: Option<String>,
 
-    /// Only locks that somebody waits for
+    /// Only locks that have waiters
     #[arg(long)]
     contended: bool,
 
-    /// How many keys a node looks at in one step
+    /// Number of keys that a node scans in one step
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     count: u32,
@@ -61,17 +61,17 @@ impl Args {
     }
 }
 
-/// The locks of a node, and whether each was evicted.
+/// The locks of a node; true for those that were evicted.
 pub type Found = BTreeMap<Vec<u8>, (Inspection, bool)>;
 
-/// What one node lists.
+/// One node's list.
 pub struct Listing {
     pub found: Found,
-    /// Why locks whose keys were evicted are not among them.
+    /// The error if locks whose keys were evicted are missing from it.
     pub not_listed: Option<Trouble>,
 }
 
-/// All locks of one node, those included whose keys were evicted, which SCAN does not find.
+/// Lists all locks of one node, including those whose keys were evicted, which SCAN does not find.
 pub async fn locks(
     mut node: Node,
     pattern: Option<String>,
@@ -97,7 +97,7 @@ pub async fn locks(
         cursor = next;
     }
     let not_listed = evicted(&mut node, pattern.as_deref(), &mut found).await.err();
-    // A user may have the right to some keys only. An empty list would mislead one who has none.
+    // A user may have access to some keys only. An empty list would mislead a user without access to any.
     match refused {
         Some(trouble) if found.is_empty() => Err(trouble),
         _ => Ok(Listing { found, not_listed }),
@@ -134,8 +134,7 @@ async fn evicted(node: &mut Node, pattern: Option<&str>, found: &mut Found) -> R
     }
 }
 
-/// Asks for each lock by itself, and leaves out those that have ended meanwhile. Returns the last
-/// refusal.
+/// Asks for each lock separately, and leaves out those that have ended meanwhile. Returns the last refusal.
 async fn inspect(
     node: &mut Node,
     keys: Vec<Vec<u8>>,
@@ -153,7 +152,7 @@ async fn inspect(
             match read(answer) {
                 Ok(None) => {}
                 Ok(Some(inspection)) => drop(found.insert(key.clone(), (inspection, evicted))),
-                // It ended, and something else is at the key now.
+                // The lock has ended, and the key has another value now.
                 Err(trouble) if trouble.kind == Kind::WrongType => {}
                 Err(trouble) => refused = Some(trouble),
             }
@@ -175,24 +174,24 @@ fn page(answer: &Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     Some((reply::bytes(cursor)?, keys))
 }
 
-/// A lock, as all nodes together see it.
+/// A lock, merged from all nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Lock {
-    /// More than one, if the nodes do not agree.
+    /// More than one mode, if the nodes do not agree.
     modes: BTreeSet<String>,
-    /// As far as the nodes list them.
+    /// Holders that the nodes list.
     holders: BTreeSet<String>,
-    /// How many one node counts, at most.
+    /// The largest number of holders on one node.
     holding: u64,
     nodes: usize,
-    /// On how many of them it is no key any more.
+    /// Number of nodes on which it is no key any more.
     evicted: usize,
     shortest: Option<Duration>,
     waiters: u64,
 }
 
 impl Lock {
-    /// Those of several nodes may be the same or not: no fewer than these.
+    /// Number of holders, at least: those of several nodes may be the same or not.
     fn holders(&self) -> u64 {
         self.holding.max(self.holders.len() as u64)
     }
@@ -242,7 +241,7 @@ fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize) -> Result<(), Failure> {
     table.print()
 }
 
-/// What is left of the lease that ends first, unless it is renewed.
+/// Time until the first lease ends, unless it is renewed.
 fn shortest(found: &Inspection) -> Option<Duration> {
     found.holders.iter().map(|holder| holder.ttl).chain(found.expires).min()
 }
@@ -263,10 +262,10 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many locks a node is asked about in one go: what they hold is unbounded.
+/// Number of locks in one request to a node: the size of its reply is not bounded otherwise.
 const AT_ONCE: usize = 100;
 
-/// How many evicted locks a node names in one go, at most.
+/// Limit of evicted locks in one reply of a node.
 const EVICTED_AT_ONCE: usize = 1000;
 
 const NOTES: &str = "\

@@ -1,7 +1,7 @@
-//! Locks as the nodes see them, for whoever operates the nodes.
+//! Locks as the nodes report them, for operators.
 //!
-//! [`inspect`]: who holds one, and who waits for it. [`ls`]: all of them; [`glob`]: patterns of keys.
-//! [`break_`]: ends one.
+//! [`inspect`]: the holders and waiters of one lock. [`ls`]: all locks; [`glob`]: patterns of keys.
+//! [`break_`]: ends a lock.
 
 pub mod break_;
 pub mod glob;

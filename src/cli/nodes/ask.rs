@@ -1,4 +1,4 @@
-//! Nodes, asked one by one: an operator wants the answer of each, majority or not.
+//! Requests to nodes one by one: an operator wants the answer of each, majority or not.
 
 use std::fmt;
 use std::future::Future;
@@ -22,7 +22,7 @@ use crate::say::{duration, stderr};
 pub struct Nodes {
     targets: Vec<Target>,
     timeout: Duration,
-    /// The user has named none.
+    /// True if the user has named no nodes.
     are_default: bool,
 }
 
@@ -32,10 +32,10 @@ struct Target {
     address: Address,
 }
 
-/// What each node said, or why it did not, in the given order.
+/// Each node's answer or error, in the given order.
 pub type Answers<T> = Vec<(String, Result<T, Trouble>)>;
 
-/// Why a node gave no answer, or an error.
+/// An error of a request to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub kind: Kind,
@@ -43,12 +43,12 @@ pub struct Trouble {
 }
 
 impl Nodes {
-    /// Reads their URLs.
+    /// Reads the nodes of the command line.
     pub fn of(global: &Global) -> Result<Nodes, Failure> {
         Nodes::at(&nodes::urls(global)?, global)
     }
 
-    /// The same for a list of URLs.
+    /// Reads a list of URLs.
     pub fn at(urls: &[String], global: &Global) -> Result<Nodes, Failure> {
         let mut targets = Vec::new();
         for url in urls {
@@ -59,40 +59,40 @@ impl Nodes {
         Ok(Nodes { targets, timeout, are_default: nodes::is_default(global) })
     }
 
-    /// The same, for leases of this length: it says how long a node may take to answer.
+    /// Sets the time-out to the default for leases of this length, unless the user has set one.
     pub fn for_leases_of(mut self, ttl: Duration, global: &Global) -> Nodes {
         self.timeout = nodes::timeout(global, ttl);
         self
     }
 
-    /// How long one of them may take to answer.
+    /// Time-out of a request to a node.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// How many there are.
+    /// Number of nodes.
     pub fn count(&self) -> usize {
         self.targets.len()
     }
 
-    /// How many of them are a majority.
+    /// Number of nodes that are a majority.
     pub fn majority(&self) -> usize {
         self.count() / 2 + 1
     }
 
-    /// Each of them by itself.
+    /// Returns each node by itself.
     pub fn apart(&self) -> Vec<Nodes> {
         let Nodes { timeout, are_default, .. } = *self;
         let alone = |target: &Target| Nodes { targets: vec![target.clone()], timeout, are_default };
         self.targets.iter().map(alone).collect()
     }
 
-    /// Whether one of them is a cluster.
+    /// True if one of the nodes is a cluster.
     pub fn has_cluster(&self) -> bool {
         self.targets.iter().any(|target| target.address.is_cluster())
     }
 
-    /// Connects to all of them at once, and asks each; of a cluster all primaries.
+    /// Connects to all nodes at once, and asks each; of a cluster all primaries.
     pub async fn each<T, F, A>(&self, ask: F) -> Answers<T>
     where
         T: Send + 'static,
@@ -102,7 +102,7 @@ impl Nodes {
         self.each_of(None, ask).await
     }
 
-    /// The same; but of a cluster only the primary that has this key.
+    /// Like `each`, but of a cluster asks only the primary that has this key.
     pub async fn each_with<T, F, A>(&self, key: &Key, ask: F) -> Answers<T>
     where
         T: Send + 'static,
@@ -121,7 +121,7 @@ impl Nodes {
         self.ask_all(self.servers(key).await.into_iter(), ask).await
     }
 
-    /// What takes over when a primary of one of them fails.
+    /// Returns the replicas and Sentinels of the nodes, if there are any.
     pub async fn stand_by(&self) -> Result<Option<StandBy>, Trouble> {
         let mut found: Option<StandBy> = None;
         for target in &self.targets {
@@ -160,8 +160,8 @@ impl Nodes {
 }
 
 impl Nodes {
-    /// The servers of all nodes as they are now, with the names under which they are shown: of a cluster
-    /// all primaries, or the one that has this key.
+    /// Returns the present servers of all nodes, with the names to show: of a cluster all primaries, or the
+    /// one that has this key.
     pub async fn servers(&self, key: Option<&Key>) -> Answers<Server> {
         let servers = self.targets.iter().map(|target| target.servers(key, self.timeout));
         join_all(servers).await.into_iter().flatten().collect()
@@ -169,7 +169,7 @@ impl Nodes {
 }
 
 impl Target {
-    /// The servers to ask, with the names under which they are shown.
+    /// Returns the servers to ask, with the names to show.
     async fn servers(
         &self,
         key: Option<&Key>,
@@ -188,13 +188,13 @@ impl Target {
     }
 }
 
-/// The usual scheme is left out.
+/// Leaves out the usual scheme.
 fn short(name: &str) -> String {
     name.strip_prefix("redis://").unwrap_or(name).to_owned()
 }
 
 impl Nodes {
-    /// If the user has named no nodes, that may be why.
+    /// Adds advice if the user has named no nodes.
     pub fn explained(&self, mut trouble: Trouble) -> Trouble {
         if self.are_default && matches!(trouble.kind, Kind::Unreachable | Kind::Unfit) {
             trouble.words = format!("{}; {NOT_GIVEN}", trouble.words);
@@ -208,7 +208,7 @@ impl Nodes {
 pub struct Node {
     connection: Connection,
     timeout: Duration,
-    /// Whether it is on this machine, as far as its address says.
+    /// True if its address is on this machine.
     pub is_local: bool,
 }
 
@@ -229,13 +229,13 @@ impl Node {
         }
     }
 
-    /// One command.
+    /// Runs one command.
     pub async fn run(&mut self, command: &Cmd) -> Result<Value, Trouble> {
         let answer: Result<Value, RedisError> = command.query_async(&mut *self.connection).await;
         answer.map_err(|error| Trouble::of(&error, self.timeout))
     }
 
-    /// Many commands at once. An error among the answers is a value of its own.
+    /// Runs many commands at once. An error among the answers is a value of its own.
     pub async fn run_all(&mut self, mut commands: Pipeline) -> Result<Vec<Value>, Trouble> {
         commands.ignore_errors();
         let answers: Result<Vec<Value>, _> = commands.query_async(&mut *self.connection).await;
@@ -252,12 +252,12 @@ impl Trouble {
         NodeError::from(error).into()
     }
 
-    /// An error among answers.
+    /// Reads an error among answers.
     pub fn said(error: &ServerError) -> Trouble {
         NodeError::from(&RedisError::from(error.clone())).into()
     }
 
-    /// Says on stderr which node it is about.
+    /// Reports the error on stderr, with the node.
     pub fn complain(&self, node: &str, as_json: bool) {
         let (kind, words) = (self.kind.name(), &self.words);
         match as_json {
@@ -272,7 +272,7 @@ impl Trouble {
 impl From<NodeError> for Trouble {
     fn from(error: NodeError) -> Trouble {
         let words = match &error {
-            // The caller says which node it is about.
+            // The caller names the node.
             NodeError::Unreachable(words) => words.clone(),
             error => error.to_string(),
         };
@@ -286,7 +286,7 @@ impl From<UnexpectedReply> for Trouble {
     }
 }
 
-/// An answer that cannot be understood.
+/// A reply that cannot be understood.
 impl From<String> for Trouble {
     fn from(words: String) -> Trouble {
         Trouble { kind: Kind::Unfit, words }
@@ -311,7 +311,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Says which nodes did not answer.
+/// Reports the nodes that did not answer.
 pub fn complain<T>(answers: &Answers<T>, as_json: bool) {
     for (name, answer) in answers {
         if let Err(trouble) = answer {
@@ -320,7 +320,7 @@ pub fn complain<T>(answers: &Answers<T>, as_json: bool) {
     }
 }
 
-/// What it means that too few nodes have answered.
+/// The kind of failure when too few nodes have answered.
 pub fn kind<T>(answers: &Answers<T>) -> Kind {
     let troubles = answers.iter().filter_map(|(_, answer)| answer.as_ref().err());
     Kind::of_set(troubles.map(|trouble| trouble.kind), answers.len())

@@ -1,4 +1,4 @@
-//! A server that is asked again and again, over a connection that stays.
+//! A server to poll, over a connection that stays open.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use redis::{Pipeline, Value};
 use crate::nodes::ask::{Node, Trouble};
 use crate::say::kind::Kind;
 
-/// The connection. It is made when it is needed, and made anew after it has failed.
+/// The connection. It is opened when it is needed, and again after a failure.
 pub struct Link {
     endpoint: Endpoint,
     timeout: Duration,
@@ -25,7 +25,7 @@ impl Link {
         u64::try_from(self.endpoint.info().redis_settings().db()).unwrap_or(0)
     }
 
-    /// Many commands at once. An error among the answers is a value of its own.
+    /// Runs many commands at once. An error among the answers is a value of its own.
     pub async fn run_all(&mut self, commands: Pipeline) -> Result<Vec<Value>, Trouble> {
         let mut node = match self.node.take() {
             Some(node) => node,

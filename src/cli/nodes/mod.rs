@@ -1,7 +1,6 @@
-//! The nodes, as the command line names them.
+//! The nodes of the command line.
 //!
-//! [`ask`]: nodes asked one by one. [`link`]: nodes asked again and again. [`reply`]: what is in their
-//! replies.
+//! [`ask`]: requests to nodes one by one. [`link`]: a server to poll. [`reply`]: strings of replies.
 
 pub mod ask;
 pub mod link;
@@ -20,7 +19,7 @@ pub async fn connect(global: &Global) -> Result<Client, Failure> {
     builder(global)?.connect().await.map_err(|error| failed(global, error))
 }
 
-/// The same, with a listener for what happens to the nodes.
+/// Connects to at least a majority, with a listener for notices.
 pub async fn connect_and_hear(
     global: &Global,
     tell: impl Fn(&Notice) + Send + Sync + 'static,
@@ -28,8 +27,8 @@ pub async fn connect_and_hear(
     builder(global)?.notify(tell).connect().await.map_err(|error| failed(global, error))
 }
 
-/// The same, before waiting for a lock: then an outage of the nodes is no reason to end. If the user has
-/// named no nodes, there are probably none, so that case fails at once.
+/// Connects before waiting for a lock: then an outage of the nodes is no reason to end. If the user has named
+/// no nodes, there are probably none, so that case fails at once.
 pub async fn connect_to_wait(
     global: &Global,
     lock: &LockArgs,
@@ -59,24 +58,24 @@ fn failed(global: &Global, error: Error) -> Failure {
     failure
 }
 
-/// The URLs: a name without a scheme is a host.
+/// Returns the URLs of the nodes; a name without a scheme is a host.
 pub fn urls(global: &Global) -> Result<Vec<String>, Failure> {
     let Some(given) = &global.nodes else { return Ok(vec![DEFAULT.to_owned()]) };
     let named = read(given);
     if named.is_empty() { Err(Failure::usage(EMPTY)) } else { Ok(named) }
 }
 
-/// A list of nodes.
+/// Reads a list of nodes.
 pub fn read(list: &[String]) -> Vec<String> {
     list.iter().flat_map(|part| Address::urls(part)).collect()
 }
 
-/// Whether the user has named no nodes.
+/// True if the user has named no nodes.
 pub fn is_default(global: &Global) -> bool {
     global.nodes.is_none()
 }
 
-/// How long a node may take to answer. The default is that of the library for this ttl.
+/// Time-out of a request to a node. The default is the library's for this ttl.
 pub fn timeout(global: &Global, ttl: Duration) -> Duration {
     let usual = (ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
     global.node_timeout.unwrap_or(usual)
@@ -84,7 +83,7 @@ pub fn timeout(global: &Global, ttl: Duration) -> Duration {
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";
 
-/// What to do if the user has named no nodes, and the default one does not answer.
+/// Advice if the user has named no nodes, and the default one does not answer.
 pub const NOT_GIVEN: &str = "no nodes are given, so dlock tried the one on this machine: name yours with \
                              --nodes or in DLOCK_NODES; `dlock dev` starts some to try";
 

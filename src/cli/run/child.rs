@@ -1,9 +1,9 @@
-//! The command: a process group of its own, started so that it cannot outlive dlock unnoticed.
+//! The command: in a process group of its own, and started so that it cannot outlive dlock unnoticed.
 //!
-//! Some things only the new process can do for itself, between its birth and the command: take
-//! the terminal before the command reads from it, and ask for a signal in case dlock dies. So
-//! dlock starts itself once more, as `dlock __child`, which does these things and then becomes the
-//! command. That needs no `unsafe`, which running code between fork and exec would.
+//! Some steps only the new process can take, between its birth and the command: take the terminal before the
+//! command reads from it, and ask for a signal in case dlock dies. So dlock starts itself once more, as
+//! `dlock __child`, which takes these steps and then becomes the command. That needs no `unsafe`, which
+//! running code between fork and exec would.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -22,36 +22,36 @@ use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::say::stderr::complain;
 
-/// What to start.
+/// The command to start.
 pub struct Start {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// What it gets in addition to dlock's own environment.
+    /// Variables in addition to dlock's own environment.
     pub environment: Vec<(&'static str, OsString)>,
-    /// Whether the terminal is dlock's to hand over.
+    /// True if dlock can hand over the terminal.
     pub takes_terminal: bool,
-    /// What the command gets if dlock dies.
+    /// Signal to the command if dlock dies.
     pub if_dlock_dies: Option<Signal>,
-    /// How it says that it cannot be run.
+    /// True if it reports a command that cannot be run as JSON.
     pub as_json: bool,
 }
 
 /// A command that was started.
 pub struct Child {
     process: process::Child,
-    /// Its group: the number of its first process.
+    /// Process group: the number of its first process.
     pub group: Pid,
 }
 
-/// What has become of the command.
+/// A change of the command's state.
 pub enum Change {
     Ended(ExitStatus),
     Stopped(Signal),
 }
 
 impl Start {
-    /// Must be called by the thread that does the work: the command gets its signal when the thread that
-    /// started it ends.
+    /// Starts the command. The thread that does the work must call this: the command gets its signal when the
+    /// thread that started it ends.
     pub fn spawn(&self) -> Result<Child, Failure> {
         let signal = self.if_dlock_dies.map_or(0, |signal| signal as i32);
         let process = Command::new(THIS_PROGRAM)
@@ -70,7 +70,7 @@ impl Start {
 }
 
 impl Child {
-    /// The next change, if there is one. Call it at each SIGCHLD until there is none.
+    /// Returns the next change, if there is one. Call it at each SIGCHLD until there is none.
     pub fn change(&mut self) -> Option<Change> {
         if let Ok(Some(status)) = self.process.try_wait() {
             return Some(Change::Ended(status));
@@ -82,19 +82,19 @@ impl Child {
         }
     }
 
-    /// To every process of the group. It may be gone already.
+    /// Sends a signal to every process of the group, if there are any left.
     pub fn send(&self, signal: Signal) {
         let _ = killpg(self.group, signal);
     }
 
-    /// Whether no process of the group runs any more. Collects the first one if it has ended.
+    /// True if no process of the group runs any more. Collects the first one if it has ended.
     pub fn is_gone(&mut self) -> bool {
         let _ = self.process.try_wait();
         self.reap_others();
         killpg(self.group, None) == Err(Errno::ESRCH) || !processes::runs(self.group)
     }
 
-    /// In a container dlock may be process 1, and then the orphans are its own.
+    /// Collects orphans: in a container dlock may be process 1, which inherits them.
     fn reap_others(&self) {
         let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         while let Ok(status) = waitid(Id::All, look) {
@@ -108,12 +108,12 @@ impl Child {
     }
 }
 
-/// The signal that ended it, if one did.
+/// Returns the signal that ended the command, if one did.
 pub fn signal_of(status: ExitStatus) -> Option<Signal> {
     status.signal().and_then(|number| Signal::try_from(number).ok())
 }
 
-/// The arguments after `dlock __child`, if dlock was started so.
+/// Returns the arguments after `dlock __child`, if dlock was started as that.
 pub fn arguments() -> Option<Vec<OsString>> {
     let mut arguments = std::env::args_os().skip(1);
     (arguments.next()? == CHILD).then(|| arguments.collect())
@@ -132,7 +132,7 @@ pub fn main(arguments: &[OsString]) -> Exit {
     }
     if let Some(signal) = wanted_signal(signal) {
         die_with_parent(signal);
-        // It may have died before it was watched.
+        // The parent may have died before `prctl`.
         if parent.to_str() != Some(&getppid().to_string()) {
             return Exit::LOST;
         }
@@ -146,7 +146,7 @@ pub fn main(arguments: &[OsString]) -> Exit {
     Failure::new(kind, words).report(json == JSON)
 }
 
-/// 0 stands for none.
+/// Reads a signal's number; 0 means none.
 fn wanted_signal(number: &OsString) -> Option<Signal> {
     let number: i32 = number.to_str()?.parse().ok()?;
     Signal::try_from(number).ok()
@@ -154,7 +154,7 @@ fn wanted_signal(number: &OsString) -> Option<Signal> {
 
 #[cfg(target_os = "linux")]
 fn die_with_parent(signal: Signal) {
-    // Only a signal that does not exist is refused.
+    // This fails only for a signal that does not exist.
     let _ = nix::sys::prctl::set_pdeathsig(signal);
 }
 
@@ -169,7 +169,7 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Even if its file was replaced in the meantime.
+/// The running program, even if its file was replaced meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
 const CHILD: &str = "__child";

@@ -1,7 +1,7 @@
-//! What `run` says, on stderr: stdout belongs to the command.
+//! Events of `run`, on stderr: stdout belongs to the command.
 //!
-//! A thread of its own writes. Whoever reads stderr may be slow, or a terminal may be held with
-//! Ctrl-S, and neither may keep dlock from renewing a lock or from ending a command.
+//! A thread of its own writes. A reader of stderr may be slow, or Ctrl-S may hold the terminal, and neither
+//! may keep dlock from renewing a lock or from ending a command.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -26,12 +26,12 @@ use crate::say::stderr::prefixed;
 use crate::say::{bytes, notice};
 use crate::signals;
 
-/// Says what happens.
+/// Reports events on stderr.
 pub struct Events {
     writer: mpsc::Sender<Message>,
     json: bool,
     verbose: bool,
-    /// Stderr is a terminal, so somebody may wonder why nothing happens.
+    /// True if stderr is a terminal, where a user may wonder about a silent wait.
     watched: bool,
 }
 
@@ -51,12 +51,12 @@ impl Events {
         Events { writer, json: global.json, verbose: global.verbose, watched }
     }
 
-    /// Whether programs read them.
+    /// True if events are JSON.
     pub fn are_json(&self) -> bool {
         self.json
     }
 
-    /// Something went wrong.
+    /// Reports an error.
     pub fn failed(&self, failure: &Failure) {
         if !failure.message.is_empty() {
             self.say(failure.event(), &failure.message);
@@ -83,7 +83,7 @@ impl Events {
         );
     }
 
-    /// Processes were asked to end, and do not.
+    /// Reports processes that did not end in time after the signal.
     pub fn killing(&self, grace: Duration) {
         self.say(
             json!({"event": "killing", "after_ms": millis(grace)}),
@@ -113,7 +113,7 @@ impl Events {
         });
     }
 
-    /// A listener for what an operator should know while the work goes on.
+    /// Returns a listener that reports notices.
     pub fn noticing(&self) -> impl Fn(&Notice) + Send + Sync + 'static {
         let (writer, json) = (self.writer.clone(), self.json);
         move |notice| {
@@ -133,7 +133,7 @@ impl Events {
         }
     }
 
-    /// Says it to users who asked for it.
+    /// Reports this to users who asked for it.
     fn tell(&self, event: Value, text: impl FnOnce() -> String) {
         if self.verbose || self.json {
             self.say(event, &text());
@@ -142,13 +142,13 @@ impl Events {
 
     fn say(&self, event: Value, text: &str) {
         let text = if self.json { format!("{event}\n") } else { prefixed(text) };
-        // The writer lives as long as this.
+        // The writer thread lives as long as this object.
         let _ = self.writer.send(Message::Text(text));
     }
 }
 
 impl Watch for Events {
-    /// A short wait is not worth a line, nor a question to the nodes.
+    /// Reports a wait after a while: a short one is not worth a line, nor a request to the nodes.
     async fn wait(&mut self, client: &Client, key: &Key) {
         let patience = match (self.verbose || self.json, self.watched) {
             (true, _) => waiting::SOON,
@@ -167,12 +167,12 @@ impl Watch for Events {
 }
 
 fn write_all(messages: &mpsc::Receiver<Message>) {
-    // While the command has the terminal, dlock is in the background, and could be stopped for
-    // writing to it.
+    // While the command has the terminal, dlock is in the background, where writing to the terminal could
+    // stop it.
     let _ = SigSet::from(Signal::SIGTTOU).thread_block();
     for message in messages {
         match message {
-            // Nothing can be done when stderr is closed.
+            // A closed stderr leaves nothing to do.
             Message::Text(text) => drop(io::stderr().write_all(text.as_bytes())),
             Message::Flush(done) => drop(done.send(())),
         }

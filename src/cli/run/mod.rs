@@ -1,7 +1,7 @@
 //! `dlock run`: a command under a lock, renewed while it runs.
 //!
-//! [`child`] starts the command, [`supervise`] watches over it, [`events`] tells what happens.
-//! [`terminal`] and [`processes`]: who reads the keys, and who is left.
+//! [`child`] starts the command, [`supervise`] watches over it, [`events`] reports. [`terminal`]: the
+//! terminal's foreground. [`processes`]: the processes of the command that are left.
 
 pub mod child;
 pub mod events;
@@ -58,11 +58,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     max_hold: Option<Duration>,
 
-    /// What all processes of the command get when the lock is lost
+    /// Signal to all processes of the command when the lock is lost
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
     on_lost: OnLost,
 
-    /// How long they have to end between TERM and KILL
+    /// Time that they have to end between TERM and KILL
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "5s")]
     grace: Duration,
 }
@@ -70,15 +70,15 @@ pub struct Args {
 /// A command, and its environment.
 type Prepared = (Vec<OsString>, Vec<(&'static str, OsString)>);
 
-/// What is left to do when all is released.
+/// The last step, after all locks are released.
 enum Finish {
     With(Exit),
-    /// End by Ctrl-C as the command did, so that a loop in a shell ends too.
+    /// End by SIGINT as the command did, so that a loop in a shell ends, too.
     Interrupted,
 }
 
 impl Args {
-    /// Runs the command under the locks. What goes wrong is said here, in order with the other events.
+    /// Runs the command under the locks. Failures are reported here, in order with the other events.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut events = Events::new(global);
         let finish = self.take_and_run(global, &mut events).await.unwrap_or_else(|failure| {
@@ -99,7 +99,7 @@ impl Args {
         let command = self.command()?;
         let keys = self.keys()?;
         let mut request = Request::new(&keys, &self.lock, std::process::id(), command.first())?;
-        // Otherwise the time is measured here, and the lock is kept until the command is gone.
+        // In other cases dlock measures the time, and keeps the lock until the command is gone.
         request.max_hold = self.max_hold.filter(|_| self.on_lost == OnLost::Ignore);
         let client = nodes::connect_to_wait(global, &self.lock, events.noticing()).await?;
         let mut signals = Signals::listen()?;
@@ -138,7 +138,7 @@ impl Args {
         }
     }
 
-    /// Whatever happens, the locks are released in the end.
+    /// Supervises the command. The locks are released in the end, whatever happens.
     async fn hold(
         &self,
         command: Prepared,
@@ -158,7 +158,7 @@ impl Args {
         events.ended(status);
         keys.retain(|key| !given_back.stay.contains(key));
         events.released(&keys);
-        // Broken a moment before, and found only now.
+        // A lock was broken a moment before, and only its release has shown that.
         let is_ended = |loss: &&Loss| matches!(loss.why, LossReason::Ended { .. });
         let broken = given_back.losses.iter().find(is_ended).filter(|_| were_held);
         if let Some(loss) = broken {
@@ -213,7 +213,7 @@ impl Args {
     }
 }
 
-/// Nodes that refuse a release in passing are asked again, for a while or until a signal comes.
+/// Waits for nodes that refuse a release for the moment: for a while, or until a signal comes.
 async fn give_back(client: &Client, given_back: &GivenBack, signals: &mut Signals) {
     if given_back.is_refused {
         tokio::select! {
@@ -223,7 +223,7 @@ async fn give_back(client: &Client, given_back: &GivenBack, signals: &mut Signal
     }
 }
 
-/// A lock that is not released by then ends with its lease.
+/// Limit of that wait. A lock that is still not released ends with its lease.
 const LONGEST_RELEASE: Duration = Duration::from_secs(10);
 const NOT_STARTED: &str = "the command was not started";
 

@@ -1,4 +1,4 @@
-//! Which processes of a group run: the dead do not count.
+//! The living processes of a group: dead ones do not count.
 //!
 //! A process that has ended belongs to its group until its parent collects it. The parent of an
 //! orphan is process 1, which may take a while; in a container it may never do it.
@@ -8,8 +8,8 @@ use std::io;
 
 use nix::unistd::Pid;
 
-/// Whether a process of this group runs, given that the group has members. They are taken for
-/// running where there are no files that tell of processes.
+/// True if a process of this group runs, given that the group has members. Without /proc they all count as
+/// running.
 pub fn runs(group: Pid) -> bool {
     let stats = stats().unwrap_or_default();
     let mut processes = stats.iter().filter_map(|stat| read(stat));
@@ -18,14 +18,14 @@ pub fn runs(group: Pid) -> bool {
 
 fn stats() -> io::Result<Vec<String>> {
     let stats = fs::read_dir("/proc")?.flatten().filter_map(|entry| {
-        // Bytes: a process may have any name.
+        // Bytes, because a process may have any name.
         let stat = fs::read(entry.path().join("stat")).ok()?;
         Some(String::from_utf8_lossy(&stat).into_owned())
     });
     Ok(stats.collect())
 }
 
-/// State and group from `PID (NAME) STATE PARENT GROUP …`. The name may contain anything.
+/// Reads state and group from `PID (NAME) STATE PARENT GROUP …`. The name may contain any bytes.
 fn read(stat: &str) -> Option<(char, i32)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut words = rest.split_whitespace();

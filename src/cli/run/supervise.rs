@@ -1,4 +1,4 @@
-//! While the command runs: its signals, its end, and the loss of a lock.
+//! Supervises the command: its signals, its end, and the loss of a lock.
 
 use std::pin::pin;
 use std::process::ExitStatus;
@@ -17,7 +17,7 @@ use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::signals::{self, Signals};
 
-/// What happens to the command when the lock is lost.
+/// The reaction to the loss of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnLost {
     /// TERM, and KILL after --grace
@@ -38,35 +38,35 @@ impl OnLost {
     }
 }
 
-/// A command and what it runs under.
+/// A command and its surroundings.
 pub struct Supervised<'a> {
     pub child: Child,
     pub guards: &'a [Guard],
     pub signals: &'a mut Signals,
     pub terminal: Option<&'a Terminal>,
-    /// Whether the command gets the terminal whenever it is dlock's to give.
+    /// True if the command gets the terminal whenever dlock can give it.
     pub takes_terminal: bool,
     pub events: &'a Events,
     pub on_lost: OnLost,
     pub grace: Duration,
-    /// The command is ended after this time, while the locks are still renewed.
+    /// Time after which dlock ends the command, while it still renews the locks.
     pub max_hold: Option<Duration>,
 }
 
-/// How it ended.
+/// The outcome of a supervision.
 pub enum End {
-    /// The command ended while the locks were held, or a loss does not matter.
+    /// The command ended while the locks were held, or despite a loss that does not matter.
     Ended {
         status: ExitStatus,
-        /// It was in the foreground of the terminal.
+        /// True if the command was in the foreground of the terminal.
         had_terminal: bool,
     },
-    /// A lock was lost before. No process of the command is left.
+    /// A lock was lost before the command ended. No process of the command is left.
     Lost,
 }
 
 impl Supervised<'_> {
-    /// Waits until the command has ended, by itself or for a loss.
+    /// Waits until the command has ended, by itself or because of a loss.
     pub async fn run(mut self) -> End {
         let status = self.watch().await;
         let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.child.group));
@@ -74,13 +74,13 @@ impl Supervised<'_> {
         status.map_or(End::Lost, |status| End::Ended { status, had_terminal })
     }
 
-    /// The end of the command; `None` if the lock was lost before, and that matters.
+    /// Returns the end of the command; `None` if a lock was lost before, and that matters.
     async fn watch(&mut self) -> Option<ExitStatus> {
         let mut loss = pin!(first_loss(self.guards, self.max_hold));
         let mut lost = false;
         let mut ended = None;
         while ended.is_none() || !(lost || self.all_valid()) {
-            // The loss first: a command that ended while dlock was paused did not end in time.
+            // The loss comes first: a command that ended while dlock was paused did not end in time.
             tokio::select! {
                 biased;
                 loss = &mut loss, if !lost => {
@@ -95,7 +95,7 @@ impl Supervised<'_> {
         ended
     }
 
-    /// The end of the command, if the signal reports that.
+    /// Returns the end of the command, if the signal reports it.
     fn handle(&mut self, signal: Signal) -> Option<ExitStatus> {
         match signal {
             Signal::SIGCHLD => self.look_at_child(),
@@ -119,8 +119,8 @@ impl Supervised<'_> {
         }
     }
 
-    /// The command was stopped. If that was by Ctrl-Z, dlock stops too, so that the shell from
-    /// which it was started goes on.
+    /// Handles a stop of the command. After Ctrl-Z dlock stops, too, so that the shell that started it goes
+    /// on.
     fn stopped(&mut self, by: Signal) {
         let Some(terminal) = self.terminal else { return };
         let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU].contains(&by);
@@ -134,8 +134,8 @@ impl Supervised<'_> {
         }
     }
 
-    /// Goes on after a stop, in the foreground or in the background. Not without the lock: then
-    /// the command is ended instead, as soon as the loss is told.
+    /// Resumes the command after a stop, in the foreground or in the background. Without the lock it does
+    /// not: the report of the loss will end the command.
     fn resume(&mut self) {
         if !self.all_valid() && self.on_lost != OnLost::Ignore {
             return;
@@ -157,9 +157,9 @@ impl Supervised<'_> {
         }
     }
 
-    /// A lock is lost. Whether the command was ended for it.
+    /// Handles a loss. Returns true if the command was ended for it.
     async fn lose(&mut self, loss: &Loss) -> bool {
-        // First of all the signal: to say it may take time.
+        // The signal comes first: reporting may take time.
         let Some(signal) = self.on_lost.signal() else {
             self.events.lost(loss, "the command goes on without it");
             return false;
@@ -167,13 +167,13 @@ impl Supervised<'_> {
         self.child.send(signal);
         let name = signal.as_str().trim_start_matches("SIG");
         self.events.lost(loss, &format!("its processes get {name}"));
-        // What is stopped cannot end by itself.
+        // A stopped process cannot end by itself.
         self.child.send(Signal::SIGCONT);
         self.end_group().await;
         true
     }
 
-    /// Until no process of the group is left, also if the command itself has ended.
+    /// Waits until no process of the group is left, even if the command itself has ended.
     async fn end_group(&mut self) {
         let begun = Instant::now();
         let mut killed = self.on_lost == OnLost::Kill;
@@ -203,7 +203,7 @@ impl Supervised<'_> {
     }
 }
 
-/// The first lock that is lost, or the end of the time for which they may be held.
+/// Resolves when the first lock is lost, or when `max_hold` has passed.
 async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
     let limit = async {
         match max_hold {
@@ -223,8 +223,8 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
     }
 }
 
-/// No signal reports the end of a process that the command started.
+/// Interval of checks: no signal reports the end of a process that the command started.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A process that hangs in a system call, or belongs to somebody else.
+/// Time after which dlock gives up on processes that hang in a system call, or belong to another user.
 const HOPELESS: Duration = Duration::from_secs(10);

@@ -1,8 +1,8 @@
-//! The terminal: whose keys it reads, and who gets Ctrl-C.
+//! The terminal: its foreground group reads the keys and gets Ctrl-C.
 //!
-//! The command is a process group of its own, so that dlock can end all of it. A terminal reads
-//! and interrupts one group, the foreground. If that is dlock's, dlock hands it to the command, as
-//! a shell does, and takes it back in the end.
+//! The command is a process group of its own, so that dlock can end all of it. A terminal reads for and
+//! interrupts one group, the foreground. If that is dlock's, dlock hands it to the command, as a shell does,
+//! and takes it back in the end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
@@ -14,35 +14,35 @@ use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 pub struct Terminal(File);
 
 impl Terminal {
-    /// None for a daemon, a cron job, most containers.
+    /// Opens the terminal. A daemon, a cron job, and most containers have none.
     pub fn open() -> Option<Terminal> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         Some(Terminal(file))
     }
 
-    /// Whether dlock's group is in the foreground.
+    /// True if dlock's group is in the foreground.
     pub fn is_ours(&self) -> bool {
         tcgetpgrp(&self.0) == Ok(getpgrp())
     }
 
-    /// Whether the command should have it from the start: somebody types, and to us.
+    /// True if the command should have the terminal from the start: a user types, and to dlock.
     ///
-    /// When stdin is something else, another part of a pipeline may be reading the keys. A command
-    /// that needs the terminal all the same gets it when it asks.
+    /// If stdin is not the terminal, another part of a pipeline may be reading the keys. A command that needs
+    /// the terminal all the same gets it when it tries to use it.
     pub fn is_to_hand_over(&self) -> bool {
         io::stdin().is_terminal() && self.is_ours()
     }
 
-    /// Whether this group is in the foreground.
+    /// True if this group is in the foreground.
     pub fn is_of(&self, group: Pid) -> bool {
         tcgetpgrp(&self.0) == Ok(group)
     }
 
     pub fn give_to(&self, group: Pid) {
-        // Whoever changes the foreground from the background is stopped, unless it blocks this.
+        // A background process that changes the foreground is stopped, unless it blocks this signal.
         let unstoppable = SigSet::from(Signal::SIGTTOU);
         if let Ok(before) = unstoppable.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
-            // It fails if the group is gone, and then nobody needs the terminal.
+            // This fails if the group is gone, and then no process needs the terminal.
             let _ = tcsetpgrp(&self.0, group);
             let _ = before.thread_set_mask();
         }

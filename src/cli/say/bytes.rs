@@ -3,17 +3,17 @@
 use dlock_client::{Key, Printable};
 use serde_json::{Map, Value};
 
-/// As people see it: what cannot be printed is escaped as in `\x00`, and so is the backslash.
+/// The form for people: bytes that cannot be printed are escaped as in `\x00`, and so is the backslash.
 pub fn shown(bytes: &[u8]) -> String {
     Printable(bytes).to_string()
 }
 
-/// A key as it was typed, or as [`shown`] wrote it.
+/// Reads a key that was typed plainly, or in the form of [`shown`].
 pub fn typed(word: &[u8], is_escaped: bool) -> Result<Vec<u8>, String> {
     if is_escaped { unescape(word) } else { Ok(word.to_vec()) }
 }
 
-/// Adds a field to a JSON object, as [`text`]; with a field `…_hex` beside it if it is none.
+/// Adds a field to a JSON object, as [`text`]; bytes that are not UTF-8 get a second field `…_hex`.
 pub fn insert(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     if str::from_utf8(bytes).is_err() {
         object.insert(format!("{name}_hex"), hex(bytes).into());
@@ -21,7 +21,7 @@ pub fn insert(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     object.insert(name.to_owned(), text(bytes).into());
 }
 
-/// As programs see it: as it is if it is text, else as [`shown`].
+/// The form for programs: unchanged if it is UTF-8, else as [`shown`].
 pub fn text(bytes: &[u8]) -> String {
     str::from_utf8(bytes).map_or_else(|_| shown(bytes), str::to_owned)
 }
@@ -41,7 +41,7 @@ pub fn about(key: &Key, others: Value) -> Value {
     object.into()
 }
 
-/// An event that is about a lock.
+/// An event about a lock.
 pub fn event(name: &str, key: &Key, others: Value) -> Value {
     let mut object = Map::new();
     object.insert("event".to_owned(), name.into());

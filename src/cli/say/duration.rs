@@ -9,7 +9,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         let (number, after) = split(rest, |c| c.is_ascii_digit() || c == '.');
         let (unit, after) = split(after, |c| c.is_ascii_alphabetic());
         let seconds = match unit {
-            // Of several numbers each says what it is.
+            // With several numbers each needs a unit.
             "" if rest == text && after.is_empty() => 1.0,
             "ms" => 0.001,
             "s" => 1.0,
@@ -33,12 +33,12 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The beginning that is of a kind, and the rest.
+/// Splits off the leading characters of this kind.
 fn split(text: &str, is_of_it: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !is_of_it(c)).unwrap_or(text.len()))
 }
 
-/// As [`parse`], but at least a millisecond.
+/// Like [`parse`], but at least a millisecond.
 pub fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         duration if duration < Duration::from_millis(1) => Err("must be at least 1ms".to_owned()),
@@ -46,7 +46,7 @@ pub fn parse_positive(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A lease: one that is over before a program has started is of no use.
+/// Parses a lease: one that ends before a program has started is useless.
 pub fn parse_lease(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         duration if duration < Duration::from_millis(100) => {
@@ -56,7 +56,7 @@ pub fn parse_lease(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// For people: three digits and a unit.
+/// The form for people: three digits and a unit.
 pub fn shown(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -68,12 +68,12 @@ pub fn shown(duration: Duration) -> String {
     }
 }
 
-/// As JSON has it.
+/// The form for JSON.
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What was measured, for people: three digits and a unit.
+/// A measured time for people: three digits and a unit.
 pub fn measured(time: Duration) -> String {
     let micros = time.as_secs_f64() * 1e6;
     let (value, unit) = match micros {

@@ -1,4 +1,4 @@
-//! Why a subcommand ends early.
+//! A failure that ends a subcommand early.
 
 use std::fmt::Display;
 
@@ -9,13 +9,13 @@ use super::exit::Exit;
 use super::kind::Kind;
 use super::stderr::{self, complain};
 
-/// Why a subcommand ends early.
+/// A failure that ends a subcommand early.
 #[derive(Debug)]
 pub struct Failure {
     pub kind: Kind,
-    /// The kind's own, unless the user has chosen another.
+    /// The kind's own exit code, unless the user has set another.
     pub exit: Exit,
-    /// For stderr; may have several lines. Empty: there is nothing to say.
+    /// Text for stderr, of one or several lines. Empty: print nothing.
     pub message: String,
 }
 
@@ -33,7 +33,7 @@ impl Failure {
         Failure::new(Kind::Internal, error)
     }
 
-    /// Says it on stderr.
+    /// Reports the failure on stderr.
     pub fn report(self, as_json: bool) -> Exit {
         match as_json {
             true if self.message.is_empty() => {}
@@ -43,7 +43,7 @@ impl Failure {
         self.exit
     }
 
-    /// For programs.
+    /// The event for programs.
     pub fn event(&self) -> Value {
         json!({"event": "error", "kind": self.kind.name(), "message": self.message})
     }

@@ -1,10 +1,10 @@
-//! What went wrong, as a word that programs can rely on, and the exit code that goes with it.
+//! Kinds of failures: names that programs can rely on, and their exit codes.
 
 use dlock_client::{Error, NodeError, NodeState, Report};
 
 use super::exit::Exit;
 
-/// What went wrong. The names are a promise: scripts match on them.
+/// The kind of a failure. The names are a promise: scripts match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Somebody else holds the lock.
@@ -38,7 +38,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, as the page lists them.
+    /// All kinds, in the order of the documentation.
     #[cfg(test)]
     pub const ALL: [Kind; 14] = [
         Kind::Held,
@@ -57,7 +57,7 @@ impl Kind {
         Kind::Internal,
     ];
 
-    /// In JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Held => "held",
@@ -92,7 +92,8 @@ impl Kind {
         }
     }
 
-    /// Why the nodes together fail: no majority for now, or the reason why there will never be one.
+    /// The kind of a failure of several nodes: no majority for now, or the reason why there will never be
+    /// one.
     pub fn of_set(troubles: impl IntoIterator<Item = Kind>, nodes: usize) -> Kind {
         let mut lasting: Vec<Kind> =
             troubles.into_iter().filter(|kind| kind.exit() != Exit::NO_QUORUM).collect();
@@ -101,7 +102,7 @@ impl Kind {
         }
         lasting.sort_unstable();
         let votes = |kind: &Kind| lasting.iter().filter(|other| *other == kind).count();
-        // Of those with the most votes the first.
+        // The first of those with the most votes.
         let most = lasting.iter().rev().max_by_key(|kind| votes(kind));
         most.copied().unwrap_or(Kind::NoQuorum)
     }
@@ -126,7 +127,7 @@ impl From<&Error> for Kind {
     }
 }
 
-/// What one node says.
+/// The kind of one node's state.
 impl From<&NodeState> for Kind {
     fn from(state: &NodeState) -> Kind {
         match state {
@@ -138,7 +139,7 @@ impl From<&NodeState> for Kind {
             state => match state.code().unwrap_or_default() {
                 "NOPERM" | "NOAUTH" | "WRONGPASS" => Kind::NoPermission,
                 "WRONGTYPE" => Kind::WrongType,
-                // It became a replica, or it is one of a cluster, and the key another one's.
+                // The server became a replica, or it is one of a cluster, and another one has the key.
                 "READONLY" | "MOVED" | "ASK" | "CROSSSLOT" => Kind::Unfit,
                 _ => Kind::Refused,
             },

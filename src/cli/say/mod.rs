@@ -1,7 +1,7 @@
-//! What the program says, and how: to people, to programs, to shells.
+//! Output for people, for programs and for shells.
 //!
-//! [`stdout`] and [`stderr`]: where it goes. [`notice`]: what happens beside the work. [`failure`], with its [`kind`] and its [`exit`] code: what
-//! went wrong. [`table`], [`bytes`], [`duration`], [`shell`]: how things are written.
+//! [`stdout`] and [`stderr`]: the two streams. [`notice`]: notices for operators. [`failure`]: failures, each
+//! with a [`kind`] and an [`exit`] code. [`table`], [`bytes`], [`duration`], [`shell`]: formats.
 
 pub mod bytes;
 pub mod duration;

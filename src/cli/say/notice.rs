@@ -1,4 +1,4 @@
-//! What an operator should know, though the work goes on, as an event.
+//! Notices for operators, as events.
 
 use dlock_client::Notice;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::bytes;
 use super::duration::millis;
 
-/// For programs.
+/// The event for programs.
 pub fn event(notice: &Notice) -> Value {
     let message = notice.to_string();
     match notice {

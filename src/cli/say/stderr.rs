@@ -5,19 +5,19 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-/// `dlock: …`, on every line of it.
+/// Prints `dlock: …`, on every line of the message.
 ///
-/// Nothing can be done when stderr is closed, and it is no reason to stop.
+/// A closed stderr leaves nothing to do, and is no reason to stop.
 pub fn complain(message: impl Display) {
     let _ = io::stderr().write_all(prefixed(&message.to_string()).as_bytes());
 }
 
-/// One object on a line of its own.
+/// Prints one object on a line of its own.
 pub fn event(event: &Value) {
     let _ = io::stderr().write_all(format!("{event}\n").as_bytes());
 }
 
-/// Something that somebody should know, though the work goes on. The kind is for programs.
+/// Prints a warning. The kind is for programs.
 pub fn warn(kind: &str, message: impl Display, as_json: bool) {
     match as_json {
         true => event(&json!({"event": "warning", "kind": kind, "message": message.to_string()})),
@@ -25,7 +25,7 @@ pub fn warn(kind: &str, message: impl Display, as_json: bool) {
     }
 }
 
-/// Every line says who speaks: stderr is shared with the command.
+/// Puts the program's name before every line: the command uses stderr, too.
 pub fn prefixed(message: &str) -> String {
     message.lines().map(|line| format!("dlock: {line}\n")).collect()
 }

@@ -1,4 +1,4 @@
-//! What goes to stdout. A reader that goes away early is no failure: that is known here alone.
+//! Output to stdout. Only this module knows that a reader that goes away early is no failure.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -27,8 +27,9 @@ pub fn json(value: &Value) -> Result<(), Failure> {
     line(value)
 }
 
-/// Whether nobody can read what is printed, because stdout was closed when dlock started (`>&-`). The standard
-/// library then opens the null device in its place, for reading and writing; `>/dev/null` is for writing alone.
+/// True if stdout was closed when dlock started (`>&-`), so that its output has no reader. The standard
+/// library then opens the null device in its place, for reading and writing; `>/dev/null` is for writing
+/// alone.
 pub fn is_closed() -> bool {
     let null = stat("/dev/null").map(|null| null.st_rdev);
     let own = fstat(io::stdout()).map(|own| own.st_rdev);
@@ -37,7 +38,7 @@ pub fn is_closed() -> bool {
     reads && own.is_ok() && own == null
 }
 
-/// Prints what has to reach its reader: here a reader that went away is an error.
+/// Prints output that must reach its reader: a reader that has gone is an error.
 pub fn deliver(bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes.as_ref())?;

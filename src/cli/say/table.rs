@@ -23,22 +23,22 @@ impl Table {
         Table { rows: vec![headings.iter().map(|heading| heading.to_string()).collect()] }
     }
 
-    /// Adds a row. One that is shorter than the headings may run on over the columns.
+    /// Adds a row. The last cell of a short row may run on over the columns.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
-    /// Prints it to stdout.
+    /// Prints the table to stdout.
     pub fn print(&self) -> Result<(), Failure> {
         stdout::print(self.text(width(io::stdout())))
     }
 
-    /// Prints it to stderr, beside a question.
+    /// Prints the table to stderr, beside a question.
     pub fn print_to_stderr(&self) {
         let _ = io::stderr().write_all(self.text(width(io::stderr())).as_bytes());
     }
 
-    /// No wider than this, if it is to be seen on a terminal.
+    /// The text of the table, no wider than this, if it is for a terminal.
     fn text(&self, width: Option<usize>) -> String {
         let mut widths = self.widths();
         if let Some(width) = width
@@ -65,8 +65,8 @@ impl Table {
         text
     }
 
-    /// For a narrow terminal: a line for each cell, which the terminal may break, and an empty one between
-    /// rows.
+    /// The form for a narrow terminal: a line for each cell, which the terminal may break, and an empty one
+    /// between rows.
     fn list(&self) -> String {
         let (headings, rows) =
             self.rows.split_first().map_or((&[][..], &[][..]), |(first, rest)| (&first[..], rest));
@@ -83,7 +83,7 @@ impl Table {
         blocks.join("\n")
     }
 
-    /// The last cell of a row that ends early does not count: it has room to its right.
+    /// Widths of the columns. The last cell of a short row does not count: it has room to its right.
     fn widths(&self) -> Vec<usize> {
         let columns = self.rows[0].len();
         let mut widths = vec![0; columns];
@@ -97,8 +97,7 @@ impl Table {
     }
 }
 
-/// Narrows the widest columns until all fit, but not so far that a number would be cut. Whether they
-/// fit.
+/// Narrows the widest columns until all fit, but not below the width of a number. Returns true if they fit.
 fn fit(widths: &mut [usize], width: usize) -> bool {
     let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
     while total(widths) > width {
@@ -110,7 +109,7 @@ fn fit(widths: &mut [usize], width: usize) -> bool {
     true
 }
 
-/// What fits, with a sign if it is not all.
+/// Cuts a text to this width, and marks the cut.
 pub fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -125,7 +124,7 @@ pub fn cut(text: &str, width: usize) -> String {
     fits.chain(['…']).collect()
 }
 
-/// How wide a terminal is; `None` if it is none.
+/// Width of a terminal; `None` if the output is not one.
 pub fn width(out: impl AsFd + IsTerminal) -> Option<usize> {
     if !out.is_terminal() {
         return None;
@@ -134,10 +133,10 @@ pub fn width(out: impl AsFd + IsTerminal) -> Option<usize> {
     (size.ws_col > 0).then(|| size.ws_col.into())
 }
 
-/// Between columns.
+/// Space between columns.
 const GAP: usize = 2;
 
-/// No column gets narrower than this.
+/// Width below which no column is narrowed.
 const NARROW: usize = 14;
 
 #[cfg(test)]

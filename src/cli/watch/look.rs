@@ -28,7 +28,7 @@ pub struct NodeLook {
 pub struct HotKey {
     /// Its name, or the beginning of a long one.
     pub name: Vec<u8>,
-    /// Whether that is all of it.
+    /// True if that is all of it.
     pub is_whole: bool,
     pub db: u64,
     pub waited: Duration,
@@ -97,7 +97,7 @@ impl NodeLook {
 }
 
 impl HotKey {
-    /// Whether it is the same key on another node.
+    /// True if it is the same key on another node.
     pub fn is_same_as(&self, other: &HotKey) -> bool {
         (self.db, &self.name) == (other.db, &other.name)
     }

@@ -48,7 +48,7 @@ pub enum Version {
 }
 
 impl Tls {
-    /// Whether nobody comes in without a certificate.
+    /// True if nobody comes in without a certificate.
     pub fn wants_certificates(&self) -> bool {
         self.clients == Clients::Known
     }

@@ -21,7 +21,7 @@ use users::{Passwords, Users};
 /// Where the file is, and what has been found out about it.
 pub struct Web {
     file: PathBuf,
-    /// Whether there was TLS in the beginning: nobody can be surprised by a change.
+    /// True if there was TLS in the beginning: nobody can be surprised by a change.
     pub is_tls: bool,
     passwords: Arc<Passwords>,
     /// The mistake that was complained of last.

@@ -37,7 +37,7 @@ impl Users {
         Users { hashes: Arc::new(hashes), passwords }
     }
 
-    /// Whether a request names one of them, with the password.
+    /// True if a request names one of them, with the password.
     pub async fn know(&self, headers: &HeaderMap) -> bool {
         let Some((name, password)) = sent(headers) else { return false };
         // Somebody who is not there takes as long: nobody learns which names there are.
