@@ -184,7 +184,7 @@ pub enum LossReason {
     MaxHold,
     /// This process was paused until the lease had run out.
     Paused,
-    /// It was released.
+    /// The lock was released.
     Released,
     /// Its guard was detached: the owner of the token extends and releases it now.
     Detached,
