@@ -120,7 +120,7 @@ async fn look(mut node: Node) -> Result<Look, Trouble> {
     questions.cmd("DLOCK.NODE").cmd("INFO").arg("server");
     let answers = node.run_all(questions).await?;
     let [about, info] = &answers[..] else {
-        return Err("it answers fewer questions than it was asked".into());
+        return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
     if let Value::ServerError(error) = about {
         return Err(Trouble::said(error));

@@ -11,16 +11,16 @@ use crate::say::duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
-    /// How many clients want the same lock (contended), from 1 to 1000
+    /// Number of clients that want the same lock (contended), from 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub clients: u16,
 
-    /// How long each of them holds it: between 0 and 10s
+    /// Time for which each of them holds it: between 0 and 10s
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = hold)]
     hold: Duration,
 
-    /// How long each part is measured: between 100ms and 10m (contended warms up before that)
+    /// Length of each part's measurement: between 100ms and 10m (contended warms up before that)
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
     pub time: Duration,
 
@@ -33,7 +33,7 @@ pub struct Args {
     only: Vec<Part>,
 }
 
-/// What can be measured.
+/// The parts of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// Each node by itself: what it costs to take a free lock and to give it back

@@ -21,7 +21,7 @@ use crate::nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 
-/// What came of it.
+/// The results.
 #[derive(Clone)]
 pub struct Contended {
     pub nodes: usize,
@@ -44,8 +44,7 @@ impl Contended {
         self.counts.held.as_secs_f64() / self.took.as_secs_f64()
     }
 
-    /// What the lock takes to go round if handing over costs nothing. A wait is the holds of the
-    /// others: one less.
+    /// Length of a round if handing over costs nothing. A wait lasts for the holds of the others: one less.
     pub fn one_round(&self) -> Duration {
         self.hold * u32::try_from(self.clients()).unwrap_or(u32::MAX)
     }
@@ -62,7 +61,7 @@ impl Contended {
     }
 }
 
-/// How the part ended.
+/// The end of the part.
 pub enum End {
     Measured(Box<Contended>),
     Stopped,
@@ -174,7 +173,7 @@ impl Crowd {
 pub struct Contest {
     subject: Subject,
     hold: Duration,
-    /// How long clients that still wait are served when the time is over.
+    /// Time for which waiting clients are still served after the measurement.
     last: Duration,
     /// One of the clients.
     first: Client,
@@ -185,11 +184,11 @@ pub struct Contest {
     is_hopeless: bool,
 }
 
-/// What the clients shall do.
+/// The phases of the clients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Open,
-    /// Who waits goes on; who has had it does not ask again.
+    /// Waiting clients go on; a client that has had the lock does not ask again.
     LastCall,
     GiveUp,
 }
@@ -250,7 +249,7 @@ impl Contest {
         self.phase.send_if_modified(|was| std::mem::replace(was, phase) != phase);
     }
 
-    /// How many have had the lock; and whether there is any hope.
+    /// Returns the number of clients that have had the lock, and notes when there is no hope for the others.
     fn look(&mut self) -> usize {
         let counts = self.tally.counts();
         self.is_hopeless |= counts.is_hopeless(PATIENCE + self.hold, Instant::now());
@@ -332,7 +331,7 @@ impl One {
     }
 }
 
-/// How many clients connect at the same time.
+/// Limit of clients that connect at the same time.
 const AT_ONCE: usize = 16;
-/// How often it is looked how far they are, and whether there is any hope.
+/// Interval of checks of the clients' progress.
 const LOOK: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! When a part is over: after its time, or when somebody wants it to end.
+//! The end of a part: after its time, or when the user ends it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// It begins now.
+    /// Starts the course now.
     pub fn of(time: Duration, stop: watch::Receiver<bool>, done: Arc<AtomicU64>) -> Course {
         Course { end: Instant::now() + time, stop, done }
     }
@@ -35,7 +35,7 @@ impl Course {
         stopped(self.stop.clone()).await;
     }
 
-    /// When its time is over.
+    /// The end of its time.
     pub fn end(&self) -> Instant {
         self.end
     }

@@ -10,7 +10,7 @@ use super::figures::Times;
 use crate::nodes::ask::{Node, Nodes, Trouble};
 use crate::say::kind::Kind;
 
-/// What one node took for it.
+/// Times of one node.
 pub struct Cycle {
     pub acquire: Times,
     pub release: Times,
@@ -158,7 +158,7 @@ fn why(trouble: Trouble, cycles: u64) -> String {
     }
 }
 
-/// What a release that finds nothing means: nobody else knows the lock and the token.
+/// The reason of a release that finds nothing: nobody else knows the lock and the token.
 const ENDED: &str = "an operator ended it, or the node was away for longer than --ttl";
 const WARM_UP: u64 = 3;
 

@@ -55,7 +55,7 @@ pub struct Waits {
     shortest_cut: Option<Duration>,
 }
 
-/// What is known of a percentile.
+/// A percentile, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Percentile {
     Exactly(Duration),
@@ -97,7 +97,7 @@ impl Percentile {
     }
 }
 
-/// How many times something goes into something else; nothing where that makes no sense.
+/// The ratio of two lengths; none if the second is zero.
 pub fn ratio(of: Duration, to: Duration) -> Option<f64> {
     (!to.is_zero()).then(|| of.as_secs_f64() / to.as_secs_f64())
 }

@@ -1,4 +1,4 @@
-//! Who the nodes are: which server, which module.
+//! The versions of the nodes: server and module.
 
 use dlock_client::Fields;
 use redis::{Value, cmd, pipe};

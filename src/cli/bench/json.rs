@@ -1,4 +1,4 @@
-//! What was measured, as JSON: an object for each node of `cycle`, and one for each other part.
+//! The results as JSON: an object for each node of `cycle`, and one for each other part.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How many connections this process may have: many clients need more than the usual 1024.
+//! The limit of connections of this process: many clients need more than the usual 1024.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -27,7 +27,7 @@ fn needed(clients: usize, nodes: usize) -> u64 {
     u64::try_from(needed).unwrap_or(u64::MAX)
 }
 
-/// What else is open.
+/// Files that are open for other purposes.
 const BESIDE: usize = 100;
 
 #[cfg(test)]

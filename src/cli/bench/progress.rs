@@ -1,4 +1,4 @@
-//! How far it is: one line on stderr, written again and again, if that is a terminal.
+//! Progress: one line on stderr, written again and again, if that is a terminal.
 
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
@@ -18,14 +18,14 @@ pub struct Progress {
     as_json: bool,
 }
 
-/// What is going on.
+/// The present stage.
 pub struct Stage {
     pub what: String,
-    /// What is counted.
+    /// Unit of the count.
     pub unit: &'static str,
-    /// How long it takes, where that is known.
+    /// Length of the stage, where it is known.
     pub time: Option<Duration>,
-    /// How much of it is done.
+    /// The count so far.
     pub done: Arc<AtomicU64>,
 }
 

@@ -10,7 +10,7 @@ use super::course::Course;
 use super::cycle::Subject;
 use super::figures::{Times, ratio};
 
-/// What all nodes together took for it.
+/// Times of all nodes together.
 pub struct Quorum {
     pub nodes: usize,
     pub acquire: Times,
@@ -23,7 +23,7 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// How many times as long as a PING to all an acquisition takes.
+    /// The ratio of an acquisition to a PING of all nodes.
     pub fn to_ping(&self) -> Option<f64> {
         ratio(self.acquire.p50(), self.ping_all.p50())
     }
@@ -86,7 +86,7 @@ async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Q
     Ok(found)
 }
 
-/// How long it took to take the lock, and to give it back.
+/// Measures the acquisition of the lock, and its release.
 async fn cycle(client: &Client, subject: &Subject) -> Result<(Duration, Duration), Error> {
     let begun = Instant::now();
     let guard = client.lock(&subject.key).ttl(subject.ttl).try_acquire().await?;

@@ -1,14 +1,14 @@
-//! How long the contended lock takes to go round once, and what has to last longer for it.
+//! The time that the contended lock takes for one round of all clients, and the settings that must be longer.
 
 use std::time::Duration;
 
 use crate::say::duration::measured;
 
-/// What the command line asks for.
+/// The settings of the command line.
 pub struct Round {
     pub clients: u16,
     pub hold: Duration,
-    /// How long it is measured.
+    /// Length of the measurement.
     pub time: Duration,
 }
 
@@ -34,8 +34,7 @@ impl Round {
         LEAST.max(((self.length() + self.hand_overs()) * 3 / 2).min(self.time / 2))
     }
 
-    /// What to tell somebody who measures for too short a time to see many waits from the ask to
-    /// the grant.
+    /// The warning for a measurement that is too short to see many waits from the request to the grant.
     pub fn warning(&self) -> Option<String> {
         let enough = self.length() * 3;
         (self.time < enough).then(|| {
@@ -57,7 +56,7 @@ impl Round {
         })
     }
 
-    /// What to hand over may cost, on a slow network.
+    /// The cost of all hand-overs, on a slow network.
     fn hand_overs(&self) -> Duration {
         HAND_OVER * self.clients.into()
     }

@@ -25,7 +25,7 @@ pub struct Session<'a> {
     args: &'a Args,
     global: &'a Global,
     nodes: Nodes,
-    /// What all keys begin with.
+    /// Prefix of all keys.
     prefix: String,
     stop: watch::Receiver<bool>,
     progress: Progress,

@@ -1,4 +1,4 @@
-//! What was measured, in the form that was asked for; as tables, if none was.
+//! The results, in the form that the user chose; by default as tables.
 
 use super::contended::Contended;
 use super::cycle::Cycle;
@@ -168,7 +168,7 @@ fn wait(percentile: Option<Percentile>) -> String {
     }
 }
 
-/// What the tables do not say.
+/// Notes beside the tables.
 fn notes(found: &Contended) -> Vec<String> {
     let (counts, clients) = (&found.counts, found.clients());
     let mut notes = Vec::new();

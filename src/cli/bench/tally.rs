@@ -1,4 +1,4 @@
-//! What the clients of the part `contended` have got so far.
+//! Results of the clients of the part `contended` so far.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ pub struct Tally(Mutex<Counts>);
 #[derive(Clone)]
 pub struct Counts {
     pub waits: Waits,
-    /// How long somebody held the lock, in all.
+    /// Total time for which the lock was held.
     pub held: Duration,
     /// By client.
     pub grants: Vec<u64>,
@@ -21,9 +21,9 @@ pub struct Counts {
     /// Clients that still waited at the end.
     pub unserved: u64,
     pub failures: u64,
-    /// What the last of them said.
+    /// The last failure's text.
     pub last_failure: Option<String>,
-    /// When the lock was last given back.
+    /// Time of the last release.
     pub last_end: Instant,
     begin: Option<Instant>,
     /// By client: whether it has ever had the lock.
@@ -115,7 +115,7 @@ impl Counts {
         self.grants.iter().copied().max().unwrap_or(0)
     }
 
-    /// How many have ever had the lock.
+    /// Number of clients that have ever had the lock.
     pub fn served(&self) -> usize {
         self.served.iter().filter(|served| **served).count()
     }

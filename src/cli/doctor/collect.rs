@@ -64,7 +64,7 @@ pub async fn answers(mut node: Node) -> Result<Answers, Trouble> {
     }
     let said = node.run_all(questions()).await?;
     let [info, config, about, cluster, probes @ ..] = &said[..] else {
-        return Err("it answers fewer questions than it was asked".into());
+        return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
     let mut answers = Answers {
         info: lines(info),

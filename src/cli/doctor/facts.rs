@@ -55,9 +55,9 @@ pub type Asked = Result<Fields, String>;
 pub struct Clock {
     /// In µs since 1970.
     pub time: i64,
-    /// How far it is ahead of this machine's, in µs.
+    /// Lead over this machine's clock, in µs.
     pub ahead: i64,
-    /// How wrong that may be: half of the round trip, in µs.
+    /// Limit of that figure's error: half of the round trip, in µs.
     pub uncertainty: i64,
 }
 

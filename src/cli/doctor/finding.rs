@@ -1,13 +1,13 @@
-//! What is wrong with a node or a set of nodes, why it matters, and what to do about it.
+//! A problem of a node or of a set of nodes: its reason, and its fix.
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Locks are refused, or are not safe.
     Error,
     /// They will be once something else goes wrong too.
     Warning,
-    /// It could be better.
+    /// An improvement is possible.
     Hint,
 }
 
@@ -25,17 +25,17 @@ impl Severity {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The name of the check, for programs.
     pub check: &'static str,
     /// The nodes that it is about.
     pub nodes: Vec<String>,
-    /// What was found.
+    /// The problem.
     pub found: String,
-    /// Why it matters.
+    /// The reason why it matters.
     pub why: String,
-    /// What to do: a command or a line of the configuration to paste, wherever there is one.
+    /// The fix: a command or a line of the configuration to paste, wherever there is one.
     pub fix: String,
 }
 

@@ -73,7 +73,7 @@ impl Args {
     }
 }
 
-/// How many findings there are.
+/// Numbers of findings.
 struct Summary {
     nodes: usize,
     /// More than nodes, where a cluster is among them.

@@ -4,7 +4,7 @@ use super::check::{Check, USUAL_TTL_MS, shown};
 use super::facts::Answers;
 use super::finding::Finding;
 
-/// What has to be right before the rest matters.
+/// Checks that must pass before the others matter.
 pub const BASICS: &[Check] = &[no_module, no_answer, version, replica];
 
 /// The checks of a node that has the module.
@@ -218,7 +218,7 @@ fn skipped(command: &str, error: &str, right: &str) -> Finding {
         .fix(format!("run doctor as another user, or ACL SETUSER <this user> {right}"))
 }
 
-/// What a lock needs.
+/// The commands that a lock needs.
 const LOCKING: [&str; 3] = ["DLOCK.ACQUIRE", "DLOCK.EXTEND", "DLOCK.RELEASE"];
 
 /// A start after a crash goes on from a minute ahead.

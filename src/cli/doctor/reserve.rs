@@ -213,7 +213,7 @@ const MAX_TTL: &str = "dlock.max-ttl";
 const UNTOLD: &str = "dlock.promotion-quarantine";
 const AN_HOUR_MS: i64 = 3_600_000;
 
-/// What all Sentinels should say alike.
+/// Settings on which all Sentinels should agree.
 const SAME: [(&str, &str); 4] = [
     ("port", "the primary's port"),
     ("quorum", "the quorum"),

@@ -101,7 +101,7 @@ fn saving_fails(node: &Answers) -> Option<Finding> {
     )
 }
 
-/// Whether it saves RDB files.
+/// True if the server saves RDB files.
 fn saves(node: &Answers) -> Option<bool> {
     Some(!node.config("save")?.is_empty())
 }

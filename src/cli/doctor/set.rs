@@ -21,7 +21,7 @@ pub const CHECKS: &[SetCheck] = &[
     slow,
 ];
 
-/// How many nodes are like this, or some server of them, each of which serves keys of its own.
+/// Number of nodes that have a server like this; each server of a cluster serves keys of its own.
 pub fn count(servers: &[Facts], is: impl Fn(&Facts) -> bool) -> usize {
     let alike = servers.iter().filter(|facts| is(facts)).map(|facts| facts.node);
     alike.collect::<BTreeSet<usize>>().len()
@@ -301,7 +301,7 @@ const TOO_FAR_AHEAD: i64 = 600 * SECOND;
 /// For how long a node may take to answer, by default and with leases of at least 20 s, in µs.
 const NODE_TIMEOUT: i64 = SECOND;
 
-/// How long leases can run at a node: what it knows of, and what it may have forgotten.
+/// Limits of lease lengths at a node: of leases that it knows, and of those that it may have forgotten.
 const BOUNDS: [&str; 2] = ["lease-bound-ms", "quarantine-longest-ms"];
 
 /// Quicker nodes are not called slow, however quick the others are, in µs.

@@ -11,12 +11,12 @@ use super::lookout::Lookout;
 use super::web::{Visit, Web};
 use super::{metrics, state};
 
-/// What answers are made of.
+/// The sources of answers.
 pub struct Desk {
     pub lookout: Lookout,
     pub door: Door,
     pub shows_meta: bool,
-    /// Who may come in, if not everybody.
+    /// Settings of users and TLS, if there are any.
     pub web: Option<Web>,
 }
 
@@ -120,7 +120,7 @@ fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Htt
     answer
 }
 
-/// What every answer says.
+/// Headers of every answer.
 const ALWAYS: [(HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -35,5 +35,5 @@ impl Lookout {
     }
 }
 
-/// How long a look is new.
+/// Time for which a look counts as new.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -23,7 +23,7 @@ pub const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The media type.
 pub const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What one look has seen.
+/// The metrics of one look.
 pub fn text(look: Arc<Look>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Seen(look)));
@@ -99,7 +99,7 @@ struct Page<'p, 'e> {
 type Label<'l> = (&'l str, &'l str);
 
 impl Page<'_, '_> {
-    /// What is text, as labels of ones and zeros.
+    /// Texts of a node, as labels of ones and zeros.
     fn about_nodes(&mut self) -> fmt::Result {
         self.each(
             "dlock_node",

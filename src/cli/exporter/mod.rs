@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, default_value = "127.0.0.1:9763", value_name = "ADDR:PORT")]
     listen: SocketAddr,
 
-    /// How many of the keys that hurt most to show; 0: none
+    /// Number of hot keys to show, those that hurt most; 0: none
     #[arg(long, default_value_t = 20, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=128))]
     hot: u8,
@@ -66,9 +66,9 @@ pub struct Args {
 
     /// A file with certificates and passwords, in the format of Prometheus' own exporters
     ///
-    /// It knows tls_server_config (cert_file, key_file, client_auth_type, client_ca_file, min_version,
-    /// max_version) and basic_auth_users (hashes made by bcrypt); anything else there is a mistake. It is
-    /// read again for each connection, and so are the certificates.
+    /// The file may contain tls_server_config (cert_file, key_file, client_auth_type, client_ca_file,
+    /// min_version, max_version) and basic_auth_users (hashes made by bcrypt); anything else is an error.
+    /// dlock reads it again for each connection, and so the certificates.
     #[arg(long, value_name = "FILE")]
     web_config: Option<PathBuf>,
 }
@@ -153,12 +153,12 @@ async fn serve_one(
     let _ = server.max_buf_size(16 * 1024).serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// How many connections there are at most. Where there is no place, the one goes that has kept its request back
-/// for longest. If all have asked, others wait.
+/// Limit of connections. A new one replaces the one that has kept its request back for longest. If all have
+/// sent theirs, new ones wait.
 const CONNECTIONS: usize = 64;
-/// How long a request may take to arrive.
+/// Time-out for the arrival of a request.
 const HEADERS: Duration = Duration::from_secs(5);
-/// How long a connection may last.
+/// Limit of a connection's length.
 const LONGEST: Duration = Duration::from_secs(20);
 
 const NOTES: &str = "\

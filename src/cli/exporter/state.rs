@@ -1,4 +1,4 @@
-//! What the page shows, as JSON.
+//! The content of the page, as JSON.
 
 use dlock_client::HolderInfo;
 use serde_json::{Value, json};

@@ -87,7 +87,8 @@ pub async fn locks(
         if let Some(pattern) = &pattern {
             scan.arg("MATCH").arg(pattern);
         }
-        let (next, mut keys) = page(&node.run(&scan).await?).ok_or("SCAN answers nonsense")?;
+        let (next, mut keys) =
+            page(&node.run(&scan).await?).ok_or("its reply to SCAN cannot be understood")?;
         // A key can be on several pages.
         keys.retain(|key| !found.contains_key(key));
         refused = inspect(&mut node, keys, false, &mut found).await?.or(refused);
@@ -122,7 +123,7 @@ async fn evicted(node: &mut Node, pattern: Option<&str>, found: &mut Found) -> R
             question.arg("AFTER").arg(last);
         }
         let answer = node.run(&question).await?;
-        let keys = answer.as_sequence().ok_or("DLOCK.EVICTED answers nonsense")?;
+        let keys = answer.as_sequence().ok_or("its reply to DLOCK.EVICTED cannot be understood")?;
         let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(reply::bytes).collect();
         let is_last = keys.len() < EVICTED_AT_ONCE;
         last = keys.last().cloned();

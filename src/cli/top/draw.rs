@@ -113,7 +113,7 @@ fn draw_hot(frame: &mut Frame<'_>, area: Rect, view: &View) {
     draw_table(frame, area, hot.iter().map(row), &widths, heading, view.selected);
 }
 
-/// Why there is nothing to see.
+/// The reason for which there are no hot keys.
 fn no_hot(view: &View) -> String {
     let Some(look) = &view.look else { return "looking".to_owned() };
     let looks = look.nodes.iter().filter_map(|seen| seen.look.as_ref().ok());
@@ -174,7 +174,7 @@ fn draw_table<'t>(
     frame.render_stateful_widget(table.row_highlight_style(selected_style), area, &mut state);
 }
 
-/// How many letters there are room for in each column of a table.
+/// Width of each column of a table, in characters.
 fn room<const COLUMNS: usize>(area: Rect, widths: [Constraint; COLUMNS]) -> [usize; COLUMNS] {
     Layout::horizontal(widths).spacing(1).areas(area).map(|column| usize::from(column.width))
 }

@@ -1,10 +1,10 @@
-//! What each key does.
+//! The effect of each key.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::view::{Page, View};
 
-/// What the user wants that the view cannot do by itself.
+/// A wish of the user that the view cannot fulfil by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Quit,
@@ -86,9 +86,9 @@ fn typed(view: &mut View, key: KeyCode) {
     view.select(view.selected);
 }
 
-/// Why a lock has no page.
+/// The reason for which a lock has no page.
 const CUT: &str = "the node has not kept its whole name: see dlock inspect";
-/// How far a page is.
+/// Lines of a page step.
 const PAGE: usize = 10;
 
 #[cfg(test)]

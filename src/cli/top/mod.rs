@@ -34,11 +34,11 @@ pub struct Args {
     #[arg(long)]
     once: bool,
 
-    /// How often to look at the nodes
+    /// Interval of looks at the nodes
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration::parse_positive)]
     every: Duration,
 
-    /// How many of the keys that hurt most to show
+    /// Number of hot keys to show, those that hurt most
     #[arg(long, default_value_t = 40, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=128))]
     hot: u8,
@@ -150,7 +150,7 @@ fn frame(view: &mut View) -> Result<String, Failure> {
 
 /// Looking more often would cost the nodes more than a hundredth of a processor.
 const SHORTEST: Duration = Duration::from_millis(500);
-/// How wide a frame is that is printed.
+/// Width of a printed frame.
 const WIDTH: u16 = 100;
 
 const NOTES: &str = "\

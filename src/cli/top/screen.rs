@@ -17,10 +17,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::draw;
 use super::view::View;
 
-/// What comes from the terminal.
+/// An event of the terminal.
 pub enum Input {
     Key(KeyEvent),
-    /// It has another size, say.
+    /// The terminal has another size, for example.
     Other,
 }
 
@@ -87,7 +87,7 @@ pub fn leave() {
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
 }
 
-/// What a panic says is seen on the usual screen.
+/// Leaves the full screen on a panic, so that its message is seen on the usual one.
 fn leave_on_panic() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {

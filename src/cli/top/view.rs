@@ -1,4 +1,4 @@
-//! What is shown, and what is selected in it.
+//! The content of the screen, and the selection in it.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -25,15 +25,15 @@ pub struct View {
     pub is_typing: bool,
     /// The question whether to end the lock is on the screen.
     pub asks: bool,
-    /// What the last wish has come to.
+    /// Outcome of the last wish.
     pub said: String,
     /// Which line is selected.
     pub selected: usize,
-    /// How many waited for each hot key, at the last looks.
+    /// Numbers of waiters for each hot key, at the last looks.
     waiting: HashMap<(u64, Vec<u8>), VecDeque<u64>>,
 }
 
-/// What fills the screen.
+/// The page on the screen.
 #[derive(Default)]
 pub enum Page {
     /// The locks that hurt most.
@@ -43,7 +43,7 @@ pub enum Page {
     Lock { key: Vec<u8>, answers: Inspections },
     /// Some locks, as they were when somebody asked.
     Locks(Listing),
-    /// What the keys do.
+    /// The keys and their effects.
     Help,
 }
 
@@ -113,13 +113,13 @@ impl View {
         keys
     }
 
-    /// How many waited for it, at the last looks.
+    /// Numbers of waiters for a key, at the last looks.
     pub fn waiting(&self, key: &HotKey) -> impl Iterator<Item = u64> {
         let line = self.waiting.get(&(key.db, key.name.clone()));
         line.into_iter().flatten().copied()
     }
 
-    /// How many lines can be selected.
+    /// Number of lines that can be selected.
     pub fn lines(&self) -> usize {
         match &self.page {
             Page::Hot => self.hot().len(),
@@ -146,21 +146,21 @@ impl View {
         }
     }
 
-    /// How many lines it takes to show all.
+    /// Number of lines of the whole page.
     pub fn height_of_all(&self) -> u16 {
         let nodes = self.look.as_ref().map_or(0, |look| look.nodes.len());
         u16::try_from(nodes + self.hot().len() + 6).unwrap_or(u16::MAX).min(400)
     }
 }
 
-/// Who holds a lock where: each grant has a fence of its own.
+/// The holders on each node, by their fences: each grant has its own.
 pub fn fences(answers: &Inspections) -> Vec<Vec<u64>> {
     let fences = |found: &Inspection| found.holders.iter().map(|holder| holder.fence).collect();
     let found = answers.iter().map(|(_, answer)| answer.as_ref().ok().and_then(Option::as_ref));
     found.map(|found| found.map_or(Vec::new(), fences)).collect()
 }
 
-/// What ending a lock has come to.
+/// The text about the end of a lock.
 pub fn outcome(answers: &Answers<u64>) -> String {
     let ended = answers.iter().filter(|(_, answer)| matches!(answer, Ok(ended) if *ended > 0));
     let ended = ended.count();
@@ -171,5 +171,5 @@ pub fn outcome(answers: &Answers<u64>) -> String {
     }
 }
 
-/// How many looks a sparkline shows.
+/// Number of looks in a sparkline.
 pub const SPARKS: usize = 12;

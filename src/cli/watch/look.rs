@@ -1,4 +1,4 @@
-//! What one look at a node sees.
+//! One look at a node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::nodes::link::Link;
 use crate::nodes::reply::text;
 use crate::say::kind::Kind;
 
-/// What a node says of itself.
+/// A node's report about itself.
 pub struct NodeLook {
     /// The lines of `INFO dlock`, by their names without `dlock_`.
     lines: BTreeMap<String, String>,
@@ -37,7 +37,7 @@ pub struct HotKey {
     pub grants: u64,
     pub hand_overs: u64,
     pub denials: u64,
-    /// Who holds it. Unknown for keys of another database than that of the node's URL.
+    /// The lock. Unknown for keys of another database than that of the node's URL.
     pub lock: Option<Inspection>,
 }
 

@@ -22,13 +22,13 @@ use crate::nodes::link::Link;
 use look::{HotKey, NodeLook};
 use pace::{Pace, Track};
 
-/// Who looks, and at what.
+/// Polls the servers of the nodes.
 pub struct Watch {
     nodes: Nodes,
     /// The servers of the nodes, as they were found last, and when that was.
     posts: Vec<Post>,
     found: Option<Instant>,
-    /// How many hot keys are looked at.
+    /// Number of hot keys to ask for.
     hot: usize,
 }
 
@@ -39,16 +39,16 @@ struct Post {
     track: Track,
 }
 
-/// What was seen at one moment.
+/// The reports of all servers at one moment.
 pub struct Look {
     pub nodes: Vec<Seen>,
 }
 
-/// What was seen of one server.
+/// The report of one server.
 pub struct Seen {
     pub name: String,
     pub look: Result<NodeLook, Trouble>,
-    /// What follows from it and the looks before.
+    /// Rates that follow from this look and those before.
     pub pace: Pace,
 }
 
@@ -72,7 +72,7 @@ impl Watch {
         Look { nodes: seen }
     }
 
-    /// Who holds a lock and who waits for it, on every node.
+    /// Asks every node for a lock's holders and waiters.
     pub async fn inspect(&self, key: &[u8]) -> Inspections {
         inspect::ask(&self.nodes, &Key::from(key), false).await
     }

@@ -1,4 +1,4 @@
-//! What follows from several looks at a node: how much happens there now.
+//! Rates that follow from several looks at a node.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use dlock_core::observed::Lengths;
 
 use super::look::NodeLook;
 
-/// How much happens at a node, in the last seconds. Unknown after the first look.
+/// The rates of a node in the last seconds. Unknown after the first look.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
     /// Locks granted in a second.
@@ -56,7 +56,7 @@ impl Track {
     }
 }
 
-/// How long "now" is.
+/// Length of the window for rates.
 const WINDOW: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Watch {
 }
 
 impl Sample {
-    /// What another node lists. A lock that both have is listed once.
+    /// Adds the list of another node. A lock that both have is listed once.
     fn add(&mut self, other: Sample) {
         self.is_part |= other.is_part;
         self.locks.extend(other.locks);
@@ -91,9 +91,9 @@ fn page(answer: Option<&Value>) -> Result<(Vec<u8>, Vec<Vec<u8>>), Trouble> {
     Ok((cursor, keys.iter().filter_map(reply::bytes).collect()))
 }
 
-/// How many keys the node looks at in one step, and how many steps there are at most: no step takes long.
+/// Number of keys in one step of a scan, and the limit of steps: no step takes long.
 const AT_ONCE: usize = 500;
 const STEPS: usize = 40;
-/// How many locks are listed.
+/// Limit of listed locks.
 const LISTED: usize = 200;
-const NONSENSE: &str = "SCAN answers nonsense";
+const NONSENSE: &str = "its reply to SCAN cannot be understood";

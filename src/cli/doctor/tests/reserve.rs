@@ -1,4 +1,4 @@
-//! What takes over when a primary fails.
+//! The checks of replicas and Sentinels.
 
 use super::super::facts::{Asked, Reserve};
 use super::super::reserve;

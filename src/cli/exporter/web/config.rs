@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bcrypt::HashParts;
 use saphyr::{LoadableYamlNode, Scalar, Yaml};
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub tls: Option<Tls>,
@@ -22,7 +22,7 @@ pub struct Tls {
     pub certificate: PathBuf,
     pub key: PathBuf,
     pub clients: Clients,
-    /// Who signs the certificates of clients.
+    /// The CA that signs the certificates of clients.
     pub authority: Option<PathBuf>,
     pub oldest: Version,
     pub newest: Version,

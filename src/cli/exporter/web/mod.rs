@@ -28,10 +28,10 @@ pub struct Web {
     complaint: Mutex<Option<String>>,
 }
 
-/// How one connection is served.
+/// The way in which one connection is served.
 #[derive(Clone, Default)]
 pub struct Visit {
-    /// Who may come in; `None`: everybody.
+    /// The users that may log in; `None`: everybody has access.
     pub users: Option<Users>,
     /// Whoever comes in is known: by a password, or a certificate.
     pub is_known: bool,
@@ -50,7 +50,7 @@ impl Web {
         })
     }
 
-    /// How the next connection is served; `None`: not at all, which is complained of once.
+    /// Returns the way to serve the next connection; `None`: it is refused, which is reported once.
     pub fn visit(&self) -> Option<(Option<TlsAcceptor>, Visit)> {
         let read = self.read();
         let mut complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::config::{Clients, Tls, Version};
 
-/// What accepts connections with these certificates.
+/// Makes the acceptor of connections with these certificates.
 pub fn acceptor(tls: &Tls) -> Result<TlsAcceptor, String> {
     let versions: Vec<&SupportedProtocolVersion> =
         [(Version::Tls12, &TLS12), (Version::Tls13, &TLS13)]
@@ -38,7 +38,7 @@ pub fn acceptor(tls: &Tls) -> Result<TlsAcceptor, String> {
     Ok(TlsAcceptor::from(Arc::new(server)))
 }
 
-/// Who looks at the certificates of clients.
+/// Makes the verifier of clients' certificates.
 fn verifier(tls: &Tls) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
     let Some(file) = &tls.authority else { return Ok(None) };
     let mut roots = RootCertStore::empty();

@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Who may come in.
+/// The users that may log in.
 #[derive(Clone)]
 pub struct Users {
     hashes: Arc<BTreeMap<String, String>>,
     passwords: Arc<Passwords>,
 }
 
-/// What is known of passwords: to check one takes long, and is meant to.
+/// A memory of checked passwords: to check one takes long, on purpose.
 pub struct Passwords {
     /// Those that were right: a hash of name, stored hash and password.
     right: Mutex<HashSet<[u8; 32]>>,
@@ -89,7 +89,7 @@ fn id(name: &str, hash: &str, password: &str) -> [u8; 32] {
     digest.finalize().into()
 }
 
-/// How many right passwords are remembered.
+/// Limit of remembered right passwords.
 const MOST: usize = 100;
 
 #[cfg(test)]

@@ -43,13 +43,13 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, key: &[u8], answers: &Inspections
     draw_table(frame, below, rows.map(Row::new), &widths, heading, selected);
 }
 
-/// How many lines the page has that can be selected.
+/// Number of the page's lines that can be selected.
 pub fn lines(answers: &Inspections) -> usize {
     let found = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref());
     found.map(|found| rows(found).len()).sum()
 }
 
-/// What one node says, in a line.
+/// One node's report, in a line.
 fn only(answers: &Inspections) -> String {
     match answers.first() {
         None => String::new(),

@@ -1,10 +1,10 @@
-//! What is said in the cells.
+//! Texts of the cells.
 
 use crate::say::{bytes, duration};
 use crate::watch::Seen;
 use crate::watch::look::HotKey;
 
-/// How good it is.
+/// The tone of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Good,
@@ -12,7 +12,7 @@ pub enum Tone {
     Bad,
 }
 
-/// How a node is.
+/// The state of a node.
 pub fn state(seen: &Seen) -> (String, Tone) {
     let look = match &seen.look {
         Ok(look) => look,
@@ -32,7 +32,7 @@ pub fn state(seen: &Seen) -> (String, Tone) {
     }
 }
 
-/// Who holds the lock, and since when.
+/// The first holder of a lock, and the time since its grant.
 pub fn holder(key: &HotKey) -> String {
     let Some(lock) = &key.lock else { return String::new() };
     let Some(first) = lock.holders.first() else { return String::new() };
@@ -51,7 +51,7 @@ fn name(meta: &[u8], id: &str) -> String {
     }
 }
 
-/// How many have waited, as a line of bars, the newest last.
+/// Numbers of waiters as a line of bars, the newest last.
 pub fn sparks(waiting: impl Iterator<Item = u64>) -> String {
     let waiting: Vec<u64> = waiting.collect();
     let most = waiting.iter().copied().max().unwrap_or(0);
