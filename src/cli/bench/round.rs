@@ -86,7 +86,7 @@ mod tests {
             assert!(said.contains(word), "{word}: {said}");
         }
         assert!(round(16, 5, 200).warning().unwrap().contains("--time 240ms"));
-        // Nobody may measure for so long.
+        // No measurement may be that long.
         assert!(!round(1000, 1000, 5000).warning().unwrap().contains("enough"));
     }
 

@@ -120,7 +120,7 @@ impl Counts {
         self.served.iter().filter(|served| **served).count()
     }
 
-    /// Nobody has got the lock for so long, and whoever asked was told that it cannot be had.
+    /// True if nobody has got the lock for this time, and every client that asked was refused.
     pub fn is_hopeless(&self, patience: Duration, now: Instant) -> bool {
         now.saturating_duration_since(self.last_grant) > patience
             && self.failing.iter().all(|failing| *failing)

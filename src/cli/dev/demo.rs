@@ -104,7 +104,7 @@ impl Demo {
     }
 }
 
-/// What it said, and whether it ended well.
+/// Returns the program's output, and true if it ended well.
 fn finished(child: &mut Child) -> io::Result<(String, bool)> {
     let mut said = String::new();
     if let Some(stdout) = &mut child.stdout {
@@ -128,7 +128,7 @@ fn say(text: &str) -> io::Result<()> {
     stdout::deliver(text)
 }
 
-/// What Bob runs.
+/// The command of the second client, Bob.
 const WAITER: &str = "echo Bob holds $DLOCK_KEY with fence $DLOCK_FENCE";
 
 const PATIENCE: Duration = Duration::from_secs(10);

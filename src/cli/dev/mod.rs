@@ -30,7 +30,7 @@ use server::{Ended, Home, Plan, Server};
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
-    /// How many nodes
+    /// Number of nodes
     #[arg(short, long, default_value_t = 3, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=99))]
     number: u16,
@@ -113,7 +113,7 @@ struct Nodes {
     reports: Receiver<Ended>,
     /// The port of the next one.
     next: u16,
-    /// How clients find the nodes.
+    /// URLs of the nodes, for clients.
     urls: Vec<String>,
 }
 
@@ -206,10 +206,10 @@ impl Starting<'_> {
 /// A port that other programs rarely use.
 const FIRST_PORT: u16 = 7701;
 
-/// How often it is looked whether a server has ended.
+/// Interval of checks for servers that have ended.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long a server may take to end.
+/// Limit of the time for a server's end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const NOTES: &str = "\

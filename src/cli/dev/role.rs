@@ -1,11 +1,11 @@
-//! What a server is to be, and with which settings.
+//! The role of a server, and its settings.
 
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What a server is to be.
+/// The role of a server.
 pub enum Role {
     /// A node by itself, or a primary.
     Node,
@@ -17,7 +17,7 @@ pub enum Role {
     Sentinel { of: u16 },
 }
 
-/// What the Sentinels call the primary.
+/// Name of the primary among its Sentinels.
 pub const NAME: &str = "dev";
 
 impl Role {
@@ -42,7 +42,7 @@ impl Role {
         fs::write(folder.join(SENTINEL), config)
     }
 
-    /// What it is started with.
+    /// Returns the arguments of the server.
     pub fn arguments(&self, module: &Path, folder: &Path, port: u16) -> Vec<OsString> {
         let (port, of): (String, Option<u16>) = match self {
             Role::Sentinel { .. } => {
@@ -71,5 +71,5 @@ const SENTINEL: &str = "sentinel.conf";
 const LOG: [&str; 6] =
     ["--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no"];
 const MEMBER: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
-/// How far above its port a member listens for the others.
+/// Distance of a cluster member's bus port from its port.
 const BUS: u16 = 10_000;

@@ -18,7 +18,7 @@ use redis::{AsyncConnectionConfig, Client, Value, cmd};
 use super::role::Role;
 use crate::signals;
 
-/// What is started.
+/// A server to start.
 pub struct Plan {
     pub module: PathBuf,
     pub program: PathBuf,
@@ -59,7 +59,7 @@ pub struct Server {
     _pipe: ChildStdin,
 }
 
-/// Why one did not start.
+/// Reasons for which a server did not start.
 pub enum Failed {
     PortTaken,
     Other(String),
@@ -110,8 +110,8 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Whether it is this one that answers at the port, as its folder tells. Then it is set up as
-    /// `dlock doctor` wants it: what is kept in a temporary folder does not outlive it.
+    /// Returns true if this server, and no other, answers at the port, as its folder tells. Then it gets the
+    /// settings that `dlock doctor` wants: files in a temporary folder do not outlive it.
     async fn serves(&self, folder: &Path, role: &Role) -> bool {
         let ask = async {
             let mut connection = connection(self.port).await?;
@@ -227,10 +227,10 @@ fn tail(folder: &Path) -> String {
 
 const LINES: usize = 15;
 
-/// What servers say when somebody else has the port.
+/// The servers' error when another process has the port.
 const IN_USE: &str = "Address already in use";
 
-/// How long a server may take to start.
+/// Limit of the time for a server's start.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 const PAUSE: Duration = Duration::from_millis(10);

@@ -110,6 +110,6 @@ async fn until(what: &str, mut is: impl AsyncFnMut() -> Option<bool>) -> Result<
 }
 
 const SLOTS: usize = 16_384;
-/// How long servers may take to find each other.
+/// Limit of the time in which servers must find each other.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);

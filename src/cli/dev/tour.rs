@@ -1,4 +1,4 @@
-//! What to type, once the servers are there.
+//! Commands to try once the servers run.
 
 use std::env;
 use std::path::Path;
@@ -50,7 +50,7 @@ Ctrl-C here ends the nodes, and removes what they kept.
 const FAILS_OVER: &str = "\
 SHUTDOWN NOSAVE at the primary's port is a fail-over to watch, with a lock held. The first server";
 
-/// How a shell finds this program, if it does not yet.
+/// The line that puts this program into a shell's PATH, if it is not there yet.
 fn path_line() -> String {
     let (Ok(program), Some(path)) = (env::current_exe(), env::var_os("PATH")) else {
         return String::new();

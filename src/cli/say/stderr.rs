@@ -1,4 +1,4 @@
-//! What goes to stderr: complaints for people, events for programs.
+//! Output to stderr: complaints for people, events for programs.
 
 use std::fmt::Display;
 use std::io::{self, Write};
