@@ -1,4 +1,4 @@
-//! What an operator can set.
+//! The operator's settings.
 
 use std::ffi::CStr;
 
@@ -76,12 +76,12 @@ pub static NUMBERS: [Number; 8] = [
     },
 ];
 
-/// What it is.
+/// Returns the setting's value.
 pub fn get(setting: &Number) -> u64 {
     state::with(|state| *(setting.field)(state)).unwrap_or(setting.default)
 }
 
-/// What it is from now on.
+/// Sets the setting's value.
 pub fn set(setting: &Number, value: u64) {
     state::with(|state| *(setting.field)(state) = value);
 }
@@ -89,7 +89,7 @@ pub fn set(setting: &Number, value: u64) {
 /// One setting, `dlock.<name>`, that is a text.
 pub struct Text {
     pub name: &'static CStr,
-    /// Whether it can be changed while the server runs.
+    /// True if the setting cannot be changed while the server runs.
     pub fixed: bool,
     pub get: fn() -> String,
     pub set: fn(&[u8]) -> Result<(), String>,
@@ -124,7 +124,7 @@ fn set_quarantine(value: &[u8]) -> Result<(), String> {
     };
     state::with(|state| {
         state.node.settings.quarantine = policy;
-        // Nothing else yet: the server may take it back, if another setting is refused.
+        // Sets the timer and does no more: the server may undo this, if it refuses another setting.
         state.set_alarm(now());
     });
     Ok(())

@@ -1,4 +1,4 @@
-//! One life of a server: it takes the state file, begins with its data set, keeps the file up to date, and
+//! One life of a server: it locks the state file, begins with its data set, keeps the file up to date, and
 //! leaves its last record there.
 
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::ffi::context::{Ctx, log, now};
 use crate::state::State;
 
 impl State {
-    /// The module is being loaded: takes the state file.
+    /// Locks the state file, while the module is being loaded.
     ///
     /// # Errors
-    /// What is wrong with the file, for the operator.
+    /// Fails with the problem of the file, for the operator.
     pub fn open_state_file(&mut self, ctx: Ctx<'_>) -> Result<(), String> {
         let path = self.store.durability.state_file.clone();
         let before = if path.is_empty() {
@@ -37,15 +37,14 @@ impl State {
         Ok(())
     }
 
-    /// Begins, if nothing is being loaded. A server with no data set loads none, and does not
-    /// tell.
+    /// Begins, if the server is not loading. A server with no data set loads none, and reports nothing.
     pub fn begin_if_loaded(&mut self, ctx: Ctx<'_>) {
         if !self.store.durability.have_begun() && !self.store.arriving.load.is_loading() {
             self.begin(ctx);
         }
     }
 
-    /// The module has been loaded. The data set has not, so nothing is decided yet.
+    /// Follows at first: the module has been loaded, but not the data set.
     pub fn started(&mut self, hears_of_keys: bool) {
         self.store.moved_keys.install(hears_of_keys);
         self.node.is_deaf = !hears_of_keys;
@@ -54,7 +53,7 @@ impl State {
         self.store.alarm.set(now, now);
     }
 
-    /// The data set is there: what may have been forgotten?
+    /// Begins this life with the loaded data set.
     pub fn begin(&mut self, ctx: Ctx<'_>) {
         let Some(LastLife(before)) = self.store.durability.last_life.take() else { return };
         let time = self.time();
@@ -72,7 +71,7 @@ impl State {
         self.log_quarantine();
     }
 
-    /// Ten times a second or so.
+    /// Writes the state file when necessary; runs about ten times a second.
     pub fn keep_state_file(&mut self, now: Instant) {
         if let Some(promise) = self.store.durability.writer.written() {
             self.node.promised(promise);
@@ -93,22 +92,22 @@ impl State {
         }
     }
 
-    /// A server that follows another replica hears nothing but what is told again. But what is
-    /// replicated counts as a change that has to be saved, so an idle node says nothing.
+    /// Repeats the promise from time to time: see
+    /// [`Durability::tell_again`](super::Durability::tell_again).
     fn remind(&mut self, now: Instant) {
         let (fence, bound) = (self.node.durable.fence(), self.node.durable.bound().longest());
         self.store.durability.tell_again(fence, bound, now);
     }
 
-    /// The server shuts down.
+    /// Writes the last record, when the server shuts down.
     pub fn close_state_file(&mut self) {
         let time = self.time();
         self.finish_taken();
         if !self.store.durability.have_begun() {
-            // What the last life left behind still stands.
+            // The last life's record is still true.
             return;
         }
-        // What a replica, or a node in quarantine, does not know cannot be told from what it does.
+        // A replica, or a node in quarantine, does not know all leases.
         let unsure = self.node.is_following() || self.node.may_have_forgotten(time.now);
         let (promise, ended) = if unsure {
             (self.next_promise(), None)
@@ -119,7 +118,7 @@ impl State {
         self.store.durability.writer.end(promise, ended, time.now);
     }
 
-    /// The log may miss something from now on. The state file has to say so before anything can
+    /// Notes that the log may be incomplete from now on. The state file has to say so before anything can
     /// rely on it.
     pub fn note_incomplete_log(&mut self) {
         self.store.durability.log_is_kept = false;
@@ -128,14 +127,14 @@ impl State {
         }
     }
 
-    /// A lease is about to arrive, which the state file has to cover. False: it cannot be written.
+    /// Covers a lease that is about to arrive in the state file. False: the write failed.
     pub fn cover(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) -> bool {
         let time = self.time();
         let needed = self.node.needs(key, fence, ttl, time);
         needed.is_none_or(|promise| self.write_now(promise))
     }
 
-    /// What has arrived from elsewhere has to be covered. False: the state file cannot be written.
+    /// Covers everything that has arrived from other nodes. False: the write failed.
     pub fn cover_all(&mut self) -> bool {
         self.node.durable.is_covered() || {
             let promise = self.next_promise();
@@ -163,7 +162,7 @@ impl State {
         }
     }
 
-    /// Writes the state file, and waits until it is done.
+    /// Writes the state file, and waits for the disk.
     pub fn promise_now(&mut self) {
         let promise = self.next_promise();
         self.write_now(promise);
@@ -185,14 +184,14 @@ impl State {
         self.node.next_promise(self.store.index.held(), time)
     }
 
-    /// Whether a crash now would lose nothing: all that was granted is in the log, or has ended.
+    /// True if a crash now would lose nothing: the log has all grants, or they have ended.
     fn may_claim_log(&self, now: Instant) -> bool {
         self.store.durability.log_is_kept
             && !self.node.is_following()
             && !self.node.may_have_forgotten(now)
     }
 
-    /// Whether the file says so though it is not true any more.
+    /// Notes if the file claims a complete log though that is not true any more.
     fn look_for_doubt(&mut self) {
         let doubt = self.store.durability.writer.says_complete() && !self.may_claim_log(now());
         self.node.durable.doubt(doubt);
