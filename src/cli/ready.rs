@@ -47,6 +47,8 @@ struct Seen {
     granting: BTreeMap<String, Instant>,
     /// Nodes that have refused.
     refused: BTreeSet<String>,
+    /// The longest lease bound that any node said. One that has just started has forgotten its own.
+    bound: Duration,
 }
 
 impl Args {
@@ -65,6 +67,9 @@ impl Args {
         let mut told = BTreeSet::new();
         loop {
             let looks = nodes.each(look).await;
+            let bounds =
+                looks.iter().filter_map(|(_, look)| look.as_ref().ok()).map(|look| look.bound);
+            seen.bound = bounds.fold(seen.bound, Duration::max);
             let lacking = |(name, look): &(String, Result<Look, Trouble>)| {
                 let why = seen.lacks(name, look, self.wait.is_some())?;
                 Some((name.clone(), why))
@@ -89,7 +94,8 @@ impl Args {
 
 impl Seen {
     /// Returns the reason for which a node is not ready. A caller who waits wants to restart the next node:
-    /// before that, holders must renew their locks at this one, which each does after a third of its lease.
+    /// before that, holders must renew their locks at this one, which each does after a third of its lease, and
+    /// hear of it from the others.
     fn lacks(
         &mut self,
         name: &str,
@@ -105,10 +111,10 @@ impl Seen {
             self.refused.insert(name.to_owned());
             return Some(why);
         }
-        let Look { uptime, bound, .. } = look.as_ref().ok()?;
+        let uptime = look.as_ref().ok()?.uptime;
         let since = self.granting.entry(name.to_owned()).or_insert_with(Instant::now);
-        let renewed = *bound / 3;
-        let is_new = *uptime <= *bound + renewed || self.refused.contains(name);
+        let renewed = self.bound / 2;
+        let is_new = uptime <= self.bound + renewed || self.refused.contains(name);
         let left = renewed.saturating_sub(since.elapsed());
         let waits = for_next && is_new && !left.is_zero();
         waits.then(|| format!("grants locks; holders renew theirs there for {} more", shown(left)))
@@ -173,7 +179,7 @@ const NOTES: &str = "\
 A rolling restart, one node after the other (docs/operating.md says why each has to be waited for):
   systemctl restart redis@1 && dlock ready --wait 2m && systemctl restart redis@2 && …
 
-With --wait a node that has just started counts when it has granted locks for a third of the lease bound, too: by
+With --wait a node that has just started counts when it has granted locks for half of the lease bound, too: by
 then holders have renewed their locks there. Without it, as a readiness probe, it counts at once:
   dlock ready --nodes redis://localhost:6379
 A node in quarantine is not dead: do not make a liveness probe of this.

@@ -33,6 +33,9 @@ pub const DEFAULT_MAX_TTL: u64 = 86_400_000;
 /// The default of `dlock.promotion-quarantine`: one hour. A replica that is promoted before its primary
 /// has told it anything assumes leases of this length.
 pub const DEFAULT_PROMOTION_QUARANTINE: u64 = 3_600_000;
+/// The default of `dlock.newborn-quarantine`: one minute. A node without a memory of an earlier life assumes
+/// that it has granted leases of this length, and has lost its disk.
+pub const DEFAULT_NEWBORN_QUARANTINE: u64 = 60_000;
 /// The default of `dlock.usual-ttl`: one hour. What is longer is an exception to the usual bound of
 /// leases, and may keep no key but its own in quarantine.
 pub const DEFAULT_USUAL_TTL: u64 = 3_600_000;

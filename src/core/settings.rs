@@ -13,6 +13,9 @@ pub struct Settings {
     /// The longest lease, in milliseconds, of which a replica that is promoted before its primary has told it
     /// anything assumes that it was granted.
     pub promotion_quarantine: u64,
+    /// The longest lease, in milliseconds, of which a node that starts without a state file assumes that it has
+    /// granted it before; 0: it has never run.
+    pub newborn_quarantine: u64,
     /// Up to here a lease may keep all keys in quarantine, in milliseconds.
     pub usual_ttl: u64,
     /// The most blocked requests of one user on this node.
@@ -32,13 +35,15 @@ impl Settings {
     #[must_use]
     pub fn terms(&self) -> Terms {
         let untold = Millis(self.promotion_quarantine.min(self.max_ttl));
-        Terms { usual_ttl: self.usual_ttl, untold, quarantine: self.quarantine }
+        let newborn = Millis(self.newborn_quarantine.min(self.max_ttl));
+        Terms { usual_ttl: self.usual_ttl, untold, newborn, quarantine: self.quarantine }
     }
 
     /// What was granted elsewhere, by whatever settings, is not refused here.
     pub const REPLAY: Settings = Settings {
         max_ttl: limits::MAX_TTL_CEILING,
         promotion_quarantine: limits::DEFAULT_PROMOTION_QUARANTINE,
+        newborn_quarantine: limits::DEFAULT_NEWBORN_QUARANTINE,
         usual_ttl: limits::MAX_TTL_CEILING,
         max_waiters: limits::MAX_WAITERS_CEILING,
         max_places: limits::MAX_PLACES_CEILING,
@@ -53,6 +58,7 @@ impl Default for Settings {
         Settings {
             max_ttl: limits::DEFAULT_MAX_TTL,
             promotion_quarantine: limits::DEFAULT_PROMOTION_QUARANTINE,
+            newborn_quarantine: limits::DEFAULT_NEWBORN_QUARANTINE,
             usual_ttl: limits::DEFAULT_USUAL_TTL,
             max_waiters: limits::DEFAULT_MAX_WAITERS,
             max_places: limits::DEFAULT_MAX_PLACES,

@@ -17,7 +17,7 @@ pub struct Number {
 }
 
 /// All of these.
-pub static NUMBERS: [Number; 8] = [
+pub static NUMBERS: [Number; 9] = [
     Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
@@ -31,6 +31,13 @@ pub static NUMBERS: [Number; 8] = [
         least: 1,
         most: limits::MAX_TTL_CEILING,
         field: |state| &mut state.node.settings.promotion_quarantine,
+    },
+    Number {
+        name: c"newborn-quarantine",
+        default: limits::DEFAULT_NEWBORN_QUARANTINE,
+        least: 0,
+        most: limits::MAX_TTL_CEILING,
+        field: |state| &mut state.node.settings.newborn_quarantine,
     },
     Number {
         name: c"usual-ttl",

@@ -3,7 +3,7 @@
 //! - `prove model`: the model with more in it than there is time for in each run of the tests.
 //! - `prove sim SEED`: that run of the simulation, event by event.
 //! - `prove sim FIRST COUNT`: so many runs.
-//! - `prove order|gates|deaf|replicas|addresses|library|attack …`: the same of other [`Lives`].
+//! - `prove order|gates|deaf|replicas|addresses|library|attack|disks …`: the same of other [`Lives`].
 
 use std::process::ExitCode;
 use std::time::Instant;

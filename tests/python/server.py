@@ -73,7 +73,7 @@ class Server:
         fixed = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", self.folder]
         log = ["--logfile", f"{self.folder}/log", "--enable-debug-command", "yes"]
         command = [str(executable), "--port", str(port), *fixed, *log, *self._options]
-        return [*command, "--loadmodule", str(module())]
+        return [*command, "--loadmodule", str(module()), "--dlock.newborn-quarantine", "0"]
 
     def _answers(self, port: int) -> bool:
         until = time.monotonic() + PATIENCE

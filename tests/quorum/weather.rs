@@ -1,6 +1,7 @@
 //! Programs that contend for a few locks while their networks and the nodes fail at random. Each
 //! writes down when it was told that it holds, and no two may have been told so at the same time.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -46,6 +47,12 @@ fn no_two_hold_together_while_nodes_crash() {
 }
 
 #[test]
+fn no_two_hold_together_while_nodes_lose_their_disks() {
+    storm(3, Nodes::LoseDisks, Wish::Write);
+    storm(1, Nodes::LoseDisks, Wish::Write);
+}
+
+#[test]
 fn no_two_hold_together_on_one_node_while_its_network_fails() {
     storm(1, Nodes::Run, Wish::Write);
 }
@@ -56,6 +63,7 @@ enum Nodes {
     Run,
     Pause,
     Crash,
+    LoseDisks,
 }
 
 /// What programs want.
@@ -66,7 +74,12 @@ pub enum Wish {
 }
 
 fn storm(size: usize, nodes: Nodes, wish: Wish) {
-    let mut quorum = Quorum::start(size);
+    let mut quorum = match nodes {
+        Nodes::LoseDisks => Quorum::with(size, |node| {
+            node.config(&format!("dlock.newborn-quarantine {}", TTL.as_millis()))
+        }),
+        _ => Quorum::start(size),
+    };
     let mut rng = seed::rng();
     let history = Arc::new(History::default());
     run(async {
@@ -148,6 +161,13 @@ fn trouble(quorum: &mut Quorum, nodes: Nodes, rng: &mut impl Rng) {
         Nodes::Crash => {
             node.kill();
             node.start_again();
+        }
+        Nodes::LoseDisks => {
+            node.kill();
+            fs::remove_file(node.state_file()).expect("it was there");
+            node.start_again();
+            // The next one may follow before it grants, or after.
+            thread::sleep(ms(rng.random_range(0..900)));
         }
     }
 }

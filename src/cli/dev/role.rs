@@ -56,6 +56,7 @@ impl Role {
         // A log that misses nothing, so that everything here is as it should be elsewhere.
         words.extend(LOG.map(OsString::from));
         words.extend(["--dir".into(), folder.into(), "--loadmodule".into(), module.into()]);
+        words.extend(NEW.map(OsString::from));
         if let Some(of) = of {
             let of = of.to_string();
             words.extend(["--replicaof", "127.0.0.1", &of].map(OsString::from));
@@ -70,6 +71,8 @@ impl Role {
 const SENTINEL: &str = "sentinel.conf";
 const LOG: [&str; 6] =
     ["--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no"];
+/// It has never granted a lock, and lost none.
+const NEW: [&str; 2] = ["--dlock.newborn-quarantine", "0"];
 const MEMBER: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
 /// Distance of a cluster member's bus port from its port.
 const BUS: u16 = 10_000;

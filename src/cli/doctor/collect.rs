@@ -133,6 +133,7 @@ const SETTINGS: &[&str] = &[
     "dlock.max-places",
     "dlock.max-ttl",
     "dlock.max-waiters",
+    "dlock.newborn-quarantine",
     "dlock.promotion-quarantine",
     "dlock.quarantine",
     "io-threads",

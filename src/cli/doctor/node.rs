@@ -105,8 +105,11 @@ fn durable(node: &Answers) -> Option<Finding> {
 }
 
 fn state_disk(node: &Answers) -> Option<Finding> {
-    // With a least quarantine, nothing depends on the file.
-    if node.config_number("dlock.quarantine").is_some() {
+    // With a quarantine at each start, nothing depends on the file.
+    let waits =
+        ["dlock.quarantine", "dlock.newborn-quarantine"].map(|name| node.config_number(name));
+    let longest = node.node_number("lease-bound-ms").unwrap_or(USUAL_TTL_MS);
+    if waits.into_iter().flatten().any(|ms| ms > 0 && ms >= longest) {
         return None;
     }
     let found = match node.state_disk.as_deref()? {
@@ -117,7 +120,7 @@ fn state_disk(node: &Answers) -> Option<Finding> {
     Some(
         Finding::warning("state_file_disk", found)
             .why("it disappears with the machine or the container, and then the node has forgotten its leases")
-            .fix("put its dir on a volume; or CONFIG SET dlock.quarantine 30000 (the longest lease in use, in ms), and the same in its configuration file"),
+            .fix("put its dir on a volume; or set dlock.newborn-quarantine to the longest lease in use, in ms, in its configuration file"),
     )
 }
 

@@ -163,12 +163,24 @@ fn what_a_node_remembers_and_where() {
     assert_only(&node(&refusing), Error, "state_file", "it grants nothing: disk full");
 
     let on = |disk: &'static str| with(|node| node.state_disk = Some(disk.into()));
-    assert_only(&on("tmpfs"), Warning, "state_file_disk", "dlock.quarantine 30000");
+    assert_only(&on("tmpfs"), Warning, "state_file_disk", "dlock.newborn-quarantine");
     assert_only(&on("overlay"), Warning, "state_file_disk", "volume");
     assert_eq!(findings(&on("ext4")), []);
-    let mut covered = on("overlay");
-    covered[1].answers.as_mut().unwrap().config.as_mut().unwrap().set("dlock.quarantine", "60000");
-    assert_eq!(findings(&covered), []);
+    for (setting, ms) in [("dlock.quarantine", "60000"), ("dlock.newborn-quarantine", "31000")] {
+        let mut covered = on("overlay");
+        covered[1].answers.as_mut().unwrap().config.as_mut().unwrap().set(setting, ms);
+        assert_eq!(findings(&covered), []);
+    }
+    let mut long = on("tmpfs");
+    long[1]
+        .answers
+        .as_mut()
+        .unwrap()
+        .config
+        .as_mut()
+        .unwrap()
+        .set("dlock.newborn-quarantine", "30000");
+    assert_only(&long, Warning, "state_file_disk", "dlock.newborn-quarantine");
 }
 
 #[test]

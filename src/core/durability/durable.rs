@@ -7,6 +7,7 @@ use super::keys_ahead::KeyAhead;
 use super::lease_bound::{KeyHash, LeaseBound};
 use super::promise::Promise;
 use super::quarantine::{Cause, Policy, Quarantine, Start};
+use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Deadline, Fence, Instant, Key, Millis, Owner, Time};
 
 /// The state of a node that its promise carries over a crash.
@@ -33,8 +34,21 @@ pub struct Terms {
     pub usual_ttl: u64,
     /// The longest lease of which a promoted replica may not have heard.
     pub untold: Millis,
+    /// How long leases can run that a node without a state file may have granted before.
+    pub newborn: Millis,
     /// `dlock.quarantine`.
     pub quarantine: Policy,
+}
+
+impl Terms {
+    /// The promise that a node without a state file may have lost with its disk. `None`: the node is new. A larger
+    /// fence was never handed out, for none is accepted.
+    #[must_use]
+    pub fn lost(&self, unix: u64) -> Option<Promise> {
+        let bound = LeaseBound::usual_of(self.newborn);
+        let fence = Fence(unix.saturating_add(MAX_FENCE_AHEAD));
+        (self.newborn.0 > 0).then(|| Promise { fence, bound, ..Promise::default() })
+    }
 }
 
 /// A replica's knowledge of its primary's promise.
@@ -127,12 +141,12 @@ impl Durable {
     }
 
     /// Begins to serve with the loaded data set, if there is one.
-    pub fn begin(&mut self, start: &Start<'_>, policy: Policy, now: Instant) {
+    pub fn begin(&mut self, start: &Start<'_>, terms: &Terms, now: Instant) {
         self.leases.restart(start.held.clone());
         // The log's copy of the primary's promise is older than the state file.
         (self.primary.bound, self.primary.quarantine) = (Told::Nothing, None);
-        if let Some((cause, bound)) = start.forgotten() {
-            self.quarantine(cause, &bound, policy, now);
+        if let Some((cause, bound)) = start.forgotten(terms.newborn) {
+            self.quarantine(cause, &bound, terms.quarantine, now);
         }
     }
 

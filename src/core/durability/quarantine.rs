@@ -106,7 +106,7 @@ pub enum Cause {
     Replaced,
     /// Leases whose ends nobody has written down.
     Unrecorded,
-    /// No state file, where the operator expects leases nevertheless.
+    /// No state file: the node is new, or has lost its disk.
     Unknown,
 }
 
@@ -122,7 +122,10 @@ impl fmt::Display for Cause {
             }
             Cause::Replaced => "a data set was loaded over the live one",
             Cause::Unrecorded => "leases came with the data set and there was no state file",
-            Cause::Unknown => "there was no state file",
+            Cause::Unknown => {
+                "this node has no state file, so it may have lost its disk, and leases with it; if it has never \
+                 granted a lock, set dlock.newborn-quarantine to 0 before its first start"
+            }
         })
     }
 }
@@ -166,13 +169,14 @@ pub struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// How leases may have been forgotten, and how much longer they can run. `None`: none was.
+    /// How leases may have been forgotten, and how much longer they can run. `None`: none was. A node without a
+    /// state file may have lost its disk, and with it leases that run as long as `newborn`.
     #[must_use]
-    pub fn forgotten(&self) -> Option<(Cause, LeaseBound)> {
+    pub fn forgotten(&self, newborn: Millis) -> Option<(Cause, LeaseBound)> {
         let Some(before) = self.before else {
             let cause = if self.back.leases > 0 { Cause::Unrecorded } else { Cause::Unknown };
             // Other leases may have been lost, at any key.
-            return Some((cause, LeaseBound::usual_of(self.held.longest())));
+            return Some((cause, LeaseBound::usual_of(self.held.longest().max(newborn))));
         };
         match before.ended {
             Some(ended) if ended == self.back || ended.leases == 0 => None,
@@ -209,7 +213,7 @@ mod tests {
 
     fn forgotten(before: Option<&Record>, log: bool, back: Ended) -> Option<(Cause, LeaseBound)> {
         let held = &with(20, b"held", 40);
-        Start { before, log_is_complete: log, back, held }.forgotten()
+        Start { before, log_is_complete: log, back, held }.forgotten(Millis(30))
     }
 
     #[test]
@@ -256,7 +260,8 @@ mod tests {
         assert_eq!(forgotten(None, true, THREE), Some((Cause::Unrecorded, usual(40))));
         let held = &LeaseBound::default();
         let none = Start { before: None, log_is_complete: false, back: NONE, held };
-        assert_eq!(none.forgotten(), Some((Cause::Unknown, usual(0))));
+        assert_eq!(none.forgotten(Millis(0)), Some((Cause::Unknown, usual(0))));
+        assert_eq!(none.forgotten(Millis(30)), Some((Cause::Unknown, usual(30))));
         assert_eq!(Quarantine::begin(None, Cause::Unknown, &usual(0), Instant(0)), None);
     }
 

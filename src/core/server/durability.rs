@@ -18,7 +18,7 @@ impl Node {
 
     /// Begins to serve with the loaded data set, if there is one. A primary decides from now on.
     pub fn begin(&mut self, start: &Start<'_>, leads: bool, time: Time) {
-        self.durable.begin(start, self.settings.quarantine, time.now);
+        self.durable.begin(start, &self.terms(), time.now);
         if leads {
             self.lead(time);
         }

@@ -29,6 +29,9 @@ impl State {
             // stays true; but a log that is not complete now may be cut while it is loaded.
             let complete = before.log_is_complete && ctx.log_is_complete();
             self.store.durability.writer.keep_log_complete(complete);
+        } else if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
+            self.node.durable.resume(&lost, now());
+            self.store.durability.writer.begin_with(lost);
         }
         self.store.durability.writer.write_first()?;
         // A server that runs already may be about to begin its log.

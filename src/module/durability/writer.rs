@@ -65,6 +65,11 @@ impl RecordWriter {
         Ok(before)
     }
 
+    /// Sets what the first record of this life promises, if there was no file.
+    pub fn begin_with(&mut self, promise: Promise) {
+        (self.record.fence, self.record.bound) = (promise.fence, promise.bound);
+    }
+
     /// Writes the first record of this life: one more start, and nothing else new. It keeps the record of
     /// the last life, because the node grants nothing before the data set is loaded.
     ///

@@ -11,6 +11,7 @@ use crate::{module_file, ports};
 pub struct Builder {
     pub(crate) kind: Kind,
     pub(crate) with_module: bool,
+    pub(crate) is_new: bool,
     pub(crate) config: Vec<String>,
     pub(crate) moves_wall_clock: bool,
     pub(crate) on_a_disk: bool,
@@ -23,6 +24,7 @@ impl Builder {
         Builder {
             kind,
             with_module: true,
+            is_new: true,
             config: Vec::new(),
             moves_wall_clock: false,
             on_a_disk: false,
@@ -33,6 +35,12 @@ impl Builder {
     /// Leaves the module out.
     pub fn without_module(mut self) -> Builder {
         self.with_module = false;
+        self
+    }
+
+    /// Does not say that the server has never granted a lock before.
+    pub fn as_it_comes(mut self) -> Builder {
+        self.is_new = false;
         self
     }
 
@@ -101,6 +109,7 @@ impl Builder {
         lines.push(format!("dir {}", folder.display()));
         if self.with_module {
             lines.push(format!("loadmodule {}", module_file::path().display()));
+            lines.extend(self.is_new.then(|| "dlock.newborn-quarantine 0".to_owned()));
         }
         lines.extend(self.config.iter().cloned());
         lines.join("\n") + "\n"

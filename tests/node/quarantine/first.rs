@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use harness::quarantine::{FOUND, NO_FILE};
 use harness::{Kind, Server, apply, on_one_server, on_two_servers};
@@ -38,6 +38,34 @@ fn a_first_start_without_leases_grants_at_once(kind: Kind) {
     assert_eq!(server.run("GET text").text(), "any");
     assert_eq!(server.node("boot").int(), 1);
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
+}
+
+/// Nobody can tell a node that is new from one that has lost its disk.
+#[apply(on_two_servers)]
+fn a_start_without_a_state_file_waits_for_leases_that_may_have_been_lost(kind: Kind) {
+    let begun = Instant::now();
+    let mut server = Server::build(kind).as_it_comes().start();
+    let left = server.assert_in_quarantine(NO_FILE);
+    assert_exactly(left, 60_000, begun);
+    // A crash at that moment, too, though there is a file by now.
+    server.kill();
+    let since = Instant::now();
+    server.start_again();
+    let next = server.node("quarantine-ms").int();
+    assert!(next + since.elapsed().as_millis() as i64 + 1 >= left, "{next} ms left, {left} before");
+    server.run("CONFIG SET dlock.quarantine off");
+    // No node accepts larger fences from a client than those of the next ten minutes.
+    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later");
+    let ahead = server.run("DLOCK.ACQUIRE job alice 1000").int() - unix.as_micros() as i64;
+    assert!(ahead > 500_000_000, "{ahead} us ahead of the clock");
+}
+
+#[apply(on_one_server)]
+fn no_longer_than_the_longest_lease_that_it_grants(kind: Kind) {
+    let begun = Instant::now();
+    let server = Server::build(kind).as_it_comes().config("dlock.max-ttl 300").start();
+    assert!(server.client().run("DLOCK.ACQUIRE job alice 200 WAIT 0").int() > 0);
+    assert!(begun.elapsed().as_millis() >= 300, "{:?}", begun.elapsed());
 }
 
 #[apply(on_two_servers)]

@@ -8,9 +8,10 @@ fn get(server: &Server, name: &str) -> String {
 
 #[apply(on_every_server)]
 fn defaults_are_as_documented(kind: Kind) {
-    let server = Server::start(kind);
+    let server = Server::build(kind).as_it_comes().start();
     assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
     assert_eq!(get(&server, "dlock.promotion-quarantine"), "3600000");
+    assert_eq!(get(&server, "dlock.newborn-quarantine"), "60000");
     assert_eq!(get(&server, "dlock.max-waiters"), "10000");
     assert_eq!(get(&server, "dlock.max-places"), "20000");
     assert_eq!(get(&server, "dlock.max-memory-percent"), "50");

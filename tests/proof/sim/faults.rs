@@ -95,7 +95,7 @@ impl<R: Rules> World<R> {
         } else {
             server.shut_down(self.now, &mut self.dice);
         }
-        if self.dice.chance(300) {
+        if self.dice.chance(300) && !server.loses_disk {
             server.clock.step(&mut self.dice);
         }
         self.say(format!("node {place} {}", if crash { "crashes" } else { "is shut down" }));

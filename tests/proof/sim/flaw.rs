@@ -9,6 +9,12 @@ pub enum Flaw {
     NoQuarantine,
     /// A quarantine for half of the bound.
     ShortQuarantine,
+    /// A server with an empty disk grants at once.
+    NewGrants,
+    /// It waits for half of the leases that it may have lost.
+    NewWaitsShorter,
+    /// Its fences go on from its clock.
+    CountsAnew,
     /// A longer lease is granted before the state file says so.
     ForgetsBound,
     /// After a start it counts from the beginning.
@@ -79,9 +85,12 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 34] = [
+    pub const ALL: [Flaw; 37] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
+        Flaw::NewGrants,
+        Flaw::NewWaitsShorter,
+        Flaw::CountsAnew,
         Flaw::ForgetsBound,
         Flaw::ForgetsCounter,
         Flaw::ReleasesAnybody,
@@ -141,6 +150,7 @@ impl Flaw {
             | F::ForgetsAhead
             | F::RefusesNobody
             | F::PromisesByClock => Lives::UnderAttack,
+            F::NewGrants | F::NewWaitsShorter | F::CountsAnew => Lives::LosingDisks,
             F::TellsTooEarly => Lives::InOrder,
             _ => Lives::Any,
         }

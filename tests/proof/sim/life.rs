@@ -37,7 +37,8 @@ impl<R: Rules> World<R> {
         }
         let calm = self.dice.one_of(&[3_000_000, 10_000_000, 30_000_000]);
         self.later(calm, Event::Calm);
-        let more = if self.attack.is_some() { AGREES + 5_000_000 } else { 8_000_000 };
+        let takes_long = self.attack.is_some() || self.servers[0].loses_disk;
+        let more = if takes_long { AGREES + 5_000_000 } else { 8_000_000 };
         self.later(calm + more, Event::Close);
     }
 

@@ -5,6 +5,7 @@ use dlock_core::quorum::Rules;
 
 use super::flaw::Flaw;
 use super::map::{Kind, Map};
+use super::server::LOST;
 use super::world::{Weather, World};
 
 /// A kind of lives.
@@ -26,13 +27,15 @@ pub enum Lives {
     WithAddresses,
     /// Clients treat connections as the library does, many of which break, and operators break many locks.
     OfTheLibrary,
+    /// Servers that crash come back with an empty disk now and then; their clocks are right, within half a minute.
+    LosingDisks,
     /// Clocks are right, or are put right, and a client proposes fences that are far ahead.
     UnderAttack,
 }
 
 impl Lives {
     /// All of them, by their names.
-    pub const ALL: [(&str, Lives); 8] = [
+    pub const ALL: [(&str, Lives); 9] = [
         ("sim", Lives::Any),
         ("order", Lives::InOrder),
         ("gates", Lives::AtAnyGate),
@@ -41,6 +44,7 @@ impl Lives {
         ("addresses", Lives::WithAddresses),
         ("library", Lives::OfTheLibrary),
         ("attack", Lives::UnderAttack),
+        ("disks", Lives::LosingDisks),
     ];
 
     /// Seeds whose lives, of one kind or another, have shown a mutant that few others show. A change of the
@@ -72,6 +76,7 @@ impl<R: Rules> World<R> {
                 world.weather = Weather { slow, slowest, breaks: world.dice.one_of(&[50, 200]) };
             }
             Lives::UnderAttack => world.add_an_attack(),
+            Lives::LosingDisks => world.lose_disks(),
             Lives::InOrder => world.put_on_a_map(Kind::OneGate),
             Lives::AtAnyGate => {
                 world.put_on_a_map(Kind::AnyGate);
@@ -88,6 +93,15 @@ impl<R: Rules> World<R> {
         world
     }
 
+    fn lose_disks(&mut self) {
+        let World { dice, servers, processes, .. } = self;
+        for server in servers {
+            (server.loses_disk, server.max_ttl) = (true, LOST);
+            server.clock.set(dice, HALF_A_MINUTE);
+        }
+        processes.iter_mut().for_each(|process| process.clock.set(dice, HALF_A_MINUTE));
+    }
+
     fn put_on_a_map(&mut self, kind: Kind) {
         let World { dice, processes, servers, keys, .. } = self;
         keys.truncate(1);
@@ -99,3 +113,4 @@ impl<R: Rules> World<R> {
 }
 
 const MINUTE: u64 = 60_000_000;
+const HALF_A_MINUTE: u64 = 30_000_000;

@@ -38,12 +38,16 @@ pub struct Server {
     pub is_deaf: bool,
     /// It refuses longer leases.
     pub max_ttl: Millis,
+    /// A crash may take its disk along.
+    pub loses_disk: bool,
     /// It does not start again.
     pub stays_away: bool,
     /// Whether it takes itself for a primary.
     pub leads: bool,
     /// Whether its log misses nothing.
     pub log_is_complete: bool,
+    /// Whether the state file says so.
+    says_complete: bool,
     /// Blocked requests, and where the answer goes.
     pub blocked: BTreeMap<WaiterId, Blocked>,
     /// Those that have their answer, and over which connection, if that makes a difference.
@@ -106,9 +110,11 @@ impl Server {
             paused_until: 0,
             is_deaf: false,
             max_ttl: Millis(u64::MAX),
+            loses_disk: false,
             stays_away: false,
             leads: true,
             log_is_complete: dice.chance(150),
+            says_complete: false,
             blocked: BTreeMap::new(),
             heard: Vec::new(),
             ended: None,
@@ -140,6 +146,11 @@ impl Server {
         if let Some(Record { fence, unix, bound, .. }) = before.clone() {
             let said = Promise { fence, unix, bound, ..Promise::default() };
             self.node.durable.resume(&said, time.now);
+        } else if let Some(lost) = self.node.settings.terms().lost(time.unix) {
+            let forgets = self.flaw == Some(Flaw::CountsAnew);
+            let lost = Promise { fence: if forgets { Fence(0) } else { lost.fence }, ..lost };
+            self.node.durable.resume(&lost, time.now);
+            self.host.write(lost);
         }
         let back = self.host.grants();
         self.host.values.clear();
@@ -165,7 +176,13 @@ impl Server {
         let promise = self.next_promise(time);
         self.host.writing = None;
         self.host.write(promise.clone());
+        self.says_complete = self.may_claim_log(time);
         self.node.promised(promise);
+    }
+
+    /// A crash now would lose nothing.
+    fn may_claim_log(&self, time: Time) -> bool {
+        self.log_is_complete && !self.node.may_have_forgotten(time.now)
     }
 
     fn next_promise(&mut self, time: Time) -> Promise {
@@ -196,7 +213,15 @@ impl Server {
 
     fn settings(&self) -> Settings {
         let off = self.flaw == Some(Flaw::NoQuarantine);
-        Settings { quarantine: if off { Policy::Off } else { Policy::Auto }, ..Settings::default() }
+        // An operator knows of its first start.
+        let newborn_quarantine = match self.flaw {
+            _ if self.life <= 1 => 0,
+            Some(Flaw::NewGrants) => 0,
+            Some(Flaw::NewWaitsShorter) => LOST.0 / 2,
+            _ => LOST.0,
+        };
+        let quarantine = if off { Policy::Off } else { Policy::Auto };
+        Settings { quarantine, newborn_quarantine, ..Settings::default() }
     }
 
     fn record(&self, file: Promise) -> Record {
@@ -213,7 +238,7 @@ impl Server {
         if self.flaw == Some(Flaw::ShortQuarantine) {
             bound = LeaseBound::usual_of(Millis(bound.longest().0 / 2));
         }
-        let (ended, log_is_complete) = (self.ended, self.log_is_complete);
+        let (ended, log_is_complete) = (self.ended, self.says_complete);
         Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
     }
 
@@ -227,7 +252,10 @@ impl Server {
         {
             self.host.write(promise);
         }
-        if !self.log_is_complete {
+        if self.loses_disk && dice.chance(400) {
+            (self.host.file, self.ended) = (None, None);
+            self.host.values.clear();
+        } else if !self.log_is_complete {
             let keep = dice.one_of(&[0, 0, 500, 1000]);
             self.host.values.retain(|_, _| dice.chance(keep));
         }
@@ -258,8 +286,11 @@ impl Server {
         self.saw = time.unix;
         if let Some(promise) = self.host.writing.take() {
             self.host.write(promise.clone());
+            self.says_complete = self.may_claim_log(time);
             self.node.promised(promise);
-        } else if self.node.should_promise(time) && !self.host.disk_is_full {
+        } else if !self.host.disk_is_full
+            && (self.node.should_promise(time) || self.may_claim_log(time) != self.says_complete)
+        {
             self.host.writing = Some(self.next_promise(time));
         }
         self.tell(time);
@@ -448,3 +479,6 @@ pub fn told(answer: dlock_core::WaitOutcome) -> Answer {
         _ => Answer::Refused(Obstacle::Busy),
     }
 }
+
+/// The longest lease where disks are lost, and the length of leases that a server with an empty disk assumes.
+pub const LOST: Millis = Millis(10_000);

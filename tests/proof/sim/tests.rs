@@ -50,6 +50,11 @@ fn fences_far_ahead_and_clocks_that_were_break_no_promise() {
 }
 
 #[test]
+fn disks_that_are_lost_break_no_promise() {
+    keep_every_promise(Lives::LosingDisks, 0..400);
+}
+
+#[test]
 fn a_seed_is_a_life() {
     for (name, lives) in Lives::ALL {
         for seed in 0..10 {

@@ -26,8 +26,19 @@ pub struct Bench {
 impl Bench {
     pub fn new() -> Bench {
         let mut bench = Bench { node: Node::default(), host: Memory::new(), now: 0 };
+        bench.node.settings.newborn_quarantine = 0;
         bench.pass(1_000_000);
         bench
+    }
+
+    /// It starts without a state file, and with nothing else.
+    pub fn begin_anew(&mut self) {
+        if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
+            self.node.durable.resume(&lost, self.time().now);
+        }
+        let (back, held) = (Ended::default(), &LeaseBound::default());
+        let start = Start { before: None, log_is_complete: false, back, held };
+        self.node.begin(&start, true, self.time());
     }
 
     pub fn time(&self) -> Time {

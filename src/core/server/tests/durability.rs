@@ -8,7 +8,7 @@ use crate::durability::lease_bound::{KeyHash, LeaseBound};
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::{Cause, Policy};
 use crate::host::WaitOutcome;
-use crate::limits::MAX_LONG_KEYS;
+use crate::limits::{MAX_FENCE_AHEAD, MAX_LONG_KEYS};
 use crate::server::Acquired;
 use crate::words::{Fence, Millis};
 
@@ -282,6 +282,31 @@ fn untold(left: u64) -> Refusal<'static> {
 }
 
 /// A replica that has its primary's data set, and no word of what may be missing in it.
+/// An empty disk may be one that was lost, and with it leases and fences.
+#[test]
+fn a_node_without_a_state_file_waits_and_goes_on_above_all_fences_that_it_may_have_handed_out() {
+    for (max_ttl, setting, left) in [(86_400_000, 60_000, 60_000), (5_000, 60_000, 5_000)] {
+        let mut bench = Bench::new();
+        bench.node.settings.max_ttl = max_ttl;
+        bench.node.settings.newborn_quarantine = setting;
+        bench.begin_anew();
+        let refused = Refusal::Quarantine { cause: Cause::Unknown, left: Millis(left) };
+        assert_eq!(bench.acquire(1, "a 10"), Err(refused));
+        // A crash at this moment makes it no shorter.
+        assert_eq!(bench.write().longest(), usual(left));
+        let farthest = bench.now + MAX_FENCE_AHEAD;
+        bench.pass_and_sweep(left * 1_000);
+        assert_eq!(bench.take_at(KEY, "a 10 FENCE 5"), Fence(farthest + 1));
+    }
+}
+
+#[test]
+fn a_node_that_has_never_run_grants_at_once() {
+    let mut bench = Bench::new();
+    bench.begin_anew();
+    assert_eq!(bench.take_at(KEY, "a 10"), Fence(bench.now));
+}
+
 fn synced() -> Bench {
     let mut bench = Bench::new();
     bench.follow();

@@ -19,9 +19,7 @@ const ELSEWHERE: Key<'static> = Key { db: 7, name: b"key" };
 fn begun() -> Bench {
     assert_ne!(Slot::of(KEY.name), Slot::of(OTHER.name));
     let mut bench = Bench::new();
-    let (back, held) = (Ended::default(), &LeaseBound::default());
-    let start = Start { before: None, log_is_complete: false, back, held };
-    bench.node.begin(&start, true, bench.time());
+    bench.begin_anew();
     bench.pass(9_000_000);
     bench
 }
