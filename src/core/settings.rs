@@ -1,11 +1,11 @@
-//! What an operator can set: `CONFIG SET dlock.*`.
+//! The operator's settings: `CONFIG SET dlock.*`.
 
 use crate::durability::durable::Terms;
 use crate::durability::quarantine::Policy;
 use crate::limits;
 use crate::words::Millis;
 
-/// How far requests may go, and when nothing is granted.
+/// The limits of requests, and the policy of quarantine.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The longest lease, in milliseconds.
@@ -16,22 +16,22 @@ pub struct Settings {
     /// The longest lease, in milliseconds, of which a node that starts without a state file assumes that it has
     /// granted it before; 0: it has never run.
     pub newborn_quarantine: u64,
-    /// Up to here a lease may keep all keys in quarantine, in milliseconds.
+    /// A lease up to this length may keep all keys in quarantine, in milliseconds.
     pub usual_ttl: u64,
     /// The most blocked requests of one user on this node.
     pub max_waiters: u64,
-    /// The most places that are kept for those who are away.
+    /// The most places of waiters that are away.
     pub max_places: u64,
-    /// When to grant nothing.
+    /// The policy of quarantine.
     pub quarantine: Policy,
-    /// Waits that take so many milliseconds or more are noted; 0: none.
+    /// Waits of at least this many milliseconds are noted; 0: none.
     pub slow_wait: u64,
     /// Holds likewise.
     pub long_hold: u64,
 }
 
 impl Settings {
-    /// What the promise depends on.
+    /// The settings that the promise depends on.
     #[must_use]
     pub fn terms(&self) -> Terms {
         let untold = Millis(self.promotion_quarantine.min(self.max_ttl));
@@ -39,7 +39,7 @@ impl Settings {
         Terms { usual_ttl: self.usual_ttl, untold, newborn, quarantine: self.quarantine }
     }
 
-    /// What was granted elsewhere, by whatever settings, is not refused here.
+    /// Settings that refuse nothing that another node has granted.
     pub const REPLAY: Settings = Settings {
         max_ttl: limits::MAX_TTL_CEILING,
         promotion_quarantine: limits::DEFAULT_PROMOTION_QUARANTINE,

@@ -71,7 +71,7 @@ impl Role {
 const SENTINEL: &str = "sentinel.conf";
 const LOG: [&str; 6] =
     ["--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no"];
-/// It has never granted a lock, and lost none.
+/// A node that has never granted a lock, and lost none.
 const NEW: [&str; 2] = ["--dlock.newborn-quarantine", "0"];
 const MEMBER: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
 /// Distance of a cluster member's bus port from its port.

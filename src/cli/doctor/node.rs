@@ -106,10 +106,9 @@ fn durable(node: &Answers) -> Option<Finding> {
 
 fn state_disk(node: &Answers) -> Option<Finding> {
     // With a quarantine at each start, nothing depends on the file.
-    let waits =
-        ["dlock.quarantine", "dlock.newborn-quarantine"].map(|name| node.config_number(name));
-    let longest = node.node_number("lease-bound-ms").unwrap_or(USUAL_TTL_MS);
-    if waits.into_iter().flatten().any(|ms| ms > 0 && ms >= longest) {
+    let longest = node.node_number("lease-bound-ms").unwrap_or(0).max(USUAL_TTL_MS);
+    let newborn = node.config_number("dlock.newborn-quarantine").filter(|ms| *ms >= longest);
+    if newborn.or(node.config_number("dlock.quarantine")).is_some() {
         return None;
     }
     let found = match node.state_disk.as_deref()? {

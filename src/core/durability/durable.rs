@@ -34,7 +34,7 @@ pub struct Terms {
     pub usual_ttl: u64,
     /// The longest lease of which a promoted replica may not have heard.
     pub untold: Millis,
-    /// How long leases can run that a node without a state file may have granted before.
+    /// The longest lease that a node without a state file may have granted before.
     pub newborn: Millis,
     /// `dlock.quarantine`.
     pub quarantine: Policy,

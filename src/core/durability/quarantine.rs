@@ -10,16 +10,16 @@ use super::lease_bound::{KeyHash, LeaseBound};
 use super::record::{Ended, Record};
 use crate::words::{Deadline, Instant, Millis};
 
-/// A time in which nothing is granted, which is longer for some keys.
+/// A time in which the node grants nothing, longer for some keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantine {
-    /// When it is over for all keys but those in `long`.
+    /// End for all keys but those in `long`.
     pub until: Deadline,
-    /// What it began with.
+    /// The first cause.
     pub cause: Cause,
-    /// Whether `until` has passed, and the waiters for those keys have been woken.
+    /// True if `until` has passed, and the waiters for those keys have been woken.
     is_over: bool,
-    /// The keys for which it is longer, by hash, and when it is over for each.
+    /// The keys with a later end, by hash, and each one's end.
     long: Vec<(KeyHash, Deadline)>,
 }
 
@@ -43,7 +43,7 @@ impl Quarantine {
         (bound.longest().0 > 0).then_some(all)
     }
 
-    /// How much longer it lasts, for each key.
+    /// Time left for each key.
     #[must_use]
     pub fn left(&self, now: Instant) -> LeaseBound {
         let mut left = LeaseBound::usual_of(self.until.left(now));
@@ -51,7 +51,7 @@ impl Quarantine {
         left
     }
 
-    /// When it is over for the key.
+    /// End for the key.
     #[must_use]
     pub fn of(&self, name: &[u8]) -> Deadline {
         if self.long.is_empty() {
@@ -63,26 +63,26 @@ impl Quarantine {
         long.map_or(self.until, |(_, end)| *end)
     }
 
-    /// When it is over for all keys.
+    /// End for the last key.
     #[must_use]
     pub fn last(&self) -> Deadline {
         self.long.iter().map(|(_, end)| *end).fold(self.until, Deadline::max)
     }
 
-    /// When it is next over for some keys.
+    /// Next end for some keys.
     #[must_use]
     pub fn next(&self) -> Deadline {
         let ends = self.long.iter().map(|(_, end)| *end);
         ends.chain((!self.is_over).then_some(self.until)).min().unwrap_or(self.until)
     }
 
-    /// Whether it still holds for all keys.
+    /// True if it still holds for all keys.
     #[must_use]
     pub fn is_for_all(&self) -> bool {
         !self.is_over
     }
 
-    /// Time has passed. True if it has just ended for some keys.
+    /// Updates the state to the time. True if it has just ended for some keys.
     pub fn pass(&mut self, now: Instant) -> bool {
         let before = (self.is_over, self.long.len());
         self.is_over |= self.until.is_over(now);
@@ -96,7 +96,7 @@ impl Quarantine {
 pub enum Cause {
     /// A crash.
     Crash,
-    /// A shutdown after which less came back than there was.
+    /// A shutdown after which other leases came back than were held.
     Lost,
     /// A replica knows what it was sent, which may not be all.
     Promoted,
@@ -130,7 +130,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What the operator says of it: `dlock.quarantine`.
+/// The operator's policy: `dlock.quarantine`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// As long as a forgotten lease can run.
@@ -143,8 +143,8 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// How long the quarantine is when the leases that may have been forgotten end within `bound`.
-    /// `None`: there is none.
+    /// The length of the quarantine if the leases that may have been forgotten end within `bound`.
+    /// `None`: no quarantine.
     #[must_use]
     pub fn length(self, bound: &LeaseBound) -> Option<LeaseBound> {
         match self {
@@ -155,22 +155,22 @@ impl Policy {
     }
 }
 
-/// What a node knows when it starts, with its data set loaded.
+/// A node's knowledge when it starts, with its data set loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
-    /// What the state file said; `None` at the first start.
+    /// The record in the state file; `None` at the first start.
     pub before: Option<&'a Record>,
-    /// Whether the server now reads a log that misses nothing.
+    /// True if the server now reads a complete log.
     pub log_is_complete: bool,
     /// The leases that came with the data set.
     pub back: Ended,
-    /// How long those leases run.
+    /// The lease bound of those leases.
     pub held: &'a LeaseBound,
 }
 
 impl Start<'_> {
-    /// How leases may have been forgotten, and how much longer they can run. `None`: none was. A node without a
-    /// state file may have lost its disk, and with it leases that run as long as `newborn`.
+    /// The cause by which leases may have been forgotten, and the bound of their time left. `None`: none
+    /// were. A node without a state file may have lost its disk, and leases of the length `newborn`.
     #[must_use]
     pub fn forgotten(&self, newborn: Millis) -> Option<(Cause, LeaseBound)> {
         let Some(before) = self.before else {

@@ -169,7 +169,8 @@ fn a_server_that_runs_lives_on_when_the_module_refuses_to_load(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let folder = format!("{}.tmp", server.state_file().display());
     fs::create_dir(&folder).unwrap();
-    let load = format!("MODULE LOAD {}", module_file::path().display());
+    let path = module_file::path();
+    let load = format!("MODULE LOADEX {} CONFIG dlock.newborn-quarantine 0", path.display());
     for _ in 0..20 {
         assert!(server.run(&load).is_error());
     }

@@ -7,7 +7,7 @@ use harness::state_file::line_about;
 use harness::{Kind, Server, apply, module_file, on_every_server, on_two_servers};
 
 fn load() -> String {
-    format!("MODULE LOAD {}", module_file::path().display())
+    format!("MODULE LOADEX {} CONFIG dlock.newborn-quarantine 0", module_file::path().display())
 }
 
 /// A server without the module, and the state file that the module is going to use.

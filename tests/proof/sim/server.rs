@@ -46,7 +46,7 @@ pub struct Server {
     pub leads: bool,
     /// Whether its log misses nothing.
     pub log_is_complete: bool,
-    /// Whether the state file says so.
+    /// True if the state file says so.
     says_complete: bool,
     /// Blocked requests, and where the answer goes.
     pub blocked: BTreeMap<WaiterId, Blocked>,

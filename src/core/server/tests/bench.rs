@@ -31,7 +31,7 @@ impl Bench {
         bench
     }
 
-    /// It starts without a state file, and with nothing else.
+    /// Starts the node without a state file, and with nothing else.
     pub fn begin_anew(&mut self) {
         if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
             self.node.durable.resume(&lost, self.time().now);
