@@ -76,7 +76,8 @@ export class Server {
     assert.ok(existsSync(program), `${program} is missing: run \`make setup\``);
     const fixed = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', this.folder];
     const log = ['--logfile', join(this.folder, 'log'), '--enable-debug-command', 'yes'];
-    return [program, '--port', port, ...fixed, ...log, ...this.options, '--loadmodule', module, '--dlock.newborn-quarantine', 0].map(String);
+    const dlock = ['--loadmodule', module, '--dlock.newborn-quarantine', 0];
+    return [program, '--port', port, ...fixed, ...log, ...this.options, ...dlock].map(String);
   }
 
   async #answers(port) {
