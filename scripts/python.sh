@@ -41,12 +41,12 @@ setup() {
 }
 
 build() {
-    rm -f dist/dlock-*.whl
+    rm -f dist/dlock_redis-*.whl
     "$tools/bin/python" scripts/licences.py "$crate/Cargo.toml" "dlock for Python" >"$crate/THIRD-PARTY.txt"
     PATH=$tools/bin:$PATH maturin build --quiet --release --locked --manifest-path "$crate/Cargo.toml" \
         --target-dir "$PWD/target/bindings" --out dist --auditwheel check --compatibility "$platform"
     local wheel size
-    wheel=$(echo dist/dlock-*.whl)
+    wheel=$(echo dist/dlock_redis-*.whl)
     size=$(stat --format %s "$wheel")
     [ "$size" -le $largest ] || fail "$wheel has $size bytes; $largest are allowed"
     [[ $wheel == *-cp39-abi3-${platform}_x86_64.whl ]] || fail "$wheel is not for $platform"
@@ -66,7 +66,7 @@ check() {
 
 install() {
     local wheel
-    wheel=$(echo dist/dlock-*.whl)
+    wheel=$(echo dist/dlock_redis-*.whl)
     [ -f "$wheel" ] || fail "there is no wheel in dist/: run \`make python\`"
     [ "$wheel" -nt "$tools/installed" ] || return 0
     pip install --no-deps --force-reinstall "$wheel"

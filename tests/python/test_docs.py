@@ -85,7 +85,7 @@ def test_everything_public_has_a_docstring() -> None:
 def test_the_wheel_has_stubs_and_licences() -> None:
     import importlib.metadata
 
-    files = importlib.metadata.files("dlock")
+    files = importlib.metadata.files("dlock-redis")
     assert files is not None
     names = {Path(file).name for file in files}
     assert {"py.typed", "_native.pyi", "LICENSE", "THIRD-PARTY.txt"} <= names

@@ -428,7 +428,7 @@ def test_names_are_those_that_programs_use(client: dlock.Client, key: str) -> No
         assert repr(guard).startswith(f"<dlock.Guard '{key}', fence {guard.fence}, valid for ")
     assert repr(client.lock(key)) == f"<dlock.Lock '{key}'>"
     assert repr(dlock.asyncio.Client("redis://localhost").lock(key)) == f"<dlock.asyncio.Lock '{key}'>"
-    assert dlock.__version__ == importlib.metadata.version("dlock")
+    assert dlock.__version__ == importlib.metadata.version("dlock-redis")
     assert repr(guard).endswith(", not held>")
 
 
