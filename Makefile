@@ -8,7 +8,7 @@ NODES ?= 3
 SERVER ?= redis-8.2
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers
+.PHONY: help setup servers build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -86,6 +86,12 @@ bench-quorum: build ## measure the client library over one node and over five (A
 
 bench-peers: build peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,distance,uncontended $(ARGS)
+
+dist: setup ## build a release in dist/release/: archive, Debian packages, wheel, packages for Node, SBOMs, sums
+	@nice -n 10 scripts/dist.sh
+
+test-dist: ## install that release in new roots of Debian, upgrade and remove it (ARGS=bookworm)
+	@scripts/test-dist.sh $(ARGS)
 
 pictures: build ## make the pictures of docs/operating.md, with Chromium and tmux (installs what it needs)
 	@scripts/world.sh pictures
