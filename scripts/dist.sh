@@ -122,7 +122,8 @@ plant() {
     rm -rf "$tree"
     mkdir -p "$tree"/{bin,lib,examples} "$share"/{man/man1,bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
     install "$built/$target/program/dlock" "$tree/bin/dlock"
-    install -m 644 "$built/$target/release/libdlock.so" "$tree/lib/libdlock.so"
+    # A server refuses a module that may not be executed.
+    install -m 755 "$built/$target/release/libdlock.so" "$tree/lib/libdlock.so"
     needs_no_newer_glibc "$tree/bin/dlock" "$tree/lib/libdlock.so"
     "$tree/bin/dlock" man --dir "$share/man/man1"
     "$tree/bin/dlock" completions bash >"$share/bash-completion/completions/dlock"

@@ -60,24 +60,30 @@ with_server() { # redis or valkey
 without_server() {
     new_root
     inside apt-get update -qq
-    inside apt-get install -y -qq --no-install-recommends ./debs/dlock_"${version}"_*.deb >/dev/null
+    inside apt-get install -y -qq --no-install-recommends "$(file dlock_"$version"_)" >/dev/null
     inside dlock --version
-    inside apt-get install -s ./debs/dlock-module_"${version}"_*.deb >/dev/null 2>&1 &&
+    inside apt-get install -s "$(file dlock-module_"$version"_)" >/dev/null 2>&1 &&
         by_hand "$suite: dlock-module takes a Redis that is too old"
     python_wheel
     echo "test-dist: $suite: program and wheel"
 }
 
 install_debs() { # packages
-    inside apt-get install -y -qq --no-install-recommends $1 ./debs/dlock{,-module}_"${version}"_*.deb >"$root/log" 2>&1 || {
+    inside apt-get install -y -qq --no-install-recommends $1 \
+        "$(file dlock_"$version"_)" "$(file dlock-module_"$version"_)" >"$root/log" 2>&1 || {
         cat "$root/log" >&2
         by_hand "$suite: the packages do not install"
     }
 }
 
+# What begins so, as it is called in the root.
+file() { # prefix
+    (cd "$root" && echo ./debs/"$1"*)
+}
+
 python_wheel() {
     inside apt-get install -y -qq --no-install-recommends python3 >/dev/null 2>&1
-    inside python3 -m zipfile -e ./debs/*.whl /opt/wheel
+    inside python3 -m zipfile -e "$(file dlock_redis-)" /opt/wheel
     inside env PYTHONPATH=/opt/wheel python3 -c 'import dlock; print("wheel", dlock.__version__)'
 }
 
@@ -88,6 +94,8 @@ new_root() {
     rm -rf ${root:+"$root"}
     root=$(mktemp -d)
     tar --extract --file "$roots/$suite.tar" --directory "$root"
+    # The server is not root.
+    chmod 755 "$root"
     mkdir "$root/debs"
     cp "$release"/*.{deb,whl} "$newer"/*.deb tests/dist/server.sh "$root/debs/"
 }

@@ -49,7 +49,7 @@ removed() {
 
 # This node is new: nobody has ever had a lock here.
 set_newborn() {
-    ! grep -q newborn /etc/dlock/module.conf || sed -i 's/^# *\(dlock.newborn-quarantine 0\)$/\1/' /etc/dlock/module.conf
+    sed -i 's/^# *\(dlock.newborn-quarantine 0\)$/\1/' /etc/dlock/module.conf
 }
 
 # --- the server -------------------------------------------------------------------------------
