@@ -154,7 +154,7 @@ fn fence_ahead(node: &Answers) -> Option<Finding> {
     let ahead = node.node_number("fence-ahead-ms").filter(|ahead| *ahead > FAR_AHEAD_MS)?;
     Some(
         Finding::hint("fence_ahead", format!("its fences are {} ahead of its clock", shown(ahead)))
-            .why("a client proposes such fences, or a clock was wrong; nodes refuse those more than ten minutes ahead")
+            .why("a client proposes such fences, a clock was wrong, or the node has started without a state file in the last ten minutes; nodes refuse those more than ten minutes ahead")
             .fix("look at the clocks of the clients and of this machine. A client's fences are its own keys' alone. If the node's were handed out by a clock that was wrong, and it is one of several, start it with a new state file and dlock.quarantine set to the longest lease in use (docs/several-nodes.md, on replacing a node)"),
     )
 }
