@@ -18,7 +18,6 @@ use crate::words::{Fence, Instant, Millis, Time};
 /// One acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquisition<R = Sound> {
-    pub(super) rules: R,
     pub(super) plan: Plan,
     pub(super) slices: Slices,
     pub(super) out: Outbox,
@@ -52,7 +51,7 @@ impl<R: Rules> Acquisition<R> {
         let slices = Slices::new(plan.ttl, plan.timeout, plan.nodes);
         let mut acquisition = Acquisition {
             slices,
-            ballot: Ballot::new(rules.clone(), 0, plan.nodes, plan.ttl),
+            ballot: Ballot::new(rules, 0, plan.nodes, plan.ttl),
             out: Outbox::default(),
             phase: Phase::Resting { until: time.now, gate: None, again: None },
             deadline: wait.map(|wait| time.now.plus(wait)),
@@ -61,7 +60,6 @@ impl<R: Rules> Acquisition<R> {
             waits_for_quarantine: false,
             splits: 0,
             resorts: 0,
-            rules,
             plan,
         };
         let gate = acquisition.plan.suspects.iter().position(|suspect| !suspect).unwrap_or(0);
@@ -210,7 +208,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// Turns a won acquisition into a hold, which takes the answers that are still to come.
     pub fn into_hold(self, time: Time) -> Hold<R> {
-        Hold::new(self.rules, self.ballot, self.out, time.now)
+        Hold::new(self.ballot, self.out, time.now)
     }
 
     // --- the first attempt -----------------------------------------------------------------------
@@ -235,7 +233,7 @@ impl<R: Rules> Acquisition<R> {
             Phase::Gathering(_) => return self.step_gathering(time),
             _ => return,
         };
-        if !self.rules.minds_gate(self.plan.wait.is_some()) {
+        if !self.ballot.rules.minds_gate(self.plan.wait.is_some()) {
             return self.step_without(gate, time);
         }
         match gate {
@@ -333,7 +331,7 @@ impl<R: Rules> Acquisition<R> {
         let longest = if self.missing_since.is_some() { LONGEST_OUTAGE } else { LONGEST_REST };
         let most = (FIRST_REST << self.splits.min(8)).min(longest);
         let chance = self.plan.random();
-        let rest = self.rules.rest(most, chance);
+        let rest = self.ballot.rules.rest(most, chance);
         let end = Instant(time.now.0.saturating_add(rest));
         let until = self.deadline.map_or(end, |last| end.min(last));
         self.phase = Phase::Resting { until, gate, again: None };
@@ -341,7 +339,7 @@ impl<R: Rules> Acquisition<R> {
 
     pub(super) fn begin_attempt(&mut self) {
         let next = self.ballot.attempt() + 1;
-        self.ballot = Ballot::new(self.rules.clone(), next, self.plan.nodes, self.plan.ttl);
+        self.ballot = Ballot::new(self.ballot.rules.clone(), next, self.plan.nodes, self.plan.ttl);
     }
 
     /// A fence that no node has reached for this key, as far as is known, and that is not so far

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::rules::Rules;
-use super::vote::{Held, Open, Said, Vote};
+use super::vote::{Held, Open, Remains, Said, Vote};
 use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
@@ -113,7 +113,9 @@ impl<R: Rules> Ballot<R> {
             vote.may_arrive(former);
         }
         vote.open = Some(Open { id, ask, sent: now, ttl, binds });
-        vote.touched |= matches!(ask, Ask::Acquire { .. });
+        if matches!(ask, Ask::Acquire { .. }) {
+            vote.remains = vote.remains.max(Remains::Taken);
+        }
         vote.asked = vote.asked.max(ttl);
         if vote.said.is_failure() {
             vote.said = Said::Nothing;
@@ -126,7 +128,9 @@ impl<R: Rules> Ballot<R> {
         let Some(vote) = self.votes.get_mut(node) else { return };
         if let Some(open) = vote.open.filter(|open| open.id == id) {
             vote.may_arrive(open);
-            vote.stray |= vote.doubled;
+            if vote.doubled {
+                vote.remains = Remains::Stray;
+            }
         }
     }
 
@@ -140,7 +144,7 @@ impl<R: Rules> Ballot<R> {
         }
         let before = vote.held;
         vote.hear(open, answer, now, &self.rules);
-        let first = before.is_none() && !vote.mended && !vote.denied;
+        let first = before.is_none() && !vote.has_gap;
         if let (Some(held), Some(fence)) = (&mut vote.held, self.fence)
             && self.rules.vouches_back(held.fence, fence)
         {
@@ -213,7 +217,7 @@ impl<R: Rules> Ballot<R> {
     /// be a majority, of leases that were not given again after it.
     fn ended(&mut self, node: usize, lease: Held, now: Instant) {
         if let Some(vote) = self.votes.get_mut(node) {
-            vote.mended = true;
+            vote.has_gap = true;
         }
         let Some(fence) = self.fence.filter(|_| self.stood) else { return };
         if !lease.confirmed || now >= lease.end {
@@ -371,11 +375,13 @@ impl<R: Rules> Ballot<R> {
     pub fn withdraw(&mut self, out: &mut Outbox) {
         for (node, vote) in self.votes.iter_mut().enumerate() {
             let unanswered = vote.open.is_some() || vote.said == Said::Failed;
-            let is_final = vote.stray || vote.open.is_some_and(|open| open.ask.blocks());
-            if vote.touched && (!unanswered || self.rules.releases_unanswered()) {
+            let is_final =
+                vote.remains == Remains::Stray || vote.open.is_some_and(|open| open.ask.blocks());
+            if vote.remains != Remains::Nothing && (!unanswered || self.rules.releases_unanswered())
+            {
                 out.push(node, self.attempt, Ask::Release { is_final }, vote.asked);
             }
-            (vote.open, vote.touched, vote.stray) = (None, false, false);
+            (vote.open, vote.remains) = (None, Remains::Nothing);
         }
     }
 

@@ -30,7 +30,7 @@ impl<R: Rules> Ballot<R> {
             if self.votes.get(node).is_some_and(has) {
                 self.ask(out, node, Ask::GiveBack, now);
                 if let Some(vote) = self.votes.get_mut(node) {
-                    (vote.returning, vote.held, vote.mended) = (vote.fence(), None, true);
+                    (vote.returning, vote.held, vote.has_gap) = (vote.fence(), None, true);
                 }
             }
         }

@@ -59,7 +59,7 @@ impl<R: Rules> Acquisition<R> {
     /// Sends a request that waits for a young slice at a node.
     fn wait_at(&mut self, node: usize, time: Time) {
         let Phase::Gathering(Gathering { proposal, .. }) = self.phase else { return };
-        let fence = self.rules.proposes(proposal, self.proposal(time));
+        let fence = self.ballot.rules.proposes(proposal, self.proposal(time));
         let blocks = Some(self.within_deadline(self.slices.young, time));
         let wait = Some(Wait { blocks, keep: Some(self.slices.keep), turn: false });
         self.ballot.ask(&mut self.out, node, Ask::Acquire { fence: Some(fence), wait }, time.now);

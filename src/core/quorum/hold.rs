@@ -8,7 +8,6 @@ use crate::words::{Fence, Instant, Millis};
 /// A lock that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hold<R = Sound> {
-    rules: R,
     ballot: Ballot<R>,
     out: Outbox,
     state: State,
@@ -47,11 +46,10 @@ pub enum LossReason {
 }
 
 impl<R: Rules> Hold<R> {
-    pub(super) fn new(rules: R, mut ballot: Ballot<R>, out: Outbox, now: Instant) -> Hold<R> {
+    pub(super) fn new(mut ballot: Ballot<R>, out: Outbox, now: Instant) -> Hold<R> {
         ballot.stand();
         let state = ballot.claim().map_or(State::Lost(LossReason::NotRenewed), State::Held);
         let mut hold = Hold {
-            rules,
             ballot,
             out,
             state,
@@ -250,7 +248,7 @@ impl<R: Rules> Hold<R> {
 
     fn plan_renewal(&mut self, now: Instant) {
         let Some(claim) = self.ballot.claim() else { return };
-        let mut pause = self.rules.pause(claim.until.since(now), self.valid);
+        let mut pause = self.ballot.rules.pause(claim.until.since(now), self.valid);
         if self.is_short() {
             pause = pause.min(SOON);
         } else if !self.renews {

@@ -14,7 +14,7 @@ impl<R: Rules> Acquisition<R> {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         let entitled = self.ballot.is_entitled();
         gathering.since = entitled.then(|| gathering.since.unwrap_or(time.now));
-        let gives_back = self.ballot.gives_way() && self.rules.gives_back();
+        let gives_back = self.ballot.gives_way() && self.ballot.rules.gives_back();
         if !self.ballot.has(gathering.gate) && !gives_back {
             (gathering.ping_at, gathering.pings) = (None, None);
         } else if gathering.ping_at.is_none() {
@@ -33,7 +33,7 @@ impl<R: Rules> Acquisition<R> {
         let Some(own) = own.or(self.ballot.first()) else { return };
         let attempt = self.ballot.attempt();
         let mut first = None;
-        for node in self.ballot.lacking().filter(|node| self.rules.gives_way(own, *node)) {
+        for node in self.ballot.lacking().filter(|node| self.ballot.rules.gives_way(own, *node)) {
             let id = self.out.push(node, attempt, Ask::Ping, self.plan.ttl);
             first.get_or_insert(id);
         }
@@ -50,11 +50,11 @@ impl<R: Rules> Acquisition<R> {
             return;
         }
         if self.ballot.has(gate) {
-            if self.rules.gives_way(gate, node) {
+            if self.ballot.rules.gives_way(gate, node) {
                 self.ballot.withdraw(&mut self.out);
                 self.queue_at(node, time);
             }
-        } else if self.ballot.gives_way() && self.rules.gives_back() {
+        } else if self.ballot.gives_way() && self.ballot.rules.gives_back() {
             gathering.returns += 1;
             self.ballot.give_back(&mut self.out, time.now);
             self.step(time);

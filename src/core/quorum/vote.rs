@@ -12,15 +12,12 @@ pub(super) struct Vote {
     pub(super) held: Option<Held>,
     /// The newest request, while there is no answer to it.
     pub(super) open: Option<Open>,
-    /// True if an ACQUIRE may have been carried out there, and no RELEASE was sent since.
-    pub(super) touched: bool,
+    /// The effects that earlier requests may have left at the node, or may yet have.
+    pub(super) remains: Remains,
     /// The longest lease asked for: dlock does not repeat a RELEASE longer than this.
     pub(super) asked: Millis,
     /// Set if the node refused a longer lease for good.
     pub(super) most: Option<Most>,
-    /// True if a request that was blocked, or sent over a connection that broke, was never answered. It
-    /// may arrive at any time, and would take a place, or the lock.
-    pub(super) stray: bool,
     /// True if an ACQUIRE was never answered. If the lease was ended meanwhile, it would take the lock
     /// anew.
     pub(super) doubled: bool,
@@ -34,14 +31,13 @@ pub(super) struct Vote {
     pub(super) returned: Option<Fence>,
     /// The latest end of the lease at the node. A request before that renews it.
     pub(super) ends_by: Option<Instant>,
-    /// True if the node said no: another token had the lock. A grant after that counts from then on.
-    pub(super) denied: bool,
     /// True if a request waited here, so that the lock can be handed on.
     pub(super) waited: bool,
     /// True if the claim's fence is too far ahead for the node to be raised to it.
     pub(super) behind: bool,
-    /// True if a lease has ended here before its time: the next one is another lease.
-    pub(super) mended: bool,
+    /// True if another token may have had the lock here since the attempt began: the node said no, or
+    /// a lease was given back or ended before its time. A later grant vouches from then on only.
+    pub(super) has_gap: bool,
 }
 
 /// A node's last answer.
@@ -58,6 +54,19 @@ pub enum Said {
     Refused(Obstacle),
     /// No answer in time, or no connection.
     Failed,
+}
+
+/// The effects of a token's requests at a node that only a RELEASE takes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Remains {
+    /// No effect: the token has neither the lock nor a place there.
+    #[default]
+    Nothing,
+    /// An ACQUIRE may have been carried out, and no RELEASE was sent since.
+    Taken,
+    /// Besides, a request that was blocked, or sent over a connection that broke, was never answered.
+    /// It may arrive at any time, even after a RELEASE, and would take a place, or the lock.
+    Stray,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -150,9 +159,11 @@ impl Vote {
                 (None, _) => Said::Yes,
             },
             Answer::Denied | Answer::Turn(_) => {
-                (self.held, self.denied) = (None, true);
+                (self.held, self.has_gap) = (None, true);
                 // Without KEEP no place is left, unless another request is still on its way.
-                self.touched = self.stray || (ask.keeps() && rules.leaves_place());
+                if !(ask.keeps() && rules.leaves_place()) {
+                    self.took_back();
+                }
                 self.ends_by = None;
                 Said::No
             }
@@ -178,7 +189,8 @@ impl Vote {
             }
             Answer::Silent | Answer::Unreachable => Said::Failed,
             Answer::Done if ask == Ask::GiveBack => {
-                (self.touched, self.ends_by) = (self.stray, None);
+                self.took_back();
+                self.ends_by = None;
                 self.returned = self.returning;
                 Said::No
             }
@@ -214,8 +226,17 @@ impl Vote {
 
     /// Notes that the request has no answer, and may arrive at any time.
     pub(super) fn may_arrive(&mut self, open: Open) {
-        self.stray |= open.ask.blocks();
+        if open.ask.blocks() {
+            self.remains = Remains::Stray;
+        }
         self.doubled |= matches!(open.ask, Ask::Acquire { .. });
+    }
+
+    /// Notes that the token has nothing at the node, unless a stray request arrives there.
+    fn took_back(&mut self) {
+        if self.remains == Remains::Taken {
+            self.remains = Remains::Nothing;
+        }
     }
 
     /// True if the node supports the claim, or still may.
