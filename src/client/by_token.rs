@@ -56,7 +56,7 @@ impl Client {
         let extended = nodes.iter().filter(|(answer, _)| *answer == Answer::Extended).count();
         self.need_majority(key, fence, &nodes, extended)?;
         let drift = Duration::from_micros(Sound.drift(millis));
-        let valid_for = clock::left(clock::later(sent, ttl.saturating_sub(drift)));
+        let valid_for = clock::left(sent.later(ttl.saturating_sub(drift)));
         Ok(Lease { key: key.clone(), token: *token, fence, valid_for })
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dlock_core::quorum::LONGEST_TIMEOUT;
 use tracing::debug;
 
 use crate::acquire::lock::Lock;
@@ -15,9 +16,9 @@ use crate::reach::identity::Identities;
 use crate::reach::node::Node;
 use crate::report::error::Error;
 use crate::report::notice::{Listener, Notice};
+use crate::shared::Shared;
 use crate::shared::background::Background;
 use crate::shared::memory::Memory;
-use crate::shared::{self, Shared};
 
 /// A client of one or more nodes. Clones are cheap, and share their connections.
 #[derive(Clone)]
@@ -92,7 +93,7 @@ impl Client {
     /// Waits until releases under way are done, for at most one node time-out, and closes the idle
     /// connections. Guards stay valid.
     pub async fn close(&self) {
-        let within = self.shared.node_timeout.unwrap_or(shared::LONGEST_TIMEOUT);
+        let within = self.shared.node_timeout.unwrap_or(LONGEST_TIMEOUT);
         if !self.released(within).await {
             debug!("some releases are not answered yet");
         }
@@ -152,7 +153,7 @@ impl ClientBuilder {
         let names: Vec<String> =
             addresses.iter().map(|address| address.name().to_owned()).collect();
         let identities = Arc::new(Identities::new(addresses, self.listener.clone()));
-        let timeout = self.node_timeout.unwrap_or(shared::LONGEST_TIMEOUT);
+        let timeout = self.node_timeout.unwrap_or(LONGEST_TIMEOUT);
         let taken = identities.taken();
         let node = |(place, name)| Node::new(name, place, timeout, Arc::clone(&identities));
         let nodes = names.into_iter().enumerate().map(node).map(Arc::new).collect();

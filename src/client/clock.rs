@@ -37,11 +37,6 @@ pub(crate) fn left(end: Instant) -> Duration {
     Duration::from_micros(end.since(now()))
 }
 
-/// The moment this long after another.
-pub(crate) fn later(from: Instant, by: Duration) -> Instant {
-    Instant(from.0.saturating_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX)))
-}
-
 /// Whole milliseconds, rounded up, and never zero: zero often means something else.
 pub(crate) fn millis(length: Duration) -> Millis {
     let millis = length.as_micros().div_ceil(1000).max(1);

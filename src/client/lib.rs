@@ -63,8 +63,9 @@ mod shared;
 mod token;
 mod traffic;
 
-pub use acquire::lock::Lock;
+pub use acquire::lock::{Lock, LockOptions};
 pub use client::{Client, ClientBuilder};
+pub use dlock_core::words::{Mode, Patience};
 pub use hold::fenced::{Fenced, Late};
 pub use hold::guard::{Guard, Lease};
 pub use inspect::{Fields, HolderInfo, Inspection, UnexpectedReply, WaiterInfo};

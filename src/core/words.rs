@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use core::fmt;
+use core::time::Duration;
 
 /// The number of a grant. Fences only grow; a guarded resource rejects a smaller one than it has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,12 @@ impl Instant {
     #[must_use]
     pub fn plus(self, length: Millis) -> Instant {
         Instant(self.0.saturating_add(length.0.saturating_mul(1000)))
+    }
+
+    /// The instant this long after it.
+    #[must_use]
+    pub fn later(self, by: Duration) -> Instant {
+        Instant(self.0.saturating_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX)))
     }
 }
 
@@ -86,6 +93,37 @@ impl Lease {
     pub fn extended_to(self, now: Instant, ttl: Millis) -> Lease {
         let renewed = self.renewed(now, ttl);
         if renewed.end >= self.end { renewed } else { self }
+    }
+}
+
+/// The limit of a client's wait for a lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Patience {
+    /// No wait: the lock is free now, or is not acquired.
+    Try,
+    /// A wait of this length at most.
+    Within(Duration),
+    /// A wait without limit.
+    #[default]
+    Forever,
+}
+
+impl Patience {
+    /// True if there is a wait at all.
+    #[must_use]
+    pub fn waits(self) -> bool {
+        !matches!(self, Patience::Try | Patience::Within(Duration::ZERO))
+    }
+}
+
+/// Zero is no wait, and the longest duration is no limit.
+impl From<Duration> for Patience {
+    fn from(limit: Duration) -> Patience {
+        match limit {
+            Duration::ZERO => Patience::Try,
+            Duration::MAX => Patience::Forever,
+            limit => Patience::Within(limit),
+        }
     }
 }
 

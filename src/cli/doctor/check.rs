@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::facts::{Answers, Facts};
 use super::finding::Finding;
-use crate::hold::take;
+use dlock_client::LockOptions;
+
 use crate::say::duration;
 
 /// A check of one node.
@@ -19,4 +20,4 @@ pub fn shown(ms: i64) -> String {
 }
 
 /// Lease that is assumed where its length is not known.
-pub const USUAL_TTL_MS: i64 = take::USUAL_TTL.as_millis() as i64;
+pub const USUAL_TTL_MS: i64 = LockOptions::DEFAULT_TTL.as_millis() as i64;

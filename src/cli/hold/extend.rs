@@ -8,6 +8,7 @@ use dlock_client::{Error, Token};
 
 use super::lease::Shown;
 use super::release::NOT_HELD;
+use super::take::USUAL_TTL_TEXT;
 use crate::global::Global;
 use crate::key::KeyArg;
 use crate::nodes;
@@ -29,7 +30,7 @@ pub struct Args {
 
     /// Length of the lease from now on, even if that is shorter than before
     #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
-    #[arg(default_value = "30s")]
+    #[arg(default_value = USUAL_TTL_TEXT.as_str())]
     ttl: Duration,
 
     /// The fence that `acquire` printed; only nodes that know it count

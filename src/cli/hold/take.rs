@@ -2,10 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::future::{Future, poll_fn};
+use std::sync::LazyLock;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dlock_client::{Client, Error, Guard, Key, Loss, NodeState, Report};
+use dlock_client::{
+    Client, Error, Guard, Key, LockOptions, Loss, Mode, NodeState, Patience, Report,
+};
 use dlock_core::limits::MAX_META;
 use futures_util::future::join_all;
 use nix::sys::signal::Signal;
@@ -49,7 +52,7 @@ pub struct LockArgs {
 
     /// The lease: if dlock dies, the lock is free again after this time
     #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
-    #[arg(default_value = "30s")]
+    #[arg(default_value = USUAL_TTL_TEXT.as_str())]
     pub ttl: Duration,
 
     /// A text that `inspect` shows with the holder, beside host, pid and user; may be repeated
@@ -71,6 +74,15 @@ pub struct Request<'a> {
 }
 
 impl LockArgs {
+    /// Limit of the wait for all locks together.
+    pub fn patience(&self) -> Patience {
+        match self.wait {
+            _ if self.nonblock => Patience::Try,
+            Some(wait) => Patience::from(wait),
+            None => Patience::Forever,
+        }
+    }
+
     /// The failure when the lock cannot be taken.
     pub fn failure(&self, error: &Error) -> Failure {
         let Error::Held { .. } = error else { return Failure::from(error.clone()) };
@@ -156,22 +168,24 @@ async fn acquire(
     started: Instant,
 ) -> Result<Guard, Error> {
     let options = request.options;
-    let mut lock = client.lock(key).ttl(options.ttl).meta(&request.meta);
-    if options.shared {
-        lock = lock.shared();
-    }
-    if let Some(limit) = options.limit {
-        lock = lock.limit(limit);
-    }
-    if let Some(longest) = request.max_hold {
-        lock = lock.max_hold(longest);
-    }
-    match options.wait.map(|wait| wait.saturating_sub(started.elapsed())) {
-        _ if options.nonblock => lock.try_acquire().await,
-        Some(Duration::ZERO) => lock.try_acquire().await,
-        Some(left) => lock.acquire_within(left).await,
-        None => lock.acquire().await,
-    }
+    let wait = match options.patience() {
+        Patience::Within(all) => Patience::from(all.saturating_sub(started.elapsed())),
+        patience => patience,
+    };
+    let mode = match options.limit {
+        Some(limit) => Mode::Limit(limit),
+        None if options.shared => Mode::Shared,
+        None => Mode::Exclusive,
+    };
+    let options = LockOptions {
+        ttl: options.ttl,
+        wait,
+        mode,
+        meta: request.meta.clone(),
+        max_hold: request.max_hold,
+        ..LockOptions::default()
+    };
+    client.lock(key).options(options).acquire().await
 }
 
 /// Resolves when the first lock is lost; never, if there are no locks.
@@ -246,8 +260,9 @@ fn in_order(keys: &[Named]) -> Vec<Key> {
     keys
 }
 
-/// Default length of a lease.
-pub const USUAL_TTL: Duration = Duration::from_secs(30);
+/// Default length of a lease, as a user would type it.
+pub static USUAL_TTL_TEXT: LazyLock<String> =
+    LazyLock::new(|| format!("{}s", LockOptions::DEFAULT_TTL.as_secs()));
 
 #[cfg(test)]
 mod tests {

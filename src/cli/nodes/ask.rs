@@ -5,14 +5,13 @@ use std::future::Future;
 use std::time::Duration;
 
 use dlock_client::{
-    Address, Connection, Endpoint, Key, NodeError, Server, StandBy, UnexpectedReply,
+    Address, Connection, Endpoint, Key, LockOptions, NodeError, Server, StandBy, UnexpectedReply,
 };
 use futures_util::future::join_all;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, ServerError, Value};
 use serde_json::json;
 
 use crate::global::Global;
-use crate::hold::take;
 use crate::nodes::{self, NOT_GIVEN};
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
@@ -55,7 +54,7 @@ impl Nodes {
             let address = Address::read(url)?;
             targets.push(Target { name: short(address.name()), address });
         }
-        let timeout = nodes::timeout(global, take::USUAL_TTL);
+        let timeout = nodes::timeout(global, LockOptions::DEFAULT_TTL);
         Ok(Nodes { targets, timeout, are_default: nodes::is_default(global) })
     }
 

@@ -9,6 +9,7 @@ pub mod reply;
 use std::time::Duration;
 
 use dlock_client::{Address, Client, ClientBuilder, Error, Notice};
+use dlock_core::quorum::usual_timeout;
 
 use crate::global::Global;
 use crate::hold::take::LockArgs;
@@ -35,7 +36,7 @@ pub async fn connect_to_wait(
     tell: impl Fn(&Notice) + Send + Sync + 'static,
 ) -> Result<Client, Failure> {
     let builder = builder(global)?.notify(tell);
-    let waits = !lock.nonblock && lock.wait != Some(Duration::ZERO) && !is_default(global);
+    let waits = lock.patience().waits() && !is_default(global);
     match builder.clone().connect().await {
         Err(error) if waits && error.may_pass() => Ok(builder.connect_later()?),
         connected => connected.map_err(|error| failed(global, error)),
@@ -77,8 +78,7 @@ pub fn is_default(global: &Global) -> bool {
 
 /// Time-out of a request to a node. The default is the library's for this ttl.
 pub fn timeout(global: &Global, ttl: Duration) -> Duration {
-    let usual = (ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
-    global.node_timeout.unwrap_or(usual)
+    global.node_timeout.unwrap_or_else(|| usual_timeout(ttl))
 }
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";

@@ -1,10 +1,9 @@
 //! Runs one acquisition: sends the requests that the rules want, and passes the answers on to them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use dlock_core::quorum::{Acquisition, Claim, Failure, Plan, Verdict};
-use dlock_core::words::{Instant, Millis};
+use dlock_core::words::Instant;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::acquire::holder;
@@ -17,17 +16,13 @@ use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 use crate::traffic::{Heard, Traffic};
 
-/// Acquires a lock. `wait` limits the wait for other holders: zero is no limit, `None` is no wait.
-pub(crate) async fn acquire(
-    shared: Arc<Shared>,
-    wanted: Wanted,
-    wait: Option<Duration>,
-) -> Result<Guard, Error> {
+/// Acquires a lock.
+pub(crate) async fn acquire(shared: Arc<Shared>, wanted: Wanted) -> Result<Guard, Error> {
     let span = debug_span!(
         "acquire",
         key = %wanted.key,
         nodes = shared.nodes.len(),
-        ?wait,
+        wait = ?wanted.options.wait,
         otel.kind = "client",
         db.system.name = "redis",
         db.operation.name = "DLOCK.ACQUIRE",
@@ -39,7 +34,7 @@ pub(crate) async fn acquire(
         span.record("server.address", node.name());
     }
     let acquisition = async move {
-        let mut run = Run::begin(shared, Arc::new(wanted), wait);
+        let mut run = Run::begin(shared, Arc::new(wanted));
         match run.drive().await {
             Verdict::Won(claim) => run.won(claim).ok_or_else(|| Error::Usage(OVER.to_owned())),
             Verdict::Lost(failure) => Err(run.lost(failure).await),
@@ -62,15 +57,14 @@ struct Going {
 }
 
 impl Run {
-    fn begin(shared: Arc<Shared>, wanted: Arc<Wanted>, wait: Option<Duration>) -> Run {
-        let memory = &shared.memory;
-        let wait = wait.map(|wait| if wait.is_zero() { Millis(0) } else { clock::millis(wait) });
+    fn begin(shared: Arc<Shared>, wanted: Arc<Wanted>) -> Run {
+        let (memory, options) = (&shared.memory, &wanted.options);
         let plan = Plan {
             nodes: shared.nodes.len(),
-            ttl: clock::millis(wanted.ttl),
-            timeout: clock::millis(shared.timeout(wanted.ttl)),
-            wait,
-            binds: wanted.ephemeral,
+            ttl: clock::millis(options.ttl),
+            timeout: clock::millis(shared.timeout(options.ttl)),
+            wait: options.wait,
+            binds: options.ephemeral,
             start_at_gate: memory.is_contended(&wanted.key),
             suspects: shared.nodes.iter().map(|node| node.is_suspect()).collect(),
             seen: memory.seen(),
@@ -133,29 +127,17 @@ impl Run {
     async fn lost(&mut self, failure: Failure) -> Error {
         let Some(mut going) = self.going.take() else { return Error::Usage(OVER.to_owned()) };
         going.learn();
-        going.count(Some(match failure {
-            Failure::Held => "held",
-            Failure::NoQuorum => "no_quorum",
-            Failure::Refused => "refused",
-        }));
         going.send();
+        let mut error = going.error(failure);
+        going.count(Some(error.code()));
         let traffic = going.traffic;
-        let key = traffic.wanted.key.clone();
-        let nodes = match failure {
-            Failure::NoQuorum => traffic.reports_of_an_outage(),
-            Failure::Held | Failure::Refused => traffic.reports(),
-        };
         let (shared, timeout) = (Arc::clone(&traffic.shared), traffic.timeout);
-        debug!(%key, ?failure, "not acquired");
+        debug!(key = %traffic.wanted.key, ?failure, "not acquired");
         traffic.finish();
-        match failure {
-            Failure::Held => {
-                let holder = holder::find(&shared, &key, &nodes, timeout).await.map(Box::new);
-                Error::Held { key, holder, nodes }
-            }
-            Failure::NoQuorum => Error::NoQuorum { key, needed: shared.majority(), nodes },
-            Failure::Refused => Error::Refused { key, nodes },
+        if let Error::Held { key, holder, nodes } = &mut error {
+            *holder = holder::find(&shared, key, nodes, timeout).await.map(Box::new);
         }
+        error
     }
 }
 
@@ -199,6 +181,20 @@ impl Going {
         let (needed, nodes) = (shared.majority(), self.traffic.reports());
         let outage = Notice::Outage { key: key.clone(), needed, nodes };
         shared.listener.tell(&if is_outage { outage } else { Notice::Back { key } });
+    }
+
+    /// The error of a failure; the holder of the lock is not known yet.
+    fn error(&self, failure: Failure) -> Error {
+        let traffic = &self.traffic;
+        let key = traffic.wanted.key.clone();
+        match failure {
+            Failure::Held => Error::Held { key, holder: None, nodes: traffic.reports() },
+            Failure::NoQuorum => {
+                let (needed, nodes) = (traffic.shared.majority(), traffic.reports_of_an_outage());
+                Error::NoQuorum { key, needed, nodes }
+            }
+            Failure::Refused => Error::Refused { key, nodes: traffic.reports() },
+        }
     }
 
     /// Records the end of the acquisition; `failure` is its error's code.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_core::limits::{MAX_META, MAX_TTL_CEILING, MAX_WAIT};
-use dlock_core::words::Mode;
+use dlock_core::limits::{MAX_META, MAX_TTL_CEILING};
+use dlock_core::words::{Mode, Patience};
 
 use crate::acquire::driver;
 use crate::hold::guard::Guard;
@@ -12,6 +12,73 @@ use crate::key::Key;
 use crate::report::error::{Error, RunError};
 use crate::shared::Shared;
 use crate::traffic::request::Wanted;
+
+/// The options of a lock, in the library and in everything that is built on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockOptions {
+    /// The lease: if this process dies, the lock is free again after this time. While the guard lives, the
+    /// client renews the lease each time a third of it has passed.
+    pub ttl: Duration,
+    /// Limit of the wait for the lock.
+    pub wait: Patience,
+    /// Exclusive; shared, for readers: any number of readers hold the lock together, and no writer beside
+    /// them; or a permit of a semaphore: up to so many clients hold the lock together, and all of them must
+    /// give the same number. A semaphore works on a single node only: over several nodes, more clients could
+    /// hold it.
+    pub mode: Mode,
+    /// True ties the lock to the connection: the lock ends at once when this process dies, but also when the
+    /// network fails for a moment. The guard is lost as soon as the operating system reports the end of the
+    /// connection. Where a network fails silently, the node may know that earlier.
+    pub ephemeral: bool,
+    /// A text about the holder, which anybody who inspects the lock sees. The limit is 1024 bytes.
+    pub meta: String,
+    /// Limit of the hold: after this time the lock is lost, even if every renewal succeeds. Others get the
+    /// lock when the guard is dropped or released, or when the last lease has ended.
+    pub max_hold: Option<Duration>,
+    /// False asks for one lease without renewal: the lock ends with the lease, unless its guard
+    /// [extends](Guard::extend) or releases it before.
+    pub renew: bool,
+}
+
+impl Default for LockOptions {
+    fn default() -> LockOptions {
+        LockOptions {
+            ttl: LockOptions::DEFAULT_TTL,
+            wait: Patience::Forever,
+            mode: Mode::Exclusive,
+            ephemeral: false,
+            meta: String::new(),
+            max_hold: None,
+            renew: true,
+        }
+    }
+}
+
+impl LockOptions {
+    /// The lease of a lock for which no other is chosen.
+    pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+    /// Checks the options, for a client of so many nodes.
+    fn check(&self, nodes: usize) -> Result<(), Error> {
+        check_ttl(self.ttl)?;
+        if self.meta.len() > MAX_META {
+            let length = self.meta.len();
+            return usage(format!("meta must be at most {MAX_META} bytes long, not {length}"));
+        }
+        if self.max_hold.is_some_and(|max| max.is_zero()) {
+            return usage("max_hold must be longer than zero".to_owned());
+        }
+        match self.mode {
+            Mode::Limit(0) => usage("a semaphore (limit) needs at least one permit".to_owned()),
+            Mode::Limit(_) if nodes > 1 => usage(
+                "a semaphore (limit) works on a single node only: over several nodes, more clients \
+                 could hold it than it has permits"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// A lock and its options. Nothing is sent until one of the methods that acquire it is called.
 #[must_use = "a lock is not held before it is acquired"]
@@ -23,84 +90,81 @@ pub struct Lock {
 
 impl Lock {
     pub(crate) fn new(shared: Arc<Shared>, key: Key) -> Lock {
-        let wanted = Wanted {
-            key,
-            ttl: DEFAULT_TTL,
-            mode: Mode::Exclusive,
-            ephemeral: false,
-            meta: String::new(),
-            max_hold: None,
-            renews: true,
-        };
-        Lock { shared, wanted }
+        Lock { shared, wanted: Wanted { key, options: LockOptions::default() } }
     }
 
-    /// Sets the lease: if this process dies, the lock is free again after this time. While the guard lives,
-    /// the client renews the lease each time a third of it has passed. The default is 30 seconds.
+    /// Sets all options at once. Each of the next methods sets one.
+    pub fn options(mut self, options: LockOptions) -> Lock {
+        self.wanted.options = options;
+        self
+    }
+
+    /// Sets the [lease](LockOptions::ttl). The default is 30 seconds.
     pub fn ttl(mut self, ttl: Duration) -> Lock {
-        self.wanted.ttl = ttl;
+        self.wanted.options.ttl = ttl;
         self
     }
 
-    /// Asks for a shared lock, for readers: any number of readers hold it together, and no writer beside
-    /// them.
+    /// Sets the limit of the [wait](LockOptions::wait) in [`acquire`](Lock::acquire) and [`run`](Lock::run).
+    /// By default there is none; a [`Duration`] of zero is no wait.
+    pub fn wait(mut self, wait: impl Into<Patience>) -> Lock {
+        self.wanted.options.wait = wait.into();
+        self
+    }
+
+    /// Asks for a [shared](LockOptions::mode) lock, for readers.
     pub fn shared(mut self) -> Lock {
-        self.wanted.mode = Mode::Shared;
+        self.wanted.options.mode = Mode::Shared;
         self
     }
 
-    /// Asks for a permit of a semaphore: up to `permits` clients hold it together. All of them must give the
-    /// same number. A semaphore works on a single node only: over several nodes, more clients could hold it.
+    /// Asks for a permit of a [semaphore](LockOptions::mode) that has this many.
     pub fn limit(mut self, permits: u16) -> Lock {
-        self.wanted.mode = Mode::Limit(permits);
+        self.wanted.options.mode = Mode::Limit(permits);
         self
     }
 
-    /// Ties the lock to the connection: the lock ends at once when this process dies, but also when the
-    /// network fails for a moment. The guard is lost as soon as the operating system reports the end of the
-    /// connection. Where a network fails silently, the node may know that earlier.
+    /// Ties the lock to the [connection](LockOptions::ephemeral).
     pub fn ephemeral(mut self) -> Lock {
-        self.wanted.ephemeral = true;
+        self.wanted.options.ephemeral = true;
         self
     }
 
-    /// Sets a text about the holder, which anybody who inspects the lock sees. The limit is 1024 bytes.
+    /// Sets a [text about the holder](LockOptions::meta).
     pub fn meta(mut self, meta: impl Into<String>) -> Lock {
-        self.wanted.meta = meta.into();
+        self.wanted.options.meta = meta.into();
         self
     }
 
-    /// Limits the time for which the lock is held: after this time it is lost, even if every renewal
-    /// succeeds. Others get the lock when the guard is dropped or released, or when the last lease has ended.
+    /// Sets the [limit of the hold](LockOptions::max_hold).
     pub fn max_hold(mut self, max_hold: Duration) -> Lock {
-        self.wanted.max_hold = Some(max_hold);
+        self.wanted.options.max_hold = Some(max_hold);
         self
     }
 
-    /// Asks for one lease without renewal: the lock ends with the lease, unless its guard
-    /// [extends](Guard::extend) or releases it before.
+    /// Asks for [one lease without renewal](LockOptions::renew).
     pub fn unrenewed(mut self) -> Lock {
-        self.wanted.renews = false;
+        self.wanted.options.renew = false;
         self
     }
 
-    /// Acquires the lock, and waits without limit until it is free.
+    /// Acquires the lock, and waits until it is free: without limit, or as long as [`wait`](Lock::wait)
+    /// says.
     ///
     /// # Errors
-    /// Fails when no majority of the nodes can be used, or they refuse.
+    /// [`Error::Held`] when the time is over. Fails also when no majority of the nodes can be used, or they
+    /// refuse.
     pub async fn acquire(self) -> Result<Guard, Error> {
         self.check()?;
-        driver::acquire(self.shared, self.wanted, Some(Duration::ZERO)).await
+        driver::acquire(self.shared, self.wanted).await
     }
 
     /// Acquires the lock, and waits for at most `wait`.
     ///
     /// # Errors
-    /// [`Error::Held`] when the time is over; and as [`acquire`](Lock::acquire).
+    /// Fails as [`acquire`](Lock::acquire).
     pub async fn acquire_within(self, wait: Duration) -> Result<Guard, Error> {
-        self.check()?;
-        let wait = wait.min(Duration::from_millis(MAX_WAIT));
-        driver::acquire(self.shared, self.wanted, (!wait.is_zero()).then_some(wait)).await
+        self.wait(wait).acquire().await
     }
 
     /// Acquires the lock if it is free.
@@ -108,8 +172,7 @@ impl Lock {
     /// # Errors
     /// [`Error::Held`] when it is not; and as [`acquire`](Lock::acquire).
     pub async fn try_acquire(self) -> Result<Guard, Error> {
-        self.check()?;
-        driver::acquire(self.shared, self.wanted, None).await
+        self.wait(Patience::Try).acquire().await
     }
 
     /// Acquires the lock, does the work, and releases the lock. If the lock is lost, the future of the
@@ -134,28 +197,8 @@ impl Lock {
     /// # Errors
     /// [`Error::Usage`], which names the wrong option.
     pub fn check(&self) -> Result<(), Error> {
-        let Wanted { key, ttl, mode, meta, max_hold, .. } = &self.wanted;
-        let several = self.shared.nodes.len() > 1;
-        check_key(key)?;
-        check_ttl(*ttl)?;
-        if meta.len() > MAX_META {
-            return usage(format!(
-                "meta must be at most {MAX_META} bytes long, not {}",
-                meta.len()
-            ));
-        }
-        if max_hold.is_some_and(|max| max.is_zero()) {
-            return usage("max_hold must be longer than zero".to_owned());
-        }
-        match mode {
-            Mode::Limit(0) => usage("a semaphore (limit) needs at least one permit".to_owned()),
-            Mode::Limit(_) if several => usage(
-                "a semaphore (limit) works on a single node only: over several nodes, more clients \
-                 could hold it than it has permits"
-                    .to_owned(),
-            ),
-            _ => Ok(()),
-        }
+        check_key(&self.wanted.key)?;
+        self.wanted.options.check(self.shared.nodes.len())
     }
 }
 
@@ -185,6 +228,5 @@ fn usage(text: String) -> Result<(), Error> {
     Err(Error::Usage(text))
 }
 
-const DEFAULT_TTL: Duration = Duration::from_secs(30);
 /// A shorter lease is over, or nearly so, when the answer arrives.
 const SHORTEST_TTL: Duration = Duration::from_millis(10);

@@ -17,23 +17,24 @@ use crate::report::error::{Error, Loss, LossReason};
 use crate::report::notice::Notice;
 use crate::shared::Shared;
 use crate::shared::background::Busy;
+use crate::traffic::request::Wanted;
 use crate::traffic::{Heard, Traffic};
 
 /// Starts the keeper of an acquired lock.
 pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
-    let wanted = &traffic.wanted;
-    let limit = wanted.max_hold.map(|max_hold| clock::later(clock::now(), max_hold));
+    let Wanted { key, options } = &*traffic.wanted;
+    let limit = options.max_hold.map(|max_hold| clock::now().later(max_hold));
     limit.into_iter().for_each(|limit| hold.limit(limit));
-    if !wanted.renews {
+    if !options.renew {
         hold.stop_renewing();
     }
     let until = limit.map_or(claim.until, |limit| claim.until.min(limit));
     let view = Arc::new(View {
-        key: wanted.key.clone(),
+        key: key.clone(),
         token: traffic.token(),
         fence: claim.fence.0,
-        is_exclusive: wanted.mode == Mode::Exclusive,
-        renews: wanted.renews,
+        is_exclusive: options.mode == Mode::Exclusive,
+        renews: options.renew,
         until: AtomicU64::new(until.0),
         ttl: AtomicU64::new(hold.ttl().0),
         limit,
@@ -161,7 +162,7 @@ impl Keeper {
     /// end with its connection, and a node that has not answered yet may have the lock or not.
     async fn settle(&mut self) {
         let (now, timeout) = (clock::now(), self.traffic.timeout);
-        let end = clock::later(now, timeout * 2);
+        let end = now.later(timeout * 2);
         self.hold.hand_on(clock::millis(timeout), now);
         loop {
             self.send();

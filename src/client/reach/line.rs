@@ -121,7 +121,7 @@ impl Line {
         let mending = Mending(Arc::clone(self));
         tokio::spawn(async move {
             let line = &mending.0;
-            let (end, mut pause) = (clock::later(clock::now(), MENDS), FIRST_PAUSE);
+            let (end, mut pause) = (clock::now().later(MENDS), FIRST_PAUSE);
             while clock::now() < end && line.identities.has_listeners() {
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);

@@ -182,7 +182,7 @@ impl Node {
     /// Notes a node's quarantine and its end.
     pub(crate) fn note(&self, state: &NodeState) {
         let until = match state {
-            NodeState::Quarantine(left) => clock::later(clock::now(), *left),
+            NodeState::Quarantine(left) => clock::now().later(*left),
             NodeState::Granted(_) => Instant(0),
             _ => return,
         };

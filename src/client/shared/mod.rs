@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use background::Background;
+use dlock_core::quorum::usual_timeout;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use memory::Memory;
 use tokio::sync::watch;
@@ -42,7 +43,7 @@ impl Shared {
 
     /// Returns the time-out of a request to a node, for a lease of `ttl`.
     pub(crate) fn timeout(&self, ttl: Duration) -> Duration {
-        self.node_timeout.unwrap_or((ttl / 20).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT))
+        self.node_timeout.unwrap_or_else(|| usual_timeout(ttl))
     }
 
     /// Connects to all nodes at once. Slow ones do not delay a majority for long.
@@ -90,8 +91,5 @@ impl Shared {
     }
 }
 
-/// Bounds of the default time-out of a request to a node.
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
-pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time to wait for the other nodes once a majority has connected.
 const GRACE: Duration = Duration::from_millis(200);

@@ -133,7 +133,7 @@ impl Attempt {
             if clock::now() < rests_until {
                 sleep(clock::left(rests_until)).await;
             }
-            let soon = clock::later(clock::now(), FIRST_PAUSE.min(slice / 2));
+            let soon = clock::now().later(FIRST_PAUSE.min(slice / 2));
             let again = || self.lane(place).sent_again = true;
             let answer = match seat.map_or_else(seats::take, Ok) {
                 Ok(_seat) => {
@@ -170,7 +170,7 @@ impl Attempt {
         seats: Arc<Semaphore>,
     ) -> Result<Answered, NodeError> {
         seats::tell();
-        let until = clock::later(clock::now(), slice);
+        let until = clock::now().later(slice);
         let mut coming = pin!(seats.acquire_owned());
         let mut pause = FIRST_PAUSE;
         loop {

@@ -108,7 +108,7 @@ impl Traffic {
         let mut taken = shared.taken.clone();
         taken.mark_unchanged();
         Traffic {
-            timeout: shared.timeout(wanted.ttl),
+            timeout: shared.timeout(wanted.options.ttl),
             attempt: Arc::new(Attempt::new(0, Token::random(), nodes)),
             requests: UnderWay::new(),
             releases: UnderWay::new(),
@@ -177,7 +177,7 @@ impl Traffic {
             send.ask = Ask::Release { is_final: true };
         }
         let command = self.wanted.command(send, &attempt.token);
-        let until = clock::later(clock::now(), Duration::from_millis(send.ttl.0));
+        let until = clock::now().later(Duration::from_millis(send.ttl.0));
         let plain = Send { ask: Ask::Release { is_final: false }, ..send };
         let instead = (send != plain).then(|| self.wanted.command(plain, &attempt.token));
         self.until = self.until.max(until);
@@ -268,7 +268,7 @@ impl Traffic {
         }
         let Unread { attempt, send, answer } = unread;
         let node = self.shared.nodes.get(send.node)?;
-        let binds = self.wanted.ephemeral && !send.ask.blocks();
+        let binds = self.wanted.options.ephemeral && !send.ask.blocks();
         let (answer, state) = match answer::read(&send.ask, node.counted(answer)) {
             (Answer::Granted(_), _) if binds && attempt.is_untied(send.node) => answer::untied(),
             read => read,
@@ -289,7 +289,7 @@ impl Traffic {
     /// Watches the connection of an EPHEMERAL lock: the holder must learn of its end at once.
     fn watch(&mut self, reply: &Reply) {
         let node = reply.node;
-        if !self.wanted.ephemeral || !matches!(reply.answer, Answer::Granted(_)) {
+        if !self.wanted.options.ephemeral || !matches!(reply.answer, Answer::Granted(_)) {
             return;
         }
         for wire in self.attempt.ties(node) {

@@ -1,25 +1,18 @@
 //! The commands of the protocol.
 
-use std::time::Duration;
-
 use dlock_core::quorum::{Ask, Send, Wait};
 use dlock_core::words::{Fence, Millis, Mode};
 use redis::Cmd;
 
+use crate::acquire::lock::LockOptions;
 use crate::key::Key;
 use crate::token::Token;
 
-/// The options of a lock.
+/// A lock to acquire.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) key: Key,
-    pub(crate) ttl: Duration,
-    pub(crate) mode: Mode,
-    pub(crate) ephemeral: bool,
-    pub(crate) meta: String,
-    pub(crate) max_hold: Option<Duration>,
-    /// True if the client renews the lease until the lock is released.
-    pub(crate) renews: bool,
+    pub(crate) options: LockOptions,
 }
 
 impl Wanted {
@@ -28,7 +21,7 @@ impl Wanted {
         match ask {
             Ask::Acquire { fence, wait } => {
                 // A grant after a wait is not tied to the connection that waited.
-                let is_tied = self.ephemeral && !ask.blocks();
+                let is_tied = self.options.ephemeral && !ask.blocks();
                 self.acquire(token, ttl, fence, wait, is_tied)
             }
             // A late EXTEND, over an abandoned connection, must not shorten the lease.
@@ -67,10 +60,11 @@ impl Wanted {
         wait: Option<Wait>,
         is_tied: bool,
     ) -> Cmd {
-        let room = ROOM + self.key.as_bytes().len() + self.meta.len();
+        let LockOptions { mode, meta, .. } = &self.options;
+        let room = ROOM + self.key.as_bytes().len() + meta.len();
         let mut command = Cmd::with_capacity(ARGUMENTS, room);
         command.arg("DLOCK.ACQUIRE").arg(self.key.as_bytes()).arg(token.as_str()).arg(ttl.0);
-        match self.mode {
+        match mode {
             Mode::Exclusive => {}
             Mode::Shared => _ = command.arg("SHARED"),
             Mode::Limit(permits) => _ = command.arg("LIMIT").arg(permits),
@@ -91,8 +85,8 @@ impl Wanted {
         if is_tied {
             command.arg("EPHEMERAL");
         }
-        if !self.meta.is_empty() {
-            command.arg("META").arg(&self.meta);
+        if !meta.is_empty() {
+            command.arg("META").arg(meta);
         }
         command
     }
@@ -133,23 +127,15 @@ mod tests {
         words.collect::<Vec<_>>().join(" ").trim().to_owned()
     }
 
-    fn wanted() -> Wanted {
-        Wanted {
-            key: "job".into(),
-            ttl: Duration::from_millis(500),
-            mode: Mode::Exclusive,
-            ephemeral: false,
-            meta: String::new(),
-            max_hold: None,
-            renews: true,
-        }
+    fn wanted(options: LockOptions) -> Wanted {
+        Wanted { key: "job".into(), options }
     }
 
     #[test]
     fn commands_say_what_is_wanted() {
         let fence = Some(Fence(9));
         let wait = Some(Wait { blocks: Some(Millis(20)), keep: Some(Millis(40)), turn: true });
-        let plain = wanted();
+        let plain = wanted(LockOptions::default());
         assert_eq!(
             words(&plain, Ask::Acquire { fence, wait: None }),
             "DLOCK.ACQUIRE job TOKEN 500 FENCE 9"
@@ -160,7 +146,9 @@ mod tests {
         assert_eq!(release(true), "DLOCK.RELEASE job TOKEN FINAL");
         assert_eq!(words(&plain, Ask::GiveBack), "DLOCK.RELEASE job TOKEN");
         assert_eq!(words(&plain, Ask::Ping), "DLOCK.EXTEND job TOKEN 500 FENCE 1");
-        let full = Wanted { mode: Mode::Limit(3), meta: "me".to_owned(), ..wanted() };
+        let options =
+            LockOptions { mode: Mode::Limit(3), meta: "me".to_owned(), ..LockOptions::default() };
+        let full = wanted(options);
         assert_eq!(
             words(&full, Ask::Acquire { fence, wait }),
             "DLOCK.ACQUIRE job TOKEN 500 LIMIT 3 WAIT 20 KEEP 40 TURN FENCE 9 META me"
@@ -172,9 +160,10 @@ mod tests {
         let wait = Wait { blocks: Some(Millis(5)), keep: Some(Millis(9)), turn: false };
         let waiting = Ask::Acquire { fence: None, wait: Some(wait) };
         let taking = Ask::Acquire { fence: None, wait: None };
-        let ephemeral = Wanted { ephemeral: true, mode: Mode::Shared, ..wanted() };
+        let shared = LockOptions { mode: Mode::Shared, ..LockOptions::default() };
+        let ephemeral = wanted(LockOptions { ephemeral: true, ..shared });
         assert_eq!(words(&ephemeral, taking), "DLOCK.ACQUIRE job TOKEN 500 SHARED EPHEMERAL");
-        assert_eq!(words(&wanted(), taking), "DLOCK.ACQUIRE job TOKEN 500");
+        assert_eq!(words(&wanted(LockOptions::default()), taking), "DLOCK.ACQUIRE job TOKEN 500");
         let waits = "DLOCK.ACQUIRE job TOKEN 500 SHARED WAIT 5 KEEP 9";
         assert_eq!(words(&ephemeral, waiting), waits);
         let polls = "DLOCK.ACQUIRE job TOKEN 500 SHARED KEEP 9";

@@ -13,7 +13,7 @@ use super::vote::Said;
 use super::waiting::Slices;
 use super::{Answer, Ask, Claim, Failure, Obstacle, Plan, Send, Verdict};
 use crate::limits::MAX_FENCE_AHEAD;
-use crate::words::{Fence, Instant, Millis, Time};
+use crate::words::{Fence, Instant, Millis, Patience, Time};
 
 /// One acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,14 +47,17 @@ impl Acquisition {
 impl<R: Rules> Acquisition<R> {
     /// Begins an acquisition by other rules.
     pub fn by(rules: R, plan: Plan, time: Time) -> Acquisition<R> {
-        let wait = plan.wait.filter(|wait| wait.0 > 0);
+        let deadline = match plan.wait {
+            Patience::Within(limit) => Some(time.now.later(limit)),
+            Patience::Try | Patience::Forever => None,
+        };
         let slices = Slices::new(plan.ttl, plan.timeout, plan.nodes);
         let mut acquisition = Acquisition {
             slices,
             ballot: Ballot::new(rules, 0, plan.nodes, plan.ttl),
             out: Outbox::default(),
             phase: Phase::Resting { until: time.now, gate: None, again: None },
-            deadline: wait.map(|wait| time.now.plus(wait)),
+            deadline,
             missing_since: None,
             contended: false,
             waits_for_quarantine: false,
@@ -63,7 +66,7 @@ impl<R: Rules> Acquisition<R> {
             plan,
         };
         let gate = acquisition.plan.suspects.iter().position(|suspect| !suspect).unwrap_or(0);
-        if acquisition.plan.start_at_gate && acquisition.plan.wait.is_some() {
+        if acquisition.plan.start_at_gate && acquisition.plan.wait.waits() {
             acquisition.queue_at(gate, time);
         } else {
             acquisition.ask_all(time);
@@ -233,7 +236,7 @@ impl<R: Rules> Acquisition<R> {
             Phase::Gathering(_) => return self.step_gathering(time),
             _ => return,
         };
-        if !self.ballot.rules.minds_gate(self.plan.wait.is_some()) {
+        if !self.ballot.rules.minds_gate(self.plan.wait.waits()) {
             return self.step_without(gate, time);
         }
         match gate {
@@ -289,7 +292,7 @@ impl<R: Rules> Acquisition<R> {
     /// Ends a failed attempt: gives everything back, and decides on the next step.
     pub(super) fn fail(&mut self, time: Time) {
         let answered = self.ballot.has_answered();
-        let waits = self.plan.wait.is_some() && self.deadline.is_none_or(|end| time.now < end);
+        let waits = self.plan.wait.waits() && self.deadline.is_none_or(|end| time.now < end);
         if self.ballot.is_refused() {
             return self.lose(Failure::Refused);
         }

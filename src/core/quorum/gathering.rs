@@ -13,7 +13,7 @@ impl<R: Rules> Acquisition<R> {
     /// Makes a first attempt that has the gate, but not all others, the next in line: clients that took a
     /// vote elsewhere give way. True if it is.
     pub(super) fn takes_turn(&mut self, time: Time) -> bool {
-        let first = matches!(self.phase, Phase::Asking { .. }) && self.plan.wait.is_some();
+        let first = matches!(self.phase, Phase::Asking { .. }) && self.plan.wait.waits();
         let Some((gate, Said::Yes)) = self.gate_said().filter(|_| first) else { return false };
         let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
         self.ballot.ask_first_for(self.slices.lease);

@@ -36,7 +36,7 @@ pub mod waiting;
 
 pub use acquisition::Acquisition;
 pub use hold::{Hold, LossReason, State};
-pub use plan::{Failure, Plan, Verdict};
+pub use plan::{Failure, LONGEST_TIMEOUT, Plan, Verdict, usual_timeout};
 pub use roster::{Met, Occupant, Roster};
 pub use rules::{Rules, Sound};
 pub use waiting::Wait;

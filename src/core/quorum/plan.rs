@@ -1,9 +1,10 @@
 //! The parameters of an acquisition, and its outcome.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::Claim;
-use crate::words::{Fence, Millis};
+use crate::words::{Fence, Millis, Patience};
 
 /// The parameters of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,9 +17,9 @@ pub struct Plan {
     pub timeout: Millis,
     /// True if the lease is tied to the connection of a request that does not wait.
     pub binds: bool,
-    /// Time-out of the wait while another client holds the lock, or no majority answers; zero: no limit;
-    /// `None`: no wait at all, and then any majority will do.
-    pub wait: Option<Millis>,
+    /// Limit of the wait while another client holds the lock, or no majority answers. Without a wait any
+    /// majority will do.
+    pub wait: Patience,
     /// True if contenders are expected: queues at the gate at once.
     pub start_at_gate: bool,
     /// Nodes that did not answer lately, or are in quarantine: none of them is a gate, if there is
@@ -41,6 +42,16 @@ impl Plan {
         *seed
     }
 }
+
+/// The time-out of a request to a node if the user has set none, for a lease of `ttl`.
+#[must_use]
+pub fn usual_timeout(ttl: Duration) -> Duration {
+    (ttl / 20).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT)
+}
+
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
+/// The longest of these time-outs.
+pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The state of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

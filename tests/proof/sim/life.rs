@@ -1,11 +1,14 @@
 //! What clients do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use dlock_core::limits::MAX_FENCE_AHEAD;
 use dlock_core::quorum::{
     Acquisition, Answer, Ask, Claim, Failure, LossReason, Plan, Rules, Send, State, Verdict, Wait,
+    usual_timeout,
 };
+use dlock_core::words::Patience;
 use dlock_core::{Millis, Mode};
 
 use super::judge::{self, Guard};
@@ -57,14 +60,20 @@ impl<R: Rules> World<R> {
             return;
         }
         let ttl = Millis(self.dice.one_of(&[200, 1_000, 1_000, 3_000, 10_000]));
-        let timeout = Millis((ttl.0 / 20).clamp(50, 1_000));
+        let timeout = usual_timeout(Duration::from_millis(ttl.0));
+        let timeout = Millis(timeout.as_millis() as u64);
         let key = self.dice.below(self.keys.len());
         let key = self.keys[key].clone();
         let mode = if self.dice.chance(200) { Mode::Shared } else { Mode::Exclusive };
-        let wait = self.dice.one_of(&[None, Some(0), Some(0), Some(300), Some(5_000)]);
-        let wait = wait.map(Millis);
+        let wait = self.dice.one_of(&[
+            Patience::Try,
+            Patience::Forever,
+            Patience::Forever,
+            Patience::Within(Duration::from_millis(300)),
+            Patience::Within(Duration::from_secs(5)),
+        ]);
         let (mode, wait) =
-            if self.map.is_some() { (Mode::Exclusive, Some(Millis(0))) } else { (mode, wait) };
+            if self.map.is_some() { (Mode::Exclusive, Patience::Forever) } else { (mode, wait) };
         let plan = Plan {
             nodes: self.nodes,
             ttl,
@@ -269,7 +278,7 @@ impl<R: Rules> World<R> {
         self.remember(task, &acquisition);
         let attempt = self.tasks[task].attempt;
         self.forget(task, attempt);
-        let patient = self.tasks[task].wait == Some(Millis(0)) && failure != Failure::Held;
+        let patient = self.tasks[task].wait == Patience::Forever && failure != Failure::Held;
         if patient && failure == Failure::NoQuorum {
             self.judge.accuse(judge::SERVED, format!("task {task} waits through no outage"));
         }
@@ -280,7 +289,7 @@ impl<R: Rules> World<R> {
         }
         let Task { wait, means, begun, raised, .. } = self.tasks[task];
         // One that was raised may have been too far ahead for a node.
-        let does_not_wait = wait.is_none() && means.patience.is_none() && !raised;
+        let does_not_wait = !wait.waits() && means.patience.is_none() && !raised;
         let calm = self.calm_since.is_some_and(|calm| begun > calm + 1_000_000);
         if does_not_wait && failure == Failure::Held && calm && self.nodes_agree() {
             self.check_free(task);

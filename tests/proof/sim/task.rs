@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dlock_core::quorum::{Acquisition, Hold, Rules};
+use dlock_core::words::Patience;
 use dlock_core::{Instant, KeyBuf, Millis, Mode};
 
 use super::library::Lane;
@@ -18,7 +19,7 @@ pub struct Task<R: Rules> {
     /// How to hold it.
     pub mode: Mode,
     /// How long to wait for it.
-    pub wait: Option<Millis>,
+    pub wait: Patience,
     /// How long a node may take.
     pub timeout: Millis,
     /// Where it stands.

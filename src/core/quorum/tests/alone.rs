@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn on_one_node_a_place_outlives_an_outage() {
-    let mut trial = trial(plan(1, Some(0)));
+    let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
@@ -27,7 +27,7 @@ fn on_one_node_a_place_outlives_an_outage() {
 
 #[test]
 fn a_lock_that_is_tied_to_a_connection_is_asked_for_over_it() {
-    let mut trial = trial(Plan { binds: true, ..plan(1, Some(0)) });
+    let mut trial = trial(Plan { binds: true, ..plan(1, Forever) });
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
@@ -40,7 +40,7 @@ fn a_lock_that_is_tied_to_a_connection_is_asked_for_over_it() {
 
 #[test]
 fn a_token_whose_lock_may_end_with_a_connection_of_the_past_is_given_up_for_another() {
-    let mut trial = trial(Plan { binds: true, ..plan(1, None) });
+    let mut trial = trial(Plan { binds: true, ..plan(1, Try) });
     for _ in 0..3 {
         trial.sends("0A100");
         trial.hears(0, Answer::Refused(Obstacle::Untied));
@@ -55,7 +55,7 @@ fn a_token_whose_lock_may_end_with_a_connection_of_the_past_is_given_up_for_anot
 
 #[test]
 fn where_a_request_to_wait_was_sent_again_the_release_is_final() {
-    let mut trial = trial(plan(1, Some(0)));
+    let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
@@ -68,8 +68,8 @@ fn where_a_request_to_wait_was_sent_again_the_release_is_final() {
 }
 
 /// There is one node, and it is in quarantine. Where should anybody queue but there?
-fn queued_in_quarantine(wait: u64) -> Trial {
-    let mut trial = trial(plan(1, Some(wait)));
+fn queued_in_quarantine(wait: Patience) -> Trial {
+    let mut trial = trial(plan(1, wait));
     trial.sends("0A100");
     trial.hears(0, Answer::Refused(Obstacle::Quarantine));
     trial.sends("0R 0A100w");
@@ -78,7 +78,7 @@ fn queued_in_quarantine(wait: u64) -> Trial {
 
 #[test]
 fn who_waits_for_the_only_node_waits_in_its_queue_during_a_quarantine() {
-    let mut trial = queued_in_quarantine(0);
+    let mut trial = queued_in_quarantine(Forever);
     trial.wakes();
     trial.sends("0P");
     trial.hears(0, Answer::Refused(Obstacle::Quarantine));
@@ -89,7 +89,7 @@ fn who_waits_for_the_only_node_waits_in_its_queue_during_a_quarantine() {
 
 #[test]
 fn who_finds_the_only_node_again_in_quarantine_waits_in_its_queue() {
-    let mut trial = trial(plan(1, Some(0)));
+    let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
@@ -113,11 +113,11 @@ fn who_finds_the_only_node_again_in_quarantine_waits_in_its_queue() {
 
 #[test]
 fn a_wait_that_ends_during_the_quarantine_of_the_only_node_was_not_for_a_holder() {
-    let mut trial = queued_in_quarantine(300);
+    let mut trial = queued_in_quarantine(within(300));
     trial.passes(300);
     trial.waited(0, Answer::Denied);
     trial.loses(Failure::NoQuorum);
-    let mut trial = queued_in_quarantine(3_000);
+    let mut trial = queued_in_quarantine(within(3_000));
     trial.wakes();
     trial.sends("0P");
     trial.hears(0, Answer::Gone);
@@ -128,7 +128,7 @@ fn a_wait_that_ends_during_the_quarantine_of_the_only_node_was_not_for_a_holder(
 
 #[test]
 fn a_place_at_the_only_node_costs_no_pings() {
-    let mut trial = trial(plan(1, Some(0)));
+    let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
@@ -138,7 +138,7 @@ fn a_place_at_the_only_node_costs_no_pings() {
 
 #[test]
 fn the_only_node_that_never_will_refuses_who_queues_there() {
-    let mut trial = trial(plan(1, Some(0)));
+    let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");

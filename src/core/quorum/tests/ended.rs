@@ -60,7 +60,7 @@ fn where_a_still_longer_lease_is_refused_it_stays_as_long_as_a_majority_made_it(
 
 #[test]
 fn a_grant_to_a_blocked_request_is_asked_for_over_the_connection_that_it_is_to_end_with() {
-    let mut trial = trial(Plan { binds: true, ..plan(3, Some(0)) });
+    let mut trial = trial(Plan { binds: true, ..plan(3, Forever) });
     trial.sends("0A100 1A100 2A100");
     trial.hears(0, Answer::Denied);
     trial.grants(1, 100);
@@ -82,7 +82,7 @@ fn a_grant_to_a_blocked_request_is_asked_for_over_the_connection_that_it_is_to_e
 
 /// Held by nodes 0 and 1; node 2 has answered otherwise.
 fn held_without(answer: Answer) -> Trial {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     (0..2).for_each(|node| trial.grants(node, 100));
     trial.holds();
     trial.hears(2, answer);
@@ -110,7 +110,7 @@ fn a_node_that_had_it_not_vouches_from_its_grant_on_whatever_its_fence() {
 #[test]
 fn leases_of_which_one_ends_after_another_began_leave_no_gap() {
     for begins_late in [false, true] {
-        let mut trial = trial(plan(5, None));
+        let mut trial = trial(plan(5, Try));
         trial.sends("0A100 1A100 2A100 3A100 4A100");
         (0..3).for_each(|node| trial.grants(node, 100));
         trial.holds();
@@ -160,7 +160,7 @@ fn where_a_request_may_be_late_a_renewal_names_the_fence_ever_after() {
 
 #[test]
 fn and_so_it_does_where_one_was_sent_again_before_it_was_answered() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.sent_again(1);
     (0..2).for_each(|node| trial.grants(node, 100));
     trial.holds();

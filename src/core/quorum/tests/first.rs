@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn equal_fences_need_no_second_round() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.grants(1, 100);
     trial.is_pending();
     trial.grants(0, 100);
@@ -14,7 +14,7 @@ fn equal_fences_need_no_second_round() {
 
 #[test]
 fn one_node_is_a_majority_of_one() {
-    let mut trial = trial(plan(1, None));
+    let mut trial = trial(plan(1, Try));
     trial.sends("0A100");
     trial.grants(0, 250);
     trial.wins(250);
@@ -22,7 +22,7 @@ fn one_node_is_a_majority_of_one() {
 
 #[test]
 fn nodes_below_the_claim_are_raised_to_it() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.grants(0, 100);
     trial.grants(1, 105);
     trial.is_pending();
@@ -33,7 +33,7 @@ fn nodes_below_the_claim_are_raised_to_it() {
 
 #[test]
 fn a_grant_above_the_claim_does_not_count() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.grants(0, 100);
     trial.grants(1, 105);
     trial.sends("0E105");
@@ -48,7 +48,7 @@ fn a_grant_above_the_claim_does_not_count() {
 
 #[test]
 fn a_claim_is_valid_from_the_first_request_on_and_less_than_its_lease() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.passes(10);
     trial.grants(0, 100);
     trial.passes(20);
@@ -59,7 +59,7 @@ fn a_claim_is_valid_from_the_first_request_on_and_less_than_its_lease() {
 
 #[test]
 fn answers_that_come_after_the_lease_make_no_claim() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.passes(TTL);
     trial.grants(0, 100);
     trial.grants(1, 100);
@@ -69,7 +69,7 @@ fn answers_that_come_after_the_lease_make_no_claim() {
 
 #[test]
 fn when_the_gate_says_no_nothing_is_won_by_one_who_waits() {
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     trial.grants(1, 100);
     trial.grants(2, 100);
     trial.hears(0, Answer::Denied);
@@ -80,7 +80,7 @@ fn when_the_gate_says_no_nothing_is_won_by_one_who_waits() {
 #[test]
 fn to_one_who_does_not_wait_a_majority_that_is_free_is_free() {
     for closed in 0..3 {
-        let mut trial = asked(None);
+        let mut trial = asked(Try);
         trial.hears(closed, Answer::Denied);
         let mut free = (0..3).filter(|node| *node != closed);
         trial.grants(free.next().unwrap(), 100);
@@ -94,7 +94,7 @@ fn to_one_who_does_not_wait_a_majority_that_is_free_is_free() {
 fn who_does_not_wait_is_told_that_it_is_held_once_no_majority_can_be_free() {
     for [free, closed, last] in [[0, 1, 2], [1, 0, 2], [2, 0, 1]] {
         for answer in [Answer::Denied, Answer::Silent, Answer::Unreachable] {
-            let mut trial = asked(None);
+            let mut trial = asked(Try);
             trial.grants(free, 100);
             trial.hears(closed, Answer::Denied);
             trial.is_pending();
@@ -106,14 +106,14 @@ fn who_does_not_wait_is_told_that_it_is_held_once_no_majority_can_be_free() {
 
 #[test]
 fn a_gate_that_is_silent_delays_for_the_grace_only_and_one_who_does_not_wait_not_at_all() {
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     trial.grants(1, 100);
     trial.grants(2, 100);
     trial.is_pending();
     trial.wakes();
     assert_eq!(trial.now, TIMEOUT.div_ceil(4) * 1000);
     trial.wins(100);
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.grants(1, 100);
     trial.grants(2, 100);
     trial.wins(100);
@@ -121,7 +121,7 @@ fn a_gate_that_is_silent_delays_for_the_grace_only_and_one_who_does_not_wait_not
 
 #[test]
 fn a_gate_that_has_failed_is_none() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.hears(0, Answer::Unreachable);
     trial.hears(1, Answer::Denied);
     trial.grants(2, 100);
@@ -130,7 +130,7 @@ fn a_gate_that_has_failed_is_none() {
 
 #[test]
 fn silent_nodes_are_released_too() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.grants(0, 100);
     let Machine::Trying(acquisition) = &mut trial.machine else { unreachable!() };
     acquisition.abandon();
@@ -142,7 +142,7 @@ fn silent_nodes_are_released_too() {
 
 #[test]
 fn a_proposal_that_is_too_far_is_left_out() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.hears(2, Answer::TooFar);
     trial.sends("2A");
     trial.grants(0, 100);
@@ -152,7 +152,7 @@ fn a_proposal_that_is_too_far_is_left_out() {
 
 #[test]
 fn a_node_for_which_the_proposal_was_too_far_is_raised_like_any_other() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.hears(0, Answer::TooFar);
     trial.sends("0A");
     trial.grants(0, 90);
@@ -164,7 +164,7 @@ fn a_node_for_which_the_proposal_was_too_far_is_raised_like_any_other() {
 
 #[test]
 fn a_node_that_is_far_ahead_is_left_behind() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.grants(0, 900);
     trial.grants(1, 100);
     trial.sends("1E900");
@@ -176,7 +176,7 @@ fn a_node_that_is_far_ahead_is_left_behind() {
 
 #[test]
 fn nobody_there_is_an_error_for_one_who_does_not_wait() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.hears(0, Answer::Unreachable);
     trial.is_pending();
     trial.hears(1, Answer::Silent);
@@ -187,7 +187,7 @@ fn nobody_there_is_an_error_for_one_who_does_not_wait() {
 
 #[test]
 fn a_majority_that_never_will_refuses() {
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     trial.hears(0, Answer::Refused(Obstacle::Never));
     trial.hears(2, Answer::Refused(Obstacle::Never));
     trial.is_pending();
@@ -196,8 +196,8 @@ fn a_majority_that_never_will_refuses() {
 }
 
 /// All nodes are down, and it waits for so long; until `end`, or the acquisition's.
-fn outage(wait: u64, end: u64) -> Trial {
-    let mut trial = asked(Some(wait));
+fn outage(wait: Patience, end: u64) -> Trial {
+    let mut trial = asked(wait);
     while trial.now < end {
         for node in 0..3 {
             trial.hears(node, Answer::Unreachable);
@@ -214,7 +214,7 @@ fn outage(wait: u64, end: u64) -> Trial {
 
 #[test]
 fn one_who_waits_without_limit_waits_through_an_outage() {
-    let mut trial = outage(0, 3_600_000_000);
+    let mut trial = outage(Forever, 3_600_000_000);
     trial.is_pending();
     let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
     assert!(acquisition.missing_since().is_some());
@@ -225,14 +225,14 @@ fn one_who_waits_without_limit_waits_through_an_outage() {
 
 #[test]
 fn one_who_waits_for_so_long_is_told_then_that_no_majority_answers() {
-    let trial = outage(600_000, 3_600_000_000);
+    let trial = outage(within(600_000), 3_600_000_000);
     trial.loses(Failure::NoQuorum);
     assert!((600_000_000..602_000_000).contains(&trial.now), "{}", trial.now);
 }
 
 #[test]
 fn a_quarantine_is_waited_for() {
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     for _ in 0..100 {
         trial.grants(0, 100);
         trial.hears(1, Answer::Refused(Obstacle::Quarantine));
@@ -249,7 +249,7 @@ fn a_quarantine_is_waited_for() {
 
 #[test]
 fn who_does_not_wait_hears_at_once_though_it_has_the_gate() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.grants(0, 100);
     trial.hears(1, Answer::Denied);
     trial.hears(2, Answer::Denied);
@@ -258,7 +258,7 @@ fn who_does_not_wait_hears_at_once_though_it_has_the_gate() {
 
 #[test]
 fn nobody_queues_at_a_node_in_quarantine_where_there_are_others() {
-    for (wait, lost) in [(None, true), (Some(0), false)] {
+    for (wait, lost) in [(Try, true), (Forever, false)] {
         let mut trial = asked(wait);
         (0..3).for_each(|node| trial.hears(node, Answer::Refused(Obstacle::Quarantine)));
         trial.sends("0R 1R 2R");
@@ -270,19 +270,19 @@ fn nobody_queues_at_a_node_in_quarantine_where_there_are_others() {
 fn a_fence_more_than_ten_minutes_ahead_of_the_clock_is_nothing_to_go_on_from() {
     let most = UNIX + 600_000_000;
     for (seen, proposal) in [(most - 1, most), (most, UNIX)] {
-        let mut trial = trial(Plan { seen: Fence(seen), ..plan(1, None) });
+        let mut trial = trial(Plan { seen: Fence(seen), ..plan(1, Try) });
         trial.sends(&format!("0A{proposal}"));
     }
 }
 
 #[test]
 fn a_look_before_its_time_ends_neither_the_grace_nor_a_rest() {
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     trial.grants(1, 100);
     trial.passes(1);
     trial.grants(2, 100);
     trial.is_pending();
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     (0..3).for_each(|node| trial.hears(node, Answer::Unreachable));
     trial.sends("0R 1R 2R");
     trial.passes(1);
@@ -292,7 +292,7 @@ fn a_look_before_its_time_ends_neither_the_grace_nor_a_rest() {
 #[test]
 fn a_fence_that_is_fixed_is_not_lowered_while_nodes_may_be_raised_to_it() {
     for raised in [Answer::Silent, Answer::Unreachable] {
-        let mut trial = asked(None);
+        let mut trial = asked(Try);
         trial.grants(0, 100);
         trial.grants(1, 102);
         trial.sends("0E102");
@@ -307,7 +307,7 @@ fn a_fence_that_is_fixed_is_not_lowered_while_nodes_may_be_raised_to_it() {
 
 #[test]
 fn a_grant_that_ended_with_its_connection_does_not_count() {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     trial.grants(0, 100);
     let time = trial.time();
     let Machine::Trying(acquisition) = &mut trial.machine else { unreachable!() };
@@ -325,7 +325,7 @@ fn it_says_which_attempt_it_is_and_what_it_has_seen() {
         let seen = (acquisition.attempt(), acquisition.seen(), acquisition.contended());
         (seen, acquisition.suspects().to_vec())
     };
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     trial.hears(2, Answer::Silent);
     assert_eq!(told(&trial), ((1, Fence(0), false), vec![false, false, true]));
     trial.hears(0, Answer::Denied);

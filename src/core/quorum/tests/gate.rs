@@ -14,7 +14,7 @@ fn the_next_in_line_asks_all_nodes_at_once_and_has_won_with_their_first_answers(
 
 #[test]
 fn who_is_granted_before_it_was_told_asks_all_nodes_and_the_gate_last_without_turn() {
-    let mut trial = queued(0);
+    let mut trial = queued(Forever);
     trial.waited(0, Answer::Granted(Fence(120)));
     trial.sends("1A120w 2A120w 0A1");
     trial.waited(1, Answer::Granted(Fence(120)));
@@ -23,7 +23,7 @@ fn who_is_granted_before_it_was_told_asks_all_nodes_and_the_gate_last_without_tu
 
 #[test]
 fn on_one_node_a_grant_ends_the_wait() {
-    let mut trial = trial(plan(1, Some(0)));
+    let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
@@ -39,7 +39,7 @@ fn on_one_node_a_grant_ends_the_wait() {
 
 #[test]
 fn what_was_granted_while_it_waited_becomes_a_whole_lease_soon() {
-    let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Some(0)) });
+    let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Forever) });
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
@@ -55,7 +55,7 @@ fn what_was_granted_while_it_waited_becomes_a_whole_lease_soon() {
 
 #[test]
 fn one_who_does_not_renew_has_a_whole_lease_once() {
-    let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Some(0)) });
+    let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Forever) });
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
@@ -72,7 +72,7 @@ fn one_who_does_not_renew_has_a_whole_lease_once() {
 
 #[test]
 fn one_who_does_not_renew_asks_until_a_majority_has_extended_it_once() {
-    let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, None) });
+    let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Try) });
     trial.sends("0A100");
     trial.grants(0, 120);
     trial.holds();
@@ -138,7 +138,7 @@ fn all_slices_ask_for_one_fence_and_one_lease() {
 
 #[test]
 fn whoever_has_the_gate_takes_the_turn() {
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     trial.hears(1, Answer::Denied);
     trial.hears(2, Answer::Denied);
     trial.grants(0, 100);
@@ -171,7 +171,7 @@ fn whoever_has_a_majority_gives_nothing_back() {
 
 #[test]
 fn a_gate_that_is_there_is_waited_for() {
-    let mut trial = queued(0);
+    let mut trial = queued(Forever);
     trial.passes(500);
     trial.sends("0P");
     trial.hears(0, Answer::Done);
@@ -187,7 +187,7 @@ fn a_node_for_which_the_proposal_is_too_far_is_waited_for_without_one() {
 
 #[test]
 fn a_turn_ends_with_the_wait() {
-    let mut trial = queued(1_000);
+    let mut trial = queued(within(1_000));
     trial.waited(0, Answer::Turn(Fence(119)));
     trial.sends("1A120w 2A120w 0A120w");
     trial.now += 1_000_000;
@@ -227,7 +227,7 @@ fn whoever_gives_way_does_not_renew_what_it_leaves() {
 
 #[test]
 fn a_request_that_is_late_does_not_bring_back_a_lock_that_was_ended() {
-    let mut trial = trial(plan(1, Some(0)));
+    let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
@@ -247,13 +247,13 @@ fn a_request_that_is_late_does_not_bring_back_a_lock_that_was_ended() {
 
 #[test]
 fn a_no_leaves_a_place_that_is_given_back() {
-    let mut trial = queued(300);
+    let mut trial = queued(within(300));
     trial.passes(300);
     trial.waited(0, Answer::Denied);
     trial.loses(Failure::Held);
     trial.sends("0R");
 
-    let mut trial = queued(300);
+    let mut trial = queued(within(300));
     trial.waited(0, Answer::Turn(Fence(119)));
     trial.sends("1A120w 2A120w 0A120w");
     trial.waited(1, Answer::Denied);
@@ -269,7 +269,7 @@ fn a_no_leaves_a_place_that_is_given_back() {
 
 #[test]
 fn a_slice_that_ends_is_followed_by_the_next() {
-    let mut trial = queued(300);
+    let mut trial = queued(within(300));
     trial.passes(299);
     trial.waited(0, Answer::Denied);
     trial.is_pending();
@@ -278,7 +278,7 @@ fn a_slice_that_ends_is_followed_by_the_next() {
 
 #[test]
 fn and_soon_after_its_end_when_the_gate_says_nothing() {
-    let mut trial = queued(300);
+    let mut trial = queued(within(300));
     trial.wakes();
     trial.loses(Failure::Held);
     trial.sends("0F");
@@ -288,7 +288,7 @@ fn and_soon_after_its_end_when_the_gate_says_nothing() {
 /// And brings a proposal, for the gate's clock may be ahead.
 #[test]
 fn a_connection_that_breaks_costs_no_place() {
-    let mut trial = queued(0);
+    let mut trial = queued(Forever);
     trial.waited(0, Answer::Unreachable);
     trial.sends("0A101kt");
     trial.hears(0, Answer::Denied);
@@ -299,7 +299,7 @@ fn a_connection_that_breaks_costs_no_place() {
 
 #[test]
 fn a_gate_that_cannot_be_reached_is_left_for_the_next() {
-    let mut trial = queued(0);
+    let mut trial = queued(Forever);
     trial.waited(0, Answer::Unreachable);
     trial.sends("0A101kt");
     trial.hears(0, Answer::Unreachable);
@@ -314,7 +314,7 @@ fn a_gate_that_cannot_be_reached_is_left_for_the_next() {
 
 #[test]
 fn a_gate_that_does_not_answer_is_left_for_the_next() {
-    let mut trial = queued(0);
+    let mut trial = queued(Forever);
     trial.waited(0, Answer::Silent);
     trial.sends("0F 0A101 1A101 2A101");
     trial.hears(1, Answer::Denied);
@@ -324,7 +324,7 @@ fn a_gate_that_does_not_answer_is_left_for_the_next() {
 
 #[test]
 fn a_gate_is_asked_whether_it_is_there_less_and_less_often() {
-    let mut trial = queued(0);
+    let mut trial = queued(Forever);
     for pause in [500, 1_000, 2_000] {
         trial.wakes();
         trial.sends("0P");
@@ -340,7 +340,7 @@ fn a_gate_is_asked_whether_it_is_there_less_and_less_often() {
 
 #[test]
 fn a_gate_in_quarantine_is_left_if_the_others_may_be_a_majority() {
-    let mut trial = queued(0);
+    let mut trial = queued(Forever);
     trial.waited(0, Answer::Unreachable);
     trial.sends("0A101kt");
     trial.hears(0, Answer::Refused(Obstacle::Quarantine));
@@ -353,7 +353,7 @@ fn a_gate_in_quarantine_is_left_if_the_others_may_be_a_majority() {
 
 #[test]
 fn whoever_has_the_gate_waits_where_it_was_denied_before_all_have_answered() {
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     trial.grants(0, 100);
     trial.sends("");
     trial.hears(2, Answer::Denied);

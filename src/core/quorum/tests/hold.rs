@@ -123,7 +123,7 @@ fn a_lease_that_was_over_anyway_says_nothing_of_the_others() {
 
 #[test]
 fn a_lease_that_was_over_long_ago_does_not_vouch() {
-    let mut trial = trial(plan(5, None));
+    let mut trial = trial(plan(5, Try));
     trial.sends("0A100 1A100 2A100 3A100 4A100");
     (0..3).for_each(|node| trial.grants(node, 100));
     trial.holds();
@@ -250,7 +250,7 @@ fn a_longer_lease_counts_from_the_requests_that_asked_for_it() {
 
 /// Held by nodes 0 and 2; at node 1 the one before holds still, and it waits there.
 fn handed_over() -> Trial {
-    let mut trial = queued(0);
+    let mut trial = queued(Forever);
     trial.waited(0, Answer::Turn(Fence(119)));
     trial.sends("1A120w 2A120w 0A120w");
     trial.waited(0, Answer::Granted(Fence(120)));
@@ -313,7 +313,7 @@ fn nothing_is_left_to_be_settled_when_each_node_has_confirmed_or_refused() {
 
 #[test]
 fn a_lock_that_is_handed_on_waits_where_the_one_before_holds_still_and_once() {
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     trial.grants(0, 100);
     trial.grants(2, 100);
     trial.holds();
@@ -330,7 +330,7 @@ fn a_lock_that_is_handed_on_waits_where_the_one_before_holds_still_and_once() {
 
 #[test]
 fn a_lock_that_is_handed_on_has_its_whole_lease_first() {
-    let plan = Plan { ttl: Millis(10_000), start_at_gate: true, ..plan(1, Some(0)) };
+    let plan = Plan { ttl: Millis(10_000), start_at_gate: true, ..plan(1, Forever) };
     let mut trial = trial(plan);
     trial.sends("0A100w");
     trial.waited(0, Answer::Granted(Fence(100)));
@@ -346,7 +346,7 @@ fn a_lock_that_is_handed_on_has_its_whole_lease_first() {
 /// Node 0 granted 100, was asked to raise it to the claim's 101, which it did not answer in time, and
 /// so was asked for the lock anew. Then node 4 lost the lease and gave it again.
 fn raised_late() -> Trial {
-    let mut trial = trial(plan(5, Some(9_000)));
+    let mut trial = trial(plan(5, within(9_000)));
     trial.sends("0A100 1A100 2A100 3A100 4A100");
     trial.grants(0, 100);
     trial.hears(2, Answer::Denied);

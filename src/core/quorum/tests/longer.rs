@@ -20,7 +20,7 @@ fn plan(nodes: usize) -> Plan {
         ttl: LEASE,
         timeout: Millis(1000),
         binds: false,
-        wait: Some(Millis(0)),
+        wait: Patience::Forever,
         start_at_gate: false,
         suspects: vec![false; nodes],
         seen: Fence(0),

@@ -20,11 +20,13 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 use std::format;
 
 use crate::quorum::hold::{Hold, LossReason, State};
 use crate::quorum::waiting::Slices;
 use crate::quorum::{Acquisition, Answer, Ask, Failure, Obstacle, Plan, Send, Verdict};
+use crate::words::Patience::{self, Forever, Try};
 use crate::words::{Fence, Instant, Millis, Time};
 
 /// Somebody who wants the lock, or has it.
@@ -48,18 +50,23 @@ const UNIX: u64 = 100;
 const TTL: u64 = 1_000;
 const TIMEOUT: u64 = 50;
 
-fn plan(nodes: usize, wait: Option<u64>) -> Plan {
+fn plan(nodes: usize, wait: Patience) -> Plan {
     Plan {
         nodes,
         ttl: Millis(TTL),
         timeout: Millis(TIMEOUT),
         binds: false,
-        wait: wait.map(Millis),
+        wait,
         start_at_gate: false,
         suspects: vec![false; nodes],
         seen: Fence(0),
         seed: 7,
     }
+}
+
+/// A wait of so many milliseconds.
+fn within(millis: u64) -> Patience {
+    Patience::Within(Duration::from_millis(millis))
 }
 
 fn trial(plan: Plan) -> Trial {
@@ -75,15 +82,15 @@ fn trial(plan: Plan) -> Trial {
 }
 
 /// Three nodes; all of them have been asked.
-fn asked(wait: Option<u64>) -> Trial {
+fn asked(wait: Patience) -> Trial {
     let mut trial = trial(plan(3, wait));
     trial.sends("0A100 1A100 2A100");
     trial
 }
 
 /// Denied at node 0, where it queues now.
-fn queued(wait: u64) -> Trial {
-    let mut trial = asked(Some(wait));
+fn queued(wait: Patience) -> Trial {
+    let mut trial = asked(wait);
     trial.hears(0, Answer::Denied);
     trial.grants(1, 100);
     trial.sends("1R 2R 0A101wt");
@@ -92,7 +99,7 @@ fn queued(wait: u64) -> Trial {
 
 /// The next in line, which has asked all nodes; the key has counted to 119 at the gate.
 fn next_in_line() -> Trial {
-    let mut trial = queued(0);
+    let mut trial = queued(Forever);
     trial.waited(0, Answer::Turn(Fence(119)));
     trial.sends("1A120w 2A120w 0A120w");
     trial
@@ -100,7 +107,7 @@ fn next_in_line() -> Trial {
 
 /// Held by all three nodes.
 fn held() -> Trial {
-    let mut trial = asked(None);
+    let mut trial = asked(Try);
     (0..2).for_each(|node| trial.grants(node, 100));
     trial.holds();
     trial.now += 300;

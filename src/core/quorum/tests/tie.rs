@@ -4,7 +4,7 @@ use super::*;
 
 /// The next in line at node 0, which also has node 2.
 fn tied() -> Trial {
-    let mut trial = queued(0);
+    let mut trial = queued(Forever);
     trial.waited(0, Answer::Turn(Fence(119)));
     trial.sends("1A120w 2A120w 0A120w");
     trial.waited(2, Answer::Granted(Fence(120)));

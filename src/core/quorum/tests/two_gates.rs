@@ -4,7 +4,7 @@ use super::*;
 
 /// Node 0 was away when it came, so it queues at node 1. There its turn has come.
 fn at_the_second_gate() -> Trial {
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     to_the_second_gate(&mut trial);
     trial
 }
@@ -82,7 +82,7 @@ fn whoever_has_given_up_its_turn_often_keeps_the_next_one_for_longer_but_not_for
 
 #[test]
 fn an_outage_before_does_not_put_off_the_last_resort_either() {
-    let mut trial = asked(Some(0));
+    let mut trial = asked(Forever);
     for _ in 0..8 {
         (0..3).for_each(|node| trial.hears(node, Answer::Unreachable));
         trial.sends("0R 1R 2R");
