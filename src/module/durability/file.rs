@@ -1,5 +1,6 @@
 //! The state file on disk: one writer, and never half a file.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -125,7 +126,7 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
     };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    let found = folder.canonicalize();
+    let found = real(folder);
     found.map(|folder| folder.join(name)).map_err(|error| {
         format!(
             "the folder of the state file {} cannot be used: {error}; make it, or set \
@@ -133,6 +134,35 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
             std::path::absolute(path).unwrap_or(path.to_owned()).display()
         )
     })
+}
+
+/// Follows every link in a folder's path, as `Path::canonicalize` does. That frees what `realpath` has allocated, and
+/// crashes servers with an allocator in place of libc's that load modules with `RTLD_DEEPBIND`, such as Debian 13's
+/// Valkey: `realpath` finds the one allocator, and the module the other.
+fn real(folder: &Path) -> io::Result<PathBuf> {
+    let own = |path: &Path| -> Vec<OsString> {
+        path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
+    };
+    let (mut real, mut links) = (PathBuf::new(), 0);
+    let mut ahead = own(&std::path::absolute(folder)?);
+    while let Some(part) = ahead.pop() {
+        if part == ".." {
+            real.pop();
+            continue;
+        }
+        let next = real.join(&part);
+        match fs::read_link(&next) {
+            Ok(_) if links == MAX_LINKS => return Err(Errno::LOOP.into()),
+            Ok(target) => {
+                links += 1;
+                ahead.extend(own(&target));
+            }
+            // No link is there. `join` begins anew at `/`.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => real = next,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(real)
 }
 
 /// Creates a file. A crash may have left one; anything else is not ours to remove, and is not opened:

@@ -82,3 +82,13 @@ fn a_module_that_is_loaded_twice_keeps_its_file(kind: Kind) {
     line_about(&log, &file.display().to_string());
     assert_eq!(server.node("boot").int(), 1);
 }
+
+/// The allocator is a library that replaces libc's, as in the servers of Debian 13. Valkey loads modules apart from
+/// itself, so that such a module has libc's allocator, and libc the server's.
+#[apply(on_two_servers)]
+fn a_server_whose_allocator_replaces_that_of_libc_loads_it(kind: Kind) {
+    let server = Server::build(kind).through(&["env", "LD_PRELOAD=libjemalloc.so.2"]).start();
+    let maps = fs::read_to_string(format!("/proc/{}/maps", server.process_id())).unwrap();
+    assert!(maps.contains("libjemalloc"), "redis-tools of Debian brings this library");
+    assert!(server.next_fence() > 0);
+}
