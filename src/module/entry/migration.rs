@@ -139,7 +139,7 @@ impl Info {
         let range = |slots: &Slots| -> Option<RangeInclusive<u16>> {
             Some(u16::try_from(slots.first).ok()?..=u16::try_from(slots.last).ok()?)
         };
-        let name: Vec<u8> = self.name.iter().map(|byte| byte.cast_unsigned()).collect();
+        let name: Vec<u8> = self.name.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
         let slots = slots.iter().filter_map(range).collect();
         Job { name: name_of(&name), slots, refusals: Refusals::EndIt }
     }
