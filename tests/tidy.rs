@@ -143,9 +143,9 @@ impl File {
         self.path.starts_with(folder)
     }
 
-    /// A file of tests: `tests.rs`, or in a folder `tests`.
+    /// A file of tests: `tests.rs`, in a folder `tests`, or the server in memory on which tests run.
     fn is_test(&self) -> bool {
-        let named = |part: &str| part == "tests" || part == "tests.rs";
+        let named = |part: &str| matches!(part, "tests" | "tests.rs" | "simulated.rs");
         self.path.iter().filter_map(|part| part.to_str()).any(named)
     }
 

@@ -23,6 +23,7 @@
 //! - [`shares`]: fair shares of a limited store.
 //! - [`packed`]: the compact form in which a held lock lies in memory.
 //! - [`deadlines`]: an ordered index of deadlines.
+//! - `simulated`: a server in memory, for tests (feature `simulated`).
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -51,6 +52,8 @@ pub mod quorum;
 pub mod server;
 pub mod settings;
 pub mod shares;
+#[cfg(any(test, feature = "simulated"))]
+pub mod simulated;
 pub mod snapshot;
 mod varint;
 pub mod who;

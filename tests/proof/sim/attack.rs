@@ -12,6 +12,7 @@ use dlock_core::command::release::Release;
 use dlock_core::durability::slot::Slot;
 use dlock_core::limits::{MAX_FENCE_AHEAD, MAX_FLOOR_AHEAD, MAX_KEYS_AHEAD, MAX_SHARED_AHEAD};
 use dlock_core::quorum::Rules;
+use dlock_core::simulated::Report;
 use dlock_core::{
     Acquired, ClientId, Effect, Fence, Grant, Host, Key, KeyBuf, Lease, Millis, Mode, Owner,
 };
@@ -19,7 +20,6 @@ use dlock_core::{
 use super::clock::UNIX;
 use super::flaw::Flaw;
 use super::judge;
-use super::memory::Told;
 use super::server::Server;
 use super::world::{Event, World};
 
@@ -99,22 +99,20 @@ impl<R: Rules> World<R> {
     }
 
     /// Whether a key is hers.
-    pub(super) fn is_hers(&self, told: &Told) -> bool {
-        let (Told::Holds(key, ..)
-        | Told::Ended(key, _)
-        | Told::Extended(key, _)
-        | Told::AllEnded(key)) = told;
-        self.attack.as_ref().is_some_and(|attack| attack.keys.contains(key))
+    pub(super) fn is_hers(&self, event: &Report) -> bool {
+        let attack = self.attack.as_ref();
+        attack.zip(event.key()).is_some_and(|(attack, key)| attack.keys.contains(key))
     }
 
     /// What a server has granted to others.
-    pub(super) fn check_near(&mut self, place: usize, told: &[Told]) {
+    pub(super) fn check_near(&mut self, place: usize, log: &[Report]) {
         let Some(Attack { restarts, .. }) = self.attack else { return };
         let clocks = UNIX + self.now + self.now / 100 + CLOCKS;
         let floor = if restarts > 0 { MAX_FENCE_AHEAD + restarts * MAX_FLOOR_AHEAD } else { 0 };
         let most = clocks + MAX_SHARED_AHEAD + floor;
-        for told in told {
-            if let Told::Holds(key, _, _, _, Some(fence)) = told
+        for event in log {
+            if let Report::Granted { key, holder, .. } = event
+                && let fence = holder.grant().fence
                 && fence.0 > most
             {
                 let how = format!("node {place}: {fence:?} of {:?}, more than {most}", key.name);
@@ -128,7 +126,7 @@ impl Server {
     /// She asks for a lock of hers with this fence, or raises one that is held.
     fn propose(&mut self, key: &KeyBuf, number: u64, (fence, ttl): (Fence, Millis), now: u64) {
         let time = self.time(now);
-        self.host.asks = HER;
+        self.host.owner = HER;
         let (token, fence) = (&number.to_be_bytes(), Some(fence));
         let acquire = ask(token, ttl, fence);
         let (key, client) = (key.as_key(), ClientId(number));
@@ -149,7 +147,7 @@ impl Server {
             }
             _ => {}
         }
-        self.host.asks = ANYBODY;
+        self.host.owner = ANYBODY;
     }
 
     /// What she has proposed moves the fences of others.
@@ -167,7 +165,7 @@ impl Server {
     pub(super) fn fill(&mut self, now: u64) {
         let time = self.time(now);
         let far = Fence(UNIX + now + MAX_FENCE_AHEAD - 20 * SECOND);
-        self.host.asks = HER;
+        self.host.owner = HER;
         for n in 0..MAX_KEYS_AHEAD {
             let (token, name) = (&n.to_be_bytes(), n.to_be_bytes());
             let (key, ask) = (Key { db: 0, name: &name }, ask(token, Millis(1), Some(far)));
@@ -181,9 +179,10 @@ impl Server {
             let release = Release { token, is_final: false };
             let _ = self.node.release(&mut self.host, key, &release, time);
         }
-        self.host.asks = ANYBODY;
-        self.host.told.clear();
-        self.host.stream.clear();
+        self.host.owner = ANYBODY;
+        self.carry_on(now);
+        self.log.clear();
+        self.stream.sent.clear();
     }
 }
 

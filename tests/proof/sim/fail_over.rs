@@ -11,11 +11,11 @@
 //! nobody is granted anything by a primary that was replaced.
 
 use dlock_core::quorum::{Answer, Rules};
+use dlock_core::simulated::Report;
 use dlock_core::{Fence, Millis};
 
 use super::judge;
 use super::life::token;
-use super::memory::Told;
 use super::replication::Known;
 use super::world::{Event, Wire, World};
 
@@ -216,9 +216,16 @@ impl<R: Rules> World<R> {
     }
 
     /// What a server tells that was replaced. Nobody promises anything for what it grants.
-    pub(super) fn note_astray(&mut self, told: &[Told]) {
-        for told in told {
-            if let Told::Holds(key, token, ..) | Told::Extended(key, token) = told {
+    pub(super) fn note_astray(&mut self, log: &[Report]) {
+        for event in log {
+            let holder = match event {
+                Report::Granted { key, holder, .. } | Report::Renewed { key, holder, .. } => {
+                    Some((key, holder.grant().token))
+                }
+                Report::Extended { key, token, .. } => Some((key, &**token)),
+                _ => None,
+            };
+            if let Some((key, token)) = holder {
                 self.judge.excuse(key, self.now);
                 let number = |part: &[u8]| part.try_into().map_or(0, u32::from_be_bytes);
                 let task = &mut self.tasks[number(&token[..4]) as usize];

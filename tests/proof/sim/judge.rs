@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use dlock_core::{Deadline, Fence, Instant, KeyBuf, Mode};
-
-use super::memory::Told;
+use dlock_core::simulated::Report;
+use dlock_core::{Deadline, Fence, Grant, Holder, Instant, KeyBuf, Mode};
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +113,13 @@ struct Lease {
     is_stale: bool,
 }
 
+impl Lease {
+    fn of(mode: Mode, holder: &Holder) -> Lease {
+        let Grant { token, lease, .. } = holder.grant();
+        Lease { token: token.into(), mode, end: lease.end, is_stale: false }
+    }
+}
+
 impl Judge {
     /// Something is wrong.
     pub fn accuse(&mut self, promise: &'static str, how: String) {
@@ -183,35 +189,36 @@ impl Judge {
         self.keys.entry(key.clone()).or_default().broken = Some(now);
     }
 
-    /// What a node told. `find`: the end of a token's lease there, and its fence.
+    /// Hears what a node reported. `find`: the end of a token's lease there, and its fence.
     pub fn hear(
         &mut self,
         node: usize,
-        told: Vec<Told>,
+        log: &[Report],
         now: Instant,
         find: impl Fn(&KeyBuf, &[u8]) -> Option<(Deadline, Fence)>,
     ) {
-        for told in told {
-            match told {
-                Told::Ended(key, token) => {
-                    self.leases_at(node, &key).retain(|lease| lease.token != token);
+        for event in log {
+            match event {
+                Report::Ended { key, token, .. } => {
+                    self.leases_at(node, key).retain(|lease| lease.token != *token);
                 }
-                Told::AllEnded(key) => self.leases_at(node, &key).clear(),
-                Told::Extended(key, token) => {
-                    let Some((end, fence)) = find(&key, &token) else { continue };
-                    let of = |lease: &&mut Lease| lease.token == token;
-                    let leases = self.leases_at(node, &key).iter_mut();
+                Report::AllExpired(key, _) => self.leases_at(node, key).clear(),
+                Report::Extended { key, token, .. } => {
+                    let Some((end, fence)) = find(key, token) else { continue };
+                    let of = |lease: &&mut Lease| lease.token == *token;
+                    let leases = self.leases_at(node, key).iter_mut();
                     leases.filter(of).for_each(|lease| lease.end = end);
-                    let counted = self.counted.entry((node, key)).or_default();
+                    let counted = self.counted.entry((node, key.clone())).or_default();
                     *counted = (*counted).max(fence.0);
                 }
-                Told::Holds(key, token, mode, end, fence) => {
-                    let lease = Lease { token, mode, end, is_stale: false };
-                    self.granted(node, &key, lease, fence.is_some(), now);
-                    if let Some(fence) = fence {
-                        self.counts(node, key, fence);
-                    }
+                Report::Granted { key, mode, holder, .. } => {
+                    self.granted(node, key, Lease::of(*mode, holder), true, now);
+                    self.counts(node, key.clone(), holder.grant().fence);
                 }
+                Report::Renewed { key, mode, holder } => {
+                    self.granted(node, key, Lease::of(*mode, holder), false, now);
+                }
+                Report::TextRemoved(_) | Report::TextExpires(..) | Report::Answered(..) => {}
             }
         }
     }

@@ -138,7 +138,7 @@ impl<R: Rules> World<R> {
         let knowledge = &mut server.knowledge;
         let fails = knowledge.may_wait() || server.host.disk_is_full;
         knowledge.looks = if fails { 0 } else { knowledge.looks + 1 };
-        let says = server.host.file.as_ref().map_or(Millis(0), |file| file.longest().longest());
+        let says = server.file.says.as_ref().map_or(Millis(0), |file| file.longest().longest());
         if says > LONGEST && server.knowledge.looks > LOOKS {
             let how = format!(
                 "the file of server {place} says {says:?}: {:?}",

@@ -4,7 +4,7 @@
 //! - `judge`: what must hold, in so many words.
 //! - `truth`: what a guard may rely on, reckoned from what the nodes have done.
 //! - `world`: events, in the order of their time. `network`: connections, and how they break.
-//! - `server`: a node with what is around it, and its ways to die; its keyspace is in `memory`,
+//! - `server`: a node with what is around it, and its ways to die; its `state_file`, and the `stream` to its replica;
 //!   and what can be wrong with it in `flaw`.
 //! - `replication`: nodes that are a primary and its replica; `replica`: that server; `fail_over`: it
 //!   takes over.
@@ -27,11 +27,12 @@ mod library;
 mod life;
 mod lives;
 mod map;
-mod memory;
 mod network;
 mod replica;
 mod replication;
 mod server;
+mod state_file;
+mod stream;
 mod task;
 mod truth;
 mod world;

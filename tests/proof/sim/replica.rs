@@ -1,28 +1,26 @@
 //! A server that follows another one, and takes over. What the module does then is done here with the
 //! same calls.
 
-use dlock_core::command::apply;
-use dlock_core::command::extend::Extend;
 use dlock_core::durability::lease_bound::LeaseBound;
 use dlock_core::quorum::{Answer, Ask, Obstacle};
 use dlock_core::{Fence, Instant, Policy, Promise, Time};
 
 use super::flaw::Flaw;
 use super::knowledge::Knows;
-use super::memory::Sent;
 use super::server::Server;
+use super::stream::Sent;
 
 impl Server {
     /// What has arrived from its primary.
     pub fn hear(&mut self, sent: Sent, now: u64) {
         let time = self.time(now);
         if self.flaw == Some(Flaw::ReplicaEnds) {
-            self.host.end_over(time.now);
+            self.host.retain(|value| value.first_end().is_none_or(|end| !end.is_over(time.now)));
         }
         match sent {
             Sent::DataSet(grants) => {
                 self.node.follow(&mut self.host, time.now);
-                self.host.values.clear();
+                self.host.clear();
                 for (key, mode, holder) in grants {
                     let grant = holder.grant();
                     self.node.heard_of(key.as_key(), grant.fence, grant.lease.ttl);
@@ -33,18 +31,10 @@ impl Server {
                     self.node.durable.synced();
                 }
             }
-            Sent::Effect(key, written) => {
+            Sent::Effect(effect) => {
                 self.knowledge.hears();
-                let args: [&[u8]; 1] = [&written];
-                if let Ok(effect) = apply::parse(&args) {
-                    self.node.apply(&mut self.host, key.as_key(), &effect, time);
-                }
-            }
-            Sent::Extension(key, token, ttl, fence, gt) => {
-                self.knowledge.hears();
-                let extend = Extend { token: &token, ttl, fence, gt };
-                // Not there any more: its primary knows better.
-                let _ = self.node.extend(&mut self.host, key.as_key(), &extend, time);
+                // What is extended may not be there any more: its primary knows better.
+                effect.carry_out(&mut self.node, &mut self.host, time);
             }
             Sent::Promise(promise, may_wait) => {
                 self.knowledge.is_told(may_wait);
@@ -76,12 +66,12 @@ impl Server {
     /// It is a primary from now on. `heard`: when it last heard of the one before.
     pub fn promote(&mut self, heard: u64, now: u64) {
         let time = self.time(now);
-        (self.leads, self.host.has_replica) = (true, true);
+        (self.leads, self.stream.has_replica) = (true, true);
         let mut from = time;
         match self.flaw {
             Some(Flaw::PromotedWithoutQuarantine) => self.node.settings.quarantine = Policy::Off,
             Some(Flaw::QuarantineWithoutLag) => from = Time { now: self.time(heard).now, ..time },
-            Some(Flaw::PromotedWithoutLeases) => self.host.values.clear(),
+            Some(Flaw::PromotedWithoutLeases) => self.host.clear(),
             _ => {}
         }
         self.node.promoted(from);
@@ -91,8 +81,9 @@ impl Server {
 
     /// It is a replica from now on.
     pub fn demote(&mut self, now: u64) {
-        (self.leads, self.host.has_replica) = (false, false);
-        self.host.stream.clear();
+        (self.leads, self.stream.has_replica) = (false, false);
+        self.carry_on(now);
+        self.stream.sent.clear();
         self.host.disk_is_full = false;
         let now = self.time(now).now;
         if self.is_up {

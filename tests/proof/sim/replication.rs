@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use dlock_core::command::apply::{self, Apply};
 use dlock_core::durability::lease_bound::{KeyHash, LeaseBound};
 use dlock_core::quorum::Rules;
+use dlock_core::simulated::Replicated;
 use dlock_core::{Fence, KeyBuf, Millis};
 
 use super::flaw::Flaw;
 use super::knowledge::UNKNOWN;
-use super::memory::Sent;
+use super::stream::Sent;
 use super::world::{Event, World};
 
 /// A node with a replica.
@@ -70,12 +71,12 @@ impl Known {
                     self.note_lease(key, holder.grant().lease.ttl, holder.grant().fence, now);
                 }
             }
-            Sent::Effect(key, written) => {
+            Sent::Effect(Replicated::Effect(key, written, _)) => {
                 if let Ok(Apply::Grant(granted)) = apply::parse(&[written]) {
                     self.note_lease(key, granted.ttl, granted.fence, now);
                 }
             }
-            Sent::Extension(key, _, ttl, fence, _) => {
+            Sent::Effect(Replicated::Extension(key, _, ttl, fence, _)) => {
                 self.note_lease(key, *ttl, fence.unwrap_or(Fence(0)), now);
             }
             Sent::Promise(promise, _) => {
@@ -136,7 +137,7 @@ impl<R: Rules> World<R> {
             self.servers.push(replica);
             if has_one {
                 self.servers[node].log_is_complete = false;
-                self.servers[node].host.has_replica = true;
+                self.servers[node].stream.has_replica = true;
                 self.pairs.insert(node, Pair::new(node));
             }
         }
@@ -144,7 +145,7 @@ impl<R: Rules> World<R> {
         let silent = self.flaw == Some(Flaw::RenewsInSilence);
         for server in servers.iter_mut() {
             server.node.settings.promotion_quarantine = UNKNOWN;
-            server.host.renews_in_silence = silent;
+            server.stream.hides_renewals = silent;
             server.clock.set(dice, CLOCKS);
         }
         for process in processes.iter_mut() {
@@ -187,8 +188,9 @@ impl<R: Rules> World<R> {
         (pair.follows, pair.has_lost, pair.heard) = (true, false, now);
         pair.streams_from = arrives + self.dice.between(100, asks);
         pair.queue = VecDeque::from([(arrives, data_set)]);
-        server.host.stream.clear();
-        server.host.tells = true;
+        server.carry_on(now);
+        server.stream.sent.clear();
+        server.file.is_news = true;
         if self.flaw != Some(Flaw::TellsLate) {
             server.tell(server.time(now));
         }
@@ -200,7 +202,7 @@ impl<R: Rules> World<R> {
     /// What a primary has told goes to its replica.
     pub fn replicate(&mut self, server: usize) {
         let node = self.node_of(server);
-        let stream = std::mem::take(&mut self.servers[server].host.stream);
+        let stream = std::mem::take(&mut self.servers[server].stream.sent);
         if stream.is_empty() {
             return;
         }

@@ -7,6 +7,7 @@ use dlock_core::command::acquire::Acquire;
 use dlock_core::command::extend::Extend;
 use dlock_core::command::release::Release;
 use dlock_core::quorum::{Answer, Ask, Obstacle, Wait};
+use dlock_core::simulated::{MemoryHost, Report};
 use dlock_core::{
     Acquired, ClientId, Ended, Fence, Grant, KeyBuf, LeaseBound, Millis, Mode, Node, Policy,
     Promise, Record, Settings, Start, Time, WaiterId,
@@ -17,15 +18,22 @@ use super::clock::Clock;
 use super::dice::Dice;
 use super::flaw::Flaw;
 use super::knowledge::Knowledge;
-use super::memory::{Memory, Sent};
+use super::state_file::StateFile;
+use super::stream::{Sent, Stream};
 
 /// A server.
 #[derive(Debug)]
 pub struct Server {
     /// The product's node.
     pub node: Node,
-    /// What is around it.
-    pub host: Memory,
+    /// Its keyspace and outputs.
+    pub host: MemoryHost,
+    /// Effects and answers since the last event.
+    pub log: Vec<Report>,
+    /// Its state file.
+    pub file: StateFile,
+    /// The stream to its replica.
+    pub stream: Stream,
     /// Its clock.
     pub clock: Clock,
     /// Whether it runs.
@@ -97,13 +105,17 @@ pub struct Request {
 impl Server {
     /// A server that has never run.
     pub fn new(dice: &mut Dice, flaw: Option<Flaw>) -> Server {
+        let mut host = MemoryHost::default();
+        host.owner = ANYBODY;
         Server {
             node: Node::default(),
-            host: Memory {
+            host,
+            log: Vec::new(),
+            file: StateFile {
                 forgets_bound: flaw == Some(Flaw::ForgetsBound),
-                asks: ANYBODY,
-                ..Memory::default()
+                ..StateFile::default()
             },
+            stream: Stream::default(),
             clock: Clock::new(dice),
             is_up: false,
             life: 0,
@@ -142,7 +154,7 @@ impl Server {
         if !self.leads {
             self.node.follow(&mut self.host, time.now);
         }
-        let before = self.host.file.clone().map(|file| self.record(file));
+        let before = self.file.says.clone().map(|file| self.record(file));
         if let Some(Record { fence, unix, bound, .. }) = before.clone() {
             let said = Promise { fence, unix, bound, ..Promise::default() };
             self.node.durable.resume(&said, time.now);
@@ -150,10 +162,10 @@ impl Server {
             let forgets = self.flaw == Some(Flaw::CountsAnew);
             let lost = Promise { fence: if forgets { Fence(0) } else { lost.fence }, ..lost };
             self.node.durable.resume(&lost, time.now);
-            self.host.write(lost);
+            self.file.write(lost);
         }
         let back = self.host.grants();
-        self.host.values.clear();
+        self.host.clear();
         for (key, mode, holder) in back {
             let grant = holder.grant();
             self.node.heard_of(key.as_key(), grant.fence, grant.lease.ttl);
@@ -171,11 +183,25 @@ impl Server {
         }
     }
 
+    /// Carries out what the node has said: promises go into the state file, effects to the replica.
+    pub fn carry_on(&mut self, now: u64) {
+        self.host.failed.clear();
+        for promise in self.host.promises.drain(..) {
+            self.file.writing = None;
+            self.file.write(promise);
+        }
+        let now = self.clock.time(now).now;
+        for event in self.host.log.drain(..) {
+            self.stream.send(&event, now);
+            self.log.push(event);
+        }
+    }
+
     /// Writes the state file, and waits until it is done.
     pub fn promise_now(&mut self, time: Time) {
         let promise = self.next_promise(time);
-        self.host.writing = None;
-        self.host.write(promise.clone());
+        self.file.writing = None;
+        self.file.write(promise.clone());
         self.says_complete = self.may_claim_log(time);
         self.node.promised(promise);
     }
@@ -200,7 +226,7 @@ impl Server {
 
     /// What its replica is told.
     pub fn tell(&mut self, time: Time) {
-        if !std::mem::take(&mut self.host.tells) || !self.host.has_replica {
+        if !std::mem::take(&mut self.file.is_news) || !self.stream.has_replica {
             return;
         }
         let mut promise = self.node.promise(time);
@@ -208,7 +234,7 @@ impl Server {
         if self.flaw == Some(Flaw::HandsIgnoranceOn) {
             (promise.bound, promise.quarantine) = (promise.longest(), LeaseBound::default());
         }
-        self.host.stream.push(Sent::Promise(promise, self.knowledge.may_wait()));
+        self.stream.sent.push(Sent::Promise(promise, self.knowledge.may_wait()));
     }
 
     fn settings(&self) -> Settings {
@@ -247,17 +273,17 @@ impl Server {
     pub fn crash(&mut self, dice: &mut Dice) {
         self.is_up = false;
         self.blocked.clear();
-        if let Some(promise) = self.host.writing.take()
+        if let Some(promise) = self.file.writing.take()
             && dice.chance(500)
         {
-            self.host.write(promise);
+            self.file.write(promise);
         }
         if self.loses_disk && dice.chance(400) {
-            (self.host.file, self.ended) = (None, None);
-            self.host.values.clear();
+            (self.file.says, self.ended) = (None, None);
+            self.host.clear();
         } else if !self.log_is_complete {
             let keep = dice.one_of(&[0, 0, 500, 1000]);
-            self.host.values.retain(|_, _| dice.chance(keep));
+            self.host.retain(|_| dice.chance(keep));
         }
     }
 
@@ -266,17 +292,17 @@ impl Server {
         let time = self.time(now);
         self.is_up = false;
         self.blocked.clear();
-        self.host.writing = None;
+        self.file.writing = None;
         if self.node.may_have_forgotten(time.now) || self.node.is_following() {
             let promise = self.node.next_promise(self.host.held().into_iter(), time);
-            self.host.write(promise);
+            self.file.write(promise);
         } else {
             let promise = self.node.last_promise(self.host.held().into_iter(), time);
-            self.host.write(promise);
+            self.file.write(promise);
             self.ended = Some(self.host.roll());
         }
         if dice.chance(300) && !self.log_is_complete {
-            self.host.values.clear();
+            self.host.clear();
         }
     }
 
@@ -284,14 +310,14 @@ impl Server {
     pub fn keep_books(&mut self, now: u64) {
         let time = self.time(now);
         self.saw = time.unix;
-        if let Some(promise) = self.host.writing.take() {
-            self.host.write(promise.clone());
+        if let Some(promise) = self.file.writing.take() {
+            self.file.write(promise.clone());
             self.says_complete = self.may_claim_log(time);
             self.node.promised(promise);
         } else if !self.host.disk_is_full
             && (self.node.should_promise(time) || self.may_claim_log(time) != self.says_complete)
         {
-            self.host.writing = Some(self.next_promise(time));
+            self.file.writing = Some(self.next_promise(time));
         }
         self.tell(time);
     }

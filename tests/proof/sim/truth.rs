@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dlock_core::quorum::{Answer, Ask, Rules, Sound, State};
+use dlock_core::simulated::Report;
 use dlock_core::{Fence, Instant, KeyBuf, Millis};
 
 use super::judge;
-use super::memory::Told;
 use super::task::Machine;
 use super::world::{Event, World};
 
@@ -238,11 +238,11 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// What a server has told of ends.
-    pub(super) fn note_told(&mut self, server: usize, told: &[Told]) {
-        for told in told {
-            match told {
-                Told::Ended(_, token) => {
+    /// Notes the ends that a server has reported.
+    pub(super) fn note_ends(&mut self, server: usize, log: &[Report]) {
+        for event in log {
+            match event {
+                Report::Ended { token, .. } => {
                     let number = |part: &[u8]| part.try_into().map_or(0, u32::from_be_bytes);
                     let (task, attempt) = (number(&token[..4]) as usize, number(&token[4..]));
                     self.tasks[task].truth.begin(attempt);
@@ -250,7 +250,7 @@ impl<R: Rules> World<R> {
                         self.note_end(task, server);
                     }
                 }
-                Told::AllEnded(key) => {
+                Report::AllExpired(key, _) => {
                     let of = |task: &usize| self.tasks[*task].key == *key;
                     let all: Vec<usize> = (0..self.tasks.len()).filter(of).collect();
                     all.into_iter().for_each(|task| self.note_end(task, server));

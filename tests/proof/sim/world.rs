@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use dlock_core::quorum::{Answer, Ask, Roster, Rules};
+use dlock_core::simulated::Report;
 use dlock_core::{Fence, Instant, KeyBuf, Millis};
 
 use super::attack::Attack;
@@ -12,7 +13,6 @@ use super::flaw::Flaw;
 use super::judge::{self, Judge};
 use super::life::NOWHERE;
 use super::map::{Kind, Map};
-use super::memory::Told;
 use super::replication::Pair;
 use super::server::{Request, Server, told};
 use super::task::{Machine, Task};
@@ -414,10 +414,13 @@ impl<R: Rules> World<R> {
         if self.flaw == Some(Flaw::TellsTooEarly) {
             self.servers[place].forget_absence(now);
         }
+        self.servers[place].carry_on(now);
         self.replicate(place);
-        self.hear_told(place);
+        let log = std::mem::take(&mut self.servers[place].log);
+        self.hear(place, &log);
         let time = self.servers[place].time(now);
-        for (waiter, answer) in std::mem::take(&mut self.servers[place].host.answers) {
+        for event in log {
+            let Report::Answered(waiter, answer) = event else { continue };
             let server = &mut self.servers[place];
             let Some(blocked) = server.blocked.remove(&waiter) else {
                 server.node.gone(waiter, time.now);
@@ -434,8 +437,8 @@ impl<R: Rules> World<R> {
             self.answer(blocked.wire, blocked.task, blocked.id, told(answer));
         }
         let server = &self.servers[place];
-        let tells = server.host.tells && self.flaw != Some(Flaw::TellsLate);
-        let untold = tells && server.host.has_replica && server.is_up;
+        let tells = server.file.is_news && self.flaw != Some(Flaw::TellsLate);
+        let untold = tells && server.stream.has_replica && server.is_up;
         let at = if server.node.has_pending() || untold {
             Some(now + 50)
         } else if server.node.is_following() {
@@ -450,24 +453,22 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// What a server tells that speaks for its node.
-    fn hear_told(&mut self, place: usize) {
-        let told = std::mem::take(&mut self.servers[place].host.told);
+    /// The judge hears what a server reports that speaks for its node.
+    fn hear(&mut self, place: usize, log: &[Report]) {
         let node = self.node_of(place);
+        let others: Vec<Report> =
+            log.iter().filter(|event| !self.is_hers(event)).cloned().collect();
         if !self.speaks(place) {
             if self.servers[place].leads {
-                let others: Vec<Told> =
-                    told.into_iter().filter(|told| !self.is_hers(told)).collect();
                 self.note_astray(&others);
             }
             return;
         }
-        let others: Vec<Told> = told.iter().filter(|told| !self.is_hers(told)).cloned().collect();
         self.check_near(place, &others);
-        self.note_told(node, &others);
+        self.note_ends(node, &others);
         let server = &self.servers[place];
         let host = &server.host;
-        self.judge.hear(node, told, server.time(self.now).now, |key, token| {
+        self.judge.hear(node, log, server.time(self.now).now, |key, token| {
             let grants = host.grants().into_iter();
             let of = |(held, _, holder): &(KeyBuf, _, dlock_core::Holder)| {
                 held == key && holder.grant().token == token

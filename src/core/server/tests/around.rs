@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::judge::{Cause, Verdict};
-use super::memory::Value;
 use super::world::{Side, World};
+use crate::simulated::Value;
 use crate::words::{ClientId, Deadline, Fence, KeyBuf, WaiterId};
 
 impl World {

@@ -3,7 +3,6 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::memory::{Event, Memory, Value};
 use crate::command::release::Release;
 use crate::command::{Refusal, acquire, extend};
 use crate::durability::lease_bound::LeaseBound;
@@ -12,20 +11,21 @@ use crate::durability::quarantine::Start;
 use crate::durability::record::{Ended, Record};
 use crate::host::{Ending, WaitOutcome};
 use crate::server::{Acquired, Node};
+use crate::simulated::{MemoryHost, Report, Value};
 use crate::words::{ClientId, Deadline, Fence, Instant, Key, Millis, Time, WaiterId};
 
 pub const KEY: Key<'static> = Key { db: 0, name: b"key" };
 
 pub struct Bench {
     pub node: Node,
-    pub host: Memory,
+    pub host: MemoryHost,
     /// In microseconds, on both clocks.
     pub now: u64,
 }
 
 impl Bench {
     pub fn new() -> Bench {
-        let mut bench = Bench { node: Node::default(), host: Memory::new(), now: 0 };
+        let mut bench = Bench { node: Node::default(), host: MemoryHost::default(), now: 0 };
         bench.node.settings.newborn_quarantine = 0;
         bench.pass(1_000_000);
         bench
@@ -166,7 +166,7 @@ impl Bench {
         let settings = self.node.settings;
         self.node = Node { settings, ..Node::default() };
         let now = self.time().now;
-        self.host = Memory::new();
+        self.host = MemoryHost::default();
         self.host.now = now;
         self.node.durable.resume(&said, now);
         let (fence, unix, bound) = (said.fence, said.unix, said.longest());
@@ -217,7 +217,7 @@ impl Bench {
     pub fn answers(&mut self) -> Vec<(WaiterId, WaitOutcome)> {
         let log = core::mem::take(&mut self.host.log);
         let answer = |event| match event {
-            Event::Answered(id, answer) => Some((id, answer)),
+            Report::Answered(id, answer) => Some((id, answer)),
             _ => None,
         };
         log.into_iter().filter_map(answer).collect()
@@ -227,7 +227,7 @@ impl Bench {
     pub fn endings(&mut self) -> Vec<(String, Ending)> {
         let log = core::mem::take(&mut self.host.log);
         let ending = |event| match event {
-            Event::Ended { token, why, .. } => Some((join([&*token].into_iter()), why)),
+            Report::Ended { token, why, .. } => Some((join([&*token].into_iter()), why)),
             _ => None,
         };
         log.into_iter().filter_map(ending).collect()

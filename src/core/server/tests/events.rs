@@ -6,11 +6,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
-use super::memory::Value;
 use crate::command::Refusal;
 use crate::command::apply::{Apply, Granted};
 use crate::host::{Ending, Memory, WaitOutcome};
 use crate::server::Acquired;
+use crate::simulated::Value;
 use crate::words::{ClientId, Deadline, Fence, Key, Millis, Mode, WaiterId};
 
 #[test]

@@ -1,7 +1,6 @@
 //! Fences of several keys: they grow at each key, and grants at one do not move another's.
 
 use super::bench::{Bench, KEY};
-use super::memory::Value;
 use crate::command::apply::{Apply, Granted};
 use crate::durability::lease_bound::LeaseBound;
 use crate::durability::promise::Promise;
@@ -10,6 +9,7 @@ use crate::durability::record::Ended;
 use crate::durability::slot::Slot;
 use crate::host::WaitOutcome;
 use crate::lock::{Crowd, Grant};
+use crate::simulated::Value;
 use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis, Mode};
 
 const OTHER: Key<'static> = Key { db: 0, name: b"other" };

@@ -5,12 +5,12 @@ use alloc::format;
 use alloc::vec;
 
 use super::bench::{Bench, KEY};
-use super::memory::Value;
 use crate::command::Refusal;
 use crate::command::release::Release;
 use crate::host::WaitOutcome;
 use crate::limits::{BYTES_PER_PLACE, MAX_FINALS};
 use crate::server::Acquired;
+use crate::simulated::Value;
 use crate::words::{Fence, Key, Owner};
 
 const MINUTE: u64 = 60_000_000;

@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::memory::{Event, Memory, Value};
 use crate::command::acquire::Acquire;
 use crate::host::{Ending, WaitOutcome};
 use crate::lock::Holder;
+use crate::simulated::{MemoryHost, Report, Value};
 use crate::words::{ClientId, Fence, KeyBuf, Mode, WaiterId};
 
 pub type Verdict = Result<(), TestCaseError>;
@@ -98,7 +98,13 @@ pub const MOST_PLACES: usize = 1_000;
 
 impl Judge {
     /// Hears what a node said during one operation.
-    pub fn hear(&mut self, log: &[Event], cause: Cause<'_>, host: &Memory, now: u64) -> Verdict {
+    pub fn hear(
+        &mut self,
+        log: &[Report],
+        cause: Cause<'_>,
+        host: &MemoryHost,
+        now: u64,
+    ) -> Verdict {
         self.now = now;
         self.served.clear();
         for event in log {
@@ -145,18 +151,18 @@ impl Judge {
         }
     }
 
-    fn hear_one(&mut self, event: &Event, cause: Cause<'_>, host: &Memory) -> Verdict {
+    fn hear_one(&mut self, event: &Report, cause: Cause<'_>, host: &MemoryHost) -> Verdict {
         if let Cause::Quiet | Cause::Removal | Cause::Follow | Cause::Sweep { may_write: false } =
             cause
         {
-            prop_assert!(matches!(event, Event::Answered(..)), "nothing may be written");
+            prop_assert!(matches!(event, Report::Answered(..)), "nothing may be written");
         }
         match event {
-            Event::Granted { key, mode, holder, waited } => {
+            Report::Granted { key, mode, holder, waited } => {
                 self.hear_granted(key, *mode, holder, *waited, cause, host)
             }
-            Event::Renewed { key, mode, holder } => self.hear_renewed(key, *mode, holder, cause),
-            Event::Extended { key, token, ttl, fence, gt } => {
+            Report::Renewed { key, mode, holder } => self.hear_renewed(key, *mode, holder, cause),
+            Report::Extended { key, token, ttl, fence, gt } => {
                 prop_assert!(matches!(cause, Cause::Extend(at, by) if at == key && *by == **token));
                 let now = self.now;
                 let Some(hold) = self.hold_mut(key, token) else {
@@ -175,22 +181,22 @@ impl Judge {
                 }
                 Ok(())
             }
-            Event::Ended { key, token, why, held } => {
+            Report::Ended { key, token, why, held } => {
                 self.hear_ended(key, token, *why, *held, cause)
             }
-            Event::AllExpired(..) => {
+            Report::AllExpired(..) => {
                 prop_assert!(false, "no crowd here is so large");
                 Ok(())
             }
-            Event::TextRemoved(key) => {
+            Report::TextRemoved(key) => {
                 prop_assert!(matches!(cause, Cause::Release(at, _) if at == key));
                 Ok(())
             }
-            Event::TextExpires(key, _) => {
+            Report::TextExpires(key, _) => {
                 prop_assert!(matches!(cause, Cause::Extend(at, _) if at == key));
                 Ok(())
             }
-            Event::Answered(id, answer) => self.hear_answer(*id, *answer, cause, host),
+            Report::Answered(id, answer) => self.hear_answer(*id, *answer, cause, host),
         }
     }
 
@@ -201,7 +207,7 @@ impl Judge {
         holder: &Holder,
         waited: Option<u64>,
         cause: Cause<'_>,
-        host: &Memory,
+        host: &MemoryHost,
     ) -> Verdict {
         let grant = holder.grant();
         prop_assert!(self.hold(key, grant.token).is_none(), "holds already");
@@ -331,7 +337,7 @@ impl Judge {
         id: WaiterId,
         answer: WaitOutcome,
         cause: Cause<'_>,
-        host: &Memory,
+        host: &MemoryHost,
     ) -> Verdict {
         prop_assert!(!self.gone.contains(&id), "answered, and is gone");
         self.answers.push((id, answer));

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::judge::{Cause, Hold, Judge, MOST_PLACES, Verdict, Wait};
-use super::memory::{Event, Memory, Value};
 use super::world::{Side, World};
 use crate::command::acquire::Acquire;
 use crate::host::WaitOutcome;
+use crate::simulated::{MemoryHost, Report, Value};
 use crate::words::{ClientId, Instant, Key, KeyBuf, Mode, WaiterId};
 
 impl Judge {
@@ -78,14 +78,14 @@ impl Judge {
 
     /// Its token asks again, perhaps in another mode. The first that came of that was to tell whose turn it
     /// was with the old request.
-    pub fn told_first(&mut self, key: &KeyBuf, token: &[u8], log: &[Event], now: u64) {
+    pub fn told_first(&mut self, key: &KeyBuf, token: &[u8], log: &[Report], now: u64) {
         let there = self.queue(key).iter().find(|wait| *wait.token == *token);
         let Some(asker) = there.map(|wait| wait.id) else { return };
-        let replaced = |event: &Event| matches!(event, Event::Answered(of, WaitOutcome::Replaced) if *of == asker);
+        let replaced = |event: &Report| matches!(event, Report::Answered(of, WaitOutcome::Replaced) if *of == asker);
         let first = log.iter().position(replaced).unwrap_or(log.len());
         for (at, event) in log.iter().enumerate() {
-            let Event::Answered(id, WaitOutcome::Turn(_)) = event else { continue };
-            let granted = |event: &Event, wait: &Wait| matches!(event, Event::Granted { holder, .. } if *holder.grant().token == *wait.token);
+            let Report::Answered(id, WaitOutcome::Turn(_)) = event else { continue };
+            let granted = |event: &Report, wait: &Wait| matches!(event, Report::Granted { holder, .. } if *holder.grant().token == *wait.token);
             let served = |wait: &Wait| log[..at].iter().any(|event| granted(event, wait));
             if *id == asker || at < first && self.is_in_line(key, *id, served) {
                 self.departs(*id, now);
@@ -104,7 +104,13 @@ impl Judge {
     }
 
     /// True if a place may be gone, though nobody was told.
-    pub fn may_be_gone(&self, key: &KeyBuf, wait: &Wait, cause: Cause<'_>, host: &Memory) -> bool {
+    pub fn may_be_gone(
+        &self,
+        key: &KeyBuf,
+        wait: &Wait,
+        cause: Cause<'_>,
+        host: &MemoryHost,
+    ) -> bool {
         let over = wait.away.is_some_and(|end| end <= self.now);
         let other_data = matches!(host.values.get(key), Some(Value::Other));
         let asked = match cause {
@@ -121,7 +127,7 @@ impl Judge {
         &mut self,
         stands: impl Fn(&KeyBuf, &[u8]) -> bool,
         cause: Cause<'_>,
-        host: &Memory,
+        host: &MemoryHost,
         now: u64,
     ) {
         self.now = now;
@@ -131,7 +137,7 @@ impl Judge {
         let all: Vec<(KeyBuf, Wait)> = self.queues.iter().flat_map(waits).collect();
         for (key, wait) in all {
             let served = host.log.iter().any(|event| match event {
-                Event::Granted { key: at, holder, .. } => {
+                Report::Granted { key: at, holder, .. } => {
                     *at == key && *holder.grant().token == *wait.token
                 }
                 _ => false,
@@ -150,7 +156,7 @@ impl Judge {
         key: &KeyBuf,
         token: &[u8],
         cause: Cause<'_>,
-        host: &Memory,
+        host: &MemoryHost,
     ) -> Option<Wait> {
         loop {
             let first = self.queue(key).first()?.clone();

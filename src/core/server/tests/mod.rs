@@ -1,7 +1,6 @@
 //! A node judged against the contract.
 //!
-//! - `memory`: a host in memory, with a log of all that a node tells it.
-//! - `bench`: one node on that host, spoken to in the words of the commands.
+//! - `bench`: one node on a server in memory ([`crate::simulated`]), spoken to in the words of the commands.
 //! - `taking`, `waiting`, `keep`, `next_in_line`, `ending`, `final_tokens`, `events`, `fences`: one test a rule.
 //! - `obey`: what arrives for a slot that is about to be this node's.
 //! - `world`: two nodes, a primary and its replica, and everybody who uses them; `step`: what
@@ -23,7 +22,6 @@ mod keep_around;
 mod kept;
 mod keys_ahead;
 mod long;
-mod memory;
 mod next_in_line;
 mod obey;
 mod random;

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::judge::{Cause, Verdict};
-use super::memory::{Event, Value};
 use super::world::{Blocked, Side, World};
 use crate::command::Refusal;
 use crate::command::acquire::Acquire;
@@ -15,6 +14,7 @@ use crate::command::extend::Extend;
 use crate::command::release::Release;
 use crate::host::{Ending, Host};
 use crate::server::Acquired;
+use crate::simulated::{Report, Value};
 use crate::words::{ClientId, Deadline, Fence, Instant, KeyBuf, Millis, Mode, WaiterId};
 
 #[derive(Clone, Debug)]
@@ -287,9 +287,11 @@ impl World {
             return Ok(());
         };
         prop_assert!(!self.has_other_data(key));
-        let ended = |event: &Event| match event {
-            Event::Ended { token: ended, why, .. } => **ended == *token && *why == Ending::Released,
-            Event::TextRemoved(_) => true,
+        let ended = |event: &Report| match event {
+            Report::Ended { token: ended, why, .. } => {
+                **ended == *token && *why == Ending::Released
+            }
+            Report::TextRemoved(_) => true,
             _ => false,
         };
         prop_assert_eq!(log.iter().filter(|event| ended(event)).count(), usize::from(released));
@@ -318,7 +320,8 @@ impl World {
             prop_assert!(too_far || self.has_other_data(key));
             return Ok(());
         };
-        let told = |event: &Event| matches!(event, Event::Extended { .. } | Event::TextExpires(..));
+        let told =
+            |event: &Report| matches!(event, Report::Extended { .. } | Report::TextExpires(..));
         let told = log.iter().filter(|event| told(event)).count();
         // A plain string that expires later anyway is left as it is.
         let stays = ask.gt && text && told == 0;
@@ -368,7 +371,7 @@ impl World {
         let Side { node, host } = self.leader();
         let result = node.break_lock(host, key.as_key(), token, time);
         let log = self.settle(Cause::Break(key, token))?;
-        let broken = |event: &Event| matches!(event, Event::Ended { why: Ending::Broken, .. });
+        let broken = |event: &Report| matches!(event, Report::Ended { why: Ending::Broken, .. });
         let Ok(count) = result else {
             prop_assert!(self.has_other_data(key) && log.is_empty());
             return Ok(());
@@ -377,7 +380,7 @@ impl World {
         prop_assert_eq!(log.iter().filter(|event| broken(event)).count(), count);
         prop_assert!((least..=tokens.len()).contains(&count));
         for event in &log {
-            if let Event::Ended { token, why: Ending::Broken, .. } = event {
+            if let Report::Ended { token, why: Ending::Broken, .. } = event {
                 prop_assert!(tokens.contains(token), "broke another");
             }
         }

@@ -1,12 +1,12 @@
 //! ACQUIRE, granted or denied at once.
 
 use super::bench::{Bench, KEY};
-use super::memory::{Event, Value};
 use crate::command::Refusal;
 use crate::command::release::Release;
 use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD, MAX_HOLDERS};
 use crate::lock::{Crowd, Grant};
 use crate::server::Acquired;
+use crate::simulated::{Report, Value};
 use crate::words::{ClientId, Fence, Instant, Lease, Millis, Mode};
 
 #[test]
@@ -111,7 +111,7 @@ fn what_the_newest_request_said_of_itself_counts() {
     let (_, holders) = bench.host.holders(&KEY.to_owned());
     let Grant { client, meta, ephemeral, .. } = holders[0].grant();
     assert_eq!((client, meta, ephemeral), (ClientId(2), &b"two"[..], false));
-    assert!(matches!(bench.host.log.last(), Some(Event::Renewed { .. })));
+    assert!(matches!(bench.host.log.last(), Some(Report::Renewed { .. })));
 }
 
 #[test]

@@ -2,24 +2,22 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::judge::{Cause, Hold, Judge, MOST_PLACES, Verdict};
-use super::memory::{Event, Memory, Value};
-use crate::command::apply::{self, Apply};
-use crate::command::extend::Extend;
 use crate::host::WaitOutcome;
 use crate::lock::Holder;
 use crate::server::{Node, Waiting};
+use crate::simulated::{MemoryHost, Replicated, Report, Value};
 use crate::words::{ClientId, Fence, Instant, KeyBuf, Mode, Time, WaiterId};
 
 pub struct Side {
     pub node: Node,
-    pub host: Memory,
+    pub host: MemoryHost,
 }
 
 /// A connection with a request that has not been answered, as far as it knows.
@@ -57,7 +55,7 @@ impl World {
             node.waiting.next_id = first_waiter;
             node.settings.max_waiters = 5;
             node.settings.max_places = 2 * MOST_PLACES as u64;
-            Side { node, host: Memory::new() }
+            Side { node, host: MemoryHost::default() }
         };
         let mut world = World {
             sides: [side(0), side(1 << 32)],
@@ -73,7 +71,7 @@ impl World {
             turned: 0,
             heard: 0,
         };
-        world.sides[1].node.follow(&mut Memory::new(), Instant(0));
+        world.sides[1].node.follow(&mut MemoryHost::default(), Instant(0));
         for _ in 0..6 {
             let client = world.connect();
             world.clients.push(client);
@@ -124,7 +122,7 @@ impl World {
     }
 
     /// Passes the primary's effects to the judge and to the replica.
-    pub fn settle(&mut self, cause: Cause<'_>) -> Result<Vec<Event>, TestCaseError> {
+    pub fn settle(&mut self, cause: Cause<'_>) -> Result<Vec<Report>, TestCaseError> {
         self.forget_places(cause);
         let side = &mut self.sides[self.lead];
         let log = core::mem::take(&mut side.host.log);
@@ -148,36 +146,13 @@ impl World {
         Ok(log)
     }
 
-    fn replicate(&mut self, event: &Event) -> Verdict {
+    fn replicate(&mut self, event: &Report) -> Verdict {
         let time = Time { now: Instant(self.now), unix: 0 };
         let Side { node, host } = &mut self.sides[1 - self.lead];
-        match event {
-            Event::Granted { key, mode, holder, .. } | Event::Renewed { key, mode, holder } => {
-                // As it travels.
-                let mut written = Vec::new();
-                let grant = holder.grant();
-                apply::write_grant(*mode, &grant, &mut written);
-                let args: [&[u8]; 2] = [&written, grant.meta];
-                let parsed = apply::parse(&args).map_err(|e| TestCaseError::fail(e.to_string()))?;
-                node.apply(host, key.as_key(), &parsed, time);
-            }
-            Event::Ended { key, token, .. } => {
-                node.apply(host, key.as_key(), &Apply::End(token), time);
-            }
-            Event::Extended { key, token, ttl, fence, gt } => {
-                let ask = Extend { token, ttl: *ttl, fence: *fence, gt: *gt };
-                prop_assert_eq!(node.extend(host, key.as_key(), &ask, time), Ok(true));
-            }
-            Event::AllExpired(key, _) | Event::TextRemoved(key) => {
-                node.apply(host, key.as_key(), &Apply::Remove, time);
-            }
-            Event::TextExpires(key, ttl) => {
-                let at = crate::words::Deadline::after(time.now, *ttl);
-                node.apply(host, key.as_key(), &Apply::Expire(at.0), time);
-            }
-            Event::Answered(..) => {}
+        if let Some(sent) = Replicated::write(event, time.now) {
+            prop_assert!(sent.carry_out(node, host, time), "a replica cannot: {sent:?}");
         }
-        let answered = |event: &Event| matches!(event, Event::Answered(..));
+        let answered = |event: &Report| matches!(event, Report::Answered(..));
         prop_assert!(!core::mem::take(&mut host.log).iter().any(answered), "a replica answers");
         Ok(())
     }
@@ -327,7 +302,7 @@ impl World {
 type Held = (Option<Mode>, Vec<Holder>);
 
 /// The content of each key where there is a lock, or should be one.
-fn all_held(host: &Memory, judge: &Judge) -> BTreeMap<KeyBuf, Held> {
+fn all_held(host: &MemoryHost, judge: &Judge) -> BTreeMap<KeyBuf, Held> {
     let keys = host.values.keys().chain(judge.holds.keys());
     keys.map(|key| (key.clone(), host.holders(key))).collect()
 }

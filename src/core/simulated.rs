@@ -1,30 +1,47 @@
-//! A host in memory: a keyspace of locks, plain strings and other data, and a log.
+//! A server in memory, for tests: a keyspace of locks, plain strings and other data, and a log of all that
+//! the node reports. Tests of one node and the simulation of a quorum run on it.
+
+#![allow(clippy::expect_used, clippy::panic)]
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use crate::command::apply;
+use crate::command::extend::Extend;
 use crate::durability::promise::Promise;
-use crate::host::{self, Answers, Effect, Ending, Host, Serves, WaitOutcome};
+use crate::durability::record::Ended;
+use crate::host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
 use crate::lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
-use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId};
+use crate::server::Node;
+use crate::words::{
+    ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Mode, Owner, Time, WaiterId,
+};
 
-#[derive(Debug)]
+/// The content of a key.
+#[derive(Clone, Debug)]
 pub enum Value {
+    /// An exclusive lock.
     One(Holder),
+    /// A lock with several holders.
     Many(Crowd),
+    /// A plain string.
     Text {
+        /// The string.
         value: Box<[u8]>,
+        /// Its expiry.
         end: Option<Deadline>,
     },
+    /// Data of another type.
     Other,
-    /// A lock that was moved here, and is over.
+    /// A lock that was moved here, and is over. Its largest fence.
     Over(Fence),
 }
 
-/// A node's effects and answers, in order.
+/// An effect or an answer of the node. See [`Effect`] for the fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+#[allow(missing_docs)]
+pub enum Report {
     Granted { key: KeyBuf, mode: Mode, holder: Holder, waited: Option<u64> },
     Renewed { key: KeyBuf, mode: Mode, holder: Holder },
     Extended { key: KeyBuf, token: Box<[u8]>, ttl: Millis, fence: Option<Fence>, gt: bool },
@@ -35,11 +52,14 @@ pub enum Event {
     Answered(WaiterId, WaitOutcome),
 }
 
-/// The host. Panics when a node breaks the rules of [`Host`].
+/// A server's keyspace and outputs. Panics when a node breaks the rules of [`Host`].
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryHost {
+    /// The keyspace.
     pub values: BTreeMap<KeyBuf, Value>,
-    pub log: Vec<Event>,
+    /// Effects and answers since somebody last took them.
+    pub log: Vec<Report>,
+    /// The time by which plain strings expire.
     pub now: Instant,
     /// True if requests may block.
     pub blocks: bool,
@@ -48,30 +68,31 @@ pub struct Memory {
     /// Locks that somebody else lets expire.
     pub expiring: BTreeSet<KeyBuf>,
     /// The memory of locks, and its limit.
-    pub memory: host::Memory,
+    pub memory: Memory,
     /// The user who asks.
     pub owner: Owner,
     /// The server refuses writes just now.
     pub refuses: bool,
     /// The state file cannot be written.
     pub disk_is_full: bool,
-    /// The promises written because a grant waited for them, and those that may have been.
+    /// The promises written because a grant waited for them.
     pub promises: Vec<Promise>,
+    /// Those that may have been written.
     pub failed: Vec<Promise>,
-    /// The first end at each lock, as far as the host was told.
+    /// The first end at each lock, as far as the node reported it.
     index: BTreeSet<(Deadline, KeyBuf)>,
 }
 
-impl Memory {
-    pub fn new() -> Memory {
-        Memory {
+impl Default for MemoryHost {
+    fn default() -> MemoryHost {
+        MemoryHost {
             values: BTreeMap::new(),
             log: Vec::new(),
             now: Instant(0),
             blocks: true,
             moved: BTreeSet::new(),
             expiring: BTreeSet::new(),
-            memory: host::Memory { used: 0, most: 1 },
+            memory: Memory { used: 0, most: 1 },
             owner: Owner(1),
             refuses: false,
             disk_is_full: false,
@@ -80,7 +101,9 @@ impl Memory {
             index: BTreeSet::new(),
         }
     }
+}
 
+impl MemoryHost {
     /// Puts a plain string or other data where anything may be.
     pub fn set(&mut self, key: &KeyBuf, value: Value) {
         self.take(key);
@@ -93,6 +116,34 @@ impl Memory {
         self.values.remove(key)
     }
 
+    /// Removes everything.
+    pub fn clear(&mut self) {
+        self.retain(|_| false);
+    }
+
+    /// Removes the other keys.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Value) -> bool) {
+        self.values.retain(|_, value| keep(value));
+        self.index.retain(|(_, key)| self.values.contains_key(key));
+    }
+
+    /// Puts a grant back, as from a file or a primary: its lease begins again.
+    pub fn load(&mut self, key: &KeyBuf, mode: Mode, holder: &Holder, now: Instant) {
+        let old = holder.grant();
+        let lease = Lease::begin(now, old.lease.ttl);
+        let grant = Grant { lease, client: ClientId::UNKNOWN, ephemeral: false, ..old };
+        if mode == Mode::Exclusive {
+            self.set(key, Value::One(grant.into()));
+        } else {
+            let fresh = || Value::Many(Crowd::new(mode));
+            let value = self.values.entry(key.clone()).or_insert_with(fresh);
+            let Value::Many(crowd) = value else { panic!("a holder of another mode is there") };
+            crowd.add(grant);
+        }
+        self.changed(key.as_key());
+    }
+
+    /// The mode of the lock, and its holders in order.
     pub fn holders(&self, key: &KeyBuf) -> (Option<Mode>, Vec<Holder>) {
         match self.values.get(key) {
             Some(Value::One(holder)) => (Some(Mode::Exclusive), [holder.clone()].into()),
@@ -101,6 +152,32 @@ impl Memory {
             }
             _ => (None, Vec::new()),
         }
+    }
+
+    /// All grants, in the order of their keys.
+    pub fn grants(&self) -> Vec<(KeyBuf, Mode, Holder)> {
+        let mut all = Vec::new();
+        for key in self.values.keys() {
+            let (mode, holders) = self.holders(key);
+            let of_mode =
+                mode.into_iter().flat_map(|mode| holders.iter().map(move |one| (mode, one)));
+            all.extend(of_mode.map(|(mode, holder)| (key.clone(), mode, holder.clone())));
+        }
+        all
+    }
+
+    /// The leases, as the state file counts them.
+    pub fn roll(&self) -> Ended {
+        let mut ended = Ended::default();
+        for (key, mode, holder) in self.grants() {
+            ended.add(key.as_key(), mode, &holder.grant());
+        }
+        ended
+    }
+
+    /// The first end of a lease.
+    pub fn first_of_all(&self) -> Option<Deadline> {
+        self.index.first().map(|(end, _)| *end)
     }
 
     /// The end of each lock's last lease, and its name: the latest end first.
@@ -114,11 +191,12 @@ impl Memory {
 
     /// True if each lock is in the index with its first end, and nothing else is.
     pub fn index_is_true(&self) -> bool {
-        let ends = self.values.iter().filter_map(|(key, value)| Some((first_end(value)?, key)));
+        let ends = self.values.iter().filter_map(|(key, value)| Some((value.first_end()?, key)));
         let ends: BTreeSet<_> = ends.map(|(end, key)| (end, key.clone())).collect();
         ends == self.index
     }
 
+    /// True if a plain string holds the lock.
     pub fn has_foreign(&self, key: &KeyBuf) -> bool {
         matches!(self.values.get(key), Some(Value::Text { .. })) && !self.text_is_over(key)
     }
@@ -136,21 +214,98 @@ impl Memory {
     }
 }
 
-fn first_end(value: &Value) -> Option<Deadline> {
-    match value {
-        Value::One(holder) => Some(holder.grant().lease.end),
-        Value::Many(crowd) => crowd.first_end(),
-        _ => None,
+impl Value {
+    /// The end of the first lease.
+    pub fn first_end(&self) -> Option<Deadline> {
+        match self {
+            Value::One(holder) => Some(holder.grant().lease.end),
+            Value::Many(crowd) => crowd.first_end(),
+            _ => None,
+        }
     }
 }
 
-impl Answers for Memory {
+impl Report {
+    /// The lock. `None`: an answer, which names the waiter alone.
+    pub fn key(&self) -> Option<&KeyBuf> {
+        match self {
+            Report::Granted { key, .. }
+            | Report::Renewed { key, .. }
+            | Report::Extended { key, .. }
+            | Report::Ended { key, .. }
+            | Report::AllExpired(key, _)
+            | Report::TextRemoved(key)
+            | Report::TextExpires(key, _) => Some(key),
+            Report::Answered(..) => None,
+        }
+    }
+}
+
+/// An effect on its way to a replica.
+#[derive(Clone, Debug)]
+pub enum Replicated {
+    /// The arguments of an internal command.
+    Effect(KeyBuf, Vec<u8>, Box<[u8]>),
+    /// An extension travels as it came.
+    Extension(KeyBuf, Box<[u8]>, Millis, Option<Fence>, bool),
+}
+
+impl Replicated {
+    /// Writes an event as it travels. `None`: replicas do not get it.
+    pub fn write(event: &Report, now: Instant) -> Option<Replicated> {
+        let mut written = Vec::new();
+        let mut meta: &[u8] = b"";
+        let key = match event {
+            Report::Granted { key, mode, holder, .. } | Report::Renewed { key, mode, holder } => {
+                meta = holder.grant().meta;
+                apply::write_grant(*mode, &holder.grant(), &mut written);
+                key
+            }
+            Report::Extended { key, token, ttl, fence, gt } => {
+                return Some(Replicated::Extension(key.clone(), token.clone(), *ttl, *fence, *gt));
+            }
+            Report::Ended { key, token, .. } => {
+                apply::write_end(token, &mut written);
+                key
+            }
+            Report::AllExpired(key, _) | Report::TextRemoved(key) => {
+                apply::write_removal(&mut written);
+                key
+            }
+            Report::TextExpires(key, ttl) => {
+                // Here all clocks began at the same moment.
+                apply::write_expiry(Deadline::after(now, *ttl).0, &mut written);
+                key
+            }
+            Report::Answered(..) => return None,
+        };
+        Some(Replicated::Effect(key.clone(), written, meta.into()))
+    }
+
+    /// Carries it out at a replica. False: the replica cannot.
+    pub fn carry_out(&self, node: &mut Node, host: &mut MemoryHost, time: Time) -> bool {
+        match self {
+            Replicated::Effect(key, written, meta) => {
+                let args: [&[u8]; 2] = [written, meta];
+                let Ok(effect) = apply::parse(&args) else { return false };
+                node.apply(host, key.as_key(), &effect, time);
+                true
+            }
+            Replicated::Extension(key, token, ttl, fence, gt) => {
+                let extend = Extend { token, ttl: *ttl, fence: *fence, gt: *gt };
+                matches!(node.extend(host, key.as_key(), &extend, time), Ok(true))
+            }
+        }
+    }
+}
+
+impl Answers for MemoryHost {
     fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
-        self.log.push(Event::Answered(waiter, answer));
+        self.log.push(Report::Answered(waiter, answer));
     }
 }
 
-impl Host for Memory {
+impl Host for MemoryHost {
     fn find(&mut self, key: Key<'_>) -> Found<'_> {
         let key = key.to_owned();
         if self.text_is_over(&key) {
@@ -169,7 +324,7 @@ impl Host for Memory {
     }
 
     fn first_end(&mut self, key: Key<'_>) -> Option<Deadline> {
-        self.values.get(&key.to_owned()).and_then(first_end)
+        self.values.get(&key.to_owned()).and_then(Value::first_end)
     }
 
     fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>) {
@@ -193,7 +348,7 @@ impl Host for Memory {
         let key = key.to_owned();
         self.index.retain(|(_, indexed)| *indexed != key);
         let value = self.values.get(&key).expect("changed where nothing is");
-        let end = first_end(value).expect("an empty crowd is no lock");
+        let end = value.first_end().expect("an empty crowd is no lock");
         self.index.insert((end, key));
     }
 
@@ -219,7 +374,7 @@ impl Host for Memory {
     fn remove_foreign(&mut self, key: Key<'_>) {
         let removed = self.take(&key.to_owned());
         assert!(matches!(removed, Some(Value::Text { .. })), "not a plain string");
-        self.log.push(Event::TextRemoved(key.to_owned()));
+        self.log.push(Report::TextRemoved(key.to_owned()));
     }
 
     fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis) {
@@ -227,7 +382,7 @@ impl Host for Memory {
             panic!("not a plain string");
         };
         *end = Some(Deadline::after(self.now, ttl));
-        self.log.push(Event::TextExpires(key.to_owned(), ttl));
+        self.log.push(Report::TextExpires(key.to_owned(), ttl));
     }
 
     fn expire_foreign_at(&mut self, key: Key<'_>, unix_ms: u64) {
@@ -239,20 +394,20 @@ impl Host for Memory {
         let key = key.to_owned();
         self.log.push(match effect {
             Effect::Granted { mode, grant, waited } => {
-                Event::Granted { key, mode, holder: grant.into(), waited }
+                Report::Granted { key, mode, holder: grant.into(), waited }
             }
-            Effect::Renewed { mode, grant } => Event::Renewed { key, mode, holder: grant.into() },
+            Effect::Renewed { mode, grant } => Report::Renewed { key, mode, holder: grant.into() },
             Effect::Extended { token, ttl, fence, gt } => {
-                Event::Extended { key, token: token.into(), ttl, fence, gt }
+                Report::Extended { key, token: token.into(), ttl, fence, gt }
             }
-            Effect::AllExpired { holders } => Event::AllExpired(key, holders),
+            Effect::AllExpired { holders } => Report::AllExpired(key, holders),
             Effect::Ended { token, why, held } => {
-                Event::Ended { key, token: token.into(), why, held }
+                Report::Ended { key, token: token.into(), why, held }
             }
         });
     }
 
-    fn memory(&mut self) -> host::Memory {
+    fn memory(&mut self) -> Memory {
         self.memory
     }
 
