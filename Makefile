@@ -70,7 +70,7 @@ check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/rslock/Cargo.toml
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/etcd/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) test -q -p dlock-tests --test tidy
+	$(CARGO) test -q --workspace --exclude dlock-module --exclude dlock-test-caller --test tidy
 	@scripts/python.sh check
 	@scripts/node.sh check
 
