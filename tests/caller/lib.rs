@@ -31,7 +31,7 @@ mod bare;
 type Ctx = *mut raw::RedisModuleCtx;
 type Str = *mut raw::RedisModuleString;
 
-/// What CALLER.ON was told, and what has come of it.
+/// The state of CALLER.ON: its request, and the events that followed.
 #[derive(Default)]
 struct Listener {
     orders: Vec<(Vec<u8>, Vec<Vec<u8>>)>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use harness::exporter::{Answer, Exporter};
-use harness::{Kind, Papers, Server, eventually};
+use harness::{Certificates, Kind, Server, eventually};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -67,13 +67,13 @@ fn status(exporter: &Exporter, path: &str, user: &str) -> u16 {
 
 /// Who asks over TLS.
 struct Asker<'p> {
-    trusts: &'p Papers,
-    shows: Option<&'p Papers>,
+    trusts: &'p Certificates,
+    shows: Option<&'p Certificates>,
     versions: Vec<&'static SupportedProtocolVersion>,
 }
 
 impl<'p> Asker<'p> {
-    fn new(trusts: &'p Papers) -> Asker<'p> {
+    fn new(trusts: &'p Certificates) -> Asker<'p> {
         Asker { trusts, shows: None, versions: vec![&TLS12, &TLS13] }
     }
 
@@ -88,9 +88,9 @@ impl<'p> Asker<'p> {
             .with_root_certificates(roots);
         let config = match self.shows {
             None => config.with_no_client_auth(),
-            Some(papers) => {
-                let own = CertificateDer::from_pem_file(papers.path("node.pem")).unwrap();
-                let key = PrivateKeyDer::from_pem_file(papers.path("node.key")).unwrap();
+            Some(certificates) => {
+                let own = CertificateDer::from_pem_file(certificates.path("node.pem")).unwrap();
+                let key = PrivateKeyDer::from_pem_file(certificates.path("node.key")).unwrap();
                 config.with_client_auth_cert(vec![own], key).unwrap()
             }
         };
@@ -101,8 +101,8 @@ impl<'p> Asker<'p> {
     }
 }
 
-fn tls(papers: &Papers, more: &str) -> String {
-    let path = |name| papers.path(name).display().to_string();
+fn tls(certificates: &Certificates, more: &str) -> String {
+    let path = |name| certificates.path(name).display().to_string();
     let (certificate, key) = (path("node.pem"), path("node.key"));
     format!("tls_server_config:\n  cert_file: {certificate}\n  key_file: {key}\n{more}")
 }
@@ -133,46 +133,48 @@ fn a_password_is_asked_for_and_who_knows_it_sees_the_page_beyond_this_machine() 
 
 #[test]
 fn behind_tls_it_answers_who_trusts_it_and_nobody_else() {
-    let (server, papers, others) = (Server::start(Kind::Redis82), Papers::valid(), Papers::valid());
-    let file = File::new(&tls(&papers, ""));
+    let (server, certificates, others) =
+        (Server::start(Kind::Redis82), Certificates::valid(), Certificates::valid());
+    let file = File::new(&tls(&certificates, ""));
     let exporter = file.exporter(&server);
     assert!(exporter.url.starts_with("https://"), "{}", exporter.url);
-    assert_eq!(Asker::new(&papers).status(&exporter, "/metrics"), 200);
+    assert_eq!(Asker::new(&certificates).status(&exporter, "/metrics"), 200);
     assert_eq!(Asker::new(&others).status(&exporter, "/metrics"), 0);
     assert_eq!(status(&exporter, "/metrics", ""), 0, "without TLS");
     // It is not known who asks.
-    assert_eq!(Asker::new(&papers).status(&exporter, "/"), 403);
+    assert_eq!(Asker::new(&certificates).status(&exporter, "/"), 403);
 }
 
 #[test]
 fn clients_may_have_to_show_a_certificate() {
-    let (server, papers, others) = (Server::start(Kind::Redis82), Papers::valid(), Papers::valid());
-    let authority = papers.path("ca.pem").display().to_string();
+    let (server, certificates, others) =
+        (Server::start(Kind::Redis82), Certificates::valid(), Certificates::valid());
+    let authority = certificates.path("ca.pem").display().to_string();
     let text = |kind| {
-        tls(&papers, &format!("  client_auth_type: {kind}\n  client_ca_file: {authority}\n"))
+        tls(&certificates, &format!("  client_auth_type: {kind}\n  client_ca_file: {authority}\n"))
     };
     let file = File::new(&text("RequireAndVerifyClientCert"));
     let exporter = file.exporter(&server);
-    let asker = |shows| Asker { shows, ..Asker::new(&papers) };
-    assert_eq!(asker(Some(&papers)).status(&exporter, "/"), 200);
+    let asker = |shows| Asker { shows, ..Asker::new(&certificates) };
+    assert_eq!(asker(Some(&certificates)).status(&exporter, "/"), 200);
     assert_eq!(asker(Some(&others)).status(&exporter, "/metrics"), 0);
     assert_eq!(asker(None).status(&exporter, "/metrics"), 0);
     file.write(&text("VerifyClientCertIfGiven"));
-    assert_eq!(asker(Some(&papers)).status(&exporter, "/metrics"), 200);
+    assert_eq!(asker(Some(&certificates)).status(&exporter, "/metrics"), 200);
     assert_eq!(asker(Some(&others)).status(&exporter, "/metrics"), 0);
     assert_eq!(asker(None).status(&exporter, "/metrics"), 200);
-    assert_eq!(asker(Some(&papers)).status(&exporter, "/"), 403, "anybody could come");
+    assert_eq!(asker(Some(&certificates)).status(&exporter, "/"), 403, "anybody could come");
 }
 
 #[test]
 fn the_versions_of_tls_are_those_of_the_file() {
-    let (server, papers) = (Server::start(Kind::Redis82), Papers::valid());
-    let old = Asker { versions: vec![&TLS12], ..Asker::new(&papers) };
-    let new = Asker { versions: vec![&TLS13], ..Asker::new(&papers) };
-    let file = File::new(&tls(&papers, "  min_version: TLS13\n"));
+    let (server, certificates) = (Server::start(Kind::Redis82), Certificates::valid());
+    let old = Asker { versions: vec![&TLS12], ..Asker::new(&certificates) };
+    let new = Asker { versions: vec![&TLS13], ..Asker::new(&certificates) };
+    let file = File::new(&tls(&certificates, "  min_version: TLS13\n"));
     let exporter = file.exporter(&server);
     assert_eq!((old.status(&exporter, "/metrics"), new.status(&exporter, "/metrics")), (0, 200));
-    file.write(&tls(&papers, "  max_version: TLS12\n"));
+    file.write(&tls(&certificates, "  max_version: TLS12\n"));
     assert_eq!((old.status(&exporter, "/metrics"), new.status(&exporter, "/metrics")), (200, 0));
 }
 
@@ -195,17 +197,18 @@ fn what_is_changed_counts_from_the_next_connection_on() {
     file.write("");
     assert_eq!(status(&exporter, "/metrics", ""), 200);
     // Nobody who asks in the clear is served all of a sudden, nor the other way round.
-    file.write(&tls(&Papers::valid(), ""));
+    file.write(&tls(&Certificates::valid(), ""));
     assert_eq!(status(&exporter, "/metrics", ""), 0);
     assert!(exporter.complaints().contains("TLS cannot be switched"), "{}", exporter.complaints());
 }
 
 #[test]
 fn a_certificate_that_is_renewed_is_shown_at_once() {
-    let (server, old, new) = (Server::start(Kind::Redis82), Papers::valid(), Papers::valid());
+    let (server, old, new) =
+        (Server::start(Kind::Redis82), Certificates::valid(), Certificates::valid());
     let file = File::new(&tls(&old, ""));
     let exporter = file.exporter(&server);
-    let authority = Papers::valid();
+    let authority = Certificates::valid();
     fs::copy(old.path("ca.pem"), authority.path("ca.pem")).unwrap();
     assert_eq!(Asker::new(&authority).status(&exporter, "/metrics"), 200);
     for name in ["node.pem", "node.key"] {
@@ -219,8 +222,8 @@ fn a_certificate_that_is_renewed_is_shown_at_once() {
 fn a_file_with_a_mistake_is_refused_at_the_start() {
     let servers = [Server::start(Kind::Redis82)];
     assert!(!addresses(&servers).is_empty());
-    let papers = Papers::valid();
-    let gone = tls(&papers, "").replace("node.pem", "gone.pem");
+    let certificates = Certificates::valid();
+    let gone = tls(&certificates, "").replace("node.pem", "gone.pem");
     for (text, words) in [
         ("basic_auth_users: {ann: secret}", "not a hash that bcrypt has made"),
         ("http_server_config: {}", "http_server_config is not supported"),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use harness::{Papers, Server, program};
+use harness::{Certificates, Server, program};
 
 use crate::dlock_at;
 use crate::running::Running;
@@ -26,13 +26,13 @@ fn assert_told(node: &str, words: &str) {
     }
 }
 
-fn running(papers: &Papers, wants: &str) -> (Server, u16) {
-    let (server, port) = papers.server(wants);
+fn running(certificates: &Certificates, wants: &str) -> (Server, u16) {
+    let (server, port) = certificates.server(wants);
     (server.start(), port)
 }
 
-fn ca(papers: &Papers) -> String {
-    papers.path("ca.pem").display().to_string()
+fn ca(certificates: &Certificates) -> String {
+    certificates.path("ca.pem").display().to_string()
 }
 
 #[test]
@@ -43,62 +43,64 @@ fn tls_at_a_port_that_does_not_speak_it() {
 
 #[test]
 fn no_tls_at_a_port_that_speaks_nothing_else() {
-    let papers = Papers::valid();
-    let (_server, port) = running(&papers, "no");
+    let certificates = Certificates::valid();
+    let (_server, port) = running(&certificates, "no");
     assert_told(&format!("redis://127.0.0.1:{port}"), "write rediss://");
 }
 
 #[test]
 fn an_authority_that_nobody_here_trusts() {
-    let papers = Papers::valid();
-    let (_server, port) = running(&papers, "no");
+    let certificates = Certificates::valid();
+    let (_server, port) = running(&certificates, "no");
     assert_told(&format!("rediss://127.0.0.1:{port}"), "name the right one with ?ca=FILE");
-    let others = Papers::valid();
+    let others = Certificates::valid();
     let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&others));
     assert_told(&url, "its certificate is not signed by an authority that is trusted here");
 }
 
 #[test]
 fn a_certificate_for_another_name() {
-    let papers = Papers::valid();
-    let (_server, port) = running(&papers, "no");
-    let url = format!("rediss://localhost:{port}?ca={}", ca(&papers));
+    let certificates = Certificates::valid();
+    let (_server, port) = running(&certificates, "no");
+    let url = format!("rediss://localhost:{port}?ca={}", ca(&certificates));
     assert_told(&url, "its certificate is for 127.0.0.1, not for localhost");
 }
 
 #[test]
 fn a_certificate_that_has_expired() {
-    let papers = Papers::expired();
-    let (_server, port) = running(&papers, "no");
-    let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&papers));
+    let certificates = Certificates::expired();
+    let (_server, port) = running(&certificates, "no");
+    let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&certificates));
     assert_told(&url, "its certificate has expired");
 }
 
 #[test]
 fn a_node_that_wants_a_certificate() {
-    let papers = Papers::valid();
-    let (_server, port) = running(&papers, "yes");
-    let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&papers));
+    let certificates = Certificates::valid();
+    let (_server, port) = running(&certificates, "yes");
+    let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&certificates));
     assert_told(&url, "it wants a certificate from the client");
 }
 
 #[test]
 fn whom_the_machine_trusts_does_not_matter_to_who_names_an_authority() {
-    let papers = Papers::valid();
-    let (_server, port) = running(&papers, "no");
-    let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&papers));
+    let certificates = Certificates::valid();
+    let (_server, port) = running(&certificates, "no");
+    let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&certificates));
     let mut command = program::command(&[url]);
-    command.env("SSL_CERT_FILE", papers.path("none")).args(["run", "-n", "job", "--", "true"]);
+    command
+        .env("SSL_CERT_FILE", certificates.path("none"))
+        .args(["run", "-n", "job", "--", "true"]);
     program::run(&mut command).with_code(0);
 }
 
 /// A machine's list of authorities is hundreds of files, and everybody who was cut off connects at once.
 #[test]
 fn whom_the_machine_trusts_is_read_once_and_not_for_each_connection() {
-    let papers = Papers::valid();
-    let (server, port) = running(&papers, "no");
-    let list = papers.path("list.pem");
-    fs::copy(papers.path("ca.pem"), &list).expect("the folder can be written");
+    let certificates = Certificates::valid();
+    let (server, port) = running(&certificates, "no");
+    let list = certificates.path("list.pem");
+    fs::copy(certificates.path("ca.pem"), &list).expect("the folder can be written");
     let mut command = program::command(&[format!("rediss://127.0.0.1:{port}")]);
     command.env("SSL_CERT_FILE", &list).env_remove("SSL_CERT_DIR");
     command.args(["run", "--wait", "20s", "job", "--", "true"]);

@@ -36,12 +36,12 @@ pub use servers::*;
 
 pub use apart::Apart;
 pub use builder::Builder;
+pub use certificates::Certificates;
 pub use client::Client;
 pub use cluster::{Cluster, Migration};
 pub use history::{Grant, History, Promise};
 pub use kind::Kind;
 pub use macro_rules_attribute::apply;
-pub use papers::Papers;
 pub use payload::Payload;
 pub use picture::Picture;
 pub use proxy::{Proxy, Way};

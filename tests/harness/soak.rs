@@ -1,9 +1,9 @@
-//! How long a test that can go on for hours goes on: a little with `make test`, far with `make soak`.
+//! The length of tests that can go on for hours: short with `make test`, long with `make soak`.
 
 use std::env;
 use std::time::Duration;
 
-/// How often a server is killed in one test: DLOCK_SOAK_KILLS, or so often without it.
+/// The number of times that one test kills a server: DLOCK_SOAK_KILLS, or `few` without it.
 pub fn kills(few: u32) -> u32 {
     match env::var("DLOCK_SOAK_KILLS") {
         Ok(text) => text.parse().expect("DLOCK_SOAK_KILLS is a number"),
@@ -11,7 +11,7 @@ pub fn kills(few: u32) -> u32 {
     }
 }
 
-/// Whether a test tries every case instead of a sample: DLOCK_SOAK is set.
+/// True if a test tries every case instead of a sample: DLOCK_SOAK is set.
 pub fn tries_every_case() -> bool {
     env::var_os("DLOCK_SOAK").is_some()
 }

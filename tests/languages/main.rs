@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use harness::sentinel::NAME;
 use harness::watched::Watched;
-use harness::{Cluster, Kind, Papers, Server, apply, eventually};
+use harness::{Certificates, Cluster, Kind, Server, apply, eventually};
 use speaker::{Language, Speaker, in_every_language};
 
 /// A server that does not answer must be left in time to find another.
@@ -44,10 +44,10 @@ fn a_lock_is_held_while_a_cluster_promotes_another_server(language: Language) {
 
 #[apply(in_every_language)]
 fn a_lock_of_a_server_behind_tls_is_held(language: Language) {
-    let papers = Papers::valid();
-    let (server, port) = papers.server("yes");
+    let certificates = Certificates::valid();
+    let (server, port) = certificates.server("yes");
     let server = server.start();
-    let file = |name: &str| papers.path(name).display().to_string();
+    let file = |name: &str| certificates.path(name).display().to_string();
     let (ca, cert, key) = (file("ca.pem"), file("node.pem"), file("node.key"));
     let url = format!("rediss://127.0.0.1:{port}?ca={ca}&cert={cert}&key={key}");
     let mut program = Speaker::start(language, &url, PATIENT);
@@ -59,8 +59,8 @@ fn a_lock_of_a_server_behind_tls_is_held(language: Language) {
 
 #[apply(in_every_language)]
 fn a_certificate_that_nobody_vouches_for_is_named(language: Language) {
-    let (papers, others) = (Papers::valid(), Papers::valid());
-    let (server, port) = papers.server("no");
+    let (certificates, others) = (Certificates::valid(), Certificates::valid());
+    let (server, port) = certificates.server("no");
     let _server = server.start();
     let url = format!("rediss://127.0.0.1:{port}?ca={}", others.path("ca.pem").display());
     let said = Speaker::start(language, &url, PATIENT).ask("try job");

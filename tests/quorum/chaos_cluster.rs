@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use harness::{Apart, Cluster, Kind, Papers, eventually};
+use harness::{Apart, Certificates, Cluster, Kind, eventually};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -55,11 +55,11 @@ mod a_cluster_keeps_its_promises {
     #[cfg(feature = "soak")]
     #[test]
     fn redis_7_0_behind_tls() {
-        storm_in_a_cluster(Kind::Redis70, Some(&harness::Papers::valid()));
+        storm_in_a_cluster(Kind::Redis70, Some(&harness::Certificates::valid()));
     }
 }
 
-fn storm_in_a_cluster(kind: Kind, tls: Option<&Papers>) {
+fn storm_in_a_cluster(kind: Kind, tls: Option<&Certificates>) {
     let mut cluster = Cluster::start_over_networks(kind, tls);
     cluster.nodes.iter().for_each(prepare);
     let ports: Vec<u16> = (0..cluster.nodes.len()).map(|node| cluster.told(node)).collect();

@@ -3,7 +3,7 @@
 use std::thread;
 
 use harness::watched::Watched;
-use harness::{Apart, Kind, Papers, eventually};
+use harness::{Apart, Certificates, Kind, eventually};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -47,11 +47,11 @@ mod a_primary_behind_sentinels_keeps_its_promises {
     #[cfg(feature = "soak")]
     #[test]
     fn redis_7_0_behind_tls() {
-        storm_behind_sentinels(Kind::Redis70, Some(&harness::Papers::valid()));
+        storm_behind_sentinels(Kind::Redis70, Some(&harness::Certificates::valid()));
     }
 }
 
-fn storm_behind_sentinels(kind: Kind, tls: Option<&Papers>) {
+fn storm_behind_sentinels(kind: Kind, tls: Option<&Certificates>) {
     let mut node = Watched::start_over_networks(kind, tls);
     node.servers.iter().for_each(prepare);
     let ports: Vec<u16> = (0..node.servers.len()).map(|server| node.told(server)).collect();

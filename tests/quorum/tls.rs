@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_client::{Client, Error};
-use harness::{Papers, Quorum};
+use harness::{Certificates, Quorum};
 
 use crate::coordinator::{HEALTHY_TIMEOUT, assert_holds, ms, patient_program, run, take};
 
@@ -11,10 +11,10 @@ const TTL: Duration = ms(2_000);
 
 #[test]
 fn a_node_is_reached_through_tls_with_an_authority_of_ones_own() {
-    let papers = Papers::valid();
-    let (quorum, port) = node(&papers, "no");
+    let certificates = Certificates::valid();
+    let (quorum, port) = node(&certificates, "no");
     run(async {
-        let url = format!("rediss://127.0.0.1:{port}?ca={}", papers.path("ca.pem").display());
+        let url = format!("rediss://127.0.0.1:{port}?ca={}", certificates.path("ca.pem").display());
         let client = patient_program(&[url]).await;
         let guard = take(&client, "job", TTL).await;
         assert_holds(&quorum, &guard);
@@ -26,9 +26,9 @@ fn a_node_is_reached_through_tls_with_an_authority_of_ones_own() {
 
 #[test]
 fn a_node_with_a_certificate_that_nobody_vouches_for_is_refused() {
-    let papers = Papers::valid();
-    let (_quorum, port) = node(&papers, "no");
-    let other = Papers::valid();
+    let certificates = Certificates::valid();
+    let (_quorum, port) = node(&certificates, "no");
+    let other = Certificates::valid();
     run(async {
         let ca = other.path("ca.pem");
         for url in [
@@ -42,10 +42,10 @@ fn a_node_with_a_certificate_that_nobody_vouches_for_is_refused() {
 
 #[test]
 fn a_node_under_another_name_than_its_certificates_is_refused() {
-    let papers = Papers::valid();
-    let (_quorum, port) = node(&papers, "no");
+    let certificates = Certificates::valid();
+    let (_quorum, port) = node(&certificates, "no");
     run(async {
-        let ca = papers.path("ca.pem");
+        let ca = certificates.path("ca.pem");
         assert_names_the_certificate(&format!("rediss://localhost:{port}?ca={}", ca.display()))
             .await;
     });
@@ -53,10 +53,10 @@ fn a_node_under_another_name_than_its_certificates_is_refused() {
 
 #[test]
 fn a_program_shows_a_certificate_of_its_own_where_the_node_wants_one() {
-    let papers = Papers::valid();
-    let (_quorum, port) = node(&papers, "yes");
+    let certificates = Certificates::valid();
+    let (_quorum, port) = node(&certificates, "yes");
     run(async {
-        let file = |name: &str| papers.path(name).display().to_string();
+        let file = |name: &str| certificates.path(name).display().to_string();
         let ca = file("ca.pem");
         let (cert, key) = (file("node.pem"), file("node.key"));
         let with = format!("rediss://127.0.0.1:{port}?ca={ca}&cert={cert}&key={key}");
@@ -92,8 +92,8 @@ async fn assert_names_the_certificate(url: &str) {
 }
 
 /// A node that speaks TLS at the port, and whether it wants to see certificates.
-fn node(papers: &Papers, wants: &str) -> (Quorum, u16) {
-    let (server, port) = papers.server(wants);
+fn node(certificates: &Certificates, wants: &str) -> (Quorum, u16) {
+    let (server, port) = certificates.server(wants);
     (Quorum::of(vec![server]), port)
 }
 

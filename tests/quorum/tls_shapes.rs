@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_client::{Client, Error};
 use harness::sentinel::{NAME, Sentinel};
-use harness::{Builder, Cluster, Papers, Server, eventually};
+use harness::{Builder, Certificates, Cluster, Server, eventually};
 
 use crate::coordinator::{
     HEALTHY_TIMEOUT, NODE_TIMEOUT, ms, run, take, ttl_at, until, until_longer,
@@ -17,8 +17,8 @@ const TTL: Duration = ms(20_000);
 const APP: &str = "user app on >s3cret ~job* &* +@all";
 
 /// A server behind TLS, which also speaks it to other servers.
-fn server(papers: &Papers) -> (Builder, u16) {
-    let (builder, port) = papers.server("no");
+fn server(certificates: &Certificates) -> (Builder, u16) {
+    let (builder, port) = certificates.server("no");
     (builder.config(APP).config("tls-replication yes"), port)
 }
 
@@ -31,13 +31,13 @@ struct Watched {
 
 impl Watched {
     #[track_caller]
-    fn start(papers: &Papers) -> Watched {
-        let (primary, at) = server(papers);
+    fn start(certificates: &Certificates) -> Watched {
+        let (primary, at) = server(certificates);
         let primary = primary.config("repl-diskless-sync no").start();
-        let (replica, _) = server(papers);
+        let (replica, _) = server(certificates);
         let replica = replica.config(&format!("replicaof 127.0.0.1 {at}")).start();
         primary.until_streaming_to(&replica);
-        let file = |name: &str| papers.path(name).display().to_string();
+        let file = |name: &str| certificates.path(name).display().to_string();
         let port = harness::ports::free();
         let more = [
             format!("tls-port {port}"),
@@ -56,8 +56,8 @@ impl Watched {
     }
 
     /// With these for the login of the servers, and more options.
-    fn url(&self, papers: &Papers, login: &str, more: &str) -> String {
-        let ca = papers.path("ca.pem").display().to_string();
+    fn url(&self, certificates: &Certificates, login: &str, more: &str) -> String {
+        let ca = certificates.path("ca.pem").display().to_string();
         format!("rediss+sentinel://{login}@127.0.0.1:{}/{NAME}?ca={ca}{more}", self.port)
     }
 }
@@ -76,11 +76,11 @@ async fn refused(url: String) -> String {
 
 #[test]
 fn sentinels_and_their_servers_have_users_of_their_own_and_fail_over_behind_tls() {
-    let papers = Papers::valid();
-    let mut node = Watched::start(&papers);
+    let certificates = Certificates::valid();
+    let mut node = Watched::start(&certificates);
     let of_sentinel = "&sentinel-user=watcher&sentinel-pass=0ther";
     run(async {
-        let url = node.url(&papers, "app:s3cret", of_sentinel);
+        let url = node.url(&certificates, "app:s3cret", of_sentinel);
         let client = Client::builder().nodes([url]).node_timeout(NODE_TIMEOUT).connect().await;
         let client = client.expect("it is all there");
         let guard = take(&client, "job", TTL).await;
@@ -103,24 +103,25 @@ fn sentinels_and_their_servers_have_users_of_their_own_and_fail_over_behind_tls(
 
 #[test]
 fn sentinels_and_servers_behind_tls_refuse_wrong_passwords_and_who_does_not_speak_it() {
-    let papers = Papers::valid();
-    let node = Watched::start(&papers);
+    let certificates = Certificates::valid();
+    let node = Watched::start(&certificates);
     run(async {
         let of_sentinel = "&sentinel-user=watcher&sentinel-pass=0ther";
         for (login, more) in [
             ("app:s3cret", "&sentinel-user=watcher&sentinel-pass=wrong"),
             ("app:wrong", of_sentinel),
         ] {
-            let said = refused(node.url(&papers, login, more)).await;
+            let said = refused(node.url(&certificates, login, more)).await;
             assert!(said.contains("WRONGPASS"), "{login} {more}: {said}");
             assert!(!said.contains("s3cret") && !said.contains("0ther"), "{said}");
         }
-        let other = Papers::valid();
+        let other = Certificates::valid();
         let said = refused(node.url(&other, "app:s3cret", of_sentinel)).await;
         assert!(said.contains("certificate"), "{said}");
         // The port where the Sentinel speaks no TLS; the servers do.
         let plain = format!("127.0.0.1:{}/", node.sentinel.port());
-        let mixed = node.url(&papers, "app:s3cret", &format!("{of_sentinel}&sentinel-tls=no"));
+        let mixed =
+            node.url(&certificates, "app:s3cret", &format!("{of_sentinel}&sentinel-tls=no"));
         let mixed = mixed.replace(&format!("127.0.0.1:{}/", node.port), &plain);
         let client = Client::builder().nodes([mixed]).node_timeout(HEALTHY_TIMEOUT).connect().await;
         let guard = take(&client.expect("only the servers speak TLS"), "job", TTL).await;
@@ -130,10 +131,10 @@ fn sentinels_and_servers_behind_tls_refuse_wrong_passwords_and_who_does_not_spea
 
 #[test]
 fn a_cluster_behind_tls_is_followed_where_its_slots_go() {
-    let papers = Papers::valid();
+    let certificates = Certificates::valid();
     let started: Vec<(Server, u16)> = (0..3)
         .map(|_| {
-            let (builder, port) = server(&papers);
+            let (builder, port) = server(&certificates);
             (builder.cluster().config("tls-cluster yes").start(), port)
         })
         .collect();
@@ -142,12 +143,12 @@ fn a_cluster_behind_tls_is_followed_where_its_slots_go() {
         server.run("CONFIG GET tls-port").items()[1].text().parse().expect("a port")
     };
     let cluster = Cluster::of(started.into_iter().map(|(server, _)| server).collect(), tls);
-    let url = |login: &str, papers: &Papers| {
-        let ca = papers.path("ca.pem").display().to_string();
+    let url = |login: &str, certificates: &Certificates| {
+        let ca = certificates.path("ca.pem").display().to_string();
         format!("rediss+cluster://{login}@127.0.0.1:{},127.0.0.1:{}?ca={ca}", ports[0], ports[2])
     };
     run(async {
-        let builder = Client::builder().nodes([url("app:s3cret", &papers)]);
+        let builder = Client::builder().nodes([url("app:s3cret", &certificates)]);
         let client =
             builder.node_timeout(HEALTHY_TIMEOUT).connect().await.expect("it is all there");
         for place in 0..3 {
@@ -171,9 +172,9 @@ fn a_cluster_behind_tls_is_followed_where_its_slots_go() {
         let next = next.await.expect("it does not panic").expect("it is its turn");
         assert_eq!(cluster.nodes[1].holders(&key), [next.token().to_string()]);
         next.release().await.expect("it is held");
-        let said = refused(url("app:wrong", &papers)).await;
+        let said = refused(url("app:wrong", &certificates)).await;
         assert!(said.contains("WRONGPASS"), "{said}");
-        let said = refused(url("app:s3cret", &Papers::valid())).await;
+        let said = refused(url("app:s3cret", &Certificates::valid())).await;
         assert!(said.contains("certificate"), "{said}");
     });
 }

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use harness::exporter::Exporter;
-use harness::{Kind, Papers, Server, apply, eventually, on_every_server, ports, process};
+use harness::{Certificates, Kind, Server, apply, eventually, on_every_server, ports, process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -141,9 +141,9 @@ fn a_node_that_is_away_is_a_value_and_no_failed_scrape() {
 
 #[test]
 fn prometheus_scrapes_behind_tls_with_a_password() {
-    let (server, papers) = (Server::start(Kind::Redis82), Papers::valid());
-    let path = |name| papers.path(name).display().to_string();
-    let config = papers.path("web.yml");
+    let (server, certificates) = (Server::start(Kind::Redis82), Certificates::valid());
+    let path = |name| certificates.path(name).display().to_string();
+    let config = certificates.path("web.yml");
     let text = format!(
         "tls_server_config:\n  cert_file: node.pem\n  key_file: node.key\n\
          basic_auth_users:\n  ann: {SECRET}\n"

@@ -20,12 +20,12 @@ pub struct Browser {
     messages: Receiver<Value>,
     session: Option<String>,
     orders_given: u64,
-    /// What the page has complained of: errors of its script, and what its policy forbids.
+    /// Errors of the page's script, and requests that its policy forbids.
     pub complaints: Vec<String>,
     _home: TempDir,
 }
 
-/// What the person likes.
+/// The colour scheme that the user prefers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// Dark on light.
@@ -91,7 +91,7 @@ impl Browser {
         assert!(opened["errorText"].is_null(), "{url}: {opened}");
     }
 
-    /// What an expression is in the page.
+    /// Evaluates an expression in the page.
     #[track_caller]
     pub fn value(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});

@@ -104,14 +104,14 @@ impl Client {
         bytes
     }
 
-    /// Whether an answer is here already. It says something only after an answer to another client
-    /// that the server gave later.
+    /// True if an answer has arrived. It says something only after an answer to another client that
+    /// the server gave later.
     #[track_caller]
     pub fn has_answer(&mut self) -> bool {
         self.begins_within(Duration::from_millis(1))
     }
 
-    /// Whether the server has ended the connection, or does so soon.
+    /// True if the server has ended the connection, or does so soon.
     pub fn is_closed_by_server(&mut self) -> bool {
         match self.reader.fill_buf() {
             Ok(bytes) => bytes.is_empty(),

@@ -22,14 +22,14 @@ pub struct Exporter {
     folder: TempDir,
 }
 
-/// What it has answered.
+/// An HTTP response of the exporter.
 #[derive(Debug)]
 pub struct Answer {
     /// 0: it has closed the connection.
     pub status: u16,
     /// The headers, in small letters.
     pub head: String,
-    /// What follows them.
+    /// The body, after the headers.
     pub body: String,
 }
 
@@ -60,7 +60,7 @@ impl Exporter {
         Exporter { child, at, url, folder }
     }
 
-    /// What a path holds.
+    /// Requests a path.
     #[track_caller]
     pub fn get(&self, path: &str) -> Answer {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.at))
@@ -106,13 +106,13 @@ impl Exporter {
         line.rsplit(' ').next()?.parse().ok()
     }
 
-    /// What the page shows.
+    /// The state that the page shows.
     #[track_caller]
     pub fn state(&self) -> Value {
         serde_json::from_str(&self.get("/state").body).expect("it is JSON")
     }
 
-    /// What it has complained of so far.
+    /// The lines that the exporter has written to stderr so far.
     #[track_caller]
     pub fn complaints(&self) -> String {
         fs::read_to_string(self.folder.path().join(ERRORS)).expect("it is there")

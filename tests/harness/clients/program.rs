@@ -42,14 +42,14 @@ pub fn with_usual_signals(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// What the program said, and how it ended.
+/// The program's output and exit status.
 #[derive(Clone, Debug)]
 pub struct Said {
     /// Its exit code; `None`: a signal ended it.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Its stdout.
     pub out: String,
-    /// What it complained about.
+    /// Its stderr.
     pub err: String,
 }
 

@@ -53,7 +53,7 @@ impl Tmux {
         self.tell(&["resize-window", "-x", &columns, "-y", &rows]);
     }
 
-    /// What is on the screen, as text.
+    /// The screen's content, as text.
     #[track_caller]
     pub fn screen(&self) -> String {
         self.tell(&["capture-pane", "-p"])

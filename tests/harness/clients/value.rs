@@ -1,4 +1,5 @@
-//! What a server answers: the types of RESP2 and RESP3, and how to read them in a test.
+//! The values that a server answers with: the types of RESP2 and RESP3, and how to read them in a
+//! test.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, ErrorKind};

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::builder::Builder;
-use crate::papers::Papers;
+use crate::certificates::Certificates;
 use crate::proxy::Proxy;
 use crate::server::Server;
 
@@ -32,7 +32,11 @@ impl Apart {
 
     /// Starts a server of a cluster behind such networks.
     #[track_caller]
-    pub fn in_a_cluster(number: usize, builder: Builder, tls: Option<&Papers>) -> (Apart, Server) {
+    pub fn in_a_cluster(
+        number: usize,
+        builder: Builder,
+        tls: Option<&Certificates>,
+    ) -> (Apart, Server) {
         let apart = Apart::new(number);
         let (front, bus) = (apart.front.port(), apart.bus.port());
         let kind = if tls.is_some() { "-tls" } else { "" };
@@ -46,13 +50,13 @@ impl Apart {
 
     /// Starts a server behind such networks that Sentinels watch.
     #[track_caller]
-    pub fn watched(number: usize, builder: Builder, tls: Option<&Papers>) -> (Apart, Server) {
+    pub fn watched(number: usize, builder: Builder, tls: Option<&Certificates>) -> (Apart, Server) {
         let apart = Apart::new(number);
         let announced = format!("replica-announce-port {}", apart.front.port());
         apart.start(builder.config(&announced), tls)
     }
 
-    fn start(self, builder: Builder, tls: Option<&Papers>) -> (Apart, Server) {
+    fn start(self, builder: Builder, tls: Option<&Certificates>) -> (Apart, Server) {
         let builder = builder
             .config(&format!("bind-source-addr {}", self.from))
             .config("replica-announce-ip 127.0.0.1")
@@ -60,8 +64,9 @@ impl Apart {
             .config("repl-ping-replica-period 1");
         let (builder, port) = match tls {
             None => (builder, None),
-            Some(papers) => {
-                let (builder, port) = papers.added_to(builder.config("tls-replication yes"), "no");
+            Some(certificates) => {
+                let (builder, port) =
+                    certificates.added_to(builder.config("tls-replication yes"), "no");
                 (builder, Some(port))
             }
         };

@@ -11,12 +11,12 @@ use std::thread;
 
 use crate::value::Value;
 
-/// What follows a request.
+/// The reaction to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// These bytes, as they are.
     Raw(Vec<u8>),
-    /// What a server would answer that has nothing but its greetings.
+    /// The answer of a server that knows nothing but its greetings.
     Usual,
     /// Nothing, ever.
     Silence,
@@ -68,27 +68,27 @@ impl Fake {
         self.port
     }
 
-    /// What it says from now on.
+    /// Sets the script that answers requests from now on.
     pub fn says(&self, script: impl Fn(&[String]) -> Answer + Send + Sync + 'static) {
         self.shared.lock().script = Arc::new(script);
     }
 
-    /// How many requests began with this word, greetings included.
+    /// The number of requests that began with this word, greetings included.
     pub fn asked(&self, word: &str) -> usize {
         self.shared.lock().asked.get(word).copied().unwrap_or_default()
     }
 
-    /// How many requests there were, greetings included.
+    /// The number of requests, greetings included.
     pub fn requests(&self) -> usize {
         self.shared.lock().asked.values().sum()
     }
 
-    /// How many connections were opened so far.
+    /// The number of connections that were opened so far.
     pub fn connections(&self) -> usize {
         self.shared.lock().connections
     }
 
-    /// How many connections are open now.
+    /// The number of connections that are open now.
     pub fn open(&self) -> usize {
         self.shared.lock().open.len()
     }

@@ -84,13 +84,13 @@ impl Proxy {
         self.change(|network| network.parted.push(from));
     }
 
-    /// What goes one way on the connections that are open now is kept back until
+    /// Keeps back the bytes that go one way on the connections that are open now, until
     /// [`Proxy::pass`]; new connections are not concerned.
     pub fn keep_back(&self, way: Way) {
         self.change(|network| network.keeps[way as usize] = Keeps::Older(network.connections));
     }
 
-    /// What goes one way is kept back until [`Proxy::pass`], on new connections as well.
+    /// Keeps back the bytes that go one way until [`Proxy::pass`], on new connections as well.
     pub fn keep_back_all(&self, way: Way) {
         self.change(|network| network.keeps[way as usize] = Keeps::All);
     }
@@ -101,7 +101,7 @@ impl Proxy {
         self.change(|network| network.looks_for = Some((way, text.as_bytes().to_vec())));
     }
 
-    /// Whether that has happened.
+    /// True once [`Proxy::keep_back_from`] has found its text.
     pub fn has_kept_back(&self) -> bool {
         !self.shared.lock().found.is_empty()
     }
@@ -127,23 +127,23 @@ impl Proxy {
         self.change(|network| network.cut = Some((way, bytes)));
     }
 
-    /// Whether that has happened.
+    /// True once [`Proxy::cut_after`] has ended a connection.
     pub fn has_cut(&self) -> bool {
         self.shared.lock().cut.is_none()
     }
 
-    /// How many bytes have arrived so far, one way.
+    /// The number of bytes that have arrived so far, one way.
     pub fn arrived(&self, way: Way) -> u64 {
         self.shared.lock().arrived[way as usize]
     }
 
-    /// How many bytes are kept back now, one way.
+    /// The number of bytes that are kept back now, one way.
     pub fn kept(&self, way: Way) -> u64 {
         let network = self.shared.lock();
         network.taken[way as usize] - network.arrived[way as usize]
     }
 
-    /// How many connections were opened so far.
+    /// The number of connections that were opened so far.
     pub fn connections(&self) -> u64 {
         self.shared.lock().connections
     }
@@ -163,14 +163,14 @@ impl Drop for Proxy {
     }
 }
 
-/// What the threads of a proxy share.
+/// The state that the threads of a proxy share.
 struct Shared {
     server: AtomicU16,
     network: Mutex<Network>,
     changed: Condvar,
 }
 
-/// What the test wants, and what has happened.
+/// The test's settings, and the events so far.
 #[derive(Default)]
 struct Network {
     ended: bool,
@@ -218,7 +218,7 @@ impl Network {
         }
     }
 
-    /// How much of a piece may pass, and whether the connection ends then.
+    /// The number of bytes of a piece that may pass, and whether the connection ends then.
     fn pass(&mut self, way: Way, length: usize) -> (usize, bool) {
         let Some((cut_way, left)) = &mut self.cut else { return (length, false) };
         if *cut_way != way {

@@ -55,7 +55,7 @@ impl Builder {
 }
 
 impl Server {
-    /// What a watched server has called so far, over all its starts.
+    /// The system calls of a watched server so far, over all its starts.
     #[track_caller]
     pub fn system_calls(&self) -> Vec<SystemCall> {
         let record = fs::read_to_string(self.folder().join(RECORD)).expect("it is watched");

@@ -26,7 +26,7 @@ pub fn set(file: &Path, seconds: i64) {
     written.expect("the clock's file can be written");
 }
 
-/// What a clock shows that is set to so many seconds from the real one, in microseconds.
+/// The time, in microseconds, on a clock that is set this many seconds from the real one.
 pub fn micros(seconds: i64) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
     now.as_micros() as i64 + seconds * 1_000_000

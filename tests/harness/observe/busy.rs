@@ -37,7 +37,7 @@ pub(crate) fn watch() {
 
 /// So many threads in a row may have to wait for a processor, each as long as the worst.
 const STEPS: u32 = 20;
-/// Who measured a time may have waited before he asks.
+/// A thread that measured a time may have waited this long before it asks.
 const MARGIN: Duration = Duration::from_millis(500);
 const BEAT: Duration = Duration::from_millis(1);
 /// A machine that does nothing else is late by less.
@@ -45,7 +45,7 @@ const USUAL: Duration = Duration::from_millis(1);
 /// So many are remembered.
 const MOST: usize = 100_000;
 
-/// When a thread woke up, and how late it was.
+/// The moments at which a thread woke up, and how late it was each time.
 static NOTED: Mutex<VecDeque<(Instant, Duration)>> = Mutex::new(VecDeque::new());
 
 fn note_forever() {

@@ -1,4 +1,4 @@
-//! What clients saw of their grants, and whether it can all be true.
+//! The grants that clients saw, and whether all of them can be true.
 //!
 //! All times are those of the clients, so each client's view is conservative. It surely holds from
 //! the moment in which its grant arrived. It may believe that until it sends RELEASE, or until the
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Grants of many clients, of which each adds its own.
 pub struct History {
-    /// What the times of a violation are counted from.
+    /// The times of a violation are counted from here.
     begun: Instant,
     grants: Mutex<Vec<Grant>>,
 }
@@ -29,12 +29,12 @@ pub struct Grant {
     until: Instant,
 }
 
-/// What grants promise.
+/// The promises of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// Nobody else holds while an exclusive holder does.
     Exclusion,
-    /// Who asks after a grant has arrived gets a larger fence.
+    /// An attempt that begins after a grant has arrived gets a larger fence.
     FenceOrder,
     /// No two grants of a key have the same fence.
     FenceUsedOnce,
@@ -43,7 +43,7 @@ pub enum Promise {
 /// A promise that was broken, and how.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// What was broken.
+    /// The promise that was broken.
     pub promise: Promise,
     words: String,
 }
@@ -56,7 +56,7 @@ impl Grant {
         Grant { key, token, is_shared: false, fence, asked, granted, until: asked + ttl }
     }
 
-    /// It shares the lock.
+    /// Marks the grant as one that shares the lock.
     pub fn shared(mut self) -> Grant {
         self.is_shared = true;
         self
@@ -109,12 +109,12 @@ impl History {
         self.lock().push(grant);
     }
 
-    /// How many grants there were.
+    /// The number of grants.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether there were none.
+    /// True if there were no grants.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }

@@ -1,4 +1,4 @@
-//! What tests ask a server about its locks, through the commands that anybody has.
+//! Questions of the tests to a server about its locks, through the commands that anybody has.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::value::Value;
 use crate::wait::eventually;
 
-/// What an error must leave as it was.
+/// The state that an error must leave as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traces {
     /// The fence counter.
@@ -28,7 +28,7 @@ impl Server {
         self.run("DLOCK.NODE").at(field)
     }
 
-    /// What an error must leave as it was.
+    /// Reads the state that an error must leave as it was.
     #[track_caller]
     pub fn traces(&self) -> Traces {
         let node = self.run("DLOCK.NODE");
@@ -52,7 +52,7 @@ impl Server {
         self.tokens(key, "waiters")
     }
 
-    /// What TOKENS says about the only holder of a lock.
+    /// The fields that TOKENS shows of the only holder of a lock.
     #[track_caller]
     pub fn holder(&self, key: impl Display) -> BTreeMap<String, Value> {
         let lock = self.run(&format!("DLOCK.TOKENS {key}"));

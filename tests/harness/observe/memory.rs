@@ -1,4 +1,4 @@
-//! What a server uses of memory, and whether it gives back what it used.
+//! The memory that a server uses, and whether it gives it back.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ impl Server {
         self.info_number("memory", "used_memory")
     }
 
-    /// What is in use once it has stopped falling.
+    /// The memory in use once it has stopped falling.
     #[track_caller]
     pub fn settled_memory(&self) -> i64 {
         let mut least = self.used_memory();

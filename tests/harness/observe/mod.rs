@@ -1,4 +1,4 @@
-//! What a test sees of servers and clients. In reading order:
+//! Observations of servers and clients. In reading order:
 //! - [`wait`]: waiting for something observable, and [`busy`]: what a busy machine adds to a time;
 //! - [`locks`]: what a server says of its locks;
 //! - [`quarantine`]: why a node grants nothing, and for how long;

@@ -1,10 +1,11 @@
-//! What DUMP gives for a lock, taken apart and put together again with a checksum that is right.
+//! The payload that DUMP gives for a lock, taken apart and put together again with a checksum that
+//! is right.
 
 use crate::value::Value;
 
 /// The type byte of a module's value.
 const MODULE: u8 = 7;
-/// What follows is a string of the module's; the end of what the module wrote.
+/// The opcodes before a string of the module, and at the end of the data that the module wrote.
 const STRING: u8 = 5;
 const END: u8 = 0;
 
@@ -52,7 +53,7 @@ impl Payload {
         self.with_body(body)
     }
 
-    /// What the module wrote, if the server did not compress it.
+    /// The bytes that the module wrote, if the server did not compress them.
     pub fn content(&self) -> &[u8] {
         assert_eq!(self.body[10], STRING);
         let (start, len) = match self.body[11] >> 6 {
@@ -63,7 +64,7 @@ impl Payload {
         &self.body[start..start + len]
     }
 
-    /// What RESTORE takes.
+    /// The payload for RESTORE.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = [&self.body[..], &self.version].concat();
         let checksum = checksum_of(&bytes);

@@ -1,4 +1,4 @@
-//! What is stored of a lock: all of TOKENS but what passes with time or belongs to connections.
+//! The stored state of a lock: all of TOKENS but what passes with time or belongs to connections.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::value::Value;
 /// A lock as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// How it is held.
+    /// The mode in which the lock is held.
     pub mode: String,
-    /// How many permits it has, 0 without a limit.
+    /// The number of permits, 0 without a limit.
     pub limit: i64,
     /// The holders by token.
     pub holders: BTreeMap<String, Holder>,
@@ -24,12 +24,12 @@ pub struct Holder {
     pub fence: i64,
     /// Text for an operator.
     pub meta: String,
-    /// Whether it is said to end with a connection.
+    /// True if the hold ends with a connection.
     pub ephemeral: bool,
 }
 
 impl Picture {
-    /// What TOKENS says on this connection; `None` for a free lock.
+    /// The answer of TOKENS on this connection; `None` for a free lock.
     #[track_caller]
     pub fn of(client: &mut Client, key: &str) -> Option<Picture> {
         Picture::read(&client.run(&format!("DLOCK.TOKENS {key}")))

@@ -23,10 +23,10 @@ pub const FOUND: &str = "leases came with the data set and there was no state fi
 pub const NO_FILE: &str = "this node has no state file, so it may have lost its disk, and leases with it; if it has \
                            never granted a lock, set dlock.newborn-quarantine to 0 before its first start";
 
-/// What an answer `QUARANTINE N ms left: <reason>` says.
+/// The parts of an answer `QUARANTINE N ms left: <reason>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why nothing is granted.
+    /// The reason for which the node grants nothing.
     pub reason: String,
     /// For how many milliseconds more.
     pub left: i64,
@@ -85,7 +85,7 @@ impl Server {
         self.assert_grants();
     }
 
-    /// How many lines of its log are about quarantine.
+    /// The number of lines about quarantine in the server's log.
     pub fn quarantine_lines(&self) -> usize {
         self.log().lines().filter(|line| line.to_lowercase().contains("quarantine")).count()
     }

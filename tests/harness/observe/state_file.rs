@@ -23,7 +23,7 @@ impl Server {
         names
     }
 
-    /// What its state file says.
+    /// The content of the server's state file.
     pub fn state_text(&self) -> String {
         fs::read_to_string(self.state_file()).expect("the state file can be read")
     }

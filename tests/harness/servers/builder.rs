@@ -1,4 +1,4 @@
-//! What a server is to be like: its kind, its configuration, and how it is started.
+//! The builder of a server: its kind, its configuration, and how it is started.
 
 use std::path::Path;
 
@@ -116,7 +116,8 @@ impl Builder {
     }
 }
 
-/// What every server here has: no files unless a test asks for them, and all that a test may need.
+/// The configuration of every server here: no files unless a test asks for them, and all that a
+/// test may need.
 const DEFAULTS: &str = r#"
 bind 127.0.0.1
 save ""

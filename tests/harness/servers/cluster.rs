@@ -4,8 +4,8 @@ use std::ops::{Range, RangeInclusive};
 use std::time::{Duration, Instant};
 
 use crate::apart::{Apart, BUS};
+use crate::certificates::Certificates;
 use crate::kind::Kind;
-use crate::papers::Papers;
 use crate::server::Server;
 use crate::value::Value;
 use crate::wait::eventually;
@@ -18,7 +18,7 @@ pub struct Cluster {
     pub nodes: Vec<Server>,
     /// The networks over which each is reached, where a test asked for that.
     pub networks: Vec<Apart>,
-    /// What follows its address in a URL, where it speaks TLS.
+    /// The end of a URL, after the address, where the cluster speaks TLS.
     tls: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Cluster {
         cluster
     }
 
-    /// How clients find it, by these servers.
+    /// The URL of the cluster, with these servers as seeds.
     pub fn url(&self, seeds: &[usize]) -> String {
         let hosts = seeds.iter().map(|node| format!("127.0.0.1:{}", self.told(*node)));
         let hosts = hosts.collect::<Vec<_>>().join(",");
@@ -155,7 +155,7 @@ impl Cluster {
     /// The same, and everybody reaches each of them over networks that a test can change, with TLS or
     /// without.
     #[track_caller]
-    pub fn start_over_networks(kind: Kind, tls: Option<&Papers>) -> Cluster {
+    pub fn start_over_networks(kind: Kind, tls: Option<&Certificates>) -> Cluster {
         let start = |number| Apart::in_a_cluster(number, Server::build(kind), tls);
         let (networks, nodes) = (0..3).map(start).unzip();
         let mut cluster = Cluster::over(networks, nodes, Server::port);
@@ -165,7 +165,8 @@ impl Cluster {
             cluster.nodes.push(replica);
             cluster.networks.push(network);
         }
-        cluster.tls = tls.map(|papers| format!("ca={}", papers.path("ca.pem").display()));
+        cluster.tls =
+            tls.map(|certificates| format!("ca={}", certificates.path("ca.pem").display()));
         cluster
     }
 
@@ -174,7 +175,7 @@ impl Cluster {
         self.networks.get(node).map(|network| network.bus.port())
     }
 
-    /// Who has a slot, as far as a node knows.
+    /// The owner of a slot, as far as a node knows.
     #[track_caller]
     pub fn owner(&self, slot: usize, asked: usize) -> Option<usize> {
         let owner = owner_of(&self.nodes[asked], slot)?;
@@ -283,7 +284,7 @@ impl Cluster {
         self.until_migration_is(Migration::Caught, if self.is_redis() { to } else { from });
     }
 
-    /// What a node says of the migration that began last.
+    /// The state of the migration that began last, as a node reports it.
     #[track_caller]
     pub fn migration(&self, node: usize) -> Option<String> {
         let words = if self.is_redis() { "MIGRATION STATUS ALL" } else { "GETSLOTMIGRATIONS" };
@@ -323,7 +324,7 @@ impl Cluster {
         }
     }
 
-    /// Whether no server sends a slot, or gets one. Redis tries an import that has failed again.
+    /// True if no server sends a slot, or gets one. Redis tries an import that has failed again.
     #[track_caller]
     pub fn has_no_migrations(&self) -> bool {
         let is_over = |job: &Value| match &*job.at("state").text() {
@@ -380,7 +381,7 @@ impl Cluster {
     }
 }
 
-/// How far a migration of slots as a whole has come.
+/// The progress of a migration of slots as a whole.
 #[derive(Clone, Copy, Debug)]
 pub enum Migration {
     /// All has arrived, and the last pause has not begun.
@@ -394,7 +395,7 @@ pub enum Migration {
 }
 
 impl Migration {
-    /// What servers call it.
+    /// The servers' words for this state.
     fn names(self) -> &'static [&'static str] {
         match self {
             Migration::Caught => &["waiting-to-pause", "wait-stream-eof"],

@@ -38,7 +38,7 @@ impl Kind {
         matches!(self, Kind::Valkey81 | Kind::Valkey91)
     }
 
-    /// Whether its clusters migrate slots as a whole.
+    /// True if its clusters migrate slots as a whole.
     pub fn migrates_slots(self) -> bool {
         matches!(self, Kind::Redis86 | Kind::Valkey91)
     }

@@ -9,14 +9,14 @@
 //! - [`module_file`]: the module a server loads, never an old one;
 //! - [`ports`] and [`process`]: free ports, and children that end with the test;
 //! - [`scratch`]: where a server's files are; [`append_only`]: its append-only log;
-//! - [`papers`]: certificates for nodes behind TLS.
+//! - [`certificates`]: certificates for nodes behind TLS.
 
 pub mod append_only;
 pub mod builder;
+pub mod certificates;
 pub mod cluster;
 pub mod kind;
 pub mod module_file;
-pub mod papers;
 pub mod ports;
 pub mod process;
 pub mod quorum;

@@ -56,7 +56,7 @@ fn target_folder() -> PathBuf {
     marked.expect("a test runs inside cargo's target folder").to_path_buf()
 }
 
-/// What the module was made of, as cargo wrote it beside the module, in make's syntax.
+/// The source files of the module, as cargo lists them beside it, in make's syntax.
 fn sources(list: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(list)
         .unwrap_or_else(|error| panic!("{}: {error}: run `make build`", list.display()));

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::process;
 use std::sync::{Mutex, PoisonError};
 
-/// How far above its port a cluster node listens for the others.
+/// The distance from a cluster node's port to the port of its cluster bus.
 const BUS: u16 = 10_000;
 
 /// Ports are handed out below the range from which the kernel takes those of outgoing connections,

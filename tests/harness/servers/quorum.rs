@@ -15,7 +15,7 @@ use crate::proxy::Proxy;
 use crate::server::Server;
 use crate::wait::eventually;
 
-/// What a quorum is made of when a test does not care.
+/// The servers of a quorum when a test does not care.
 const USUAL: [Kind; 2] = [Kind::Redis82, Kind::Valkey91];
 
 /// Servers with the module that know nothing of each other.
@@ -60,18 +60,18 @@ impl Quorum {
         Quorum { nodes: nodes.collect() }
     }
 
-    /// How clients find them, through their networks.
+    /// The nodes' URLs, through their networks.
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Node::url).collect()
     }
 
-    /// How clients find them, with no network in between.
+    /// The nodes' URLs, with no network in between.
     pub fn direct_urls(&self) -> Vec<String> {
         let direct = |node: &Node| format!("redis://127.0.0.1:{}", node.server.port());
         self.nodes.iter().map(direct).collect()
     }
 
-    /// How many nodes are a majority.
+    /// The number of nodes that are a majority.
     pub fn majority(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
@@ -109,7 +109,7 @@ impl Quorum {
     }
 }
 
-/// What every machine adds to a time.
+/// Every machine may add this long to a time.
 pub const SLACK: Duration = Duration::from_millis(400);
 
 impl Deref for Quorum {
@@ -127,7 +127,7 @@ impl DerefMut for Quorum {
 }
 
 impl Node {
-    /// How clients find it.
+    /// The node's URL, through its network.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.proxy.port())
     }
@@ -138,7 +138,7 @@ impl Node {
     }
 }
 
-/// What a test does with the server itself, past the network.
+/// A test uses the server itself, past the network.
 impl Deref for Node {
     type Target = Server;
 

@@ -15,7 +15,7 @@ use crate::value::Value;
 use crate::wait::eventually;
 use crate::{ports, process};
 
-/// What they call the primary.
+/// The Sentinels' name for the primary.
 pub const NAME: &str = "watched";
 /// After so many milliseconds without an answer they take it for dead.
 pub const DOWN_AFTER: u64 = 1_000;
@@ -113,7 +113,8 @@ impl Sentinel {
         let _ = self.child.wait();
     }
 
-    /// Whether it knows so many replicas that follow the primary, and so many other Sentinels.
+    /// True if the Sentinel knows this many replicas that follow the primary, and this many other
+    /// Sentinels.
     pub fn knows(&self, replicas: usize, others: usize) -> Option<bool> {
         let mut client = Client::connect(self.port).ok()?;
         let state = client.run(&format!("SENTINEL MASTER {NAME}"));

@@ -19,7 +19,7 @@ use crate::value::Value;
 use crate::wait::{PATIENCE, eventually};
 use crate::{busy, process, scratch, wall_clock};
 
-/// How much of a log a failed test shows.
+/// A failed test shows this many lines of a log.
 const LOG_LINES: usize = 60;
 
 /// A running server, or one that the test has stopped. Dropping it kills the process.
@@ -179,7 +179,7 @@ impl Server {
         process::signal(self.running(), Signal::SIGSTOP);
     }
 
-    /// Whether there is a process, which may stand still.
+    /// True if there is a process, which may stand still.
     pub fn is_running(&self) -> bool {
         self.child.is_some()
     }
@@ -282,7 +282,7 @@ impl Server {
         }
     }
 
-    /// Whether it is this process that answers at the port, and has loaded its data.
+    /// True if this process answers at the port, and has loaded its data.
     fn answers(&self) -> bool {
         // It may end at any moment: it listens before it loads the module.
         let ask = || -> io::Result<(Value, Value)> {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::apart::Apart;
+use crate::certificates::Certificates;
 use crate::kind::Kind;
-use crate::papers::Papers;
 use crate::proxy::Proxy;
 use crate::sentinel::{DOWN_AFTER, NAME, Sentinel};
 use crate::server::Server;
@@ -47,7 +47,7 @@ impl Watched {
     /// With two replicas; everybody reaches each server over networks that a test can change, with TLS or
     /// without.
     #[track_caller]
-    pub fn start_over_networks(kind: Kind, tls: Option<&Papers>) -> Watched {
+    pub fn start_over_networks(kind: Kind, tls: Option<&Certificates>) -> Watched {
         let build = || Server::build(kind).config("repl-diskless-sync no");
         let (network, primary) = Apart::watched(0, build(), tls);
         let port = network.front.port();
@@ -61,7 +61,7 @@ impl Watched {
         }
         let mut ports = Vec::new();
         let mut watch = || {
-            let lines = tls.map(|papers| papers.lines("no"));
+            let lines = tls.map(|certificates| certificates.lines("no"));
             ports.extend(lines.iter().map(|(port, _)| *port));
             let lines = lines.map_or_else(Vec::new, |(_, lines)| lines.to_vec());
             let replication = tls.map(|_| "tls-replication yes".to_owned());
@@ -72,7 +72,8 @@ impl Watched {
         eventually("Sentinels know the primary, its replicas and each other", || {
             sentinels.iter().all(|one| one.knows(2, 2) == Some(true))
         });
-        let tls = tls.map(|papers| (ports, format!("ca={}", papers.path("ca.pem").display())));
+        let tls = tls
+            .map(|certificates| (ports, format!("ca={}", certificates.path("ca.pem").display())));
         Watched { servers, sentinels, networks, tls }
     }
 
@@ -89,7 +90,7 @@ impl Watched {
         (Watched { servers, sentinels, networks: Vec::new(), tls: None }, network)
     }
 
-    /// How clients find it.
+    /// The URL of the primary, by its Sentinels.
     pub fn url(&self) -> String {
         let plain: Vec<u16> = self.sentinels.iter().map(Sentinel::port).collect();
         let (scheme, ports, options) = match &self.tls {

@@ -12,22 +12,22 @@ use crate::ports;
 use crate::server::Server;
 
 /// An authority, and a certificate for a node of this machine.
-pub struct Papers {
+pub struct Certificates {
     folder: TempDir,
 }
 
-impl Papers {
+impl Certificates {
     /// For 127.0.0.1, and valid.
-    pub fn valid() -> Papers {
-        Papers::with(|_| {})
+    pub fn valid() -> Certificates {
+        Certificates::with(|_| {})
     }
 
     /// A certificate that has expired.
-    pub fn expired() -> Papers {
-        Papers::with(|params| params.not_after = date_time_ymd(2001, 1, 1))
+    pub fn expired() -> Certificates {
+        Certificates::with(|params| params.not_after = date_time_ymd(2001, 1, 1))
     }
 
-    fn with(change: impl Fn(&mut CertificateParams)) -> Papers {
+    fn with(change: impl Fn(&mut CertificateParams)) -> Certificates {
         let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
         let key = || KeyPair::generate().expect("there is randomness");
         let (authority, node) = (key(), key());
@@ -41,11 +41,11 @@ impl Papers {
         params.distinguished_name.push(DnType::CommonName, "a node");
         change(&mut params);
         let nodes = params.signed_by(&node, &issuer).expect("the authority signs");
-        let papers = Papers { folder };
-        papers.write("ca.pem", &own.pem());
-        papers.write("node.pem", &nodes.pem());
-        papers.write("node.key", &node.serialize_pem());
-        papers
+        let certificates = Certificates { folder };
+        certificates.write("ca.pem", &own.pem());
+        certificates.write("node.pem", &nodes.pem());
+        certificates.write("node.key", &node.serialize_pem());
+        certificates
     }
 
     /// A server that speaks TLS at the port, and whether it wants to see certificates.
@@ -59,7 +59,7 @@ impl Papers {
         (lines.iter().fold(server, |server, line| server.config(line)), port)
     }
 
-    /// What the configuration of a server or a Sentinel says of it.
+    /// The port, and the lines about TLS for the configuration of a server or a Sentinel.
     pub fn lines(&self, wants: &str) -> (u16, [String; 5]) {
         let port = ports::free();
         let file = |name| self.path(name).display().to_string();
