@@ -15,7 +15,7 @@ use dlock_core::{Fence, Instant, Millis};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bent(pub Bend);
 
-/// What is wrong.
+/// The rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bend {
     /// Half of the nodes, rounded down, are a majority.
@@ -32,7 +32,7 @@ pub enum Bend {
     LeavesNoPlace,
     /// The proposal is made anew for each slice.
     ProposesAnew,
-    /// Who does not wait is refused by the gate, though a majority is free.
+    /// An attempt that does not wait is refused by the gate, though a majority is free.
     MindsGate,
     /// Whoever has a gate keeps it, and all rest equally long.
     RestsEqually,
@@ -52,7 +52,7 @@ pub enum Bend {
     CountsMended,
     /// A node that was late with its first grant never vouches for the time before.
     VouchesNever,
-    /// It always does, though it may have granted to others meanwhile.
+    /// A late node always vouches, though it may have granted to others meanwhile.
     VouchesAlways,
     /// A lease is renewed at its end.
     RenewsAtItsEnd,
@@ -90,7 +90,7 @@ impl Bend {
 }
 
 impl Bend {
-    /// Whether the model, in which time stands still, can notice it. The others are for the
+    /// True if the model, in which time stands still, can notice it. The others are for the
     /// simulation.
     #[must_use]
     pub fn is_about_fences(self) -> bool {

@@ -62,7 +62,7 @@ fn every_mutant_is_killed() {
     assert!(survivors.is_empty(), "nothing notices {survivors:?}");
 }
 
-/// What the model finds.
+/// The promise that the model finds broken, if there is one.
 fn search<R>(setting: Setting<R>) -> Option<String>
 where
     R: Rules + std::hash::Hash + Eq + Send + Sync + 'static,
@@ -77,7 +77,8 @@ where
     violated.next().map(|property| format!("the model: {}", property.name))
 }
 
-/// What the simulation finds in lives of this kind: in one of the first, or in one that has shown another mutant.
+/// The promise that the simulation finds broken in lives of this kind: in one of the first, or in
+/// one that has shown another mutant.
 fn live<R: Rules + Sync>(lives: Lives, rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
     let seeds = (0..FIRST).chain(Lives::TELLING).chain(FIRST..SEEDS);
     { seeds }.find_map(|seed| {
@@ -86,7 +87,8 @@ fn live<R: Rules + Sync>(lives: Lives, rules: R, flaw: Option<sim::Flaw>) -> Opt
     })
 }
 
-/// Whether it breaks no promise, but makes dearer what is counted: more often than before it takes twice as long.
+/// Finds a mutant that breaks no promise, but makes dearer what is counted: more often than before
+/// it takes twice as long.
 fn dearer<R: Rules + Sync>(
     lives: Lives,
     counted: fn(Tally) -> (u64, u64),

@@ -60,7 +60,8 @@ fn model() -> ExitCode {
     if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What is too large to be searched to its end. Whether it is sound as far as was looked.
+/// Searches a space that is too large to be searched to its end. True if the rules are sound as far
+/// as the search went.
 fn partly(what: &str, setting: Setting<Sound>) -> bool {
     let begun = Instant::now();
     let checker = setting.checker().threads(2).target_state_count(STATES).spawn_dfs().join();

@@ -25,14 +25,14 @@ use stateright::{Model, Property};
 
 use node::{Flaw, Place};
 
-/// What is searched.
+/// The space that a search covers.
 #[derive(Clone, Debug)]
 pub struct Setting<R> {
-    /// What makes a claim stand.
+    /// The rules by which a claim stands.
     pub rules: R,
-    /// What is wrong with the nodes.
+    /// The nodes' flaw.
     pub flaw: Option<Flaw>,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
     /// The attempts.
     pub attempts: Vec<Plan>,
@@ -40,18 +40,19 @@ pub struct Setting<R> {
     pub counted: u64,
     /// A fence that is more than so much ahead of what a node has counted is too far for it.
     pub reach: u64,
-    /// How many requests may arrive twice.
+    /// The number of requests that may arrive twice.
     pub twice: u8,
-    /// How many crashes there may be.
+    /// The number of crashes, at most.
     pub crashes: u8,
-    /// How often a winner asks again at each node: extends, or takes the lease again.
+    /// The number of times that a winner asks again at each node: extends, or takes the lease
+    /// again.
     pub renewals: u8,
 }
 
 /// An attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Whether it asks for a share.
+    /// True if it asks for a share.
     pub shared: bool,
     /// The fence that it proposes.
     pub proposal: u64,
@@ -62,13 +63,13 @@ pub const EXCLUSIVE: Plan = Plan { shared: false, proposal: 1 };
 /// An attempt to hold beside others.
 pub const SHARED: Plan = Plan { shared: true, proposal: 1 };
 
-/// How everything stands.
+/// The state of all nodes, attempts and messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<R> {
     places: Vec<Place>,
     attempts: Vec<Attempt<R>>,
-    /// What is on its way to the nodes, and from them. In order, so that the same messages are the
-    /// same state.
+    /// The messages on their way to the nodes, and from them. In order, so that the same messages
+    /// are the same state.
     requests: Vec<Request>,
     answers: Vec<(usize, usize, u32, Answer)>,
     twice: u8,
@@ -104,7 +105,7 @@ struct Pending<R> {
     out: Outbox,
     /// The largest fence of a claim that was made before this began.
     before: u64,
-    /// Whether it took a second round.
+    /// True after a second round.
     raised: bool,
 }
 
@@ -118,7 +119,7 @@ struct Win<R> {
     renewals: Vec<u8>,
 }
 
-/// What can happen.
+/// The steps from one state to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A request arrives.
@@ -127,9 +128,9 @@ pub enum Action {
         request: usize,
         /// Whose leases have ended by then, one bit each in the order of the node's holders.
         ended: u8,
-        /// Whether the node has crashed before.
+        /// True if the node has crashed before.
         crashed: bool,
-        /// Whether it will arrive again.
+        /// True if the request will arrive again.
         stays: bool,
     },
     /// An answer arrives.
@@ -417,7 +418,7 @@ impl<R> Attempt<R> {
         }
     }
 
-    /// Whether what it is answered matters.
+    /// True if its answer matters.
     fn listens(&self) -> bool {
         match self {
             Attempt::After(_) => false,

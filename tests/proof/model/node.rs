@@ -6,13 +6,13 @@ use dlock_core::quorum::{Answer, Ask};
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// Who holds, and with which fence.
+    /// The holders, with their fences.
     pub holders: Vec<Holder>,
     /// The largest number it has given or heard of.
     counter: u64,
 }
 
-/// Who holds.
+/// An attempt that holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
     attempt: usize,
@@ -20,7 +20,7 @@ pub struct Holder {
     fence: u64,
 }
 
-/// What can be wrong with a node.
+/// The flaws that a node can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// EXTEND FENCE is accepted for a holder whose fence is larger.
@@ -53,7 +53,7 @@ impl Place {
         Place { holders: Vec::new(), counter }
     }
 
-    /// Whether the request is not too far ahead of what it has counted.
+    /// True if the request is not too far ahead of the node's counter.
     #[must_use]
     pub fn reaches(&self, ask: Ask, reach: u64) -> bool {
         match ask {
@@ -62,7 +62,7 @@ impl Place {
         }
     }
 
-    /// Whether the attempt holds here.
+    /// True if the attempt holds here.
     #[must_use]
     pub fn is_held(&self, attempt: usize) -> bool {
         self.holders.iter().any(|holder| holder.attempt == attempt)

@@ -9,16 +9,16 @@ use dlock_core::Fence;
 use dlock_core::mark::{self, Verdict};
 use stateright::{Model, Property};
 
-/// What is searched.
+/// The space that a search covers.
 #[derive(Clone, Debug)]
 pub struct Resource {
-    /// How many holders there are, one after the other.
+    /// The number of holders, one after the other.
     pub holders: u64,
-    /// How often each request may arrive.
+    /// The number of times that each request may arrive.
     pub copies: u8,
-    /// Whether reads show their fence, too.
+    /// True if reads show their fence, too.
     pub reads_are_fenced: bool,
-    /// Whether writes do.
+    /// True if writes show their fence.
     pub writes_are_fenced: bool,
 }
 
@@ -26,11 +26,11 @@ pub struct Resource {
 pub const SOUND: Resource =
     Resource { holders: 3, copies: 2, reads_are_fenced: true, writes_are_fenced: true };
 
-/// How everything stands.
+/// The state of the resource and its holders.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     mark: Option<Fence>,
-    /// How often each holder's read and write have arrived.
+    /// The numbers of times that each holder's read and write have arrived.
     arrived: Vec<(u8, u8)>,
     /// The latest holder that has read or written.
     newest: u64,
@@ -41,9 +41,9 @@ pub struct State {
 /// A request of a holder arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It reads.
+    /// A holder reads.
     Read(u64),
-    /// It writes.
+    /// A holder writes.
     Write(u64),
 }
 

@@ -23,13 +23,14 @@ use super::judge;
 use super::server::Server;
 use super::world::{Event, World};
 
-/// What she does.
+/// The attacker's keys, and the restarts that her fences count.
 #[derive(Debug)]
 pub struct Attack {
     /// Her keys: one with the counter of each of the others, and one more.
     pub keys: Vec<KeyBuf>,
-    /// How often a server has started again, or has taken over. What it had promised is a floor for all keys
-    /// then, and she may have driven it as far as she may propose.
+    /// The number of times that a server has started again, or has taken over. The promise of its
+    /// last life is a floor for all keys then, and she may have driven it as far as she may
+    /// propose.
     restarts: u64,
 }
 
@@ -98,13 +99,13 @@ impl<R: Rules> World<R> {
         self.attack.iter_mut().for_each(|attack| attack.restarts += 1);
     }
 
-    /// Whether a key is hers.
+    /// True if a key is hers.
     pub(super) fn is_hers(&self, event: &Report) -> bool {
         let attack = self.attack.as_ref();
         attack.zip(event.key()).is_some_and(|(attack, key)| attack.keys.contains(key))
     }
 
-    /// What a server has granted to others.
+    /// Checks the fences that a server has granted to others.
     pub(super) fn check_near(&mut self, place: usize, log: &[Report]) {
         let Some(Attack { restarts, .. }) = self.attack else { return };
         let clocks = UNIX + self.now + self.now / 100 + CLOCKS;
@@ -150,7 +151,7 @@ impl Server {
         self.host.owner = ANYBODY;
     }
 
-    /// What she has proposed moves the fences of others.
+    /// A flaw: her proposals move the fences of others.
     fn spoil(&mut self, others: &[KeyBuf], fence: Fence, now: u64) {
         let most = match self.flaw {
             Some(Flaw::SharesAll) => u64::MAX,
@@ -203,5 +204,5 @@ const DAY: u64 = 86_400 * SECOND;
 /// Whoever is not her, and herself.
 pub(super) const ANYBODY: Owner = Owner(1);
 const HER: Owner = Owner(2);
-/// How wrong clocks are at most.
+/// The error of clocks, at most.
 const CLOCKS: u64 = 2 * SECOND;

@@ -9,9 +9,9 @@ use super::dice::Dice;
 pub struct Clock {
     /// By how much the monotonic one runs fast, in millionths.
     rate: i64,
-    /// What it says at the beginning.
+    /// The monotonic clock's time at the beginning.
     start: u64,
-    /// What the wall clock says at the beginning.
+    /// The wall clock's time at the beginning.
     wall: u64,
     /// Somebody sees to it that the wall clock is never more wrong than this.
     kept: Option<u64>,
@@ -47,13 +47,13 @@ impl Clock {
         self.wall += by;
     }
 
-    /// What time it is here.
+    /// The time here.
     pub fn time(&self, now: u64) -> Time {
         let passed = self.passed(now);
         Time { now: Instant(self.start + passed), unix: self.wall + passed }
     }
 
-    /// When it will be that time here, at the latest.
+    /// The latest moment at which the clock here reaches this time.
     pub fn when(&self, at: Instant) -> u64 {
         let mut passed = at.0.saturating_sub(self.start);
         passed = (i128::from(passed) * 1_000_000 / i128::from(1_000_000 + self.rate)) as u64;

@@ -26,7 +26,7 @@ impl Dice {
         least + self.number() % (most - least + 1)
     }
 
-    /// Whether something happens that happens so often in a thousand.
+    /// True with this probability, in thousandths.
     pub fn chance(&mut self, in_thousand: u64) -> bool {
         self.number() % 1000 < in_thousand
     }

@@ -145,7 +145,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// What the new primary does not have has ended, as far as guards can rely on it.
+    /// Leases that the new primary does not have have ended, as far as guards can rely on them.
     fn note_promotion(&mut self, node: usize, new: usize) {
         let time = self.servers[new].time(self.now);
         let grants = self.servers[new].host.grants();
@@ -215,7 +215,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// What a server tells that was replaced. Nobody promises anything for what it grants.
+    /// Notes the reports of a server that was replaced. Nobody promises anything for its grants.
     pub(super) fn note_astray(&mut self, log: &[Report]) {
         for event in log {
             let holder = match event {
@@ -243,12 +243,12 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Whether what a server tells counts.
+    /// True if the reports of a server count.
     pub(super) fn speaks(&self, server: usize) -> bool {
         self.leads(server) && self.servers[server].leads
     }
 
-    /// Whether somebody is about to take over from it.
+    /// True if another server is about to take over from this one.
     pub(super) fn is_failing_over(&self, server: usize) -> bool {
         let pair = self.pairs.get(&self.node_of(server));
         pair.is_some_and(|pair| pair.is_failing_over && pair.leader == server)

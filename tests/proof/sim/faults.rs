@@ -1,4 +1,4 @@
-//! What fails, and when nothing does any more.
+//! The faults, and the time after which nothing fails any more.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! What can be wrong with a server. Each must be noticed.
+//! The flaws that a server can have. Each must be noticed.
 
 use super::lives::Lives;
 
-/// What can be wrong with a server.
+/// A flaw of a server, or of a client where it says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// No quarantine after a crash.
@@ -11,7 +11,7 @@ pub enum Flaw {
     ShortQuarantine,
     /// A server with an empty disk grants at once.
     NewGrants,
-    /// It waits for half of the leases that it may have lost.
+    /// A server with an empty disk waits for half of the leases that it may have lost.
     NewWaitsShorter,
     /// Its fences go on from its clock.
     CountsAnew,
@@ -21,13 +21,13 @@ pub enum Flaw {
     ForgetsCounter,
     /// RELEASE does not compare the token.
     ReleasesAnybody,
-    /// What waits does not end with its connection.
+    /// A waiter does not end with its connection.
     KeepsDeadWaiters,
     /// FENCE makes no difference to an ACQUIRE.
     IgnoresProposals,
-    /// What is proposed moves all that share the key's counter as far.
+    /// A proposal moves all keys that share the key's counter as far.
     SharesAll,
-    /// What is proposed moves all that share the key's counter, by a minute at most.
+    /// A proposal moves all keys that share the key's counter, by a minute at most.
     SharesMore,
     /// The state file says nothing of keys that are far ahead.
     ForgetsAhead,
@@ -61,19 +61,21 @@ pub enum Flaw {
     /// Its quarantine is reckoned from the leases that have reached it, and not from what its primary
     /// has promised.
     QuarantineOfWhatArrived,
-    /// It has the data set of its primary, and was told nothing: its quarantine is reckoned from that.
+    /// A replica that has the data set of its primary, and nothing of the stream, reckons its
+    /// quarantine from the data set.
     QuarantineOfDataSet,
     /// A primary tells its replica what it has promised after other things, when it looks at its state file.
     TellsLate,
-    /// What was not known when a replica took over is told to its own as the length of leases.
+    /// A server that took over in ignorance tells its own replica the length of that wait as the
+    /// length of leases.
     HandsIgnoranceOn,
-    /// What was not known when a replica took over is not told to its own.
+    /// A server that took over in ignorance does not tell its own replica of that.
     HandsNothingOn,
     /// The quarantine that an operator has ended is still told, and written down.
     ForgetsTheEnd,
     /// Its fences go on from its clock and from the leases that have reached it.
     PromotedWithoutFence,
-    /// It lets go of the leases that have reached it.
+    /// A promoted replica drops the leases that have reached it.
     PromotedWithoutLeases,
     /// A replica grants, if somebody asks it.
     ReplicaGrants,

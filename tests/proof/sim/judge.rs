@@ -1,4 +1,4 @@
-//! What must hold, written down once, and looked at after every event.
+//! The promises that must hold, written down once, and checked after every event.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use dlock_core::{Deadline, Fence, Grant, Holder, Instant, KeyBuf, Mode};
 pub struct Broken {
     /// Which.
     pub promise: &'static str,
-    /// How.
+    /// The circumstances of the violation.
     pub how: String,
 }
 
@@ -38,11 +38,11 @@ pub const LENGTHENED: &str = "a longer lease that a majority grants is kept";
 pub const CLOSED_LEAVES_NOTHING: &str = "a waiter that has vanished leaves nothing behind";
 /// An attempt that was given up leaves nothing behind, where its messages arrived.
 pub const GIVEN_UP_LEAVES_NOTHING: &str = "an attempt that was given up leaves nothing behind";
-/// When nothing fails any more and a majority is up, everybody who waits is served. Who waits without
-/// limit waits through an outage.
+/// Once nothing fails any more and a majority is up, everybody who waits is served. An attempt that
+/// waits without limit waits through an outage.
 pub const SERVED: &str = "who waits is served";
-/// When nothing fails any more, nobody who does not wait is told that a lock is held that a majority of the
-/// nodes has granted him.
+/// Once nothing fails any more, nobody who does not wait is told that a lock is held that a
+/// majority of the nodes has granted him.
 pub const FREE: &str = "a lock that is free at a majority is free";
 /// While nothing fails, and however far the clients are from the nodes, who was first at the gate has the
 /// lock first.
@@ -66,25 +66,26 @@ pub const EMPTY: &str = "in the end nothing is held";
 pub struct Judge {
     /// The first thing that went wrong.
     pub broken: Option<Broken>,
-    keys: BTreeMap<KeyBuf, Book>,
-    /// What each node has granted, as far as it may still run.
+    keys: BTreeMap<KeyBuf, KeyRecord>,
+    /// The leases that each node has granted, as far as they may still run.
     leases: BTreeMap<(usize, KeyBuf), Vec<Lease>>,
     /// The largest fence that each node gave each key.
     counted: BTreeMap<(usize, KeyBuf), u64>,
-    /// Who has come to the gate, and of them, in order, who has not had the lock.
+    /// The tasks that have come to the gate, and of them, in order, those that have not had the
+    /// lock.
     came: BTreeSet<usize>,
     waiting: VecDeque<usize>,
 }
 
-/// What happened at a key.
+/// The claims and guards of a key.
 #[derive(Debug, Default)]
-struct Book {
+struct KeyRecord {
     /// Each fence that was claimed, and whether all of its claims are shared.
     claimed: BTreeMap<Fence, bool>,
     /// The largest fence by when it was claimed.
     highest: Vec<(u64, Fence)>,
     guards: Vec<Guard>,
-    /// When the operator last broke the lock: whoever had begun by then may not know.
+    /// The last time at which the operator broke the lock: whoever had begun by then may not know.
     broken: Option<u64>,
 }
 
@@ -93,13 +94,13 @@ struct Book {
 pub struct Guard {
     /// Whose.
     pub task: usize,
-    /// How it holds.
+    /// The mode in which it holds.
     pub mode: Mode,
     /// Its fence.
     pub fence: Fence,
     /// Its end, by its own clock.
     pub until: Instant,
-    /// When it began to try.
+    /// The time at which it began to try.
     pub begun: u64,
 }
 
@@ -108,8 +109,8 @@ struct Lease {
     token: Box<[u8]>,
     mode: Mode,
     end: Deadline,
-    /// It had ended, and is there again with an older data set: somebody else may have held since, and its
-    /// holder can renew it all the same.
+    /// True if the lease had ended, and is there again with an older data set: somebody else may
+    /// have held since, and its holder can renew it all the same.
     is_stale: bool,
 }
 
@@ -164,7 +165,7 @@ impl Judge {
         }
     }
 
-    /// It has the lock: those who came before it have had it.
+    /// A task has the lock: those who came before it have had it.
     pub fn is_served(&mut self, task: usize) {
         let first = self.waiting.pop_front();
         if first != Some(task) {
@@ -223,7 +224,7 @@ impl Judge {
         }
     }
 
-    /// What came back after a start runs at full length again.
+    /// The leases that came back after a start run at full length again.
     pub fn came_back(
         &mut self,
         node: usize,
@@ -263,7 +264,7 @@ impl Judge {
         unknown.iter().for_each(|key| self.excuse(key, now));
     }
 
-    /// Whether somebody may hold at a node, besides who is known there.
+    /// True if somebody may hold at a node, besides who is known there.
     pub fn may_hold(
         &self,
         node: usize,

@@ -1,4 +1,5 @@
-//! What servers can know of leases that they do not have, and how long they may wait at most.
+//! The servers' knowledge of leases that they do not have, and the longest time for which they may
+//! wait.
 //!
 //! A server that takes over waits for leases that it may not know of: for the longest in use, if it was told
 //! how long that is; and for much longer ([`UNKNOWN`]), if it could not be told. That must not be taken for
@@ -11,26 +12,26 @@ use super::judge;
 use super::server::Server;
 use super::world::World;
 
-/// What a server can know of how long leases run that it may not have.
+/// A server's knowledge of the length of leases that it may not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Knows {
     /// All of it.
     #[default]
     All,
-    /// It has a data set, and nothing of what came after.
+    /// The server has a data set, and nothing of the stream after it.
     Untold,
-    /// What its primary knows, which was told nothing itself.
+    /// The server knows as much as its primary, which was told nothing itself.
     AsMuch,
 }
 
-/// What a server can know, and whether it waits for what nobody knew.
+/// A server's knowledge, and whether it waits for leases that nobody knew.
 #[derive(Clone, Copy, Debug)]
 pub struct Knowledge {
     /// Of its primary's leases.
     pub knows: Knows,
-    /// It took over, or started again, without knowing all.
+    /// True if it took over, or started again, without knowing all.
     pub waits: bool,
-    /// How often it has looked at its state file since it knows all.
+    /// The number of times that it has looked at its state file since it knows all.
     looks: u32,
 }
 
@@ -41,7 +42,7 @@ impl Default for Knowledge {
 }
 
 impl Knowledge {
-    /// Whether it may wait for much longer than any lease that is in use.
+    /// True if it may wait for much longer than any lease that is in use.
     pub fn may_wait(&self) -> bool {
         self.waits || self.knows != Knows::All
     }
@@ -62,13 +63,13 @@ impl Knowledge {
         self.knows = if all { Knows::All } else { Knows::AsMuch };
     }
 
-    /// It takes over, and waits for what it does not know.
+    /// The server takes over, and waits for leases that it does not know.
     pub fn takes_over(&mut self) {
         self.waits |= self.knows != Knows::All;
         self.knows = Knows::All;
     }
 
-    /// It starts again with its state file, which may say what was true a moment ago.
+    /// The server starts again with its state file, which may say what was true a moment ago.
     pub fn starts(&mut self) {
         let waits = self.may_wait() || self.looks <= LOOKS;
         *self = Knowledge { waits, ..Knowledge::default() };

@@ -1,4 +1,4 @@
-//! What the client library makes of connections, where the simulation's other clients are simpler (and
+//! The client library's use of connections, where the simulation's other clients are simpler (and
 //! worse, for they hear of more):
 //!
 //! - a request whose connection breaks is sent over another one under the same number, and the machine is

@@ -1,4 +1,4 @@
-//! What clients do.
+//! The actions of clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl<R: Rules> World<R> {
         for server in 0..self.servers.len() {
             self.start(server);
             let after = self.dice.between(1, 500_000);
-            self.later(after, Event::Books { server });
+            self.later(after, Event::StateFile { server });
         }
         for process in 0..self.processes.len() {
             let after = self.dice.between(1, 50_000);
@@ -126,7 +126,7 @@ impl<R: Rules> World<R> {
         self.pump(task);
     }
 
-    /// Whether some clients ask all nodes before they queue.
+    /// True if some clients ask all nodes before they queue.
     fn tries_first(&self) -> bool {
         self.map.as_ref().is_none_or(|map| map.kind == Kind::Deaf)
     }
@@ -185,7 +185,7 @@ impl<R: Rules> World<R> {
         self.at(at, Event::Wake { task, alarm });
     }
 
-    /// Whether it stands otherwise now, so that there is something to send.
+    /// True if the machine's state has changed, so that there is something to send.
     fn look(&mut self, task: usize) -> bool {
         match &self.tasks[task].machine {
             Machine::Over => false,
@@ -311,9 +311,9 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Whether the majority of the nodes that has counted least has counted about as far: a fence
-    /// too far ahead of a node's clock is refused. A node that is far ahead of the others is as good
-    /// as one that is away.
+    /// True if the majority of the nodes that has counted least has counted about as far: a fence
+    /// too far ahead of a node's clock is refused. A node that is far ahead of the others is as
+    /// good as one that is away.
     ///
     /// Where all clocks are right they have to, whatever somebody proposes: after a crash, too, once their clocks
     /// have passed what one accepts and the other does not.
@@ -479,7 +479,7 @@ impl<R: Rules> World<R> {
         Some(wire).filter(|wire| !busy && self.leads_there(*wire))
     }
 
-    /// Whether a connection is open, and its server lives still, and has its place.
+    /// True if a connection is open, and its server lives still, and has its place.
     fn leads_there(&self, wire: u64) -> bool {
         let there = self.wires.get(&wire).filter(|wire| wire.is_open && self.is_current(wire));
         there.is_some_and(|wire| {
@@ -658,7 +658,7 @@ pub(super) fn token(task: usize, attempt: u32) -> [u8; 8] {
 
 /// So long a node may refuse what another one has promised before it crashed.
 const AGREES: u64 = 30_000_000;
-/// What events take that happen at the same time.
+/// Events that happen at the same time may take this long.
 const A_MOMENT: u64 = 100;
 /// Half of the shortest lease of one that waits, if it wants a longer one.
 const SOON: u64 = 600_000;

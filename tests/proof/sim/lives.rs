@@ -53,7 +53,7 @@ impl Lives {
     pub const TELLING: [u64; 14] =
         [33, 34, 46, 49, 107, 135, 142, 323, 360, 648, 2349, 2372, 2765, 2830];
 
-    /// How one of them is told event by event.
+    /// The command that prints one life event by event.
     pub fn told(self, seed: u64) -> String {
         let named = Lives::ALL.iter().find(|(_, lives)| *lives == self);
         let name = named.map_or("", |(name, _)| name);

@@ -6,7 +6,7 @@ use super::dice::Dice;
 pub struct Map {
     processes: Vec<(f64, f64)>,
     servers: Vec<(f64, f64)>,
-    /// What kind of life it is.
+    /// The kind of life.
     pub kind: Kind,
 }
 
@@ -33,12 +33,12 @@ impl Map {
         }
     }
 
-    /// How long a message takes, in microseconds.
+    /// The time that a message takes, in microseconds.
     pub fn between(&self, process: usize, server: usize) -> u64 {
         let ((x, y), (to_x, to_y)) = (self.processes[process], self.servers[server]);
         ENDS + (x - to_x).hypot(y - to_y) as u64
     }
 }
 
-/// What a message takes at its two ends, however near they are.
+/// A message takes this long at its two ends, however near they are.
 const ENDS: u64 = 50;

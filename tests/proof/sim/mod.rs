@@ -50,16 +50,16 @@ pub use lives::Lives;
 
 use world::World;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was violated, if anything.
+    /// The violation, if there was one.
     pub broken: Option<Broken>,
-    /// How many claims were made, and how many of them took a second round.
+    /// The number of claims, and how many of them took a second round.
     pub claims: (u64, u64),
     /// The same, of those that began when nothing had failed for a while.
     pub calm_claims: (u64, u64),
-    /// How many hand-overs there were where order is judged, and how many took more than one round trip.
+    /// The number of hand-overs where order is judged, and how many took more than one round trip.
     pub hand_overs: (u64, u64),
 }
 
@@ -77,10 +77,10 @@ pub fn run<R: Rules>(
     Outcome { broken: judge.broken, claims, calm_claims, hand_overs }
 }
 
-/// What came of many runs.
+/// The results of many runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// How many there were, and in how many of them something was violated.
+    /// The number of runs, and in how many of them something was violated.
     pub runs: u64,
     /// Likewise.
     pub broken: u64,

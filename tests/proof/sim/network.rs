@@ -45,14 +45,14 @@ impl<R: Rules> World<R> {
         Some(server)
     }
 
-    /// Whether the server at the other end still has the place, as far as the client knows. It can have
-    /// another one by now, and would have two votes.
+    /// True if the server at the other end still has the place, as far as the client knows. The
+    /// server can have another place by now, and would have two votes.
     pub fn is_current(&self, wire: &Wire) -> bool {
         let roster = &self.processes[wire.process].roster;
         roster.changes(wire.place) == wire.tenure || self.flaw == Some(Flaw::KeepsConnections)
     }
 
-    /// When a message arrives; `None`: never. It may be the connection's last.
+    /// The time at which a message arrives; `None`: never. It may be the connection's last.
     pub fn transmit(&mut self, on: u64, to_server: bool) -> Option<u64> {
         let &Wire { process, server, is_open, .. } = self.wires.get(&on)?;
         let delay = self.delay(process, server);

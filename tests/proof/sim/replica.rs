@@ -11,7 +11,7 @@ use super::server::Server;
 use super::stream::Sent;
 
 impl Server {
-    /// What has arrived from its primary.
+    /// Takes in a message from its primary.
     pub fn hear(&mut self, sent: Sent, now: u64) {
         let time = self.time(now);
         if self.flaw == Some(Flaw::ReplicaEnds) {
@@ -54,7 +54,8 @@ impl Server {
         }
     }
 
-    /// What everybody is answered by a replica, and by a primary that does not hear of its own.
+    /// The answer of a replica to everybody, and of a primary that does not hear of its own
+    /// replica.
     pub fn turns_away(&self, ask: Ask) -> Option<Answer> {
         if self.node.is_following() && self.flaw != Some(Flaw::ReplicaGrants) {
             return Some(Answer::Unreachable);
@@ -63,7 +64,7 @@ impl Server {
         refuses.then_some(Answer::Refused(Obstacle::Busy))
     }
 
-    /// It is a primary from now on. `heard`: when it last heard of the one before.
+    /// Makes the server a primary. `heard`: when it last heard of the one before.
     pub fn promote(&mut self, heard: u64, now: u64) {
         let time = self.time(now);
         (self.leads, self.stream.has_replica) = (true, true);
@@ -79,7 +80,7 @@ impl Server {
         self.promise_now(time);
     }
 
-    /// It is a replica from now on.
+    /// Makes the server a replica.
     pub fn demote(&mut self, now: u64) {
         (self.leads, self.stream.has_replica) = (false, false);
         self.carry_on(now);
@@ -91,7 +92,7 @@ impl Server {
         }
     }
 
-    /// When a lease ends, in true time.
+    /// The end of a lease, in true time.
     pub fn true_end(&self, end: dlock_core::Deadline) -> u64 {
         self.clock.when(Instant(end.0.saturating_mul(1000)))
     }

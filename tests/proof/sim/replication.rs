@@ -22,13 +22,13 @@ pub struct Pair {
     pub deposed: Option<usize>,
     /// Somebody will be promoted.
     pub(super) is_failing_over: bool,
-    /// What is on its way to the replica, and when it arrives.
+    /// The messages on their way to the replica, and when they arrive.
     pub(super) queue: VecDeque<(u64, Sent)>,
-    /// Whether the replica follows.
+    /// True while the replica follows.
     pub(super) follows: bool,
     /// Nothing of it arrives until then.
     pub(super) cut_until: u64,
-    /// When the primary last heard of the replica.
+    /// The last time at which the primary heard of the replica.
     pub(super) heard: u64,
     /// Nothing of the stream arrives before that: the replica asks for it when it has its data set.
     pub(super) streams_from: u64,
@@ -37,14 +37,14 @@ pub struct Pair {
     pub(super) known: Known,
 }
 
-/// What has reached a replica.
+/// The data that have reached a replica.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// It has a data set.
+    /// True once it has a data set.
     pub(super) is_synced: bool,
     /// And was told what its primary has promised.
     told: Option<LeaseBound>,
-    /// What its primary does not know either has ended then.
+    /// Leases that its primary does not know either have ended by then.
     until: u64,
     pub(super) fence: Fence,
     /// The leases that were replicated, and when.
@@ -52,7 +52,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Whether it can know that somebody holds for so long.
+    /// True if it can know that somebody holds for this long.
     pub(super) fn covers(&self, key: &KeyBuf, ttl: Millis, now: u64) -> bool {
         let told = |told: &LeaseBound| told.of(KeyHash::of(&key.name)) >= ttl;
         let recent = |lease: &&(u64, Millis)| lease.0 + REMEMBERED > now;
@@ -104,7 +104,7 @@ impl<R: Rules> World<R> {
         self.pairs.get(&node).map_or(node, |pair| pair.leader)
     }
 
-    /// Whether a server speaks for its node.
+    /// True if a server speaks for its node.
     pub fn leads(&self, server: usize) -> bool {
         self.leader(self.node_of(server)) == server
     }
@@ -114,7 +114,7 @@ impl<R: Rules> World<R> {
         if leader < self.nodes { leader + self.nodes } else { leader - self.nodes }
     }
 
-    /// Whether a server was replaced and does not know it.
+    /// True if a server was replaced and does not know it.
     pub(super) fn is_deposed(&self, server: usize) -> bool {
         let pair = self.pairs.get(&self.node_of(server));
         pair.is_some_and(|pair| pair.deposed == Some(server))
@@ -199,7 +199,7 @@ impl<R: Rules> World<R> {
         self.settle(leader);
     }
 
-    /// What a primary has told goes to its replica.
+    /// Sends the reports of a primary to its replica.
     pub fn replicate(&mut self, server: usize) {
         let node = self.node_of(server);
         let stream = std::mem::take(&mut self.servers[server].stream.sent);
@@ -241,7 +241,7 @@ impl<R: Rules> World<R> {
         self.settle(follower);
     }
 
-    /// Whether a server must not write: it does not hear of its replica.
+    /// Decides whether a server must not write, because it does not hear of its replica.
     pub fn look_at_link(&mut self, server: usize) {
         let node = self.node_of(server);
         if !self.pairs.contains_key(&node) {
@@ -306,7 +306,7 @@ impl Pair {
     }
 }
 
-/// How wrong clocks are at most. What fences were promised ahead allows for more.
+/// The error of clocks, at most. Fences are promised further ahead than that.
 const CLOCKS: u64 = 10_000_000;
 /// For so long a node remembers leases, at least.
 const REMEMBERED: u64 = 240_000_000;

@@ -30,29 +30,29 @@ pub struct Server {
     pub host: MemoryHost,
     /// Effects and answers since the last event.
     pub log: Vec<Report>,
-    /// Its state file.
+    /// A server looks at its state file.
     pub file: StateFile,
     /// The stream to its replica.
     pub stream: Stream,
     /// Its clock.
     pub clock: Clock,
-    /// Whether it runs.
+    /// True while the server runs.
     pub is_up: bool,
-    /// How often it has started.
+    /// The number of its starts.
     pub life: u64,
-    /// It does nothing until then.
+    /// The server does nothing until then.
     pub paused_until: u64,
-    /// What is sent to it is lost.
+    /// True while messages to the server are lost.
     pub is_deaf: bool,
-    /// It refuses longer leases.
+    /// The server refuses longer leases.
     pub max_ttl: Millis,
     /// A crash may take its disk along.
     pub loses_disk: bool,
-    /// It does not start again.
+    /// True if the server does not start again.
     pub stays_away: bool,
-    /// Whether it takes itself for a primary.
+    /// True if it takes itself for a primary.
     pub leads: bool,
-    /// Whether its log misses nothing.
+    /// True if its log misses nothing.
     pub log_is_complete: bool,
     /// True if the state file says so.
     says_complete: bool,
@@ -61,11 +61,11 @@ pub struct Server {
     /// Those that have their answer, and over which connection, if that makes a difference.
     heard: Vec<(WaiterId, u64)>,
     ended: Option<Ended>,
-    /// What it can know.
+    /// Its knowledge of leases that it may not have.
     pub knowledge: Knowledge,
     /// Somebody fills its table of keys that are ahead, at once.
     pub(super) fills: bool,
-    /// What its wall clock said when it last looked at its state file.
+    /// The wall clock's time when the server last looked at its state file.
     saw: u64,
     /// A flaw: the quarantine that it has had once.
     pub(super) had: LeaseBound,
@@ -90,13 +90,13 @@ pub struct Request {
     pub task: usize,
     /// Which.
     pub id: u32,
-    /// What.
+    /// The command.
     pub ask: Ask,
     /// The attempt's token.
     pub token: [u8; 8],
     /// The lock.
     pub key: KeyBuf,
-    /// How to hold it.
+    /// The mode in which to hold it.
     pub mode: Mode,
     /// The lease.
     pub ttl: Millis,
@@ -138,7 +138,7 @@ impl Server {
         }
     }
 
-    /// What time it is here.
+    /// The time by the server's clock.
     pub fn time(&self, now: u64) -> Time {
         self.clock.time(now)
     }
@@ -224,7 +224,7 @@ impl Server {
         Promise { quarantine: self.had.clone(), ..promise }
     }
 
-    /// What its replica is told.
+    /// Tells the replica of the promise.
     pub fn tell(&mut self, time: Time) {
         if !std::mem::take(&mut self.file.is_news) || !self.stream.has_replica {
             return;
@@ -306,8 +306,8 @@ impl Server {
         }
     }
 
-    /// Ten times a second or so.
-    pub fn keep_books(&mut self, now: u64) {
+    /// Twice a second: writes the promise where a longer one is due, and tells the replica.
+    pub fn look_at_state_file(&mut self, now: u64) {
         let time = self.time(now);
         self.saw = time.unix;
         if let Some(promise) = self.file.writing.take() {
@@ -461,7 +461,7 @@ impl Server {
         self.node.closed(ClientId(wire));
     }
 
-    /// Whether a connection still holds something, or waits for it.
+    /// True if a connection still holds something, or waits for it.
     pub fn knows(&self, wire: u64, keys: &[KeyBuf]) -> bool {
         let client = ClientId(wire);
         let holds = self.host.grants().iter().any(|(_, _, holder)| {
@@ -477,7 +477,7 @@ impl Server {
         holds || keys.iter().any(waits)
     }
 
-    /// When there is something to do next, by its own clock.
+    /// The next time at which there is something to do, by its own clock.
     pub fn next(&self) -> Option<dlock_core::Instant> {
         let first = self.host.first_of_all().into_iter().chain(self.node.next_wake()).min();
         first.map(|end| dlock_core::Instant(end.0.saturating_mul(1000)))
@@ -495,7 +495,7 @@ fn refused(refusal: &Refusal<'_>) -> Answer {
     }
 }
 
-/// What a blocked request is told.
+/// The answer to a blocked request.
 pub fn told(answer: dlock_core::WaitOutcome) -> Answer {
     match answer {
         dlock_core::WaitOutcome::Granted(fence) => Answer::Granted(fence),

@@ -16,17 +16,17 @@ pub struct Task<R: Rules> {
     pub process: usize,
     /// The lock.
     pub key: KeyBuf,
-    /// How to hold it.
+    /// The mode in which to hold it.
     pub mode: Mode,
-    /// How long to wait for it.
+    /// The limit of the wait for it.
     pub wait: Patience,
-    /// How long a node may take.
+    /// A node may take this long.
     pub timeout: Millis,
     /// Where it stands.
     pub machine: Machine<R>,
-    /// When it began.
+    /// The time at which it began.
     pub begun: u64,
-    /// What is under way, by node and request.
+    /// The requests under way, by node and request.
     pub open: BTreeMap<(usize, u32), Under>,
     /// The connections that wait, by attempt and node: the newest, and those that did not answer.
     pub waits: BTreeMap<(u32, usize), Vec<u64>>,
@@ -40,11 +40,11 @@ pub struct Task<R: Rules> {
     pub ended: Option<u64>,
     /// The nodes that have answered it since then, and before that time.
     pub heard_since: BTreeSet<usize>,
-    /// What it may rely on.
+    /// The leases that it may rely on.
     pub truth: Truth,
     /// The nodes that grant it the longer lease.
     pub longer: BTreeSet<usize>,
-    /// Whether a node was raised.
+    /// True after a node was raised.
     pub raised: bool,
     /// The attempt that is going on.
     pub attempt: u32,
@@ -56,7 +56,7 @@ pub struct Task<R: Rules> {
     pub alarm: u64,
 }
 
-/// What to do with a lock.
+/// The task's plans for a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Means {
     /// For so long it is held.
@@ -72,16 +72,16 @@ pub struct Means {
 /// Where a client stands.
 #[derive(Debug)]
 pub enum Machine<R: Rules> {
-    /// It tries.
+    /// The client tries to get the lock.
     Trying(Box<Acquisition<R>>),
-    /// It holds.
+    /// The client holds the lock.
     Holding(Box<Hold<R>>),
-    /// It does nothing any more.
+    /// The client does nothing any more.
     Over,
 }
 
 impl<R: Rules> Task<R> {
-    /// When the machine is to be woken, by its own clock.
+    /// The time at which the machine is to be woken, by its own clock.
     pub fn wake(&self) -> Option<Instant> {
         match &self.machine {
             Machine::Trying(acquisition) => acquisition.wake(),
@@ -90,7 +90,7 @@ impl<R: Rules> Task<R> {
         }
     }
 
-    /// Whether it is over.
+    /// True once the task is over.
     pub fn is_over(&self) -> bool {
         matches!(self.machine, Machine::Over)
     }

@@ -1,8 +1,8 @@
-//! What a guard may rely on, reckoned from what the nodes have really done: the lease that an answer
-//! told of counts for as long as it was asked for, if it has not ended there since.
+//! The truth that a guard may rely on, reckoned from what the nodes have really done: the lease
+//! that an answer told of counts for as long as it was asked for, if it has not ended there since.
 //!
-//! It is written without a look at the product's rules, but for one thing that nobody can know: when,
-//! between its request and its answer, a node did what it says.
+//! These rules are written without a look at the product's rules, but for one thing that nobody can
+//! know: when, between its request and its answer, a node did what it says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,11 +24,11 @@ pub struct Truth {
     lost: BTreeMap<usize, Known>,
     /// Where it has heard of that when the lease was over by its own clock: it may have run until then.
     too_late: BTreeSet<usize>,
-    /// When a server last ended a lease of it.
+    /// The last time at which each server ended a lease of the attempt.
     ended: BTreeMap<usize, u64>,
     /// The places that have said no, or were given back: from a grant after that on they count.
     denied: BTreeSet<usize>,
-    /// When a request was carried out that came over a connection.
+    /// The time at which each request was carried out, by its connection, number and task.
     carried: BTreeMap<(usize, u32, u64), u64>,
     /// The largest fence that a place was to be raised to.
     raised: BTreeMap<usize, Fence>,
@@ -42,7 +42,7 @@ struct Known {
     fence: Fence,
     /// Since when it has certainly held; zero: for as long as it matters.
     since: Instant,
-    /// When it was last asked for.
+    /// The time of the last request for it.
     sent: Instant,
     end: Instant,
 }
@@ -54,13 +54,13 @@ pub struct Under {
     pub wire: u64,
     /// Of which attempt.
     pub attempt: u32,
-    /// What was asked, for how long a lease, and when.
+    /// The command, the length of the lease, and the time of the request.
     pub ask: Ask,
     /// Likewise.
     pub ttl: Millis,
     /// Likewise.
     pub sent: Instant,
-    /// Whether it is sent again when its connection breaks.
+    /// True if it is sent again when its connection breaks.
     pub again: bool,
 }
 
@@ -77,8 +77,9 @@ impl Truth {
         }
     }
 
-    /// What has no majority now has a gap, or has ended before. And where a node may have been without
-    /// the lease since it was last asked, a majority of others must have had it all the time.
+    /// Notes a gap where no majority has the lease now, or it has ended before. And where a node
+    /// may have been without the lease since it was last asked, a majority of others must have had
+    /// it all the time.
     fn look(&mut self, claimed: Fence, now: Instant, needed: usize) {
         self.gap |= self.sure(claimed, now).count() < needed;
         for lost in self.lost.values().filter(|lost| now < lost.end) {
@@ -142,14 +143,15 @@ impl Truth {
         }
     }
 
-    /// It asks a place to raise its fence.
+    /// The attempt asks a place to raise its fence.
     pub fn raises(&mut self, attempt: u32, place: usize, fence: Fence) {
         self.begin(attempt);
         let raised = self.raised.entry(place).or_insert(fence);
         *raised = fence.max(*raised);
     }
 
-    /// It gives a place back: whether the server hears of that or not, it has nothing there.
+    /// The attempt gives a place back: whether the server hears of that or not, it has nothing
+    /// there.
     pub fn gives_back(&mut self, place: usize) {
         self.known.remove(&place);
         self.denied.insert(place);
@@ -338,7 +340,7 @@ impl<R: Rules> World<R> {
     }
 }
 
-/// Whether an answer says if the lease is there. A refusal does not.
+/// True if an answer says whether the lease is there. A refusal does not.
 fn tells(answer: Answer) -> bool {
     !matches!(answer, Answer::Silent | Answer::Unreachable | Answer::Refused(_))
 }

@@ -25,7 +25,7 @@ pub struct World<R: Rules> {
     pub dice: Dice,
     /// The rules of the machines.
     pub rules: R,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
     /// The servers: of each node one, and then their replicas, if some have any.
     pub servers: Vec<Server>,
@@ -33,19 +33,19 @@ pub struct World<R: Rules> {
     pub pairs: BTreeMap<usize, Pair>,
     /// After so long without its replica a primary refuses writes.
     pub max_lag: Option<u64>,
-    /// How slow replication is.
+    /// The delay of replication.
     pub lag: u64,
     /// Where clients run.
     pub processes: Vec<Process>,
     /// To which node each address leads.
     pub leads: Vec<usize>,
-    /// What is wrong.
+    /// The servers' or clients' flaw.
     pub flaw: Option<Flaw>,
     /// The clients.
     pub tasks: Vec<Task<R>>,
     /// The connections.
     pub wires: BTreeMap<u64, Wire>,
-    /// What must hold.
+    /// The promises that must hold.
     pub judge: Judge,
     /// Locks.
     pub keys: Vec<KeyBuf>,
@@ -53,7 +53,7 @@ pub struct World<R: Rules> {
     pub calm_since: Option<u64>,
     /// Nobody new comes.
     pub closed: bool,
-    /// How bad the network is.
+    /// The state of the network.
     pub weather: Weather,
     /// Where everybody is, where nothing fails and order is judged.
     pub map: Option<Map>,
@@ -65,12 +65,12 @@ pub struct World<R: Rules> {
     pub is_library: bool,
     /// Addresses change all the time.
     pub is_restless: bool,
-    /// How many claims were made by those who had waited for a while, and how many of them later than one
-    /// way to the nodes and back after that.
+    /// The number of claims by those who had waited for a while, and how many of them came later
+    /// than one way to the nodes and back after that.
     pub hand_overs: (u64, u64),
-    /// Whether to tell what happens.
+    /// True if the run prints its events.
     pub tells: bool,
-    /// How many claims were made, and how many of them took a second round.
+    /// The number of claims, and how many of them took a second round.
     pub claims: (u64, u64),
     /// The same, of those that began when nothing had failed for a while.
     pub calm_claims: (u64, u64),
@@ -85,7 +85,7 @@ pub struct World<R: Rules> {
 pub struct Process {
     /// Its clocks.
     pub clock: Clock,
-    /// It does nothing until then.
+    /// The process does nothing until then.
     pub paused_until: u64,
     /// Which node is where.
     pub roster: Roster<usize>,
@@ -112,21 +112,21 @@ pub struct Wire {
     pub place: usize,
     /// To where.
     pub server: usize,
-    /// How often another server had taken the place by then.
+    /// The number of servers that had had the place before, when it was opened.
     pub tenure: u64,
     /// To which life of it.
     pub life: u64,
-    /// Whether the client has it open.
+    /// True while the client has it open.
     pub is_open: bool,
-    /// Whether the server has closed it.
+    /// True once the server has closed it.
     pub is_closed: bool,
-    /// When the last message arrives there, and back here: those behind it come later.
+    /// The arrival of the last message there, and back here: those behind it come later.
     pub there: u64,
     /// Likewise.
     pub back: u64,
 }
 
-/// How bad the network is: so often in a thousand messages.
+/// The state of the network: each of its faults hits this many of a thousand messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weather {
     /// A message is slow.
@@ -137,7 +137,7 @@ pub struct Weather {
     pub breaks: u64,
 }
 
-/// What happens.
+/// The events of a life.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A request arrives at a server.
@@ -148,7 +148,7 @@ pub enum Event {
     Timeout { task: usize, node: usize, id: u32 },
     /// A server learns that a connection has closed.
     Closed { wire: u64 },
-    /// It should have learned that.
+    /// A server should have learned that a connection has closed.
     CheckClosed { wire: u64 },
     /// A client learns it.
     Broken { wire: u64 },
@@ -164,8 +164,8 @@ pub enum Event {
     CheckGivenUp { server: usize, life: u64, key: KeyBuf, token: [u8; 8] },
     /// A node's own work.
     Sweep { server: usize, alarm: u64 },
-    /// Its state file.
-    Books { server: usize },
+    /// A server looks at its state file.
+    StateFile { server: usize },
     /// A server starts.
     Start { server: usize },
     /// A process has a new client.
@@ -180,7 +180,7 @@ pub enum Event {
     Close,
     /// Replication begins.
     Attach { node: usize },
-    /// What was replicated arrives.
+    /// A replicated message arrives.
     Deliver { node: usize },
     /// A replica takes over.
     Promote { node: usize, planned: bool },
@@ -336,7 +336,7 @@ impl<R: Rules> World<R> {
                     self.settle(server);
                 }
             }
-            Event::Books { server } => self.keep_books(server),
+            Event::StateFile { server } => self.look_at_state_file(server),
             Event::Start { server } => self.start(server),
             Event::Spawn { process } => self.spawn(process),
             Event::Attack => self.attack(),
@@ -356,7 +356,7 @@ impl<R: Rules> World<R> {
             Event::Request { wire, .. } | Event::Closed { wire } | Event::CheckClosed { wire } => {
                 self.servers[self.wires.get(wire)?.server].paused_until
             }
-            Event::Sweep { server, .. } | Event::Books { server } => {
+            Event::Sweep { server, .. } | Event::StateFile { server } => {
                 self.servers[*server].paused_until
             }
             Event::Broken { wire } => self.processes[self.wires.get(wire)?.process].paused_until,
@@ -478,16 +478,16 @@ impl<R: Rules> World<R> {
         });
     }
 
-    fn keep_books(&mut self, server: usize) {
+    fn look_at_state_file(&mut self, server: usize) {
         if self.servers[server].is_up {
-            self.servers[server].keep_books(self.now);
+            self.servers[server].look_at_state_file(self.now);
             self.check_file(server);
             self.settle(server);
         }
         let busy = self.calm_since.is_none() || !self.queue.is_empty();
-        let alone = self.queue.values().all(|event| matches!(event, Event::Books { .. }));
+        let alone = self.queue.values().all(|event| matches!(event, Event::StateFile { .. }));
         if busy && !alone {
-            self.later(500_000, Event::Books { server });
+            self.later(500_000, Event::StateFile { server });
         }
     }
 
@@ -564,17 +564,17 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// What time it is for a client.
+    /// The time by a client's clock.
     pub fn clock_of(&self, task: usize) -> dlock_core::Time {
         self.processes[self.tasks[task].process].clock.time(self.now)
     }
 
-    /// When it is that time for a client.
+    /// The moment at which a client's clock shows that time.
     pub fn when(&self, task: usize, at: Instant) -> u64 {
         self.processes[self.tasks[task].process].clock.when(at)
     }
 
-    /// Whether nothing fails, and all queue at the same node.
+    /// True if nothing fails, and all queue at the same node.
     pub fn has_one_gate(&self) -> bool {
         self.map.as_ref().is_some_and(|map| map.kind == Kind::OneGate)
     }
@@ -591,7 +591,7 @@ impl<R: Rules> World<R> {
 pub const GATE: usize = 0;
 /// A run that has not ended by then will not.
 const MOST_EVENTS: u64 = 400_000;
-/// How wrong clocks are that somebody looks after.
+/// The error of clocks that somebody looks after, at most.
 const LONGEST: u64 = 3_600 * 1_000_000;
-/// What a node that grants no long leases grants.
+/// A node that grants no long leases grants this long.
 const LONG: Millis = Millis(12_000);
