@@ -1,4 +1,5 @@
-//! What OpenTelemetry sees of the client library. By itself: who is told is decided once in a process.
+//! The client library, as OpenTelemetry sees it. By itself in a process: the subscriber is decided
+//! once for all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,7 +59,7 @@ fn an_application_sees_how_its_locks_fare() {
     assert_spans(&spans);
 }
 
-/// What counts failed renewals at a node that is down.
+/// The name and attributes of the counter of failed renewals at a node that is down.
 fn unreachable(node: &str) -> String {
     format!("dlock.client.failed_renewals/{{request}} error.type=unreachable server.address={node}")
 }
@@ -105,7 +106,7 @@ fn assert_spans(spans: &[SpanData]) {
     }
 }
 
-/// How often each thing was counted, by its name, unit and attributes.
+/// The counts, each by its name, unit and attributes.
 fn counted(metrics: &InMemoryMetricExporter) -> BTreeMap<String, u64> {
     let exports = metrics.get_finished_metrics().expect("they are kept");
     let newest = exports.last().into_iter().flat_map(|export| export.scope_metrics());

@@ -209,7 +209,7 @@ impl File {
     }
 }
 
-/// What can be before `fn`. The empty word is what is before and between others.
+/// The words that can be before `fn`. The empty word is the text before and between others.
 const MODIFIERS: [&str; 9] =
     ["", "pub", "crate", "super", "const", "async", "unsafe", "extern", "C"];
 

@@ -1,5 +1,5 @@
-//! What the client library tells whoever listens. By itself in a process: who listens, and to what,
-//! is decided once for all threads.
+//! The client library's traces. By itself in a process: the subscriber, and what it listens to, is
+//! decided once for all threads.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};

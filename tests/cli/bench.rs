@@ -16,7 +16,7 @@ use crate::bench_report::{Report, assert_contended, assert_cycle, assert_quorum,
 use crate::running::{Running, SLACK, dlock};
 use crate::{addresses, on_two_servers, servers};
 
-/// What a bench must leave as it was, of every server.
+/// The state that a bench must leave as it was, of every server.
 pub fn traces<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<Traces> {
     let but_fences = |server: &Server| Traces { fence: 0, ..server.traces() };
     servers.into_iter().map(but_fences).collect()
@@ -51,7 +51,7 @@ pub fn until_contended(node: &Node) -> String {
     contended.expect("it was just found")
 }
 
-/// What can be measured.
+/// The parts of a bench.
 pub const PARTS: [&str; 3] = ["cycle", "quorum", "contended"];
 
 /// With what all keys of a bench begin, before what is random in them.

@@ -14,7 +14,7 @@ use crate::{address, addresses, dlock_at, servers};
 const ENOUGH: &str =
     "~dlock-bench:* -@all +dlock.acquire +dlock.release +dlock.extend +dlock.node +ping";
 
-/// Why a node was not measured.
+/// The reason for which a node was not measured.
 #[track_caller]
 fn reason(line: &Value) -> String {
     for figure in ["acquire_us", "release_us", "ping_us", "cycles_per_s"] {

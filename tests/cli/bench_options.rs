@@ -1,4 +1,4 @@
-//! What `dlock bench` accepts. What it refuses, it refuses before it asks a node for anything.
+//! The options of `dlock bench`. A wrong one is refused before a node is asked for anything.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
-//! What `dlock bench --json` says, and what must be true of it on any machine.
+//! The report of `dlock bench --json`, and what must be true of it on any machine.
 
 use harness::program::Said;
 use serde_json::Value;
 
-/// What `--json` says of a run, by part.
+/// The report of a run, by part.
 pub struct Report {
     pub cycles: Vec<Value>,
     pub quorum: Option<Value>,
@@ -26,7 +26,7 @@ impl Report {
         report
     }
 
-    /// What it says of the contended lock.
+    /// The figures of the contended lock.
     #[track_caller]
     pub fn contended(&self) -> &Value {
         self.contended.as_ref().expect("the part `contended` has said something")

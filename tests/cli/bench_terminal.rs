@@ -11,7 +11,7 @@ use crate::run_terminal::on_a_terminal;
 const CTRL_C: &[u8] = b"\x03";
 const SOON: Duration = Duration::from_millis(500);
 
-/// What a terminal shows in the end: its lines, without those that are empty at the end.
+/// The lines that a terminal shows in the end, without those that are empty at the end.
 fn screen(bytes: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<Vec<char>> = vec![Vec::new()];
     let (mut row, mut column) = (0, 0);

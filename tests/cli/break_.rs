@@ -65,7 +65,7 @@ fn where_there_is_nothing_to_end_that_is_said_and_nobody_is_asked(kind: Kind) {
     assert_eq!(servers[0].run("GET job").text(), "old-token");
 }
 
-/// Who was shown is ended, and not who has come since.
+/// The holder who was shown is ended, and not one who has come since.
 #[apply(on_two_servers)]
 fn a_lock_that_changes_hands_while_one_thinks_is_shown_anew(kind: Kind) {
     let servers = servers(kind, 1);

@@ -34,7 +34,7 @@ fn good_set_on_a_disk(kind: Kind) -> Vec<Server> {
     (0..3).map(|_| start(good(kind).on_a_disk())).collect()
 }
 
-/// What it found: the severity, the name of the check, the nodes, what was found with its fix.
+/// The findings of a run: the severity, the name of the check, the nodes, the words with the fix.
 #[track_caller]
 fn findings(nodes: &[String], code: i32) -> Vec<(String, String, Vec<String>, String)> {
     let said = dlock_at(nodes, &["doctor", "--json"]).with_code(code).json();
@@ -130,7 +130,7 @@ fn settings_that_are_hazards(kind: Kind) {
     assert_silent(&nodes);
 }
 
-/// What is going on, and not what is set.
+/// Hazards of the current state, and not of settings.
 #[apply(on_two_servers)]
 fn states_that_are_hazards(kind: Kind) {
     let mut servers = good_set(kind);

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::{addresses, dlock, dlock_at, on_two_servers, servers};
 
-/// What it finds, of what is about a change of the set.
+/// The findings about a change of the set.
 #[track_caller]
 fn found(nodes: &[String], against: &str) -> Vec<Value> {
     let about = ["two_majorities", "held_twice", "other_node", "addresses"];

@@ -1,4 +1,4 @@
-//! What goes wrong: the words, the kind for programs, and the exit code.
+//! Errors: the words, the kind for programs, and the exit code.
 
 use harness::program::{self, Said};
 use harness::{Server, apply, ports};
@@ -65,7 +65,7 @@ fn a_lock_that_is_held_or_was_lost(kind: Kind) {
     assert_eq!(errors(&said.with_code(9))[0]["kind"], "held", "whatever the code");
 }
 
-/// What will not pass by itself has codes of its own, apart from 69.
+/// Errors that will not pass by themselves have codes of their own, apart from 69.
 #[apply(on_two_servers)]
 fn a_request_that_nodes_refuse_for_good(kind: Kind) {
     let servers = servers(kind, 1);

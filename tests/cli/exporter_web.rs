@@ -59,13 +59,13 @@ fn request(path: &str, user: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{user}\r\n")
 }
 
-/// What this user gets.
+/// The status that this user gets.
 #[track_caller]
 fn status(exporter: &Exporter, path: &str, user: &str) -> u16 {
     exporter.send(&request(path, user)).status
 }
 
-/// Who asks over TLS.
+/// A client that asks over TLS.
 struct Asker<'p> {
     trusts: &'p Certificates,
     shows: Option<&'p Certificates>,

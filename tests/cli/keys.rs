@@ -16,7 +16,7 @@ fn words<const N: usize>(words: [&[u8]; N]) -> [OsString; N] {
     words.map(|word| OsString::from_vec(word.to_vec()))
 }
 
-/// What of an object tells which key it is about.
+/// The fields of an object that tell which key it is about.
 fn key(object: &Value) -> (&Value, &Value) {
     (&object["key"], &object["key_hex"])
 }

@@ -13,11 +13,11 @@ use harness::program::{self, Said};
 use harness::{Quorum, eventually, process};
 use nix::sys::signal::Signal;
 
-/// What a busy machine may add to a time.
+/// A busy machine may add this long to a time.
 pub const SLACK: Duration = Duration::from_millis(700);
 
-/// How long a node may take here: the usual time is too short for a machine that runs many tests at
-/// once.
+/// A node may take this long here: the usual time is too short for a machine that runs many tests
+/// at once.
 const PATIENT: &str = "400ms";
 
 /// Runs `dlock run` with these nodes to its end.
@@ -79,7 +79,7 @@ impl Running {
         eventually(&format!("it complains {text:?}"), || said().contains(text));
     }
 
-    /// What it has printed so far.
+    /// The program's output so far.
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.out.so_far()).into_owned()
     }
@@ -94,7 +94,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Whether it has ended. After that, no signal may be sent to it.
+    /// True once the program has ended. After that, no signal may be sent to it.
     #[track_caller]
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a child can be asked").is_some()
@@ -126,7 +126,7 @@ impl Running {
     }
 }
 
-/// What comes out of it, read all the time.
+/// An output of the program, read all the time.
 struct Stream {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,

@@ -4,7 +4,7 @@ use harness::Quorum;
 
 use crate::run_terminal::on_a_terminal;
 
-/// What a terminal of this width shows.
+/// The lines that a terminal of this width shows.
 fn shown(quorum: &Quorum, width: usize, command: &str) -> Vec<String> {
     let typed = on_a_terminal(
         quorum,

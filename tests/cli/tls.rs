@@ -1,4 +1,4 @@
-//! What is wrong with TLS, in words and without names of a library's own types.
+//! TLS errors, in words and without names of a library's own types.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Whether an error or a reply is what it must be.
+//! The comparison of an error or a reply with what it must be.
 
 use dlock_client::{Error, Key};
 use harness::Value;

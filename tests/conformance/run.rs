@@ -24,7 +24,7 @@ pub struct Run {
     waits: BTreeMap<String, JoinHandle<Result<Guard, Error>>>,
     recipes: BTreeMap<String, Lock>,
     leases: BTreeMap<String, Lease>,
-    /// What the client has told: events, and the locks that they are about.
+    /// The events of the client, and the locks that they are about.
     told: Arc<Mutex<Vec<Event>>>,
 }
 

@@ -1,8 +1,8 @@
-//! Whether a program printed what a page shows.
+//! The comparison of a program's output with what a page shows.
 
-/// What is the same in two printings of the same thing: words, and numbers that say how many there
-/// are of something (0, 1 and 2). Other numbers, and whatever holds a digit, may differ; so may the
-/// unit behind a number, and how far columns are apart.
+/// The parts that are the same in two printings of the same thing: words, and numbers that say how
+/// many there are of something (0, 1 and 2). Other numbers, and whatever holds a digit, may differ;
+/// so may the unit behind a number, and how far columns are apart.
 pub fn essence(text: &str) -> Vec<Vec<String>> {
     let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
     lines.filter(|line| !is_duration(line)).map(words).collect()

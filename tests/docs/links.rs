@@ -82,7 +82,7 @@ fn follow(page: &Page, words: &str, target: &str) -> Result<(), String> {
     }
 }
 
-/// What a link speaks of is in the file to which it leads, if it is the name of a test, say.
+/// The name in a link's words, of a test, say: the file to which the link leads must have it.
 fn name_in_code(words: &str) -> Option<&str> {
     let name = words.strip_prefix('`')?.strip_suffix('`')?;
     name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_').then_some(name)
@@ -105,7 +105,8 @@ fn path_of(page: &Page, target: &str) -> PathBuf {
     path
 }
 
-/// What a link can name in a page: its headings, as they are spelled in addresses, and its anchors.
+/// The places of a page that a link can name: its headings, as they are spelled in addresses, and
+/// its anchors.
 fn anchors(page: &Page) -> Vec<String> {
     let lines = page.text.lines();
     lines

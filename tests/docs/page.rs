@@ -15,10 +15,10 @@ pub struct Page {
 pub struct Example {
     /// Where it begins.
     pub line: usize,
-    /// What stands behind the backticks.
+    /// The language behind the backticks.
     pub language: String,
     pub lines: Vec<String>,
-    /// What comments above it say, each a name and a text.
+    /// The notes of the comments above it, each a name and a text.
     pub notes: Vec<(String, String)>,
 }
 
@@ -89,7 +89,7 @@ impl Example {
         format!("{}:{}", page.path.display(), self.line)
     }
 
-    /// What comments with this name say.
+    /// The texts of the notes with this name.
     pub fn notes<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.notes.iter().filter(move |(n, _)| n == name).map(|(_, text)| text.as_str())
     }

@@ -8,7 +8,7 @@ use harness::{Kind, Server, process};
 use crate::alike::assert_alike;
 use crate::page::{self, Example, Page};
 
-/// What stands before a command.
+/// The prompt before a command.
 const PROMPT: &str = "127.0.0.1:6379> ";
 
 #[test]
@@ -50,7 +50,7 @@ impl Session {
         Session { server: Server::start(Kind::Redis82), others: Vec::new(), open: None }
     }
 
-    /// How many commands it had.
+    /// Runs an example. Returns the number of its commands.
     fn try_out(&mut self, page: &Page, example: &Example) -> usize {
         for note in example.notes("before") {
             self.prepare(note);

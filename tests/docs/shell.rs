@@ -66,7 +66,7 @@ impl Place {
         Place { nodes: (0..3).map(|_| Server::start(Kind::Redis82)).collect(), folder }
     }
 
-    /// How many commands it had.
+    /// Runs an example. Returns the number of its commands.
     fn try_out(&self, page: &Page, example: &Example) -> usize {
         let place = example.place(page);
         let code = example.notes("exits").next().map_or(0, |code| code.parse().expect("a number"));

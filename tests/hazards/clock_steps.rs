@@ -11,7 +11,7 @@ use harness::{Kind, Server, apply, eventually, on_every_server};
 
 const HOUR: i64 = 3600;
 
-/// How long locks are meant to last.
+/// Locks are meant to last this long.
 const MEANT: Duration = Duration::from_secs(2);
 /// A busy machine may be so late.
 const LATE: Duration = Duration::from_secs(5);

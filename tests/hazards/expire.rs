@@ -11,7 +11,7 @@ use harness::client::request;
 use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_one_server, on_two_servers};
 
 const KEY: &str = "import";
-/// How long locks are meant to last.
+/// Locks are meant to last this long.
 const MEANT: Duration = Duration::from_millis(300);
 /// A busy machine may be so late.
 const LATE: Duration = Duration::from_secs(5);
@@ -102,7 +102,7 @@ fn a_crash_right_after_an_ephemeral_acquire_leaves_nothing(kind: Kind) {
 const TTL: i64 = 5_000;
 /// So much has passed of a lock when bob asks for it.
 const PASSED: i64 = 150;
-/// How often he asks.
+/// Bob asks this often.
 const ATTEMPTS: i64 = 4;
 
 /// The usual repair: nothing can come between the two. But PEXPIRE is run whether or not SETNX did

@@ -15,7 +15,7 @@ use harness::{Client, Kind, Proxy, Sentinel, Server, Way, apply, eventually, on_
 use crate::recipe::{Dlock, Party, SetNx, Waiting};
 
 const KEY: &str = "leader";
-/// How long a lock is that runs when the test ends.
+/// The length of a lock that runs when the test ends.
 const LONG: u64 = 60_000;
 
 /// A primary, and a replica behind a network that can be slow.
@@ -85,7 +85,7 @@ fn assert_one_holds(port: u16, alice: &Dlock, asked: Instant, ttl: u64) {
 
 // --- an operator promotes ------------------------------------------------------------------------
 
-/// How long alice's lease is, where bob waits for its end and it takes no time to promote the
+/// The length of alice's lease, where bob waits for its end and it takes no time to promote the
 /// replica.
 const SHORT: u64 = 1_500;
 
@@ -110,7 +110,7 @@ fn a_promoted_replica_with_dlock_waits_for_a_lease_that_it_never_heard_of(kind: 
 
 // --- a lease longer than all before it -----------------------------------------------------------
 
-/// How long leases are before.
+/// The length of the leases before.
 const USUAL: u64 = 300;
 
 /// The limit. The replica waits for leases of the usual length, for it has heard of no others.
@@ -133,7 +133,7 @@ fn a_quarantine_set_to_the_longest_lease_covers_one_longer_than_all_before_it() 
 
 // --- a Sentinel promotes -------------------------------------------------------------------------
 
-/// How long alice's lease is, where bob waits for its end and Sentinel takes two or three seconds
+/// The length of alice's lease, where bob waits for its end and Sentinel takes two or three seconds
 /// to promote the replica.
 const MIDDLING: u64 = 5_000;
 

@@ -28,11 +28,11 @@ impl Old {
     }
 }
 
-/// What services do under the lock, and nobody else may do at the same time: they read a count,
-/// take a moment, and write it.
+/// The services' turns under the lock, which must not overlap: they read a count, take a moment,
+/// and write it.
 pub struct Turns {
     port: u16,
-    /// Who had them, in order.
+    /// The services that had them, in order.
     who: Mutex<Vec<&'static str>>,
     /// So often must a turn of one kind of service follow one of the other.
     changes: usize,

@@ -10,18 +10,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server};
 
 const KEY: &str = "settle";
-/// How long locks are meant to last.
+/// Locks are meant to last this long.
 const TTL: i64 = 2_500;
-/// How far apart clocks are here.
+/// The difference between clocks here.
 const SKEW: i64 = 3_000;
 const HOUR: i64 = 3_600_000;
 
 /// A client of the recipe, as the documentation of SETNX had it for years.
 struct GetSet {
     client: Client,
-    /// How far its clock is ahead, in milliseconds.
+    /// Its clock is ahead by this, in milliseconds.
     ahead: i64,
-    /// When the lock that it has, or asked for, is over by its clock.
+    /// The time, by its clock, at which the lock that it has, or asked for, is over.
     expires: i64,
 }
 
@@ -79,7 +79,7 @@ impl GetSet {
     }
 }
 
-/// What a clock shows that is so many milliseconds ahead.
+/// The time on a clock that is this many milliseconds ahead.
 fn now(ahead: i64) -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
     since.as_millis() as i64 + ahead
@@ -186,7 +186,7 @@ fn who_loses_a_race_for_dlock_changes_nothing(kind: Kind) {
 
 // --- a release that looks at the clock -----------------------------------------------------------
 
-/// How much alice wants to have left when she deletes her lock.
+/// Alice wants to have this much left when she deletes her lock.
 const BUFFER: i64 = 500;
 
 #[test]

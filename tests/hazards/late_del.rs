@@ -43,10 +43,10 @@ impl Party for SetAndDel {
     }
 }
 
-/// What came of a late unlock.
+/// The result of a late unlock.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    /// It took a lock away.
+    /// A lock was taken away.
     removed: bool,
     /// Bob, who works, still has the lock after it.
     bob_has_it: bool,
@@ -84,7 +84,7 @@ fn a_late_del_takes_the_lock_from_its_next_holder() {
     assert_eq!(outcome, Outcome { removed: true, bob_has_it: false, carol_gets_it: true });
 }
 
-/// What the random value of the better recipe is for: the same timeline does it no harm.
+/// The random value of the better recipe is for this: the same timeline does it no harm.
 #[test]
 fn a_late_compare_and_delete_does_not() {
     let server = Server::build(Kind::Redis82).without_module().start();

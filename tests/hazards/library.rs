@@ -6,7 +6,7 @@ use dlock_client::{Client, Error, Guard, NodeState};
 use harness::Quorum;
 pub use harness::library::{assert_held, connect, ms, run, take, wait_for};
 
-/// How long a node may take to answer: enough on a busy machine.
+/// A node may take this long to answer: enough on a busy machine.
 pub const NODE_TIMEOUT: Duration = ms(1_000);
 
 /// A program whose requests go through the networks in front of the nodes.
@@ -19,7 +19,7 @@ pub async fn healthy_program(quorum: &Quorum) -> Client {
     connect(&quorum.direct_urls(), NODE_TIMEOUT).await
 }
 
-/// What the nodes said to an attempt that was in vain, in their order.
+/// The nodes' states after an attempt that was in vain, in their order.
 #[track_caller]
 pub fn states(attempt: Result<Guard, Error>) -> Vec<NodeState> {
     match attempt {

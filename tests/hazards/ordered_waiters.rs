@@ -191,7 +191,7 @@ fn leave(client: &mut Client, ticket: i64) {
 
 // --- a list in which everybody has so much time, as in Redisson's fair lock -------------------
 
-/// How long the others wait for one that is in front and does not come.
+/// The others wait this long for one that is in front and does not come.
 const TIME: Duration = Duration::from_secs(2);
 
 /// Takes the lock if it is free and nobody is in front whose time is not over; else queues. The

@@ -17,7 +17,7 @@ pub trait Party: Send {
     /// Gives the lock back, and says whether anything was taken away by that.
     fn unlock(&mut self, key: &str) -> bool;
 
-    /// Whether the server says that this one has the lock.
+    /// True if the server says that this client has the lock.
     fn holds(&mut self, key: &str) -> bool;
 
     /// The number of its lock, where the recipe has numbers.
@@ -56,10 +56,10 @@ pub const COMPARE_AND_DELETE: &str = "\
         return 0 \
     end";
 
-/// How long those who are in a hurry sleep between two attempts.
+/// Clients in a hurry sleep this long between two attempts.
 pub const HURRY: Duration = Duration::from_millis(10);
 
-/// How long redis-py's `Lock` sleeps, unless it is told otherwise.
+/// redis-py's `Lock` sleeps this long, unless it is told otherwise.
 pub const USUAL: Duration = Duration::from_millis(100);
 
 /// Takes a lock with this value, if there is no such key.
@@ -71,7 +71,7 @@ pub fn set_nx(client: &mut Client, key: &str, value: &str, ttl: u64) -> bool {
     }
 }
 
-/// Whether a lock has this value.
+/// True if a lock has this value.
 pub fn has_value(client: &mut Client, key: &str, value: &str) -> bool {
     client.run(&format!("GET {key}")) == Value::Bulk(value.into())
 }

@@ -88,7 +88,7 @@ impl Redlock {
 }
 
 impl Held {
-    /// Whether the client still relies on it.
+    /// True while the client still relies on it.
     pub fn is_believed(&self) -> bool {
         Instant::now() < self.until
     }

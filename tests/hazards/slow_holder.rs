@@ -56,7 +56,8 @@ impl Account {
         (!answer.is_null()).then(|| answer.text().parse().expect("a number"))
     }
 
-    /// Whether it was accepted. Without a fence there is nothing to refuse it by.
+    /// Writes the balance. True if the account accepted it: without a fence there is nothing to
+    /// refuse it by.
     fn write(&self, fence: Option<i64>, balance: i64) -> bool {
         match fence {
             None => self.server.run(&format!("SET balance {balance}")).text() == "OK",
@@ -74,7 +75,7 @@ impl Account {
 
 // --- without renewal -----------------------------------------------------------------------------
 
-/// When alice writes at last.
+/// The moment at which alice writes at last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Late {
     /// Bob has read the balance, and not written yet.
@@ -82,7 +83,7 @@ enum Late {
     WhenBobHasWritten,
 }
 
-/// Whether the account is shown the fence by those who read, too. Who writes shows it.
+/// The requests that show the account their fence: writes do, and reads in one of two cases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reads {
     WithFence,

@@ -45,9 +45,9 @@ fn a_newcomer_does_not_overtake_one_that_waits_in_the_queue(kind: Kind) {
 
 /// So many come, one after the other, while somebody has the lock.
 const WAITERS: usize = 8;
-/// How far they come apart: those who poll are awake at different times.
+/// The time between two arrivals: clients that poll are awake at different times.
 const APART: Duration = Duration::from_millis(3);
-/// How long each of them works.
+/// Each of them works this long.
 const WORK: Duration = Duration::from_millis(5);
 const ROUNDS: usize = 5;
 
@@ -75,12 +75,12 @@ fn order_of_service<P: Waiting>(server: &Server) -> Vec<usize> {
     served.into_inner().expect("nobody panicked")
 }
 
-/// Whether a client, which has sent nothing but CLIENT ID before, has asked for the lock.
+/// True if a client, which has sent nothing but CLIENT ID before, has asked for the lock.
 fn has_asked(server: &Server, id: i64) -> bool {
     !server.run(&format!("CLIENT LIST ID {id}")).text().contains(" cmd=client")
 }
 
-/// How many pairs were served in the wrong order.
+/// The number of pairs that were served in the wrong order.
 fn overtakings(order: &[usize]) -> usize {
     let behind = |place: usize| order[place + 1..].iter().filter(move |&&n| n < order[place]);
     (0..order.len()).map(|place| behind(place).count()).sum()
@@ -112,7 +112,7 @@ const TIME_OUT: Duration = Duration::from_secs(1);
 /// For so long nobody asks anything; those who poll would ask thirty times each.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// How often a command was called, as the server counts.
+/// The number of calls of a command, as the server counts.
 fn calls(server: &Server, command: &str) -> i64 {
     let stats = server.info("commandstats");
     let stats = stats.get(&format!("cmdstat_{command}"));

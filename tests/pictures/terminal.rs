@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// What is on a screen of so many columns and rows, with its escape sequences.
+/// Draws a screen of this many columns and rows, from its text with escape sequences.
 pub fn picture(painted: &str, (columns, rows): (u16, u16)) -> String {
     let (width, height) =
         (f32::from(columns) * WIDTH + 2.0 * EDGE, f32::from(rows) * HEIGHT + 2.0 * EDGE);
@@ -25,7 +25,7 @@ pub fn picture(painted: &str, (columns, rows): (u16, u16)) -> String {
     svg
 }
 
-/// How a run of letters looks.
+/// The look of a run of letters.
 #[derive(Clone, Copy, Default)]
 struct Look {
     bold: bool,

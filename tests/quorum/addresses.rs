@@ -1,4 +1,4 @@
-//! How nodes are reached, and what is said when they cannot be used.
+//! Addresses of nodes, and the errors about nodes that cannot be used.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

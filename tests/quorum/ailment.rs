@@ -1,4 +1,4 @@
-//! How a node can fail, and how it gets well again.
+//! The ways in which a node can fail, and how it gets well again.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use harness::quorum::Node;
 
 use crate::coordinator::NODE_TIMEOUT;
 
-/// What is wrong with a node.
+/// A node's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ailment {
     /// Its process is gone.
@@ -18,9 +18,9 @@ pub enum Ailment {
     BlackHoled,
     /// Each answer comes later than a node may take.
     Slow,
-    /// It has no memory for another lock.
+    /// The node has no memory for another lock.
     OutOfMemory,
-    /// It may have forgotten leases.
+    /// The node may have forgotten leases.
     InQuarantine,
 }
 
@@ -63,7 +63,7 @@ impl Ailment {
         }
     }
 
-    /// Whether this is how a node in such a state is reported.
+    /// True if a node with this fault is reported in this state.
     pub fn is_said_as(self, state: &NodeState) -> bool {
         match self {
             Ailment::Dead => matches!(state, NodeState::Unreachable(_)),

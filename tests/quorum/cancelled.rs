@@ -142,7 +142,7 @@ impl<F: Future> Future for Impatient<F> {
     }
 }
 
-/// How many clients each node has.
+/// The number of clients of each node.
 fn connections(quorum: &Quorum) -> Vec<usize> {
     quorum.iter().map(|node| node.run("CLIENT LIST").text().lines().count()).collect()
 }

@@ -44,7 +44,7 @@ fn two_lists_that_differ_by_one_node_never_have_two_holders() {
     }
 }
 
-/// Why it is written there: the same with a node replaced in one step.
+/// The reason for that rule: the same with a node replaced in one step.
 #[test]
 fn two_lists_that_differ_by_a_replaced_node_can_have_two_holders() {
     let quorum = Quorum::start(4);

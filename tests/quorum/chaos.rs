@@ -31,7 +31,8 @@ const HASTY: usize = 8;
 const PATIENT: usize = 4;
 /// As long as a lease, and the time in which a client looks elsewhere.
 const QUARANTINE: Duration = ms(3_000);
-/// What else it takes: those before one have had the lock, each of them for less than a second.
+/// A wait takes this much besides: those before one have had the lock, each of them for less than a
+/// second.
 const MOMENT: Duration = ms(10_000);
 /// A storm in which nobody gets a lock shows nothing.
 const LEAST: usize = 10;
@@ -115,7 +116,7 @@ fn mapped(url: &str, servers: &[u16], own: &[Proxy]) -> String {
     format!("{url}{begins}{}", links.map(map).collect::<Vec<_>>().join("&"))
 }
 
-/// What programs and the storm have seen.
+/// The programs' and the storm's observations.
 #[derive(Default)]
 struct Seen {
     history: Arc<History>,
@@ -149,7 +150,7 @@ impl Seen {
     }
 }
 
-/// How much of a wait lies in no trouble. Troubles are in order.
+/// The part of a wait that lies in no trouble. Troubles are in order.
 fn unexplained((from, to): (Instant, Instant), troubles: &[(Instant, Instant)]) -> Duration {
     let (mut at, mut sum) = (from, Duration::ZERO);
     for (begun, over) in troubles {

@@ -1,4 +1,4 @@
-//! What happens in a storm of [`chaos`](crate::chaos) to a cluster.
+//! The events in a storm of [`chaos`](crate::chaos) over a cluster.
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -139,7 +139,8 @@ fn freeze_replica(cluster: &Cluster, slot: usize, replica: usize, rng: &mut StdR
     until_calm(cluster, slot, None);
 }
 
-/// What servers tell each other comes late or not at all, for longer than it takes to be given up.
+/// Messages between servers come late or not at all, for longer than it takes until they give each
+/// other up.
 fn part(cluster: &Cluster, slot: usize, rng: &mut StdRng) {
     say("servers hear little of each other");
     let until = Instant::now() + ms(rng.random_range(200..5_000));

@@ -1,4 +1,4 @@
-//! What happens in a storm of [`chaos`](crate::chaos) to a primary behind Sentinels.
+//! The events in a storm of [`chaos`](crate::chaos) over a primary behind Sentinels.
 
 use std::thread;
 

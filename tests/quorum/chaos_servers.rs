@@ -1,4 +1,4 @@
-//! What happens to the servers of any node in a storm of [`chaos`](crate::chaos).
+//! The events in a storm of [`chaos`](crate::chaos) at the servers of any node.
 
 use std::net::IpAddr;
 use std::thread;

@@ -1,4 +1,4 @@
-//! What becomes of who holds, and who waits, when its connections break and it lives on.
+//! Holders and waiters whose connections break while they live on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,7 +185,7 @@ fn an_ephemeral_guard_moves_to_a_new_connection_when_one_breaks() {
     });
 }
 
-/// How many wait at the gate. The next in line waits at the other nodes, too.
+/// The number of waiters at the gate. The next in line waits at the other nodes, too.
 fn waiting(quorum: &Quorum) -> i64 {
     quorum[0].node("waiters").int()
 }

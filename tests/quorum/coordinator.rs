@@ -11,8 +11,8 @@ use harness::quorum::SLACK;
 use harness::wait::PATIENCE;
 use harness::{Quorum, Server, library};
 
-/// How long a node may take to answer here: the usual time is too short for a machine that runs many
-/// tests at once, or stands still for a moment.
+/// A node may take this long to answer here: the usual time is too short for a machine that runs
+/// many tests at once, or stands still for a moment.
 pub const NODE_TIMEOUT: Duration = ms(1_500);
 
 /// The same for nodes that nothing is wrong with: nobody waits so long for them.
@@ -48,7 +48,7 @@ pub fn for_sizes<const N: usize>(sizes: [usize; N], test: impl Fn(usize) + Sync)
     });
 }
 
-/// What each node said of an attempt for which there was no majority.
+/// Each node's report of an attempt for which there was no majority.
 #[track_caller]
 pub fn without_quorum<T>(answer: Result<T, Error>) -> Vec<Report> {
     match answer {
@@ -58,7 +58,7 @@ pub fn without_quorum<T>(answer: Result<T, Error>) -> Vec<Report> {
     }
 }
 
-/// What the node at a URL said.
+/// The state that the node at a URL reported.
 #[track_caller]
 pub fn said<'a>(reports: &'a [Report], url: &str) -> &'a NodeState {
     let found = reports.iter().find(|report| report.node == url);

@@ -10,7 +10,7 @@ use crate::coordinator::{assert_holds, healthy_program, ms, program, run, take, 
 
 const TTL: Duration = ms(2_000);
 
-/// How far ahead one node's counter is, in microseconds. Less than what it refuses.
+/// The lead of one node's counter, in microseconds. Less than what it refuses.
 const AHEAD: i64 = 300_000_000;
 
 /// Writes if no larger fence was seen, as a guarded resource does.

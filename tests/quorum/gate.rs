@@ -250,7 +250,7 @@ fn who_does_not_wait_never_overtakes_who_does() {
     });
 }
 
-/// What a lock guards here: a place for one.
+/// The data that the lock guards here: a place for one.
 #[derive(Default)]
 struct Register {
     taken: AtomicBool,

@@ -152,7 +152,7 @@ fn lacks_replicas(server: &Server, lacks: bool) {
     server.run(&format!("CONFIG SET min-replicas-to-write {}", u8::from(lacks)));
 }
 
-/// How often a command was refused before it began.
+/// The number of times that a command was refused before it began.
 fn rejected(server: &Server, command: &str) -> i64 {
     let stats = server.info("commandstats");
     let line = stats.get(&format!("cmdstat_dlock.{command}"));

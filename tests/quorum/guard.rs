@@ -1,4 +1,4 @@
-//! Who holds a lock, for as long as all is well.
+//! A holder, while all is well.
 
 use std::time::Duration;
 

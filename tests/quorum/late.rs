@@ -374,7 +374,7 @@ async fn sent_twice(quorum: &Quorum, client: &Client, lock: Lock) -> Guard {
     asking.await.expect("no panic").expect("it is free")
 }
 
-/// What was kept back has arrived, and the end of its connection.
+/// Lets the messages that were kept back arrive, and the end of their connections.
 async fn arrives(quorum: &Quorum) {
     quorum.iter().for_each(|node| node.network().pass());
     until("what was late has arrived", || {

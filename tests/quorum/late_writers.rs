@@ -43,7 +43,7 @@ fn a_write_without_its_fence_lands_after_that_of_a_later_holder() {
     Storm::new(Shows::Nothing).rage_until(|history, _| late(history) > 0);
 }
 
-/// How many writes came after one of a later holder.
+/// The number of writes that came after one of a later holder.
 fn late(history: &[u64]) -> usize {
     let mut newest = 0;
     let is_late = |fence: &&u64| {
@@ -53,7 +53,7 @@ fn late(history: &[u64]) -> usize {
     history.iter().filter(is_late).count()
 }
 
-/// What a holder shows to the data.
+/// The proof that a holder shows to the data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shows {
     Fence,

@@ -57,7 +57,7 @@ fn no_two_hold_together_on_one_node_while_its_network_fails() {
     storm(1, Nodes::Run, Wish::Write);
 }
 
-/// What nodes do, beside what their networks do.
+/// The nodes' own faults, beside those of their networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nodes {
     Run,
@@ -66,7 +66,7 @@ enum Nodes {
     LoseDisks,
 }
 
-/// What programs want.
+/// The ways in which programs want a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Write,

@@ -34,7 +34,7 @@ pub struct Program {
 }
 
 impl Library {
-    /// What runs it, and the names of the example and of the driver.
+    /// The interpreter, and the names of the example and of the driver.
     fn names(self) -> (PathBuf, &'static str, &'static [&'static str]) {
         let python = installed("python/bin/python");
         match self {
@@ -51,7 +51,7 @@ impl Library {
         }
     }
 
-    /// Whether one process holds several locks at a time.
+    /// True if one process holds several locks at a time.
     pub fn has_tasks(self) -> bool {
         self != Library::Phpredis
     }
@@ -100,7 +100,7 @@ impl Programs {
 }
 
 impl Program {
-    /// What it says next.
+    /// The next line of its output.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("it prints text");

@@ -296,7 +296,7 @@ fn order(server: &Server) -> Vec<String> {
     server.run("LRANGE order 0 -1").items().iter().map(|name| name.text()).collect()
 }
 
-/// How often a command was called so far.
+/// The number of calls of a command so far.
 fn calls(server: &Server, command: &str) -> i64 {
     let stats = server.info("commandstats");
     let stats = stats.get(&format!("cmdstat_dlock.{command}")).map(String::as_str);

@@ -18,7 +18,7 @@ pub fn statements() -> [String; 4] {
     [next(), next(), next(), next()]
 }
 
-/// What a transaction shows, and what it writes.
+/// The statement of a transaction that shows its fence, and the one that writes.
 pub fn parts(transaction: &str, fence: u64, balance: i64) -> (String, String) {
     let lines = transaction.lines().filter(|line| !line.starts_with("--"));
     let text = with(&lines.collect::<Vec<_>>().join("\n"), fence, balance);

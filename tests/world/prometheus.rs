@@ -51,7 +51,7 @@ impl Prometheus {
         prometheus
     }
 
-    /// What it answers to a question; `None`: it does not listen yet.
+    /// The answer to a question; `None`: Prometheus does not listen yet.
     fn ask(&self, path: &str) -> Option<Value> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         write!(stream, "GET /api/v1/{path} HTTP/1.0\r\n\r\n").ok()?;
@@ -161,7 +161,7 @@ fn prometheus_scrapes_behind_tls_with_a_password() {
     prometheus.until_it_says("sum(dlock_up)", 1.0);
 }
 
-/// What bcrypt has made of the password `secret`.
+/// The bcrypt hash of the password `secret`.
 const SECRET: &str = "$2b$04$oZ4Ziy9KcSMQeuPGz9F7Uu36mpaaql0j4eVUcKNYhAS2w/ZvJxbgO";
 
 #[test]

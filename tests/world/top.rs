@@ -147,7 +147,7 @@ fn signals_end_it_and_give_the_terminal_back() {
     }
 }
 
-/// What tokio waits with is made to fail, which is a panic.
+/// The test makes epoll_wait, with which tokio waits, fail: that is a panic.
 #[test]
 fn a_panic_gives_the_terminal_back_and_says_what_it_was() {
     let servers = [Server::start(Kind::Redis82)];

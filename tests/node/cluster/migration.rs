@@ -22,8 +22,8 @@ fn finish(cluster: &Cluster) {
     cluster.until_migration_is(Migration::Done, 0);
 }
 
-/// How many keys of its slot are at a node, whether the slot is there or not: at a node of Redis, which
-/// shows nobody those of others, how many keys there are.
+/// The number of keys of its slot at a node, whether the slot is there or not: at a node of Redis,
+/// which shows nobody those of others, the number of all keys.
 fn keys_with(node: &Server, slot: usize) -> i64 {
     if node.kind().is_valkey() {
         return node.run(&format!("CLUSTER COUNTKEYSINSLOT {slot}")).int();

@@ -30,7 +30,8 @@ fn a_node_whose_state_file_cannot_say_what_arrives_does_not_take_the_slot(kind: 
     assert_idle(&cluster);
 }
 
-/// It may have forgotten leases, and the node that takes its slots over knows nothing of that.
+/// A node in quarantine may have forgotten leases, and the node that takes its slots over knows
+/// nothing of that.
 #[apply(on_servers_that_migrate)]
 fn a_node_in_quarantine_gives_no_slot_away(kind: Kind) {
     let cluster = Cluster::start(kind);

@@ -10,8 +10,7 @@ use harness::{
 /// A command, word by word.
 type Words = Vec<Vec<u8>>;
 
-/// What servers say to each other, in the form in which they say it today: as a replica's log has
-/// it.
+/// The commands that servers send to each other, in today's form: as a replica's log has it.
 fn overheard(kind: Kind) -> Vec<Words> {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).config("appendonly yes").start();
@@ -52,8 +51,8 @@ fn internal(log: &[u8]) -> Vec<Words> {
     found
 }
 
-/// What was overheard, and what somebody makes of it who knows the form: a lock for himself, the
-/// end of somebody's, all fences and a quarantine of months.
+/// Replayed commands, and ones that an attacker who knows the form makes up: a lock for himself,
+/// the end of somebody's, all fences and a quarantine of months.
 fn forgeries(kind: Kind) -> Vec<Words> {
     let mut all = overheard(kind);
     let forged: [&[&str]; 8] = [

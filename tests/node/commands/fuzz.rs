@@ -193,7 +193,7 @@ impl Fuzz {
         args
     }
 
-    /// What happens to keys, and to requests, besides.
+    /// Commands of the server that change keys, and requests that end.
     fn other_command(&mut self) -> Vec<Vec<u8>> {
         let (key, other) = (self.pick(&KEYS), self.pick(&KEYS));
         let id = self.judge + 1 + self.below(60) as i64;

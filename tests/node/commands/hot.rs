@@ -2,7 +2,7 @@
 
 use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_one_server};
 
-/// What it says of a key.
+/// The row of a key, if it has one.
 fn row(server: &Server, key: &str) -> Option<Value> {
     let all = server.run("DLOCK.HOT 128");
     all.items().iter().find(|row| row.at("key").text() == key).cloned()
@@ -29,7 +29,7 @@ fn a_key_shows_its_waits_and_what_came_of_them(kind: Kind) {
     assert_eq!((whole.at("db").int(), whole.at("key-bytes").int()), (0, 3));
 }
 
-/// What it says of a key, in the order in which a person reads it.
+/// The fields of a row, in the order in which a person reads them.
 const FIELDS: [&str; 9] = [
     "key",
     "key-bytes",

@@ -25,7 +25,7 @@ fn a_fresh_node_describes_itself(kind: Kind) {
     }
 }
 
-/// What DLOCK.NODE says.
+/// The fields of DLOCK.NODE.
 const FIELDS: [&str; 24] = [
     "version",
     "node-id",

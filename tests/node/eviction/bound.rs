@@ -1,5 +1,5 @@
-//! How much memory locks can take, evicted ones included: who asks for more is refused, and nobody
-//! else is.
+//! The bound on the memory that locks take, evicted ones included: a client that asks for more is
+//! refused, and nobody else is.
 
 use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server, on_two_servers};
 

@@ -23,7 +23,7 @@ fn a_lock_that_is_evicted_by_any_policy_is_still_held(kind: Kind) {
     }
 }
 
-/// It has no date at which it ends, as far as the server knows.
+/// A lock has no date at which it ends, as far as the server knows.
 #[apply(on_every_server)]
 fn a_policy_that_evicts_only_what_has_a_date_leaves_locks_alone(kind: Kind) {
     for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "noeviction"]

@@ -11,7 +11,7 @@ use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_two_s
 /// So soon is everybody told, also at a server that is busy.
 const PROMPTLY: Duration = Duration::from_millis(500);
 
-/// What takes away a lock that is a key.
+/// Commands that take away a lock that is a key.
 const REMOVALS: [&str; 6] =
     ["DEL job", "UNLINK job", "RENAME job other", "SET job text", "MOVE job 1", "PEXPIRE job -1"];
 

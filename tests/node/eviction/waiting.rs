@@ -1,4 +1,4 @@
-//! Who waits for a lock that is evicted: they notice nothing of it, and have it when it is free.
+//! Waiters for a lock that is evicted: they notice nothing of it, and have it when it is free.
 
 use std::time::{Duration, Instant};
 
@@ -117,7 +117,7 @@ fn a_waiter_that_gives_up_or_leaves_an_evicted_lock_gets_nothing(kind: Kind) {
     assert_eq!(server.holders("job"), ["dan"]);
 }
 
-/// It is full the whole time, so that what is granted is evicted soon.
+/// The server is full the whole time, so that a granted lock is evicted soon.
 #[apply(on_every_server)]
 fn a_queue_passes_a_lock_on_at_a_server_that_evicts_all_the_time(kind: Kind) {
     const COUNT: usize = 50;

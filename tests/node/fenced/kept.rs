@@ -98,7 +98,8 @@ fn an_older_copy_that_is_restored_does_not_lower_a_mark(kind: Kind) {
     assert_eq!(server.run("DLOCK.MARK elsewhere").int(), 7);
 }
 
-/// What a client's request may not do, the same request may not do when it is read from the log.
+/// A RESTORE may not lower a mark when a client sends it, nor when the server reads it from the
+/// log.
 #[apply(on_two_servers)]
 fn a_start_from_the_log_makes_each_mark_what_it_was(kind: Kind) {
     for preamble in ["yes", "no"] {

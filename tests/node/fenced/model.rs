@@ -11,7 +11,7 @@ const REQUESTS: usize = 3000;
 const MARKS: [&str; 3] = ["m1", "m2", "m3"];
 const KEYS: [&str; 3] = ["k1", "k2", "k3"];
 
-/// What a request came to, as far as the model tells.
+/// The result of a request, as far as the model tells.
 #[derive(Debug, PartialEq)]
 enum Said {
     Ran(String),

@@ -1,4 +1,4 @@
-//! How far ahead of the clock fences can get, by whatever clients and crashes do.
+//! The lead of fences over the clock, whatever clients and crashes do.
 
 use harness::{
     Client, Kind, Payload, Server, Value, apply, eventually, on_one_server, on_two_servers,

@@ -5,8 +5,8 @@ use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 use crate::replicas::promotion::{cut, grant_and_release, pair, promote, until_told};
 
-/// How far ahead of the clock and the counter a client may propose, in microseconds: ten minutes.
-/// These are nine.
+/// The lead of the proposals here, in microseconds: nine minutes. A client may propose a fence that
+/// is ten minutes ahead of the clock and the counter.
 const AHEAD: i64 = 540_000_000;
 
 /// Takes and gives back a lock so many times, and gives the last fence.

@@ -3,7 +3,7 @@
 
 use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_one_server};
 
-/// How a lock is held at `job`.
+/// The ways in which a lock is held at `job`.
 const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
 
 fn pttl(server: &Server) -> i64 {

@@ -1,4 +1,5 @@
-//! How long leases run: on which clock, what ends them from outside, and what the node says of the longest.
+//! The length of leases: on which clock they run, what ends them from outside, and what the node
+//! says of the longest.
 
 mod bound;
 mod expiry;

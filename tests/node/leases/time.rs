@@ -13,7 +13,7 @@ const CLOCKS: [i64; 7] = [HOUR, 0, -HOUR, DAY, 0, -DAY, 0];
 
 const LEASE: Duration = Duration::from_millis(400);
 const WAIT: Duration = Duration::from_millis(300);
-/// When the clock jumps, counted from the beginning of the leases.
+/// The moment at which the clock jumps, counted from the beginning of the leases.
 const JUMP: Duration = Duration::from_millis(100);
 /// No later than that may a lease end, or a waiter be answered.
 const LATE: Duration = Duration::from_secs(1);

@@ -25,18 +25,18 @@ const AHEAD: i64 = 120_000_000;
 /// proposes nothing until the clock has caught up.
 const FAR: i64 = 300_000_000;
 
-/// How often a holder extends its lease.
+/// The number of times that a holder extends its lease; one of these is drawn.
 const EXTENSIONS: [u32; 8] = [0, 0, 0, 0, 0, 0, 1, 3];
 
-/// How a server refuses at the moment. It is not durable while its disk is busy for longer than a
-/// request waits for it.
+/// The errors with which a server refuses at the moment. It is not durable while its disk is busy
+/// for longer than a request waits for it.
 const NO_GRANT: &[&str] = &["QUARANTINE", "NOTDURABLE", "LOADING"];
 const NO_EXTENSION: &[&str] = &["NOTDURABLE", "LOADING"];
 const NO_RELEASE: &[&str] = &["LOADING"];
 
-/// What the clients do, and what they may expect.
+/// The leases of the clients, and what becomes of them.
 pub struct Plan {
-    /// How long leases are, in milliseconds.
+    /// The range of leases, in milliseconds.
     pub ttls: RangeInclusive<u64>,
     /// Leases go on when the server is killed.
     pub leases_survive: bool,
@@ -89,10 +89,10 @@ struct Contender<'c> {
     number: usize,
     rng: StdRng,
     client: Option<Client>,
-    /// How many connections it has had. As it leaves none but for its own reasons, a new one means
-    /// that the server was killed.
+    /// The number of its connections so far. As it leaves none but for its own reasons, a new one
+    /// means that the server was killed.
     connections: u32,
-    /// How many tokens it has made up.
+    /// The number of tokens that it has made up.
     tokens: u64,
     largest_fence: i64,
 }
@@ -115,7 +115,7 @@ struct Held {
     connection: u32,
 }
 
-/// What a client does with a lock when it has worked under it.
+/// The end of a client's hold, when it has worked under the lock.
 enum End {
     Release,
     RunOut,
@@ -268,7 +268,7 @@ impl<'c> Contender<'c> {
         held.grant.ended(now);
     }
 
-    /// What is ephemeral has ended with its connection.
+    /// Notes that an ephemeral hold has ended with its connection.
     fn notice_a_kill(&mut self, held: &mut Held) {
         if held.wish.is_ephemeral && self.has_lost_its_connection(held) {
             held.grant.ended(Instant::now());

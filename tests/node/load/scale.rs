@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server, on_two_servers};
 
 const MANY: usize = 2000;
-/// What no command asked for, an ended lease for example, may come so late: by the server's own
-/// counters, and with all of them at once.
+/// Events that no command asked for, an ended lease for example, may come this late: by the
+/// server's own counters, and with all of them at once.
 const LATE: Duration = Duration::from_millis(500);
 
 // --- one key -----------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ const END: Duration = Duration::from_secs(2);
 /// Before it answers, the server does no more than this part of all its work, but for so many answers.
 const PART: u32 = 25;
 const BUT: usize = 3;
-/// What is shorter is not judged.
+/// A time that is shorter is not judged.
 const SHORT: Duration = Duration::from_millis(10);
 /// All of them are gone so soon after their end, if the server has a processor all the time.
 const GONE: Duration = Duration::from_secs(5);
@@ -115,7 +115,7 @@ fn set_all(server: &Server, end: Duration) -> Option<Duration> {
     Some(begun.elapsed())
 }
 
-/// What a client has seen that asks again and again how many leases there are.
+/// The answers to a client that asks again and again how many leases there are.
 #[derive(Default)]
 struct Answers {
     count: usize,

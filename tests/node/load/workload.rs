@@ -128,7 +128,7 @@ fn step(rng: &mut StdRng) -> String {
     }
 }
 
-/// What fences are near to.
+/// The wall clock, near which fences are.
 fn unix_micros() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros())
 }

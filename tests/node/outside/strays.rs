@@ -29,7 +29,7 @@ fn assert_all_gone(server: &Server, way: &str) {
     assert_eq!(server.node("leases").int(), 0);
 }
 
-/// How many keys there are in all databases.
+/// The number of keys in all databases.
 fn keys(server: &Server) -> usize {
     let text = server.client().run("INFO keyspace").text();
     let count = |rest: &str| rest.split(',').next().and_then(|number| number.parse::<usize>().ok());

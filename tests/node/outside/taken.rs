@@ -5,10 +5,10 @@ use harness::{
     Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
 };
 
-/// How locks are held when they are taken away; the key is always `job`.
-/// What removes nothing.
+/// A command that removes nothing.
 const DAMAGED: &str = "RESTORE job 0 no-payload REPLACE";
 
+/// The ways in which locks are held when they are taken away; the key is always `job`.
 const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
 
 /// A primary, its replica, and who holds and waits.

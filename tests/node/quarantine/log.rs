@@ -7,7 +7,7 @@ use harness::Builder;
 use harness::quarantine::{CRASHED, assert_bound, assert_no_shorter};
 use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
 
-/// What makes a log complete, and for each setting a value with which it is not.
+/// The settings with which a log is complete, and for each a value with which it is not.
 const COMPLETE: [(&str, &str, &str); 4] = [
     ("appendonly", "yes", "no"),
     ("appendfsync", "always", "everysec"),

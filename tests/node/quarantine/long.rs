@@ -126,7 +126,7 @@ fn a_promoted_replica_keeps_back_the_keys_that_its_primary_told_it_of(kind: Kind
     }
 }
 
-/// What was lost in the crash may have been granted in the log's place.
+/// A lease that the crash lost may have been granted before the log began.
 #[apply(on_one_server)]
 fn a_log_does_not_count_as_complete_before_the_last_key_is_free(kind: Kind) {
     let mut server = Server::build(kind).config("dlock.usual-ttl 100").start();

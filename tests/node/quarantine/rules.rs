@@ -1,5 +1,5 @@
-//! What a node in quarantine answers: nothing new is granted, and for leases that it knows all goes
-//! on as usual.
+//! The answers of a node in quarantine: nothing new is granted, and for leases that it knows all
+//! goes on as usual.
 
 use harness::quarantine::{CRASHED, Refusal};
 use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};

@@ -1,4 +1,4 @@
-//! Who waits for a lock of a node in quarantine: they are served in their order once it is over.
+//! Waiters for a lock of a node in quarantine: they are served in their order once it is over.
 
 use std::time::{Duration, Instant};
 

@@ -58,7 +58,7 @@ fn change_and_stream_again(primary: &Server) {
     primary.run("CONFIG SET rdb-key-save-delay 0");
 }
 
-/// What the locks look like on a server.
+/// The locks' state on a server, as clients see it.
 #[derive(Debug, PartialEq)]
 struct Seen {
     kept: Value,
@@ -88,7 +88,7 @@ impl Seen {
         Seen { kept: kept.clone(), gone: gone.clone(), fresh: fresh.clone(), readers, leases }
     }
 
-    /// What they look like in the middle of a load, and what a request for a lock is told.
+    /// The locks' state in the middle of a load, and the answer to a request for a lock.
     fn while_loading(client: &mut Client) -> Option<(Seen, Value)> {
         let questions = ["INFO persistence"].into_iter().chain(QUESTIONS);
         let questions = questions.chain(["DLOCK.ACQUIRE free bob 1000", "INFO persistence"]);

@@ -45,8 +45,8 @@ pub fn until_told_more(primary: &Server, replica: &Server, before: u64) {
     eventually("and it says so", || replica.node("lease-bound-ms").int() >= bound);
 }
 
-/// How often a replica was told what its primary promises. What it says of its own leases may be as
-/// much before that.
+/// The number of times that a replica was told what its primary promises. Its figures about its own
+/// leases may be as much before that.
 pub fn times_told(replica: &Server) -> u64 {
     let commands = replica.info("commandstats");
     let promises = commands.get("cmdstat_dlock.promise").and_then(|stats| {
@@ -272,7 +272,7 @@ fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
     assert_eq!(last.run("DLOCK.CHECK job alice").int(), fence);
 }
 
-/// It came when all had been said.
+/// The replica came when all had been said.
 #[apply(on_two_servers)]
 fn a_late_replica_of_a_replica_waits_as_well(kind: Kind) {
     let (primary, middle) = pair_with_leases_of(kind, 60_000);
@@ -380,7 +380,7 @@ fn one_that_was_told_nothing_and_starts_again_waits_no_shorter(kind: Kind) {
     assert!((3_500_000..=3_600_000).contains(&left), "{left} ms left");
 }
 
-/// What a state file says of how long leases run.
+/// The longest lease, as a state file has it.
 fn state_bound(server: &Server) -> i64 {
     let file = server.state_text();
     let line = file.lines().find_map(|line| line.strip_prefix("bound-ms "));

@@ -19,19 +19,19 @@ use rand::seq::IteratorRandom;
 
 use crate::load::contenders::{Contenders, Plan};
 
-/// How often a server is killed in `make test`.
+/// `make test` kills a server this often.
 const KILLS: u32 = 4;
 
 /// Quarantine lasts as long as the longest lease, and each test waits for it after most kills.
 const SHORT: (u64, u64) = (50, 450);
 
-/// How many bytes of a log are lost at most.
+/// A log loses this many bytes, at most.
 const MOST_CUT: usize = 4096;
 
 /// Most leases last longer than a server takes to start again.
 const LONG: (u64, u64) = (1000, 4000);
 
-/// How a server keeps its locks, and what becomes of it.
+/// A server's ways of keeping its locks, and what becomes of it.
 struct Setup {
     config: &'static [&'static str],
     /// Changes its files in the background.
@@ -97,7 +97,7 @@ fn kills_of_a_server_with_a_log_written_always_break_no_promise_and_need_no_quar
     assert_keeps_its_promises(kind, &COMPLETE_LOG);
 }
 
-/// It shows that the other tests could fail.
+/// Without files and quarantine promises break: this shows that the other tests could fail.
 #[apply(on_one_server)]
 fn kills_of_a_server_without_files_and_quarantine_break_exclusion_and_no_other_promise(kind: Kind) {
     let (_server, history) = kill_under_load(kind, &NO_QUARANTINE);

@@ -1,5 +1,5 @@
-//! What a server has after a restart, whatever its files: the same holders with the same fences,
-//! with leases at full length again, and a fence counter above all of them.
+//! The state of a server after a restart, whatever its files: the same holders with the same
+//! fences, with leases at full length again, and a fence counter above all of them.
 
 use std::time::{Duration, Instant};
 

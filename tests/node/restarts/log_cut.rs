@@ -22,14 +22,14 @@ const TOKENS: [(&str, &str); 5] = [
     ("eve", "SHARED"),
 ];
 
-/// How much of the log's end is cut off at most.
+/// The length of the log's end that is cut off, at most.
 const TAIL: usize = 4096;
 
-/// How many places are tried in `make test`: any, and ends of commands.
+/// The number of places that are tried in `make test`: any, and ends of commands.
 const ANYWHERE: usize = 4;
 const CLEAN: usize = 2;
 
-/// What a server says whose log ends in the middle of a command.
+/// The server's words for a log that ends in the middle of a command.
 const TORN: &str = "Unexpected end of file reading the append only file";
 
 #[apply(on_every_server)]
@@ -133,7 +133,8 @@ impl Crashed {
         assert_no_crash(&log);
     }
 
-    /// It knows its past: the fences in what it loaded are old ones, and new ones are larger.
+    /// The server knows its past: the fences in the data that it loaded are old ones, and new ones
+    /// are larger.
     #[track_caller]
     fn assert_goes_on(&self) {
         let server = &self.server;

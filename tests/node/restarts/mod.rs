@@ -1,4 +1,4 @@
-//! What a server has after a restart, and after a crash.
+//! The state of a server after a restart, and after a crash.
 
 mod crash;
 mod crash_again;

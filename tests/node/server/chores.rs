@@ -1,5 +1,5 @@
-//! What the server has to do for locks, whatever they are used for: save points, refused writes,
-//! keys that nobody thinks of, and clients that keep it busy.
+//! The server's work for locks, whatever they are used for: save points, refused writes, keys that
+//! nobody thinks of, and clients that keep it busy.
 
 use std::time::Duration;
 

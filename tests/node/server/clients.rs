@@ -11,7 +11,7 @@ fn watched(kind: Kind) -> (Server, Server) {
     (server, replica)
 }
 
-/// Who waits, and its number.
+/// A client that waits, and its id.
 fn waiter(server: &Server, words: &str) -> (Client, i64) {
     let mut client = server.client();
     let id = client.id();
@@ -118,7 +118,7 @@ fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
-/// It is told like one whose time was over.
+/// The waiter gets the answer of one whose time was over.
 #[apply(on_one_server)]
 fn a_wait_that_an_operator_ended_counts_as_a_denial(kind: Kind) {
     let server = Server::start(kind);

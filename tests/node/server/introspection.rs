@@ -1,4 +1,4 @@
-//! What the server's own tools see: COMMAND, ACL, SCAN and TYPE.
+//! The view of the server's own tools: COMMAND, ACL, SCAN and TYPE.
 
 use std::collections::BTreeSet;
 

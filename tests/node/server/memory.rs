@@ -171,7 +171,8 @@ fn ten_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-/// How much of the work: a tenth brings every table to its size, the whole must not add to it.
+/// The part of the work to do, in tenths: one tenth brings every table to its size, the whole must
+/// not add to it.
 #[derive(Clone, Copy)]
 struct Part(usize);
 

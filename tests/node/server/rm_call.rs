@@ -157,7 +157,7 @@ fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kin
     assert!(fence.int() > 0);
 }
 
-/// What was open when the event was told of may be gone when the listener is done.
+/// The key that was open when the event was told of may be gone when the listener is done.
 #[apply(on_every_server)]
 fn what_a_listener_puts_at_the_key_of_a_lock_that_ends_is_not_overwritten(kind: Kind) {
     let server = start(kind);

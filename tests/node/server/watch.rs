@@ -2,7 +2,7 @@
 
 use harness::{Kind, Server, Value, apply, on_every_server, on_two_servers};
 
-/// Whether a transaction of a client that watches `job` is carried out after these requests of
+/// True if a transaction of a client that watches `job` is carried out after these requests of
 /// others.
 fn undisturbed(server: &Server, requests: &[&str]) -> bool {
     let mut watcher = server.client();

@@ -77,7 +77,7 @@ fn a_longer_lease_that_a_replica_is_told_is_written(kind: Kind) {
     assert_waits(replica, "job", HOUR);
 }
 
-/// What was loaded starts at full length again, and may be lost the next time.
+/// Leases that were loaded start at full length again, and may be lost the next time.
 #[apply(on_one_server)]
 fn a_longer_lease_that_was_loaded_is_written(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();

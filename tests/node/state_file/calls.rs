@@ -1,5 +1,5 @@
-//! What the server asks of the system for its state file: which thread does it, and what becomes of
-//! calls that fail or take long.
+//! The system calls for the state file: which thread makes them, and what becomes of calls that
+//! fail or take long.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -14,7 +14,7 @@ const SECOND: i64 = 1_000_000;
 /// The calls that wait for a disk, and those that open a file.
 const WATCHED: &str = "fsync,fdatasync,sync_file_range,rename,renameat,renameat2,open,openat,creat";
 
-/// What is called for the state file: nothing else is on a disk here.
+/// The system calls for the state file: nothing else is on a disk here.
 fn state_calls(server: &Server, since: usize) -> Vec<SystemCall> {
     let mut calls = server.system_calls().split_off(since);
     calls.retain(|call| call.syncs() || call.renames() || call.text.contains(".state"));

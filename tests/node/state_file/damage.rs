@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-/// How many cuts and flips of each file are tried, unless all of them are.
+/// The number of cuts and flips of each file that are tried, unless all of them are.
 const SAMPLE: usize = 12;
 
 /// A server that has ended well, and what it left.
@@ -265,7 +265,7 @@ fn a_folder_that_cannot_be_written_is_refused(kind: Kind) {
     first_refusal(refused, "/sys/kernel/my.state");
 }
 
-/// What a server says about a file that keeps it from its first start.
+/// The server's words about a file that keeps it from its first start.
 #[track_caller]
 fn first_refusal(started: Result<Server, String>, file: &str) -> String {
     let log = started.err().expect("it starts all the same");

@@ -94,7 +94,7 @@ fn of_many_that_start_at_once_one_gets_it(kind: Kind) {
 struct Orphan(Pid);
 
 impl Orphan {
-    /// Whether it runs still: what has ended may wait for its parent to notice.
+    /// True while it runs: a process that has ended may wait for its parent to notice.
     fn lives(&self) -> bool {
         let state = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
         let state = state.rsplit(") ").next().unwrap_or_default().to_owned();

@@ -132,7 +132,7 @@ fn a_map_that_changes_with_each_look_makes_nobody_spin() {
     });
 }
 
-/// It takes them a while to say so: one after the other would wait for all before it.
+/// The servers take a while to say so: one after the other would wait for all before it.
 #[test]
 fn many_who_want_a_map_that_nobody_tells_are_told_so_together() {
     let slow = |words: &[String]| {

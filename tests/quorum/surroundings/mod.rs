@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use crate::coordinator::{assert_within, ms, run, timed, until};
 
-/// How long a server may take to answer here, on a machine that may be busy.
+/// A server may take this long to answer here, on a machine that may be busy.
 const TIMEOUT: Duration = ms(2_000);
 const TTL: Duration = ms(10_000);
 /// Of so many requests a second nobody would say that a client spins. One that does sends thousands.
@@ -69,14 +69,14 @@ fn grants(words: &[String]) -> Answer {
     }
 }
 
-/// What a server says of itself.
+/// The answer of a server about itself.
 fn about(role: &str) -> Answer {
     let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     let fields = ["node-id", "fake", "role", role, "quarantine-ms"].map(text).concat();
     Answer::raw(format!("%3\r\n{fields}:0\r\n"))
 }
 
-/// Who does not wait hears what is wrong, and soon.
+/// An attempt that does not wait is told what is wrong, and soon.
 async fn assert_told(client: &Client, words: &str) {
     let (taken, took) = timed(client.lock("job").ttl(TTL).try_acquire()).await;
     let said = taken.expect_err("nobody granted it").to_string();

@@ -46,7 +46,7 @@ fn other(own: u16, ports: [u16; 2]) -> u16 {
     if own == ports[0] { ports[1] } else { ports[0] }
 }
 
-/// What they say, and what is said of them.
+/// The servers' answers.
 type Says = fn(u16, [u16; 2]) -> Answer;
 
 // The slot of `job`.
@@ -90,7 +90,8 @@ fn a_request_that_is_sent_to_a_server_that_never_answers_says_to_which_one() {
     });
 }
 
-/// Who wants the lock is told why, asks in peace, and has it once the servers make sense.
+/// A program that wants the lock is told why it cannot have it, asks at a moderate rate, and has
+/// the lock once the servers make sense.
 async fn assert_calm_until_sane(servers: &[Fake], words: &'static str) {
     let client = program(&url(servers));
     assert_told(&client, words).await;
@@ -100,7 +101,7 @@ async fn assert_calm_until_sane(servers: &[Fake], words: &'static str) {
     assert_served(waiter, &client, &passes(|_| Answer::Usual, words)).await;
 }
 
-/// What it says to who waits, when it has said no to who did not.
+/// The server's answers to a waiter, when it has refused an attempt that does not wait.
 const WAITING: [(Says, &str); 6] = [
     (|own, all| Answer::error(&format!("MOVED 2906 127.0.0.1:{}", other(own, all))), "MOVED"),
     (|own, all| Answer::error(&format!("ASK 2906 127.0.0.1:{}", other(own, all))), "ASK"),

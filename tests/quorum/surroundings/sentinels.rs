@@ -15,7 +15,7 @@ use super::{
 };
 use crate::coordinator::{run, take, wait_for};
 
-/// What is said when somebody asks where the primary is.
+/// The answers of a Sentinel that is asked where the primary is.
 fn says(words: &[String], answer: &[u8]) -> Answer {
     match names(words) {
         ("SENTINEL", "GET-MASTER-ADDR-BY-NAME") => Answer::raw(answer),
@@ -61,7 +61,8 @@ const CASES: [Case; 17] = [
     passes(|_| Answer::End, "no Sentinel says where 'main' is"),
 ];
 
-/// Who wants the lock is told why, asks in peace, and has it once they say where the primary is.
+/// A program that wants the lock is told why it cannot have it, asks at a moderate rate, and has
+/// the lock once the Sentinels say where the primary is.
 async fn assert_calm_until_sane(sentinels: &[Fake], case: &Case, port: u16) {
     let client = program(&url(sentinels));
     assert_told(&client, case.words).await;
@@ -165,8 +166,9 @@ fn sentinels_that_change_their_answer_each_time_make_nobody_spin() {
     });
 }
 
-/// It says so with each answer, and more than once: as a message, to who has subscribed. (Thousands would
-/// keep a client that spins so busy with reading that it would seem calm.)
+/// The Sentinel tells of a switch with each answer, and more than once: as a message, to every
+/// subscriber. (Thousands would keep a client that spins so busy with reading that it would seem
+/// calm.)
 #[test]
 fn a_sentinel_that_tells_of_switches_all_the_time_is_not_asked_all_the_time() {
     let server = Server::start(Kind::Redis70);
