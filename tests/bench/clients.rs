@@ -1,22 +1,22 @@
-//! How requests come: many in one write, or one at a time from each of many clients.
+//! The ways in which requests come: many in one write, or one at a time from each of many clients.
 
 use harness::Server;
 
 use crate::load::{Pipe, Random};
 use crate::measure::cpu_micros;
 
-/// How many operations are in one write: the cost is then the commands'.
+/// The number of operations in one write: the cost is then the commands'.
 const DEPTH: usize = 64;
-/// How many different writes there are.
+/// The number of different writes.
 const BATCHES: usize = 32;
-/// How many clients there are where each waits for its answer before it sends the next request.
+/// The number of clients where each waits for its answer before it sends the next request.
 pub const CLIENTS: usize = 50;
 
 /// One client that sends many requests before it reads the answers.
 pub struct Pipelined {
     pipe: Pipe,
     batches: Vec<Vec<u8>>,
-    /// How many lines an operation is answered in.
+    /// The number of lines in the answer to an operation.
     lines: usize,
     next: usize,
 }
@@ -45,7 +45,7 @@ impl Pipelined {
         self.next = 0;
     }
 
-    /// What the server spends on an operation, on average over so many batches.
+    /// The server's CPU time for an operation, on average over this many batches.
     pub fn cpu(&mut self, server: &Server, batches: usize) -> f64 {
         cpu_micros(server, batches * DEPTH, || {
             let next = self.batches.iter().cycle().skip(self.next % BATCHES).take(batches);
@@ -63,7 +63,8 @@ impl Pipelined {
 /// Many clients, each with one request under way.
 pub struct OneByOne {
     pipes: Vec<Pipe>,
-    /// What each sends one after the other, again and again; answers have one line.
+    /// The requests that each client sends one after the other, again and again; answers have one
+    /// line.
     requests: Vec<Vec<Vec<u8>>>,
 }
 
@@ -78,7 +79,7 @@ impl OneByOne {
         OneByOne { pipes: (0..CLIENTS).map(|_| Pipe::new(server)).collect(), requests }
     }
 
-    /// What the server spends on an operation, on average over so many of each client.
+    /// The server's CPU time for an operation, on average over this many of each client.
     pub fn cpu(&mut self, server: &Server, laps: usize) -> f64 {
         let steps = self.requests.first().map_or(0, Vec::len);
         cpu_micros(server, laps * CLIENTS, || {

@@ -13,19 +13,19 @@ use crate::peers::{
 };
 use crate::report::{Report, Row, Target};
 
-/// How many clients there are, and for how many milliseconds each holds the lock.
+/// The number of clients, and for how many milliseconds each holds the lock.
 pub const CROWDS: [(u64, u64); 2] = [(16, 5), (100, 1)];
 
-/// What a library is measured in.
+/// The setting in which a library is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// On which servers.
     pub kind: Kind,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Who wants the lock.
+    /// The clients that want the lock.
     pub crowd: Crowd,
-    /// How far the nodes are from the clients and from each other, each way; not at all if on this
+    /// The distance of the nodes from the clients and from each other, each way; none if on this
     /// machine.
     pub each_way: Option<Duration>,
 }
@@ -49,7 +49,7 @@ impl Setting {
         self.each_way.map(away).unwrap_or_default()
     }
 
-    /// How long one round is in which each client has the lock once and no time is lost in between,
+    /// The length of a round in which each client has the lock once and no time is lost in between,
     /// in milliseconds.
     pub fn ideal(&self) -> f64 {
         self.crowd.clients as f64 * self.crowd.hold.as_secs_f64() * 1e3
@@ -63,14 +63,14 @@ pub struct Contest {
     pub setting: Setting,
     /// The library, as tables name it.
     pub name: &'static str,
-    /// What was measured.
+    /// The measured waits.
     pub waits: Waits,
-    /// How long a PING over the same links took meanwhile.
+    /// The time of a PING over the same links meanwhile.
     pub ping: Option<Ping>,
 }
 
 impl Contest {
-    /// How long nobody has the lock between two holders, in milliseconds.
+    /// The time in which nobody has the lock between two holders, in milliseconds.
     pub fn hand_over(&self) -> f64 {
         1e3 / self.waits.rate() - self.waits.hold
     }
@@ -174,7 +174,7 @@ fn add_ours(ours: &Contest, report: &mut Report) {
     }
 }
 
-/// What p99 and grants must be, as ratios to the floor; on three nodes that is not asked.
+/// The targets for p99 and grants, as ratios to the floor; on three nodes that is not asked.
 fn beside_floor(nodes: usize) -> [Target; 2] {
     match nodes {
         1 => [Target::AtMost(1.15), Target::AtLeast(0.92)],

@@ -11,7 +11,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use crate::load::{Pipe, Random, TTL, Tally, key, request};
 
-/// What the clients send.
+/// The requests that the clients send.
 pub struct Words {
     /// Waits for the thing; one request for each client.
     pub takes: Vec<Vec<u8>>,
@@ -19,8 +19,8 @@ pub struct Words {
     pub gives: Vec<Vec<u8>>,
     /// The lines of the answer to the first.
     pub lines: usize,
-    /// Who asks first. A lap goes on where the one before was cut off: else those who ask first
-    /// would have had the thing once more in each lap.
+    /// The client that asks first. A lap goes on where the one before was cut off: else those who
+    /// ask first would have had the thing once more in each lap.
     first: usize,
 }
 
@@ -53,18 +53,18 @@ impl Words {
 /// Puts the token into the list.
 pub const LIST_TOKEN: &[&str] = &["LPUSH", "bench:list", "token"];
 
-/// What they managed to do.
+/// The clients' results.
 pub struct Lap {
-    /// How often each client had the thing.
+    /// The number of times that each client had the thing.
     pub counts: Vec<u64>,
     /// In what time.
     pub elapsed: Duration,
-    /// How often anybody had it, until nobody wanted it any more.
+    /// The number of times that anybody had it, until nobody wanted it any more.
     pub total: u64,
 }
 
 impl Lap {
-    /// How often the thing was passed on, in a second.
+    /// The number of times that the thing was passed on, in a second.
     pub fn rate(&self) -> f64 {
         self.counts.iter().sum::<u64>() as f64 / self.elapsed.as_secs_f64()
     }

@@ -12,7 +12,7 @@ use crate::report::{Report, Row, Target};
 /// Among so many locks one is picked at random each time.
 const KEYS: u64 = 1000;
 
-/// How a lock is taken and given back.
+/// The ways in which a lock is taken and given back.
 #[derive(Clone, Debug)]
 pub enum Recipe {
     /// DLOCK.ACQUIRE and DLOCK.RELEASE.

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::peers::{DLOCK, NODES, PEERS, Peer, SERVICES};
 use crate::report::{Report, Row, Target};
 
-/// How long the links are each way, in microseconds: another rack, another hall, another city.
+/// The length of the links, each way, in microseconds: another rack, another hall, another city.
 const LINKS: [u64; 3] = [250, 1000, 5000];
 
 /// Adds the figures.

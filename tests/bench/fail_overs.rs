@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The holder has had so much time to renew.
 const BEFORE: Duration = Duration::from_secs(5);
 
-/// What happens.
+/// A failure.
 type Failure = fn(Kind, &Runtime) -> Pause;
 
 /// Adds the figures.
@@ -51,10 +51,10 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     }
 }
 
-/// What a failure has cost.
+/// The cost of a failure.
 struct Pause {
     longest: Duration,
-    /// Who held another lock has held it all the time.
+    /// True if the holder of another lock has held it all the time.
     is_kept: bool,
 }
 

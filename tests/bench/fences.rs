@@ -24,7 +24,7 @@ const COMPARE_AND_SET: &str = "local mark=redis.call('GET',KEYS[1]) \
      if mark and tonumber(mark)>tonumber(ARGV[1]) then return redis.error_reply('STALE') end \
      redis.call('SET',KEYS[1],ARGV[1]) return redis.call('SET',KEYS[2],ARGV[2])";
 
-/// How a value is written.
+/// The ways in which a value is written.
 #[derive(Clone)]
 enum Write {
     /// By whoever comes.

@@ -1,4 +1,4 @@
-//! Whether a command takes longer when there is much of everything.
+//! The cost of a command when there is much of everything.
 
 use std::time::{Duration, Instant};
 
@@ -93,7 +93,8 @@ struct Line {
     /// as there are locks.
     clients: Vec<Pipe>,
     locks: usize,
-    /// Who is the next to give on. He has it, as have those after him, one for each lock.
+    /// The client that is the next to give on. It has the lock, as have those after it, one for
+    /// each lock.
     head: usize,
 }
 
@@ -125,7 +126,8 @@ impl Line {
         self.clients[place].send(&self.words.takes[place]);
     }
 
-    /// What the server spends on a hand-over: that it is given on, and that the next one is told.
+    /// The server's CPU time for a hand-over: that the lock is given on, and that the next one is
+    /// told.
     fn release(&mut self) -> f64 {
         let size = self.clients.len();
         let mut figures = Vec::new();

@@ -14,7 +14,7 @@ use crate::options::Options;
 use crate::report::{Report, Row, Target};
 
 const CROWDS: [usize; 3] = [8, 64, 512];
-/// How long one side passes its thing round before it is the other's turn.
+/// One side passes its thing round for this long before it is the other's turn.
 const LAP: Duration = Duration::from_millis(250);
 
 /// Hand-overs in a second, the server's CPU time for each, and how even they are.

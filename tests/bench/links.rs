@@ -24,7 +24,7 @@ pub struct Links {
     shared: Arc<Shared>,
 }
 
-/// What is told to the thread.
+/// The settings of the thread.
 struct Shared {
     /// For how many nanoseconds each piece is kept.
     hold: AtomicU64,
@@ -65,7 +65,7 @@ impl Drop for Links {
     }
 }
 
-/// What the thread has.
+/// The thread's state.
 struct Carrier {
     shared: Arc<Shared>,
     epoll: Epoll,
@@ -80,9 +80,9 @@ struct Carrier {
 /// One end of a connection.
 struct End {
     stream: TcpStream,
-    /// What has arrived, and does not fit into the socket.
+    /// The bytes that have arrived, and do not fit into the socket.
     backlog: VecDeque<u8>,
-    /// Whether it is to be told of room for that.
+    /// True if it is to be told of room for them.
     wants_room: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What is sent: requests made beforehand, so that sending and counting answers is all that is left
-//! to do while the server is measured.
+//! The load: requests made beforehand, so that sending and counting answers is all that is left to
+//! do while the server is measured.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -139,7 +139,7 @@ impl Pipe {
 /// Counts lines of answers as they come in.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// How many lines are complete.
+    /// The number of complete lines.
     pub lines: usize,
     /// The last bytes that came in ended inside a line.
     inside: bool,

@@ -1,5 +1,5 @@
-//! What it costs a node with much on it that somebody looks: `dlock top`, or `dlock exporter` and its
-//! viewers.
+//! The cost for a node with much on it that somebody looks: `dlock top`, or `dlock exporter` and
+//! its viewers.
 
 use std::process::{Child, Stdio};
 use std::thread;
@@ -70,7 +70,7 @@ fn busy(kind: Kind) -> (Server, Vec<Client>) {
     (server, waiting)
 }
 
-/// What the node spent on looks.
+/// The node's CPU time for looks.
 struct Cost {
     /// Of a processor, in percent.
     share: f64,

@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether everything could be measured.
+/// Runs the benchmarks. True if everything could be measured.
 fn measure(options: &Options) -> Result<bool, String> {
     // Known before half an hour has gone by.
     if let Some(folder) = &options.page {

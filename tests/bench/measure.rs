@@ -1,8 +1,8 @@
-//! How is measured: the server's own account of its CPU time, and two sides in turns.
+//! The methods of measurement: the server's own account of its CPU time, and two sides in turns.
 
 use harness::Server;
 
-/// What a server has spent so far.
+/// The CPU time that a server has used so far, in seconds.
 ///
 /// The main thread alone, which carries out every command: background threads write files and free
 /// memory when they get to it, which may be in somebody else's turn.
@@ -17,14 +17,14 @@ pub fn cpu_seconds(server: &Server) -> f64 {
         .expect("INFO cpu has numbers")
 }
 
-/// What a server spends on some work, in microseconds for each of its operations.
+/// A server's CPU time for some work, in microseconds for each of its operations.
 pub fn cpu_micros(server: &Server, operations: usize, work: impl FnOnce()) -> f64 {
     let before = cpu_seconds(server);
     work();
     (cpu_seconds(server) - before) * 1e6 / operations as f64
 }
 
-/// What two sides of a comparison come to.
+/// The figures of the two sides of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared {
     /// The middle one of the first side's figures.
@@ -58,7 +58,7 @@ impl Compared {
 pub enum Side {
     /// The module, or much of something.
     Ours,
-    /// What it is measured against.
+    /// The other side of the comparison.
     Theirs,
 }
 

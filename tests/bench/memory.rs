@@ -1,4 +1,4 @@
-//! What a held lock and a waiting client take of the server's memory.
+//! The memory of the server that a held lock and a waiting client take.
 
 use harness::{Kind, Server};
 
@@ -10,7 +10,7 @@ use crate::report::{Report, Row, Target};
 
 const LOCKS: u64 = 100_000;
 const WAITERS: usize = 1000;
-/// What one user may have of the places, unless the settings say otherwise.
+/// One user may have this many places, unless the settings say otherwise.
 const PLACES: usize = 10_000;
 
 /// Bytes a lock, a waiter with its connection, and a place of who is away.

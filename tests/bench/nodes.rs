@@ -1,5 +1,5 @@
-//! What the clients of a lock library connect to: servers with the module, or the members of another
-//! lock service, on this machine or at a distance from the clients and from each other.
+//! The nodes of a lock library: servers with the module, or the members of another lock service, on
+//! this machine or at a distance from the clients and from each other.
 
 mod members;
 
@@ -15,7 +15,7 @@ use crate::load::{Pipe, request};
 use crate::measure::{median, percentile};
 use members::Members;
 
-/// What a node is.
+/// The kind of service that a node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// A server with the module: for dlock, and for all libraries that need a Redis.
@@ -99,21 +99,21 @@ impl Nodes {
 struct Distance {
     links: Links,
     _bystander: Server,
-    /// What a PING has to take, in milliseconds.
+    /// A PING has to take this long, in milliseconds.
     wanted: f64,
 }
 
-/// How long a PING takes over a link while it is in use.
+/// The time that a PING takes over a link while it is in use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ping {
     /// In milliseconds.
     pub ms: f64,
-    /// What it has to be: twice the link, and what a PING without a link takes.
+    /// The time that it has to take: twice the link, and the time of a PING without a link.
     pub wanted: f64,
 }
 
 impl Ping {
-    /// How far the links are from what they should be; nothing if that is not worth a word.
+    /// The links' error, as a part of what they should be; `None` if it is not worth a word.
     pub fn off(&self) -> Option<f64> {
         let off = self.ms / self.wanted - 1.0;
         (off.abs() > 0.03).then_some(off)
@@ -157,7 +157,7 @@ impl Distance {
     }
 }
 
-/// What a PING takes if nothing else is in its way, with as much sleep before it as over a link.
+/// The time of a PING if nothing else is in its way, with as much sleep before it as over a link.
 fn pings(pipe: &mut Pipe, each_way: Duration) -> f64 {
     let one = |_| {
         thread::sleep(each_way);

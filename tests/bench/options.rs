@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The options of the command line.
 
 use std::env;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::{
 /// Rows that are measured together.
 pub struct Group {
     name: &'static str,
-    /// What it is about.
+    /// The heading of its rows.
     pub title: &'static str,
     /// On which servers it runs, unless the command line says so.
     usual: &'static [Kind],
@@ -53,7 +53,7 @@ impl Group {
         Group { name, title, usual: &Kind::ALL, run }
     }
 
-    /// What a client sees hardly depends on which server it is.
+    /// A group whose figures are a client's: they hardly depend on the server.
     const fn of_library(
         name: &'static str,
         title: &'static str,
@@ -82,7 +82,7 @@ Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json] [--page F
   --json    an array of figures instead of tables
   --page    writes results.md and its pictures into this folder";
 
-/// What the command line asks for.
+/// The options of the command line.
 pub struct Options {
     /// On which servers, if that was said.
     kinds: Option<Vec<Kind>>,

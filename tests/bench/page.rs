@@ -92,7 +92,7 @@ fn failed(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// How it can be had again; where the page goes does not matter.
+/// The command that makes the page again; where the page goes does not matter.
 fn command(words: impl Iterator<Item = String>) -> String {
     let mut rest = Vec::new();
     let mut words = words;
@@ -121,7 +121,7 @@ fn titles(report: &Report) -> Vec<&'static str> {
     titles
 }
 
-/// Whether a picture belongs under this title.
+/// True if a picture belongs under this title.
 fn belongs(picture: &str, title: &str) -> bool {
     let about = match picture {
         "contention" | "waits" => tables::CONTENTION,
@@ -168,7 +168,7 @@ fn pictures(report: &Report) -> Result<Vec<Picture>, String> {
     Ok(pictures)
 }
 
-/// What was measured over links, or without, setting by setting.
+/// The contests that were measured over links, or without, setting by setting.
 fn settings(contests: &[Contest], over_links: bool) -> Vec<Vec<&Contest>> {
     let mut settings: Vec<Vec<&Contest>> = Vec::new();
     for one in contests.iter().filter(|one| one.setting.each_way.is_some() == over_links) {

@@ -48,7 +48,7 @@ pub struct Peer {
     /// Its name in tables.
     pub name: &'static str,
     program: Program,
-    /// What its nodes are.
+    /// The service that its nodes run.
     pub service: Service,
     /// Over how many nodes it is compared.
     pub nodes: &'static [usize],
@@ -82,7 +82,7 @@ pub const COMMANDS: Peer =
 pub const BARE: Peer =
     Peer::on_redis("bare sockets", Program::This(bare_sockets::WORD), &ONE_AND_FIVE);
 
-/// What a hand-over takes at least: a token goes round through a list, always on one node.
+/// The floor of a hand-over: a token goes round through a list, always on one node.
 pub const FLOOR: Peer =
     Peer::on_redis("BLPOP + LPUSH by bare sockets", Program::This(bare_list::WORD), &NODES);
 
@@ -120,12 +120,12 @@ pub fn so_many_nodes(nodes: usize) -> String {
     format!("{nodes} node{}", if nodes == 1 { "" } else { "s" })
 }
 
-/// What many clients of one library do.
+/// The clients of one library.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Crowd {
-    /// How many they are.
+    /// The number of clients.
     pub clients: u64,
-    /// How long each holds the lock.
+    /// Each holds the lock this long.
     pub hold: Duration,
     /// For how long they go on.
     pub seconds: u64,
@@ -158,8 +158,9 @@ impl Peer {
         Ok(waits)
     }
 
-    /// How long one client takes for each of so many locks that nobody else wants, in microseconds,
-    /// after it has done nothing else for a second: what compiles while it runs is then compiled.
+    /// The time that one client takes for each of this many locks that nobody else wants, in
+    /// microseconds, after it has done nothing else for a second: code that is compiled while it
+    /// runs is then compiled.
     pub fn uncontended(&self, nodes: &[String], rounds: usize) -> Result<Vec<f64>, String> {
         let words = [("--rounds", rounds.to_string()), ("--warm-up-ms", "1000".to_owned())];
         let (figures, _) = self.run("uncontended", nodes, "free", &words, 1)?;
@@ -167,7 +168,7 @@ impl Peer {
         list.ok_or_else(|| format!("{} printed nonsense: {figures}", self.name))
     }
 
-    /// What it prints, and what it says besides.
+    /// Runs the peer. Returns its output, and the end of its standard error.
     fn run(
         &self,
         part: &str,
@@ -190,11 +191,11 @@ impl Peer {
     }
 }
 
-/// What a peer may take to start, to connect and to end.
+/// A peer may take this long to start, to connect and to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a program prints until it ends, with success and in time, and the end of what it says on its
-/// standard error.
+/// The output of a program until it ends, with success and in time, and the end of its standard
+/// error.
 fn output(mut command: Command, limit: Duration) -> Result<(String, String), String> {
     let scratch = || tempfile::tempfile().map_err(|error| error.to_string());
     let [mut out, mut err] = [scratch()?, scratch()?];
@@ -240,7 +241,7 @@ fn end_sleeps_in_time(command: &mut Command) {
 }
 
 impl Program {
-    /// What is run, and the file that it is given to run, if they are installed by us.
+    /// The program, and the file that it is given to run, if they are installed by us.
     fn files(&self) -> (Option<PathBuf>, Option<PathBuf>) {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/peers");
         let there = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.peers");

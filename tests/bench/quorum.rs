@@ -90,7 +90,7 @@ async fn second_rounds(servers: &[Server], rounds: usize) -> f64 {
     (raises(servers) - before) / f64::from(won)
 }
 
-/// How often a node was raised: no lease lives long enough to be renewed.
+/// The number of times that a node was raised: no lease lives long enough to be renewed.
 fn raises(servers: &[Server]) -> f64 {
     let calls = |server: &Server| {
         let line = server.info("commandstats").get("cmdstat_dlock.extend").cloned();

@@ -1,4 +1,4 @@
-//! What is printed: a [`row`] for each figure, and a word for each that could not be measured.
+//! The printed report: a [`row`] for each figure, and a word for each that could not be measured.
 
 mod row;
 
@@ -17,11 +17,11 @@ pub struct Report {
     as_json: bool,
     /// In the order in which they were measured.
     pub sections: Vec<Section>,
-    /// What the clients of each library have waited.
+    /// The waits of the clients of each library.
     pub contests: Vec<Contest>,
 }
 
-/// What was measured of one group on one server.
+/// The figures of one group on one server.
 pub struct Section {
     /// The server.
     pub kind: Kind,
@@ -29,18 +29,18 @@ pub struct Section {
     pub title: &'static str,
     /// The figures.
     pub rows: Vec<Row>,
-    /// What else is to be said.
+    /// Remarks besides the figures.
     pub notes: Vec<String>,
-    /// What could not be measured.
+    /// The figures that could not be measured.
     pub gaps: Vec<Gap>,
 }
 
 /// A figure that could not be measured, or several.
 #[derive(Clone, Debug)]
 pub struct Gap {
-    /// What was to be measured.
+    /// The figure that was to be measured.
     pub what: String,
-    /// Why that could not be done.
+    /// The reason for which it could not be measured.
     pub why: String,
 }
 
@@ -108,7 +108,7 @@ impl Report {
         self.contests.extend(contests);
     }
 
-    /// What is to be said besides figures.
+    /// Adds a remark besides the figures.
     pub fn note(&mut self, text: String) {
         if !self.as_json {
             println!("  {text}");
@@ -126,12 +126,12 @@ impl Report {
         self.sections.last_mut().expect("a group has begun").gaps.push(gap);
     }
 
-    /// Whether everything could be measured.
+    /// True if everything could be measured.
     pub fn complete(&self) -> bool {
         self.sections.iter().all(|section| section.gaps.is_empty())
     }
 
-    /// How many targets are reached, of how many, and the others.
+    /// The number of targets that are reached, of how many, and the others.
     pub fn verdicts(&self) -> (usize, usize, Vec<(Kind, &Row)>) {
         let judged: Vec<_> = self.rows().filter(|(_, row)| row.verdict().is_some()).collect();
         let all = judged.len();
@@ -172,7 +172,7 @@ impl Report {
 /// In tables, where a figure should be.
 pub const NOT_MEASURED: &str = "not measured";
 
-/// What a panic said.
+/// The words of a panic.
 fn said(panicked: &(dyn Any + Send)) -> String {
     let text = panicked.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panicked.downcast_ref::<String>().cloned());

@@ -1,4 +1,4 @@
-//! What it costs to forget nothing: the state file during a cycle, and a restart with very many
+//! The cost of forgetting nothing: the state file during a cycle, and a restart with very many
 //! leases.
 
 use std::time::Instant;

@@ -90,8 +90,8 @@ async fn uncontended(urls: &[String; 2], prefix: &str, rounds: usize) -> Compare
     Compared::of_pairs(&pairs[1..])
 }
 
-/// How much later than promotion, quarantine and lease allow the first waiter has the lock of a holder that
-/// died with the primary, in milliseconds.
+/// The delay of the first waiter after a fail-over, in milliseconds: how much later than promotion,
+/// quarantine and lease allow it has the lock of a holder that died with the primary.
 fn after_a_fail_over(kind: Kind, runtime: &Runtime) -> f64 {
     let mut node = Watched::start(kind, 1);
     assert!(node.servers[0].run(&format!("DLOCK.ACQUIRE job holder {LEASE}")).int() > 0);

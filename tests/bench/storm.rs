@@ -13,20 +13,21 @@ use crate::options::Options;
 use crate::report::{Report, Row, Target};
 
 const LEASES: u64 = 200_000;
-/// How long before they end they are made: usually enough to make them all, and some calm.
+/// The time from the making of the leases to their end: usually enough to make them all, and some
+/// calm.
 const AHEAD: Duration = Duration::from_millis(1500);
 /// A slow machine gets more time, up to so much.
 const FAR_AHEAD: Duration = Duration::from_secs(24);
-/// What is left of it at least, to see how the machine is while nothing happens.
+/// At least this much of it is left, to see how the machine is while nothing happens.
 const CALM: Duration = Duration::from_millis(100);
-/// How often the other client asks for something.
+/// The other client asks for something this often.
 const EVERY: Duration = Duration::from_micros(500);
 
 /// So many storms are made, and the calmest counts: in each the server does the same, but now and
 /// then another program has the machine.
 const STORMS: usize = 3;
 
-/// How long a PING takes while leases end, and while keys expire.
+/// Measures PINGs while leases end, and while keys expire.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let storms = if options.quick { 1 } else { STORMS };
     report.attempt("200,000 leases end", |report| {
@@ -44,7 +45,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     });
 }
 
-/// What PINGs saw of it, in milliseconds.
+/// The latencies of PINGs in a storm, in milliseconds.
 struct Storm {
     latencies: Vec<f64>,
     /// The worst latency before it began: what this machine is worth just now.

@@ -145,7 +145,7 @@ fn zookeeper_member(all: &[Member], number: usize, files: &Path) -> std::io::Res
     Ok(command)
 }
 
-/// Whether a member has a leader, or is the leader.
+/// True if a member has a leader, or is the leader.
 fn serves(service: Service, port: u16) -> bool {
     let (question, answer) = match service {
         Service::Etcd => ("GET /health HTTP/1.0\r\n\r\n", "\"health\":\"true\""),

@@ -7,7 +7,7 @@ use super::paint::{Area, Drawn, FAINT, GRID, INK, Scale, WIDTH, dashes, line, pi
 
 /// Bars that can be compared with each other.
 pub struct Panel {
-    /// What is compared.
+    /// The figure that the bars compare.
     pub title: String,
     /// From the top down.
     pub bars: Vec<Bar>,
@@ -17,11 +17,11 @@ pub struct Panel {
 
 /// One of them.
 pub struct Bar {
-    /// What stands before it; nothing for one that belongs to the bar above.
+    /// The text before the bar; empty for one that belongs to the bar above.
     pub label: String,
-    /// How long it is.
+    /// The length of the bar.
     pub figure: f64,
-    /// What stands behind it.
+    /// The text behind the bar.
     pub text: String,
     /// Its colour.
     pub color: RGBColor,

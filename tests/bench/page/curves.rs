@@ -110,7 +110,7 @@ pub fn legend(names: &[&str], signs: &[Sign], area: &Area<'_>) -> Drawn {
     Ok(())
 }
 
-/// What it means, and how it is drawn from this point on.
+/// The meaning of a sign, and the function that draws it from this point on.
 type Sign = (&'static str, fn(&Area<'_>, (i32, i32)) -> Drawn);
 
 const SIGNS: [Sign; 2] = [

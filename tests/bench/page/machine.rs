@@ -1,4 +1,4 @@
-//! What it was measured on.
+//! The machine that was measured.
 
 use std::fs;
 use std::process::Command;

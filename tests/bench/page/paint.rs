@@ -1,4 +1,4 @@
-//! What the pictures have in common: colours, letters, lines, and scales.
+//! The pictures' common parts: colours, letters, lines, and scales.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -6,20 +6,20 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// The whole picture, or a part of it.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// Whether something could be drawn.
+/// The result of drawing.
 pub type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// Letters and axes.
 pub const INK: RGBColor = RGBColor(45, 52, 54);
-/// What is less important.
+/// Less important parts.
 pub const FAINT: RGBColor = RGBColor(120, 128, 133);
 /// Lines behind the figures.
 pub const GRID: RGBColor = RGBColor(226, 230, 233);
-/// What cannot be better.
+/// The bound that nothing can pass.
 pub const IDEAL: RGBColor = RGBColor(20, 20, 20);
 /// dlock.
 pub const OURS: RGBColor = RGBColor(11, 110, 153);
-/// What dlock's figures are set in relation to.
+/// The figures to which dlock's are set in relation.
 pub const PALE: RGBColor = RGBColor(173, 196, 206);
 
 /// The same library has the same colour everywhere.
@@ -37,7 +37,7 @@ pub fn color(library: &str) -> RGBColor {
     }
 }
 
-/// How wide all pictures are.
+/// The width of all pictures.
 pub const WIDTH: u32 = 960;
 /// The room above the panels.
 pub const HEAD: u32 = 62;
@@ -113,7 +113,7 @@ pub struct Scale {
     pub figures: (f64, f64),
     /// Their places.
     pub places: (i32, i32),
-    /// Whether ten times as much is always the same step.
+    /// True if ten times as much is always the same step.
     pub logarithmic: bool,
 }
 

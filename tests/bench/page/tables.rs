@@ -19,7 +19,7 @@ pub const UNCONTENDED: &str = "A lock that nobody else wants";
 /// The same.
 pub const GROWTH: &str = "Much of everything";
 
-/// What was measured, where, when and how.
+/// The page's head: the subject, the machine, the day and the command.
 pub fn head(
     machine: &str,
     today: &str,
@@ -48,7 +48,7 @@ pub fn head(
     head
 }
 
-/// What is missing, if anything is.
+/// The list of gaps, if there are any.
 pub fn gaps(report: &Report, to_come: &[(Kind, &str)]) -> String {
     let mut text = String::new();
     for (kind, Gap { what, why }) in report.gaps() {
@@ -61,7 +61,7 @@ pub fn gaps(report: &Report, to_come: &[(Kind, &str)]) -> String {
     if text.is_empty() { text } else { format!("\n**Not all was measured:**\n\n{text}") }
 }
 
-/// How many targets are reached, and which are not.
+/// The number of targets that are reached, and the others.
 pub fn verdicts(report: &Report) -> String {
     let (reached, all, others) = report.verdicts();
     let mut text = format!("\n{reached} of {all} targets are reached");

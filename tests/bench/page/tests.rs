@@ -1,4 +1,4 @@
-//! What is on the page, and what is in its folder.
+//! Tests of the page, and of the files in its folder.
 
 use std::fs;
 use std::time::Duration;

@@ -121,7 +121,7 @@ async fn round<C: Contender>(
 /// After a failure.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What one client has seen so far.
+/// One client's figures so far.
 #[derive(Default)]
 struct Record {
     waits: Vec<f64>,

@@ -1,33 +1,33 @@
-//! What clients of one library have waited for one lock.
+//! The waits of one library's clients for one lock.
 
 use serde_json::Value;
 
 use crate::measure::fairness;
 
-/// What was measured of one library.
+/// The figures of one library.
 #[derive(Clone, Debug)]
 pub struct Waits {
     /// Its name and version, as its program says them.
     pub library: String,
-    /// How long they held the lock, on average, in milliseconds.
+    /// The time for which they held the lock, on average, in milliseconds.
     pub hold: f64,
-    /// How often taking or giving back failed.
+    /// The number of times that taking or giving back failed.
     pub failures: u64,
     /// The last thing that its program has said of them.
     pub complaint: String,
     /// All waits, the shortest first.
     sorted: Vec<Observed>,
-    /// How often each client had the lock.
+    /// The number of times that each client had the lock.
     counts: Vec<u64>,
     seconds: f64,
 }
 
-/// How long somebody waits.
+/// The length of a wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wait {
     /// In milliseconds.
     pub ms: f64,
-    /// It is at least so long, and may be longer.
+    /// True if the wait is at least this long, and may be longer.
     pub at_least: bool,
 }
 
@@ -101,7 +101,7 @@ impl Waits {
         fairness(&self.counts)
     }
 
-    /// How often anybody got the lock, in a second.
+    /// The number of grants in a second.
     pub fn rate(&self) -> f64 {
         self.counts.iter().sum::<u64>() as f64 / self.seconds
     }

@@ -13,12 +13,12 @@ pub enum Target {
     None,
 }
 
-/// Whether a target is reached.
+/// The verdict on a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
+    /// The target is reached.
     Reached,
-    /// It is not.
+    /// The target is missed.
     Missed,
     /// The figure is only known to be at least or at most so much, which says neither.
     Unproved,
@@ -27,21 +27,21 @@ pub enum Verdict {
 /// One figure.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was done.
+    /// The measured work.
     pub what: String,
-    /// What the module took, in `unit`.
+    /// The module's figure, in `unit`.
     pub ours: f64,
-    /// What it is measured against.
+    /// The other side of the comparison.
     pub against: String,
-    /// What that took, in `unit`.
+    /// The other side's figure, in `unit`.
     pub theirs: Option<f64>,
     /// Of `ours` and `theirs`.
     pub unit: &'static str,
-    /// What the target is about: the ratio, if there is one, else `ours`.
+    /// The figure that the target bounds: the ratio, if there is one, else `ours`.
     pub ratio: Option<f64>,
-    /// What must be reached.
+    /// The target.
     pub target: Target,
-    /// Whether `ours`, and whether `theirs`, is at least so much, and may be more.
+    /// True for `ours`, and for `theirs`, if the figure is at least this much, and may be more.
     pub at_least: [bool; 2],
 }
 
@@ -89,7 +89,7 @@ impl Row {
         [text(ours, self.ours), self.theirs.map(|figure| text(theirs, figure)).unwrap_or_default()]
     }
 
-    /// What must be reached, in signs.
+    /// The target's bound, in signs.
     pub fn bound(&self) -> Option<String> {
         match self.target {
             Target::AtMost(most) => Some(format!("≤ {most}")),
@@ -98,12 +98,12 @@ impl Row {
         }
     }
 
-    /// What it is measured against, in a list of names.
+    /// The other side of the comparison, in a list of names.
     pub fn beside_whom(&self) -> String {
         if self.against.is_empty() { String::new() } else { format!(" (to {})", self.against) }
     }
 
-    /// What the target is about.
+    /// The figure that the target bounds.
     fn figure(&self) -> f64 {
         self.ratio.unwrap_or(self.ours)
     }
@@ -116,7 +116,7 @@ impl Row {
         [low, if ours { f64::INFINITY } else { self.figure() }]
     }
 
-    /// What the target is about, in digits; nothing if nothing is known of it. As many digits as
+    /// The figure that the target bounds, in digits; `?` if it is not known. As many digits as
     /// tell it from the bound.
     pub fn figure_text(&self) -> String {
         let [low, high] = self.span();
@@ -141,7 +141,7 @@ impl Row {
         format!("{mark}{text}")
     }
 
-    /// Whether the target is reached, if there is one.
+    /// The verdict on the target, if there is one.
     pub fn verdict(&self) -> Option<Verdict> {
         let [low, high] = self.span();
         let (reached, missed) = match self.target {

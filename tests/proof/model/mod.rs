@@ -443,7 +443,7 @@ fn ascending(count: usize, most: u64) -> Vec<Vec<u64>> {
     lists
 }
 
-/// Who begins when: each at once, or when an earlier one has won.
+/// The orders in which attempts begin: each at once, or when an earlier one has won.
 fn orders(count: usize) -> Vec<Vec<Option<usize>>> {
     let mut orders = vec![vec![None]];
     for attempt in 1..count {
