@@ -90,7 +90,7 @@ enum Doing {
 }
 
 impl Crowd {
-    /// So many clients, connected.
+    /// Connects this many clients.
     pub fn new(server: &Server, size: usize) -> Crowd {
         let epoll = Epoll::new(EpollCreateFlags::empty()).expect("the kernel has epoll");
         let connect = |number: usize| {

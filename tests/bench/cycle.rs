@@ -9,7 +9,7 @@ use crate::measure::{Side, in_turns};
 use crate::options::Options;
 use crate::report::{Report, Row, Target};
 
-/// Among so many locks one is picked at random each time.
+/// One of this many locks is picked at random each time.
 const KEYS: u64 = 1000;
 
 /// The ways in which a lock is taken and given back.

@@ -18,9 +18,9 @@ use crate::report::{Report, Row, Target};
 
 /// The leases of whoever holds and of whoever asks.
 const LEASE: Duration = Duration::from_secs(10);
-/// A free lock is asked for so often.
+/// Clients ask for a free lock this often.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The holder has had so much time to renew.
+/// The holder has had this much time to renew.
 const BEFORE: Duration = Duration::from_secs(5);
 
 /// A failure.

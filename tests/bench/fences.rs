@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::report::{Report, Row, Target};
 use crate::restart::restart;
 
-/// Among so many locks, marks and values one is picked at random each time.
+/// One of this many locks, marks and values is picked at random each time.
 const KEYS: u64 = 1000;
 const MARKS: u64 = 1_000_000;
 const TOKEN: &str = "5f0e4c6a9b1d4f7e8a3c2b1d0e9f8a7b";

@@ -16,9 +16,9 @@ const FEW_LOCKS: u64 = 1000;
 const MANY_LOCKS: u64 = 1_000_000;
 const FEW_WAITERS: usize = 10;
 const MANY_WAITERS: usize = 10_000;
-/// So many clients are handed the lock in one write. Fewer than wait in the smaller queue.
+/// One write hands the lock to this many clients. Fewer than wait in the smaller queue.
 const RELEASES: usize = 8;
-/// So many writes are one figure, or as many as take not much longer than this: there are servers
+/// This many writes are one figure, or as many as take not much longer than this: there are servers
 /// that look at all who wait whenever one is served.
 const WRITES: usize = 40;
 const TURN: Duration = Duration::from_millis(400);

@@ -49,7 +49,7 @@ impl Links {
         &self.ports
     }
 
-    /// Keeps each piece for so much less: what this thread itself takes is part of the link.
+    /// Keeps each piece for this much less: the time that this thread itself takes is part of the link.
     pub fn shorten(&self, by: Duration) {
         let less = |hold: u64| Some(hold.saturating_sub(by.as_nanos() as u64));
         // The closure always gives a number.

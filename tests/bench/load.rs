@@ -10,7 +10,7 @@ use harness::wait::PATIENCE;
 /// Lease lengths and expiries, where a row asks for nothing else.
 pub const TTL: &str = "30000";
 
-/// So many batches are under way: few enough for the sockets' buffers.
+/// This many batches are under way: few enough for the sockets' buffers.
 const BATCHES_AT_HAND: usize = 4;
 
 /// Deletes a lock of the usual recipe if the token is its value.
@@ -92,7 +92,7 @@ impl Pipe {
         self.stream.write_all(requests).expect("the server reads");
     }
 
-    /// Reads so many lines of answers; an error or a null among them ends the benchmark, for then
+    /// Reads this many lines of answers; an error or a null among them ends the benchmark, for then
     /// it measured something else than it says.
     pub fn receive(&mut self, lines: usize) {
         let mut tally = Tally::default();
@@ -102,7 +102,7 @@ impl Pipe {
         assert_eq!(tally.lines, lines, "more answers than requests");
     }
 
-    /// Sends batches of requests, each with so many lines of answers, and reads them all. The
+    /// Sends batches of requests, each with this many lines of answers, and reads them all. The
     /// server always has some at hand: it never sleeps, and is never woken up.
     pub fn keep_busy<'a>(&mut self, batches: impl Iterator<Item = &'a [u8]>, lines: usize) {
         let (mut sent, mut tally) = (0, Tally::default());

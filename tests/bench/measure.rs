@@ -62,7 +62,7 @@ pub enum Side {
     Theirs,
 }
 
-/// Measures two sides in turns, many times. Each turn gives so many figures.
+/// Measures two sides in turns, many times. Each turn gives `N` figures.
 pub fn in_turns<const N: usize>(
     rounds: usize,
     mut measure: impl FnMut(Side) -> [f64; N],

@@ -133,7 +133,7 @@ impl Options {
         self.groups.iter().filter(runs).copied().collect()
     }
 
-    /// So many rounds, or fewer if it has to be quick.
+    /// Returns this many rounds, or fewer if it has to be quick.
     pub fn rounds(&self, usual: usize) -> usize {
         if self.quick { usual.div_ceil(6).max(3) } else { usual }
     }

@@ -210,7 +210,7 @@ fn json(section: &Section) -> Vec<Value> {
             "against": (!row.against.is_empty()).then_some(&row.against),
             "other": row.theirs,
             "ratio": row.ratio,
-            // Of `dlock` and of `other`: it may be more. A ratio is then at least or at most so much.
+            // Of `dlock` and of `other`: it may be more. A ratio is then known only as a bound.
             "at_least": row.at_least,
             "bound": bound,
             "target": target,

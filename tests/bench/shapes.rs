@@ -15,9 +15,9 @@ use crate::measure::{Compared, median};
 use crate::options::Options;
 use crate::report::{Report, Row, Target};
 
-/// So many acquisitions are one figure.
+/// This many acquisitions are one figure.
 const ACQUISITIONS: usize = 100;
-/// So many slots move.
+/// This many slots move.
 const SLOTS: usize = 1_500;
 /// Keys for which two clients each contend meanwhile.
 const KEYS: usize = 8;

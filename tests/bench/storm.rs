@@ -16,14 +16,14 @@ const LEASES: u64 = 200_000;
 /// The time from the making of the leases to their end: usually enough to make them all, and some
 /// calm.
 const AHEAD: Duration = Duration::from_millis(1500);
-/// A slow machine gets more time, up to so much.
+/// A slow machine gets more time, up to this much.
 const FAR_AHEAD: Duration = Duration::from_secs(24);
 /// At least this much of it is left, to see how the machine is while nothing happens.
 const CALM: Duration = Duration::from_millis(100);
 /// The other client asks for something this often.
 const EVERY: Duration = Duration::from_micros(500);
 
-/// So many storms are made, and the calmest counts: in each the server does the same, but now and
+/// This many storms are made, and the calmest counts: in each the server does the same, but now and
 /// then another program has the machine.
 const STORMS: usize = 3;
 

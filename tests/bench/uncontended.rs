@@ -9,10 +9,10 @@ use crate::options::Options;
 use crate::peers::{BARE, COMMANDS, DLOCK, ONE_AND_FIVE, PEERS, Peer, so_many_nodes};
 use crate::report::{Report, Row, Target};
 
-/// So many acquisitions are one figure.
+/// This many acquisitions are one figure.
 const ACQUISITIONS: usize = 1000;
 
-/// One library on so many nodes, and its figure of each round, in microseconds.
+/// One library on this many nodes, and its figure of each round, in microseconds.
 struct Series {
     /// In tables.
     place: usize,

@@ -276,7 +276,7 @@ fn a_wait_lasts_through_failures_until_the_grant() {
     assert!(number(line, "wait_ms/max") >= 0.9 * OUTAGE.as_secs_f64() * 1e3, "{line}");
 }
 
-/// Not so long that nobody has any hope.
+/// Short enough that there is hope.
 const OUTAGE: Duration = Duration::from_millis(1500);
 
 #[test]

@@ -13,7 +13,7 @@ use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_one_server
 const KEY: &str = "import";
 /// Locks are meant to last this long.
 const MEANT: Duration = Duration::from_millis(300);
-/// A busy machine may be so late.
+/// A busy machine may be this late.
 const LATE: Duration = Duration::from_secs(5);
 
 /// Two commands, one after the other.
@@ -98,9 +98,9 @@ fn a_crash_right_after_an_ephemeral_acquire_leaves_nothing(kind: Kind) {
 
 // --- both in one transaction ---------------------------------------------------------------------
 
-/// Locks are meant to last so many milliseconds here.
+/// Locks are meant to last this many milliseconds here.
 const TTL: i64 = 5_000;
-/// So much has passed of a lock when bob asks for it.
+/// This much of a lock has passed when bob asks for it.
 const PASSED: i64 = 150;
 /// Bob asks this often.
 const ATTEMPTS: i64 = 4;

@@ -34,7 +34,7 @@ pub struct Turns {
     port: u16,
     /// The services that had them, in order.
     who: Mutex<Vec<&'static str>>,
-    /// So often must a turn of one kind of service follow one of the other.
+    /// A turn of one kind of service must follow one of the other this often.
     changes: usize,
 }
 

@@ -60,7 +60,7 @@ impl GetSet {
         self.expires - self.now()
     }
 
-    /// "Delete only what is surely still yours": with so much time left that nobody can have taken
+    /// "Delete only what is surely still yours": with enough time left that nobody can have taken
     /// it. Says whether a lock was removed.
     fn unlock_with_a_buffer(&mut self, buffer: i64) -> bool {
         self.left() > buffer && self.client.run(&format!("DEL {KEY}")).int() == 1

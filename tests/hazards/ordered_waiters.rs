@@ -1,7 +1,7 @@
 //! Waiters in order, and the one in front is gone.
 //!
 //! The recipes: tickets, where each waiter blocks until the one before it leaves, as people build
-//! ZooKeeper's in Redis; and a list in which everybody has so much time, as Redisson's fair lock
+//! ZooKeeper's in Redis; and a list in which everybody has a limited time, as Redisson's fair lock
 //! keeps it. ZooKeeper ends the session of a client that vanished, and wakes who watched it; Redis
 //! does not. So whoever watched it waits for ever, or all behind it wait for its time, though the
 //! lock is free; and a holder that vanished holds on. In dlock's queue a waiter is there as long as
@@ -189,7 +189,7 @@ fn leave(client: &mut Client, ticket: i64) {
     client.run(&format!("RPUSH job:gone:{ticket} 1"));
 }
 
-// --- a list in which everybody has so much time, as in Redisson's fair lock -------------------
+// --- a list in which everybody has a limited time, as in Redisson's fair lock -------------------
 
 /// The others wait this long for one that is in front and does not come.
 const TIME: Duration = Duration::from_secs(2);

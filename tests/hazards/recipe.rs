@@ -11,7 +11,7 @@ pub trait Party: Send {
     /// On a connection of its own, through whatever stands at this port.
     fn connect(port: u16) -> Self;
 
-    /// Takes the lock for so many milliseconds, if nobody has it.
+    /// Takes the lock for this many milliseconds, if nobody has it.
     fn try_lock(&mut self, key: &str, ttl: u64) -> bool;
 
     /// Gives the lock back, and says whether anything was taken away by that.
@@ -77,7 +77,7 @@ pub fn has_value(client: &mut Client, key: &str, value: &str) -> bool {
 }
 
 impl SetNx {
-    /// Sleeps so long between two attempts; else as one who is in a hurry.
+    /// Sleeps this long between two attempts, instead of [`HURRY`].
     pub fn pausing(self, pause: Duration) -> SetNx {
         SetNx { pause, ..self }
     }

@@ -15,7 +15,7 @@ use crate::library::{self, NODE_TIMEOUT};
 use crate::recipe::{Dlock, Party, SetNx, Waiting};
 
 const KEY: &str = "account:7";
-/// Alice's lock lasts so long, and her work longer.
+/// Alice's lock lasts this long, and her work longer.
 const ALICES: u64 = 200;
 /// Bob is not late.
 const BOBS: u64 = 60_000;

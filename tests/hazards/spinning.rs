@@ -43,7 +43,7 @@ fn a_newcomer_does_not_overtake_one_that_waits_in_the_queue(kind: Kind) {
     assert!(early.recv().int() > 0);
 }
 
-/// So many come, one after the other, while somebody has the lock.
+/// This many come, one after the other, while somebody has the lock.
 const WAITERS: usize = 8;
 /// The time between two arrivals: clients that poll are awake at different times.
 const APART: Duration = Duration::from_millis(3);
@@ -107,9 +107,9 @@ fn who_waits_in_the_queue_is_served_in_the_order_of_arrival(kind: Kind) {
 // --- how many requests ---------------------------------------------------------------------------
 
 const CROWD: usize = 100;
-/// After so long they give up.
+/// Clients give up after this long.
 const TIME_OUT: Duration = Duration::from_secs(1);
-/// For so long nobody asks anything; those who poll would ask thirty times each.
+/// Nobody asks anything for this long; clients that poll would ask thirty times each.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// The number of calls of a command, as the server counts.

@@ -2,7 +2,7 @@
 //!
 //! - `prove model`: the model with more in it than there is time for in each run of the tests.
 //! - `prove sim SEED`: that run of the simulation, event by event.
-//! - `prove sim FIRST COUNT`: so many runs.
+//! - `prove sim FIRST COUNT`: COUNT runs, from the seed FIRST on.
 //! - `prove order|gates|deaf|replicas|addresses|library|attack|disks …`: the same of other [`Lives`].
 
 use std::process::ExitCode;

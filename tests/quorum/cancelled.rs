@@ -124,7 +124,7 @@ async fn give_up_often(client: Client, mut rng: StdRng) -> usize {
     taken
 }
 
-/// Gives up, with nothing, when it was asked so often whether it is ready.
+/// Gives up, with nothing, when it was polled this often.
 struct Impatient<F> {
     polls: u32,
     future: Pin<Box<F>>,

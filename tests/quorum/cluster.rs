@@ -36,7 +36,7 @@ async fn fence_of(guard: Guard) -> u64 {
     fence
 }
 
-/// So many who wait for a lock, and give it back at once. Their fences.
+/// Lets this many wait for a lock, and give it back at once. Each task returns its fence.
 fn waiters(client: &Client, key: &str, count: usize) -> Vec<tokio::task::JoinHandle<u64>> {
     let one = || {
         let (client, key) = (client.clone(), key.to_owned());

@@ -15,7 +15,7 @@ use harness::{Quorum, Server, library};
 /// many tests at once, or stands still for a moment.
 pub const NODE_TIMEOUT: Duration = ms(1_500);
 
-/// The same for nodes that nothing is wrong with: nobody waits so long for them.
+/// The same for nodes that nothing is wrong with: nobody waits this long for them.
 pub const HEALTHY_TIMEOUT: Duration = ms(10_000);
 
 /// A program of its own.

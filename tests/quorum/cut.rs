@@ -18,7 +18,7 @@ const TTL: Duration = ms(10_000);
 /// A cut is seen at once. This is for a machine that is busy.
 const NODE_TIMEOUT: Duration = ms(4_000);
 
-/// So many connections are cut at the same time.
+/// This many connections are cut at the same time.
 const AT_ONCE: usize = 8;
 
 #[test]
@@ -96,7 +96,7 @@ async fn usual(world: &World) -> [Range<u64>; 2] {
     [0..after[0] - before[0] + 1, 0..after[1] - before[1] + 1]
 }
 
-/// One try: the connections are cut once, after so many bytes one way.
+/// One try: the connections are cut once, after this many bytes one way.
 async fn cut_one(world: &World, (way, bytes): (Way, u64)) {
     let key = format!("job:{way:?}:{bytes}");
     let (client, networks) = behind_networks(world).await;

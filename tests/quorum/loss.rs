@@ -15,7 +15,7 @@ use crate::coordinator::{
 };
 
 const TTL: Duration = ms(2_400);
-/// So long that a machine that stands still for a moment is not taken for a paused program.
+/// Long enough that a machine that stands still for a moment is not taken for a paused program.
 const LONG: Duration = ms(4_000);
 
 #[test]

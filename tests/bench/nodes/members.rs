@@ -51,7 +51,7 @@ const ZOOKEEPER: &str = "/usr/share/java/zookeeper.jar";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Members {
-    /// So many, each so far from the others; and where clients find them, without a link.
+    /// Starts this many members, each this far from the others. Returns their ports without a link, too.
     pub fn start(
         service: Service,
         count: usize,

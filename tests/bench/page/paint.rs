@@ -42,7 +42,7 @@ pub const WIDTH: u32 = 960;
 /// The room above the panels.
 pub const HEAD: u32 = 62;
 
-/// A picture of so many panels in two columns, each so high, and the room below them.
+/// A picture of this many panels in two columns, each this high, and the room below them.
 pub fn picture(
     heading: [&str; 2],
     panels: usize,

@@ -5,9 +5,9 @@ use crate::measure::Compared;
 /// The bound that a figure must keep.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// At most so much.
+    /// At most this much.
     AtMost(f64),
-    /// At least so much.
+    /// At least this much.
     AtLeast(f64),
     /// None: it is there for comparison.
     None,
@@ -20,7 +20,7 @@ pub enum Verdict {
     Reached,
     /// The target is missed.
     Missed,
-    /// The figure is only known to be at least or at most so much, which says neither.
+    /// The figure is only known as a bound, which proves neither.
     Unproved,
 }
 

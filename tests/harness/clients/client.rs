@@ -95,7 +95,7 @@ impl Client {
         if self.try_begins_within(limit)? { self.try_recv().map(Some) } else { Ok(None) }
     }
 
-    /// Reads so many bytes of answers, as they came.
+    /// Reads this many bytes of answers, as they came.
     #[track_caller]
     pub fn recv_raw(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];

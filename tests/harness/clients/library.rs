@@ -24,7 +24,7 @@ pub fn run_for<T>(most: Duration, test: impl Future<Output = T>) -> T {
     ended.expect("the test ends")
 }
 
-/// A program of its own, which gives each node so long to answer.
+/// A program of its own, which gives each node this long to answer.
 pub async fn connect(urls: &[String], node_timeout: Duration) -> Client {
     let connected = Client::builder().nodes(urls).node_timeout(node_timeout).connect().await;
     connected.unwrap_or_else(|error| panic!("not connected: {error}"))

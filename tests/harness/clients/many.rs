@@ -8,7 +8,7 @@ use crate::client::{Client, request};
 use crate::server::Server;
 use crate::value::Value;
 
-/// So many requests are sent before their answers are read: enough to make a round trip cheap, and
+/// This many requests are sent before their answers are read: enough to make a round trip cheap, and
 /// few enough that neither side waits for the other to read.
 const BATCH: usize = 500;
 

@@ -14,7 +14,7 @@ pub struct Tmux {
 }
 
 impl Tmux {
-    /// A terminal of so many columns and rows, in which a shell runs a script with these variables.
+    /// A terminal of this many columns and rows, in which a shell runs a script with these variables.
     #[track_caller]
     pub fn start(size: (u16, u16), command: &Command, script: &str) -> Tmux {
         let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");

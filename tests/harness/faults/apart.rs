@@ -9,7 +9,7 @@ use crate::certificates::Certificates;
 use crate::proxy::Proxy;
 use crate::server::Server;
 
-/// So much higher is the port at which servers of a cluster talk to each other.
+/// The distance from a server's port to the port of its cluster bus.
 pub const BUS: u16 = 10_000;
 
 /// The networks of one server.

@@ -68,7 +68,7 @@ impl Proxy {
         self.shared.server.store(server, Ordering::Relaxed);
     }
 
-    /// Bytes take so long, each way.
+    /// Bytes take this long, each way.
     pub fn delay(&self, by: Duration) {
         self.change(|network| network.delay = by);
     }
@@ -121,7 +121,7 @@ impl Proxy {
         }
     }
 
-    /// After so many more bytes one way, over all connections, ends the connection on which the last
+    /// After this many more bytes one way, over all connections, ends the connection on which the last
     /// of them went. Happens once.
     pub fn cut_after(&self, way: Way, bytes: u64) {
         self.change(|network| network.cut = Some((way, bytes)));

@@ -17,7 +17,7 @@ pub fn attach(command: &mut Command, file: &Path) {
     command.env("LD_PRELOAD", library()).env("DLOCK_TEST_CLOCK", file);
 }
 
-/// Sets the clock of this file to so many seconds from the real one.
+/// Sets the clock of this file to this many seconds from the real one.
 pub fn set(file: &Path, seconds: i64) {
     // In place: the server has the file mapped, and would die of a file that gets shorter.
     let mut options = OpenOptions::new();

@@ -35,14 +35,14 @@ pub(crate) fn watch() {
     });
 }
 
-/// So many threads in a row may have to wait for a processor, each as long as the worst.
+/// This many threads in a row may have to wait for a processor, each as long as the worst.
 const STEPS: u32 = 20;
 /// A thread that measured a time may have waited this long before it asks.
 const MARGIN: Duration = Duration::from_millis(500);
 const BEAT: Duration = Duration::from_millis(1);
 /// A machine that does nothing else is late by less.
 const USUAL: Duration = Duration::from_millis(1);
-/// So many are remembered.
+/// This many late wake-ups are remembered.
 const MOST: usize = 100_000;
 
 /// The moments at which a thread woke up, and how late it was each time.
@@ -87,7 +87,7 @@ pub struct Stopwatch<'s> {
 }
 
 impl Stopwatch<'_> {
-    /// So much has passed.
+    /// The time since the beginning.
     pub fn elapsed(&self) -> Duration {
         self.begun.elapsed()
     }

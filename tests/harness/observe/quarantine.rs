@@ -91,7 +91,7 @@ impl Server {
     }
 }
 
-/// Asserts that so much is left of a quarantine that began no earlier than `since`, and lasts as
+/// Asserts that this much is left of a quarantine that began no earlier than `since`, and lasts as
 /// long as leases of `ttl` milliseconds, or an eighth longer.
 #[track_caller]
 pub fn assert_bound(left: i64, ttl: i64, since: Instant) {

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than anything that works takes on a busy machine; only a failing test waits so long.
+/// Longer than anything that works takes on a busy machine; only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 const PAUSE: Duration = Duration::from_millis(2);

@@ -17,7 +17,7 @@ const BLOCKS: u16 = 200;
 /// clients and Sentinels would take it for that one.
 const BLOCK: u16 = 50;
 
-/// After so many blocks a run goes back to its first, where its servers are long gone.
+/// After this many blocks a run goes back to its first, where its servers are long gone.
 const ENOUGH: usize = 8;
 
 /// The blocks of this run, and how many of their ports were handed out.
@@ -28,7 +28,7 @@ struct Mine {
 
 static MINE: Mutex<Mine> = Mutex::new(Mine { blocks: Vec::new(), handed_out: 0 });
 
-/// The first of so many ports in a row that are free now.
+/// The first of this many ports in a row that are free now.
 pub fn free_row(count: u16) -> u16 {
     let mut row = vec![free()];
     while row.len() < usize::from(count) {

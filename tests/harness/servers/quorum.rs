@@ -30,13 +30,13 @@ pub struct Node {
 }
 
 impl Quorum {
-    /// So many nodes.
+    /// Starts this many nodes.
     #[track_caller]
     pub fn start(size: usize) -> Quorum {
         Quorum::with(size, |builder| builder)
     }
 
-    /// So many nodes, with something special.
+    /// Starts this many nodes, with a change to each.
     #[track_caller]
     pub fn with(size: usize, describe: impl Fn(Builder) -> Builder) -> Quorum {
         let kinds = USUAL.iter().cycle().take(size);

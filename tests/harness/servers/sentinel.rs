@@ -17,7 +17,7 @@ use crate::{ports, process};
 
 /// The Sentinels' name for the primary.
 pub const NAME: &str = "watched";
-/// After so many milliseconds without an answer they take it for dead.
+/// Sentinels take the primary for dead after this many milliseconds without an answer.
 pub const DOWN_AFTER: u64 = 1_000;
 
 /// A running Sentinel. Dropping it kills the process.
@@ -37,7 +37,7 @@ impl Sentinel {
         all.pop().expect("there is one")
     }
 
-    /// Starts so many, of which a majority decides, and waits until they know each other and
+    /// Starts this many, of which a majority decides, and waits until they know each other and
     /// everything else.
     #[track_caller]
     pub fn start_some(primary: &Server, replicas: usize, count: usize) -> Vec<Sentinel> {

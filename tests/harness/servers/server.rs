@@ -123,7 +123,7 @@ impl Server {
         value.unwrap_or_else(|| panic!("no number {field} in INFO {section}: {fields:?}"))
     }
 
-    /// Waits until so many clients are blocked.
+    /// Waits until this many clients are blocked.
     #[track_caller]
     pub fn until_blocked(&self, clients: i64) {
         eventually(&format!("{clients} blocked clients"), || {
@@ -156,7 +156,7 @@ impl Server {
         self.builder.with_module = true;
     }
 
-    /// Sets the wall clock of the server to so many seconds from the real one.
+    /// Sets the wall clock of the server to this many seconds from the real one.
     pub fn set_wall_clock(&self, seconds: i64) {
         assert!(self.builder.moves_wall_clock, "with_movable_wall_clock");
         wall_clock::set(&self.wall_clock_file(), seconds);

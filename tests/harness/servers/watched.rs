@@ -27,7 +27,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// With so many replicas.
+    /// Starts a primary with this many replicas.
     #[track_caller]
     pub fn start(kind: Kind, replicas: usize) -> Watched {
         // Without a file in between it would take a replica a second to say that it is ready.

@@ -12,7 +12,7 @@ fn count(server: &Server, name: &str) -> i64 {
     server.info_number("dlock", &format!("dlock_{name}"))
 }
 
-/// One hands the lock to another, who has waited for so many ms.
+/// One hands the lock to another, who has waited for this many ms.
 fn hand_over(server: &Server, waited: i64) {
     server.run("DLOCK.ACQUIRE job alice 60000 META host=a");
     let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0 META host=b");

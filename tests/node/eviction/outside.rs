@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use harness::busy::assert_in_time;
 use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
-/// So soon is everybody told, also at a server that is busy.
+/// Everybody is told within this time, also at a server that is busy.
 const PROMPTLY: Duration = Duration::from_millis(500);
 
 /// Commands that take away a lock that is a key.

@@ -77,7 +77,7 @@ fn restore_is_no_way_to_drive_them_ahead_either(kind: Kind) {
     assert!(server.log().contains("more than ten minutes ahead"), "it says why");
 }
 
-/// Proposes this fence on so many names, and gives each back.
+/// Proposes this fence on this many names, and gives each back.
 fn propose_on(client: &mut Client, names: std::ops::Range<u32>, proposal: i64) -> Vec<Value> {
     let take = |n: u32| format!("DLOCK.ACQUIRE hers:{n} eve 60000 FENCE {proposal}");
     let give = |n: u32| format!("DLOCK.RELEASE hers:{n} eve");

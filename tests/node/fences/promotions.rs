@@ -9,7 +9,7 @@ use crate::replicas::promotion::{cut, grant_and_release, pair, promote, until_to
 /// is ten minutes ahead of the clock and the counter.
 const AHEAD: i64 = 540_000_000;
 
-/// Takes and gives back a lock so many times, and gives the last fence.
+/// Takes and gives back a lock this many times, and gives the last fence.
 fn take_often(server: &Server, times: usize) -> i64 {
     let cycle = ["DLOCK.ACQUIRE often alice 60000", "DLOCK.RELEASE often alice"];
     let requests = (0..times).flat_map(|_| cycle.map(str::to_owned));

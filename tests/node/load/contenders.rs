@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 const CLIENTS: usize = 20;
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A client that is refused or cut off tries again after so long.
+/// A client that is refused or cut off tries again after this long.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A proposed fence is up to so far ahead, in microseconds: further than what a node promises

@@ -17,14 +17,14 @@ use harness::busy::times;
 use harness::{Kind, Server, apply, eventually, on_two_servers};
 
 const LEASES: u64 = 100_000;
-/// All leases end so long after they were set, at the least.
+/// All leases end this long after they were set, at the least.
 const END: Duration = Duration::from_secs(2);
-/// Before it answers, the server does no more than this part of all its work, but for so many answers.
+/// Before it answers, the server does no more than this part of all its work, but for this many answers.
 const PART: u32 = 25;
 const BUT: usize = 3;
 /// A time that is shorter is not judged.
 const SHORT: Duration = Duration::from_millis(10);
-/// All of them are gone so soon after their end, if the server has a processor all the time.
+/// All of them are gone this soon after their end, if the server has a processor all the time.
 const GONE: Duration = Duration::from_secs(5);
 
 #[apply(on_two_servers)]
@@ -95,7 +95,7 @@ fn acquire_all(server: &Server) {
     }
 }
 
-/// Sets all leases to end so long from now, within some milliseconds, and says how long it took;
+/// Sets all leases to end this long from now, within some milliseconds, and says how long it took;
 /// nothing if half of the time was over by then.
 /// One script would let all end at once, and leave a server that uses the system's allocator with
 /// garbage that it needs tens of milliseconds to put in order, in the midst of the storm.

@@ -28,7 +28,7 @@ impl<'s> Workload<'s> {
         Workload { server, clients }
     }
 
-    /// So many random steps.
+    /// Takes this many random steps.
     pub fn run(&mut self, rng: &mut StdRng, steps: u32) {
         for _ in 0..steps {
             let chosen = rng.random_range(0..self.clients.len());

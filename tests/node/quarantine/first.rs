@@ -21,7 +21,7 @@ fn start_without_state(server: &mut Server) {
     server.start_again();
 }
 
-/// As long as a lease of so many milliseconds that began no earlier than `since`, and not longer.
+/// As long as a lease of this many milliseconds that began no earlier than `since`, and not longer.
 #[track_caller]
 fn assert_exactly(left: i64, ttl: i64, since: Instant) {
     let passed = since.elapsed().as_millis() as i64 + 1;

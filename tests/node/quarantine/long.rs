@@ -5,7 +5,7 @@ use harness::{Kind, Server, apply, bytes, eventually, on_one_server, on_two_serv
 
 const HOUR: i64 = 3_600_000;
 
-/// Asserts that the key alone is in quarantine, by a lease of so many milliseconds. What is left.
+/// Asserts that the key alone is in quarantine, by a lease of this many milliseconds. Returns the rest.
 #[track_caller]
 fn assert_kept_back(server: &Server, key: &str, ttl: i64) -> i64 {
     let refusal = Refusal::read(&server.run(&format!("DLOCK.ACQUIRE {key} somebody 1000")));

@@ -10,7 +10,7 @@ use harness::{
 
 use super::crash::{LATE, crashed};
 
-/// So many wait, and nobody has an answer.
+/// Asserts that this many wait, and nobody has an answer.
 #[track_caller]
 fn assert_waiting(server: &Server, waiters: &mut [Client]) {
     assert_eq!(server.node("waiters").int(), waiters.len() as i64);

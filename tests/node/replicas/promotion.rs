@@ -18,7 +18,7 @@ pub fn pair(kind: Kind) -> (Server, Server) {
     (primary, replica)
 }
 
-/// The primary has granted a lease of so many milliseconds, which is over, and its replica has heard
+/// The primary has granted a lease of this many milliseconds, which is over, and its replica has heard
 /// how long leases may be.
 pub fn pair_with_leases_of(kind: Kind, ttl: u32) -> (Server, Server) {
     let (primary, replica) = pair(kind);
@@ -37,7 +37,7 @@ pub fn until_told(primary: &Server, replica: &Server) {
     until_told_more(primary, replica, 0);
 }
 
-/// The same for a replica that was told so often before.
+/// The same for a replica that was told this often before.
 pub fn until_told_more(primary: &Server, replica: &Server, before: u64) {
     primary.until_followed_by(replica);
     eventually("the replica knows the bound of its primary", || times_told(replica) > before);

@@ -119,7 +119,7 @@ fn build(kind: Kind, setup: &Setup) -> Builder {
     setup.config.iter().fold(Server::build(kind), |server, line| server.config(line))
 }
 
-/// A server that was killed and started again so many times, and what its clients saw. A test that
+/// A server that was killed and started again this many times, and what its clients saw. A test that
 /// fails shows the log of a server it still has.
 fn kill_under_load(kind: Kind, setup: &Setup) -> (Server, History) {
     let mut rng = seed::rng();

@@ -8,7 +8,7 @@ use harness::{Kind, Payload, Server, apply, eventually, on_one_server, on_two_se
 
 const HOUR: i64 = 3_600_000;
 
-/// Kills a server, and asserts that it knows of a lease of so many milliseconds when it is back.
+/// Kills a server, and asserts that it knows of a lease of this many milliseconds when it is back.
 #[track_caller]
 fn assert_waits(mut server: Server, key: &str, lease: i64) {
     assert!(server.node("lease-bound-ms").int() >= lease - 1000);

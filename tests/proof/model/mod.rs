@@ -38,7 +38,7 @@ pub struct Setting<R> {
     pub attempts: Vec<Plan>,
     /// Up to which number the nodes have counted when it begins: all combinations.
     pub counted: u64,
-    /// A fence that is more than so much ahead of what a node has counted is too far for it.
+    /// A fence that is more than this much ahead of what a node has counted is too far for it.
     pub reach: u64,
     /// The number of requests that may arrive twice.
     pub twice: u8,
@@ -430,7 +430,7 @@ impl<R> Attempt<R> {
 
 // --- what there is to begin with ---------------------------------------------------------------
 
-/// All lists of so many numbers up to `most` that do not descend: the nodes are all alike.
+/// All lists of this many numbers up to `most` that do not descend: the nodes are all alike.
 fn ascending(count: usize, most: u64) -> Vec<Vec<u64>> {
     let mut lists = vec![Vec::new()];
     for _ in 0..count {

@@ -36,13 +36,13 @@ impl Clock {
         self.wall = UNIX - dice.between(0, wrong) + dice.between(0, wrong);
     }
 
-    /// Somebody looks after the wall clock: it is less than so much wrong.
+    /// Somebody looks after the wall clock: its error is less than `most`.
     pub fn set(&mut self, dice: &mut Dice, most: u64) {
         self.wall = UNIX + dice.between(0, most);
         self.kept = Some(most);
     }
 
-    /// The wall clock is so much ahead, until somebody sets it.
+    /// Puts the wall clock this much ahead, until somebody sets it.
     pub fn lead(&mut self, by: u64) {
         self.wall += by;
     }

@@ -36,7 +36,7 @@ impl Dice {
         all[self.below(all.len())]
     }
 
-    /// A place in a list of so many.
+    /// A place in a list of this many.
     pub fn below(&mut self, count: usize) -> usize {
         (self.number() % count as u64) as usize
     }

@@ -656,7 +656,7 @@ pub(super) fn token(task: usize, attempt: u32) -> [u8; 8] {
     token
 }
 
-/// So long a node may refuse what another one has promised before it crashed.
+/// A node may refuse for this long what another one has promised before it crashed.
 const AGREES: u64 = 30_000_000;
 /// Events that happen at the same time may take this long.
 const A_MOMENT: u64 = 100;

@@ -1,18 +1,18 @@
 //! The simulation: the product's own nodes and machines, in virtual time, and everything that can
 //! go wrong between them; all of it from a seed.
 //!
-//! - `judge`: what must hold, in so many words.
-//! - `truth`: what a guard may rely on, reckoned from what the nodes have done.
+//! - `judge`: the promises that must hold.
+//! - `truth`: the truth that a guard may rely on, reckoned from what the nodes have done.
 //! - `world`: events, in the order of their time. `network`: connections, and how they break.
-//! - `server`: a node with what is around it, and its ways to die; its `state_file`, and the `stream` to its replica;
-//!   and what can be wrong with it in `flaw`.
+//! - `server`: a node with the keyspace and connections around it, and its ways to die; its `state_file`, and the `stream` to its replica;
+//!   and its flaws in `flaw`.
 //! - `replication`: nodes that are a primary and its replica; `replica`: that server; `fail_over`: it
 //!   takes over.
-//! - `knowledge`: how long a server that takes over may wait for what it does not know.
-//! - `task`: a client. `life`: what clients do. `faults`: what fails.
+//! - `knowledge`: the longest wait of a server that takes over for leases that it does not know.
+//! - `task`: a client. `life`: the actions of clients. `faults`: the faults.
 //! - `attack`: a client whose fences are far ahead, and clocks that were.
-//! - `library`: how the client library treats its connections.
-//! - `lives`: kinds of lives. `map`: where everybody is, in those in which nothing fails and order is judged.
+//! - `library`: the client library's use of connections.
+//! - `lives`: kinds of lives. `map`: the distances between all, in those in which nothing fails and order is judged.
 //! - `dice`, `clock`: chance, and clocks that do not run alike.
 
 mod attack;

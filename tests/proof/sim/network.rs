@@ -87,8 +87,8 @@ impl<R: Rules> World<R> {
         self.will_learn(on);
     }
 
-    /// A client learns that a connection is broken: at once, or when it has been idle for so long
-    /// that the system asks.
+    /// A client learns that a connection is broken: at once, or when it has been idle until
+    /// the system asks.
     pub fn will_learn(&mut self, wire: u64) {
         let at_once = self.dice.chance(700);
         let most = if at_once { 20_000 } else { KEEPALIVE };
@@ -122,5 +122,5 @@ impl<R: Rules> World<R> {
     }
 }
 
-/// After so long TCP notices that the other end is gone.
+/// TCP notices after this long that the other end is gone.
 const KEEPALIVE: u64 = 30_000_000;

@@ -308,5 +308,5 @@ impl Pair {
 
 /// The error of clocks, at most. Fences are promised further ahead than that.
 const CLOCKS: u64 = 10_000_000;
-/// For so long a node remembers leases, at least.
+/// A node remembers leases for this long, at least.
 const REMEMBERED: u64 = 240_000_000;

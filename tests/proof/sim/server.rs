@@ -30,7 +30,7 @@ pub struct Server {
     pub host: MemoryHost,
     /// Effects and answers since the last event.
     pub log: Vec<Report>,
-    /// A server looks at its state file.
+    /// Its state file.
     pub file: StateFile,
     /// The stream to its replica.
     pub stream: Stream,

@@ -59,13 +59,13 @@ pub struct Task<R: Rules> {
 /// The task's plans for a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Means {
-    /// For so long it is held.
+    /// The lock is held this long.
     pub hold: u64,
-    /// And renewed, if so.
+    /// True if it is renewed meanwhile.
     pub renews: bool,
-    /// And made so much longer in between.
+    /// The longer lease that the task asks for in between.
     pub lengthen: Option<Millis>,
-    /// And is given up after so long, if it is not held by then.
+    /// The task gives up after this long, if it does not hold by then.
     pub patience: Option<u64>,
 }
 

@@ -31,7 +31,7 @@ pub struct World<R: Rules> {
     pub servers: Vec<Server>,
     /// The nodes with replicas.
     pub pairs: BTreeMap<usize, Pair>,
-    /// After so long without its replica a primary refuses writes.
+    /// A primary refuses writes after this long without its replica.
     pub max_lag: Option<u64>,
     /// The delay of replication.
     pub lag: u64,
@@ -131,7 +131,7 @@ pub struct Wire {
 pub struct Weather {
     /// A message is slow.
     pub slow: u64,
-    /// And takes so long at most, in microseconds.
+    /// The longest time that a slow message takes, in microseconds.
     pub slowest: u64,
     /// The connection breaks.
     pub breaks: u64,
@@ -302,7 +302,7 @@ impl<R: Rules> World<R> {
         self.queue.insert((at.max(self.now), self.next), event);
     }
 
-    /// Something will happen so much later.
+    /// An event will happen this much later.
     pub fn later(&mut self, by: u64, event: Event) {
         self.at(self.now + by, event);
     }

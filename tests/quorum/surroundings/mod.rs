@@ -22,7 +22,7 @@ use crate::coordinator::{assert_within, ms, run, timed, until};
 /// A server may take this long to answer here, on a machine that may be busy.
 const TIMEOUT: Duration = ms(2_000);
 const TTL: Duration = ms(10_000);
-/// Of so many requests a second nobody would say that a client spins. One that does sends thousands.
+/// A client that sends this many requests a second does not spin. One that does sends thousands.
 const CALM: f64 = 400.0;
 const WATCHED: Duration = ms(1_500);
 
