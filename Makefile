@@ -6,9 +6,11 @@ CHAOS ?= 600
 RUNS ?= 10000
 NODES ?= 3
 SERVER ?= redis-8.2
+BASE ?= debian
+ENGINE ?= podman
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist
+.PHONY: help setup servers build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist images test-images
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -92,6 +94,13 @@ dist: setup ## build a release in dist/release/: archive, Debian packages, wheel
 
 test-dist: ## install that release in new roots of Debian, upgrade and remove it (ARGS=bookworm)
 	@scripts/test-dist.sh $(ARGS)
+
+images: ## build container images of what make dist has left: dlock and dlock-server (BASE=alpine, ENGINE=docker)
+	$(foreach target,program server,$(ENGINE) build $(if $(filter podman,$(ENGINE)),--format docker) --target $(target) \
+		--file packaging/images/$(BASE).Containerfile --tag $(if $(filter server,$(target)),dlock-server,dlock) . &&) true
+
+test-images: ## try the image for Debian with podman, over a base made by debootstrap (as root); lint both
+	@scripts/test-images.sh
 
 pictures: build ## make the pictures of docs/operating.md, with Chromium and tmux (installs what it needs)
 	@scripts/world.sh pictures
