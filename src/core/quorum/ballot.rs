@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::rules::Rules;
-use super::vote::{Held, Open, Remains, Said, Vote};
+use super::vote::{Grant, Held, Open, Said, Vote};
 use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
@@ -104,48 +104,34 @@ impl<R: Rules> Ballot<R> {
     pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.stood { self.ttl } else { self.first };
         let Some(vote) = self.votes.get_mut(node) else { return };
-        if vote.returning.is_some() && self.rules.waits_for_return() {
+        if matches!(vote.lease.grant, Grant::Returning(_)) && self.rules.waits_for_return() {
             return;
         }
         let (ttl, binds) = (vote.length(ttl), self.binds);
         let id = out.push(node, self.attempt, ask, ttl);
-        if let Some(former) = vote.open {
-            vote.may_arrive(former);
-        }
-        vote.open = Some(Open { id, ask, sent: now, ttl, binds });
-        if matches!(ask, Ask::Acquire { .. }) {
-            vote.remains = vote.remains.max(Remains::Taken);
-        }
-        vote.asked = vote.asked.max(ttl);
-        if vote.said.is_failure() {
-            vote.said = Said::Nothing;
-        }
+        vote.ask(Open { id, ask, sent: now, ttl, binds });
     }
 
     /// Notes that a request was sent once more, for lack of an answer. Later requests go over another
     /// connection, and may overtake it.
     pub fn sent_again(&mut self, node: usize, id: u32) {
-        let Some(vote) = self.votes.get_mut(node) else { return };
-        if let Some(open) = vote.open.filter(|open| open.id == id) {
-            vote.may_arrive(open);
-            if vote.doubled {
-                vote.remains = Remains::Stray;
-            }
+        if let Some(vote) = self.votes.get_mut(node) {
+            vote.requests.sent_again(id);
         }
     }
 
     /// Takes a node's answer, or its silence. Returns the request if it is the node's newest one.
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) -> Option<Send> {
         let vote = self.votes.get_mut(node)?;
-        let open = vote.open.filter(|open| self.rules.counts_for(id, open.id))?;
+        let open = vote.requests.open.filter(|open| self.rules.counts_for(id, open.id))?;
         // A late answer is still an answer.
         if answer != Answer::Silent {
-            vote.open = None;
+            vote.requests.open = None;
         }
-        let before = vote.held;
+        let before = vote.held();
         vote.hear(open, answer, now, &self.rules);
-        let first = before.is_none() && !vote.has_gap;
-        if let (Some(held), Some(fence)) = (&mut vote.held, self.fence)
+        let first = before.is_none() && !vote.lease.has_gap;
+        if let (Some(held), Some(fence)) = (vote.lease.held_mut(), self.fence)
             && self.rules.vouches_back(held.fence, fence)
         {
             held.since = match before {
@@ -155,7 +141,7 @@ impl<R: Rules> Ballot<R> {
                 _ => held.since,
             };
         }
-        let goes_on = vote.held.map(|held| held.since) == before.map(|held| held.since);
+        let goes_on = vote.held().map(|held| held.since) == before.map(|held| held.since);
         if let (false, Some(before)) = (goes_on, before) {
             self.ended(node, before, now);
         }
@@ -173,7 +159,7 @@ impl<R: Rules> Ballot<R> {
             // A lease that was lost meanwhile was granted anew, with a larger fence.
             Some(fence) if !self.stood && claimed > fence => claimed,
             Some(fence) if !self.stood && claimed < fence && self.cannot_raise() => {
-                self.votes.iter_mut().for_each(|vote| vote.behind = false);
+                self.votes.iter_mut().for_each(|vote| vote.lease.behind = false);
                 claimed
             }
             Some(fence) => fence,
@@ -182,7 +168,7 @@ impl<R: Rules> Ballot<R> {
         // A grant to a blocked request is confirmed first: else it would end with that request's
         // connection.
         let lags = |vote: &Vote| {
-            let idle = vote.open.is_none() && vote.is_confirmed() && !vote.behind;
+            let idle = vote.requests.open.is_none() && vote.is_confirmed() && !vote.lease.behind;
             idle && vote.fence().is_some_and(|held| held < fence)
         };
         let lagging = self
@@ -199,15 +185,17 @@ impl<R: Rules> Ballot<R> {
     /// raise is under way: then the others may make a claim with a smaller fence.
     fn cannot_raise(&self) -> bool {
         let raising = |vote: &Vote| {
-            vote.open.is_some_and(|open| matches!(open.ask, Ask::Extend { fence: Some(_) }))
+            vote.requests
+                .open
+                .is_some_and(|open| matches!(open.ask, Ask::Extend { fence: Some(_) }))
         };
-        self.votes.iter().any(|vote| vote.behind) && !self.votes.iter().any(raising)
+        self.votes.iter().any(|vote| vote.lease.behind) && !self.votes.iter().any(raising)
     }
 
     /// Notes that the claim stands. From now on leases keep it.
     pub fn stand(&mut self) {
         self.stood = true;
-        let held = self.votes.iter_mut().filter_map(|vote| vote.held.as_mut());
+        let held = self.votes.iter_mut().filter_map(|vote| vote.lease.held_mut());
         held.for_each(|held| held.since = Instant(0));
     }
 
@@ -217,7 +205,7 @@ impl<R: Rules> Ballot<R> {
     /// be a majority, of leases that were not given again after it.
     fn ended(&mut self, node: usize, lease: Held, now: Instant) {
         if let Some(vote) = self.votes.get_mut(node) {
-            vote.has_gap = true;
+            vote.lease.has_gap = true;
         }
         let Some(fence) = self.fence.filter(|_| self.stood) else { return };
         if !lease.confirmed || now >= lease.end {
@@ -246,7 +234,7 @@ impl<R: Rules> Ballot<R> {
     pub fn has_hope(&self) -> bool {
         // While there are answers to come, the fence may become smaller for those that are behind.
         let open = self.votes.iter().any(Vote::is_open);
-        let hopeful = |vote: &&Vote| vote.has_hope(self.fence) || (vote.behind && open);
+        let hopeful = |vote: &&Vote| vote.has_hope(self.fence) || (vote.lease.behind && open);
         self.votes.iter().filter(hopeful).count() >= self.majority()
     }
 
@@ -297,17 +285,17 @@ impl<R: Rules> Ballot<R> {
     /// Asks one node for the lease anew.
     pub fn renew_at(&mut self, out: &mut Outbox, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
-        if vote.open.is_some() && vote.said != Said::Failed {
+        if vote.is_open() {
             return;
         }
         let again = Ask::again(self.votes.len());
         let ask = match (vote.fence(), self.fence) {
             (Some(_), _) if !vote.is_confirmed() => again,
             (Some(held), Some(fence)) if held < fence => Ask::Extend { fence: self.fence },
-            (Some(held), _) if vote.doubled => Ask::Extend { fence: Some(held) },
+            (Some(held), _) if vote.requests.doubled => Ask::Extend { fence: Some(held) },
             (Some(_), _) => Ask::Extend { fence: None },
             // A former lease that comes back shows its own fence.
-            (None, _) if vote.returned.is_some() => again,
+            (None, _) if vote.lease.returned.is_some() => again,
             (None, fence) => Ask::Acquire { fence, wait: None },
         };
         self.ask(out, node, ask, now);
@@ -316,13 +304,13 @@ impl<R: Rules> Ballot<R> {
     /// Asks those nodes again that may have lost the lease before another node granted it: then they can
     /// vouch for it should the next one lose it.
     pub fn ask_doubtful(&mut self, out: &mut Outbox, now: Instant) {
-        let Some(newest) = self.votes.iter().filter_map(|vote| vote.held?.since.into()).max()
+        let Some(newest) = self.votes.iter().filter_map(|vote| vote.held()?.since.into()).max()
         else {
             return;
         };
         let doubtful = |vote: &Vote| {
             !vote.said.is_failure()
-                && vote.held.is_some_and(|held| held.since < newest && held.sent < newest)
+                && vote.held().is_some_and(|held| held.since < newest && held.sent < newest)
         };
         for node in 0..self.votes.len() {
             if self.votes.get(node).is_some_and(doubtful) {
@@ -335,8 +323,9 @@ impl<R: Rules> Ballot<R> {
     pub fn cut_off(&mut self, node: usize, now: Instant) {
         let Some(vote) = self.votes.get_mut(node) else { return };
         // With nothing granted nothing is cut off, and an answer that is to come still counts.
-        let Some(before) = vote.held.take() else { return };
-        (vote.open, vote.said) = (None, Said::Failed);
+        let Some(before) = vote.held() else { return };
+        (vote.lease.grant, vote.requests.open) = (Grant::Nothing, None);
+        vote.said = Said::Failed;
         self.ended(node, before, now);
     }
 
@@ -346,7 +335,7 @@ impl<R: Rules> Ballot<R> {
         let Some(vote) = self.votes.get(node) else { return };
         let length = vote.length(self.ttl);
         let is_due = |held: Held| held.ttl < length || held.sent < self.wanted_at;
-        if vote.held.is_some_and(|held| !held.confirmed || is_due(held)) {
+        if vote.held().is_some_and(|held| !held.confirmed || is_due(held)) {
             self.renew_at(out, node, now);
         }
     }
@@ -354,9 +343,9 @@ impl<R: Rules> Ballot<R> {
     /// Waits at the nodes that denied a request without WAIT.
     pub fn wait_where_denied(&mut self, out: &mut Outbox, wait: Wait, now: Instant) {
         for node in 0..self.votes.len() {
-            let denied = |vote: &&mut Vote| vote.said == Said::No && vote.open.is_none();
+            let denied = |vote: &&mut Vote| vote.said == Said::No && vote.requests.open.is_none();
             let Some(vote) = self.votes.get_mut(node).filter(denied) else { continue };
-            if vote.held.is_none() && !core::mem::replace(&mut vote.waited, true) {
+            if vote.held().is_none() && !core::mem::replace(&mut vote.waited, true) {
                 let ask = Ask::Acquire { fence: self.fence, wait: Some(wait) };
                 self.ask(out, node, ask, now);
             }
@@ -367,21 +356,19 @@ impl<R: Rules> Ballot<R> {
     pub fn is_settled(&self) -> bool {
         let whole = |held: Held, vote: &Vote| held.confirmed && held.ttl >= vote.length(self.ttl);
         let settled =
-            |vote: &Vote| !vote.is_open() && vote.held.is_none_or(|held| whole(held, vote));
+            |vote: &Vote| !vote.is_open() && vote.held().is_none_or(|held| whole(held, vote));
         self.votes.iter().all(settled)
     }
 
     /// Gives everything back, also grants whose answers are missing.
     pub fn withdraw(&mut self, out: &mut Outbox) {
         for (node, vote) in self.votes.iter_mut().enumerate() {
-            let unanswered = vote.open.is_some() || vote.said == Said::Failed;
-            let is_final =
-                vote.remains == Remains::Stray || vote.open.is_some_and(|open| open.ask.blocks());
-            if vote.remains != Remains::Nothing && (!unanswered || self.rules.releases_unanswered())
-            {
-                out.push(node, self.attempt, Ask::Release { is_final }, vote.asked);
+            let answered = vote.requests.open.is_none() && vote.said != Said::Failed;
+            let release = vote.requests.withdraw();
+            let due = answered || self.rules.releases_unanswered();
+            if let Some(release) = release.filter(|_| due) {
+                out.push(node, self.attempt, release, vote.requests.longest);
             }
-            (vote.open, vote.remains) = (None, Remains::Nothing);
         }
     }
 
@@ -390,7 +377,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     pub(super) fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
-        let held = self.votes.iter().filter_map(|vote| vote.held);
+        let held = self.votes.iter().filter_map(|vote| vote.held());
         held.filter(move |held| {
             let supports = self.rules.supports(held.fence, fence);
             held.confirmed && (supports || (self.stood && self.rules.keeps(held.fence, fence)))

@@ -3,13 +3,14 @@
 use super::Ask;
 use super::ballot::{Ballot, Outbox};
 use super::rules::Rules;
-use super::vote::Vote;
+use super::vote::{Grant, Vote};
 use crate::words::Instant;
 
 impl<R: Rules> Ballot<R> {
     /// True if grants to blocked requests are young enough, with this many µs left of the claim.
     pub fn is_young(&self, left: u64) -> bool {
-        let mut waited = self.votes.iter().filter_map(|vote| vote.held.filter(|held| held.waited));
+        let mut waited =
+            self.votes.iter().filter_map(|vote| vote.held().filter(|held| held.waited));
         self.rules.is_young(left, self.first) || waited.next().is_none()
     }
 
@@ -26,11 +27,11 @@ impl<R: Rules> Ballot<R> {
     /// Gives back all grants. Later grants of these nodes begin anew.
     pub fn give_back(&mut self, out: &mut Outbox, now: Instant) {
         for node in 0..self.votes.len() {
-            let has = |vote: &Vote| vote.held.is_some() && vote.open.is_none();
+            let has = |vote: &Vote| vote.held().is_some() && vote.requests.open.is_none();
             if self.votes.get(node).is_some_and(has) {
                 self.ask(out, node, Ask::GiveBack, now);
                 if let Some(vote) = self.votes.get_mut(node) {
-                    (vote.returning, vote.held, vote.has_gap) = (vote.fence(), None, true);
+                    vote.lease.give_back();
                 }
             }
         }
@@ -38,7 +39,7 @@ impl<R: Rules> Ballot<R> {
 
     /// The first node that grants.
     pub fn first(&self) -> Option<usize> {
-        self.votes.iter().position(|vote| vote.held.is_some())
+        self.votes.iter().position(|vote| vote.held().is_some())
     }
 
     /// True if its grants are better left to another client: it lacks a node before all of them. A
@@ -46,14 +47,14 @@ impl<R: Rules> Ballot<R> {
     pub fn gives_way(&self) -> bool {
         let first = self.first();
         let lacks = self.lacking().next();
-        let counts = |vote: &&Vote| vote.held.is_some() && !vote.behind;
+        let counts = |vote: &&Vote| vote.held().is_some() && !vote.lease.behind;
         let few = self.votes.iter().filter(counts).count() < self.majority();
         few && first.zip(lacks).is_some_and(|(first, lacks)| self.rules.gives_way(first, lacks))
     }
 
     /// True if it has grants and does not give way.
     pub fn is_entitled(&self) -> bool {
-        self.votes.iter().any(|vote| vote.held.is_some()) && !self.gives_way()
+        self.votes.iter().any(|vote| vote.held().is_some()) && !self.gives_way()
     }
 
     /// Time of the next renewal of a grant.
@@ -62,8 +63,8 @@ impl<R: Rules> Ballot<R> {
     }
 
     fn refresh_at(&self, vote: &Vote) -> Option<Instant> {
-        let idle = vote.open.is_none() && !vote.said.is_failure();
-        let held = vote.held.filter(|_| idle && !self.gives_way())?;
+        let idle = vote.requests.open.is_none() && !vote.said.is_failure();
+        let held = vote.held().filter(|_| idle && !self.gives_way())?;
         let half = Instant(held.end.0.saturating_sub(held.ttl.0 * 500));
         let quarter = Instant(held.sent.0.saturating_add(held.ttl.0 * 250));
         Some(if held.confirmed { half.max(quarter) } else { Instant(0) })
@@ -72,7 +73,9 @@ impl<R: Rules> Ballot<R> {
     /// Drops grants that have ended while it waited for the others.
     pub fn drop_ended(&mut self, now: Instant) {
         for vote in &mut self.votes {
-            vote.held = vote.held.filter(|held| held.end > now);
+            if vote.held().is_some_and(|held| held.end <= now) {
+                vote.lease.grant = Grant::Nothing;
+            }
         }
     }
 
@@ -81,17 +84,17 @@ impl<R: Rules> Ballot<R> {
     pub fn is_idle(&self, node: usize, now: Instant) -> bool {
         self.votes
             .get(node)
-            .is_some_and(|vote| vote.is_idle() && vote.ends_by.is_none_or(|end| now >= end))
+            .is_some_and(|vote| vote.is_idle() && vote.lease.ends_by.is_none_or(|end| now >= end))
     }
 
     /// Time at which its own lease is certainly over at the first node where it has let it end.
     pub fn idle_due(&self) -> Option<Instant> {
-        self.votes.iter().filter(|vote| vote.is_idle()).filter_map(|vote| vote.ends_by).min()
+        self.votes.iter().filter(|vote| vote.is_idle()).filter_map(|vote| vote.lease.ends_by).min()
     }
 
     /// True if a node grants, as far as is known.
     pub fn has(&self, node: usize) -> bool {
-        self.votes.get(node).is_some_and(|vote| vote.held.is_some())
+        self.votes.get(node).is_some_and(|vote| vote.held().is_some())
     }
 
     /// True if a node has failed, and has no new request.
@@ -103,7 +106,7 @@ impl<R: Rules> Ballot<R> {
     /// they did not answer: nobody gives way to a node that is gone.
     pub fn lacking(&self) -> impl Iterator<Item = usize> {
         let votes = self.votes.iter().enumerate();
-        let lacking = votes.filter(|(_, vote)| vote.held.is_none() && !vote.missing);
+        let lacking = votes.filter(|(_, vote)| vote.held().is_none() && !vote.missing);
         lacking.map(|(node, _)| node)
     }
 }

@@ -8,36 +8,16 @@ use crate::words::{Fence, Instant, Millis};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Vote {
     pub(super) said: Said,
-    /// The lease that the node is known to grant.
-    pub(super) held: Option<Held>,
-    /// The newest request, while there is no answer to it.
-    pub(super) open: Option<Open>,
-    /// The effects that earlier requests may have left at the node, or may yet have.
-    pub(super) remains: Remains,
-    /// The longest lease asked for: dlock does not repeat a RELEASE longer than this.
-    pub(super) asked: Millis,
+    /// The lease at the node.
+    pub(super) lease: Lease,
+    /// The requests to the node.
+    pub(super) requests: Requests,
     /// Set if the node refused a longer lease for good.
     pub(super) most: Option<Most>,
-    /// True if an ACQUIRE was never answered. If the lease was ended meanwhile, it would take the lock
-    /// anew.
-    pub(super) doubled: bool,
     /// True if the node did not answer the last time, or refused, even if it has a new request.
     pub(super) missing: bool,
-    /// The fence of a grant given back, until the node confirms. The RELEASE may yet arrive, and would take
-    /// back a grant made meanwhile.
-    pub(super) returning: Option<Fence>,
-    /// The fence that the node took back last. If it grants no larger one, it has forgotten the return: its
-    /// primary's replica took over before it heard of it, and another client may have had the lock since.
-    pub(super) returned: Option<Fence>,
-    /// The latest end of the lease at the node. A request before that renews it.
-    pub(super) ends_by: Option<Instant>,
     /// True if a request waited here, so that the lock can be handed on.
     pub(super) waited: bool,
-    /// True if the claim's fence is too far ahead for the node to be raised to it.
-    pub(super) behind: bool,
-    /// True if another token may have had the lock here since the attempt began: the node said no, or
-    /// a lease was given back or ended before its time. A later grant vouches from then on only.
-    pub(super) has_gap: bool,
 }
 
 /// A node's last answer.
@@ -56,6 +36,31 @@ pub enum Said {
     Failed,
 }
 
+/// The token's requests to a node, and their effects there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Requests {
+    /// The newest one, while there is no answer to it.
+    pub(super) open: Option<Open>,
+    /// The effects that earlier ones may have left at the node, or may yet have.
+    pub(super) remains: Remains,
+    /// The longest lease asked for: dlock does not repeat a RELEASE longer than this.
+    pub(super) longest: Millis,
+    /// True if an ACQUIRE was never answered. If the lease was ended meanwhile, it would take the lock
+    /// anew.
+    pub(super) doubled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Open {
+    pub(super) id: u32,
+    pub(super) ask: Ask,
+    pub(super) sent: Instant,
+    /// The length asked for. The lease can have become longer since.
+    pub(super) ttl: Millis,
+    /// True if the lease is tied to a connection, which is not that of a blocked request.
+    pub(super) binds: bool,
+}
+
 /// The effects of a token's requests at a node that only a RELEASE takes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Remains {
@@ -67,6 +72,35 @@ pub(super) enum Remains {
     /// Besides, a request that was blocked, or sent over a connection that broke, was never answered.
     /// It may arrive at any time, even after a RELEASE, and would take a place, or the lock.
     Stray,
+}
+
+/// The token's lease at a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Lease {
+    pub(super) grant: Grant,
+    /// The fence that the node took back last. If it grants no larger one, it has forgotten the return: its
+    /// primary's replica took over before it heard of it, and another client may have had the lock since.
+    pub(super) returned: Option<Fence>,
+    /// The latest end of the lease at the node. A request before that renews it.
+    pub(super) ends_by: Option<Instant>,
+    /// True if the claim's fence is too far ahead for the node to be raised to it.
+    pub(super) behind: bool,
+    /// True if another token may have had the lock here since the attempt began: the node said no, or
+    /// a lease was given back or ended before its time. A later grant vouches from then on only.
+    pub(super) has_gap: bool,
+}
+
+/// A node's grant of the lease, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Grant {
+    /// None.
+    #[default]
+    Nothing,
+    /// The node grants.
+    Held(Held),
+    /// A grant with this fence was given back, and the node has not confirmed that. The RELEASE may yet
+    /// arrive, and would take back a grant made meanwhile.
+    Returning(Fence),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,17 +120,6 @@ pub(super) struct Held {
     pub(super) since: Instant,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Open {
-    pub(super) id: u32,
-    pub(super) ask: Ask,
-    pub(super) sent: Instant,
-    /// The length asked for. The lease can have become longer since.
-    pub(super) ttl: Millis,
-    /// True if the lease is tied to a connection, which is not that of a blocked request.
-    pub(super) binds: bool,
-}
-
 /// The longest lease that a node grants, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Most {
@@ -112,9 +135,17 @@ impl Said {
 }
 
 impl Vote {
+    /// The lease that the node is known to grant.
+    pub(super) fn held(&self) -> Option<Held> {
+        match self.lease.grant {
+            Grant::Held(held) => Some(held),
+            Grant::Nothing | Grant::Returning(_) => None,
+        }
+    }
+
     /// The fence that the node is known to grant.
     pub(super) fn fence(&self) -> Option<Fence> {
-        self.held.map(|held| held.fence)
+        self.held().map(|held| held.fence)
     }
 
     /// The length to ask for, where `ttl` is wanted.
@@ -124,17 +155,36 @@ impl Vote {
 
     /// True if the node answers, does not grant, and has no request under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.held.is_none() && self.open.is_none() && !self.said.is_failure()
+        self.held().is_none() && self.requests.open.is_none() && !self.said.is_failure()
     }
 
     /// True if an answer may still come in time.
     pub(super) fn is_open(&self) -> bool {
-        self.open.is_some() && self.said != Said::Failed
+        self.requests.open.is_some() && self.said != Said::Failed
     }
 
     /// True if the node's grant counts.
     pub(super) fn is_confirmed(&self) -> bool {
-        self.held.is_some_and(|held| held.confirmed)
+        self.held().is_some_and(|held| held.confirmed)
+    }
+
+    /// True if the node supports the claim, or still may.
+    pub(super) fn has_hope(&self, fence: Option<Fence>) -> bool {
+        let open = self.is_open();
+        match (self.held(), fence) {
+            (Some(held), Some(fence)) if held.fence == fence => held.confirmed || open,
+            (Some(held), Some(fence)) if held.fence > fence => false,
+            (Some(held), None) if held.confirmed => true,
+            _ => open,
+        }
+    }
+
+    /// Notes a new request.
+    pub(super) fn ask(&mut self, open: Open) {
+        self.requests.add(open);
+        if self.said.is_failure() {
+            self.said = Said::Nothing;
+        }
     }
 
     /// Takes the answer to the open request, or the silence at its time-out.
@@ -142,90 +192,85 @@ impl Vote {
         let Open { ask, sent, ttl, .. } = open;
         // No request makes a lease shorter, answered or not, late or not.
         let end = rules.ends(rules.begins(sent, now), ttl);
+        let returning = match answer {
+            Answer::Silent | Answer::Unreachable => None,
+            _ => self.lease.end_return(),
+        };
+        if matches!(answer, Answer::Granted(_) | Answer::Extended) {
+            self.lease.runs_for(ttl.0.saturating_mul(1000).saturating_add(rules.drift(ttl)), now);
+        }
         self.said = match answer {
-            Answer::Granted(fence) if self.returned >= Some(fence) => Said::No,
-            Answer::Granted(fence) => self.granted(fence, open, end, now),
-            Answer::Extended => match (&mut self.held, ask) {
-                (Some(held), _) => {
-                    (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
-                    (held.confirmed, held.waited) = (true, false);
-                    if let Ask::Extend { fence: Some(fence) } = ask {
-                        held.fence = fence;
-                    }
-                    Said::Yes
-                }
-                // By our clock the lease had ended. The request reached the node in time.
-                (None, Ask::Extend { fence: Some(fence) }) => self.granted(fence, open, end, now),
-                (None, _) => Said::Yes,
-            },
+            Answer::Granted(fence) if self.lease.returned >= Some(fence) => Said::No,
+            Answer::Granted(fence) => self.lease.grant(fence, open, end, now),
+            Answer::Extended => self.lease.extend(open, end, now),
             Answer::Denied | Answer::Turn(_) => {
-                (self.held, self.has_gap) = (None, true);
+                (self.lease.grant, self.lease.has_gap) = (Grant::Nothing, true);
                 // Without KEEP no place is left, unless another request is still on its way.
                 if !(ask.keeps() && rules.leaves_place()) {
-                    self.took_back();
+                    self.requests.took_back();
                 }
-                self.ends_by = None;
+                self.lease.ends_by = None;
                 Said::No
             }
             Answer::Gone => {
                 if rules.believes_gone() {
-                    self.held = None;
+                    self.lease.grant = Grant::Nothing;
                 }
-                self.ends_by = None;
+                self.lease.ends_by = None;
                 Said::No
             }
             // The token holds, with the fence that the node granted.
             Answer::TooFar if matches!(ask, Ask::Extend { .. }) => {
-                self.behind = true;
+                self.lease.behind = true;
                 Said::Yes
             }
             Answer::TooFar => Said::Refused(Obstacle::Never),
             Answer::Refused(why) => {
-                let longer = self.held.filter(|held| why == Obstacle::Never && held.ttl < ttl);
+                let longer = self.held().filter(|held| why == Obstacle::Never && held.ttl < ttl);
                 if let Some(Held { ttl: grants, .. }) = longer {
                     self.most = Some(Most { grants, refuses: ttl });
                 }
                 Said::Refused(why)
             }
-            Answer::Silent | Answer::Unreachable => Said::Failed,
+            Answer::Silent | Answer::Unreachable => {
+                self.requests.may_arrive(open);
+                Said::Failed
+            }
             Answer::Done if ask == Ask::GiveBack => {
-                self.took_back();
-                self.ends_by = None;
-                self.returned = self.returning;
+                self.requests.took_back();
+                (self.lease.ends_by, self.lease.returned) = (None, returning);
                 Said::No
             }
             Answer::Done => self.said,
         };
-        self.heard(open, answer, now, rules);
-    }
-
-    fn granted(&mut self, fence: Fence, open: Open, end: Instant, now: Instant) -> Said {
-        let Open { ask, sent, ttl, binds, .. } = open;
-        let waited = ask.blocks();
-        let confirmed = !(waited && binds);
-        let goes_on = self.held.filter(|held| held.fence == fence);
-        let since = goes_on.map_or(now, |held| held.since);
-        let end = goes_on.map_or(end, |held| held.end.max(end));
-        self.held = Some(Held { fence, end, ttl, sent, confirmed, waited, since });
-        Said::Yes
-    }
-
-    /// Keeps the latest end of the lease at the node, and whether the node answers.
-    fn heard<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
-        let unanswered = matches!(answer, Answer::Silent | Answer::Unreachable);
-        if unanswered {
-            self.may_arrive(open);
-        }
-        if matches!(answer, Answer::Granted(_) | Answer::Extended) {
-            let latest = open.ttl.0.saturating_mul(1000).saturating_add(rules.drift(open.ttl));
-            self.ends_by = self.ends_by.max(Some(Instant(now.0.saturating_add(latest))));
-        }
-        self.returning = self.returning.filter(|_| unanswered);
         self.missing = self.said.is_failure() && answer != Answer::TooFar;
+    }
+}
+
+impl Requests {
+    fn add(&mut self, open: Open) {
+        if let Some(former) = self.open.replace(open) {
+            self.may_arrive(former);
+        }
+        if matches!(open.ask, Ask::Acquire { .. }) {
+            self.remains = self.remains.max(Remains::Taken);
+        }
+        self.longest = self.longest.max(open.ttl);
+    }
+
+    /// Notes that the request with this id was sent once more, if it is open. Later ones go over another
+    /// connection, and may overtake it.
+    pub(super) fn sent_again(&mut self, id: u32) {
+        if let Some(open) = self.open.filter(|open| open.id == id) {
+            self.may_arrive(open);
+            if self.doubled {
+                self.remains = Remains::Stray;
+            }
+        }
     }
 
     /// Notes that the request has no answer, and may arrive at any time.
-    pub(super) fn may_arrive(&mut self, open: Open) {
+    fn may_arrive(&mut self, open: Open) {
         if open.ask.blocks() {
             self.remains = Remains::Stray;
         }
@@ -239,14 +284,74 @@ impl Vote {
         }
     }
 
-    /// True if the node supports the claim, or still may.
-    pub(super) fn has_hope(&self, fence: Option<Fence>) -> bool {
-        let open = self.is_open();
-        match (self.held, fence) {
-            (Some(held), Some(fence)) if held.fence == fence => held.confirmed || open,
-            (Some(held), Some(fence)) if held.fence > fence => false,
-            (Some(held), None) if held.confirmed => true,
-            _ => open,
+    /// Forgets the requests. Returns the RELEASE that takes back their effects, if there may be any.
+    pub(super) fn withdraw(&mut self) -> Option<Ask> {
+        let blocks = self.open.take().is_some_and(|open| open.ask.blocks());
+        match core::mem::take(&mut self.remains) {
+            Remains::Nothing => None,
+            Remains::Taken => Some(Ask::Release { is_final: blocks }),
+            Remains::Stray => Some(Ask::Release { is_final: true }),
         }
+    }
+}
+
+impl Lease {
+    pub(super) fn held_mut(&mut self) -> Option<&mut Held> {
+        match &mut self.grant {
+            Grant::Held(held) => Some(held),
+            Grant::Nothing | Grant::Returning(_) => None,
+        }
+    }
+
+    fn grant(&mut self, fence: Fence, open: Open, end: Instant, now: Instant) -> Said {
+        let Open { ask, sent, ttl, binds, .. } = open;
+        let waited = ask.blocks();
+        let mut held =
+            Held { fence, end, ttl, sent, confirmed: !(waited && binds), waited, since: now };
+        if let Grant::Held(before) = self.grant
+            && before.fence == fence
+        {
+            (held.since, held.end) = (before.since, before.end.max(end));
+        }
+        self.grant = Grant::Held(held);
+        Said::Yes
+    }
+
+    fn extend(&mut self, open: Open, end: Instant, now: Instant) -> Said {
+        let Open { ask, sent, ttl, .. } = open;
+        let raised = match ask {
+            Ask::Extend { fence } => fence,
+            _ => None,
+        };
+        match (&mut self.grant, raised) {
+            (Grant::Held(held), _) => {
+                (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
+                (held.confirmed, held.waited) = (true, false);
+                held.fence = raised.unwrap_or(held.fence);
+            }
+            // By our clock the lease had ended. The request reached the node in time.
+            (_, Some(fence)) => return self.grant(fence, open, end, now),
+            (_, None) => {}
+        }
+        Said::Yes
+    }
+
+    /// Notes that the lease may run for this many µs from now.
+    fn runs_for(&mut self, longest: u64, now: Instant) {
+        self.ends_by = self.ends_by.max(Some(Instant(now.0.saturating_add(longest))));
+    }
+
+    /// Notes that the grant is given back.
+    pub(super) fn give_back(&mut self) {
+        if let Grant::Held(held) = self.grant {
+            (self.grant, self.has_gap) = (Grant::Returning(held.fence), true);
+        }
+    }
+
+    /// Ends the return of a grant, once the node has answered. Returns the grant's fence.
+    fn end_return(&mut self) -> Option<Fence> {
+        let Grant::Returning(fence) = self.grant else { return None };
+        self.grant = Grant::Nothing;
+        Some(fence)
     }
 }
