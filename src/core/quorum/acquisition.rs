@@ -5,8 +5,10 @@
 //! when it is their turn there. The choice of the gate matters for order and for progress, never for
 //! safety.
 
+use super::back_off::BackOff;
 use super::ballot::{Ballot, Outbox};
 use super::hold::Hold;
+use super::outage::Outage;
 use super::phase::{Gate, Phase};
 use super::rules::{Rules, Sound};
 use super::vote::Said;
@@ -25,15 +27,9 @@ pub struct Acquisition<R = Sound> {
     pub(super) phase: Phase,
     /// Time at which the wait ends.
     pub(super) deadline: Option<Instant>,
-    /// Time since which no majority answers, or grants come to nothing.
-    pub(super) missing_since: Option<Instant>,
+    pub(super) outage: Outage,
+    pub(super) back_off: BackOff,
     contended: bool,
-    /// True while it queues at a node that grants nothing yet.
-    pub(super) waits_for_quarantine: bool,
-    /// The number of back-offs.
-    pub(super) splits: u32,
-    /// The number of turns given up without success.
-    pub(super) resorts: u32,
 }
 
 impl Acquisition {
@@ -58,11 +54,9 @@ impl<R: Rules> Acquisition<R> {
             out: Outbox::default(),
             phase: Phase::Resting { until: time.now, gate: None, again: None },
             deadline,
-            missing_since: None,
+            outage: Outage::default(),
+            back_off: BackOff::default(),
             contended: false,
-            waits_for_quarantine: false,
-            splits: 0,
-            resorts: 0,
             plan,
         };
         let gate = acquisition.plan.suspects.iter().position(|suspect| !suspect).unwrap_or(0);
@@ -115,7 +109,7 @@ impl<R: Rules> Acquisition<R> {
     /// Time since which no majority answers, or grants come to nothing because fences are too far apart.
     #[must_use]
     pub fn missing_since(&self) -> Option<Instant> {
-        self.missing_since.filter(|_| !self.is_queued() || self.waits_for_quarantine)
+        self.outage.since().filter(|_| !self.is_queued() || self.outage.is_quarantine())
     }
 
     /// Nodes that do not answer, or are in quarantine.
@@ -279,14 +273,9 @@ impl<R: Rules> Acquisition<R> {
         self.phase = Phase::Over(Verdict::Won(claim));
     }
 
-    /// Notes that the node of the queue is out of quarantine.
-    pub(super) fn serves_again(&mut self) {
-        (self.waits_for_quarantine, self.missing_since) = (false, None);
-    }
-
     /// Ends without the lock: the time is over, or the queue gone, before the turn came.
     pub(super) fn lose_queue(&mut self) {
-        self.lose(if self.waits_for_quarantine { Failure::NoQuorum } else { Failure::Held });
+        self.lose(if self.outage.is_quarantine() { Failure::NoQuorum } else { Failure::Held });
     }
 
     /// Ends a failed attempt: gives everything back, and decides on the next step.
@@ -297,25 +286,26 @@ impl<R: Rules> Acquisition<R> {
             return self.lose(Failure::Refused);
         }
         if answered && let Some(denier) = self.ballot.denier() {
-            (self.missing_since, self.contended) = (None, true);
+            self.outage.has_answers();
+            self.contended = true;
             if !waits {
                 return self.lose(Failure::Held);
             }
             self.ballot.withdraw(&mut self.out);
             return self.queue_at(denier, time);
         }
-        self.missing_since.get_or_insert(time.now);
+        self.outage.goes_on(time.now);
         // A single node's queue serves in order as soon as the node grants again.
         let quarantine = self.ballot.said().next() == Some(Said::Refused(Obstacle::Quarantine));
         if waits && self.plan.nodes == 1 && quarantine {
             self.ballot.withdraw(&mut self.out);
-            self.waits_for_quarantine = true;
+            self.outage.waits_for_quarantine(time.now);
             return self.queue_at(0, time);
         }
         // A waiting client waits through an outage. If a majority granted but the fences came to
         // nothing, or the token is spoilt, another try helps.
         let untied = self.ballot.said().any(|said| said == Said::Refused(Obstacle::Untied));
-        if waits || ((answered || untied) && self.splits < SPLITS) {
+        if waits || ((answered || untied) && self.back_off.may_try_again()) {
             self.ballot.withdraw(&mut self.out);
             self.rest(None, time);
         } else {
@@ -330,9 +320,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// Backs off, longer each time, by a random length.
     pub(super) fn rest(&mut self, gate: Option<usize>, time: Time) {
-        self.splits += 1;
-        let longest = if self.missing_since.is_some() { LONGEST_OUTAGE } else { LONGEST_REST };
-        let most = (FIRST_REST << self.splits.min(8)).min(longest);
+        let most = self.back_off.rest(self.outage.since().is_some());
         let chance = self.plan.random();
         let rest = self.ballot.rules.rest(most, chance);
         let end = Instant(time.now.0.saturating_add(rest));
@@ -375,11 +363,3 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 }
-
-/// The number of further attempts for a client that does not wait, when grants came to nothing.
-const SPLITS: u32 = 3;
-/// The first back-off and the longest, in µs.
-const FIRST_REST: u64 = 5_000;
-const LONGEST_REST: u64 = 250_000;
-/// The longest back-off while no majority answers: there may be many such clients.
-const LONGEST_OUTAGE: u64 = 1_000_000;

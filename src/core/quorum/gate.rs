@@ -38,7 +38,7 @@ impl<R: Rules> Acquisition<R> {
 
     fn watch(&self, time: Time) -> Watch {
         let pause = Millis(self.plan.timeout.0.max(FIRST_PING));
-        let asks = self.plan.nodes > 1 || self.waits_for_quarantine;
+        let asks = self.plan.nodes > 1 || self.outage.is_quarantine();
         let next = asks.then(|| time.now.plus(pause));
         Watch { next, pause, ping: None }
     }
@@ -94,14 +94,15 @@ impl<R: Rules> Acquisition<R> {
             Answer::Refused(Obstacle::Quarantine)
                 if self.plan.nodes == 1 && !asked.blocks() && !self.is_late(time) =>
             {
-                self.missing_since.get_or_insert(time.now);
-                self.waits_for_quarantine = true;
+                self.outage.waits_for_quarantine(time.now);
                 self.phase = Phase::Queueing { gate, failed: false, watch: self.watch(time) };
                 self.ask_gate(gate, true, fence, time);
             }
             Answer::Denied if self.is_late(time) => self.lose_queue(),
             Answer::Denied => {
-                self.missing_since = self.missing_since.filter(|_| self.waits_for_quarantine);
+                if !self.outage.is_quarantine() {
+                    self.outage.has_answers();
+                }
                 if let Phase::Queueing { failed, .. } = &mut self.phase {
                     *failed = false;
                 }
@@ -132,7 +133,7 @@ impl<R: Rules> Acquisition<R> {
             Answer::Silent | Answer::Unreachable | Answer::Refused(Obstacle::Quarantine)
                 if alone =>
             {
-                self.missing_since.get_or_insert(time.now);
+                self.outage.goes_on(time.now);
                 if self.is_late(time) {
                     return self.lose(Failure::NoQuorum);
                 }
@@ -170,8 +171,8 @@ impl<R: Rules> Acquisition<R> {
 
     fn hear_watch(&mut self, answer: Answer, time: Time) {
         let quarantine = answer == Answer::Refused(Obstacle::Quarantine);
-        if self.waits_for_quarantine && !quarantine {
-            self.serves_again();
+        if self.outage.is_quarantine() && !quarantine {
+            self.outage.end();
         }
         let is_gone = quarantine || matches!(answer, Answer::Silent | Answer::Unreachable);
         if is_gone && self.plan.nodes > 1 {

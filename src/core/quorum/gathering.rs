@@ -28,7 +28,7 @@ impl<R: Rules> Acquisition<R> {
     /// Takes the turn: asks all nodes. The gate is the last: from then on it may tell the next client,
     /// whose requests must arrive after these.
     pub(super) fn gather(&mut self, gate: usize, proposal: Fence, time: Time) {
-        self.serves_again();
+        self.outage.end();
         self.begin_to_gather(gate, proposal, time);
         for node in (0..self.plan.nodes).filter(|node| *node != gate) {
             self.wait_at(node, time);
@@ -142,7 +142,7 @@ impl<R: Rules> Acquisition<R> {
         let ping = gathering.ping_at.is_some_and(|at| time.now >= at);
         if self.last_resort(gathering).is_some_and(|at| time.now >= at) {
             let first = self.ballot.lacking().next();
-            self.resorts += 1;
+            self.back_off.gives_up_turn();
             self.ballot.withdraw(&mut self.out);
             return self.rest(first, time);
         }

@@ -6,7 +6,8 @@
 //! - [`rules`]: the conditions of a claim, and its validity; pure formulas.
 //! - `vote`: one node's answers. [`ballot`]: those of all nodes, and the next requests.
 //! - [`plan`]: the parameters of an acquisition, and its outcome.
-//! - [`acquisition`]: attempts and back-off, until the lock is held or the time is over.
+//! - [`acquisition`]: attempts, until the lock is held or the time is over; `outage` and `back_off`: the
+//!   failures that it counts.
 //! - [`waiting`]: the way contenders wait, and a lock goes from one to the next in one round trip.
 //! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
 //!   the next in line, and `gathered`: its grants so far; `tie`: the order between two clients that lack
@@ -18,12 +19,14 @@
 //! N = 1 is no special case: a majority of one.
 
 pub mod acquisition;
+mod back_off;
 pub mod ballot;
 mod gate;
 mod gathered;
 mod gathering;
 pub mod hold;
 mod length;
+mod outage;
 mod phase;
 pub mod plan;
 pub mod roster;

@@ -64,11 +64,6 @@ impl<R: Rules> Acquisition<R> {
     /// Time at which it gives up its turn. The client that has the first of the nodes goes on; but two
     /// may be sure of that, if they see different nodes, or have them in another order.
     pub(super) fn last_resort(&self, gathering: &Gathering) -> Option<Instant> {
-        let patience = self.plan.timeout.0.saturating_mul(LAST_RESORT << self.resorts.min(3));
-        Some(gathering.since?.plus(Millis(patience)))
+        Some(gathering.since?.plus(self.back_off.patience(self.plan.timeout)))
     }
 }
-
-/// A client that has the gate and no success gives up its turn after this many time-outs; after twice as
-/// many the next time, and up to eight times as many.
-const LAST_RESORT: u64 = 16;

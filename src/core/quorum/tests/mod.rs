@@ -16,6 +16,7 @@ mod raise;
 mod tie;
 mod two_gates;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec;
@@ -42,7 +43,7 @@ struct Trial {
 }
 
 enum Machine {
-    Trying(Acquisition),
+    Trying(Box<Acquisition>),
     Holding(Hold),
 }
 
@@ -73,7 +74,7 @@ fn trial(plan: Plan) -> Trial {
     let time = Time { now: Instant(0), unix: UNIX };
     let lease = Slices::new(plan.ttl, plan.timeout, plan.nodes).lease;
     Trial {
-        machine: Machine::Trying(Acquisition::new(plan, time)),
+        machine: Machine::Trying(Box::new(Acquisition::new(plan, time))),
         now: 0,
         newest: BTreeMap::new(),
         waiting: BTreeMap::new(),

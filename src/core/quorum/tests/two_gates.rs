@@ -73,7 +73,7 @@ fn a_node_that_is_gone_does_not_put_off_the_last_resort() {
 fn whoever_has_given_up_its_turn_often_keeps_the_next_one_for_longer_but_not_for_hours() {
     let mut trial = at_the_second_gate();
     let Machine::Trying(acquisition) = &mut trial.machine else { unreachable!() };
-    acquisition.resorts = 50;
+    acquisition.back_off.resorts = 50;
     trial.waited(1, Answer::Granted(Fence(120)));
     trial.waited(0, Answer::Unreachable);
     let kept = keeps_its_turn(&mut trial);

@@ -1,0 +1,44 @@
+//! An outage, as one acquisition sees it: no majority answers, or grants come to nothing.
+
+use crate::words::Instant;
+
+/// The present outage, if there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Outage {
+    since: Option<Instant>,
+    /// True while the acquisition queues at a node that grants nothing yet.
+    quarantine: bool,
+}
+
+impl Outage {
+    /// The time of its beginning.
+    pub(super) fn since(self) -> Option<Instant> {
+        self.since
+    }
+
+    /// True while the acquisition waits at a node for the end of its quarantine.
+    pub(super) fn is_quarantine(self) -> bool {
+        self.quarantine
+    }
+
+    /// Notes that an attempt came to nothing.
+    pub(super) fn goes_on(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    /// Notes that the acquisition waits at a node for the end of its quarantine.
+    pub(super) fn waits_for_quarantine(&mut self, now: Instant) {
+        self.goes_on(now);
+        self.quarantine = true;
+    }
+
+    /// Notes that a majority answers.
+    pub(super) fn has_answers(&mut self) {
+        self.since = None;
+    }
+
+    /// Notes that the node of the queue serves it.
+    pub(super) fn end(&mut self) {
+        *self = Outage::default();
+    }
+}
