@@ -37,7 +37,7 @@ impl Args {
         // The script is the holder: this process ends in a moment.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
-        let request = Request::new(&keys, &self.lock, script, None)?;
+        let request = Request { keys: &keys, options: self.lock.options(script, None) };
         let as_json = global.json;
         let tell = move |notice: &Notice| match as_json {
             true => stderr::event(&notice::event(notice)),

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use dlock_client::{
     Client, Error, Guard, Key, LockOptions, Loss, Mode, NodeState, Patience, Report,
 };
-use dlock_core::limits::MAX_META;
 use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 
@@ -66,11 +65,10 @@ pub struct LockArgs {
 
 /// The locks to take, and their options.
 pub struct Request<'a> {
-    pub options: &'a LockArgs,
     /// The keys in the user's order and form.
     pub keys: &'a [Named],
-    pub meta: String,
-    pub max_hold: Option<Duration>,
+    /// The options of each lock; the limit of the wait is for all of them together.
+    pub options: LockOptions,
 }
 
 impl LockArgs {
@@ -83,6 +81,21 @@ impl LockArgs {
         }
     }
 
+    /// The options of the locks of a process, and of the program that it runs.
+    pub fn options(&self, pid: u32, program: Option<&OsString>) -> LockOptions {
+        LockOptions {
+            ttl: self.ttl,
+            wait: self.patience(),
+            mode: match self.limit {
+                Some(limit) => Mode::Limit(limit),
+                None if self.shared => Mode::Shared,
+                None => Mode::Exclusive,
+            },
+            meta: meta::text(pid, program.map(OsString::as_os_str), &self.meta),
+            ..LockOptions::default()
+        }
+    }
+
     /// The failure when the lock cannot be taken.
     pub fn failure(&self, error: &Error) -> Failure {
         let Error::Held { .. } = error else { return Failure::from(error.clone()) };
@@ -90,25 +103,6 @@ impl LockArgs {
         let message = error.to_string();
         let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
         Failure { exit: Exit(self.conflict_exit_code), ..Failure::new(Kind::Held, line) }
-    }
-}
-
-impl<'a> Request<'a> {
-    /// Makes the request of a process, and of the program that it runs.
-    pub fn new(
-        keys: &'a [Named],
-        options: &'a LockArgs,
-        pid: u32,
-        program: Option<&OsString>,
-    ) -> Result<Request<'a>, Failure> {
-        let meta = meta::text(pid, program.map(OsString::as_os_str), &options.meta);
-        if meta.len() > MAX_META {
-            let length = meta.len();
-            return Err(Failure::usage(format_args!(
-                "--meta: {length} bytes in all; at most {MAX_META} are allowed"
-            )));
-        }
-        Ok(Request { options, keys, meta, max_hold: None })
     }
 }
 
@@ -167,24 +161,10 @@ async fn acquire(
     request: &Request<'_>,
     started: Instant,
 ) -> Result<Guard, Error> {
-    let options = request.options;
-    let wait = match options.patience() {
-        Patience::Within(all) => Patience::from(all.saturating_sub(started.elapsed())),
-        patience => patience,
-    };
-    let mode = match options.limit {
-        Some(limit) => Mode::Limit(limit),
-        None if options.shared => Mode::Shared,
-        None => Mode::Exclusive,
-    };
-    let options = LockOptions {
-        ttl: options.ttl,
-        wait,
-        mode,
-        meta: request.meta.clone(),
-        max_hold: request.max_hold,
-        ..LockOptions::default()
-    };
+    let mut options = request.options.clone();
+    if let Patience::Within(all) = options.wait {
+        options.wait = Patience::from(all.saturating_sub(started.elapsed()));
+    }
     client.lock(key).options(options).acquire().await
 }
 

@@ -12,7 +12,7 @@ pub mod terminal;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, Key, Loss, LossReason};
+use dlock_client::{Client, Guard, Key, LockOptions, Loss, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
@@ -53,6 +53,10 @@ pub struct Args {
 
     #[command(flatten)]
     lock: LockArgs,
+
+    /// Tie the lock to dlock's connections: if dlock dies, the lock is free at once
+    #[arg(long)]
+    ephemeral: bool,
 
     /// End the command after this time, as if the lock were lost
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
@@ -98,9 +102,13 @@ impl Args {
     async fn take_and_run(&self, global: &Global, events: &mut Events) -> Result<Finish, Failure> {
         let command = self.command()?;
         let keys = self.keys()?;
-        let mut request = Request::new(&keys, &self.lock, std::process::id(), command.first())?;
-        // In other cases dlock measures the time, and keeps the lock until the command is gone.
-        request.max_hold = self.max_hold.filter(|_| self.on_lost == OnLost::Ignore);
+        let options = LockOptions {
+            ephemeral: self.ephemeral,
+            // In other cases dlock measures the time, and keeps the lock until the command is gone.
+            max_hold: self.max_hold.filter(|_| self.on_lost == OnLost::Ignore),
+            ..self.lock.options(std::process::id(), command.first())
+        };
+        let request = Request { keys: &keys, options };
         let client = nodes::connect_to_wait(global, &self.lock, events.noticing()).await?;
         let mut signals = Signals::listen()?;
         let finish = match take::take(&client, &request, &mut signals, events).await {
@@ -267,6 +275,10 @@ the exit code is 75. Processes that it leaves behind when it ends are left alone
 If dlock itself is killed, the command gets TERM (KILL with --on-lost kill), on Linux; other
 processes of the group get nothing, and the lock is free when the lease ends. So what must never
 happen twice needs the fence.
+
+With --ephemeral the lock ends with dlock's connections: at once if dlock is killed, perhaps before
+the command has ended; but it is also lost when the network or a majority of the nodes fails for a
+moment.
 
 With --json there is one object a line for each event, on stderr: waiting, acquired, started, lost,
 killing, ended, released, error.
