@@ -2,7 +2,7 @@
 //! between the library and values of another language.
 //!
 //! - `connected`: a client with its runtime, and a mark after a panic.
-//! - `wanted`: a lock's options.
+//! - `mode`: a lock's mode.
 //! - `held`: the state of a held lock.
 //! - `lease`: locks that are handed on to the owner of their token.
 //! - `words`: texts about panics.
@@ -13,6 +13,6 @@
 pub mod connected;
 pub mod held;
 pub mod lease;
+pub mod mode;
 pub mod tell;
-pub mod wanted;
 pub mod words;

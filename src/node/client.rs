@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use dlock_bindings::connected::Connected;
-use dlock_bindings::wanted::Wanted;
-use dlock_client::{Address, Error};
+use dlock_bindings::mode::mode;
+use dlock_client::{Address, Error, LockOptions};
 use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 
@@ -92,12 +92,15 @@ impl Client {
     /// Makes a lock to acquire, or returns its error.
     #[napi(catch_unwind)]
     pub fn lock(&self, key: Name, options: Options) -> Either<Lock, Failure> {
-        let wanted = options.wanted(key);
-        match wanted.check(&self.connected.client) {
+        let made = options.read().and_then(|options| {
+            let lock = self.connected.client.lock(arguments::key(key)).options(options);
+            lock.check().map(|()| lock)
+        });
+        match made {
             Err(error) => Either::B(failure::of(&error)),
-            Ok(()) => {
+            Ok(lock) => {
                 let (connected, letters) = (self.connected.clone(), self.letters.clone());
-                Either::A(Lock { wanted, connected, letters })
+                Either::A(Lock { lock, connected, letters })
             }
         }
     }
@@ -167,17 +170,17 @@ impl Client {
 }
 
 impl Options {
-    fn wanted(&self, key: Name) -> Wanted {
-        Wanted {
-            key: arguments::key(key),
+    fn read(self) -> Result<LockOptions, Error> {
+        // No node grants more than this: its error says so.
+        let limit = self.limit.map(|limit| u16::try_from(limit).unwrap_or(u16::MAX));
+        Ok(LockOptions {
             ttl: span(self.ttl),
-            shared: self.shared,
-            // No node grants more than this: its error says so.
-            limit: self.limit.map(|limit| u16::try_from(limit).unwrap_or(u16::MAX)),
+            mode: mode(self.shared, limit)?,
             ephemeral: self.ephemeral,
-            meta: self.meta.clone(),
+            meta: self.meta,
             max_hold: self.max_hold.map(span),
-            renews: self.renews,
-        }
+            renew: self.renews,
+            ..LockOptions::default()
+        })
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use dlock_bindings::connected::Connected;
-use dlock_bindings::wanted::Wanted;
+use dlock_client::Patience;
+use futures_util::FutureExt;
 use napi_derive::napi;
 
 use crate::arguments::span;
@@ -13,7 +14,7 @@ use crate::post::Letters;
 /// A lock and its options. It can be acquired any number of times.
 #[napi]
 pub struct Lock {
-    pub(crate) wanted: Wanted,
+    pub(crate) lock: dlock_client::Lock,
     pub(crate) connected: Arc<Connected>,
     pub(crate) letters: Arc<Letters>,
 }
@@ -24,7 +25,8 @@ impl Lock {
     #[napi(catch_unwind)]
     pub fn acquire(&self, ticket: u32, wait: Option<f64>) {
         let connected = Arc::clone(&self.connected);
-        let acquired = self.wanted.acquire(&connected.client, wait.map(span));
+        let wait = wait.map_or(Patience::Forever, |wait| Patience::from(span(wait)));
+        let acquired = self.lock.clone().wait(wait).acquire().boxed();
         self.letters.run(&self.connected, ticket, async move {
             Ok(Outcome::Acquired(acquired.await?, connected))
         });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::Key;
+use dlock_client::{Key, Patience};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -58,6 +58,11 @@ pub(crate) fn maybe_span(
     given: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<Duration>> {
     given.map(|given| span(name, given)).transpose()
+}
+
+/// Reads the limit of a wait; `None` is a wait without limit.
+pub(crate) fn patience(given: Option<&Bound<'_, PyAny>>) -> PyResult<Patience> {
+    Ok(maybe_span("wait", given)?.map_or(Patience::Forever, Patience::from))
 }
 
 /// Reads a length of time as seconds, for callers who use it later and want the error now.

@@ -6,15 +6,15 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
 
+use dlock_client::Patience;
 use futures_util::TryFutureExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::arguments::maybe_span;
+use crate::arguments::patience;
 use crate::guard::{Guard, released};
 use crate::held::Held;
 use crate::lock::Lock;
@@ -87,7 +87,7 @@ impl Block {
 #[pyclass(frozen, subclass, module = "dlock._native")]
 pub(crate) struct Recipe {
     lock: Py<Lock>,
-    wait: Option<Duration>,
+    wait: Patience,
     /// Guards of the blocks under way, each with its thread or greenlet.
     entered: Mutex<Vec<(Who, Py<Block>)>>,
 }
@@ -96,7 +96,7 @@ pub(crate) struct Recipe {
 impl Recipe {
     #[new]
     fn new(lock: Py<Lock>, wait: Option<&Bound<'_, PyAny>>) -> PyResult<Recipe> {
-        Ok(Recipe { lock, wait: maybe_span("wait", wait)?, entered: Mutex::default() })
+        Ok(Recipe { lock, wait: patience(wait)?, entered: Mutex::default() })
     }
 
     #[getter]
@@ -106,18 +106,18 @@ impl Recipe {
 
     /// Acquires the lock; `wait` replaces the lock's own. Raises HeldError when that time is over. Keep the
     /// returned guard: without a reference it releases the lock at once.
-    #[pyo3(signature = (*, wait = Patience::OfLock))]
-    fn acquire<'py>(&self, py: Python<'py>, wait: Patience) -> PyResult<Bound<'py, Block>> {
+    #[pyo3(signature = (*, wait = Wait::OfLock))]
+    fn acquire<'py>(&self, py: Python<'py>, wait: Wait) -> PyResult<Bound<'py, Block>> {
         let wait = match wait {
-            Patience::OfLock => self.wait,
-            Patience::Given(wait) => wait,
+            Wait::OfLock => self.wait,
+            Wait::Given(wait) => wait,
         };
         self.take(py, wait)
     }
 
     /// Acquires the lock without a wait.
     fn _acquire_now<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Block>> {
-        self.take(py, Some(Duration::ZERO))
+        self.take(py, Patience::Try)
     }
 
     fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Block>> {
@@ -150,25 +150,25 @@ impl Recipe {
 }
 
 /// The limit of a wait.
-enum Patience {
+enum Wait {
     /// The lock's own.
     OfLock,
-    /// This length, or no limit.
-    Given(Option<Duration>),
+    /// This limit.
+    Given(Patience),
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Patience {
+impl<'a, 'py> FromPyObject<'a, 'py> for Wait {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Patience> {
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Wait> {
         let given = (!given.is_none()).then_some(&*given);
-        Ok(Patience::Given(maybe_span("wait", given)?))
+        Ok(Wait::Given(patience(given)?))
     }
 }
 
 impl Recipe {
     /// Acquires the lock. A guard that is not returned releases it.
-    fn take<'py>(&self, py: Python<'py>, wait: Option<Duration>) -> PyResult<Bound<'py, Block>> {
+    fn take<'py>(&self, py: Python<'py>, wait: Patience) -> PyResult<Bound<'py, Block>> {
         let lock = self.lock.get();
         let guard = if is_patched(py)? {
             let post = Bound::new(py, Post::new()?)?;

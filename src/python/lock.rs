@@ -2,14 +2,13 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use dlock_bindings::wanted::Wanted;
-use dlock_client::Error;
-use futures_util::TryFutureExt;
+use dlock_bindings::mode::mode;
+use dlock_client::{Error, Key, LockOptions, Patience};
+use futures_util::{FutureExt, TryFutureExt};
 use pyo3::prelude::*;
 
-use crate::arguments::{Name, Permits, flag, maybe_span, span, text};
+use crate::arguments::{Name, Permits, flag, maybe_span, patience, span, text};
 use crate::client::Client;
 use crate::errors;
 use crate::guard::Guard;
@@ -22,7 +21,8 @@ use crate::report;
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Lock {
     client: Py<Client>,
-    wanted: Wanted,
+    key: Key,
+    options: LockOptions,
 }
 
 #[pymethods]
@@ -41,25 +41,27 @@ impl Lock {
         max_hold: Option<&Bound<'_, PyAny>>,
         renews: bool,
     ) -> PyResult<Lock> {
-        let wanted = Wanted {
-            key: key.0,
-            ttl: span("ttl", ttl)?,
-            shared: flag("shared", shared)?,
-            limit: limit.map(|limit| limit.0),
+        let failed = |error| errors::failed(py, &error);
+        let (ttl, shared) = (span("ttl", ttl)?, flag("shared", shared)?);
+        let options = LockOptions {
+            ttl,
             ephemeral: flag("ephemeral", ephemeral)?,
             meta: text("meta", meta)?,
             max_hold: maybe_span("max_hold", max_hold)?,
-            renews,
+            mode: mode(shared, limit.map(|limit| limit.0)).map_err(failed)?,
+            renew: renews,
+            ..LockOptions::default()
         };
-        let local = client.get().local(py)?;
-        wanted.check(&local.connected.client).map_err(|error| errors::failed(py, &error))?;
-        Ok(Lock { client, wanted })
+        let lock = Lock { client, key: key.0, options };
+        let local = lock.client.get().local(py)?;
+        lock.at(&local).check().map_err(failed)?;
+        Ok(lock)
     }
 
     /// The lock, as text where it is UTF-8.
     #[getter]
     fn key(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        report::key(py, &self.wanted.key)
+        report::key(py, &self.key)
     }
 
     /// Acquires the lock; `wait` limits the wait, which has no limit by default.
@@ -70,7 +72,7 @@ impl Lock {
         ticket: u64,
         wait: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let wait = maybe_span("wait", wait)?;
+        let wait = patience(wait)?;
         let local = self.client.get().local(py)?;
         let acquired = self.acquiring(&local, wait).map_ok(Outcome::Acquired);
         local.carry_out(py, post, ticket, acquired)
@@ -78,7 +80,7 @@ impl Lock {
 }
 
 impl Lock {
-    pub(crate) fn acquire_now(&self, py: Python<'_>, wait: Option<Duration>) -> PyResult<Guard> {
+    pub(crate) fn acquire_now(&self, py: Python<'_>, wait: Patience) -> PyResult<Guard> {
         let local = self.client.get().local(py)?;
         local.wait(py, self.acquiring(&local, wait)).map(Guard::new)
     }
@@ -88,18 +90,24 @@ impl Lock {
         py: Python<'_>,
         post: &Post,
         ticket: u64,
-        wait: Option<Duration>,
+        wait: Patience,
     ) -> PyResult<Ticket> {
         let local = self.client.get().local(py)?;
         post.run(&local, ticket, self.acquiring(&local, wait).map_ok(Outcome::Acquired))
     }
 
+    /// The library's lock. The client is another one after a fork.
+    fn at(&self, local: &Local) -> dlock_client::Lock {
+        local.connected.client.lock(&self.key).options(self.options.clone())
+    }
+
     fn acquiring(
         &self,
         local: &Arc<Local>,
-        wait: Option<Duration>,
+        wait: Patience,
     ) -> impl Future<Output = Result<Acquired, Error>> + Send + use<> {
-        let acquired = self.wanted.acquire(&local.connected.client, wait);
+        // A box is small: the caller may have a small stack.
+        let acquired = self.at(local).wait(wait).acquire().boxed();
         let (held_by, under_way) = (Arc::clone(local), local.under_way());
         local.until_the_end(async move {
             Ok(Acquired { guard: acquired.await?, local: held_by, under_way })
