@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::length::Lengths;
 use super::rules::Rules;
 use super::vote::{Grant, Held, Open, Said, Vote};
 use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
@@ -14,23 +15,25 @@ use crate::words::{Fence, Instant, Millis};
 pub struct Ballot<R> {
     pub(super) rules: R,
     attempt: u32,
-    pub(super) ttl: Millis,
-    /// The length of the lease in requests until the claim stands.
-    pub(super) first: Millis,
+    pub(super) lengths: Lengths,
     /// True if leases are tied to connections.
     binds: bool,
-    /// The length of the lease that a majority is known to grant.
-    pub(super) usual: Millis,
-    /// A caller waits for a lease that was asked for at this moment or later.
-    pub(super) wanted_at: Instant,
     pub(super) votes: Vec<Vote>,
-    /// True once the claim has stood: a majority knows its fence.
-    stood: bool,
-    /// True if there may have been a moment at which no majority had the lease.
-    torn: bool,
+    standing: Standing,
     /// The claim's fence, fixed when a majority has granted. Only before there is a claim may it change
     /// to a smaller one, when nodes cannot be raised this far.
     pub(super) fence: Option<Fence>,
+}
+
+/// The standing of the claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Standing {
+    /// The claim has not stood yet.
+    Pending,
+    /// The claim has stood: a majority knows its fence.
+    Stands,
+    /// The claim has stood, and there may have been a moment since at which no majority had the lease.
+    Torn,
 }
 
 /// Requests on their way out.
@@ -62,21 +65,17 @@ impl<R: Rules> Ballot<R> {
         Ballot {
             rules,
             attempt,
-            ttl,
-            first: ttl,
+            lengths: Lengths::new(ttl),
             binds: false,
-            usual: ttl,
-            wanted_at: Instant(0),
             votes,
-            stood: false,
-            torn: false,
+            standing: Standing::Pending,
             fence: None,
         }
     }
 
     /// Sets the length of the lease in requests until the claim stands.
     pub fn ask_first_for(&mut self, first: Millis) {
-        self.first = first;
+        self.lengths.first = first;
     }
 
     /// Ties leases to connections: then a grant to a blocked request does not count until it is confirmed.
@@ -102,7 +101,7 @@ impl<R: Rules> Ballot<R> {
 
     /// Asks a node; but none that may have a RELEASE on its way.
     pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) {
-        let ttl = if self.stood { self.ttl } else { self.first };
+        let ttl = if self.has_stood() { self.lengths.wanted } else { self.lengths.first };
         let Some(vote) = self.votes.get_mut(node) else { return };
         if matches!(vote.lease.grant, Grant::Returning(_)) && self.rules.waits_for_return() {
             return;
@@ -157,8 +156,8 @@ impl<R: Rules> Ballot<R> {
         let fence = match self.fence {
             None => claimed,
             // A lease that was lost meanwhile was granted anew, with a larger fence.
-            Some(fence) if !self.stood && claimed > fence => claimed,
-            Some(fence) if !self.stood && claimed < fence && self.cannot_raise() => {
+            Some(fence) if !self.has_stood() && claimed > fence => claimed,
+            Some(fence) if !self.has_stood() && claimed < fence && self.cannot_raise() => {
                 self.votes.iter_mut().for_each(|vote| vote.lease.behind = false);
                 claimed
             }
@@ -194,7 +193,7 @@ impl<R: Rules> Ballot<R> {
 
     /// Notes that the claim stands. From now on leases keep it.
     pub fn stand(&mut self) {
-        self.stood = true;
+        self.standing = Standing::Stands;
         let held = self.votes.iter_mut().filter_map(|vote| vote.lease.held_mut());
         held.for_each(|held| held.since = Instant(0));
     }
@@ -207,7 +206,7 @@ impl<R: Rules> Ballot<R> {
         if let Some(vote) = self.votes.get_mut(node) {
             vote.lease.has_gap = true;
         }
-        let Some(fence) = self.fence.filter(|_| self.stood) else { return };
+        let Some(fence) = self.fence.filter(|_| self.has_stood()) else { return };
         if !lease.confirmed || now >= lease.end {
             return;
         }
@@ -218,13 +217,18 @@ impl<R: Rules> Ballot<R> {
             let steady = |held: &Held| *at < held.end && self.rules.is_steady(held.since, *at);
             self.supporters(fence).filter(steady).count() < self.majority()
         };
-        let torn = [lease.sent, now].into_iter().chain(ends).any(|at| is_gap(&at));
-        self.torn |= torn;
+        if [lease.sent, now].into_iter().chain(ends).any(|at| is_gap(&at)) {
+            self.standing = Standing::Torn;
+        }
+    }
+
+    fn has_stood(&self) -> bool {
+        self.standing != Standing::Pending
     }
 
     /// The claim, if it stands.
     pub fn claim(&self) -> Option<Claim> {
-        let fence = self.fence.filter(|_| !self.torn)?;
+        let fence = self.fence.filter(|_| self.standing != Standing::Torn)?;
         let ends: Vec<Instant> = self.supporters(fence).map(|held| held.end).collect();
         let until = self.rules.until(&ends, self.majority())?;
         Some(Claim { fence, until })
@@ -333,8 +337,8 @@ impl<R: Rules> Ballot<R> {
     /// caller wants.
     pub fn confirm(&mut self, out: &mut Outbox, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
-        let length = vote.length(self.ttl);
-        let is_due = |held: Held| held.ttl < length || held.sent < self.wanted_at;
+        let length = vote.length(self.ttl());
+        let is_due = |held: Held| held.ttl < length || held.sent < self.lengths.wanted_at;
         if vote.held().is_some_and(|held| !held.confirmed || is_due(held)) {
             self.renew_at(out, node, now);
         }
@@ -354,7 +358,7 @@ impl<R: Rules> Ballot<R> {
 
     /// True if no answer is to come, and no grant to be confirmed.
     pub fn is_settled(&self) -> bool {
-        let whole = |held: Held, vote: &Vote| held.confirmed && held.ttl >= vote.length(self.ttl);
+        let whole = |held: Held, vote: &Vote| held.confirmed && held.ttl >= vote.length(self.ttl());
         let settled =
             |vote: &Vote| !vote.is_open() && vote.held().is_none_or(|held| whole(held, vote));
         self.votes.iter().all(settled)
@@ -372,15 +376,61 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
+    // --- the length of the lease ------------------------------------------------------------------
+
+    /// True if a majority of the nodes support the claim by a lease of this length, asked for at
+    /// this moment or later.
+    pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
+        let Some(fence) = self.fence else { return false };
+        let renewed = |held: &Held| held.ttl >= ttl && held.sent >= since;
+        self.supporters(fence).filter(renewed).count() >= self.majority()
+    }
+
+    /// Sets the length wanted; only requests from this moment on count.
+    pub fn want(&mut self, ttl: Millis, now: Instant) {
+        if ttl > self.lengths.wanted {
+            // A node may grant now what it refused before.
+            self.votes.iter_mut().for_each(|vote| vote.most = None);
+        }
+        (self.lengths.wanted, self.lengths.wanted_at) = (ttl, now);
+    }
+
+    /// The length of the lease.
+    pub fn ttl(&self) -> Millis {
+        self.lengths.wanted
+    }
+
+    /// Handles a refusal for good. If the length was the reason, asks the node for the length that it
+    /// grants; and where no majority is left for the longer one, asks all nodes for the usual one.
+    pub fn make_do(&mut self, out: &mut Outbox, refused: Send, now: Instant) {
+        let never = |vote: &Vote| vote.said == Said::Refused(Obstacle::Never);
+        let refuses = |vote: &&Vote| vote.length(self.ttl()) < self.ttl() || never(vote);
+        let refusing = self.votes.iter().filter(refuses).count();
+        if self.lengths.is_unusual() && self.rules.is_too_long(refusing, self.votes.len()) {
+            self.lengths.make_do();
+            self.renew(out, now);
+        } else if self.votes.get(refused.node).is_some_and(|v| v.length(self.ttl()) < refused.ttl) {
+            self.renew_at(out, refused.node, now);
+        }
+    }
+
+    /// Makes the length the usual one once a majority grants it.
+    pub fn learn_length(&mut self) {
+        if self.is_renewed(self.ttl(), Instant(0)) {
+            self.lengths.learn();
+        }
+    }
+
     fn count(&self, are: impl Fn(Said) -> bool) -> usize {
         self.said().filter(|said| are(*said)).count()
     }
 
-    pub(super) fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
+    fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
         let held = self.votes.iter().filter_map(|vote| vote.held());
         held.filter(move |held| {
             let supports = self.rules.supports(held.fence, fence);
-            held.confirmed && (supports || (self.stood && self.rules.keeps(held.fence, fence)))
+            held.confirmed
+                && (supports || (self.has_stood() && self.rules.keeps(held.fence, fence)))
         })
     }
 }

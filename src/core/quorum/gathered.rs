@@ -11,7 +11,7 @@ impl<R: Rules> Ballot<R> {
     pub fn is_young(&self, left: u64) -> bool {
         let mut waited =
             self.votes.iter().filter_map(|vote| vote.held().filter(|held| held.waited));
-        self.rules.is_young(left, self.first) || waited.next().is_none()
+        self.rules.is_young(left, self.lengths.first) || waited.next().is_none()
     }
 
     /// Renews grants that are old, or get old while it waits for the others.

@@ -190,7 +190,7 @@ impl<R: Rules> Hold<R> {
     /// True if the grants are shorter than the lease, or older than the caller wants, and no later renewal
     /// would mend that.
     fn is_short(&self) -> bool {
-        let since = if self.renews { Instant(0) } else { self.ballot.wanted_at };
+        let since = if self.renews { Instant(0) } else { self.ballot.lengths.wanted_at };
         !self.ballot.is_renewed(self.ttl(), since)
     }
 

@@ -4,7 +4,8 @@
 //! caller sends them, and makes a fresh token for each attempt. In reading order:
 //!
 //! - [`rules`]: the conditions of a claim, and its validity; pure formulas.
-//! - `vote`: one node's answers. [`ballot`]: those of all nodes, and the next requests.
+//! - `vote`: one node's answers. [`ballot`]: those of all nodes, and the next requests; `length`: the
+//!   lengths of the lease in these.
 //! - [`plan`]: the parameters of an acquisition, and its outcome.
 //! - [`acquisition`]: attempts, until the lock is held or the time is over; `outage` and `back_off`: the
 //!   failures that it counts.
@@ -12,8 +13,7 @@
 //! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
 //!   the next in line, and `gathered`: its grants so far; `tie`: the order between two clients that lack
 //!   each other's nodes.
-//! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends; `length`: the
-//!   length of its lease.
+//! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends.
 //! - [`roster`]: the node behind each address.
 //!
 //! N = 1 is no special case: a majority of one.
