@@ -1,12 +1,12 @@
 //! The harness of the end-to-end tests: real servers, raw clients, and waiting without sleeping.
 //!
-//! In reading order, each a folder whose `mod.rs` says what is in it:
+//! The parts in reading order, each a folder whose `mod.rs` lists its modules:
 //! - [`servers`]: real servers, alone, as replicas, behind Sentinels, in a cluster or a quorum;
 //! - [`clients`]: connections, the library and the program, as users have them;
 //! - [`faults`]: networks, disks, memory and clocks that fail when the test says so;
-//! - [`observe`]: what can be seen of a lock and its node, and waiting until it is seen.
+//! - [`observe`]: observations of a lock and its node, and waiting for them.
 //!
-//! and [`seed`]: random numbers that can be had again; [`soak`]: how long a test goes on. A module is
+//! and [`seed`]: random numbers that can be had again; [`soak`]: the length of tests that can go on for hours. A module is
 //! called by its name alone: `harness::proxy`.
 //!
 //! A test is a function of the server's kind; [`on_every_server!`] makes five tests of it, named

@@ -12,7 +12,7 @@ const KIND = process.env.SERVER ?? 'redis-8.2';
 const ROUNDS = 2_000;
 const GUARDS = 10_000;
 const TURNS = 5;
-/** How long a contention is measured, in seconds. */
+/** A contention is measured this long, in seconds. */
 const SECONDS = 3;
 
 /** Times rounds of each of these, in turns, so that all see the same machine. Prints the percentiles in µs. */
@@ -33,7 +33,7 @@ async function compare(title, series) {
   }
 }
 
-/** What `dlock bench` says of the same in Rust. */
+/** The figures of `dlock bench` for the same in Rust. */
 function program(server, part, ...options) {
   const command = ['bench', '--json', '--nodes', server.url, '--only', part, ...options];
   return JSON.parse(execFileSync(`${TOP}/target/release/dlock`, command, { encoding: 'utf8' }));
@@ -46,7 +46,7 @@ async function oneNode(server) {
       await (await client.lock(`pair:${turn}`).tryAcquire()).release();
     },
     'to another thread and back': () => new Promise((resolve) => randomBytes(1, resolve)),
-    'through the post of dlock, no thread': () => idle.close(),
+    'through the queue of dlock, no thread': () => idle.close(),
     'ioredis: two requests, one by one': async () => {
       await redis.ping();
       await redis.ping();
@@ -58,7 +58,7 @@ async function oneNode(server) {
   console.log(`  ${'Rust, right after'.padEnd(36)} p50 ${pair}`);
 }
 
-/** How long a turn takes without its hold, in ms, where so many want the same lock. */
+/** The time of a turn without its hold, in ms, where this many clients want the same lock. */
 async function turns(server, clients, hold) {
   const client = new Client(server.url);
   const [holds, since] = [[], performance.now()];

@@ -52,7 +52,7 @@ class Run {
   }
 
   async lock({ lock, as, options, fails }) {
-    // What makes no sense is refused where the lock is made.
+    // Options that make no sense are refused where the lock is made.
     const acquired = (async () => this.client.lock(this.#key(lock), read(options)).acquire())();
     await this.#outcome(acquired, as, fails);
   }

@@ -12,7 +12,7 @@ import { testWithServer } from './with.mjs';
 
 testWithServer('example: locks are spans of OpenTelemetry', async ({ t, server, client }) => {
   const guard = await client.lock('example:otel').acquire();
-  // It finds OpenTelemetry where the tests do.
+  // The example finds OpenTelemetry where the tests do.
   const example = readFileSync(join(TOP, 'src/node/examples/otel.mjs'), 'utf8');
   const program = spawn(process.execPath, ['--input-type=module', '--eval', example], {
     cwd: HERE,

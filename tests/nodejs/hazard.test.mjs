@@ -1,4 +1,4 @@
-// What goes wrong with the usual recipe in Node, and not with dlock.
+// A hazard of the usual recipe in Node that dlock does not have.
 
 import assert from 'node:assert/strict';
 import { Redlock } from '@sesamecare-oss/redlock';
@@ -18,7 +18,7 @@ testWithServer('the event loop is busy and renewal comes too late', async ({ ser
     // Meanwhile anybody could have had the other one.
     assert.equal(await redis.exists(`${key}:recipe`), 0);
   });
-  // It was not there any more to be released.
+  // The recipe's lock was not there any more to be released.
   await assert.rejects(recipe, { name: 'ExecutionError' });
   redis.disconnect();
 });

@@ -338,7 +338,7 @@ testWithServer('who asks for a longer lease hears at once each time', async ({ c
   const begun = performance.now();
   for (let turn = 0; turn < 3; turn += 1) {
     await thrown(RefusedError, guard.extend(48 * 3_600_000));
-    // When the second is asked for, the first is under way.
+    // The first extension is under way when the second is asked for.
     await Promise.all([guard.extend(1), guard.extend(1)]);
   }
   assert.ok(performance.now() - begun < 5_000);

@@ -189,7 +189,7 @@ testAlone('addresses are derived from clients of ioredis', () => {
     ],
   ]) {
     assert.equal(address(client, db), expected);
-    // It is one that dlock can read.
+    // dlock can read this address.
     new Client(expected);
     client.disconnect();
   }

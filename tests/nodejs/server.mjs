@@ -16,7 +16,7 @@ export const HERE = fileURLToPath(new URL('.', import.meta.url));
 /** Tests for which one is enough run with the first. */
 export const KINDS = ['redis-8.2', 'redis-7.0', 'valkey-8.1', 'valkey-9.1'];
 
-/** How many milliseconds to wait for what must happen, on a machine that may be busy. */
+/** Tests wait this many milliseconds for an event that must happen, on a machine that may be busy. */
 export const PATIENCE = 60_000;
 
 /** A lease that is renewed in time on such a machine, and yet ends while a test waits. */
@@ -117,12 +117,12 @@ export class Server {
     }
   }
 
-  /** What DLOCK.INSPECT says; null if the lock is free. */
+  /** The fields of DLOCK.INSPECT; null if the lock is free. */
   async inspect(key) {
     return fields(await this.run('DLOCK.INSPECT', key));
   }
 
-  /** Whether nobody holds the lock, and nobody waits. */
+  /** True if nobody holds the lock, and nobody waits. */
   async isFree(key) {
     return (await this.inspect(key)) === null;
   }

@@ -1,4 +1,4 @@
-// What programs that watch see of locks, by node:diagnostics_channel.
+// Locks as programs see them that subscribe to node:diagnostics_channel.
 
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';

@@ -131,7 +131,7 @@ testWithServer(
     const freed = new Set();
     const registry = new FinalizationRegistry((n) => freed.add(n));
     for (let n = 0; n < 50; n += 1) {
-      // What it tells may know it.
+      // The function that it notifies may refer to it.
       const known = { client: undefined };
       known.client = new Client(server.url, { nodeTimeout: PATIENCE, notify: () => known.client });
       registry.register(known.client, n);

@@ -1,4 +1,4 @@
-// What all tests of the library for Node share: servers, clients of them, programs.
+// Common parts of all tests of the library for Node: servers, clients of them, programs.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -94,7 +94,7 @@ export class Program {
     t.after(() => this.process.kill('SIGKILL'));
   }
 
-  /** What it says next. */
+  /** The next line of its output. */
   async line() {
     const { value, done } = await this.lines.next();
     assert.ok(!done, `it ended: ${this.err}`);

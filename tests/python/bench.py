@@ -29,11 +29,11 @@ TURNS = 5
 ROUNDS = 1_000
 GUARDS = 10_000
 SECONDS = 3.0
-"""How long a contention is measured."""
+"""A contention is measured this long, in seconds."""
 
 
 def program(server: Server, part: str, *options: str) -> dict[str, Any]:
-    """What `dlock bench` says of the same in Rust."""
+    """The figures of `dlock bench` for the same in Rust."""
     command = [str(TOP / "target/release/dlock"), "bench", "--json", "--nodes", server.url]
     command += ["--only", part, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -47,7 +47,7 @@ def rust_pair(server: Server) -> float:
 
 
 def median(rounds: list[float]) -> float:
-    """Of seconds, in µs."""
+    """The median of times in seconds, in µs."""
     return statistics.median(rounds) * 1e6
 
 
@@ -76,7 +76,7 @@ def theirs(client: redis.Redis) -> float:
 
 
 async def awaited(act: Callable[[int], Awaitable[None]]) -> float:
-    """How long an awaited step takes."""
+    """The time of an awaited step, in µs."""
     times = []
     for turn in range(ROUNDS):
         since = time.perf_counter()
@@ -141,7 +141,7 @@ def one_node(server: Server) -> None:
 
 
 def turns_in_threads(server: Server, clients: int, hold: float) -> float:
-    """How long a turn takes without its hold, in ms, where all want the same lock."""
+    """The time of a turn without its hold, in ms, where all want the same lock."""
     client = dlock.Client(server.url)
     holds: list[float] = []
     until = time.perf_counter() + SECONDS
@@ -220,7 +220,7 @@ def resident() -> int:
 
 
 def many_guards(server: Server) -> None:
-    """What it costs to hold many."""
+    """Prints the cost of holding many locks."""
     client = dlock.Client(server.url)
     client.lock("warm").acquire().release()
     gc.collect()

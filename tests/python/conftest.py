@@ -1,4 +1,4 @@
-"""What all tests of the Python library share: servers, and clients of them.
+"""Common parts of all tests of the Python library: servers, and clients of them.
 
 Most tests run with one server: what servers do differently, the Rust library's tests see. Some run with each
 kind, for what a lock of Python needs of any of them.
@@ -114,31 +114,31 @@ class Program:
         )
 
     def line(self) -> str:
-        """What it says next."""
+        """The next line of its output."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"it ended: {self.end_badly()}"
         return line.strip()
 
     def tell(self, line: str = "") -> None:
-        """Tells it a line."""
+        """Writes a line to its standard input."""
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
     def end(self, code: int = 0) -> str:
-        """Waits for its end, and returns what it said on its standard error."""
+        """Waits for its end, and returns its standard error."""
         out, _ = self.process.communicate(timeout=120)
         assert self.process.returncode == code, (self.process.returncode, out, self.said())
         return self.said()
 
     def end_badly(self) -> str:
-        """What it said, if it ended before it should."""
+        """Kills it, and returns its output and standard error."""
         self.process.kill()
         return self.process.communicate()[0] + self.said()
 
     def said(self) -> str:
-        """What it has said on its standard error so far."""
+        """Its standard error so far."""
         return Path(f"/proc/self/fd/{self.errors}").read_text()
 
 

@@ -19,7 +19,7 @@ TOP = Path(__file__).resolve().parents[2]
 # Tests for which one is enough run with the first.
 KINDS = ["redis-8.2", "redis-7.0", "valkey-8.1", "valkey-9.1"]
 PATIENCE = 60.0
-"""How long to wait for what must happen, on a machine that may be busy."""
+"""Tests wait this many seconds for an event that must happen, on a machine that may be busy."""
 
 LEASE = 4.0
 """A lease that is renewed in time on such a machine, and yet ends while a test waits."""
@@ -102,7 +102,7 @@ class Server:
             return client.execute_command(*words)
 
     def inspect(self, key: str | bytes) -> dict[bytes, object] | None:
-        """What DLOCK.INSPECT says; None if the lock is free."""
+        """The fields of DLOCK.INSPECT; None if the lock is free."""
         reply = self.run("DLOCK.INSPECT", key)
         if reply is None:
             return None
@@ -110,7 +110,7 @@ class Server:
         return dict(zip(reply[::2], reply[1::2]))
 
     def is_free(self, key: str | bytes) -> bool:
-        """Whether nobody holds the lock, and nobody waits."""
+        """True if nobody holds the lock, and nobody waits."""
         return self.inspect(key) is None
 
     def fence(self, key: str | bytes) -> int | None:
@@ -126,7 +126,7 @@ class Server:
         return int(fields[b"fence"])
 
     def waiting(self, key: str | bytes) -> int:
-        """How many wait."""
+        """The number of waiters."""
         inspection = self.inspect(key)
         return 0 if inspection is None else int(str(inspection[b"waiting"]))
 
@@ -135,11 +135,11 @@ class Server:
         eventually(f"{key!r} is free", lambda: self.is_free(key))
 
     def until_waiting(self, key: str | bytes, count: int) -> None:
-        """Waits until so many wait."""
+        """Returns once this many wait."""
         eventually(f"{count} wait for {key!r}", lambda: self.waiting(key) == count)
 
     def log(self) -> str:
-        """What it has logged."""
+        """The content of its log."""
         file = Path(self.folder, "log")
         return file.read_text(errors="replace") if file.exists() else ""
 
@@ -196,7 +196,7 @@ def _another_block() -> int:
         except OSError:
             listener.close()
             continue
-        # It listens as long as this process lives.
+        # The socket listens as long as this process lives.
         listener.detach()
         return first
     raise AssertionError("other runs have all blocks of ports")

@@ -201,7 +201,7 @@ def test_a_thousand_cancellations_at_the_moment_of_the_grant_leave_nothing(serve
         taken = given_up = 0
         loop = asyncio.get_running_loop()
 
-        # How long a grant takes here, so that the cancellations fall around it.
+        # Measures how long a grant takes here, so that the cancellations fall around it.
         lengths = []
         for _ in range(50):
             begin = loop.time()

@@ -36,7 +36,7 @@ class InLoop:
         return call if callable(found) else found
 
     def wait(self, made: Any) -> Any:
-        """What comes of it."""
+        """The result of the call, once its coroutine has run."""
         return self._runner.run(made)
 
     def end(self) -> None:
@@ -48,7 +48,7 @@ class InThread(dlock.Client):
     """A client of threads."""
 
     def wait(self, made: Any) -> Any:
-        """What has come of it."""
+        """The result of the call."""
         return made
 
 
@@ -243,7 +243,7 @@ def test_how_long_to_wait_may_be_said_where_a_lock_is_acquired(
 
 
 class Heard:
-    """What a hook has heard."""
+    """The events that a hook was told of."""
 
     def __init__(self) -> None:
         self.all: list[Any] = []

@@ -98,7 +98,7 @@ def test_a_lock_that_is_renewed_and_collected_is_released_and_warns(server: Serv
 
 
 def left(server: Server, key: str) -> float:
-    """For how many more seconds the server keeps the lock."""
+    """The seconds for which the server still keeps the lock."""
     inspection = server.inspect(key)
     assert inspection is not None
     holders = inspection[b"holders"]

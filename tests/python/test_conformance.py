@@ -180,7 +180,7 @@ class Run:
             there = {"holders": len(holders), "waiting": int(str(inspection[b"waiting"]))}
             return all(there[name] == step[name] for name in there if name in step)
 
-        # What has begun goes on meanwhile, in a thread of its own.
+        # The wait has a thread of its own: calls that have begun go on meanwhile.
         await asyncio.to_thread(eventually, str(step), seen)
 
     async def do_run(self, step: Step) -> None:

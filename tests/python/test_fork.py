@@ -215,7 +215,7 @@ _seen: dict[str, tuple[int, int]] = {}
 
 
 def _renewals(server: Server, key: str) -> int:
-    """How often the lease was seen to grow."""
+    """The number of times that the lease was seen to grow."""
     inspection = server.inspect(key)
     assert inspection is not None
     holders = inspection[b"holders"]

@@ -1,4 +1,4 @@
-"""What goes wrong with the usual recipe in Python, and not with dlock."""
+"""A hazard of the usual recipe in Python that dlock does not have."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ import asyncio, ctypes, dlock.asyncio
 async def main():
     asyncio.create_task(dlock.asyncio.Client(url, node_timeout=60).lock(key, ttl=600).acquire())
     await asyncio.sleep(0)
-    # It is granted while the loop does not run.
+    # The lock is granted while the loop does not run.
     with client.lock(key + ":other"):
         print("held")
         sys.stdin.readline()

@@ -1,10 +1,10 @@
-//! Those who ask servers for locks. In reading order:
+//! Clients of servers. In reading order:
 //! - [`client`]: a blocking connection that can leave requests open;
 //! - [`many`]: many requests and many connections at once;
-//! - [`value`]: what a server answers, in RESP2 and RESP3;
+//! - [`value`]: the values that a server answers with, in RESP2 and RESP3;
 //! - [`library`]: programs that take locks with the library, in the process of the test;
 //! - [`program`]: the program `dlock`, run as a user would;
-//! - [`exporter`]: what `dlock exporter` answers; [`browser`]: its page, as a person sees it;
+//! - [`exporter`]: the responses of `dlock exporter`; [`browser`]: its page, as a person sees it;
 //! - [`tmux`]: a terminal whose screen the test sees.
 
 pub mod browser;

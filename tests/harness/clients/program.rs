@@ -34,7 +34,7 @@ pub fn command(nodes: &[String]) -> Command {
     command
 }
 
-/// A command to which signals do what they usually do. Whoever runs the tests may ignore some, as
+/// A command to which signals do what they usually do. The process that runs the tests may ignore some, as
 /// nohup and the background of a script do, and what is ignored stays so in all children.
 pub fn with_usual_signals(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("env");

@@ -14,11 +14,11 @@ pub const BUS: u16 = 10_000;
 
 /// The networks of one server.
 pub struct Apart {
-    /// Where clients, replicas and Sentinels reach it.
+    /// The network over which clients, replicas and Sentinels reach it.
     pub front: Proxy,
-    /// Where other servers of a cluster talk to it.
+    /// The network over which other servers of a cluster talk to it.
     pub bus: Proxy,
-    /// From where it reaches others.
+    /// The address from which it reaches others.
     pub from: IpAddr,
 }
 

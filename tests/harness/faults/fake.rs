@@ -1,6 +1,6 @@
 //! Something that listens where a server should, and answers as the test says: lies, nonsense, or nothing.
 //!
-//! It greets as a server does, and knows no other command. It counts what it is asked, and ends with its
+//! A fake server greets as a server does, and knows no other command. It counts its requests, and ends with its
 //! owner.
 
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ impl Fake {
         Fake { port, shared }
     }
 
-    /// Where it listens.
+    /// The port at which it listens.
     pub fn port(&self) -> u16 {
         self.port
     }

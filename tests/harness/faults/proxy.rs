@@ -1,6 +1,6 @@
 //! A network between a client and one server that does as the test says: slow, cut, deaf or gone.
 //!
-//! It is a TCP proxy on loopback, in threads. What it does can be changed at any time, and holds for
+//! The network is a TCP proxy on loopback, in threads. Its behaviour can be changed at any time, and holds for
 //! the connections that are open as well. It ends with its owner.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::wait::uninterrupted;
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the client to the server: requests.
@@ -46,7 +46,7 @@ impl Proxy {
         Proxy { port, shared }
     }
 
-    /// Where clients connect to.
+    /// The port to which clients connect.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -188,7 +188,7 @@ struct Network {
     open: Vec<Pair>,
 }
 
-/// Which connections are kept back.
+/// The connections that are kept back.
 #[derive(Clone, Copy, Default)]
 enum Keeps {
     #[default]

@@ -16,7 +16,7 @@ const RECORD: &str = "system-calls";
 /// A system call that a server made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemCall {
-    /// Which thread; the main one has the number of the process.
+    /// The thread's number; the main one has that of the process.
     pub thread: u32,
     /// The call as strace shows it, files with their paths.
     pub text: String,

@@ -71,7 +71,7 @@ fn worst_since(since: Option<Instant>) -> Duration {
     recent.map(|(_, late)| *late).max().unwrap_or(USUAL)
 }
 
-/// For how long a thread has run, and for how long it could have run and had no processor.
+/// The time that a thread has run, and the time that it could have run and had no processor.
 pub fn times(schedstat: &str) -> (Duration, Duration) {
     let text = fs::read_to_string(schedstat).expect("the kernel counts what threads wait for");
     let mut numbers = text.split(' ').map(|number| number.trim().parse().expect("a number"));
@@ -107,12 +107,12 @@ impl Server {
         Stopwatch { server: self, begun: Instant::now(), waited: self.waited_for_a_processor() }
     }
 
-    /// For how long its main thread could have run and had no processor, since its start.
+    /// The time that its main thread could have run and had no processor, since its start.
     pub fn waited_for_a_processor(&self) -> Duration {
         self.at_work().1
     }
 
-    /// For how long its main thread has run since its start, and could have run and had no processor.
+    /// The time that its main thread has run since its start, and could have run and had no processor.
     pub fn at_work(&self) -> (Duration, Duration) {
         let id = self.process_id();
         times(&format!("/proc/{id}/task/{id}/schedstat"))

@@ -1,12 +1,12 @@
 //! Observations of servers and clients. In reading order:
-//! - [`wait`]: waiting for something observable, and [`busy`]: what a busy machine adds to a time;
-//! - [`locks`]: what a server says of its locks;
-//! - [`quarantine`]: why a node grants nothing, and for how long;
-//! - [`state_file`]: where a node keeps its state, and what it says about it;
-//! - [`memory`]: what a server uses of it, and whether it gives it back;
-//! - [`picture`]: what is stored of a lock;
-//! - [`payload`]: what DUMP gives for a lock, taken apart and put together again;
-//! - [`history`]: what clients saw of their grants, and whether it can all be true.
+//! - [`wait`]: waiting for something observable, and [`busy`]: the time that a busy machine adds;
+//! - [`locks`]: questions to a server about its locks;
+//! - [`quarantine`]: the reason and the length of a node's quarantine;
+//! - [`state_file`]: a node's state file: its place and its content;
+//! - [`memory`]: the memory that a server uses, and whether it gives it back;
+//! - [`picture`]: the stored state of a lock;
+//! - [`payload`]: the payload that DUMP gives for a lock, taken apart and put together again;
+//! - [`history`]: the grants that clients saw, and whether all of them can be true.
 
 pub mod busy;
 pub mod history;

@@ -28,7 +28,7 @@ pub const NO_FILE: &str = "this node has no state file, so it may have lost its 
 pub struct Refusal {
     /// The reason for which the node grants nothing.
     pub reason: String,
-    /// For how many milliseconds more.
+    /// The milliseconds that are left.
     pub left: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Where a node keeps its state, what it promises there, and what it says about it.
+//! A node's state file: its place, its promises, and the node's words about it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::wait::eventually;
 
 impl Server {
-    /// Where the state file is unless the configuration says otherwise.
+    /// The path of the state file, unless the configuration says otherwise.
     pub fn state_file(&self) -> PathBuf {
         let folder = self.folder().canonicalize().expect("the folder is there");
         folder.join(format!("dlock-{}.state", self.port()))

@@ -17,7 +17,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// For 127.0.0.1, and valid.
+    /// A certificate for 127.0.0.1 that is valid.
     pub fn valid() -> Certificates {
         Certificates::with(|_| {})
     }

@@ -143,7 +143,7 @@ impl Cluster {
         drop(gone);
     }
 
-    /// With a replica for each node: those come after the three.
+    /// Starts a cluster with a replica for each node: those come after the three.
     #[track_caller]
     pub fn start_with_replicas(kind: Kind) -> Cluster {
         let mut cluster = Cluster::start(kind);
@@ -170,7 +170,7 @@ impl Cluster {
         cluster
     }
 
-    /// Where others talk to a node, if that is over a network.
+    /// The port at which others talk to a node, if that is over a network.
     fn bus(&self, node: usize) -> Option<u16> {
         self.networks.get(node).map(|network| network.bus.port())
     }
@@ -388,9 +388,9 @@ pub enum Migration {
     Caught,
     /// The slots have their new node.
     Done,
-    /// They stay, because something failed.
+    /// The slots stay, because something failed.
     Failed,
-    /// They stay, because somebody said so.
+    /// The slots stay, because somebody cancelled the migration.
     Cancelled,
 }
 

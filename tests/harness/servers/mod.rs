@@ -1,14 +1,14 @@
 //! Real servers, started and ended by the test. In reading order:
 //! - [`kind`]: the five servers that the module is tested with;
-//! - [`builder`]: what one of them is to be like;
+//! - [`builder`]: the kind, the configuration and the start of one of them;
 //! - [`server`]: its process, from its start in a temporary folder to its end;
-//! - [`replicas`]: whether a replica has what its primary wrote;
+//! - [`replicas`]: the wait until a replica has what its primary wrote;
 //! - [`cluster`]: three of them that share the slots;
-//! - [`sentinel`]: Sentinels that promote replicas; [`watched`]: what they watch;
+//! - [`sentinel`]: Sentinels that promote replicas; [`watched`]: a primary that they watch;
 //! - [`quorum`]: several nodes that know nothing of each other, each behind a network of the test's;
 //! - [`module_file`]: the module a server loads, never an old one;
 //! - [`ports`] and [`process`]: free ports, and children that end with the test;
-//! - [`scratch`]: where a server's files are; [`append_only`]: its append-only log;
+//! - [`scratch`]: the folder of a server's files; [`append_only`]: its append-only log;
 //! - [`certificates`]: certificates for nodes behind TLS.
 
 pub mod append_only;

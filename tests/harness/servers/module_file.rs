@@ -1,4 +1,4 @@
-//! Where the module is. A test that ran against yesterday's module would prove nothing, so one that
+//! The module's file. A test that ran against yesterday's module would prove nothing, so one that
 //! is missing or older than its sources is refused. The same holds for the program.
 
 use std::env;

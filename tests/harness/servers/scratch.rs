@@ -1,4 +1,4 @@
-//! Where servers keep their files: in memory, where there is room. No test then waits for a disk that
+//! The folders of servers: in memory, where there is room. No test then waits for a disk that
 //! is busy with something else. A node that has waited a second for its state file refuses to grant.
 
 use std::env;
@@ -21,7 +21,7 @@ pub fn elsewhere() -> TempDir {
     folder(false)
 }
 
-/// From now on a disk is used all the same: for the benchmark, which measures what it costs.
+/// Puts files on a disk from now on: for the benchmark, which measures its cost.
 pub fn use_a_disk() {
     ON_DISK.store(true, Ordering::Relaxed);
 }

@@ -74,7 +74,7 @@ impl Sentinel {
         eventually("Sentinel listens", || Client::connect(self.port).is_ok());
     }
 
-    /// Where it listens.
+    /// The port at which it listens.
     pub fn port(&self) -> u16 {
         self.port
     }

@@ -53,12 +53,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Which server this is.
+    /// The kind of the server.
     pub fn kind(&self) -> Kind {
         self.builder.kind
     }
 
-    /// Where it listens.
+    /// The port at which it listens.
     pub fn port(&self) -> u16 {
         self.port
     }

@@ -22,7 +22,7 @@ pub struct Watched {
     pub sentinels: Vec<Sentinel>,
     /// The networks over which each server is reached, where a test asked for that.
     pub networks: Vec<Apart>,
-    /// Where the Sentinels speak TLS, if they do, and what follows the address in a URL.
+    /// The ports at which the Sentinels speak TLS, if they do, and the end of the URL.
     tls: Option<(Vec<u16>, String)>,
 }
 
@@ -44,7 +44,7 @@ impl Watched {
         Watched { servers, sentinels, networks: Vec::new(), tls: None }
     }
 
-    /// With two replicas; everybody reaches each server over networks that a test can change, with TLS or
+    /// Starts a primary with two replicas; everybody reaches each server over networks that a test can change, with TLS or
     /// without.
     #[track_caller]
     pub fn start_over_networks(kind: Kind, tls: Option<&Certificates>) -> Watched {
@@ -77,7 +77,7 @@ impl Watched {
         Watched { servers, sentinels, networks, tls }
     }
 
-    /// With one replica, and the network over which that follows the primary.
+    /// Starts a primary with one replica, and the network over which that follows it.
     #[track_caller]
     pub fn start_over_a_network(kind: Kind) -> (Watched, Proxy) {
         let primary = Server::build(kind).config("repl-diskless-sync no").start();
@@ -107,7 +107,7 @@ impl Watched {
         network.unwrap_or_else(|| self.servers[server].port())
     }
 
-    /// Which server is at this port.
+    /// The number of the server at this port.
     #[track_caller]
     pub fn at(&self, port: u16) -> usize {
         let place = (0..self.servers.len()).find(|server| self.told(*server) == port);

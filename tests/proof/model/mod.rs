@@ -124,9 +124,9 @@ struct Win<R> {
 pub enum Action {
     /// A request arrives.
     Arrive {
-        /// Which.
+        /// The request's number.
         request: usize,
-        /// Whose leases have ended by then, one bit each in the order of the node's holders.
+        /// The holders whose leases have ended by then, one bit each in the order of the node's holders.
         ended: u8,
         /// True if the node has crashed before.
         crashed: bool,
@@ -236,9 +236,9 @@ where
     }
 }
 
-/// The first promise.
+/// The first half of the promise about fences.
 pub const DISTINCT: &str = "two claims never have the same fence, unless both are shared";
-/// And its second half.
+/// The second half of the promise about fences.
 pub const ORDERED: &str = "a claim that begins after another has returned has a larger fence";
 /// No attempt fails for nothing.
 pub const COMPLETE: &str = "an attempt that holds at all nodes has won when nothing is on its way";

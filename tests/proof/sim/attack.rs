@@ -35,7 +35,7 @@ pub struct Attack {
 }
 
 impl<R: Rules> World<R> {
-    /// She is there from the beginning.
+    /// Adds the attacker, who is there from the beginning.
     pub fn add_an_attack(&mut self) {
         if self.dice.chance(300) {
             self.add_replicas();
@@ -58,7 +58,7 @@ impl<R: Rules> World<R> {
         self.attack = Some(Attack { keys: hers, restarts: 0 });
     }
 
-    /// She does something.
+    /// Lets the attacker take a step.
     pub(super) fn attack(&mut self) {
         let Some(attack) = self.attack.as_ref().filter(|_| !self.closed) else { return };
         let key = attack.keys[self.dice.below(attack.keys.len())].clone();
@@ -124,7 +124,7 @@ impl<R: Rules> World<R> {
 }
 
 impl Server {
-    /// She asks for a lock of hers with this fence, or raises one that is held.
+    /// Asks in her name for a lock of hers with this fence, or raises one that is held.
     fn propose(&mut self, key: &KeyBuf, number: u64, (fence, ttl): (Fence, Millis), now: u64) {
         let time = self.time(now);
         self.host.owner = HER;
@@ -201,7 +201,7 @@ fn beside(key: &KeyBuf) -> KeyBuf {
 
 const SECOND: u64 = 1_000_000;
 const DAY: u64 = 86_400 * SECOND;
-/// Whoever is not her, and herself.
+/// The user of all others.
 pub(super) const ANYBODY: Owner = Owner(1);
 const HER: Owner = Owner(2);
 /// The error of clocks, at most.

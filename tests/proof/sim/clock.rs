@@ -7,7 +7,7 @@ use super::dice::Dice;
 /// The two clocks of a machine.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// By how much the monotonic one runs fast, in millionths.
+    /// The monotonic clock runs this much fast, in millionths.
     rate: i64,
     /// The monotonic clock's time at the beginning.
     start: u64,

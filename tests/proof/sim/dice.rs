@@ -6,7 +6,7 @@
 pub struct Dice(u64);
 
 impl Dice {
-    /// From a seed.
+    /// Makes dice from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x9e37_79b9_7f4a_7c15)

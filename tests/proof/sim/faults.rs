@@ -44,7 +44,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Of nodes with replicas.
+    /// Faults of nodes with replicas.
     fn fault_of_pairs(&mut self) {
         let node = self.dice.below(self.nodes);
         let length = self.dice.one_of(&[100_000, 1_500_000, 5_000_000]);

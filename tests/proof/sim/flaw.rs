@@ -127,7 +127,7 @@ impl Flaw {
         Flaw::RenewsInSilence,
     ];
 
-    /// In which lives it shows.
+    /// The lives in which it shows.
     #[must_use]
     pub fn shows_in(self) -> Lives {
         use Flaw as F;

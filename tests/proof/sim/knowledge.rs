@@ -27,7 +27,7 @@ pub enum Knows {
 /// A server's knowledge, and whether it waits for leases that nobody knew.
 #[derive(Clone, Copy, Debug)]
 pub struct Knowledge {
-    /// Of its primary's leases.
+    /// Its knowledge of its primary's leases.
     pub knows: Knows,
     /// True if it took over, or started again, without knowing all.
     pub waits: bool,

@@ -50,7 +50,7 @@ impl<R: Rules> World<R> {
         used.for_each(|(_, open)| *open = open.saturating_sub(1));
     }
 
-    /// Over which connections a RELEASE goes.
+    /// The connections over which a RELEASE goes.
     pub(super) fn lane_wires(&mut self, task: usize, of: (u32, usize)) -> Vec<u64> {
         let lane = self.tasks[task].lanes.remove(&of).unwrap_or_default();
         let mut wires: Vec<u64> = lane.iter().map(|(wire, _)| *wire).collect();

@@ -1,4 +1,4 @@
-//! Where everybody is. How long a message takes is the same each time, and no way round is shorter.
+//! The places of all processes and servers. A message takes the same time each time, and no way round is shorter.
 
 use super::dice::Dice;
 

@@ -80,15 +80,15 @@ pub fn run<R: Rules>(
 /// The results of many runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// The number of runs, and in how many of them something was violated.
+    /// The number of runs.
     pub runs: u64,
-    /// Likewise.
+    /// The number of runs in which something was violated.
     pub broken: u64,
-    /// As in [`Outcome`].
+    /// The sum of each run's claims, as in [`Outcome`].
     pub claims: (u64, u64),
-    /// Likewise.
+    /// The sum of each run's calm claims.
     pub calm_claims: (u64, u64),
-    /// Likewise.
+    /// The sum of each run's hand-overs.
     pub hand_overs: (u64, u64),
 }
 

@@ -42,7 +42,7 @@ pub struct Pair {
 pub(super) struct Known {
     /// True once it has a data set.
     pub(super) is_synced: bool,
-    /// And was told what its primary has promised.
+    /// The lease bound that its primary has promised, once it was told.
     told: Option<LeaseBound>,
     /// Leases that its primary does not know either have ended by then.
     until: u64,
@@ -94,7 +94,7 @@ impl Known {
 }
 
 impl<R: Rules> World<R> {
-    /// Which node a server is of.
+    /// The node to which a server belongs.
     pub fn node_of(&self, server: usize) -> usize {
         server % self.nodes
     }
@@ -120,7 +120,7 @@ impl<R: Rules> World<R> {
         pair.is_some_and(|pair| pair.deposed == Some(server))
     }
 
-    /// Where a process finds a node.
+    /// The server at which a process finds a node.
     pub fn finds(&self, process: usize, node: usize) -> usize {
         self.processes[process].finds.get(&node).copied().unwrap_or(node)
     }

@@ -77,18 +77,18 @@ pub struct Server {
 pub struct Blocked {
     /// The connection.
     pub wire: u64,
-    /// Whose request.
+    /// The task that sent the request.
     pub task: usize,
-    /// Which.
+    /// The request's number.
     pub id: u32,
 }
 
 /// A request as it arrives.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Whose.
+    /// The task that sent it.
     pub task: usize,
-    /// Which.
+    /// The request's number.
     pub id: u32,
     /// The command.
     pub ask: Ask,

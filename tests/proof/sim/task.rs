@@ -22,7 +22,7 @@ pub struct Task<R: Rules> {
     pub wait: Patience,
     /// A node may take this long.
     pub timeout: Millis,
-    /// Where it stands.
+    /// The state of its machine.
     pub machine: Machine<R>,
     /// The time at which it began.
     pub begun: u64,
@@ -48,11 +48,11 @@ pub struct Task<R: Rules> {
     pub raised: bool,
     /// The attempt that is going on.
     pub attempt: u32,
-    /// For how long to hold, and whether to renew, and to what the lease is lengthened.
+    /// The plans for the lock: the length of the hold, and of the lease.
     pub means: Means,
     /// A server has granted something that is no primary any more and does not know it.
     pub is_astray: bool,
-    /// Which of its alarms counts.
+    /// The number of the alarm that counts.
     pub alarm: u64,
 }
 
@@ -69,7 +69,7 @@ pub struct Means {
     pub patience: Option<u64>,
 }
 
-/// Where a client stands.
+/// The state of a client.
 #[derive(Debug)]
 pub enum Machine<R: Rules> {
     /// The client tries to get the lock.

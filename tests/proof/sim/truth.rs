@@ -14,7 +14,7 @@ use super::judge;
 use super::task::Machine;
 use super::world::{Event, World};
 
-/// Of one client, and one of its attempts.
+/// The truth of one client, and one of its attempts.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
     attempt: u32,
@@ -22,7 +22,7 @@ pub struct Truth {
     known: BTreeMap<usize, Known>,
     /// Those that have ended, until it hears of that.
     lost: BTreeMap<usize, Known>,
-    /// Where it has heard of that when the lease was over by its own clock: it may have run until then.
+    /// The places where it heard of that when the lease was over by its own clock: it may have run until then.
     too_late: BTreeSet<usize>,
     /// The last time at which each server ended a lease of the attempt.
     ended: BTreeMap<usize, u64>,
@@ -50,15 +50,15 @@ struct Known {
 /// A request that is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Under {
-    /// Over which connection.
+    /// The connection over which it was sent.
     pub wire: u64,
-    /// Of which attempt.
+    /// The attempt that sent it.
     pub attempt: u32,
-    /// The command, the length of the lease, and the time of the request.
+    /// The command.
     pub ask: Ask,
-    /// Likewise.
+    /// The length of the lease that was asked for.
     pub ttl: Millis,
-    /// Likewise.
+    /// The time of the request.
     pub sent: Instant,
     /// True if it is sent again when its connection breaks.
     pub again: bool,

@@ -35,9 +35,9 @@ pub struct World<R: Rules> {
     pub max_lag: Option<u64>,
     /// The delay of replication.
     pub lag: u64,
-    /// Where clients run.
+    /// The processes in which clients run.
     pub processes: Vec<Process>,
-    /// To which node each address leads.
+    /// The node to which each address leads.
     pub leads: Vec<usize>,
     /// The servers' or clients' flaw.
     pub flaw: Option<Flaw>,
@@ -55,7 +55,7 @@ pub struct World<R: Rules> {
     pub closed: bool,
     /// The state of the network.
     pub weather: Weather,
-    /// Where everybody is, where nothing fails and order is judged.
+    /// The places of all, where nothing fails and order is judged.
     pub map: Option<Map>,
     /// There: when the lock was given back last, and by which process.
     pub given_back: Option<(u64, usize)>,
@@ -80,49 +80,49 @@ pub struct World<R: Rules> {
     pub(super) alarms: Vec<u64>,
 }
 
-/// Where clients run.
+/// A process in which clients run.
 #[derive(Debug)]
 pub struct Process {
     /// Its clocks.
     pub clock: Clock,
     /// The process does nothing until then.
     pub paused_until: u64,
-    /// Which node is where.
+    /// The places of the nodes.
     pub roster: Roster<usize>,
     /// Its connections to the nodes.
     pub wires: Vec<Option<u64>>,
-    /// Until when it cannot reach a node.
+    /// The times until which it cannot reach each node.
     pub cut_until: Vec<u64>,
-    /// Which nodes did not answer lately.
+    /// True for each node that did not answer lately.
     pub suspects: Vec<bool>,
     /// Connections that did not answer, and were replaced. What they still say is heard.
     pub retired: BTreeMap<usize, u64>,
     /// The largest fence that it has seen.
     pub seen: Fence,
-    /// At which server it finds a node that was taken over.
+    /// The server at which it finds each node that was taken over.
     pub finds: BTreeMap<usize, usize>,
 }
 
 /// A connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
-    /// From where.
+    /// The process at the client's end.
     pub process: usize,
-    /// To which of its nodes.
+    /// The node, by its place in the process's list.
     pub place: usize,
-    /// To where.
+    /// The server at the other end.
     pub server: usize,
     /// The number of servers that had had the place before, when it was opened.
     pub tenure: u64,
-    /// To which life of it.
+    /// The life of the server to which it leads.
     pub life: u64,
     /// True while the client has it open.
     pub is_open: bool,
     /// True once the server has closed it.
     pub is_closed: bool,
-    /// The arrival of the last message there, and back here: those behind it come later.
+    /// The arrival of the last message there: those behind it come later.
     pub there: u64,
-    /// Likewise.
+    /// The arrival of the last message back here.
     pub back: u64,
 }
 
@@ -587,7 +587,7 @@ impl<R: Rules> World<R> {
     }
 }
 
-/// Where contenders queue, while nothing fails.
+/// The node at which contenders queue, while nothing fails.
 pub const GATE: usize = 0;
 /// A run that has not ended by then will not.
 const MOST_EVENTS: u64 = 400_000;

@@ -64,7 +64,7 @@ async function untilItHas(record) {
   }
 }
 
-// Whether it was only that somebody else had the lock, ten times and once more.
+// True if somebody else had the lock at each try, ten times and once more, and nothing else failed.
 async function gaveUp(error) {
   if (!(error instanceof ExecutionError)) return false;
   const last = await error.attempts[error.attempts.length - 1];
