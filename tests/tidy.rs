@@ -118,7 +118,7 @@ fn nothing_names_the_machine_it_was_made_on() {
 // --- reading the tree --------------------------------------------------------------------------
 
 struct File {
-    /// From the top of the tree.
+    /// The path from the top of the tree.
     path: PathBuf,
     text: String,
 }

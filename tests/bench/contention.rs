@@ -19,7 +19,7 @@ pub const CROWDS: [(u64, u64); 2] = [(16, 5), (100, 1)];
 /// The setting in which a library is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// On which servers.
+    /// The servers.
     pub kind: Kind,
     /// The number of nodes.
     pub nodes: usize,
@@ -31,14 +31,14 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// In a line of its own.
+    /// The setting in a line of its own.
     pub fn heading(&self) -> String {
         let (clients, hold) = (self.crowd.clients, self.crowd.hold.as_millis());
         let (nodes, away) = (so_many_nodes(self.nodes), self.away());
         format!("{clients} clients, each holds it for {hold} ms, {nodes}{away}")
     }
 
-    /// In a few words.
+    /// The setting in a few words.
     pub fn name(&self) -> String {
         let (clients, hold) = (self.crowd.clients, self.crowd.hold.as_millis());
         format!("{clients} × {hold} ms, {}{}", so_many_nodes(self.nodes), self.away())

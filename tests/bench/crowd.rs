@@ -25,8 +25,8 @@ pub struct Words {
 }
 
 impl Words {
-    /// They pass locks round: the first client is at the first of them, the second at the second,
-    /// and so on, until it is the first lock's turn again.
+    /// The requests of clients that pass locks round: the first client is at the first of them, the
+    /// second at the second, and so on, until it is the first lock's turn again.
     pub fn locks(size: usize, locks: usize) -> Words {
         let mut random = Random::new(3);
         let words = (0..size).map(|client| {
@@ -38,7 +38,7 @@ impl Words {
         Words { takes, gives, lines: 1, first: 0 }
     }
 
-    /// They pass a token round through a list. Somebody has to put it in.
+    /// The requests of clients that pass a token round through a list. Somebody has to put it in.
     pub fn list(size: usize) -> Words {
         Words {
             takes: vec![request(&["BLPOP", "bench:list", "0"]); size],
@@ -57,7 +57,7 @@ pub const LIST_TOKEN: &[&str] = &["LPUSH", "bench:list", "token"];
 pub struct Lap {
     /// The number of times that each client had the thing.
     pub counts: Vec<u64>,
-    /// In what time.
+    /// The length of the lap.
     pub elapsed: Duration,
     /// The number of times that anybody had it, until nobody wanted it any more.
     pub total: u64,

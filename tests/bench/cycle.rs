@@ -133,7 +133,7 @@ pub fn pipelined(
     })
 }
 
-/// With leases of the usual length.
+/// The usual length of a lease.
 pub fn usual_ttl(_: &mut Random) -> String {
     TTL.to_owned()
 }

@@ -51,7 +51,7 @@ fn add(contests: &[Contest], report: &mut Report) {
     }
 }
 
-/// In round trips. Over shorter links it is waking up that takes most of the time.
+/// The target, in round trips. Over shorter links it is waking up that takes most of the time.
 fn target(ours: &Contest) -> Target {
     match ours.setting.each_way.map(|each_way| each_way.as_millis()) {
         _ if ours.setting.nodes == 3 => Target::None,

@@ -1,4 +1,4 @@
-//! For how long nobody gets a lock when a server fails, by the shape of what it was part of, and whether
+//! The time in which nobody gets a lock when a server fails, by the shape of the node, and whether
 //! whoever holds another lock keeps it.
 
 use std::sync::Arc;

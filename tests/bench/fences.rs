@@ -27,17 +27,17 @@ const COMPARE_AND_SET: &str = "local mark=redis.call('GET',KEYS[1]) \
 /// The ways in which a value is written.
 #[derive(Clone)]
 enum Write {
-    /// By whoever comes.
+    /// Anybody writes.
     Plain,
-    /// The same, by a module that passes it on, and does nothing else.
+    /// Anybody writes, through a module that passes the command on, and does nothing else.
     Passed,
-    /// By the lock's holder.
+    /// The lock's holder writes.
     Guard,
-    /// The same, by the digest of a script.
+    /// The lock's holder writes, with a script of this digest.
     CheckInLua(String),
-    /// By who has the largest fence so far.
+    /// The client with the largest fence so far writes.
     Fenced,
-    /// The same, by the digest of a script.
+    /// The client with the largest fence so far writes, with a script of this digest.
     CompareInLua(String),
 }
 
@@ -106,7 +106,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     marks(kind, options, report);
 }
 
-/// With a lock for each value, all held by the same.
+/// Starts a server with a lock for each value, all held by the same client.
 fn server(kind: Kind) -> Server {
     let server = Server::build(kind).config(&load_caller()).start();
     let mut pipe = Pipe::new(&server);

@@ -89,8 +89,8 @@ struct Line {
     server: Server,
     control: Pipe,
     words: Words,
-    /// In the order in which they are served. Clients that wait for the same lock are as far apart
-    /// as there are locks.
+    /// The clients in the order in which they are served. Clients that wait for the same lock are
+    /// as far apart as there are locks.
     clients: Vec<Pipe>,
     locks: usize,
     /// The client that is the next to give on. It has the lock, as have those after it, one for

@@ -26,13 +26,13 @@ pub struct Links {
 
 /// The settings of the thread.
 struct Shared {
-    /// For how many nanoseconds each piece is kept.
+    /// The nanoseconds for which each piece is kept.
     hold: AtomicU64,
     ended: AtomicBool,
 }
 
 impl Links {
-    /// To these ports, where somebody need not listen yet.
+    /// Starts links to these ports, where nobody need listen yet.
     pub fn start(targets: &[u16], each_way: Duration) -> io::Result<Links> {
         let nanos = AtomicU64::new(each_way.as_nanos() as u64);
         let shared = Arc::new(Shared { hold: nanos, ended: AtomicBool::new(false) });
@@ -44,12 +44,13 @@ impl Links {
         Ok(links)
     }
 
-    /// Where clients connect to, a port for each target.
+    /// The ports to which clients connect, one for each target.
     pub fn ports(&self) -> &[u16] {
         &self.ports
     }
 
-    /// Keeps each piece for this much less: the time that this thread itself takes is part of the link.
+    /// Keeps each piece for this much less: the time that this thread itself takes is part of the
+    /// link.
     pub fn shorten(&self, by: Duration) {
         let less = |hold: u64| Some(hold.saturating_sub(by.as_nanos() as u64));
         // The closure always gives a number.
@@ -139,7 +140,7 @@ impl Carrier {
         }
     }
 
-    /// For the next piece that is due.
+    /// Sets the timer for the next piece that is due.
     fn set_timer(&self) {
         let set = match self.under_way.front() {
             Some(piece) => {

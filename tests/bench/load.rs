@@ -79,7 +79,7 @@ impl Pipe {
         Pipe::to(server.port())
     }
 
-    /// To this port of this machine.
+    /// Connects to this port of this machine.
     pub fn to(port: u16) -> Pipe {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
         stream.set_nodelay(true).expect("a socket takes options");

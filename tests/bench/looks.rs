@@ -72,9 +72,9 @@ fn busy(kind: Kind) -> (Server, Vec<Client>) {
 
 /// The node's CPU time for looks.
 struct Cost {
-    /// Of a processor, in percent.
+    /// The share of a processor, in percent.
     share: f64,
-    /// In milliseconds.
+    /// The longest command of a look, in milliseconds.
     longest: f64,
 }
 

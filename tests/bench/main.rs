@@ -121,7 +121,7 @@ fn measure(options: &Options) -> Result<bool, String> {
     Ok(report.complete() && written)
 }
 
-/// Of the server; of one that does not start each row says so.
+/// The server's version; of a server that does not start each row says so.
 fn version(kind: Kind) -> String {
     panic::catch_unwind(|| version_of(kind)).unwrap_or_else(|_| "it does not start".to_owned())
 }

@@ -37,7 +37,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// From figures of both sides that were taken one after the other.
+    /// Compares figures of both sides that were taken one after the other.
     pub fn of_pairs(pairs: &[[f64; 2]]) -> Compared {
         let all = |pick: fn(&[f64; 2]) -> f64| median(pairs.iter().map(pick).collect());
         Compared {

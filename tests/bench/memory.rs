@@ -102,7 +102,7 @@ fn per_place(kind: Kind) -> f64 {
     (used_memory(&server) - before) as f64 / PLACES as f64
 }
 
-/// In bytes.
+/// The memory that the server uses, in bytes.
 pub fn used_memory(server: &Server) -> i64 {
     server.info_number("memory", "used_memory")
 }

@@ -78,7 +78,7 @@ impl Nodes {
         Ok(Nodes { ports, _behind: behind, distance: Some(distance) })
     }
 
-    /// Where clients connect to.
+    /// The addresses to which clients connect.
     pub fn addresses(&self) -> Vec<String> {
         self.ports.iter().map(|port| format!("127.0.0.1:{port}")).collect()
     }
@@ -106,7 +106,7 @@ struct Distance {
 /// The time that a PING takes over a link while it is in use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ping {
-    /// In milliseconds.
+    /// The measured time, in milliseconds.
     pub ms: f64,
     /// The time that it has to take: twice the link, and the time of a PING without a link.
     pub wanted: f64,
@@ -166,7 +166,7 @@ fn pings(pipe: &mut Pipe, each_way: Duration) -> f64 {
     percentile((0..40).map(one).collect(), 0.25)
 }
 
-/// In milliseconds.
+/// The time of a PING, in milliseconds.
 fn ping(pipe: &mut Pipe) -> f64 {
     let begun = Instant::now();
     pipe.exchange(&request(&["PING"]), 1);

@@ -17,7 +17,7 @@ pub struct Group {
     name: &'static str,
     /// The heading of its rows.
     pub title: &'static str,
-    /// On which servers it runs, unless the command line says so.
+    /// The servers on which it runs, unless the command line says so.
     usual: &'static [Kind],
     run: fn(Kind, &Options, &mut Report),
 }
@@ -84,20 +84,20 @@ Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json] [--page F
 
 /// The options of the command line.
 pub struct Options {
-    /// On which servers, if that was said.
+    /// The servers, if they were named.
     kinds: Option<Vec<Kind>>,
-    /// Which groups.
+    /// The groups to run.
     pub groups: Vec<&'static Group>,
     /// Fewer rounds.
     pub quick: bool,
     /// Figures for programs.
     pub json: bool,
-    /// Where a page is written.
+    /// The folder in which a page is written.
     pub page: Option<PathBuf>,
 }
 
 impl Options {
-    /// From the command line; a wrong one ends the program.
+    /// Reads the command line; a wrong one ends the program.
     pub fn read() -> Options {
         let mut options = Options {
             kinds: None,

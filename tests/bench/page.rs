@@ -110,7 +110,7 @@ fn command(words: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// Of the groups, each once.
+/// The titles of the groups, each once.
 fn titles(report: &Report) -> Vec<&'static str> {
     let mut titles: Vec<&str> = Vec::new();
     for section in &report.sections {

@@ -50,7 +50,7 @@ pub struct Peer {
     program: Program,
     /// The service that its nodes run.
     pub service: Service,
-    /// Over how many nodes it is compared.
+    /// The numbers of nodes with which it is compared.
     pub nodes: &'static [usize],
 }
 
@@ -110,12 +110,12 @@ pub const SERVICES: [Peer; 2] = [
     },
 ];
 
-/// Over how many nodes they are compared: three only beside etcd and ZooKeeper.
+/// The numbers of nodes with which peers are compared: three only beside etcd and ZooKeeper.
 pub const NODES: [usize; 3] = [1, 3, 5];
-/// Where there are no others beside which three would say more.
+/// The numbers of nodes for peers beside which three would say no more.
 pub const ONE_AND_FIVE: [usize; 2] = [1, 5];
 
-/// In words.
+/// The number of nodes, in words.
 pub fn so_many_nodes(nodes: usize) -> String {
     format!("{nodes} node{}", if nodes == 1 { "" } else { "s" })
 }
@@ -127,7 +127,7 @@ pub struct Crowd {
     pub clients: u64,
     /// Each holds the lock this long.
     pub hold: Duration,
-    /// For how long they go on.
+    /// The clients go on this long, in seconds.
     pub seconds: u64,
 }
 

@@ -15,7 +15,7 @@ pub use row::{Row, Target, Verdict, digits};
 /// Prints rows as they come, or all of them as JSON.
 pub struct Report {
     as_json: bool,
-    /// In the order in which they were measured.
+    /// The sections, in the order in which they were measured.
     pub sections: Vec<Section>,
     /// The waits of the clients of each library.
     pub contests: Vec<Contest>,
@@ -45,7 +45,7 @@ pub struct Gap {
 }
 
 impl Report {
-    /// With the table's head on its way.
+    /// An empty report.
     pub fn new(as_json: bool) -> Report {
         Report { as_json, sections: Vec::new(), contests: Vec::new() }
     }
@@ -169,7 +169,7 @@ impl Report {
     }
 }
 
-/// In tables, where a figure should be.
+/// The words in tables where a figure should be.
 pub const NOT_MEASURED: &str = "not measured";
 
 /// The words of a panic.

@@ -59,7 +59,7 @@ fn restarts(kind: Kind, options: &Options) -> Compared {
     figures
 }
 
-/// From the start of the process until it has loaded everything and answers.
+/// The time from the start of the process until it has loaded everything and answers.
 pub fn restart(server: &mut Server) -> f64 {
     server.kill();
     let begun = Instant::now();

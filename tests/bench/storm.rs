@@ -50,7 +50,7 @@ struct Storm {
     latencies: Vec<f64>,
     /// The worst latency before it began: what this machine is worth just now.
     calm: f64,
-    /// From its beginning to its end.
+    /// The time from its beginning to its end.
     length: f64,
 }
 

@@ -14,7 +14,7 @@ const ACQUISITIONS: usize = 1000;
 
 /// One library on this many nodes, and its figure of each round, in microseconds.
 struct Series {
-    /// In tables.
+    /// Its place in tables.
     place: usize,
     peer: &'static Peer,
     nodes: usize,

@@ -109,7 +109,7 @@ pub fn shell(quorum: &Quorum, script: &str) -> Said {
     shell_at(&quorum.urls(), script)
 }
 
-/// The same, with these addresses as its nodes.
+/// Runs a shell script, with these addresses as its nodes.
 pub fn shell_at(nodes: &[String], script: &str) -> Said {
     let nodes = program::command(nodes);
     let mut command = program::with_usual_signals("sh");

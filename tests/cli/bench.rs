@@ -54,7 +54,7 @@ pub fn until_contended(node: &Node) -> String {
 /// The parts of a bench.
 pub const PARTS: [&str; 3] = ["cycle", "quorum", "contended"];
 
-/// With what all keys of a bench begin, before what is random in them.
+/// The beginning of all keys of a bench, before their random part.
 pub const PREFIX: &str = "dlock-bench:";
 
 #[apply(on_two_servers)]

@@ -15,7 +15,8 @@ fn good(kind: Kind) -> Builder {
     Server::build(kind).append_only().config("aof-load-truncated no")
 }
 
-/// Where the temporary folder of a test lies depends on the machine; with this it does not matter.
+/// The disk of a test's temporary folder depends on the machine; with this setting it does not
+/// matter.
 const ANY_DISK: &str = "CONFIG SET dlock.quarantine 60000";
 
 #[track_caller]
@@ -29,7 +30,8 @@ fn good_set(kind: Kind) -> Vec<Server> {
     (0..3).map(|_| start(good(kind))).collect()
 }
 
-/// For what is seen before or without that setting. They grant nothing, so no slow disk is noticed.
+/// Servers for hazards that are seen before or without that setting. They grant nothing, so no slow
+/// disk is noticed.
 fn good_set_on_a_disk(kind: Kind) -> Vec<Server> {
     (0..3).map(|_| start(good(kind).on_a_disk())).collect()
 }

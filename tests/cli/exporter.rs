@@ -223,7 +223,7 @@ fn connections_that_say_nothing_do_not_keep_others_out(kind: Kind) {
     assert_eq!(exporter.get("/healthz").status, 200);
 }
 
-/// For 3 s more than a request may take to arrive nobody else was served.
+/// Once, nobody else was served for 3 s more than a request may take to arrive.
 #[apply(on_two_servers)]
 fn requests_that_are_sent_by_half_do_not_keep_others_out(kind: Kind) {
     let servers = servers(kind, 1);

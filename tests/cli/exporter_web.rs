@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::{addresses, dlock};
 
-/// Of the password `secret`, and of `other`.
+/// The bcrypt hashes of the passwords `secret` and `other`.
 const SECRET: &str = "$2b$04$oZ4Ziy9KcSMQeuPGz9F7Uu36mpaaql0j4eVUcKNYhAS2w/ZvJxbgO";
 const OTHER: &str = "$2b$04$tVjVGMG1vmSSgwLzb21c3OsYSw.lwAicNsVnMuFrW1Wl.O3c9auMu";
 

@@ -65,7 +65,7 @@ fn servers(kind: Kind, number: usize) -> Vec<Server> {
     (0..number).map(|_| Server::start(kind)).collect()
 }
 
-/// Where they are.
+/// The addresses of servers.
 fn addresses(servers: &[Server]) -> Vec<String> {
     servers.iter().map(address).collect()
 }

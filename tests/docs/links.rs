@@ -1,4 +1,4 @@
-//! Where links lead.
+//! The targets of links.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// A page of text.
 pub struct Page {
-    /// From the top of the tree.
+    /// The path from the top of the tree.
     pub path: PathBuf,
     pub text: String,
 }
@@ -13,7 +13,7 @@ pub struct Page {
 /// An example: what stands between two lines of backticks.
 #[derive(Clone, Debug, Default)]
 pub struct Example {
-    /// Where it begins.
+    /// The line at which it begins.
     pub line: usize,
     /// The language behind the backticks.
     pub language: String,
@@ -84,7 +84,7 @@ impl Page {
 }
 
 impl Example {
-    /// Where it is, for whoever has to mend it.
+    /// The example's page and line, for the reader who has to mend it.
     pub fn place(&self, page: &Page) -> String {
         format!("{}:{}", page.path.display(), self.line)
     }

@@ -27,7 +27,7 @@ fn examples_of_redis_cli_give_what_they_show() {
     assert!(tried >= 15, "only {tried} commands were found");
 }
 
-/// With a prompt, or the reply that an earlier example is still waiting for.
+/// True for an example with a prompt, or with the reply that an earlier example is still waiting for.
 fn is_ours(example: &Example) -> bool {
     example.language.is_empty()
         && example
@@ -39,7 +39,7 @@ fn is_ours(example: &Example) -> bool {
 /// A server that keeps a state file, and those who talk to it.
 struct Session {
     server: Server,
-    /// Whoever sent what the comments say.
+    /// The clients that sent the requests in the comments.
     others: Vec<Child>,
     /// A redis-cli whose reply is shown in a later example.
     open: Option<Child>,

@@ -6,8 +6,8 @@
 //! - [`faults`]: networks, disks, memory and clocks that fail when the test says so;
 //! - [`observe`]: observations of a lock and its node, and waiting for them.
 //!
-//! and [`seed`]: random numbers that can be had again; [`soak`]: the length of tests that can go on for hours. A module is
-//! called by its name alone: `harness::proxy`.
+//! and [`seed`]: random numbers that can be had again; [`soak`]: the length of tests that can go on
+//! for hours. A module is called by its name alone: `harness::proxy`.
 //!
 //! A test is a function of the server's kind; [`on_every_server!`] makes five tests of it, named
 //! after the servers, so that `cargo test redis_7_0` picks all those of one. Where servers do not differ,

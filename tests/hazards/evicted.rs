@@ -34,7 +34,7 @@ fn a_lock_of_dlock_that_allkeys_lru_evicts_is_held_all_the_same(kind: Kind) {
     assert!(bob.recv().int() > fence);
 }
 
-/// The same lock, once as usual and once with dlock; and the fence.
+/// Takes the same lock once as usual and once with dlock. Returns the fence.
 fn alice_takes_both(server: &Server) -> i64 {
     assert_eq!(server.run("SET old alice NX PX 60000").text(), "OK");
     assert!(server.run("SET old bob NX PX 60000").is_null());

@@ -35,8 +35,8 @@ impl Pair {
         Pair { primary, replica, network }
     }
 
-    /// With the module, and with a lock that was in use before, for leases of the same length: the
-    /// replica knows how long they are.
+    /// Starts a pair with the module, and with a lock that was in use before, for leases of the
+    /// same length: the replica knows how long they are.
     fn start_with_dlock(kind: Kind, ttl: u64) -> Pair {
         let pair = Pair::start(Server::build(kind));
         let mut earlier = Dlock::connect(pair.primary.port());
@@ -137,7 +137,7 @@ fn a_quarantine_set_to_the_longest_lease_covers_one_longer_than_all_before_it() 
 /// to promote the replica.
 const MIDDLING: u64 = 5_000;
 
-/// Where clients are told to find the primary, when Sentinel has promoted the replica.
+/// The port to which Sentinel sends clients, when it has promoted the replica.
 fn promoted_by(sentinel: &Sentinel, pair: &Pair) -> u16 {
     eventually("Sentinel has promoted", || sentinel.primary() == pair.replica.port());
     pair.replica.port()

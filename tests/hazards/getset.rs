@@ -55,7 +55,7 @@ impl GetSet {
         !before.is_null() && time(&before.text()) == old
     }
 
-    /// For how long it has the lock, as it believes.
+    /// The time for which it believes to have the lock.
     fn left(&self) -> i64 {
         self.expires - self.now()
     }

@@ -160,7 +160,7 @@ fn vanish(server: &Server, id: i64, client: Client) {
 
 // --- each watches the one before it, as people build ZooKeeper's recipe -----------------------
 
-/// Takes a ticket. Who has the lowest one holds the lock.
+/// Takes a ticket. The client with the lowest one holds the lock.
 fn take_ticket(client: &mut Client) -> i64 {
     let ticket = client.run("INCR job:tickets").int();
     client.run(&format!("ZADD job:queue {ticket} {ticket}"));

@@ -14,12 +14,12 @@ pub struct Redlock {
     validity: Validity,
 }
 
-/// From when an implementation counts the lease that it believes to have.
+/// The moment from which an implementation counts the lease that it believes to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// From before the first request, as the description of Redlock wants it.
+    /// The moment before the first request, as the description of Redlock wants it.
     FromTheFirstRequest,
-    /// From when a majority was there, as hand-written ones do.
+    /// The moment at which a majority was there, as hand-written ones do.
     FromTheLastAnswer,
 }
 

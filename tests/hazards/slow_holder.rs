@@ -90,7 +90,7 @@ enum Reads {
     WithoutFence,
 }
 
-/// Whose writes were accepted, and what came of it.
+/// The writers whose writes were accepted, and the balance after them.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     alice: bool,

@@ -13,7 +13,7 @@ use speaker::{Language, Speaker, in_every_language};
 
 /// A server that does not answer must be left in time to find another.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Where all answer, even on a busy machine.
+/// A time in which all servers answer, even on a busy machine.
 const PATIENT: Duration = Duration::from_secs(60);
 
 #[apply(in_every_language)]

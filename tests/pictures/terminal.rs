@@ -102,7 +102,7 @@ impl Look {
 
 const WIDTH: f32 = 8.4;
 const HEIGHT: f32 = 18.0;
-/// From the top of a line to where letters stand.
+/// The distance from the top of a line to its letters' base.
 const BASE: f32 = 13.5;
 const EDGE: f32 = 10.0;
 const INK: &str = "#d7dde5";

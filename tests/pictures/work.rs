@@ -37,7 +37,7 @@ impl Work {
         Work { servers, _waiting: waiting, is_over, busy }
     }
 
-    /// Where the nodes are.
+    /// The addresses of the nodes.
     pub fn nodes(&self) -> Vec<String> {
         self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect()
     }
@@ -68,7 +68,8 @@ fn nightly(server: &Server) -> Vec<Client> {
 struct Job {
     key: &'static str,
     clients: u16,
-    /// For how long one of them works, and then does something else.
+    /// The time for which a client works under the lock, and then the time for which it does
+    /// something else.
     works: Duration,
     rests: Duration,
 }

@@ -356,7 +356,7 @@ async fn told_of_strangers(quorum: &Quorum) -> (Client, UnboundedReceiver<()>) {
     (client, told)
 }
 
-/// Whoever waits needs new ones.
+/// Makes the client open new connections: a waiter needs one of its own.
 async fn make_new_connections(client: &Client, quorum: &Quorum) {
     let other = healthy_program(quorum).await;
     let busy = take(&other, "busy", ms(30_000)).await;

@@ -95,7 +95,7 @@ pub fn prepare(server: &Server) {
 pub struct Links(Vec<Vec<Proxy>>);
 
 impl Links {
-    /// They fail for a while.
+    /// Lets the links fail for a while.
     pub fn fail(&self, rng: &mut StdRng) {
         for _ in 0..rng.random_range(5..60) {
             change_the_weather(&self.0, rng);
@@ -120,9 +120,9 @@ fn mapped(url: &str, servers: &[u16], own: &[Proxy]) -> String {
 #[derive(Default)]
 struct Seen {
     history: Arc<History>,
-    /// From when to when somebody waited who was patient.
+    /// The times in which a patient program waited.
     waits: Mutex<Vec<(Instant, Instant)>>,
-    /// And something was wrong.
+    /// The times in which something was wrong.
     troubles: Mutex<Vec<(Instant, Instant)>>,
 }
 

@@ -13,8 +13,8 @@ use crate::coordinator::ms;
 use crate::fail_overs::{migrate, pair, planned, until_calm, until_migrations_are_over};
 use crate::weather::KEYS;
 
-/// For how long a slot that moves key by key is held, at most: less than a quarantine lasts in any case,
-/// or else who is promoted next would wait for that.
+/// A slot that moves key by key is held this long, at most: less than a quarantine lasts in any case,
+/// or else the server that is promoted next would wait for that.
 const MOVE: Duration = ms(2_000);
 
 /// A fence so far ahead, in µs, may not move by itself: half of ten minutes.

@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 
 use crate::coordinator::ms;
 
-/// For a moment.
+/// Lets a server stand still for a moment.
 pub fn stand_still(server: &Server, longest: u64, rng: &mut StdRng) {
     server.pause();
     thread::sleep(ms(rng.random_range(50..longest)));

@@ -383,7 +383,7 @@ async fn arrives(quorum: &Quorum) {
     .await;
 }
 
-/// From now on nothing arrives of what this program, which is connected, sends.
+/// Keeps back all that this program, which is connected, sends from now on.
 async fn keep_back_what_is_sent(quorum: &Quorum, program: &Client) {
     take(program, "before", TTL).await.release().await.expect("it is held");
     for node in quorum.iter() {

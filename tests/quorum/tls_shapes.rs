@@ -55,7 +55,7 @@ impl Watched {
         Watched { servers: [primary, replica], sentinel, port }
     }
 
-    /// With these for the login of the servers, and more options.
+    /// The node's URL, with these for the login of the servers, and more options.
     fn url(&self, certificates: &Certificates, login: &str, more: &str) -> String {
         let ca = certificates.path("ca.pem").display().to_string();
         format!("rediss+sentinel://{login}@127.0.0.1:{}/{NAME}?ca={ca}{more}", self.port)

@@ -84,7 +84,7 @@ impl Programs {
         self.start_with(port, words, &[])
     }
 
-    /// The same, with something in its environment.
+    /// Starts the program with these variables in its environment.
     pub fn start_with(&self, port: u16, words: &[&str], vars: &[(&str, &str)]) -> Program {
         let (interpreter, _, driver) = self.library.names();
         let mut command = Command::new(interpreter);

@@ -6,7 +6,8 @@ use std::path::Path;
 /// The fence of the page's examples.
 const FENCE: &str = "1795238075371227";
 
-/// For PostgreSQL the table, the transaction, and all in one; for SQLite the transaction.
+/// The statements of the page: for PostgreSQL the table, the transaction, and all in one; for
+/// SQLite the transaction.
 pub fn statements() -> [String; 4] {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/fences.md");
     let page = fs::read_to_string(page).expect("the page is there");

@@ -28,7 +28,7 @@ impl Prometheus {
         Prometheus::with(exporter, "")
     }
 
-    /// With more lines about what is scraped.
+    /// Starts Prometheus with more lines about its targets.
     #[track_caller]
     fn with(exporter: &Exporter, more: &str) -> Prometheus {
         let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");

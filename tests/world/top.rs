@@ -18,7 +18,7 @@ fn terminal(servers: &[Server], size: (u16, u16), script: &str) -> Tmux {
     terminal_with(&nodes, size, script)
 }
 
-/// The same with nodes that may be more than a server.
+/// A terminal as above, with nodes that may be more than one server.
 #[track_caller]
 fn terminal_with(nodes: &[String], size: (u16, u16), script: &str) -> Tmux {
     let mut command = program::command(nodes);

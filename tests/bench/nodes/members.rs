@@ -22,13 +22,13 @@ pub struct Members {
     _folder: TempDir,
 }
 
-/// Where one of them is found.
+/// The ports of a member.
 struct Member {
-    /// For clients.
+    /// The port for clients.
     clients: u16,
-    /// Where it listens for the other members. etcd uses the first alone.
+    /// The ports at which it listens for the other members. etcd uses the first alone.
     own: [u16; 2],
-    /// Where the others find it: there, or at the near end of a link.
+    /// The ports at which the others find it: these, or the near ends of links.
     outer: [u16; 2],
 }
 
@@ -47,11 +47,12 @@ fn etcd() -> PathBuf {
 
 /// Debian's, which names all other files that it needs.
 const ZOOKEEPER: &str = "/usr/share/java/zookeeper.jar";
-/// For starting, and for choosing a leader over long links.
+/// Members may take this long to start, and to choose a leader over long links.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Members {
-    /// Starts this many members, each this far from the others. Returns their ports without a link, too.
+    /// Starts this many members, each this far from the others. Returns their ports without a link,
+    /// too.
     pub fn start(
         service: Service,
         count: usize,

@@ -9,7 +9,7 @@ use super::paint::{Area, Drawn, FAINT, GRID, INK, Scale, WIDTH, dashes, line, pi
 pub struct Panel {
     /// The figure that the bars compare.
     pub title: String,
-    /// From the top down.
+    /// The bars, from the top down.
     pub bars: Vec<Bar>,
     /// A line across all bars, and what it says.
     pub ideal: Option<(f64, String)>,

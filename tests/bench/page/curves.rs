@@ -18,7 +18,7 @@ pub fn curves(heading: [&str; 2], settings: &[Vec<&Contest>]) -> Result<String, 
 }
 
 const HEIGHT: i32 = 300;
-/// Of a panel: what is less or more is at the edge.
+/// The range of a panel: a shorter or longer wait is at the edge.
 const WAITS: (f64, f64) = (0.01, 20_000.0);
 /// Three nines.
 const LAST: f64 = 3.0;
@@ -82,7 +82,7 @@ fn nines(share: f64) -> f64 {
     -(1.0 - share).log10()
 }
 
-/// Whose colour is whose, and what else a picture shows.
+/// Draws the colours of the libraries, and the signs of the picture.
 pub fn legend(names: &[&str], signs: &[Sign], area: &Area<'_>) -> Drawn {
     let (mut left, mut top) = (40, 16);
     // Where the next one begins, a line below if it is too long for this one.

@@ -106,7 +106,7 @@ pub fn dashes(area: &Area<'_>, from: (i32, i32), to: (i32, i32)) -> Drawn {
     Ok(())
 }
 
-/// From figures to places, from left to right or from the bottom up.
+/// The mapping of figures to places, from left to right or from the bottom up.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     /// The figures at both ends.
@@ -118,7 +118,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Where a figure is; at an end, if it is beyond.
+    /// The place of a figure; at an end, if it is beyond.
     pub fn place(&self, figure: f64) -> i32 {
         let (low, high) = self.figures;
         let share = if self.logarithmic {

@@ -25,7 +25,7 @@ pub struct Waits {
 /// The length of a wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wait {
-    /// In milliseconds.
+    /// The length, in milliseconds.
     pub ms: f64,
     /// True if the wait is at least this long, and may be longer.
     pub at_least: bool,
@@ -41,7 +41,7 @@ struct Observed {
 }
 
 impl Waits {
-    /// From what a program has printed.
+    /// Reads a program's output.
     pub fn read(figures: &Value) -> Result<Waits, String> {
         let field = |name: &str| figures.get(name).ok_or_else(|| format!("there is no {name}"));
         let number = |name: &str| field(name)?.as_f64().ok_or_else(|| format!("{name}: no number"));

@@ -35,7 +35,7 @@ pub struct Row {
     pub against: String,
     /// The other side's figure, in `unit`.
     pub theirs: Option<f64>,
-    /// Of `ours` and `theirs`.
+    /// The unit of `ours` and `theirs`.
     pub unit: &'static str,
     /// The figure that the target bounds: the ratio, if there is one, else `ours`.
     pub ratio: Option<f64>,
@@ -160,7 +160,7 @@ impl Row {
 }
 
 impl Verdict {
-    /// In tables.
+    /// The verdict's word in tables.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Reached => "reached",

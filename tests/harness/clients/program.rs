@@ -34,8 +34,8 @@ pub fn command(nodes: &[String]) -> Command {
     command
 }
 
-/// A command to which signals do what they usually do. The process that runs the tests may ignore some, as
-/// nohup and the background of a script do, and what is ignored stays so in all children.
+/// A command to which signals do what they usually do. The process that runs the tests may ignore
+/// some, as nohup and the background of a script do, and what is ignored stays so in all children.
 pub fn with_usual_signals(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("env");
     command.arg("--default-signal").arg(program);

@@ -1,7 +1,7 @@
 //! A network between a client and one server that does as the test says: slow, cut, deaf or gone.
 //!
-//! The network is a TCP proxy on loopback, in threads. Its behaviour can be changed at any time, and holds for
-//! the connections that are open as well. It ends with its owner.
+//! The network is a TCP proxy on loopback, in threads. Its behaviour can be changed at any time,
+//! and holds for the connections that are open as well. It ends with its owner.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -121,8 +121,8 @@ impl Proxy {
         }
     }
 
-    /// After this many more bytes one way, over all connections, ends the connection on which the last
-    /// of them went. Happens once.
+    /// After this many more bytes one way, over all connections, ends the connection on which the
+    /// last of them went. Happens once.
     pub fn cut_after(&self, way: Way, bytes: u64) {
         self.change(|network| network.cut = Some((way, bytes)));
     }

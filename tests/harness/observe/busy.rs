@@ -112,7 +112,8 @@ impl Server {
         self.at_work().1
     }
 
-    /// The time that its main thread has run since its start, and could have run and had no processor.
+    /// The time that its main thread has run since its start, and could have run and had no
+    /// processor.
     pub fn at_work(&self) -> (Duration, Duration) {
         let id = self.process_id();
         times(&format!("/proc/{id}/task/{id}/schedstat"))

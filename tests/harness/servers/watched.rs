@@ -44,8 +44,8 @@ impl Watched {
         Watched { servers, sentinels, networks: Vec::new(), tls: None }
     }
 
-    /// Starts a primary with two replicas; everybody reaches each server over networks that a test can change, with TLS or
-    /// without.
+    /// Starts a primary with two replicas; everybody reaches each server over networks that a test
+    /// can change, with TLS or without.
     #[track_caller]
     pub fn start_over_networks(kind: Kind, tls: Option<&Certificates>) -> Watched {
         let build = || Server::build(kind).config("repl-diskless-sync no");

@@ -9,7 +9,7 @@ use harness::{History, Kind, Server, apply, eventually, on_every_server, on_two_
 use crate::load::contenders::{Contenders, Plan};
 use crate::load::workload::Workload;
 
-/// For how long clients contend.
+/// Clients contend this long.
 const WHILE: Duration = Duration::from_millis(1500);
 
 #[apply(on_every_server)]

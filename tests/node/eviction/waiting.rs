@@ -24,7 +24,7 @@ fn evicted(server: &Server, ttl: u32, options: &str) -> Vec<Client> {
     waiters
 }
 
-/// They get it one after the other.
+/// Asserts that the waiters get the lock one after the other.
 #[track_caller]
 fn assert_served(server: &Server, waiters: &mut [Client], mut last: i64) {
     for (waiter, token) in waiters.iter_mut().zip(["bob", "carol", "dan"]) {

@@ -8,7 +8,8 @@ use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server, o
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
-/// From the real time, one after the other: an hour and a day ahead and behind, and all back.
+/// The clock's differences from the real time, one after the other: an hour and a day ahead and
+/// behind, and all back.
 const CLOCKS: [i64; 7] = [HOUR, 0, -HOUR, DAY, 0, -DAY, 0];
 
 const LEASE: Duration = Duration::from_millis(400);

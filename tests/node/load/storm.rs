@@ -19,7 +19,8 @@ use harness::{Kind, Server, apply, eventually, on_two_servers};
 const LEASES: u64 = 100_000;
 /// All leases end this long after they were set, at the least.
 const END: Duration = Duration::from_secs(2);
-/// Before it answers, the server does no more than this part of all its work, but for this many answers.
+/// Before it answers, the server does no more than this part of all its work, but for this many
+/// answers.
 const PART: u32 = 25;
 const BUT: usize = 3;
 /// A time that is shorter is not judged.
@@ -32,7 +33,7 @@ fn a_storm_of_ended_leases_keeps_nobody_waiting(kind: Kind) {
     storm(&Server::start(kind));
 }
 
-/// With everything that an ended lease is written to: the log, and a replica that follows it.
+/// The server writes each ended lease to its log, and to a replica that follows it.
 #[apply(on_two_servers)]
 fn a_storm_with_a_replica_and_a_log_keeps_nobody_waiting(kind: Kind) {
     let server = Server::build(kind).config("appendonly yes").config("appendfsync everysec");
@@ -119,7 +120,7 @@ fn set_all(server: &Server, end: Duration) -> Option<Duration> {
 #[derive(Default)]
 struct Answers {
     count: usize,
-    /// With some of the leases gone, and some left.
+    /// The number of answers with some of the leases gone, and some left.
     on_the_way: usize,
     /// Those for which the server worked longest, the longest first.
     worst: [Answer; BUT + 1],

@@ -17,7 +17,7 @@ pub fn crashed(kind: Kind, known: &[&str]) -> Server {
     crashed_for(kind, known, 60_000)
 }
 
-/// Likewise, with a forgotten lease of this many milliseconds.
+/// A node after a crash, with a forgotten lease of this many milliseconds.
 pub fn crashed_for(kind: Kind, known: &[&str], ttl: u32) -> Server {
     let mut server = Server::start(kind);
     for lock in known {

@@ -216,7 +216,7 @@ fn nothing_is_granted_while_the_file_claims_more_than_is_true(kind: Kind) {
     assert!(waiter.recv().int() > 0);
 }
 
-/// To ask for settings changes none.
+/// A question for settings changes none.
 #[apply(on_two_servers)]
 fn a_log_whose_settings_are_read_stays_complete(kind: Kind) {
     let mut server = build(kind, &[]).start();

@@ -5,7 +5,8 @@ use harness::{Kind, Server, apply, bytes, eventually, on_one_server, on_two_serv
 
 const HOUR: i64 = 3_600_000;
 
-/// Asserts that the key alone is in quarantine, by a lease of this many milliseconds. Returns the rest.
+/// Asserts that the key alone is in quarantine, by a lease of this many milliseconds. Returns the
+/// rest.
 #[track_caller]
 fn assert_kept_back(server: &Server, key: &str, ttl: i64) -> i64 {
     let refusal = Refusal::read(&server.run(&format!("DLOCK.ACQUIRE {key} somebody 1000")));
@@ -79,7 +80,7 @@ fn every_way_to_a_long_lease_is_remembered_of_its_key(kind: Kind) {
     }
 }
 
-/// Where its key goes, its name stays in quarantine: the data set that comes back may be older.
+/// The name of a key that goes stays in quarantine: the data set that comes back may be older.
 #[apply(on_two_servers)]
 fn a_key_that_was_moved_or_swapped_keeps_its_name_back_in_every_database(kind: Kind) {
     let ways: [&[&str]; 4] = [

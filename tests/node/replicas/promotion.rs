@@ -18,8 +18,8 @@ pub fn pair(kind: Kind) -> (Server, Server) {
     (primary, replica)
 }
 
-/// The primary has granted a lease of this many milliseconds, which is over, and its replica has heard
-/// how long leases may be.
+/// The primary has granted a lease of this many milliseconds, which is over, and its replica has
+/// heard how long leases may be.
 pub fn pair_with_leases_of(kind: Kind, ttl: u32) -> (Server, Server) {
     let (primary, replica) = pair(kind);
     grant_and_release(&primary, ttl);
@@ -56,7 +56,7 @@ pub fn times_told(replica: &Server) -> u64 {
     promises.unwrap_or(0)
 }
 
-/// From now on a replica hears nothing of its primary, and stands still.
+/// Parts a replica from its primary, and lets it stand still.
 pub fn cut(primary: &Server, replica: &Server) {
     replica.pause();
     primary.run("CLIENT KILL TYPE replica");

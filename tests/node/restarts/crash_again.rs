@@ -3,7 +3,7 @@
 
 use harness::{Builder, Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
-/// For how long each lock is taken, in milliseconds.
+/// The lease of each lock, in milliseconds.
 const LEASE: i64 = 60_000;
 
 /// A server with a complete log.
@@ -126,7 +126,7 @@ fn a_complete_log_does_not_end_the_quarantine_after_a_reload(kind: Kind) {
     assert_quarantine_outlives_crashes(server);
 }
 
-/// For a moment is long enough to lose a lease.
+/// A moment is long enough to lose a lease.
 #[apply(on_two_servers)]
 fn a_log_that_was_incomplete_for_a_moment_is_not_complete(kind: Kind) {
     for (line, back) in [

@@ -70,7 +70,7 @@ struct Crashed {
     server: Server,
     log: PathBuf,
     log_bytes: Vec<u8>,
-    /// Where the log may end.
+    /// The places at which the log may end.
     clean_ends: BTreeSet<usize>,
     state: PathBuf,
     state_bytes: Vec<u8>,
@@ -97,7 +97,7 @@ impl Crashed {
         Crashed { server, log, log_bytes, clean_ends, state, state_bytes, fence, boot }
     }
 
-    /// To how many bytes the log is to be cut.
+    /// The lengths to which the log is to be cut, in bytes.
     fn places(&self, rng: &mut StdRng) -> Vec<usize> {
         let tail = self.log_bytes.len() - TAIL..self.log_bytes.len();
         if soak::tries_every_case() {

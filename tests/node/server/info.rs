@@ -144,7 +144,7 @@ fn waiting_and_holding_are_measured(kind: Kind) {
     assert!(milliseconds("dlock_hold_p50_ms") < 150.0, "{info:?}");
 }
 
-/// Of several nodes, or of a part of a node's life, percentiles cannot be reckoned from percentiles.
+/// Percentiles of several nodes, or of a part of a node's life, cannot be reckoned from percentiles.
 #[apply(on_one_server)]
 fn waits_and_holds_are_counted_in_buckets_that_can_be_added_up(kind: Kind) {
     let server = Server::start(kind);

@@ -1,4 +1,4 @@
-//! In MULTI, in a script and in a function: answered at once, never blocking.
+//! Commands in MULTI, in a script and in a function: answered at once, never blocking.
 
 use harness::{
     Client, Kind, Server, Value, apply, eventually, on_every_server, on_one_server, on_two_servers,

@@ -50,7 +50,7 @@ impl Ended {
         assert_tells_what_to_do(&line);
     }
 
-    /// With the good file again, everything goes on where it ended.
+    /// Asserts that with the good file again everything goes on where it ended.
     #[track_caller]
     fn assert_goes_on(mut self) {
         fs::write(&self.file, &self.good).unwrap();
@@ -125,7 +125,7 @@ fn what_is_no_plain_file_is_refused(kind: Kind) {
     }
 }
 
-/// To open some of them would take for ever; and what is not the server's own it leaves alone.
+/// Opening some of them would take for ever; and a server leaves files alone that are not its own.
 #[apply(on_one_server)]
 fn what_is_no_plain_file_in_the_place_of_one_beside_it_is_refused(kind: Kind) {
     let mut ended = Ended::new(kind);

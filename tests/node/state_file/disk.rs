@@ -207,7 +207,7 @@ fn a_full_disk_does_not_keep_a_server_from_its_end(kind: Kind) {
     }
 }
 
-/// Where somebody has made a folder of the same name, nothing can be written.
+/// The file cannot be written where somebody has made a folder of the same name.
 #[apply(on_one_server)]
 fn after_a_crash_while_it_could_not_be_written_fences_go_on_above(kind: Kind) {
     let mut server =

@@ -126,7 +126,8 @@ pub enum Action {
     Arrive {
         /// The request's number.
         request: usize,
-        /// The holders whose leases have ended by then, one bit each in the order of the node's holders.
+        /// The holders whose leases have ended by then, one bit each in the order of the node's
+        /// holders.
         ended: u8,
         /// True if the node has crashed before.
         crashed: bool,

@@ -18,7 +18,8 @@ pub struct Broken {
 pub const DISTINCT: &str = "fences are distinct";
 /// A claim that begins after another has returned has a larger fence.
 pub const ORDERED: &str = "fences are ordered";
-/// At most one guard is valid, or none but shared ones. The moment is one of true time, and each guard judges by its own clock.
+/// At most one guard is valid, or none but shared ones. The moment is one of true time, and each
+/// guard judges by its own clock.
 pub const EXCLUSIVE: &str = "guards exclude each other";
 /// No node grants beside a lease that it granted and that may still run, crashes or not.
 pub const NO_GRANT_BESIDE: &str = "a node grants nothing beside a lease that may still run";
@@ -58,7 +59,7 @@ pub const NO_LONGER: &str = "nobody waits for leases that are longer than any in
 /// Nobody's fences are farther ahead of clocks than seconds because of what others propose; of a server that
 /// has started again, than they may propose.
 pub const NEAR: &str = "fences stay near the clock, whatever others propose";
-/// When all is over, nobody holds and nobody waits anywhere.
+/// Nobody holds and nobody waits anywhere when all is over.
 pub const EMPTY: &str = "in the end nothing is held";
 
 /// The judge.

@@ -154,5 +154,6 @@ impl<R: Rules> World<R> {
 pub const UNKNOWN: u64 = 150_000;
 /// No bound of leases that are in use is longer: those are of 40 s at most.
 const LONGEST: Millis = Millis(65_536);
-/// This many looks later a state file is as it should be: one begins to write it, and the next one ends that.
+/// This many looks later a state file is as it should be: one begins to write it, and the next one
+/// ends that.
 const LOOKS: u32 = 3;

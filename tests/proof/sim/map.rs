@@ -1,4 +1,5 @@
-//! The places of all processes and servers. A message takes the same time each time, and no way round is shorter.
+//! The places of all processes and servers. A message takes the same time each time, and no way
+//! round is shorter.
 
 use super::dice::Dice;
 

@@ -4,15 +4,16 @@
 //! - `judge`: the promises that must hold.
 //! - `truth`: the truth that a guard may rely on, reckoned from what the nodes have done.
 //! - `world`: events, in the order of their time. `network`: connections, and how they break.
-//! - `server`: a node with the keyspace and connections around it, and its ways to die; its `state_file`, and the `stream` to its replica;
-//!   and its flaws in `flaw`.
+//! - `server`: a node with the keyspace and connections around it, and its ways to die; its
+//!   `state_file`, and the `stream` to its replica; and its flaws in `flaw`.
 //! - `replication`: nodes that are a primary and its replica; `replica`: that server; `fail_over`: it
 //!   takes over.
 //! - `knowledge`: the longest wait of a server that takes over for leases that it does not know.
 //! - `task`: a client. `life`: the actions of clients. `faults`: the faults.
 //! - `attack`: a client whose fences are far ahead, and clocks that were.
 //! - `library`: the client library's use of connections.
-//! - `lives`: kinds of lives. `map`: the distances between all, in those in which nothing fails and order is judged.
+//! - `lives`: kinds of lives. `map`: the distances between all, in those in which nothing fails and
+//!   order is judged.
 //! - `dice`, `clock`: chance, and clocks that do not run alike.
 
 mod attack;

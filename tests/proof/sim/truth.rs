@@ -22,7 +22,8 @@ pub struct Truth {
     known: BTreeMap<usize, Known>,
     /// Those that have ended, until it hears of that.
     lost: BTreeMap<usize, Known>,
-    /// The places where it heard of that when the lease was over by its own clock: it may have run until then.
+    /// The places where it heard of that when the lease was over by its own clock: it may have run
+    /// until then.
     too_late: BTreeSet<usize>,
     /// The last time at which each server ended a lease of the attempt.
     ended: BTreeMap<usize, u64>,

@@ -65,7 +65,7 @@ async fn lease(mut client: Client, ttl: Duration) -> Result<i64, String> {
     Ok(lease)
 }
 
-/// Of the library: the requirement is exact.
+/// The library's version: the requirement is exact.
 fn version() -> &'static str {
     let after = include_str!("Cargo.toml").split("etcd-client = \"=").nth(1);
     after.and_then(|rest| rest.split('"').next()).unwrap_or("?")

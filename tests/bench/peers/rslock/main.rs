@@ -37,7 +37,7 @@ impl Contender for Rslock {
     }
 }
 
-/// Of the library: the requirement is exact.
+/// The library's version: the requirement is exact.
 fn version() -> &'static str {
     let after = include_str!("Cargo.toml").split("version = \"=").nth(1);
     after.and_then(|rest| rest.split('"').next()).unwrap_or("?")
