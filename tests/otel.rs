@@ -54,7 +54,7 @@ fn an_application_sees_how_its_locks_fare() {
     ] {
         assert_eq!(count(name), expected, "{name} of {counts:#?}");
     }
-    // One of the jobs waited, and who gave up. Who goes to another gate waits twice.
+    // One of the jobs waited, and so did the attempt that gave up. A waiter that goes to another gate waits twice.
     assert!(count("dlock.client.wait.duration/s") >= 2, "{counts:#?}");
     assert_spans(&spans);
 }

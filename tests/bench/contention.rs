@@ -191,7 +191,7 @@ fn add_compared(ours: &Contest, theirs: &Contest, report: &mut Report) {
         name if SERVICES.iter().any(|one| one.name == name) => {
             [Target::AtMost(1.0), Target::AtLeast(1.0)]
         }
-        // Who polls and has it again at once hands nothing over: that is quick, and unfair.
+        // A client that polls and has it again at once hands nothing over: that is quick, and unfair.
         _ => [Target::AtMost(1.0), Target::None],
     };
     let mut add = |what: &str, unit, figure: &dyn Fn(&Waits) -> Wait, target| {

@@ -104,7 +104,7 @@ fn measure(options: &Options) -> Result<bool, String> {
             report.group(kind, group.title);
             let rest = format!("the rest of: {}", group.title);
             report.attempt(rest, |report| group.run(kind, options, report));
-            // Whoever ends the program finds on the page what was measured until then.
+            // The page has what was measured until then, if somebody ends the program.
             if let Some(folder) = &options.page {
                 let page = page::write(folder, &report, &servers, to_come.make_contiguous());
                 if let Err(why) = &page {

@@ -8,7 +8,7 @@
 //!   that gives up is asked again at once, since else its waits could not be compared. What is set
 //!   is said, with the reason, in the library's file in this folder;
 //! - a wait is from asking to having. A hold is as long as the language can make it, and how long
-//!   it was on average is shown. Whoever has given back asks again at once;
+//!   it was on average is shown. A client that has given back asks again at once;
 //! - a wait that is not over at the end counts with its length so far; otherwise starvation would be
 //!   hidden. A figure that nobody can know for that reason is shown as "at least";
 //! - leases of 10 s for all, far longer than any hold; new servers for each run, with the module

@@ -129,7 +129,7 @@ fn a_lock_whose_token_nobody_can_read_is_not_taken() {
     let said = shell(&quorum, r#""$DLOCK" acquire job >&-"#).with_code(64);
     assert!(said.err.contains("stdout is closed"), "{}", said.err);
     assert_eq!(quorum.held("job"), 0);
-    // Who says that he does not want it gets the lock.
+    // A caller that throws the token away by a redirect gets the lock.
     shell(&quorum, r#""$DLOCK" acquire job >/dev/null"#).with_code(0);
     assert_eq!(quorum.held("job"), 1);
 }

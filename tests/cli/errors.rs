@@ -180,7 +180,7 @@ fn who_names_no_nodes_is_told_how_and_how_to_get_some() {
     }
     let mut without = program::command(&[]);
     told(&program::run(without.env_remove("DLOCK_NODES").arg("doctor")));
-    // Whoever has named them knows how.
+    // A user who has named them knows how.
     let nobody = [format!("127.0.0.1:{}", ports::free())];
     let said = dlock_at(&nobody, &["run", "-n", "job", "--", "true"]).with_code(69);
     assert!(!said.err.contains("dlock dev"), "{}", said.err);

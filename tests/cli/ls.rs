@@ -17,7 +17,7 @@ fn locks_that_were_evicted_are_listed_with_a_mark(kind: Kind) {
     let said = dlock(&servers, &["ls", "--json", "--match", "job:[13]"]).with_code(0).json();
     let shown: Vec<_> = said.iter().map(|lock| (&lock["key"], &lock["evicted"])).collect();
     assert_eq!(shown, [(&"job:1".into(), &1.into()), (&"job:3".into(), &0.into())]);
-    // Who may not ask for them hears that they are missing.
+    // A user who may not ask for them is told that they are missing.
     servers[0].run("ACL SETUSER default -dlock.evicted");
     let said = dlock(&servers, &["ls"]).with_code(0);
     assert!(said.err.contains("evicted are not listed") && said.err.contains("NOPERM"), "{said:?}");

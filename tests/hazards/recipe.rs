@@ -34,7 +34,7 @@ pub trait Waiting: Party {
 }
 
 /// `SET key value NX PX ttl` with a random value, and a script that deletes the key if it still has
-/// that value. Who waits tries again and again.
+/// that value. A waiter tries again and again.
 pub struct SetNx {
     client: Client,
     value: String,

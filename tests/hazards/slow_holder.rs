@@ -26,9 +26,9 @@ struct Account {
 }
 
 /// Refuses whoever comes with a smaller fence than somebody before; else writes, if there is
-/// something to write, and gives the balance. Who only reads leaves its fence, too: what it is
-/// about to write rests on what it has read, so nobody before it may write in between. A fence has
-/// 53 bits at most: Lua's numbers hold it.
+/// something to write, and gives the balance. A client that only reads leaves its fence, too: what
+/// it is about to write rests on what it has read, so nobody before it may write in between. A
+/// fence has 53 bits at most: Lua's numbers hold it.
 const IN_ORDER: &str = "\
     local fence, largest = tonumber(ARGV[1]), tonumber(redis.call('get', KEYS[2]) or '0') \
     if fence < largest then return false end \

@@ -1,11 +1,11 @@
 //! Redlock that asks its nodes one after the other, and one of them is slow.
 //!
 //! The recipe: `SET NX PX` on each node in turn, with a time-out for each as long as the lock. The
-//! first lease is over when the last node is asked. Who counts the lock from the last answer
-//! believes that it is held, and so does somebody else; who counts from the first request does not
-//! get a lock that is free. A short time-out for each node cures the second, and makes the first
-//! mistake smaller; it stays one. dlock asks all nodes at once, does not wait for the slow one, and
-//! counts from when it asked.
+//! first lease is over when the last node is asked. A client that counts the lock from the last
+//! answer believes that it is held, and so does somebody else; who counts from the first request
+//! does not get a lock that is free. A short time-out for each node cures the second, and makes the
+//! first mistake smaller; it stays one. dlock asks all nodes at once, does not wait for the slow
+//! one, and counts from when it asked.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ fn a_guard_is_valid_from_when_its_nodes_were_asked() {
         for node in &quorum[1..] {
             node.network().delay(each_way);
         }
-        // Whatever is the majority, it was asked so long ago.
+        // The nodes of any majority were asked this long ago.
         let guard = take(&alice, "job", TTL).await;
         let valid = guard.valid_for();
         assert!(valid > ms(0) && valid <= TTL - 2 * each_way, "{valid:?}");

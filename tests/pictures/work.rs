@@ -29,7 +29,7 @@ impl Work {
                 .collect::<Vec<_>>()
         });
         let busy = busy.collect();
-        // So many long leases keep all keys of a crashed node waiting.
+        // This many long leases keep all keys of a crashed node waiting.
         let long = (0..20).map(|n| format!("DLOCK.ACQUIRE long:{n} alice 60000"));
         servers[2].client().pipeline(long);
         servers[2].kill();

@@ -34,7 +34,7 @@ pub enum Bend {
     ProposesAnew,
     /// An attempt that does not wait is refused by the gate, though a majority is free.
     MindsGate,
-    /// Whoever has a gate keeps it, and all rest equally long.
+    /// A waiter that has a gate keeps it, and all rest equally long.
     RestsEqually,
     /// Nobody gives back what it has while it lacks its gate.
     KeepsBehind,

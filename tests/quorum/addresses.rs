@@ -329,7 +329,7 @@ fn a_guard_is_lost_as_soon_as_its_program_knows_that_another_server_has_the_plac
         let guard = take(&client, "job", ms(60_000)).await;
         let busy = take(&healthy_program(&quorum).await, "busy", ms(60_000)).await;
         quorum[0].network().lead_to(stranger.port());
-        // Whoever waits needs a new connection.
+        // A waiter needs a new connection.
         let other = wait_for(&client, "busy", TTL).await;
         told.recv().await.expect("it is told of");
         assert_eq!(stranger.holders("busy").len(), 1);

@@ -36,7 +36,7 @@ impl Ailment {
                 node.run("CONFIG SET maxmemory 1");
             }
             Ailment::InQuarantine => {
-                // A lease that it forgets by the crash, and that could have run for so long.
+                // A lease that it forgets by the crash, and that could have run for this long.
                 node.run("DLOCK.ACQUIRE forgotten somebody 60000");
                 node.kill();
                 node.start_again();

@@ -1,4 +1,5 @@
-//! Whoever gives up half-way leaves nothing behind: no lease, no waiter, no connection, no task.
+//! A program that gives up half-way leaves nothing behind: no lease, no waiter, no connection, no
+//! task.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -91,8 +91,8 @@ fn guards_and_waiters_go_along_when_their_slot_moves(kind: Kind) {
     });
 }
 
-/// Whoever works with locks all the time does not notice that their slots move to another server and
-/// back: no error, and no guard that is lost.
+/// A program that works with locks all the time does not notice that their slots move to another
+/// server and back: no error, and no guard that is lost.
 #[apply(on_every_server)]
 fn a_reshard_is_noticed_by_nobody_who_works_with_the_locks(kind: Kind) {
     let cluster = Cluster::start(kind);
@@ -151,7 +151,7 @@ fn guards_and_waiters_go_to_a_server_that_joins_and_away_from_one_that_leaves(ki
         cluster.move_slot(slot, 1, new);
         cluster.nodes[new].until_blocked(3);
         until_renewed_at(&cluster.nodes[new], &guard).await;
-        // Who comes now asks there, too.
+        // A client that comes now asks there, too.
         let late = waiters(&client, &key, 1);
         cluster.nodes[new].until_blocked(4);
         cluster.move_slot(slot, new, 2);

@@ -111,7 +111,7 @@ fn a_crowd_of_programs_is_served_while_a_cluster_fails_over() {
     let slot = cluster.slot(&keys[0]);
     planned(&cluster, slot);
     if soak::tries_every_case() {
-        // Who kills a primary in the midst of its work may lose a lease that no replica heard of.
+        // A kill in the midst of a primary's work may lose a lease that no replica heard of.
         let (owner, replica) = pair(&cluster, slot);
         cluster.nodes[owner].run("CLIENT PAUSE 60000 WRITE");
         cluster.nodes[owner].until_followed_by(&cluster.nodes[replica]);

@@ -64,7 +64,7 @@ fn one_node_of_three_that_refuses_a_release_keeps_nobody_waiting_and_hears_of_it
         assert!(release.is_free && release.left.len() == 1, "{release:?}");
         assert_eq!(release.left[0].node, quorum[0].url());
         assert!(told_of(&told, 3).is_empty());
-        // Who does not wait has the other two.
+        // An attempt that does not wait has the other two.
         let next = client.lock("job").ttl(TTL).try_acquire().await.expect("a majority is free");
         assert!(next.release().await.expect("it is held").is_free);
         lacks_replicas(&quorum[0], false);

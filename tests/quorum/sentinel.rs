@@ -164,7 +164,7 @@ fn sentinels_that_are_frozen_or_gone_keep_nobody_from_the_primary() {
         node.sentinels[1].kill();
         fence_of(take(&connect(&[node.url()]).await, "job", TTL).await).await;
         node.sentinels[2].kill();
-        // Who is connected needs none of them.
+        // A connected client needs none of them.
         fence_of(take(&before, "job", TTL).await).await;
         let url = [node.url()];
         let nobody = Client::builder().nodes(&url).node_timeout(ms(500)).connect().await;

@@ -46,7 +46,7 @@ fn a_person_sees_nodes_and_locks_and_what_changes(kind: Kind) {
         "document.querySelector('#hot tbody td[data-name=\"hand-overs\"]').textContent";
     eventually("the hand-over is seen", || browser.value(hand_overs) == "1");
 
-    // So many long leases are usual ones: after a crash they keep all keys waiting.
+    // This many long leases are usual ones: after a crash they keep all keys waiting.
     let long = (0..20).map(|n| format!("DLOCK.ACQUIRE long:{n} alice 600000"));
     servers[0].client().pipeline(long);
     servers[0].kill();

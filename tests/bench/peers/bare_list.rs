@@ -1,6 +1,7 @@
-//! No lock at all: a token goes round through a list, by `bench bare-list …`. Who wants it waits in
-//! BLPOP, who has had it puts it back by LPUSH. No hand-over by way of a server takes less, on this
-//! machine: nothing is checked, retried or renewed, and nothing would be noticed if its holder died.
+//! No lock at all: a token goes round through a list, by `bench bare-list …`. A client that wants
+//! it waits in BLPOP, who has had it puts it back by LPUSH. No hand-over by way of a server takes
+//! less, on this machine: nothing is checked, retried or renewed, and nothing would be noticed if
+//! its holder died.
 
 use std::time::Duration;
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use crate::server::Server;
 use crate::wait::PATIENCE;
 
-/// The one who asks has buffers that grow and shrink. Whoever works on 10,000 things or more knows
-/// that even the smallest allocation, kept for each, is more than this.
+/// The one who asks has buffers that grow and shrink. A caller that works on 10,000 things or more
+/// knows that even the smallest allocation, kept for each, is more than this.
 const A_CLIENTS_BUFFERS: i64 = 64 * 1024;
 
 impl Server {

@@ -179,7 +179,7 @@ impl Cluster {
     #[track_caller]
     pub fn owner(&self, slot: usize, asked: usize) -> Option<usize> {
         let owner = owner_of(&self.nodes[asked], slot)?;
-        // Who speaks TLS and who does not are told of different ports.
+        // Clients with TLS and clients without are told of different ports.
         let is = |node: &usize| [self.told(*node), self.nodes[*node].port()].contains(&owner);
         (0..self.nodes.len()).find(is)
     }

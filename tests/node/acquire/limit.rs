@@ -58,7 +58,7 @@ fn there_may_be_65535_permits(kind: Kind) {
     let refused = client.run("DLOCK.ACQUIRE pool another 600000 LIMIT 65535");
     assert!(refused.is_null());
     assert_eq!(server.traces(), before);
-    // With so many leases, the end of one still serves a waiter at once.
+    // With this many leases, the end of one still serves a waiter at once.
     let mut waiter = server.waiter("DLOCK.ACQUIRE pool waiter 600000 LIMIT 65535 WAIT 0");
     assert_eq!(client.run("DLOCK.RELEASE pool t65534").int(), 1);
     assert!(waiter.recv().int() > 0);

@@ -115,7 +115,7 @@ fn the_first_hundred_holders_are_listed_and_all_are_counted(kind: Kind) {
         server.client().pipeline((0..300).map(take));
         let expected: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
         assert_eq!(server.holders(key), expected);
-        // Who leaves makes room on the page.
+        // A waiter that leaves makes room on the page.
         server.run(&format!("DLOCK.RELEASE {key} t3"));
         assert_eq!(server.holders(key).last(), Some(&"t100".to_owned()));
         for request in ["DLOCK.INSPECT", "DLOCK.TOKENS"] {

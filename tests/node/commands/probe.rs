@@ -1,5 +1,5 @@
-//! DLOCK.PROBE: how dlock asks the server whether it would let a client write. Who sends it gets
-//! the server's answer, and nothing happens.
+//! DLOCK.PROBE: how dlock asks the server whether it would let a client write. A client that sends
+//! it gets the server's answer, and nothing happens.
 
 use std::time::Duration;
 

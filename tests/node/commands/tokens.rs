@@ -1,5 +1,5 @@
-//! Tokens are secrets: who knows one can release the lock. Who may only read does not get to know
-//! them; DLOCK.TOKENS, which tells them, is a right of its own.
+//! Tokens are secrets: a user who knows one can release the lock. A user who may only read does not
+//! get to know them; DLOCK.TOKENS, which tells them, is a right of its own.
 
 use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server};
 

@@ -25,7 +25,7 @@ fn evictions_under_load_break_no_promise(kind: Kind) {
         contenders.start(scope, &mut rng);
         lock_evictions = evict_for_a_while(&server, &history);
         drop(stop);
-        // Whoever waits for a lock ends with the server.
+        // A client that waits for a lock ends with the server.
         server.kill();
     });
     println!("{} grants, and {lock_evictions} times a lock was seen evicted", history.len());

@@ -41,7 +41,7 @@ fn hold_for(server: &Server, key: &str, seconds: i64) -> i64 {
     fence
 }
 
-/// Whoever is granted the lock at one of these keys from now on gets a larger fence.
+/// Each grant at one of these keys from now on has a larger fence.
 #[track_caller]
 fn assert_above(server: &Server, keys: &[&str], earlier: i64, what: &str) {
     for key in keys {

@@ -101,7 +101,7 @@ fn a_lease_that_was_extended_outlives_it(kind: Kind) {
         held_and_expiring(&server, &mut alice, options);
         server.run("PEXPIRE job 400");
         if alice.run("DLOCK.EXTEND job alice 60000").int() == 0 {
-            // The machine was busy for so long that it was over by then.
+            // The machine was busy for such a time that it was over by then.
             assert_eq!(server.run("EXISTS job").int(), 0);
             continue;
         }

@@ -92,7 +92,7 @@ fn what_ends_while_all_clients_are_paused_is_handed_over_afterwards(kind: Kind) 
     server.until_streaming_to(&replica);
     let mut ending = Ending::new(&server);
     server.run("CLIENT PAUSE 900 ALL");
-    // Whoever gives up is told even now.
+    // A waiter that gives up is told even now.
     if let Some(ephemeral) = ending.ephemeral.take() {
         ephemeral.close();
     }

@@ -21,8 +21,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A proposed fence is up to so far ahead, in microseconds: further than what a node promises
 /// itself.
 const AHEAD: i64 = 120_000_000;
-/// A proposal that is further ahead of the clock than ten minutes is refused. Who has come so far
-/// proposes nothing until the clock has caught up.
+/// A proposal that is further ahead of the clock than ten minutes is refused. A client that has
+/// come this far proposes nothing until the clock has caught up.
 const FAR: i64 = 300_000_000;
 
 /// The number of times that a holder extends its lease; one of these is drawn.
@@ -63,7 +63,7 @@ impl<'h> Contenders<'h> {
         }
     }
 
-    /// Lets them end. Whoever waits for a lock ends with the server.
+    /// Lets them end. A client that waits for a lock ends with the server.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }

@@ -3,7 +3,7 @@
 
 use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
-use super::taken::Scene;
+use super::removals::Scene;
 
 const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
 

@@ -13,7 +13,7 @@ use crate::quarantine::crash::crashed;
 
 const SWAPS: [&str; 2] = [
     "repl-diskless-load swapdb",
-    // Clients have their turn after so many bytes.
+    // Clients have their turn after this many bytes.
     "loading-process-events-interval-bytes 1024",
 ];
 

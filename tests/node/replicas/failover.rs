@@ -1,5 +1,5 @@
-//! Promotions that others decide on: FAILOVER, a Sentinel, a cluster. Whoever decides, no two hold a
-//! lock at once, as long as the old primary is fenced off.
+//! Promotions that others decide on: FAILOVER, a Sentinel, a cluster. Under each of them no two
+//! hold a lock at once, as long as the old primary is fenced off.
 
 use std::time::{Duration, Instant};
 

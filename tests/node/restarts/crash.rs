@@ -50,7 +50,7 @@ const NO_FILES: Setup = Setup {
     leases_survive: false,
 };
 
-/// A save takes so long that many kills come in the middle of one. Its process then lives on.
+/// A save is slow, so that many kills come in the middle of one. Its process then lives on.
 const SNAPSHOTS: Setup =
     Setup { config: &["save 1 1", "rdb-key-save-delay 10000"], save: Some("BGSAVE"), ..NO_FILES };
 

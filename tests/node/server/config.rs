@@ -103,7 +103,7 @@ fn one_waiter_too_many_is_refused_without_a_trace(kind: Kind) {
     }
     client.assert_in_step();
     assert_eq!(server.traces(), before);
-    // Who would not wait is not concerned, nor is one who takes his own place again.
+    // An attempt that would not wait is not concerned, nor is one that takes its own place again.
     assert!(client.run("DLOCK.ACQUIRE a dave 60000").is_null());
     assert!(client.run("DLOCK.ACQUIRE c dave 60000 WAIT 0").int() > 0);
     let mut again = server.client();

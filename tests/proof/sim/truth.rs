@@ -121,7 +121,7 @@ impl Truth {
             (Answer::Extended, _, None, Some(claimed)) => claimed,
             _ => return,
         };
-        // Who was passed over for somebody else since gives a larger fence.
+        // A server that has granted to somebody else since gives a larger fence.
         let first = !self.ended.contains_key(&server) && !self.denied.contains(&place);
         // With a larger fence it may be another lease, of a node that had lost the former: nobody can tell.
         let same = before.filter(|known| known.fence == fence || answer == Answer::Extended);

@@ -264,7 +264,7 @@ impl<R: Rules> World<R> {
                 return;
             }
             if events > MOST_EVENTS || self.now > LONGEST {
-                // Who waits where no majority can agree on a fence waits on.
+                // A waiter waits on where no majority can agree on a fence.
                 if !self.nodes_agree() {
                     return;
                 }

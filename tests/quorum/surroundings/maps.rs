@@ -99,7 +99,7 @@ fn a_server_that_never_answers_is_named_and_does_not_keep_the_others_from_tellin
         assert_calm(&servers, case.words).await;
         make_sane(&servers[..1]);
         assert_served(waiter, &client, &case).await;
-        // Who comes new has to read the map, and does not wait for the deaf.
+        // A new client has to read the map, and does not wait for the deaf server.
         let guard = program(&url(&servers)).lock("other").ttl(TTL).try_acquire().await;
         guard.expect("one tells the map").release().await.expect("it is held");
         servers.truncate(1);

@@ -1,9 +1,9 @@
 //! Surroundings that are hostile or broken: Sentinels that lie, maps that are nonsense, redirections that
 //! lead nowhere, hosts that accept and never answer.
 //!
-//! Whoever does not wait hears soon what is wrong, and with whom. Whoever waits asks again, but not all the
-//! time, gets no lock that nobody granted, and gets it as soon as the surroundings are sane.
-//! [`sentinels`] lie; clusters have [`maps`] and send on with [`redirects`].
+//! An attempt that does not wait is told soon what is wrong, and with which server. A waiter asks
+//! again, but not all the time, gets no lock that nobody granted, and gets it as soon as the
+//! surroundings are sane. [`sentinels`] lie; clusters have [`maps`] and send on with [`redirects`].
 
 mod maps;
 mod redirects;

@@ -159,7 +159,7 @@ fn sentinels_that_change_their_answer_each_time_make_nobody_spin() {
                 _ => at(words, port),
             });
         });
-        // Who waited at the other one is to find this one, and nothing comes free there.
+        // The waiter of the other one is to find this one, and nothing comes free there.
         held.remove(0).release().await.expect("it is held");
         waiting.await;
         held.remove(0).release().await.expect("it is held");

@@ -259,7 +259,7 @@ fn a_lock_whose_date_passes_unseen_is_over_once_it_is_looked_at(kind: Kind) {
         let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 100");
         let mut carol = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0");
         server.run("PEXPIRE job 20");
-        // Who was first leaves, so the lock is looked at for the next.
+        // The first waiter leaves, so the node looks at the lock for the next.
         assert!(bob.recv().is_null());
         let answer = carol.recv();
         if answer.is_error() {
