@@ -5,6 +5,7 @@
 # Usage: dist.sh            everything for this machine's kind
 #        dist.sh modules    archives and Debian packages only
 #        dist.sh debs NAME  Debian packages only, with the suffix NAME in their version, from what is built
+#        dist.sh compare    builds the commit once more, in a clone in another folder, and compares the sums
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -49,7 +50,8 @@ main() {
         mkdir -p "$release"
         debs
         ;;
-    *) fail "say modules or debs, or nothing" ;;
+    compare) compare ;;
+    *) fail "say modules, debs or compare, or nothing" ;;
     esac
 }
 
@@ -93,6 +95,17 @@ set_up() {
     PATH=$tools/python/bin:$tools/cargo/bin:$PATH
 }
 
+compare() {
+    [ -f "$release/SHA256SUMS" ] || fail "there is no release: run \`make dist\`"
+    [ -z "$(git status --porcelain)" ] || fail "commit your changes first: a clone does not have them"
+    clone=$(mktemp -d)
+    trap 'rm -rf "$clone"' EXIT
+    git clone --quiet . "$clone"
+    "$clone/scripts/dist.sh"
+    diff "$release/SHA256SUMS" "$clone/dist/release/SHA256SUMS" || fail "these files differ in a second build"
+    echo "dist: a second build has the same bytes"
+}
+
 by_hand() { # why
     fail "$1"
 }
@@ -106,7 +119,7 @@ fail() {
 
 modules() {
     compile --release -p dlock-module
-    compile --profile program -p dlock
+    compile --release -p dlock
     plant
     pack "$tree" "$release/$archive.tar.gz"
     debs
@@ -121,7 +134,7 @@ plant() {
     local share=$tree/share
     rm -rf "$tree"
     mkdir -p "$tree"/{bin,lib,examples} "$share"/{man/man1,bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
-    install "$built/$target/program/dlock" "$tree/bin/dlock"
+    install "$built/$target/release/dlock" "$tree/bin/dlock"
     # A server refuses a module that may not be executed.
     install -m 755 "$built/$target/release/libdlock.so" "$tree/lib/libdlock.so"
     needs_no_newer_glibc "$tree/bin/dlock" "$tree/lib/libdlock.so"
