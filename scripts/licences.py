@@ -17,8 +17,13 @@ def main(manifest: str, name: str) -> None:
     metadata = json.loads(found.stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     print(f"{name} contains these packages, under these licences.")
-    for package in sorted(linked(metadata), key=lambda id: str(packages[id]["name"])):
-        tell(packages[package])
+    for package in sorted((packages[id] for id in linked(metadata)), key=by_name):
+        tell(package)
+
+
+def by_name(package: dict) -> tuple[str, str]:
+    """There may be two versions of one package."""
+    return str(package["name"]), str(package["version"])
 
 
 def linked(metadata: dict) -> set[str]:

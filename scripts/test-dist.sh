@@ -25,7 +25,10 @@ main() {
     for suite in "$@"; do
         case $suite in
         bookworm) with_server redis ;;
-        trixie) with_server redis && with_server valkey ;;
+        trixie)
+            with_server redis
+            with_server valkey
+            ;;
         bullseye) without_server ;;
         *) by_hand "no such suite: $suite" ;;
         esac
