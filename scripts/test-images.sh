@@ -87,13 +87,13 @@ build() {
 
 make_root() {
     echo "test-images: making a root of $suite"
-    mkdir -p "$roots" "$folder/root"
-    chmod 755 "$folder/root"
-    debootstrap --variant=minbase --include=ca-certificates "$suite" "$folder/root" >"$folder/log"
+    mkdir -p "$roots" "$folder/base"
+    chmod 755 "$folder/base"
+    debootstrap --variant=minbase --include=ca-certificates "$suite" "$folder/base" >"$folder/log"
     # Packages start no service.
-    printf '#!/bin/sh\nexit 101\n' >"$folder/root/usr/sbin/policy-rc.d"
-    chmod +x "$folder/root/usr/sbin/policy-rc.d"
-    tar --create --file "$image.part" --directory "$folder/root" .
+    printf '#!/bin/sh\nexit 101\n' >"$folder/base/usr/sbin/policy-rc.d"
+    chmod +x "$folder/base/usr/sbin/policy-rc.d"
+    tar --create --file "$image.part" --directory "$folder/base" .
     mv "$image.part" "$image"
 }
 
