@@ -220,7 +220,7 @@ impl End {
             match self.stream.write(self.backlog.as_slices().0) {
                 Ok(length) => drop(self.backlog.drain(..length)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // It is read as the end of the connection.
+                // The error is read as the end of the connection.
                 Err(_) => self.backlog.clear(),
             }
         }

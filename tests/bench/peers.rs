@@ -270,7 +270,7 @@ impl Program {
         };
         match self {
             Program::This(word) => command.arg(word),
-            // It would leave compiled files beside the sources.
+            // Python would leave compiled files beside the sources.
             Program::Python(_) => command.env("PYTHONDONTWRITEBYTECODE", "1"),
             _ => &mut command,
         };

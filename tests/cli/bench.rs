@@ -105,7 +105,7 @@ fn a_contended_lock_is_held_for_as_long_as_it_was_told_and_by_one() {
         // may be late by one of them.
         assert!(number(line, "wait_ms/max") >= 2.0 * hold_ms, "{line}");
         let of_server = |field: &str| quorum[0].info("dlock")[field].clone();
-        // It has one bucket for all times that differ by less than a hundredth.
+        // The server has one bucket for all times that differ by less than a hundredth.
         let held: f64 = of_server("dlock_hold_p50_ms").parse().expect("a number");
         assert!(held >= 0.99 * hold_ms, "half were held for {held} ms at most: {line}");
         let granted: f64 = of_server("dlock_grants").parse().expect("a number");

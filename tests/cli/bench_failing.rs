@@ -94,7 +94,7 @@ fn a_signal_ends_it_soon_although_nodes_have_gone_deaf() {
         running.signal(Signal::SIGINT);
     }
     for (_, running) in all {
-        // It waits for answers as long as it has been told to, and gives up.
+        // The bench waits for answers as long as it has been told to, and gives up.
         running.ended_within(Duration::from_millis(5_000)).with_code(130);
     }
     quorum.iter().for_each(|node| node.network().pass());
@@ -134,7 +134,7 @@ fn a_node_that_dies_in_the_middle_of_a_part_does_not_end_it() {
             "cycle" => {
                 let error = report.cycles[2]["error"].as_str();
                 let error = error.expect("the reason");
-                // It may have died while its turn had not come.
+                // The node may have died while its turn had not come.
                 let words = ["after", "at first"];
                 assert!(words.iter().any(|word| error.contains(word)), "more than {error}");
                 assert!(report.cycles[..2].iter().all(|line| line.get("error").is_none()));
@@ -177,7 +177,7 @@ fn the_node_where_clients_queue_may_die() {
 #[test]
 fn the_node_where_clients_queue_may_come_back_in_quarantine() {
     let mut quorum = Quorum::start(3);
-    // It may have forgotten this lease, and grants nothing for as long.
+    // The node may have forgotten this lease, and grants nothing for as long.
     quorum[0].run("DLOCK.ACQUIRE long alice 600000");
     let options = ["--json", "--time", LONG, "--clients", "4", "--only", "contended"];
     let running = start(&quorum, &options);

@@ -125,7 +125,7 @@ fn a_time_that_is_short_for_the_waits_is_said_before_the_load_and_the_figures_sa
     for word in ["≥", "not warm", "still waiting at the end", "ONE ROUND", "JAIN"] {
         assert!(said.out.contains(word), "no {word}: {}", said.out);
     }
-    // It is only about the part that waits.
+    // The warning is only about the part that waits.
     let options = ["bench", "--only", "cycle,quorum", "--time", "100ms"];
     assert_eq!(dlock(&quorum, &options).with_code(0).err, "");
 }
@@ -138,7 +138,7 @@ fn one_client_waits_for_nobody() {
     let report = Report::read(&said);
     assert_contended(report.contended(), 1, 1, 5.0);
     assert!(report.contended()["p99_to_ideal"].is_null(), "{said:#?}");
-    // It holds it all the time: nothing is granted, and nobody waits.
+    // The only client holds the lock all the time: nothing is granted, and nobody waits.
     let options = ["--clients", "1", "--time", "100ms", "--hold", "10s", "--only", "contended"];
     let said = dlock(&quorum, &[&["bench", "--json"], &options[..]].concat()).with_code(0);
     let report = Report::read(&said);

@@ -38,7 +38,7 @@ fn a_node_that_is_replaced_at_once_makes_two_holders_and_one_step_after_the_othe
     let fix = findings[0]["fix"].as_str().expect("words");
     assert!(fix.contains(&format!("give all clients {} first", step.join(","))), "{fix}");
     assert!(findings[1]["found"].as_str().is_some_and(|words| words.ends_with(": job")));
-    // It is so: a client of the new list gets it, while alice holds it.
+    // The finding is right: a client of the new list gets the lock, while alice holds it.
     dlock_at(&new, &["run", "-n", "job", "--", "true"]).with_code(0);
 
     assert_eq!(found(&step, &old.join(",")), [Value::Null; 0]);
@@ -61,7 +61,7 @@ fn an_address_that_leads_to_another_node_than_before_is_found_by_an_earlier_repo
     let against = format!("@{}", report.display());
     assert_eq!(found(&nodes, &against), [Value::Null; 0]);
 
-    // It comes back empty, under a name of its own.
+    // The server comes back empty, under a name of its own.
     servers[1].stop();
     fs::remove_file(servers[1].state_file()).expect("it is there");
     servers[1].start_again();

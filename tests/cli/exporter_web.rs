@@ -141,7 +141,7 @@ fn behind_tls_it_answers_who_trusts_it_and_nobody_else() {
     assert_eq!(Asker::new(&certificates).status(&exporter, "/metrics"), 200);
     assert_eq!(Asker::new(&others).status(&exporter, "/metrics"), 0);
     assert_eq!(status(&exporter, "/metrics", ""), 0, "without TLS");
-    // It is not known who asks.
+    // The exporter does not know who asks.
     assert_eq!(Asker::new(&certificates).status(&exporter, "/"), 403);
 }
 

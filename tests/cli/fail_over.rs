@@ -114,7 +114,7 @@ fn run_holds_keys_at_several_primaries_while_one_of_them_fails_over(kind: Kind) 
     cluster.nodes[1].until_followed_by(&replica);
     let token = cluster.nodes[1].holders(&keys[1]);
     cluster.nodes[1].kill();
-    // It says so only of keys that it serves.
+    // The replica answers only for keys that it serves.
     let inspected = || replica.run(&format!("DLOCK.INSPECT {}", keys[1]));
     eventually("the replica has taken over", || !inspected().is_error());
     assert_eq!(replica.holders(&keys[1]), token);

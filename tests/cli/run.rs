@@ -16,7 +16,7 @@ use crate::running::{Running, SLACK, dlock, run};
 fn a_command_runs_under_a_lock(kind: Kind) {
     let quorum = Quorum::of((0..3).map(|_| Server::build(kind)).collect());
     let running = Running::start(&quorum, &["job", "-c", "echo begun; read line; echo $line"]);
-    // It has no input: read ends at once.
+    // The program has no input: read ends at once.
     let said = running.ended().with_code(0);
     assert_eq!((said.out.as_str(), said.err.as_str()), ("begun\n\n", ""));
     quorum.assert_empty_within(Duration::ZERO);

@@ -71,7 +71,7 @@ fn in_a_terminal_a_lock_is_selected_looked_at_and_ended() {
     top.write(b"q");
     let said = top.ended().with_code(0);
     assert!(said.out.contains("code 0"), "{}", said.out);
-    // It leaves the alternate screen.
+    // dlock top leaves the alternate screen.
     assert!(said.out.contains("\x1b[?1049l"));
 }
 

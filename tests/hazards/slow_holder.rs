@@ -133,7 +133,7 @@ fn a_holder_slower_than_its_ttl_is_not_alone_and_a_write_is_lost(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     for (late, balance) in [(Late::WhileBobIsIn, 150), (Late::WhenBobHasWritten, 70)] {
         let outcome = a_slow_holder::<SetNx>(&server, kind, late, Reads::WithoutFence);
-        // It should be 120.
+        // The balance should be 120.
         assert_eq!(outcome, Outcome { alice: true, bob: true, balance }, "{late:?}");
     }
 }

@@ -25,10 +25,10 @@ fn a_newcomer_overtakes_one_that_sleeps_between_two_attempts(kind: Kind) {
     let [mut holder, mut early, mut newcomer] = [(); 3].map(|()| SetNx::connect(server.port()));
     assert!(holder.try_lock(KEY, TTL));
     assert!(!early.try_lock(KEY, TTL));
-    // It sleeps now.
+    // The early client sleeps now.
     assert!(holder.unlock(KEY));
     assert!(newcomer.try_lock(KEY, TTL));
-    // It wakes up.
+    // The early client wakes up.
     assert!(!early.try_lock(KEY, TTL));
 }
 

@@ -66,7 +66,7 @@ fn a_release_does_not_wait_for_a_node_that_refuses_it_while_another_is_dead() {
                 tokio::time::sleep(ms(5)).await;
                 let (released, took) = timed(guard.release()).await;
                 released.expect("it is held");
-                // It would wait for a quarter of the time-out.
+                // A release that waited for the nodes that fail would take a quarter of the time-out.
                 assert_within(took, HEALTHY_TIMEOUT / 10);
             }
         };

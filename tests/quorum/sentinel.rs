@@ -182,7 +182,7 @@ fn a_sentinel_that_missed_the_fail_over_leads_nobody_back() {
         node.servers[0].kill();
         let now = node.promoted(0, &[0, 1, 2]);
         node.servers[now].run("CONFIG SET dlock.quarantine off");
-        // It is a primary again, until somebody tells it.
+        // The old server is a primary again, until somebody tells it.
         node.servers[0].start_again();
         node.servers[0].run("CONFIG SET dlock.quarantine off");
         let stale = Sentinel::spawn(Kind::Redis70, node.servers[0].port(), 2);

@@ -107,7 +107,7 @@ fn a_read_time_out_loses_no_place_among_fifty(library: Library, kind: Kind) {
         other.send(&format!("DLOCK.ACQUIRE job behind-{number} 600000 WAIT 0"));
         until_waiting(&server, number as i64 + 27);
     }
-    // It has asked again several times, and stands where it stood.
+    // The waiter has asked again several times, and keeps its place.
     let asked =
         || calls(&server, "acquire") + server.info_number("stats", "total_connections_received");
     // A request that ends with its connection is not counted as a call.

@@ -117,7 +117,7 @@ fn prometheus_knows_who_waits_for_a_contended_lock(kind: Kind) {
     prometheus.until_it_says("sum(dlock_wait_seconds_count)", 1.0);
     prometheus.until_it_says("sum(dlock_wait_seconds_bucket{le=\"+Inf\"})", 1.0);
     prometheus.until_it_says("sum(dlock_waiters)", 1.0);
-    // It knows the types, and the words for people.
+    // Prometheus knows the types, and the words for people.
     let known = prometheus.ask("metadata?metric=dlock_wait_seconds").expect("it answers");
     assert_eq!(known["data"]["dlock_wait_seconds"][0]["type"], "histogram", "{known}");
     assert_eq!(known["data"]["dlock_wait_seconds"][0]["unit"], "seconds", "{known}");

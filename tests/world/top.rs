@@ -123,7 +123,7 @@ fn ctrl_z_gives_the_terminal_back_and_fg_comes_back() {
         tmux.press(&["clear; fg", "Enter"]);
         tmux.until_it_shows("job:42");
         assert_eq!(tmux.says("#{alternate_on}"), "1");
-        // It hears keys again, and each of them once.
+        // dlock top hears keys again, and each of them once.
         tmux.press(&["?"]);
         tmux.until_it_shows("to the shell; fg comes back");
         tmux.press(&["Escape"]);

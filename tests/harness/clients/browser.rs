@@ -40,7 +40,7 @@ impl Browser {
     pub fn start() -> Browser {
         let home = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
         let mut command = Command::new("sh");
-        // It reads orders at 3 and answers at 4.
+        // Chromium reads commands at 3 and answers at 4.
         command.args(["-c", "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", "sh"]);
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
         command.args(["--remote-debugging-pipe", "--no-first-run", "--hide-scrollbars"]);

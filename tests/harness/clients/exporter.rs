@@ -145,7 +145,7 @@ impl Answer {
     #[track_caller]
     pub fn to(request: &str, mut connection: impl Read + Write) -> Answer {
         let mut bytes = Vec::new();
-        // It may close the connection of a request that makes no sense.
+        // The exporter may close the connection of a request that makes no sense.
         let _ = connection.write_all(request.as_bytes());
         let _ = connection.read_to_end(&mut bytes);
         let text = String::from_utf8(bytes).expect("it is UTF-8");

@@ -19,7 +19,7 @@ impl Tmux {
     pub fn start(size: (u16, u16), command: &Command, script: &str) -> Tmux {
         let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
         let mut server = Command::new("tmux");
-        // It does not go into the background, so that it ends with the test.
+        // tmux does not go into the background, so that it ends with the test.
         server.args(["-D", "-u", "-f", "/dev/null", "-S"]).arg(folder.path().join("tmux"));
         server.env("SHELL", "/bin/sh");
         let server =

@@ -64,7 +64,7 @@ fn note_forever() {
 }
 
 fn worst_since(since: Option<Instant>) -> Duration {
-    // It may be late just now.
+    // The thread may be late just now.
     thread::sleep(2 * BEAT);
     let noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
     let recent = noted.iter().rev().take_while(|(when, _)| since.is_none_or(|since| *when > since));

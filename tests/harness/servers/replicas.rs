@@ -8,7 +8,7 @@ impl Server {
     #[track_caller]
     pub fn until_streaming_to(&self, replica: &Server) {
         self.until_followed_by(replica);
-        // It has the data, but is sent nothing until it has said so, which may take a second. So it
+        // The replica has the data, but is sent nothing until it has said so, which may take a second. So it
         // is sent something that leaves no trace.
         self.run("PUBLISH nobody anything");
         self.until_followed_by(replica);

@@ -284,7 +284,7 @@ impl Server {
 
     /// True if this process answers at the port, and has loaded its data.
     fn answers(&self) -> bool {
-        // It may end at any moment: it listens before it loads the module.
+        // The process may end at any moment: it listens before it loads the module.
         let ask = || -> io::Result<(Value, Value)> {
             let mut client = Client::connect(self.port)?;
             client.try_send_raw(b"INFO server\r\nPING\r\n")?;

@@ -16,7 +16,7 @@ fn a_client_with_a_short_read_time_out_is_served_in_order_among_fifty_others(kin
     assert!(server.client().run(slice).is_null());
     others.extend((25..50).map(|n| server.waiter(&waits(n))));
     for _ in 0..4 {
-        // It heard nothing in time.
+        // The client heard nothing in time.
         drop(server.waiter("DLOCK.ACQUIRE job sliced 60000 WAIT 0 KEEP 60000"));
         assert!(server.client().run(slice).is_null());
     }
@@ -74,7 +74,7 @@ fn the_turn_of_one_that_is_away_is_a_short_lease_and_then_the_next_ones(kind: Ki
     assert_eq!(server.info_number("dlock", "dlock_leases_away"), 1);
     assert!(next.recv().int() > 0);
     assert_eq!(server.info_number("dlock", "dlock_leases_away"), 0);
-    // It has missed its turn.
+    // The attempt that was away has missed its turn.
     assert!(server.run("DLOCK.ACQUIRE job away 60000").is_null());
     assert_eq!(server.holder("job")["away"].int(), 0);
 }

@@ -79,7 +79,7 @@ fn in_quarantine_a_place_is_taken_with_the_refusal(kind: Kind) {
     assert_eq!(server.node("places").int(), 1);
     let mut later = server.client();
     later.send("DLOCK.ACQUIRE job later 60000 WAIT 0");
-    // It does not end meanwhile, and its turn comes first.
+    // The wait of the client that is away does not end meanwhile, and its turn comes first.
     eventually("the quarantine is over", || server.node("granting").text() == "yes");
     eventually("its turn", || server.holders("job") == ["away"]);
     assert!(server.run("DLOCK.ACQUIRE job away 60000").int() > 0);

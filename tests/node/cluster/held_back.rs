@@ -29,7 +29,7 @@ fn in_quarantine(cluster: &Cluster) {
         assert_sent_on(waiter);
     }
     assert_idle(cluster, 0);
-    // It travelled with its slot.
+    // The lock travelled with its slot.
     let target = &cluster.nodes[2];
     assert_eq!(target.run(&format!("DLOCK.RELEASE {held} alice")).int(), 1);
     assert_idle(cluster, 2);

@@ -101,7 +101,7 @@ fn a_key_that_nobody_holds_keeps_its_fence(kind: Kind) {
     let slot = cluster.slot(&key);
     cluster.migrate_to_the_end(slot..=slot, 0, 2);
     assert!(target.run(&format!("DLOCK.ACQUIRE {key} bob 60000")).int() > fence);
-    // It was far ahead, and no other key is.
+    // The key was far ahead, and no other key is.
     for other in [format!("{{{key}}}other"), cluster.key(2, "other")] {
         let near = target.run(&format!("DLOCK.ACQUIRE {other} bob 60000")).int();
         assert!(near < fence - AHEAD / 2, "{other}: {near}, {fence}");
@@ -197,7 +197,7 @@ fn a_lease_that_is_over_at_the_new_node_goes_on_if_the_old_one_had_extended_it(k
     begin(&cluster, &key);
     let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 1000")).int();
     eventually("the migration has caught up", || keys_with(target, slot) == 1);
-    // It hears of the extension when the lease that it knows of is over.
+    // The target hears of the extension when the lease that it knows of is over.
     target.pause();
     assert_eq!(source.run(&format!("DLOCK.EXTEND {key} alice 60000")).int(), 1);
     source.run(&format!("DLOCK.ACQUIRE {other} alice 1200"));
@@ -341,7 +341,7 @@ fn the_new_nodes_replica_has_what_arrived_and_may_be_promoted(kind: Kind) {
     source.run(&format!("DLOCK.ACQUIRE {} alice 60000", at("released")));
     source.run(&format!("DLOCK.RELEASE {} alice", at("released")));
     source.run(&format!("DLOCK.FENCED {} {fence}", at("mark")));
-    // It follows whoever leads its primary.
+    // The replica follows the target, which follows the source.
     eventually("the replica knows of both", || replica.node("leases").int() == 2);
     finish(&cluster);
     cluster.nodes[2].assert_agrees_with(&replica);

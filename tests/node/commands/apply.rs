@@ -30,7 +30,7 @@ fn overheard(kind: Kind) -> Vec<Words> {
     }
     let mut found = Vec::new();
     eventually("the replica has heard a grant, an end and a promise", || {
-        // It begins a new one when it has got everything from the primary.
+        // The replica begins a new log when it has got everything from the primary.
         let Ok(log) = fs::read(replica.append_only_log()) else { return false };
         found = internal(&log);
         let begins = |start: &[u8]| found.iter().any(|words| words.join(&b' ').starts_with(start));

@@ -205,7 +205,7 @@ fn nothing_nests_through_another_modules_command(kind: Kind) {
         deep.extend(std::iter::repeat_n(nested, 30_000).flatten());
         deep.extend(["SET", "a", "1"]);
         assert_eq!(client.run_args(&deep).items().len(), 2);
-        // It is asked again for the next request.
+        // The server answers the next request as usual.
         let keys = client.run(&format!("COMMAND GETKEYS {} SET a 1", outer.join(" ")));
         assert_eq!(keys.items(), [Value::Bulk(key.into()), Value::Bulk("a".into())]);
     }

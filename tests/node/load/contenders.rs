@@ -219,7 +219,7 @@ impl<'c> Contender<'c> {
 
     fn end(&mut self, held: &Held) -> End {
         match self.rng.random_range(0..16) {
-            // It has noticed that the server is gone, and works on.
+            // The client has noticed that the server is gone, and works on.
             _ if self.has_lost_its_connection(held) => End::RunOut,
             0 => End::RunOut,
             1..8 if held.wish.is_ephemeral => End::Disconnect,

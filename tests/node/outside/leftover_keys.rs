@@ -44,7 +44,7 @@ fn a_replica_that_is_promoted_removes_what_its_primary_could_not(kind: Kind) {
         replica.until_streaming_to(&last);
         leave_stray(&primary, way);
         eventually("the replica has followed", || keys(&replica) == 1 && keys(&last) == 1);
-        // It may be told of it at any moment, and a replica removes nothing by itself.
+        // The replica may be told of the key at any moment, and a replica removes nothing by itself.
         assert_eq!(keys(&replica), 1);
         primary.kill();
         promote(&replica);

@@ -216,7 +216,7 @@ fn the_time_of_a_removed_lease_passes_without_effect(kind: Kind) {
         scene.assert_unblocked(removal);
         let fence = scene.primary.run("DLOCK.ACQUIRE job alice 60000").int();
         let expiries = scene.primary.info_number("dlock", "dlock_expiries");
-        // It ends after the lease that was removed would have.
+        // This lease ends after the lease that was removed would have.
         scene.primary.run("DLOCK.ACQUIRE clock any 200");
         eventually("the time has passed", || scene.primary.run("EXISTS clock").int() == 0);
         assert_eq!(scene.primary.run("DLOCK.CHECK job alice").int(), fence, "{removal}");

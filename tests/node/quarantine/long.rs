@@ -113,7 +113,7 @@ fn a_promoted_replica_keeps_back_the_keys_that_its_primary_told_it_of(kind: Kind
     }
     let said = || replica.node("long-keys").int() == 20;
     eventually("the replica has written it down", said);
-    // It has only heard that it is over.
+    // The replica has only heard that this lease is over.
     primary.run("DEL long7");
     primary.until_followed_by(&replica);
     replica.run("REPLICAOF NO ONE");

@@ -21,7 +21,7 @@ fn it_is_automatic_unless_somebody_says_otherwise(kind: Kind) {
     for value in ["off", "1", "60000", "4294967295", "auto"] {
         assert_eq!(server.run(&format!("CONFIG SET {NAME} {value}")).text(), "OK", "{value}");
         assert_eq!(setting(&server), value);
-        // It says what to do at a start, and begins nothing by itself.
+        // The setting says what to do at a start, and begins nothing by itself.
         server.assert_grants();
     }
     server.run(&format!("CONFIG SET {NAME} 7000"));

@@ -177,7 +177,7 @@ fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
     until_loaded(&replica);
     assert_eq!(Seen::at(&replica), old);
 
-    // It knows what it knew: it neither forgets how long leases may be, nor expects the worst.
+    // The replica knows what it knew: it neither forgets how long leases may be, nor expects the worst.
     promote(&replica);
     assert_bound(replica.assert_in_quarantine(PROMOTED), 60_000, since);
     assert_eq!(Seen::at(&replica), old);

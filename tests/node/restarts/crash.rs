@@ -150,7 +150,7 @@ fn live_for_a_while(server: &Server, setup: &Setup, rng: &mut StdRng) {
     }
     thread::sleep(up_to(rng, 250));
     if let Some(save) = setup.save {
-        // It may be saving already.
+        // The server may be saving already.
         server.run(save);
         thread::sleep(up_to(rng, 100));
     }

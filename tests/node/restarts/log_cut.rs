@@ -146,7 +146,7 @@ impl Crashed {
         assert_eq!(server.run("CONFIG SET dlock.quarantine off").text(), "OK");
         for key in KEYS {
             server.run(&format!("DLOCK.BREAK {key}"));
-            // It waits for a disk that is busy.
+            // The request waits for a disk that is busy.
             let fence = server.run(&format!("DLOCK.ACQUIRE {key} after 1000 WAIT 0")).int();
             assert!(fence > self.fence, "{fence} at {key} follows {}", self.fence);
         }

@@ -73,7 +73,7 @@ fn a_longer_lease_that_a_replica_is_told_is_written(kind: Kind) {
     primary.run(&format!("DLOCK.ACQUIRE job alice {HOUR}"));
     primary.until_followed_by(&replica);
     eventually("it is written", || replica.node("lease-bound-ms").int() >= HOUR);
-    // It has nothing else when it is back as a primary.
+    // The replica has nothing but this file when it is back as a primary.
     assert_waits(replica, "job", HOUR);
 }
 

@@ -174,7 +174,7 @@ fn a_slow_disk_holds_nobody_up_who_keeps_within_the_promise(kind: Kind) {
     let (_, reserved) = server.fences();
     let said = server.module_log().len();
     let slow = Fault::inject(&server, "fsync,fdatasync", "delay_enter=2000000", &[]);
-    // It is time to renew the promise, and not yet too late.
+    // The server has to renew the promise now, and not yet too late.
     server.set_wall_clock(45);
     let begun = Instant::now();
     let mut longest = Duration::ZERO;

@@ -175,7 +175,7 @@ fn one_warning_is_logged_and_one_notice(kind: Kind) {
         server.fill_disk();
         until_noticed(&server);
         let begun = Instant::now();
-        // It is tried again every second, and asked for more all the time.
+        // The server tries again every second, and clients ask for more all the time.
         while begun.elapsed() < Duration::from_secs(seconds) {
             let bound = server.node("lease-bound-ms").int();
             assert_not_durable(&server, &format!("DLOCK.ACQUIRE far zed {}", 2 * bound + 1000));

@@ -34,7 +34,7 @@ fn a_second_server_refuses_it_and_the_first_goes_on(kind: Kind) {
     let mut last = first.next_fence();
     for _ in 0..3 {
         assert_in_use(&first);
-        // It still writes it, too.
+        // The first server still writes the file, too.
         let ahead = first.fences().1 + 60_000_000;
         let fence = first.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}")).int();
         assert!(fence >= ahead && fence > last, "{fence} after {last}");
@@ -123,7 +123,7 @@ fn saving_child(server: &Server) -> Orphan {
         child = number.and_then(|number| number.trim().parse().ok());
         child.is_some()
     });
-    // It tells its parent at the first key that it saves, and ends if there is none to be told.
+    // The child tells its parent at the first key that it saves, and ends if there is none to be told.
     eventually("the child saves", || server.info_number("persistence", "current_cow_peak") > 0);
     Orphan(Pid::from_raw(child.expect("it is started")))
 }

@@ -108,7 +108,7 @@ impl<R: Rules> World<R> {
         let Some(pair) = pairs.get(&node) else { return };
         judge.hand_over(node, now, |key, end| {
             let end = old.true_end(end);
-            // It has run for a while, so this is less than was granted.
+            // The lease has run for a while, so this is less than was granted.
             let left = Millis(end.saturating_sub(now) / 1000);
             let known = pair.known.covers(key, Millis(left.0 * 99 / 100), now);
             known.then(|| new.end_at(end, now))

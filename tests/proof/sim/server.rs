@@ -351,7 +351,7 @@ impl Server {
             Ask::Release { .. } | Ask::GiveBack => {
                 let token = self.released_by(request);
                 let is_final = ask == Ask::Release { is_final: true };
-                // It cannot be refused: there are no foreign locks here.
+                // A release cannot be refused: there are no foreign locks here.
                 let release = Release { token: &token, is_final };
                 let _ = self.node.release(&mut self.host, key, &release, time);
                 (ask == Ask::GiveBack).then_some(Answer::Done)

@@ -101,7 +101,7 @@ impl Truth {
         if matches!(answer, Answer::Denied | Answer::Turn(_)) {
             self.denied.insert(place);
         }
-        // It may have been raised farther than its client knows: then it says the same as if it had nothing.
+        // The node may have been raised farther than its client knows: then it says the same as if it had nothing.
         if let (Answer::Gone, Ask::Extend { fence: Some(fence) }) = (answer, under.ask) {
             self.gap |= self.raised.get(&place).is_some_and(|raised| *raised > fence);
         }
@@ -276,7 +276,7 @@ impl<R: Rules> World<R> {
         let (claimed, now) = (self.claimed(task), self.clock_of(task).now);
         let (at, needed, attempt) = (self.now, self.needed(), self.tasks[task].attempt);
         let truth = &mut self.tasks[task].truth;
-        // It may not have heard anything in this attempt yet.
+        // The attempt may not have heard anything in this attempt yet.
         truth.begin(attempt);
         truth.ends(server, at, claimed, now, needed);
     }
