@@ -93,8 +93,8 @@ struct Line {
     /// as far apart as there are locks.
     clients: Vec<Pipe>,
     locks: usize,
-    /// The client that is the next to give on. It has the lock, as have those after it, one for
-    /// each lock.
+    /// The client that is the next to give on. This client has the lock, as have those after it,
+    /// one for each lock.
     head: usize,
 }
 

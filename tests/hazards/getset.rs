@@ -89,8 +89,8 @@ fn time(text: &str) -> i64 {
     text.parse().expect("the value is a time")
 }
 
-/// A dlock request by a client whose clock is so far ahead. It tells nobody what its clock shows,
-/// but for a fence that it may propose.
+/// A dlock request by a client whose clock is this far ahead. The client tells nobody what its
+/// clock shows, but for a fence that it may propose.
 fn acquire(server: &Server, who: &str, ahead: i64) -> Value {
     let proposal = now(ahead) * 1_000;
     server.run(&format!("DLOCK.ACQUIRE {KEY} {who} {TTL} FENCE {proposal}"))

@@ -2,10 +2,10 @@
 //!
 //! The recipe: a random value on a majority of three nodes. The holder stands still (garbage
 //! collection, a full disk, a suspended machine) until its leases are over and the next one has
-//! written; then it goes on and writes. It could have looked at its clock first, but it had done
-//! that before the pause, or never does. No store can tell: random values have no order. The fence
-//! of dlock is the difference: it grows, and the store refuses the smaller one. And a guard that is
-//! looked at says that it is lost, as a Redlock does that keeps the time.
+//! written; then it goes on and writes. The holder could have looked at its clock first, but it had
+//! done that before the pause, or never does. No store can tell: random values have no order. The
+//! fence of dlock is the difference: it grows, and the store refuses the smaller one. And a guard
+//! that is looked at says that it is lost, as a Redlock does that keeps the time.
 
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 //! its lock lasts: two are in the critical section, and what one of them writes is lost. The
 //! library renews the lock while the work goes on, so the second one waits; renewal is no invention
 //! of dlock, other libraries renew as well. The fence is the difference, where renewal did not
-//! help: the resource refuses who is late. It has to be shown with each read and each write. The
-//! resource only knows of a new holder when it has seen its fence: shown with writes alone, a late
-//! write gets through between the new holder's read and its write, and is overwritten.
+//! help: the resource refuses who is late. The fence has to be shown with each read and each write.
+//! The resource only knows of a new holder when it has seen its fence: shown with writes alone, a
+//! late write gets through between the new holder's read and its write, and is overwritten.
 
 use std::time::{Duration, Instant};
 

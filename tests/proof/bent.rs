@@ -2,7 +2,7 @@
 //!
 //! What is not here, because nothing can notice it:
 //!
-//! - The largest of a majority's fences instead of the majority-th smallest. It is the same number
+//! - The largest of a majority's fences instead of the majority-th smallest. That is the same number
 //!   when the fence is fixed with the majority's last grant; and with more grants than that, which
 //!   an attempt sees only when it has waited for its gate, nodes that need not be are raised, too.
 //! - Another fence than that, whatever it is, makes no wrong claim: a claim counts only nodes whose

@@ -349,7 +349,7 @@ def test_greenlets_run_while_one_waits(server: Server, key: str, program: Start,
         "eventlet": "import eventlet; eventlet.monkey_patch(); spawn = eventlet.spawn",
     }
     text = """
-# So many that the numbers of the next are too large for `select`.
+# Enough that the numbers of the next are too large for `select`.
 import resource
 limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))

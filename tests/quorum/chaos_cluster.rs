@@ -17,7 +17,7 @@ use crate::weather::KEYS;
 /// or else the server that is promoted next would wait for that.
 const MOVE: Duration = ms(2_000);
 
-/// A fence so far ahead, in µs, may not move by itself: half of ten minutes.
+/// A fence this far ahead, in µs, may not move by itself: half of ten minutes.
 const FAR: i64 = 300_000_000;
 
 /// One that is mild would show the same everywhere: the other servers have theirs with `make soak`.

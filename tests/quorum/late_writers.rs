@@ -125,8 +125,8 @@ impl Storm {
     }
 }
 
-/// A program that takes the lock and writes, again and again. It never looks whether its lock is
-/// still valid.
+/// A program that takes the lock and writes, again and again. The program never looks whether its
+/// lock is still valid.
 struct Holder {
     nodes: Vec<String>,
     data: String,

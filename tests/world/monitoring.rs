@@ -77,7 +77,7 @@ fn systemd_finds_the_unit_good_and_safe() {
     analyze(&["security", "--offline=true", "--threshold=20", "--no-pager"]);
 }
 
-/// The output of promtool. It ends with 0, or the test fails.
+/// The output of promtool, which must end with 0.
 #[track_caller]
 fn promtool(folder: &Path, arguments: &[&str], input: &str) -> String {
     let mut command = Command::new(installed("prometheus/usr/bin/promtool"));

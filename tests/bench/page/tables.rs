@@ -10,13 +10,13 @@ use crate::contention::Contest;
 use crate::peers::Wait;
 use crate::report::{Gap, NOT_MEASURED, Report, Row, Verdict, digits};
 
-/// Titles of groups that have pictures.
+/// The title of the group with contenders. Groups with these titles have pictures.
 pub const CONTENTION: &str = "One lock that many want";
-/// The same.
+/// The title of the group over links.
 pub const DISTANCE: &str = "The same over links with a length";
-/// The same.
+/// The title of the group without contenders.
 pub const UNCONTENDED: &str = "A lock that nobody else wants";
-/// The same.
+/// The title of the group with much of everything.
 pub const GROWTH: &str = "Much of everything";
 
 /// The page's head: the subject, the machine, the day and the command.

@@ -13,7 +13,7 @@ use crate::load::{Random, request};
 /// The first word of a command line that asks for this.
 pub const WORD: &str = "bare-sockets";
 
-/// Does what the rest of the command line asks for. It ends the process.
+/// Does what the rest of the command line asks for. The function ends the process.
 pub fn run(words: impl Iterator<Item = String>) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
     runtime.block_on(closed_loop::run::<Sockets>("bare sockets".to_owned(), words));

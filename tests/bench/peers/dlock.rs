@@ -12,7 +12,7 @@ use super::closed_loop::{self, Contender};
 /// The first word of a command line that asks for this.
 pub const WORD: &str = "as-a-peer";
 
-/// Does what the rest of the command line asks for. It ends the process.
+/// Does what the rest of the command line asks for. The function ends the process.
 pub fn run(words: impl Iterator<Item = String>) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
     let library = format!("dlock {}", env!("CARGO_PKG_VERSION"));

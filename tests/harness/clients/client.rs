@@ -104,7 +104,7 @@ impl Client {
         bytes
     }
 
-    /// True if an answer has arrived. It says something only after an answer to another client that
+    /// True if an answer has arrived. That says something only after an answer to another client that
     /// the server gave later.
     #[track_caller]
     pub fn has_answer(&mut self) -> bool {

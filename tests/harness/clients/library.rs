@@ -9,8 +9,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::wait::PATIENCE;
 
-/// Lets the asynchronous part of a test run. It may call what blocks: the library has threads of its
-/// own.
+/// Lets the asynchronous part of a test run. The test may call functions that block: the library
+/// has threads of its own.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
     run_for(PATIENCE, test)
 }

@@ -1,7 +1,7 @@
 //! Something that listens where a server should, and answers as the test says: lies, nonsense, or nothing.
 //!
-//! A fake server greets as a server does, and knows no other command. It counts its requests, and
-//! ends with its owner.
+//! A fake server greets as a server does, and knows no other command. The server counts its
+//! requests, and ends with its owner.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};

@@ -1,7 +1,7 @@
 //! A network between a client and one server that does as the test says: slow, cut, deaf or gone.
 //!
 //! The network is a TCP proxy on loopback, in threads. Its behaviour can be changed at any time,
-//! and holds for the connections that are open as well. It ends with its owner.
+//! and holds for the connections that are open as well. The proxy ends with its owner.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

@@ -1,8 +1,8 @@
 //! The grants that clients saw, and whether all of them can be true.
 //!
-//! All times are those of the clients, so each client's view is conservative. It surely holds from
-//! the moment in which its grant arrived. It may believe that until it sends RELEASE, or until the
-//! lease is over that runs since it sent its ACQUIRE, or the last EXTEND that was answered.
+//! All times are those of the clients, so each client's view is conservative. A client surely holds
+//! from the moment in which its grant arrived. It may believe that until it sends RELEASE, or until
+//! the lease is over that runs since it sent its ACQUIRE, or the last EXTEND that was answered.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -269,7 +269,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the migration that began last at a node has come so far.
+    /// Waits until the migration that began last at a node has reached this state.
     #[track_caller]
     pub fn until_migration_is(&self, state: Migration, node: usize) {
         eventually(&format!("the migration is {state:?}"), || {
@@ -302,7 +302,7 @@ impl Cluster {
         }
     }
 
-    /// Asks for a migration of a slot. It may be refused.
+    /// Asks for a migration of a slot. The servers may refuse.
     #[track_caller]
     pub fn try_to_migrate(&self, slot: usize, from: usize, to: usize) {
         if self.is_redis() {

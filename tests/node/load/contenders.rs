@@ -18,7 +18,7 @@ const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 /// A client that is refused or cut off tries again after this long.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A proposed fence is up to so far ahead, in microseconds: further than what a node promises
+/// A proposed fence is up to this far ahead, in microseconds: further than what a node promises
 /// itself.
 const AHEAD: i64 = 120_000_000;
 /// A proposal that is further ahead of the clock than ten minutes is refused. A client that has
@@ -28,8 +28,8 @@ const FAR: i64 = 300_000_000;
 /// The number of times that a holder extends its lease; one of these is drawn.
 const EXTENSIONS: [u32; 8] = [0, 0, 0, 0, 0, 0, 1, 3];
 
-/// The errors with which a server refuses at the moment. It is not durable while its disk is busy
-/// for longer than a request waits for it.
+/// The errors with which a server refuses at the moment. A grant is not durable while the disk is
+/// busy for longer than a request waits for it.
 const NO_GRANT: &[&str] = &["QUARANTINE", "NOTDURABLE", "LOADING"];
 const NO_EXTENSION: &[&str] = &["NOTDURABLE", "LOADING"];
 const NO_RELEASE: &[&str] = &["LOADING"];

@@ -11,8 +11,8 @@ use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 /// the state files of other tests may need a while for the one that the grant waits for.
 pub const LATE: Duration = Duration::from_secs(3);
 
-/// A node after a crash. It knows the leases of these locks, which were saved, and has forgotten one
-/// of a minute.
+/// A node after a crash. The node knows the leases of these locks, which were saved, and has
+/// forgotten one of a minute.
 pub fn crashed(kind: Kind, known: &[&str]) -> Server {
     crashed_for(kind, known, 60_000)
 }

@@ -47,7 +47,7 @@ impl Flaw {
 }
 
 impl Place {
-    /// A node that has counted so far.
+    /// A node whose counter is at this number.
     #[must_use]
     pub fn new(counter: u64) -> Place {
         Place { holders: Vec::new(), counter }

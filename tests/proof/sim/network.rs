@@ -52,7 +52,7 @@ impl<R: Rules> World<R> {
         roster.changes(wire.place) == wire.tenure || self.flaw == Some(Flaw::KeepsConnections)
     }
 
-    /// The time at which a message arrives; `None`: never. It may be the connection's last.
+    /// The time at which a message arrives; `None`: never. The message may be the connection's last.
     pub fn transmit(&mut self, on: u64, to_server: bool) -> Option<u64> {
         let &Wire { process, server, is_open, .. } = self.wires.get(&on)?;
         let delay = self.delay(process, server);

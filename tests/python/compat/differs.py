@@ -16,7 +16,7 @@ DIFFERS = {
     "test_context_manager_blocking_timeout": _NO_SLEEP,
 }
 
-# They allow a tenth to a half of a second between two requests: a busy machine may take longer.
+# These tests allow a tenth to a half of a second between two requests: a busy machine may take longer.
 HASTY = {
     "test_context_manager",
     "test_context_manager_not_raise_on_release_lock_error",

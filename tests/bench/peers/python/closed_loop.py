@@ -95,7 +95,7 @@ def summary(records, begin):
                 cut_off.append((time.monotonic() - record.asked) * 1e3)
             holds.extend(record.holds)
             failures += record.failures
-    # They go on meanwhile: what they have counted fits into this time.
+    # The clients go on meanwhile: their counts fit into this time.
     seconds = time.monotonic() - begin
     return {
         "waits_ms": waits,
