@@ -8,9 +8,10 @@ NODES ?= 3
 SERVER ?= redis-8.2
 BASE ?= debian
 ENGINE ?= podman
+VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist test-reproducible images test-images
+.PHONY: help setup servers build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist test-reproducible images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -100,10 +101,13 @@ test-reproducible: setup ## build that release again in a clone of this commit, 
 
 images: ## build container images of what make dist has left: dlock and dlock-server (BASE=alpine, ENGINE=docker)
 	$(foreach target,program server,$(ENGINE) build $(if $(filter podman,$(ENGINE)),--format docker) --target $(target) \
-		--file packaging/images/$(BASE).Containerfile --tag $(if $(filter server,$(target)),dlock-server,dlock) . &&) true
+		--file packaging/images/$(BASE).Containerfile --tag $(if $(filter server,$(target)),dlock-server,dlock):$(VERSION) . &&) true
 
 test-images: ## try the image for Debian with podman, over a base made by debootstrap (as root); lint both
 	@scripts/test-images.sh
+
+test-manifests: ## check packaging/compose.yaml and packaging/kubernetes by their schemas, and by what dlock needs
+	@scripts/test-manifests.sh
 
 pictures: build ## make the pictures of docs/operating.md, with Chromium and tmux (installs what it needs)
 	@scripts/world.sh pictures

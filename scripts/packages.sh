@@ -39,6 +39,19 @@ CONF
     "$2" --config-file "$folder/apt.conf" "${@:3}"
 }
 
+# Installs what is in packaging/checks.txt, once for a user.
+checks=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/checks
+install_checks() {
+    ! cmp -s packaging/checks.txt "$checks/checks.txt" || return 0
+    echo "$(basename "$0" .sh): fetching what packaging/checks.txt names"
+    python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
+    rm -rf "$checks"
+    python3 -m venv "$checks"
+    "$checks/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary=:all: \
+        --requirement packaging/checks.txt
+    cp packaging/checks.txt "$checks/checks.txt"
+}
+
 apt_lists() { # what for
     [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
         by_hand "these packages are missing, and there is neither root nor sudo: $1"

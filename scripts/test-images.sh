@@ -6,7 +6,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
 roots=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/roots
-tools=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/checks
 suite=trixie
 image=$roots/$suite-image.tar
 base=debian:13-slim
@@ -16,7 +15,7 @@ password='a "b\c%é@/'
 main() {
     [ "$(id -u)" = 0 ] || by_hand "containers want root here"
     set_up
-    "$tools/bin/hadolint" --ignore DL3008 --ignore DL3018 packaging/images/*.Containerfile
+    "$checks/bin/hadolint" --ignore DL3008 --ignore DL3018 packaging/images/*.Containerfile
     compgen -G 'dist/release/dlock-*-linux-gnu.tar.gz' >/dev/null || by_hand "there is no release: run \`make dist\`"
     folder=$(mktemp -d)
     trap end EXIT
@@ -42,13 +41,7 @@ set_up() {
         command -v $program >/dev/null || missing+=("$program")
     done
     apt_install "${missing[@]}"
-    cmp -s packaging/checks.txt "$tools/checks.txt" || {
-        rm -rf "$tools"
-        python3 -m venv "$tools"
-        "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
-            --only-binary=:all: --requirement packaging/checks.txt
-        cp packaging/checks.txt "$tools/checks.txt"
-    }
+    install_checks
 }
 
 end() {
