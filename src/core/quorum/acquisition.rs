@@ -286,7 +286,7 @@ impl<R: Rules> Acquisition<R> {
             return self.lose(Failure::Refused);
         }
         if answered && let Some(denier) = self.ballot.denier() {
-            self.outage.has_answers();
+            self.outage.end();
             self.contended = true;
             if !waits {
                 return self.lose(Failure::Held);

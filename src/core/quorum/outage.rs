@@ -37,7 +37,7 @@ impl Outage {
         self.since = None;
     }
 
-    /// Notes that the node of the queue serves it.
+    /// Notes that nodes grant and deny again: neither is done in quarantine.
     pub(super) fn end(&mut self) {
         *self = Outage::default();
     }

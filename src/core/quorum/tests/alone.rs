@@ -127,6 +127,22 @@ fn a_wait_that_ends_during_the_quarantine_of_the_only_node_was_not_for_a_holder(
 }
 
 #[test]
+fn a_wait_that_ends_after_the_quarantine_was_for_the_holder_though_the_place_was_lost_between() {
+    let mut trial = queued_in_quarantine(within(3_000));
+    trial.waited(0, Answer::Refused(Obstacle::Busy));
+    trial.sends("0R");
+    trial.wakes();
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
+    assert!(acquisition.is_queued() && acquisition.missing_since().is_none());
+    trial.passes(3_000);
+    trial.waited(0, Answer::Denied);
+    trial.loses(Failure::Held);
+}
+
+#[test]
 fn a_place_at_the_only_node_costs_no_pings() {
     let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
