@@ -11,7 +11,7 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist test-reproducible images test-images test-manifests
+.PHONY: help setup servers build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -95,9 +95,6 @@ dist: setup ## build a release in dist/release/: archive, Debian packages, wheel
 
 test-dist: ## install that release in new roots of Debian, upgrade and remove it (ARGS=bookworm)
 	@scripts/test-dist.sh $(ARGS)
-
-test-reproducible: setup ## build that release again in a clone of this commit, and compare the sums
-	@nice -n 10 scripts/dist.sh compare
 
 images: ## build container images of what make dist has left: dlock and dlock-server (BASE=alpine, ENGINE=docker)
 	$(foreach target,program server,$(ENGINE) build $(if $(filter podman,$(ENGINE)),--format docker) --target $(target) \

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # Builds what a release consists of, into dist/release/: archives, Debian packages, the wheel, the packages for Node,
-# SBOMs and SHA256SUMS. Two builds of one commit have the same bytes.
+# SBOMs and SHA256SUMS. Two builds of one commit have the same module and program.
 #
 # Usage: dist.sh            everything for this machine's kind
 #        dist.sh modules    archives and Debian packages only
 #        dist.sh debs NAME  Debian packages only, with the suffix NAME in their version, from what is built
-#        dist.sh compare    builds the commit once more, in a clone in another folder, and compares the sums
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -50,8 +49,7 @@ main() {
         mkdir -p "$release"
         debs
         ;;
-    compare) compare ;;
-    *) fail "say modules, debs or compare, or nothing" ;;
+    *) fail "say modules or debs, or nothing" ;;
     esac
 }
 
@@ -93,17 +91,6 @@ set_up() {
         env -u CARGO_ENCODED_RUSTFLAGS "$cargo" install --quiet --locked --root "$tools/cargo" cargo-cyclonedx@0.5.9
     }
     PATH=$tools/python/bin:$tools/cargo/bin:$PATH
-}
-
-compare() {
-    [ -f "$release/SHA256SUMS" ] || fail "there is no release: run \`make dist\`"
-    [ -z "$(git status --porcelain)" ] || fail "commit your changes first: a clone does not have them"
-    clone=$(mktemp -d)
-    trap 'rm -rf "$clone"' EXIT
-    git clone --quiet . "$clone"
-    "$clone/scripts/dist.sh"
-    diff "$release/SHA256SUMS" "$clone/dist/release/SHA256SUMS" || fail "these files differ in a second build"
-    echo "dist: a second build has the same bytes"
 }
 
 by_hand() { # why
