@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::{Client, Error, LossReason, NodeState, RunError};
+use dlock_client::{Client, Error, LockOptions, LossReason, Mode, NodeState, Patience, RunError};
 use harness::Quorum;
 use harness::quorum::Node;
 
@@ -335,6 +335,39 @@ fn a_program_that_closes_has_released_what_it_dropped() {
             drop(take(&client, &format!("job{number}"), ms(60_000)).await);
         }
         client.close().await;
+        quorum.assert_empty_within(ms(0));
+    });
+}
+
+#[test]
+fn a_recipe_has_its_options_and_its_wait_in_one_struct() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+        let meta = "reader".to_owned();
+        let readers =
+            LockOptions { ttl: ms(60_000), mode: Mode::Shared, meta, ..LockOptions::default() };
+        let reader = alice.lock("job").options(readers.clone());
+        let guards = [
+            reader.clone().acquire().await.expect("it is free"),
+            bob.lock("job").options(readers).acquire().await.expect("readers share it"),
+        ];
+        assert!(guards.iter().all(|guard| guard.ttl() == ms(60_000)));
+        for wait in [Patience::Try, ms(0).into(), Patience::Within(ms(100)), ms(100).into()] {
+            let (answer, took) = timed(bob.lock("job").wait(wait).acquire()).await;
+            assert!(took >= if wait.waits() { ms(98) } else { ms(0) }, "{wait:?}: {took:?}");
+            let Err(Error::Held { holder: Some(holder), .. }) = answer else {
+                panic!("{wait:?}: {answer:?}");
+            };
+            assert_eq!(holder.meta, b"reader");
+        }
+        let writer = tokio::spawn(bob.lock("job").wait(Duration::MAX).acquire());
+        until("the writer waits", || quorum[0].traces().waiters == 1).await;
+        for guard in guards {
+            guard.release().await.expect("it is held");
+        }
+        let writer = writer.await.expect("no panic").expect("it is free");
+        writer.release().await.expect("it is held");
         quorum.assert_empty_within(ms(0));
     });
 }
