@@ -16,6 +16,13 @@ pub enum State {
     Broken,
 }
 
+/// Ends a lock without an owner: releases it; but a lease without renewal goes on to its end.
+pub fn end(guard: Guard) {
+    if !guard.is_renewed() {
+        drop(guard.detach());
+    }
+}
+
 /// Returns the state of this lock.
 pub fn state(guard: &Guard, connected: &Connected) -> State {
     if connected.is_broken() {

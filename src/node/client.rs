@@ -39,7 +39,7 @@ pub struct Options {
     /// Time after which the lock is lost.
     pub max_hold: Option<f64>,
     /// True if the client renews the lease.
-    pub renews: bool,
+    pub renew: bool,
 }
 
 #[napi]
@@ -179,7 +179,7 @@ impl Options {
             ephemeral: self.ephemeral,
             meta: self.meta,
             max_hold: self.max_hold.map(span),
-            renew: self.renews,
+            renew: self.renew,
             ..LockOptions::default()
         })
     }

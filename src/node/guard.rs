@@ -13,7 +13,7 @@ use napi_derive::napi;
 use crate::arguments::{self, span};
 use crate::failure::{self, Failure};
 use crate::outcome::Outcome;
-use crate::post::{self, Letters, Place};
+use crate::post::{Letters, Place};
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
 #[napi]
@@ -171,6 +171,15 @@ impl Guard {
     pub fn drop(&self) {
         drop(self.held().take());
     }
+
+    /// Ends the lock of a guard that was collected. Returns true if that releases it, in the background.
+    #[napi]
+    pub fn end(&self) -> bool {
+        let Some(guard) = self.held().take() else { return false };
+        let is_renewed = guard.is_renewed();
+        held::end(guard);
+        is_renewed
+    }
 }
 
 impl Guard {
@@ -190,6 +199,6 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.letters.forget(&self.place);
-        self.held().take().into_iter().for_each(post::end);
+        self.held().take().into_iter().for_each(held::end);
     }
 }

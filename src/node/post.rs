@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
 use dlock_bindings::connected::Connected;
+use dlock_bindings::held;
 use dlock_client::Error;
 use futures_util::future::join_all;
 use napi::Env;
@@ -179,7 +180,7 @@ impl Letters {
         let held = guards.values().filter_map(Weak::upgrade);
         let guards =
             held.filter_map(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take());
-        guards.for_each(end);
+        guards.for_each(held::end);
         let Some(runtime) = clients.first().map(|client| client.runtime.clone()) else { return };
         let (done, heard) = mpsc::sync_channel(1);
         runtime.spawn(async move {
@@ -200,13 +201,6 @@ impl Asked {
     /// Posts an event of work that goes on to its caller.
     pub(crate) fn hear(&self, outcome: Outcome) {
         self.letters.put(self.letters.inside(), self.ticket, outcome);
-    }
-}
-
-/// Ends a lock without an owner: releases it; a lease without renewal goes on to its end, as redlock's does.
-pub(crate) fn end(guard: dlock_client::Guard) {
-    if !guard.is_renewed() {
-        drop(guard.detach());
     }
 }
 

@@ -18,11 +18,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Ends a lock without an owner: releases it; a lease without renewal goes on to its end, as redis-py's
-    /// does.
+    /// Ends a lock without an owner.
     pub(crate) fn end(self) {
-        if !self.guard.is_renewed() {
-            drop(self.guard.detach());
-        }
+        dlock_bindings::held::end(self.guard);
     }
 }

@@ -39,7 +39,7 @@ impl Lock {
         ephemeral: &Bound<'_, PyAny>,
         meta: &Bound<'_, PyAny>,
         max_hold: Option<&Bound<'_, PyAny>>,
-        renews: bool,
+        renew: &Bound<'_, PyAny>,
     ) -> PyResult<Lock> {
         let failed = |error| errors::failed(py, &error);
         let (ttl, shared) = (span("ttl", ttl)?, flag("shared", shared)?);
@@ -49,7 +49,7 @@ impl Lock {
             meta: text("meta", meta)?,
             max_hold: maybe_span("max_hold", max_hold)?,
             mode: mode(shared, limit.map(|limit| limit.0)).map_err(failed)?,
-            renew: renews,
+            renew: flag("renew", renew)?,
             ..LockOptions::default()
         };
         let lock = Lock { client, key: key.0, options };

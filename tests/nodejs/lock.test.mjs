@@ -136,6 +136,7 @@ testAlone('wrong options, keys and addresses are refused', async () => {
     [{ meta: 'x'.repeat(2000) }, /meta/i],
     [{ meta: 42 }, /meta is a text, not 42/],
     [{ maxHold: 0 }, /maxHold must be longer than zero/],
+    [{ renew: null }, /renew is true or false, not null/],
     [{ limit: 0 }, /\(limit\) needs at least one permit/],
     [{ limit: 1.5 }, /limit is a whole number of holders, not 1.5/],
     [{ limit: 2, shared: true, wait: 0 }, /not both/],
@@ -293,6 +294,37 @@ testWithServer('a guard that is collected releases and warns', async ({ server, 
   });
   await eventually('it is told', () => warnings.some(({ message }) => message.includes(`'${key}'`)));
   assert.equal(warnings[0].name, 'DlockWarning');
+  process.off('warning', listen);
+});
+
+testWithServer('a lease without renewal ends by itself', async ({ server, client, key }) => {
+  const ended = await client.lock(key, { ttl: 500, renew: false }).acquire();
+  await eventually('it has ended', () => !ended.isValid);
+  await eventually('it is free', () => server.isFree(key));
+  const lost = await thrown(LostError, (async () => ended.check())());
+  assert.equal(lost.why, 'expired');
+  await client.lock(key, { ttl: 60_000, renew: false }).run(async (guard) => {
+    await guard.extend(600_000);
+    assert.ok(guard.validFor > 300_000);
+  });
+  assert.ok(await server.isFree(key));
+});
+
+testWithServer('a lease without renewal outlives its guard', async ({ server, client, key }) => {
+  const warnings = [];
+  const listen = (warning) => warnings.push(warning);
+  process.on('warning', listen);
+  let guard = await client.lock(key, { ttl: 60_000, renew: false }).acquire();
+  const collected = new WeakRef(guard);
+  guard = undefined;
+  await eventually('it is collected', () => {
+    globalThis.gc();
+    return collected.deref() === undefined;
+  });
+  await client.close();
+  assert.ok(!(await server.isFree(key)));
+  await client.breakLock(key);
+  assert.deepEqual(warnings, []);
   process.off('warning', listen);
 });
 

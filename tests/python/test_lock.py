@@ -149,6 +149,7 @@ NAN, INF = float("nan"), float("inf")
         ({"max_hold": 0}, dlock.UsageError, "max_hold must be longer than zero"),
         ({"max_hold": -INF}, dlock.UsageError, "max_hold cannot be -inf seconds"),
         ({"shared": 1}, TypeError, "shared is True or False, not int"),
+        ({"renew": None}, TypeError, "renew is True or False, not NoneType"),
         ({"limit": 0}, dlock.UsageError, "(limit) needs at least one permit"),
         ({"limit": -1}, dlock.UsageError, "limit is from 1 to 65535, not -1"),
         ({"limit": 70_000}, dlock.UsageError, "limit is from 1 to 65535, not 70000"),
@@ -357,6 +358,31 @@ def test_a_guard_that_is_collected_releases_and_warns(
         gc.collect()
     server.until_free(key)
     assert "keep the guard" in caplog.text
+
+
+def test_a_lease_without_renewal_ends_by_itself(server: Server, client: dlock.Client, key: str) -> None:
+    guard = client.lock(key, ttl=0.5, renew=False).acquire()
+    eventually("it has ended", lambda: not guard.is_valid)
+    server.until_free(key)
+    with pytest.raises(dlock.LostError) as lost:
+        guard.check()
+    assert (lost.value.why, lost.value.fence) == ("expired", guard.fence)
+    with client.lock(key, ttl=60, renew=False) as guard:
+        guard.extend(600)
+        assert 300 < guard.valid_for <= 600
+    assert server.is_free(key)
+
+
+def test_a_lease_without_renewal_outlives_its_guard(server: Server, client: dlock.Client, key: str) -> None:
+    guard = client.lock(key, ttl=60, renew=False).acquire()
+    fence = guard.fence
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        del guard
+        gc.collect()
+    client.close()
+    assert server.fence(key) == fence
+    client.break_lock(key)
 
 
 def test_a_guard_that_nobody_keeps_is_told_by_default(server: Server, key: str) -> None:

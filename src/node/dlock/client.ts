@@ -98,8 +98,7 @@ export class Client {
     const [wanted, how, wait] = [key(name), options(given), patience(given)];
     const native = this.#native.lock(wanted, how);
     if ('code' in native) throw made(native);
-    const { renews: _, ...shown } = how;
-    return new Lock(native, { key: wanted, options: shown, wait, nodes: () => this.nodes, client: this });
+    return new Lock(native, { key: wanted, options: how, wait, nodes: () => this.nodes, client: this });
   }
 
   /**

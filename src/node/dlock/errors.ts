@@ -63,7 +63,7 @@ export class LostError extends DlockError {
   /** Fence of the lost lock. */
   readonly fence: number;
   /**
-   * The reason, for programs: `not_renewed`, `ended`, `max_hold`, `paused`, `released`, `detached`; `panicked`: see
+   * The reason, for programs: `not_renewed`, `ended`, `expired`, `max_hold`, `paused`, `released`, `detached`; `panicked`: see
    * InternalError.
    */
   readonly why: string;

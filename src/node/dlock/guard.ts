@@ -188,9 +188,9 @@ const collected = new FinalizationRegistry(
   ({ native, ended }: { native: rust.Guard; ended: Ended | undefined }) => {
     held.delete(native);
     const isHeld = native.loss() === null;
-    native.drop();
+    const released = native.end();
     ended?.();
-    if (!isHeld) return;
+    if (!isHeld || !released) return;
     const name = inspect(native.key);
     process.emitWarning(`the guard of lock ${name} was collected; it should be released`, 'DlockWarning');
   },

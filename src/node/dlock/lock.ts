@@ -96,7 +96,7 @@ export class Lock {
 /** The parts of a lock. */
 interface Wanted {
   key: Key;
-  options: Omit<rust.Options, 'renews'>;
+  options: rust.Options;
   wait: WaitOptions;
   nodes: () => string[];
   /** A reference that keeps the client, and its `notify`, alive while the lock is. */

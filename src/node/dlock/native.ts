@@ -44,7 +44,7 @@ export interface Options {
   ephemeral: boolean;
   meta: string;
   maxHold?: number;
-  renews: boolean;
+  renew: boolean;
 }
 
 /** @internal */
@@ -86,6 +86,7 @@ export interface Guard {
   detach(ticket: number): void;
   watch(ticket: number): void;
   drop(): void;
+  end(): boolean;
 }
 
 type Key = string | Uint8Array;

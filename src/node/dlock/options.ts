@@ -32,21 +32,26 @@ export interface LockOptions extends WaitOptions {
   meta?: string | undefined;
   /** Limit of the hold: after this time the lock is lost, even if every renewal succeeds. */
   maxHold?: number | undefined;
+  /**
+   * False asks for one lease without renewal: the lock ends with it, unless the guard extends or releases it before.
+   * Then a guard that is garbage-collected leaves the lease to its end.
+   */
+  renew?: boolean | undefined;
 }
 
 const TTL = 30_000;
 const WAIT = ['wait', 'signal'];
-const NAMES = ['ttl', ...WAIT, 'shared', 'limit', 'ephemeral', 'meta', 'maxHold'];
+const NAMES = ['ttl', ...WAIT, 'shared', 'limit', 'ephemeral', 'meta', 'maxHold', 'renew'];
 
 /** @internal */
-export function options(given: LockOptions, renews = true): Options {
+export function options(given: LockOptions): Options {
   onlyKnown(given, NAMES);
   const read: Options = {
     ttl: millis('ttl', given.ttl === undefined ? TTL : given.ttl),
     shared: flag('shared', given.shared),
     ephemeral: flag('ephemeral', given.ephemeral),
     meta: text('meta', given.meta),
-    renews,
+    renew: flag('renew', given.renew, true),
   };
   if (given.maxHold !== undefined) read.maxHold = longer('maxHold', given.maxHold);
   if (given.limit !== undefined) read.limit = permits(given.limit);
@@ -130,7 +135,8 @@ function isSignal(given: AbortSignal | null): boolean {
   return typeof given?.throwIfAborted === 'function' && typeof given.addEventListener === 'function';
 }
 
-function flag(name: string, given: unknown = false): boolean {
+function flag(name: string, given: unknown, otherwise = false): boolean {
+  if (given === undefined) return otherwise;
   if (typeof given === 'boolean') return given;
   throw usage(`${name} is true or false, not ${shown(given)}`);
 }

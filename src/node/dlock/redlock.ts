@@ -185,7 +185,7 @@ export class Redlock extends EventEmitter {
   /** Locks all of these resources for this long, without renewal. */
   async acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock> {
     whole(duration);
-    const how = options({ ttl: duration }, false);
+    const how = options({ ttl: duration, renew: false });
     const take = async (key: string, wait: number) => {
       const limit = wait === Number.POSITIVE_INFINITY ? undefined : wait;
       const lock = nativeOf(this.#client).lock(key, how);

@@ -52,8 +52,8 @@ class LostError(Error):
     code = "lost"
     fence: int = 0
     why: str = ""
-    """The reason, for programs: ``not_renewed``, ``ended``, ``max_hold``, ``paused``, ``released``,
-    ``detached``; ``forked``: a child of the holder's process is not the holder; ``panicked``: see
+    """The reason, for programs: ``not_renewed``, ``ended``, ``expired``, ``max_hold``, ``paused``,
+    ``released``, ``detached``; ``forked``: a child of the holder's process is not the holder; ``panicked``: see
     InternalError."""
 
 

@@ -48,7 +48,7 @@ class Lock:
         ephemeral: bool,
         meta: str,
         max_hold: Seconds | None,
-        renews: bool,
+        renew: bool,
     ) -> Lock: ...
     @property
     def key(self) -> Key: ...

@@ -29,6 +29,7 @@ class Options(TypedDict, total=False):
     ephemeral: bool
     meta: str
     max_hold: Seconds | None
+    renew: bool
 
 
 def connect(
@@ -71,8 +72,8 @@ def lock(
     ephemeral: bool = False,
     meta: str = "",
     max_hold: Seconds | None = None,
-    renews: bool = True,
+    renew: bool = True,
 ) -> _native.Lock:
     """Makes the Rust lock."""
     tell()
-    return _native.Lock(client, key, ttl, shared, limit, ephemeral, meta, max_hold, renews)
+    return _native.Lock(client, key, ttl, shared, limit, ephemeral, meta, max_hold, renew)

@@ -48,6 +48,7 @@ class Client(BaseClient):
         ephemeral: bool = False,
         meta: str = "",
         max_hold: Seconds | None = None,
+        renew: bool = True,
     ) -> Lock:
         """Returns a lock, for a ``with`` block, or to decorate a function. Nothing is sent yet.
 
@@ -59,8 +60,10 @@ class Client(BaseClient):
         - ``ephemeral``: the lock ends with the connection: at once when this process dies.
         - ``meta``: a text about the holder, which anybody who inspects the lock sees.
         - ``max_hold``: after this time the lock is lost, even if every renewal succeeds.
+        - ``renew``: False for one lease without renewal: the lock ends with it, unless the guard extends or
+          releases it before. Then a guard that is garbage-collected leaves the lease to its end.
         """
-        native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
+        native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold, renew)
         return Lock(native, wait)
 
     def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:

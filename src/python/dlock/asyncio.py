@@ -58,10 +58,11 @@ class Client(BaseClient):
         ephemeral: bool = False,
         meta: str = "",
         max_hold: Seconds | None = None,
+        renew: bool = True,
     ) -> Lock:
         """Returns a lock, for an ``async with`` block, or to decorate a coroutine function. The options are
         those of ``dlock.Client.lock``."""
-        native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold)
+        native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold, renew)
         return Lock(native, wait)
 
     async def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:

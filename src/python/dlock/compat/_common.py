@@ -72,7 +72,7 @@ class BaseLock:
     def _wanted(self) -> _native.Lock:
         # redis-py treats a time-out of 0 as none, too.
         ttl = max(self.timeout or _options.TTL, SHORTEST)
-        return _options.lock(self._client, self._key, ttl, renews=not self.timeout)
+        return _options.lock(self._client, self._key, ttl, renew=not self.timeout)
 
     def _wait(self, blocking: bool | None, blocking_timeout: Number | None, token: object) -> Number | None:
         """Returns the limit of the wait."""
