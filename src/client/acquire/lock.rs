@@ -22,7 +22,7 @@ pub struct LockOptions {
     /// Limit of the wait for the lock.
     pub wait: Patience,
     /// Exclusive; shared, for readers: any number of readers hold the lock together, and no writer beside
-    /// them; or a permit of a semaphore: up to so many clients hold the lock together, and all of them must
+    /// them; or a permit of a semaphore: this many clients hold the lock together at most, and all of them must
     /// give the same number. A semaphore works on a single node only: over several nodes, more clients could
     /// hold it.
     pub mode: Mode,
@@ -58,7 +58,7 @@ impl LockOptions {
     /// The lease of a lock for which no other is chosen.
     pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-    /// Checks the options, for a client of so many nodes.
+    /// Checks the options, for a client of this many nodes.
     fn check(&self, nodes: usize) -> Result<(), Error> {
         check_ttl(self.ttl)?;
         if self.meta.len() > MAX_META {
