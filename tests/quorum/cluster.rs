@@ -197,7 +197,7 @@ fn a_free_lock_of_a_slot_in_between_is_taken_where_the_slot_goes() {
         let waiting = waiters(&client, &free, 2);
         cluster.nodes[1].until_blocked(2);
         cluster.move_keys(slot, 0, 1);
-        cluster.close(slot, 1);
+        cluster.close(slot, 0, 1);
         for guard in [&held, &guard] {
             until_renewed_at(&cluster.nodes[1], guard).await;
         }

@@ -45,14 +45,18 @@ fn a_guard_is_lost_before_anybody_else_can_have_the_lock() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
-        for _ in 0..3 {
-            let guard = Arc::new(take(&alice, "job", ms(400)).await);
+        for _ in 0..2 {
+            let guard = Arc::new(take(&alice, "job", TTL).await);
             let (alices, bobs) = (Arc::clone(&guard), bob.clone());
             let bobs = tokio::spawn(async move {
                 let next = wait_for(&bobs, "job", LONG).await;
                 (alices.valid_for(), next)
             });
-            until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+            until("bob waits", || {
+                assert!(guard.is_valid(), "alice lost the lock before bob waited for it");
+                quorum[0].node("waiters").int() == 1
+            })
+            .await;
             for node in quorum.iter() {
                 node.network().swallow();
             }

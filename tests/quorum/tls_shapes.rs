@@ -166,7 +166,7 @@ fn a_cluster_behind_tls_is_followed_where_its_slots_go() {
         // They speak TLS among themselves.
         let moved = cluster.nodes[0].run(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", ports[1]));
         assert_eq!(moved.text(), "OK");
-        cluster.close(slot, 1);
+        cluster.close(slot, 0, 1);
         cluster.nodes[1].until_blocked(1);
         guard.release().await.expect("it went along");
         let next = next.await.expect("it does not panic").expect("it is its turn");

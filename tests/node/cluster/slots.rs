@@ -119,7 +119,7 @@ fn a_queue_starts_anew_at_the_new_node(cluster: &Cluster) {
     waiters.iter_mut().for_each(assert_sent_on);
     // Between the halves, whoever asks at the old place is told where to ask.
     assert_eq!(waiters[0].run(&ask(0)).code(), "ASK");
-    cluster.close(slot, 2);
+    cluster.close(slot, 0, 2);
     assert_eq!(waiters[0].run(&ask(0)).code(), "MOVED");
 
     let mut waiters = target.line(20, ask);
@@ -146,7 +146,7 @@ fn a_release_in_between_hands_over(cluster: &Cluster) {
     let fence = bob.recv().int();
     cluster.move_keys(slot, 0, 2);
     assert_sent_on(&mut carol);
-    cluster.close(slot, 2);
+    cluster.close(slot, 0, 2);
     assert_eq!(target.run(&format!("DLOCK.CHECK {key} bob")).int(), fence);
     assert_eq!(target.run(&format!("DLOCK.RELEASE {key} bob")).int(), 1);
     assert_idle(cluster);
@@ -183,7 +183,7 @@ fn a_lease_ends_before_it_is_moved(cluster: &Cluster) {
     assert!(answer.is_int() || answer.code() == "TRYAGAIN", "{answer:?}");
     eventually("both leases are over", || source.node("leases").int() == 0);
     cluster.move_keys(slot, 0, 2);
-    cluster.close(slot, 2);
+    cluster.close(slot, 0, 2);
     assert_idle(cluster);
 }
 
@@ -197,7 +197,7 @@ fn a_lease_ends_before_its_slot_is_moved(cluster: &Cluster) {
     let arrived = Instant::now();
     // Nothing to wait on: what must not happen is that the lock outlives its lease for ever.
     std::thread::sleep(Duration::from_millis(500));
-    cluster.close(slot, 2);
+    cluster.close(slot, 0, 2);
     eventually("the lease is over, though nobody asks", || {
         source.run("DBSIZE").int() + target.run("DBSIZE").int() == 0
     });
@@ -234,7 +234,7 @@ fn a_connection_ends_before_its_grant_is_moved(cluster: &Cluster) {
     cluster.open(slot, 0, 2);
     alice.close();
     eventually("the grant ends", || source.node("leases").int() == 0);
-    cluster.close(slot, 2);
+    cluster.close(slot, 0, 2);
     assert_idle(cluster);
 }
 
@@ -251,9 +251,9 @@ fn a_connection_ends_after_its_grant_was_moved(cluster: &Cluster) {
         if closes_between {
             alice.close();
             bob.close();
-            cluster.close(slot, 2);
+            cluster.close(slot, 0, 2);
         } else {
-            cluster.close(slot, 2);
+            cluster.close(slot, 0, 2);
             alice.close();
             bob.close();
         }
