@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::coordinator::{
     NODE_TIMEOUT, assert_holds, assert_within, for_sizes, healthy_program, ms, patient_program,
-    program, run, take, timed, until, wait_for,
+    program, run, take, take_everywhere, timed, until, wait_for,
 };
 
 const TTL: Duration = ms(2_400);
@@ -42,8 +42,7 @@ fn a_guard_is_renewed_at_once_where_its_connection_is_back() {
     let quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
-        let guard = take(&client, "job", ms(1_800_000)).await;
-        until("all have granted it", || quorum.held("job") == 3).await;
+        let guard = take_everywhere(&quorum, &client, "job", ms(1_800_000)).await;
         for how in [Proxy::refuse, Proxy::cut] {
             quorum[1].run("DEL job");
             assert_eq!(quorum.held("job"), 2, "nobody renews it before its time");
@@ -85,7 +84,7 @@ fn a_waiter_outlives_its_connections() {
         let quorum = Quorum::start(size);
         run(async {
             let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
-            let guard = take(&alice, "job", ms(20_000)).await;
+            let guard = take_everywhere(&quorum, &alice, "job", ms(20_000)).await;
             let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
             for _ in 0..5 {
                 until("bob waits", || waiting(&quorum) == 1).await;
@@ -111,7 +110,7 @@ fn a_waiter_whose_connection_broke_has_its_turn_among_others() {
     let quorum = Quorum::start(3);
     run(async {
         let alice = healthy_program(&quorum).await;
-        let guard = take(&alice, "job", ms(20_000)).await;
+        let guard = take_everywhere(&quorum, &alice, "job", ms(20_000)).await;
         let ended = Arc::new(AtomicBool::new(false));
         let mut crowd = JoinSet::new();
         for _ in 0..6 {
@@ -147,7 +146,7 @@ fn a_waiter_that_is_silent_leaves_the_queue_when_its_time_is_over() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
-        let guard = take(&alice, "job", ms(20_000)).await;
+        let guard = take_everywhere(&quorum, &alice, "job", ms(20_000)).await;
         let bobs =
             tokio::spawn(async move { bob.lock("job").ttl(TTL).acquire_within(ms(600)).await });
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;

@@ -33,6 +33,14 @@ pub async fn healthy_program(quorum: &Quorum) -> Client {
     library::connect(&quorum.direct_urls(), HEALTHY_TIMEOUT).await
 }
 
+/// Takes a lock that must be free, and waits until every node has granted it: a slow one may still
+/// have been asked, and would let the next program in.
+pub async fn take_everywhere(quorum: &Quorum, client: &Client, key: &str, ttl: Duration) -> Guard {
+    let guard = take(client, key, ttl).await;
+    until("every node has granted it", || quorum.held(key) == quorum.iter().count()).await;
+    guard
+}
+
 /// A program of its own, connected through the networks of the nodes, of which none is silent.
 pub async fn patient_program(urls: &[String]) -> Client {
     library::connect(urls, HEALTHY_TIMEOUT).await

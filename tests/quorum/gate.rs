@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::coordinator::{
     assert_held, assert_holds, assert_within, healthy_program, ms, patient_program, program, run,
-    take, timed, until, wait_for,
+    take_everywhere, timed, until, wait_for,
 };
 
 const TTL: Duration = ms(2_000);
@@ -22,7 +22,7 @@ fn who_comes_first_is_served_first() {
         let quorum = Quorum::start(size);
         run(async {
             let holder = healthy_program(&quorum).await;
-            let guard = take(&holder, "job", ms(30_000)).await;
+            let guard = take_everywhere(&quorum, &holder, "job", ms(30_000)).await;
             let order = Arc::new(Mutex::new(Vec::new()));
             let mut people = JoinSet::new();
             for number in 0..8 {
@@ -55,7 +55,7 @@ fn waiters_queue_on_one_node_and_the_next_in_line_waits_at_all() {
     let quorum = Quorum::start(3);
     run(async {
         let client = healthy_program(&quorum).await;
-        let guard = take(&client, "job", ms(30_000)).await;
+        let guard = take_everywhere(&quorum, &client, "job", ms(30_000)).await;
         let mut people = JoinSet::new();
         for number in 1..=4 {
             let person = healthy_program(&quorum).await;
@@ -111,7 +111,7 @@ fn a_lock_passes_on_when_its_holder_is_cut_off_and_its_lease_is_over() {
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
         let ttl = ms(800);
-        let guard = take(&alice, "job", ttl).await;
+        let guard = take_everywhere(&quorum, &alice, "job", ttl).await;
         let bobs = tokio::spawn(async move { timed(wait_for(&bob, "job", TTL)).await });
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
         for node in quorum.iter() {
@@ -170,7 +170,7 @@ fn a_waiter_whose_gate_dies_waits_at_the_next() {
     let mut quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, program(&quorum).await);
-        let guard = take(&alice, "job", TTL).await;
+        let guard = take_everywhere(&quorum, &alice, "job", TTL).await;
         let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
         quorum[0].kill();
@@ -191,7 +191,7 @@ fn a_waiter_whose_gate_is_silent_waits_at_the_next() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, program(&quorum).await);
-        let guard = take(&alice, "job", TTL).await;
+        let guard = take_everywhere(&quorum, &alice, "job", TTL).await;
         let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
         quorum[0].network().swallow();
@@ -239,7 +239,7 @@ fn who_does_not_wait_never_overtakes_who_does() {
     run(async {
         let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
         let hasty = healthy_program(&quorum).await;
-        let guard = take(&alice, "job", ms(30_000)).await;
+        let guard = take_everywhere(&quorum, &alice, "job", ms(30_000)).await;
         let bobs = tokio::spawn(async move { wait_for(&bob, "job", ms(30_000)).await });
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
         assert_held(hasty.lock("job").try_acquire().await);
@@ -277,7 +277,8 @@ fn crowd(size: usize, rounds: usize) {
     run(async {
         let (register, left) = (Arc::new(Register::default()), Arc::new(AtomicUsize::new(0)));
         left.store(PEOPLE * rounds, Ordering::SeqCst);
-        let first = take(&healthy_program(&quorum).await, "job", ms(30_000)).await;
+        let first =
+            take_everywhere(&quorum, &healthy_program(&quorum).await, "job", ms(30_000)).await;
         let mut people = JoinSet::new();
         for number in 0..PEOPLE {
             let person = healthy_program(&quorum).await;
@@ -310,7 +311,7 @@ fn who_is_far_keeps_its_turn_behind_one_who_is_near() {
         let quorum = Quorum::start(size);
         run(async {
             let holder = healthy_program(&quorum).await;
-            let guard = take(&holder, "job", ms(30_000)).await;
+            let guard = take_everywhere(&quorum, &holder, "job", ms(30_000)).await;
             let order = Arc::new(Mutex::new(Vec::new()));
             let mut people = JoinSet::new();
             for (number, name) in ["near", "far", "as far, later"].into_iter().enumerate() {

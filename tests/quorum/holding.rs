@@ -6,8 +6,8 @@ use dlock_client::NodeState;
 use harness::Quorum;
 
 use crate::coordinator::{
-    assert_holds, assert_within, healthy_program, ms, program, run, take, timed, until,
-    until_longer, wait_for,
+    assert_holds, assert_within, healthy_program, ms, program, run, take, take_everywhere, timed,
+    until, until_longer, wait_for,
 };
 
 const MINUTES: Duration = Duration::from_secs(15 * 60);
@@ -42,8 +42,7 @@ fn a_node_that_restarts_costs_nothing_though_another_was_late_with_its_grant() {
     let mut quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
-        let guard = take(&alice, "job", ms(20_000)).await;
-        until("all have granted it", || quorum.held("job") == 3).await;
+        let guard = take_everywhere(&quorum, &alice, "job", ms(20_000)).await;
         let bobs = bob.clone();
         let bobs = tokio::spawn(async move { wait_for(&bobs, "job", ms(3_000)).await });
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
@@ -71,8 +70,7 @@ fn a_node_that_refuses_a_longer_lease_does_not_undo_what_the_others_grant() {
     quorum[1].run("CONFIG SET dlock.max-ttl 60000");
     run(async {
         let client = healthy_program(&quorum).await;
-        let guard = take(&client, "job", ms(20_000)).await;
-        until("all have granted it", || quorum.held("job") == 3).await;
+        let guard = take_everywhere(&quorum, &client, "job", ms(20_000)).await;
         guard.extend(MINUTES).await.expect("two grant it");
         assert_eq!(guard.ttl(), MINUTES);
         assert!(guard.valid_for() > MINUTES / 2);
@@ -120,8 +118,7 @@ fn a_lock_that_is_handed_on_after_others_wanted_it_is_at_all_nodes() {
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
         for _ in 0..5 {
-            let guard = take(&alice, "job", ms(20_000)).await;
-            until("all have granted it", || quorum.held("job") == 3).await;
+            let guard = take_everywhere(&quorum, &alice, "job", ms(20_000)).await;
             let bobs = bob.clone();
             let bobs = tokio::spawn(async move { wait_for(&bobs, "job", ms(20_000)).await });
             until("bob waits", || quorum[0].node("waiters").int() == 1).await;
@@ -143,8 +140,7 @@ fn nodes_that_exchange_their_addresses_are_the_same_nodes_as_before() {
     let quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
-        let guard = take(&client, "job", ms(3_000)).await;
-        until("all have granted it", || quorum.held("job") == 3).await;
+        let guard = take_everywhere(&quorum, &client, "job", ms(3_000)).await;
         let fence = guard.fence();
         quorum[0].network().lead_to(quorum[1].port());
         quorum[1].network().lead_to(quorum[0].port());

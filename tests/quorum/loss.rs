@@ -10,8 +10,8 @@ use harness::quorum::SLACK;
 
 use crate::ailment::Ailment;
 use crate::coordinator::{
-    NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
-    until, wait_for,
+    NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, take,
+    take_everywhere, timed, until, wait_for,
 };
 
 const TTL: Duration = ms(2_400);
@@ -46,7 +46,7 @@ fn a_guard_is_lost_before_anybody_else_can_have_the_lock() {
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
         for _ in 0..2 {
-            let guard = Arc::new(take(&alice, "job", TTL).await);
+            let guard = Arc::new(take_everywhere(&quorum, &alice, "job", TTL).await);
             let (alices, bobs) = (Arc::clone(&guard), bob.clone());
             let bobs = tokio::spawn(async move {
                 let next = wait_for(&bobs, "job", LONG).await;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use harness::{Kind, Quorum, Server, apply, on_every_server};
 
 use crate::coordinator::{
-    assert_held, assert_holds, assert_within, connect, ms, run, take, timed, until, wait_for,
+    assert_held, assert_holds, assert_within, connect, ms, run, take_everywhere, timed, until,
+    wait_for,
 };
 
 const TTL: Duration = ms(5_000);
@@ -24,7 +25,7 @@ fn a_user_needs_four_commands_and_its_keys(kind: Kind) {
     let urls: Vec<String> = quorum.urls().iter().map(login).collect();
     run(async {
         let (alice, bob) = (connect(&urls).await, connect(&urls).await);
-        let guard = take(&alice, "lock:job", TTL).await;
+        let guard = take_everywhere(&quorum, &alice, "lock:job", TTL).await;
         assert_held(bob.lock("lock:job").ttl(TTL).try_acquire().await);
         assert_held(bob.lock("lock:job").ttl(TTL).acquire_within(ms(50)).await);
         let bobs = tokio::spawn(async move { wait_for(&bob, "lock:job", TTL).await });

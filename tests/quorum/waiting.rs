@@ -7,7 +7,7 @@ use harness::{Quorum, soak};
 use tokio::task::JoinHandle;
 
 use crate::coordinator::{
-    assert_within, healthy_program, ms, program, run, take, timed, until, wait_for,
+    assert_within, healthy_program, ms, program, run, take_everywhere, timed, until, wait_for,
 };
 
 type Order = Arc<Mutex<Vec<&'static str>>>;
@@ -29,7 +29,7 @@ fn a_waiter_survives_its_connections_without_losing_its_place() {
         run(async {
             let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
             let carol = healthy_program(&quorum).await;
-            let guard = take(&alice, "job", ms(60_000)).await;
+            let guard = take_everywhere(&quorum, &alice, "job", ms(60_000)).await;
             let order = Order::default();
             let bobs = queue(bob, "bob", &order);
             until("bob waits", || quorum[0].node("waiters").int() == 1).await;
@@ -62,7 +62,7 @@ fn a_waiter_that_falls_silent_costs_the_queue_less_than_its_lease() {
         run(async {
             let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
             let carol = healthy_program(&quorum).await;
-            let guard = take(&alice, "job", LEASE).await;
+            let guard = take_everywhere(&quorum, &alice, "job", LEASE).await;
             let bobs = tokio::spawn(async move { bob.lock("job").ttl(LEASE).acquire().await });
             until("bob waits", || quorum[0].node("waiters").int() == 1).await;
             let carols = tokio::spawn(async move { wait_for(&carol, "job", LEASE).await });
