@@ -11,7 +11,7 @@ const OPENERS: [&str; 7] = ["What", "How", "Whether", "When", "Who", "Why", "It"
 /// Tables, with an entry a line, and one that decides once what a new client is like.
 const LARGE_FUNCTIONS: [(&str, &str); 3] = [
     ("src/module/entry/load.rs", "missing_function"),
-    ("src/core/command/refusal.rs", "fmt"),
+    ("src/core/reason.rs", "fmt"),
     ("tests/proof/sim/life.rs", "spawn"),
 ];
 

@@ -2,6 +2,7 @@
 
 use crate::durability::promise::Promise;
 use crate::lock::{Crowd, Found, Grant, Renewal};
+use crate::reason::Reason;
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId};
 
 /// The way to answer blocked requests.
@@ -160,18 +161,6 @@ pub enum WaitOutcome {
     Replaced,
     /// This node became a replica.
     Demoted,
-    /// The fences are used up.
-    Exhausted,
-    /// The fence is ahead of the clock, and the user has too many such keys.
-    TooManyAhead {
-        /// The fence that the grant would have had.
-        given: u64,
-        /// The largest fence that the node would have accepted.
-        most: u64,
-    },
-    /// The lease is longer than `usual`, and the user has too many such leases.
-    TooManyLong {
-        /// The usual length in ms.
-        usual: u64,
-    },
+    /// The rules refused the grant when its turn came.
+    Refused(Reason),
 }

@@ -15,6 +15,7 @@
 //! - [`observed`]: figures for an operator: lengths of waits and holds, the keys with the longest waits.
 //! - [`who`]: a holder or a waiter, as an operator may see it.
 //! - [`host`]: the trait that the server around a node implements.
+//! - [`reason`]: the reasons for which the rules refuse a request.
 //! - [`command`]: the commands, one file each: syntax and documentation.
 //! - [`quirks`]: the differences between versions of Redis and Valkey.
 //! - [`snapshot`]: the versioned form in which a lock is stored.
@@ -49,6 +50,7 @@ pub mod packed;
 pub mod queue;
 pub mod quirks;
 pub mod quorum;
+pub mod reason;
 pub mod server;
 pub mod settings;
 pub mod shares;
@@ -65,6 +67,7 @@ pub use durability::quarantine::{Cause, Policy, Start};
 pub use durability::record::{Ended, Record};
 pub use host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
 pub use lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
+pub use reason::Reason;
 pub use server::{Acquired, Node};
 pub use settings::Settings;
 pub use words::{

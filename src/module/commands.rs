@@ -4,7 +4,7 @@ use dlock_core::command::apply::Apply;
 use dlock_core::command::{
     Refusal, Touch, acquire, apply, r#break, check, evicted, extend, guard, promise, release,
 };
-use dlock_core::{Acquired, Key, Node, Settings, Time, WaitOutcome, WaiterId};
+use dlock_core::{Acquired, Key, Node, Reason, Settings, Time, WaitOutcome, WaiterId};
 
 use crate::fenced_commands;
 use crate::ffi::call::{Call, Room};
@@ -57,7 +57,7 @@ pub fn release(call: &Call<'_>) {
         let mut room = Room::default();
         let ask = release::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
         replayed(call, node)?;
-        node.release(keyspace, key, &ask, time).map(|released| Outcome::Int(u64::from(released)))
+        Ok(Outcome::Int(node.release(keyspace, key, &ask, time)?.into()))
     });
 }
 
@@ -69,7 +69,7 @@ pub fn extend(call: &Call<'_>) {
         let settings = if node.is_following() { Settings::REPLAY } else { node.settings };
         let ask = extend::parse(args, &settings)?;
         replayed(call, node)?;
-        node.extend(keyspace, key, &ask, time).map(|extended| Outcome::Int(u64::from(extended)))
+        Ok(Outcome::Int(node.extend(keyspace, key, &ask, time)?.into()))
     });
 }
 
@@ -114,7 +114,8 @@ fn show_lock(call: &Call<'_>, named: Named) {
         if call.len() > 2 {
             return Err(Refusal::Arity);
         }
-        inspection::reply(call.ctx, node, keyspace, key, time, named).map(|()| Outcome::Done)
+        inspection::reply(call.ctx, node, keyspace, key, time, named)?;
+        Ok(Outcome::Done)
     });
 }
 
@@ -124,7 +125,7 @@ pub fn break_lock(call: &Call<'_>) {
         let mut room = Room::default();
         let token = r#break::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
         replayed(call, node)?;
-        node.break_lock(keyspace, key, token, time).map(|count| Outcome::Int(count as u64))
+        Ok(Outcome::Int(node.break_lock(keyspace, key, token, time)? as u64))
     });
 }
 
@@ -160,12 +161,12 @@ pub fn apply(call: &Call<'_>) {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let apply = apply::parse(args)?;
-        if let Err(refusal) = node.believe(&apply, time) {
+        if let Err(reason) = node.believe(&apply, time) {
             // A bare fence, which counts for all keys, is refused in any case.
             if keyspace.refuses(key) || matches!(apply, Apply::Floor(_)) {
-                return Err(refusal);
+                return Err(reason.into());
             }
-            log(c"warning", &format!("a lock arrives with its slot: {refusal}"));
+            log(c"warning", &format!("a lock arrives with its slot: {reason}"));
         }
         replayed(call, node)?;
         node.apply(keyspace, key, &apply, time);
@@ -230,7 +231,7 @@ fn on_key<'c>(
         if obeys {
             state.node.obey(false);
             if !state.cover_all() && state.store.arriving.slots.refuses(key.name) {
-                outcome = Err(Refusal::NotDurable);
+                outcome = Err(Reason::NotDurable.into());
             }
         }
         match outcome {

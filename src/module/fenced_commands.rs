@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlock_core::command::{Refusal, Touch, apply, fenced, guard};
 use dlock_core::mark::{self, Verdict};
-use dlock_core::{Fence, Time};
+use dlock_core::{Fence, Reason, Time};
 
 use crate::ffi::call::Call;
 use crate::ffi::inner::Inner;
@@ -138,7 +138,7 @@ fn put_back(call: &Call<'_>, before: Option<Fence>) {
 
 fn open<'c>(call: &Call<'c>) -> Result<Mark<'c>, Refusal<'c>> {
     let name = call.name(1).ok_or(Refusal::Arity)?;
-    Mark::write(call.ctx, name).map_err(|NoMark| Refusal::WrongType)
+    Mark::write(call.ctx, name).map_err(|NoMark| Reason::WrongType.into())
 }
 
 /// DLOCK.MARK.
@@ -147,7 +147,7 @@ pub fn mark(call: &Call<'_>) {
     match Mark::read(call.ctx, name).map(|mark| mark.fence()) {
         Ok(Some(fence)) => call.ctx.reply_int(fence.0),
         Ok(None) => call.ctx.reply_null(),
-        Err(NoMark) => call.ctx.reply_error(&Refusal::WrongType.to_string()),
+        Err(NoMark) => call.ctx.reply_error(&Reason::WrongType.to_string()),
     }
 }
 

@@ -2,12 +2,11 @@
 //!
 //! Of very many the reply lists the first, and counts all: no reply is large.
 
-use dlock_core::command::Refusal;
 use dlock_core::limits::INSPECT_LISTED;
 use dlock_core::lock::Holders;
 use dlock_core::queue::{Queue, Waiter};
 use dlock_core::who::id;
-use dlock_core::{ClientId, Found, Grant, Host, Key, Mode, Node, Time};
+use dlock_core::{ClientId, Found, Grant, Host, Key, Mode, Node, Reason, Time};
 
 use crate::ffi::context::Ctx;
 use crate::keyspace::Keyspace;
@@ -23,19 +22,19 @@ pub enum Named {
 }
 
 /// Sends the reply.
-pub fn reply<'c>(
+pub fn reply(
     ctx: Ctx<'_>,
     node: &Node,
     keyspace: &mut Keyspace<'_, '_>,
     key: Key<'_>,
     time: Time,
     named: Named,
-) -> Result<(), Refusal<'c>> {
+) -> Result<(), Reason> {
     let empty = Queue::default();
     let queue = node.waiting.queue(key).unwrap_or(&empty);
     let page = Page { ctx, time, named, node, queue };
     match keyspace.find(key) {
-        Found::WrongType => return Err(Refusal::WrongType),
+        Found::WrongType => return Err(Reason::WrongType),
         Found::Foreign { left } => {
             ctx.reply_map(7);
             text(ctx, "mode", "foreign");

@@ -33,13 +33,7 @@ pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
         WaitOutcome::Demoted => {
             ctx.reply_error("UNBLOCKED this node became a replica, or loads another data set")
         }
-        WaitOutcome::Exhausted => ctx.reply_error(&Refusal::Exhausted.to_string()),
-        WaitOutcome::TooManyAhead { given, most } => {
-            ctx.reply_error(&Refusal::TooManyAhead { given, most }.to_string());
-        }
-        WaitOutcome::TooManyLong { usual } => {
-            ctx.reply_error(&Refusal::TooManyLong { usual }.to_string());
-        }
+        WaitOutcome::Refused(reason) => ctx.reply_error(&reason.to_string()),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use dlock_core::command::refusal::TOO_FAR;
 use dlock_core::quorum::Obstacle;
+use dlock_core::reason::TOO_FAR;
 
 /// The code with which a server's error begins.
 pub(crate) fn code(text: &str) -> &str {

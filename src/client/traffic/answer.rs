@@ -1,8 +1,8 @@
 //! The meaning of a node's reply, for the quorum's rules and for people.
 
-use dlock_core::command::refusal::TOO_FAR;
 use dlock_core::limits::MAX_FENCE;
 use dlock_core::quorum::{Answer, Ask, Obstacle};
+use dlock_core::reason::TOO_FAR;
 use dlock_core::words::Fence;
 use redis::Value;
 

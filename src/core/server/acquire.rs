@@ -1,13 +1,13 @@
 //! ACQUIRE: granted, denied, or queued.
 
 use super::{GrantId, Node};
-use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::host::{Effect, Host, Memory, WaitOutcome};
 use crate::limits::{MAX_HOLDERS, WAITERS_OF_ALL};
 use crate::lock::{Asker, Crowd, Found, Grant, Holders, Renewal};
 use crate::observed::slow::What;
 use crate::queue::{Asks, Presence, Queue, Waiter};
+use crate::reason::Reason;
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Owner, Time, WaiterId};
 
 /// The result of an ACQUIRE.
@@ -27,18 +27,18 @@ impl Node {
     /// # Errors
     /// Fails if the request contradicts the present holders, or a limit is reached. Then nothing has
     /// changed.
-    pub fn acquire<'a, H: Host>(
+    pub fn acquire<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
-        ask: &Acquire<'a>,
+        ask: &Acquire<'_>,
         client: ClientId,
         time: Time,
-    ) -> Result<Acquired, Refusal<'a>> {
+    ) -> Result<Acquired, Reason> {
         self.durable.counter.look(time);
         self.check_proposal(ask.fence)?;
         if self.final_tokens.has(key, ask.token, time.now) {
-            return Err(Refusal::Final);
+            return Err(Reason::Final);
         }
         self.look_at_quarantine(time.now);
         self.expire_due(host, key, ask.token, time);
@@ -71,8 +71,8 @@ impl Node {
                     return Ok(Acquired::Granted(fence));
                 }
                 // A request with WAIT waits for the disk, too.
-                Err(Refusal::NotDurable) => refused = Err(Refusal::NotDurable),
-                Err(refusal) => return Err(refusal),
+                Err(Reason::NotDurable) => refused = Err(Reason::NotDurable),
+                Err(reason) => return Err(reason),
             }
         }
         if ask.wait.is_none() || !host.may_block() {
@@ -160,11 +160,11 @@ impl Node {
         host.tell(key, Effect::Granted { mode, grant, waited });
     }
 
-    pub(super) fn check_proposal<'a>(&self, fence: Option<Fence>) -> Result<(), Refusal<'a>> {
+    pub(super) fn check_proposal(&self, fence: Option<Fence>) -> Result<(), Reason> {
         match fence {
             Some(fence) if !self.is_following() && self.durable.is_too_far(fence) => {
                 let most = self.durable.counter.farthest().0;
-                Err(Refusal::TooFar { given: fence.0, most })
+                Err(Reason::TooFar { given: fence.0, most })
             }
             _ => Ok(()),
         }
@@ -172,13 +172,13 @@ impl Node {
 
     /// Makes sure that there is room for a fence that needs to be remembered for its own key. Returns its
     /// owner.
-    pub(super) fn make_room<'a, H: Host>(
+    pub(super) fn make_room<H: Host>(
         &self,
         host: &mut H,
         key: Key<'_>,
         fence: Fence,
         owner: Option<Owner>,
-    ) -> Result<Owner, Refusal<'a>> {
+    ) -> Result<Owner, Reason> {
         if self.is_following() || !self.durable.counter.needs_room(key.name, fence) {
             return Ok(Owner::default());
         }
@@ -186,7 +186,7 @@ impl Node {
         match self.durable.counter.has_room(key.name, owner) {
             true => Ok(owner),
             false => {
-                Err(Refusal::TooManyAhead { given: fence.0, most: self.durable.counter.shared() })
+                Err(Reason::TooManyAhead { given: fence.0, most: self.durable.counter.shared() })
             }
         }
     }
@@ -222,21 +222,21 @@ impl Node {
         Acquired::Granted(fence)
     }
 
-    fn wait<'a, H: Host>(
+    fn wait<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
-        ask: &Acquire<'a>,
+        ask: &Acquire<'_>,
         client: ClientId,
         time: Time,
-    ) -> Result<Acquired, Refusal<'a>> {
+    ) -> Result<Acquired, Reason> {
         let owner = host.owner();
         let there = self.waiting.queue(key).and_then(|queue| queue.get(ask.token));
         // The same token on another connection does not count twice.
         let waits = there.is_some_and(|there| there.is_present() && there.owner == owner);
         let most = self.settings.max_waiters;
         if !waits && !self.waiting.shares.have_room(owner, 1, most.saturating_mul(WAITERS_OF_ALL)) {
-            return Err(Refusal::TooManyWaiters(most));
+            return Err(Reason::TooManyWaiters(most));
         }
         let id = self.enlist(host, key, ask, (client, owner), time);
         // The request may be the first, and grantable by now: a token that takes its old place may ask
@@ -298,9 +298,9 @@ fn renewal<'a>(
     ask: &Acquire<'a>,
     client: ClientId,
     time: Time,
-) -> Result<Renewal<'a>, Refusal<'a>> {
+) -> Result<Renewal<'a>, Reason> {
     if held != ask.mode {
-        return Err(Refusal::OtherMode { held, asked: ask.mode });
+        return Err(Reason::OtherMode { held, asked: ask.mode });
     }
     let lease = grant.lease.extended_to(time.now, ask.ttl);
     let is_back = grant.client != ClientId::AWAY || !ask.turn;
@@ -318,20 +318,20 @@ pub(super) fn speaks(client: ClientId, ephemeral: bool, is_back: bool) -> (Clien
 
 /// Refuses a request if locks take all the memory that they may. Holders keep what they have, and a waiter
 /// comes after a holder that made room.
-fn check_memory<'a, H: Host>(host: &mut H) -> Result<(), Refusal<'a>> {
+fn check_memory<H: Host>(host: &mut H) -> Result<(), Reason> {
     let Memory { used, most } = host.memory();
-    if used < most { Ok(()) } else { Err(Refusal::TooManyLocks { most }) }
+    if used < most { Ok(()) } else { Err(Reason::TooManyLocks { most }) }
 }
 
-fn check_mode<'a>(found: &Found<'_>, asked: Mode) -> Result<(), Refusal<'a>> {
+fn check_mode(found: &Found<'_>, asked: Mode) -> Result<(), Reason> {
     match (found, asked) {
-        (Found::WrongType, _) => Err(Refusal::WrongType),
+        (Found::WrongType, _) => Err(Reason::WrongType),
         (Found::Held(Holders::Many(crowd)), asked) => match (crowd.mode(), asked) {
             (Mode::Limit(held), Mode::Limit(asked)) if held != asked => {
-                Err(Refusal::OtherLimit { held, asked })
+                Err(Reason::OtherLimit { held, asked })
             }
             (Mode::Shared, Mode::Shared) if crowd.len() >= MAX_HOLDERS => {
-                Err(Refusal::TooManyHolders)
+                Err(Reason::TooManyHolders)
             }
             _ => Ok(()),
         },

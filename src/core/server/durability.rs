@@ -2,13 +2,13 @@
 //! nothing in quarantine.
 
 use super::Node;
-use crate::command::Refusal;
 use crate::durability::bound_tracker::TooManyLong;
 use crate::durability::durable::{self, Terms};
 use crate::durability::lease_bound::LeaseBound;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::Start;
 use crate::host::Host;
+use crate::reason::Reason;
 use crate::words::{Deadline, Fence, Instant, Key, Millis, Owner, Time};
 
 impl Node {
@@ -130,35 +130,31 @@ impl Node {
     }
 
     /// Refuses a request at a key in quarantine.
-    pub(super) fn refuse_in_quarantine<'a>(
-        &self,
-        key: Key<'_>,
-        now: Instant,
-    ) -> Result<(), Refusal<'a>> {
+    pub(super) fn refuse_in_quarantine(&self, key: Key<'_>, now: Instant) -> Result<(), Reason> {
         match self.durable.kept_back(key.name, now) {
-            Some((cause, left)) if !self.is_following() => Err(Refusal::Quarantine { cause, left }),
+            Some((cause, left)) if !self.is_following() => Err(Reason::Quarantine { cause, left }),
             _ => Ok(()),
         }
     }
 
     /// Makes sure that the state file vouches for a fence and a lease. Most often it does; else dlock
     /// writes it first. `owner`: the user, if another than the one who asks now.
-    pub(super) fn vouch<'a, H: Host>(
+    pub(super) fn vouch<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
         (fence, ttl): (Fence, Millis),
         owner: Option<Owner>,
         time: Time,
-    ) -> Result<(), Refusal<'a>> {
+    ) -> Result<(), Reason> {
         if !self.is_following() && !self.durable.is_said(key.name, fence, ttl) {
             let owner = owner.unwrap_or_else(|| host.owner());
             let terms = self.terms();
             let more = self.durable.say_more(key.name, (fence, ttl), Some(owner), &terms, time);
-            let too_many = |TooManyLong| Refusal::TooManyLong { usual: terms.usual_ttl };
+            let too_many = |TooManyLong| Reason::TooManyLong { usual: terms.usual_ttl };
             let promise = more.map_err(too_many)?;
             if !host.promise(&promise) {
-                return Err(Refusal::NotDurable);
+                return Err(Reason::NotDurable);
             }
             self.durable.doubt(false);
             self.promised(promise);
@@ -168,15 +164,15 @@ impl Node {
     }
 
     /// The next fence, vouched for like the lease that goes with it.
-    pub(super) fn next_fence<'a, H: Host>(
+    pub(super) fn next_fence<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
         (proposal, ttl): (Option<Fence>, Millis),
         owner: Option<Owner>,
         time: Time,
-    ) -> Result<Fence, Refusal<'a>> {
-        let fence = self.durable.counter.next(key.name, proposal).ok_or(Refusal::Exhausted)?;
+    ) -> Result<Fence, Reason> {
+        let fence = self.durable.counter.next(key.name, proposal).ok_or(Reason::Exhausted)?;
         let brings = self.make_room(host, key, fence, owner)?;
         self.vouch(host, key, (fence, ttl), owner, time)?;
         self.durable.counter.hand_out(key.name, fence, brings);

@@ -7,11 +7,11 @@ use super::acquire::store;
 use super::rechecks::Rechecks;
 use super::{Node, Role};
 use crate::cluster::slot_of;
-use crate::command::Refusal;
 use crate::command::apply::{Apply, Granted};
 use crate::durability::keys_ahead::KeyAhead;
 use crate::host::{Answers, Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Found, Holders};
+use crate::reason::Reason;
 use crate::words::{ClientId, Deadline, Fence, Instant, Key, Lease, Time};
 
 impl Node {
@@ -114,14 +114,14 @@ impl Node {
     ///
     /// # Errors
     /// Fails if a fence is too far ahead.
-    pub fn believe<'a>(&mut self, apply: &Apply<'_>, time: Time) -> Result<(), Refusal<'a>> {
+    pub fn believe(&mut self, apply: &Apply<'_>, time: Time) -> Result<(), Reason> {
         self.durable.counter.look(time);
         match *apply {
             Apply::Grant(Granted { fence, .. }) | Apply::Floor(fence)
                 if self.role == Role::Obeys && self.durable.is_too_far(fence) =>
             {
                 let most = self.durable.counter.farthest().0;
-                Err(Refusal::TooFar { given: fence.0, most })
+                Err(Reason::TooFar { given: fence.0, most })
             }
             _ => Ok(()),
         }

@@ -7,11 +7,11 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::Node;
-use crate::command::Refusal;
 use crate::command::release::Release;
 use crate::host::Host;
 use crate::limits::{BYTES_PER_PLACE, FINAL_LASTS, MAX_FINALS};
 use crate::lock::Found;
+use crate::reason::Reason;
 use crate::shares::Shares;
 use crate::words::{Instant, Key, Owner};
 
@@ -81,24 +81,24 @@ impl FinalTokens {
 
 impl Node {
     /// Remembers the token, if the request says FINAL.
-    pub(super) fn note_final<'a, H: Host>(
+    pub(super) fn note_final<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
         ask: &Release<'_>,
         now: Instant,
-    ) -> Result<(), Refusal<'a>> {
+    ) -> Result<(), Reason> {
         if !ask.is_final || self.is_following() {
             return Ok(());
         }
         if matches!(host.find(key), Found::WrongType) {
-            return Err(Refusal::WrongType);
+            return Err(Reason::WrongType);
         }
         let owner = host.owner();
         if self.final_tokens.add(key, ask.token, owner, now) {
             Ok(())
         } else {
-            Err(Refusal::TooManyFinals)
+            Err(Reason::TooManyFinals)
         }
     }
 }

@@ -1,10 +1,10 @@
 //! EXTEND and RELEASE of plain strings: locks that were taken by `SET key token NX PX ttl`.
 
 use super::Node;
-use crate::command::Refusal;
 use crate::command::extend::Extend;
 use crate::host::Host;
 use crate::lock::Found;
+use crate::reason::Reason;
 use crate::words::{Key, Millis, Time};
 
 impl Node {
@@ -27,14 +27,14 @@ impl Node {
     }
 
     /// Removes a foreign lock with this value.
-    pub(super) fn end_foreign<'a, H: Host>(
+    pub(super) fn end_foreign<H: Host>(
         &self,
         host: &mut H,
         key: Key<'_>,
         value: &[u8],
-    ) -> Result<bool, Refusal<'a>> {
+    ) -> Result<bool, Reason> {
         match host.find(key) {
-            Found::WrongType => return Err(Refusal::WrongType),
+            Found::WrongType => return Err(Reason::WrongType),
             Found::Foreign { .. } => {}
             _ => return Ok(false),
         }

@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 
 use super::Node;
 use super::acquire::{change, renew};
-use crate::command::Refusal;
 use crate::command::extend::Extend;
 use crate::command::release::Release;
 use crate::host::{Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
+use crate::reason::Reason;
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Millis, Mode, Time};
 
 impl Node {
@@ -17,13 +17,13 @@ impl Node {
     ///
     /// # Errors
     /// Fails if the key holds something else, or there is no room for one more FINAL.
-    pub fn release<'a, H: Host>(
+    pub fn release<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
         ask: &Release<'_>,
         time: Time,
-    ) -> Result<bool, Refusal<'a>> {
+    ) -> Result<bool, Reason> {
         self.durable.counter.look(time);
         self.note_final(host, key, ask, time.now)?;
         let token = ask.token;
@@ -44,13 +44,13 @@ impl Node {
     ///
     /// # Errors
     /// Fails if the key holds something else, or the fence is too far ahead.
-    pub fn extend<'a, H: Host>(
+    pub fn extend<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
-        ask: &Extend<'a>,
+        ask: &Extend<'_>,
         time: Time,
-    ) -> Result<bool, Refusal<'a>> {
+    ) -> Result<bool, Reason> {
         self.durable.counter.look(time);
         self.check_proposal(ask.fence)?;
         self.look_at_quarantine(time.now);
@@ -60,7 +60,7 @@ impl Node {
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
         match host.find(key) {
-            Found::WrongType => return Err(Refusal::WrongType),
+            Found::WrongType => return Err(Reason::WrongType),
             Found::Foreign { left } => return Ok(self.extend_foreign(host, key, ask, left, time)),
             _ => {}
         }
@@ -106,16 +106,16 @@ impl Node {
     ///
     /// # Errors
     /// Fails if the key holds something else.
-    pub fn check<'a, H: Host>(
+    pub fn check<H: Host>(
         &self,
         host: &mut H,
         key: Key<'_>,
         token: &[u8],
         time: Time,
-    ) -> Result<Option<Fence>, Refusal<'a>> {
+    ) -> Result<Option<Fence>, Reason> {
         let found = host.find(key);
         if matches!(found, Found::WrongType) {
-            return Err(Refusal::WrongType);
+            return Err(Reason::WrongType);
         }
         let holds = |grant: &Grant<'_>| !grant.lease.end.is_over(time.now);
         Ok(found.grant(token).filter(holds).map(|grant| grant.fence))
@@ -125,17 +125,17 @@ impl Node {
     ///
     /// # Errors
     /// Fails if the key holds something else.
-    pub fn break_lock<'a, H: Host>(
+    pub fn break_lock<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
         token: Option<&[u8]>,
         time: Time,
-    ) -> Result<usize, Refusal<'a>> {
+    ) -> Result<usize, Reason> {
         self.end_over(host, key, time, usize::MAX);
         let found = host.find(key);
         if matches!(found, Found::WrongType) {
-            return Err(Refusal::WrongType);
+            return Err(Reason::WrongType);
         }
         let tokens: Vec<Box<[u8]>> = match (token, found) {
             (Some(token), _) => [token.into()].into(),

@@ -4,11 +4,11 @@ use super::acquire::speaks;
 use super::deferred::{Dismissed, Undo};
 use super::places::Left;
 use super::{GrantId, Node};
-use crate::command::Refusal;
 use crate::host::{Answers, Ending, Host, WaitOutcome};
 use crate::lock::{Found, Grant};
 use crate::observed::slow::What;
 use crate::queue::{Queue, Waiter};
+use crate::reason::Reason;
 use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis, Time, WaiterId};
 
 impl Node {
@@ -115,7 +115,7 @@ impl Node {
         let ttl = [left, keep].into_iter().flatten().fold(asked, Millis::min);
         let (proposal, owner) = (first.asks.proposal, first.owner);
         let fence = self.next_fence(host, key, (proposal, ttl), Some(owner), time);
-        if fence == Err(Refusal::NotDurable) {
+        if fence == Err(Reason::NotDurable) {
             return false;
         }
         self.charge(key, time.now);
@@ -124,10 +124,10 @@ impl Node {
         let present = waiter.is_present();
         let fence = match fence {
             Ok(fence) => fence,
-            Err(refusal) => {
+            Err(reason) => {
                 self.note_wait(What::WaitInVain, key, &waiter, holder, time.now);
                 if present {
-                    host.answer(waiter.id, no(&refusal));
+                    host.answer(waiter.id, WaitOutcome::Refused(reason));
                 }
                 return true;
             }
@@ -279,12 +279,3 @@ impl Node {
 /// is gone. To let one in, and to write to it, takes the server some ten microseconds.
 const SERVED_AT_ONCE: usize = 64;
 const TOLD_AT_ONCE: usize = 16;
-
-/// The answer to a waiter that cannot be granted the lock when its turn comes.
-fn no(refusal: &Refusal<'_>) -> WaitOutcome {
-    match *refusal {
-        Refusal::TooManyLong { usual } => WaitOutcome::TooManyLong { usual },
-        Refusal::TooManyAhead { given, most } => WaitOutcome::TooManyAhead { given, most },
-        _ => WaitOutcome::Exhausted,
-    }
-}

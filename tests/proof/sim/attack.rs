@@ -5,7 +5,7 @@
 //! clocks right, or they start again. Meanwhile she is not there: what is handed out near such a clock stays, and
 //! nothing else is promised.
 
-use dlock_core::command::Refusal;
+use dlock_core::Reason;
 use dlock_core::command::acquire::Acquire;
 use dlock_core::command::extend::Extend;
 use dlock_core::command::release::Release;
@@ -140,7 +140,7 @@ impl Server {
                     let _ = self.node.extend(&mut self.host, key, &extend, time);
                 }
             }
-            Err(Refusal::TooManyAhead { given, .. }) if self.flaw == Some(Flaw::RefusesNobody) => {
+            Err(Reason::TooManyAhead { given, .. }) if self.flaw == Some(Flaw::RefusesNobody) => {
                 let (lease, fence) = (Lease::begin(time.now, ttl), Fence(given));
                 let grant = Grant { token, fence, lease, client, ephemeral: false, meta: b"" };
                 self.host.put_one(key, grant);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dlock_core::command::Refusal;
+use dlock_core::Reason;
 use dlock_core::command::acquire::Acquire;
 use dlock_core::command::extend::Extend;
 use dlock_core::command::release::Release;
@@ -484,11 +484,11 @@ impl Server {
     }
 }
 
-fn refused(refusal: &Refusal<'_>) -> Answer {
+fn refused(refusal: &Reason) -> Answer {
     match refusal {
-        Refusal::Quarantine { .. } => Answer::Refused(Obstacle::Quarantine),
-        Refusal::TooFar { .. } | Refusal::TooManyAhead { .. } => Answer::TooFar,
-        Refusal::NotDurable | Refusal::TooManyWaiters(_) | Refusal::TooManyLocks { .. } => {
+        Reason::Quarantine { .. } => Answer::Refused(Obstacle::Quarantine),
+        Reason::TooFar { .. } | Reason::TooManyAhead { .. } => Answer::TooFar,
+        Reason::NotDurable | Reason::TooManyWaiters(_) | Reason::TooManyLocks { .. } => {
             Answer::Refused(Obstacle::Busy)
         }
         _ => Answer::Refused(Obstacle::Never),

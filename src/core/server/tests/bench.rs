@@ -4,12 +4,13 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::command::release::Release;
-use crate::command::{Refusal, acquire, extend};
+use crate::command::{acquire, extend};
 use crate::durability::lease_bound::LeaseBound;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::Start;
 use crate::durability::record::{Ended, Record};
 use crate::host::{Ending, WaitOutcome};
+use crate::reason::Reason;
 use crate::server::{Acquired, Node};
 use crate::simulated::{MemoryHost, Report, Value};
 use crate::words::{ClientId, Deadline, Fence, Instant, Key, Millis, Time, WaiterId};
@@ -63,11 +64,7 @@ impl Bench {
         assert!((0..1000).any(|_| !sweep()), "it never ends");
     }
 
-    pub fn acquire(
-        &mut self,
-        client: u64,
-        words: &'static str,
-    ) -> Result<Acquired, Refusal<'static>> {
+    pub fn acquire(&mut self, client: u64, words: &'static str) -> Result<Acquired, Reason> {
         self.acquire_at(KEY, client, words)
     }
 
@@ -76,9 +73,9 @@ impl Bench {
         key: Key<'_>,
         client: u64,
         words: &'static str,
-    ) -> Result<Acquired, Refusal<'static>> {
+    ) -> Result<Acquired, Reason> {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        let ask = acquire::parse(&args, &self.node.settings)?;
+        let ask = acquire::parse(&args, &self.node.settings).expect("a good request");
         let time = self.time();
         self.node.acquire(&mut self.host, key, &ask, ClientId(client), time)
     }
@@ -138,15 +135,15 @@ impl Bench {
     }
 
     /// The token is done.
-    pub fn finish(&mut self, token: &'static str) -> Result<bool, Refusal<'static>> {
+    pub fn finish(&mut self, token: &'static str) -> Result<bool, Reason> {
         let time = self.time();
         let ask = Release { is_final: true, ..plain(token) };
         self.node.release(&mut self.host, KEY, &ask, time)
     }
 
-    pub fn extend(&mut self, words: &'static str) -> Result<bool, Refusal<'static>> {
+    pub fn extend(&mut self, words: &'static str) -> Result<bool, Reason> {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        let ask = extend::parse(&args, &self.node.settings)?;
+        let ask = extend::parse(&args, &self.node.settings).expect("a good request");
         let time = self.time();
         self.node.extend(&mut self.host, KEY, &ask, time)
     }

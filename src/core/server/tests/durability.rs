@@ -3,12 +3,12 @@
 use alloc::vec;
 
 use super::bench::{Bench, KEY};
-use crate::command::Refusal;
 use crate::durability::lease_bound::{KeyHash, LeaseBound};
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::{Cause, Policy};
 use crate::host::WaitOutcome;
 use crate::limits::{MAX_FENCE_AHEAD, MAX_LONG_KEYS};
+use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::words::{Fence, Millis};
 
@@ -25,8 +25,8 @@ fn usual(bound: u64) -> LeaseBound {
     LeaseBound::usual_of(Millis(bound))
 }
 
-fn quarantine(left: u64) -> Refusal<'static> {
-    Refusal::Quarantine { cause: Cause::Crash, left: Millis(left) }
+fn quarantine(left: u64) -> Reason {
+    Reason::Quarantine { cause: Cause::Crash, left: Millis(left) }
 }
 
 #[test]
@@ -73,15 +73,15 @@ fn when_nothing_can_be_written_what_was_promised_is_still_granted() {
     bench.host.disk_is_full = true;
     bench.release("a");
     bench.hold(1, "a 1000");
-    assert_eq!(bench.extend("a 2000"), Err(Refusal::NotDurable));
-    assert_eq!(bench.acquire(1, "a 2000"), Err(Refusal::NotDurable));
+    assert_eq!(bench.extend("a 2000"), Err(Reason::NotDurable));
+    assert_eq!(bench.acquire(1, "a 2000"), Err(Reason::NotDurable));
     assert_eq!(bench.extend("a 500"), Ok(true));
     bench.release("a");
     let fence = bench.node.durable.fence();
-    assert_eq!(bench.acquire(1, "a 2000"), Err(Refusal::NotDurable));
-    assert_eq!(bench.acquire(1, "a 10 FENCE 300000000"), Err(Refusal::NotDurable));
+    assert_eq!(bench.acquire(1, "a 2000"), Err(Reason::NotDurable));
+    assert_eq!(bench.acquire(1, "a 10 FENCE 300000000"), Err(Reason::NotDurable));
     bench.pass(61_000_000);
-    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));
     assert_eq!((bench.node.durable.fence(), bench.holders()), (fence, "".into()));
     assert!(!bench.node.durable.is_vouched_for());
     bench.host.disk_is_full = false;
@@ -164,7 +164,7 @@ fn in_quarantine_what_is_known_goes_on() {
     assert_eq!(bench.check("a"), Some(fence));
     assert_eq!(bench.extend("a 900"), Ok(true));
     let refused = bench.extend("a 900 FENCE 70000000");
-    assert!(matches!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, .. })));
+    assert!(matches!(refused, Err(Reason::Quarantine { cause: Cause::Promoted, .. })));
     assert!(bench.release("a"));
     assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b".into()));
     bench.pass_and_sweep(1_024_000);
@@ -184,7 +184,7 @@ fn a_promoted_replica_waits_for_the_longest_lease_it_has_heard_of() {
     bench.node.heard_of(KEY, Fence(7), Millis(2_000));
     bench.node.promoted(bench.time());
     let refused = bench.acquire(1, "a 10");
-    assert_eq!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, left: Millis(3_000) }));
+    assert_eq!(refused, Err(Reason::Quarantine { cause: Cause::Promoted, left: Millis(3_000) }));
     bench.pass_and_sweep(3_000_000);
     assert_eq!(bench.hold(1, "a 10"), Fence(400_000_001));
 }
@@ -242,7 +242,7 @@ fn a_lease_that_is_stored_counts_before_anything_is_granted() {
     bench.hold(1, "a 10");
     bench.node.heard_of(KEY, Fence(5), Millis(60_000));
     bench.host.disk_is_full = true;
-    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));
     bench.host.disk_is_full = false;
     bench.hold(1, "a 10");
     assert_eq!(bench.host.promises[1].bound, usual(61_440));
@@ -252,7 +252,7 @@ fn a_lease_that_is_stored_counts_before_anything_is_granted() {
 fn who_wants_to_wait_waits_for_the_disk_too() {
     let mut bench = Bench::new();
     bench.host.disk_is_full = true;
-    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));
     let b = bench.wait(2, "b 10 WAIT 0");
     bench.host.disk_is_full = false;
     bench.write();
@@ -267,7 +267,7 @@ fn a_file_that_claims_too_much_is_written_before_anything_is_granted() {
     bench.release("a");
     bench.node.durable.doubt(true);
     bench.host.disk_is_full = true;
-    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::NotDurable));
+    assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));
     assert!(!bench.node.durable.is_vouched_for());
     bench.host.disk_is_full = false;
     bench.hold(1, "a 10");
@@ -277,8 +277,8 @@ fn a_file_that_claims_too_much_is_written_before_anything_is_granted() {
 
 // --- what a replica was not told ---------------------------------------------------------------------
 
-fn untold(left: u64) -> Refusal<'static> {
-    Refusal::Quarantine { cause: Cause::Untold, left: Millis(left) }
+fn untold(left: u64) -> Reason {
+    Reason::Quarantine { cause: Cause::Untold, left: Millis(left) }
 }
 
 /// A replica that has its primary's data set, and no word of what may be missing in it.
@@ -290,7 +290,7 @@ fn a_node_without_a_state_file_waits_and_goes_on_above_all_fences_that_it_may_ha
         bench.node.settings.max_ttl = max_ttl;
         bench.node.settings.newborn_quarantine = setting;
         bench.begin_anew();
-        let refused = Refusal::Quarantine { cause: Cause::Unknown, left: Millis(left) };
+        let refused = Reason::Quarantine { cause: Cause::Unknown, left: Millis(left) };
         assert_eq!(bench.acquire(1, "a 10"), Err(refused));
         // A crash at this moment makes it no shorter.
         assert_eq!(bench.write().longest(), usual(left));
@@ -471,5 +471,5 @@ fn what_was_told_counts_when_a_replica_follows_another_primary() {
     bench.follow();
     bench.node.promoted(bench.time());
     let refused = bench.acquire(1, "a 10");
-    assert_eq!(refused, Err(Refusal::Quarantine { cause: Cause::Promoted, left: Millis(3_000) }));
+    assert_eq!(refused, Err(Reason::Quarantine { cause: Cause::Promoted, left: Millis(3_000) }));
 }

@@ -6,8 +6,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
-use crate::command::Refusal;
 use crate::host::Ending;
+use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::words::{ClientId, Fence, Key};
 
@@ -130,7 +130,7 @@ fn an_extension_with_a_fence_too_far_ahead_is_an_error() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
     let counter = bench.node.durable.fence();
-    let refused = Refusal::TooFar { given: 600_000_001, most: 600_000_000 };
+    let refused = Reason::TooFar { given: 600_000_001, most: 600_000_000 };
     assert_eq!(bench.extend("a 10 FENCE 600000001"), Err(refused));
     assert_eq!((bench.node.durable.fence(), bench.check("a")), (counter, Some(counter)));
 }

@@ -6,9 +6,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
-use crate::command::Refusal;
 use crate::command::apply::{Apply, Granted};
 use crate::host::{Ending, Memory, WaitOutcome};
+use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::simulated::Value;
 use crate::words::{ClientId, Deadline, Fence, Key, Millis, Mode, WaiterId};
@@ -66,7 +66,7 @@ fn where_locks_take_all_the_memory_that_they_may_only_who_asks_for_more_is_refus
     bench.hold(1, "a 10 SHARED META m");
     bench.wait(2, "w 10 WAIT 0");
     bench.host.memory = Memory { used: 5, most: 5 };
-    let refused = Err(Refusal::TooManyLocks { most: 5 });
+    let refused = Err(Reason::TooManyLocks { most: 5 });
     let other = Key { db: 1, name: b"other" };
     assert_eq!(bench.acquire_at(other, 3, "c 10"), refused);
     assert_eq!(bench.acquire_at(other, 3, "c 10 WAIT 0"), refused);

@@ -5,10 +5,10 @@ use alloc::format;
 use alloc::vec;
 
 use super::bench::{Bench, KEY};
-use crate::command::Refusal;
 use crate::command::release::Release;
 use crate::host::WaitOutcome;
 use crate::limits::{BYTES_PER_PLACE, MAX_FINALS};
+use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::simulated::Value;
 use crate::words::{Fence, Key, Owner};
@@ -19,7 +19,7 @@ const MINUTE: u64 = 60_000_000;
 fn an_acquire_that_was_overtaken_by_its_final_release_is_an_error() {
     let mut bench = Bench::new();
     assert_eq!(bench.finish("a"), Ok(false));
-    assert_eq!(bench.acquire(1, "a 10 WAIT 0 KEEP 50"), Err(Refusal::Final));
+    assert_eq!(bench.acquire(1, "a 10 WAIT 0 KEEP 50"), Err(Reason::Final));
     assert_eq!(
         (bench.holders(), bench.waiters(), bench.node.durable.fence()),
         ("".into(), "".into(), Fence(0))
@@ -38,7 +38,7 @@ fn a_final_release_ends_a_lease_a_wait_and_a_place() {
     assert_eq!((bench.finish("b"), bench.finish("c")), (Ok(false), Ok(false)));
     assert_eq!((bench.answers(), bench.waiters()), (vec![(b, WaitOutcome::Denied)], "".into()));
     assert_eq!((bench.finish("a"), bench.finish("a")), (Ok(true), Ok(false)));
-    assert_eq!(bench.acquire(1, "a 100"), Err(Refusal::Final));
+    assert_eq!(bench.acquire(1, "a 100"), Err(Reason::Final));
 }
 
 #[test]
@@ -49,10 +49,10 @@ fn it_is_remembered_for_a_minute_and_not_for_ever() {
         bench.pass(MINUTE / 60);
         bench.node.look_at_places(bench.time().now, false);
     }
-    assert_eq!(bench.acquire(1, "a 10"), Err(Refusal::Final));
+    assert_eq!(bench.acquire(1, "a 10"), Err(Reason::Final));
     assert_eq!(bench.finish("b"), Ok(false));
     bench.pass(MINUTE - 1);
-    assert_eq!(bench.acquire(1, "b 10"), Err(Refusal::Final));
+    assert_eq!(bench.acquire(1, "b 10"), Err(Reason::Final));
     bench.pass(2 * MINUTE);
     bench.node.look_at_places(bench.time().now, false);
     bench.pass(MINUTE);
@@ -71,11 +71,11 @@ fn a_full_store_refuses_who_fills_it_and_forgets_nobody_elses() {
     let full = (0..MAX_FINALS).find(|n| fill(&mut bench, *n).is_err());
     assert!(full.is_some_and(|full| full >= MAX_FINALS / 2 - 1), "{full:?}");
     bench.hold(1, "a 100");
-    assert_eq!(bench.finish("a"), Err(Refusal::TooManyFinals));
+    assert_eq!(bench.finish("a"), Err(Reason::TooManyFinals));
     assert_eq!(bench.holders(), "a", "an error leaves no trace");
     assert!(bench.release("a"));
     assert_eq!(bench.finish("t0"), Ok(false), "it is there already");
-    assert_eq!(bench.acquire(1, "other 10"), Err(Refusal::Final));
+    assert_eq!(bench.acquire(1, "other 10"), Err(Reason::Final));
     bench.host.owner = Owner(2);
     assert_eq!(bench.finish("one more"), Ok(false));
 }
@@ -84,7 +84,7 @@ fn a_full_store_refuses_who_fills_it_and_forgets_nobody_elses() {
 fn nothing_is_remembered_of_a_key_with_other_data_or_by_a_follower() {
     let mut bench = Bench::new();
     bench.host.set(&KEY.to_owned(), Value::Other);
-    assert_eq!(bench.finish("a"), Err(Refusal::WrongType));
+    assert_eq!(bench.finish("a"), Err(Reason::WrongType));
     bench.host.take(&KEY.to_owned());
     bench.follow();
     assert_eq!(bench.finish("a"), Ok(false));

@@ -3,8 +3,8 @@
 use alloc::vec;
 
 use super::bench::{Bench, KEY};
-use crate::command::Refusal;
 use crate::host::WaitOutcome;
+use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::words::{Fence, Key, Millis, Owner};
 
@@ -77,7 +77,7 @@ fn in_quarantine_a_place_is_taken_and_does_not_end() {
     let time = bench.time();
     bench.node.promoted(time);
     let refused = bench.acquire(2, "b 100 KEEP 50");
-    assert!(matches!(refused, Err(Refusal::Quarantine { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Reason::Quarantine { .. })), "{refused:?}");
     assert_eq!((bench.waiters(), bench.node.waiting.places()), ("b".into(), 1));
     bench.pass_and_sweep(999 * MS);
     assert_eq!(bench.waiters(), "b");
@@ -89,7 +89,7 @@ fn in_quarantine_a_place_is_taken_and_does_not_end() {
 fn while_the_disk_is_full_a_place_is_taken() {
     let mut bench = Bench::new();
     bench.host.disk_is_full = true;
-    assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Err(Refusal::NotDurable));
+    assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Err(Reason::NotDurable));
     bench.host.disk_is_full = false;
     assert_eq!(bench.acquire(3, "c 100"), Ok(Acquired::Denied));
     assert_eq!(bench.holders(), "b");
@@ -158,7 +158,7 @@ fn too_many_waiters_leave_one_that_is_away_its_place() {
     bench.hold(1, "a 1000");
     assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
     bench.wait(3, "c 100 WAIT 0");
-    assert_eq!(bench.acquire(2, "b 100 WAIT 0"), Err(Refusal::TooManyWaiters(1)));
+    assert_eq!(bench.acquire(2, "b 100 WAIT 0"), Err(Reason::TooManyWaiters(1)));
     assert_eq!(bench.waiters(), "b c");
 }
 

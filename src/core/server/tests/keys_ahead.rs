@@ -5,7 +5,6 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
-use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::command::extend::Extend;
 use crate::command::release::Release;
@@ -15,6 +14,7 @@ use crate::durability::quarantine::{Policy, Start};
 use crate::durability::record::{Ended, Record};
 use crate::durability::slot::Slot;
 use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD};
+use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::words::{ClientId, Fence, Key, Millis, Mode, Time};
 
@@ -56,7 +56,7 @@ impl Site {
         let time = self.time();
         match self.bench.node.acquire(&mut self.bench.host, key, &ask, ClientId(1), time) {
             Ok(Acquired::Granted(fence)) => Ok(fence.0),
-            Err(Refusal::TooFar { most, .. } | Refusal::TooManyAhead { most, .. }) => Err(most),
+            Err(Reason::TooFar { most, .. } | Reason::TooManyAhead { most, .. }) => Err(most),
             other => panic!("{token}: {other:?}"),
         }
     }
@@ -66,7 +66,7 @@ impl Site {
         let (ask, time) = (Extend { token, ttl: Millis(1000), fence, gt: false }, self.time());
         match self.bench.node.extend(&mut self.bench.host, key, &ask, time) {
             Ok(extended) => Ok(extended),
-            Err(Refusal::TooFar { most, .. }) => Err(most),
+            Err(Reason::TooFar { most, .. }) => Err(most),
             Err(other) => panic!("{other:?}"),
         }
     }

@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::bench::{Bench, KEY};
-use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::command::extend::Extend;
 use crate::command::release::Release;
@@ -18,6 +17,7 @@ use crate::durability::promise::Promise;
 use crate::durability::quarantine::{Cause, Policy};
 use crate::host::WaitOutcome;
 use crate::limits::{FEW_LONG_KEYS, MAX_LONG_KEYS};
+use crate::reason::Reason;
 use crate::server::{Acquired, Node};
 use crate::words::{ClientId, Fence, Key, Millis, Mode, Owner};
 
@@ -170,8 +170,8 @@ impl Site {
                 prop_assert!(other.is_none(), "{name} is {other:?}'s");
                 self.held.push(Held { name: name.into(), token, end: now + ttl * 1000 });
             }
-            Ok(_) | Err(Refusal::Quarantine { .. } | Refusal::NotDurable) => {}
-            Err(Refusal::TooManyLong { usual }) => prop_assert!(ttl > usual, "{ttl}"),
+            Ok(_) | Err(Reason::Quarantine { .. } | Reason::NotDurable) => {}
+            Err(Reason::TooManyLong { usual }) => prop_assert!(ttl > usual, "{ttl}"),
             other => prop_assert!(false, "{other:?}"),
         }
         Ok(())
@@ -270,7 +270,7 @@ const LONG: Key<'_> = Key { db: 0, name: b"long" };
 #[test]
 fn a_key_with_a_long_lease_stays_in_quarantine_alone() {
     let mut bench = crashed();
-    let refused = |left| Err(Refusal::Quarantine { cause: Cause::Crash, left: Millis(left) });
+    let refused = |left| Err(Reason::Quarantine { cause: Cause::Crash, left: Millis(left) });
     assert_eq!(bench.acquire(1, "a 10"), refused(500));
     assert_eq!(bench.acquire_at(LONG, 1, "a 10"), refused(HOUR));
     assert_eq!(bench.acquire_at(Key { db: 7, ..LONG }, 1, "a 10"), refused(HOUR), "after a SWAPDB");
@@ -330,7 +330,7 @@ fn a_promoted_replica_keeps_back_the_keys_that_it_heard_or_was_told_of() {
     bench.node.heard_of(KEY, Fence(8), Millis(2 * HOUR));
     bench.node.promoted(bench.time());
     let left = |bench: &mut Bench, key| match bench.acquire_at(key, 1, "a 10") {
-        Err(Refusal::Quarantine { left, .. }) => left.0,
+        Err(Reason::Quarantine { left, .. }) => left.0,
         other => panic!("{other:?}"),
     };
     let keys = [KEY, LONG, Key { db: 0, name: b"another" }];
@@ -351,7 +351,7 @@ fn one_long_lease_too_many_is_refused_and_leaves_no_trace() {
         bench.node.durable.fence(),
         bench.node.waiting.queues
     );
-    let refusal = Refusal::TooManyLong { usual: HOUR };
+    let refusal = Reason::TooManyLong { usual: HOUR };
     assert_eq!(bench.acquire(1, "b 7200000"), Err(refusal));
     assert_eq!(bench.acquire(1, "b 7200000 WAIT 0"), Err(refusal), "it does not wait");
     assert_eq!(
@@ -367,7 +367,10 @@ fn one_long_lease_too_many_is_refused_and_leaves_no_trace() {
     assert_eq!(bench.extend("b 7200000"), Err(refusal));
     let waiter = bench.wait(2, "c 7200000 WAIT 0");
     bench.release("b");
-    assert_eq!(bench.answers(), [(waiter, WaitOutcome::TooManyLong { usual: HOUR })]);
+    assert_eq!(
+        bench.answers(),
+        [(waiter, WaitOutcome::Refused(Reason::TooManyLong { usual: HOUR }))]
+    );
     bench.host.owner = Owner(2);
     bench.hold(1, "b 7200000");
 }

@@ -3,19 +3,19 @@
 use alloc::string::String;
 
 use super::bench::{Bench, KEY};
-use crate::command::Refusal;
 use crate::command::apply::{Apply, Granted};
 use crate::durability::keys_ahead::KeyAhead;
 use crate::durability::lease_bound::LeaseBound;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::{Cause, Policy};
 use crate::limits::MAX_FENCE_AHEAD;
+use crate::reason::Reason;
 use crate::words::{Fence, Millis, Mode};
 
 const TOKEN: &[u8] = b"elsewhere";
 
 /// The node that leads the key until now has decided this.
-fn told(bench: &mut Bench, apply: &Apply<'static>) -> Result<(), Refusal<'static>> {
+fn told(bench: &mut Bench, apply: &Apply<'static>) -> Result<(), Reason> {
     let time = bench.time();
     bench.node.obey(true);
     let believed = bench.node.believe(apply, time);
@@ -85,7 +85,7 @@ fn what_another_node_has_promised_binds_its_replicas_and_not_this_node() {
     replica.node.apply(&mut replica.host, KEY, &promise, time);
     replica.node.promoted(time);
     let (cause, left) = (Cause::Promoted, Millis(5_000));
-    assert_eq!(replica.acquire(1, "a 10"), Err(Refusal::Quarantine { cause, left }));
+    assert_eq!(replica.acquire(1, "a 10"), Err(Reason::Quarantine { cause, left }));
     replica.pass_and_sweep(5_000_000);
     assert!(replica.hold(1, "a 1000") > fence);
 }
@@ -95,7 +95,7 @@ fn a_fence_that_no_node_can_have_handed_out_is_refused_and_changes_nothing() {
     let mut bench = Bench::new();
     let far = Fence(MAX_FENCE_AHEAD);
     for apply in [grant(Fence(far.0 + 1), 10), Apply::Floor(Fence(far.0 + 1))] {
-        let refused = Refusal::TooFar { given: far.0 + 1, most: far.0 };
+        let refused = Reason::TooFar { given: far.0 + 1, most: far.0 };
         assert_eq!(told(&mut bench, &apply), Err(refused));
     }
     assert_eq!((bench.holders(), bench.node.durable.fence()), (String::new(), Fence(0)));
@@ -113,7 +113,7 @@ fn a_replica_that_led_and_is_in_quarantine_carries_out_what_its_primary_decides(
     let time = bench.time();
     bench.node.replaced(time);
     let refused = bench.extend("elsewhere 1000 FENCE 8");
-    assert!(matches!(refused, Err(Refusal::Quarantine { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Reason::Quarantine { .. })), "{refused:?}");
     bench.follow();
     assert_eq!(bench.extend("elsewhere 1000 FENCE 8"), Ok(true));
     assert_eq!(bench.check("elsewhere"), Some(Fence(8)));

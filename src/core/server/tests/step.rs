@@ -8,11 +8,11 @@ use proptest::test_runner::TestCaseError;
 
 use super::judge::{Cause, Verdict};
 use super::world::{Blocked, Side, World};
-use crate::command::Refusal;
 use crate::command::acquire::Acquire;
 use crate::command::extend::Extend;
 use crate::command::release::Release;
 use crate::host::{Ending, Host};
+use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::simulated::{Report, Value};
 use crate::words::{ClientId, Deadline, Fence, Instant, KeyBuf, Millis, Mode, WaiterId};
@@ -201,7 +201,7 @@ impl World {
             prop_assert_eq!(before, self.snapshot(), "{:?} left a trace", result);
             prop_assert!(log.is_empty(), "{result:?} left a trace: {log:?}");
         }
-        prop_assert_eq!(too_far, matches!(result, Err(Refusal::TooFar { .. })));
+        prop_assert_eq!(too_far, matches!(result, Err(Reason::TooFar { .. })));
         self.check_acquired(key, &ask, client, result)
             .map_err(|error| TestCaseError::fail(std::format!("{ask:?}: {result:?}: {error}")))
     }
@@ -211,7 +211,7 @@ impl World {
         key: &KeyBuf,
         ask: &Acquire<'_>,
         client: ClientId,
-        result: Result<Acquired, Refusal<'_>>,
+        result: Result<Acquired, Reason>,
     ) -> Verdict {
         let hold = self.judge.hold(key, ask.token);
         let queue = self.judge.queue(key);
@@ -234,14 +234,14 @@ impl World {
                 return Err(TestCaseError::fail("holds, and is not told"));
             }
             Ok(_) => prop_assert!(!self.has_other_data(key) && !other_limit, "not refused"),
-            Err(Refusal::TooFar { .. }) => {}
-            Err(Refusal::WrongType) => prop_assert!(self.has_other_data(key)),
-            Err(Refusal::OtherMode { held, asked }) => {
+            Err(Reason::TooFar { .. }) => {}
+            Err(Reason::WrongType) => prop_assert!(self.has_other_data(key)),
+            Err(Reason::OtherMode { held, asked }) => {
                 prop_assert_eq!((hold.map(|h| h.mode), ask.mode), (Some(held), asked));
                 prop_assert_ne!(held, asked);
             }
-            Err(Refusal::OtherLimit { .. }) => prop_assert!(other_limit && hold.is_none()),
-            Err(Refusal::TooManyWaiters(most)) => {
+            Err(Reason::OtherLimit { .. }) => prop_assert!(other_limit && hold.is_none()),
+            Err(Reason::TooManyWaiters(most)) => {
                 let all = self.judge.queues.values().flatten();
                 let waiting = all.filter(|wait| wait.away.is_none()).count();
                 prop_assert_eq!((waiting as u64, most), (max_waiters, max_waiters));
@@ -311,7 +311,7 @@ impl World {
         let Side { node, host } = self.leader();
         let result = node.extend(host, key.as_key(), ask, time);
         let log = self.settle(Cause::Extend(key, ask.token))?;
-        prop_assert_eq!(too_far, matches!(result, Err(Refusal::TooFar { .. })));
+        prop_assert_eq!(too_far, matches!(result, Err(Reason::TooFar { .. })));
         if quiet && !matches!(result, Ok(true)) {
             prop_assert_eq!(before, self.snapshot(), "{:?} left a trace", result);
             prop_assert!(log.is_empty(), "{result:?} left a trace: {log:?}");
@@ -346,7 +346,7 @@ impl World {
         for (side, Side { node, host }) in self.sides.iter_mut().enumerate() {
             let result = node.check(host, key.as_key(), token, time);
             if other {
-                prop_assert_eq!(result, Err(Refusal::WrongType));
+                prop_assert_eq!(result, Err(Reason::WrongType));
                 continue;
             }
             match (held, result) {

@@ -1,10 +1,10 @@
 //! ACQUIRE, granted or denied at once.
 
 use super::bench::{Bench, KEY};
-use crate::command::Refusal;
 use crate::command::release::Release;
 use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD, MAX_HOLDERS};
 use crate::lock::{Crowd, Grant};
+use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::simulated::{Report, Value};
 use crate::words::{ClientId, Fence, Instant, Lease, Millis, Mode};
@@ -44,7 +44,7 @@ fn a_semaphore_has_its_permits_and_no_more() {
 fn a_semaphore_with_another_number_of_permits_is_an_error() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10 LIMIT 2");
-    let refused = Err(Refusal::OtherLimit { held: 2, asked: 3 });
+    let refused = Err(Reason::OtherLimit { held: 2, asked: 3 });
     assert_eq!(bench.acquire(2, "b 10 LIMIT 3 WAIT 0"), refused);
     assert_eq!(bench.node.waiting.requests(), 0);
     assert!(bench.release("a"));
@@ -68,7 +68,7 @@ fn one_lock_has_so_many_readers_and_no_more() {
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     bench.hold(1, "last 10 SHARED");
     let counter = bench.node.durable.fence();
-    assert_eq!(bench.acquire(2, "more 10 SHARED WAIT 0"), Err(Refusal::TooManyHolders));
+    assert_eq!(bench.acquire(2, "more 10 SHARED WAIT 0"), Err(Reason::TooManyHolders));
     assert_eq!((bench.node.durable.fence(), bench.node.waiting.requests()), (counter, 0));
 }
 
@@ -118,7 +118,7 @@ fn what_the_newest_request_said_of_itself_counts() {
 fn the_same_token_in_another_mode_is_an_error() {
     let mut bench = Bench::new();
     let fence = bench.hold(1, "a 10");
-    let refused = Refusal::OtherMode { held: Mode::Exclusive, asked: Mode::Shared };
+    let refused = Reason::OtherMode { held: Mode::Exclusive, asked: Mode::Shared };
     assert_eq!(bench.acquire(1, "a 10 SHARED"), Err(refused));
     assert_eq!(bench.check("a"), Some(fence));
 }
@@ -141,7 +141,7 @@ fn a_proposal_too_far_ahead_is_an_error_even_for_a_holder() {
     let mut bench = Bench::new();
     let most = MAX_FENCE_AHEAD;
     assert_eq!(most, 600_000_000);
-    let refused = Refusal::TooFar { given: most + 1, most };
+    let refused = Reason::TooFar { given: most + 1, most };
     assert_eq!(bench.acquire(1, "a 10 FENCE 600000001"), Err(refused));
     assert_eq!((bench.node.durable.fence(), bench.host.log.len()), (Fence(0), 0));
     assert_eq!(bench.hold(1, "a 10 FENCE 600000000"), Fence(most));
@@ -155,7 +155,7 @@ fn when_the_fences_are_used_up_nothing_is_granted() {
     bench.node.heard_of(KEY, Fence(MAX_FENCE - 1), Millis(1));
     assert_eq!(bench.hold(1, "a 10"), Fence(MAX_FENCE));
     assert!(bench.release("a"));
-    assert_eq!(bench.acquire(1, "b 10"), Err(Refusal::Exhausted));
+    assert_eq!(bench.acquire(1, "b 10"), Err(Reason::Exhausted));
     assert_eq!(bench.holders(), "");
 }
 
@@ -164,15 +164,15 @@ fn other_data_at_the_key_is_an_error() {
     let mut bench = Bench::new();
     bench.host.set(&KEY.to_owned(), Value::Other);
     let time = bench.time();
-    assert_eq!(bench.acquire(1, "a 10 WAIT 0"), Err(Refusal::WrongType));
-    assert_eq!(bench.extend("a 10"), Err(Refusal::WrongType));
+    assert_eq!(bench.acquire(1, "a 10 WAIT 0"), Err(Reason::WrongType));
+    assert_eq!(bench.extend("a 10"), Err(Reason::WrongType));
     let Bench { mut node, mut host, .. } = bench;
     assert_eq!(
         node.release(&mut host, KEY, &Release { token: b"a", is_final: false }, time),
-        Err(Refusal::WrongType)
+        Err(Reason::WrongType)
     );
-    assert_eq!(node.check(&mut host, KEY, b"a", time), Err(Refusal::WrongType));
-    assert_eq!(node.break_lock(&mut host, KEY, None, time), Err(Refusal::WrongType));
+    assert_eq!(node.check(&mut host, KEY, b"a", time), Err(Reason::WrongType));
+    assert_eq!(node.break_lock(&mut host, KEY, None, time), Err(Reason::WrongType));
     assert!(host.log.is_empty());
 }
 

@@ -6,9 +6,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
-use crate::command::Refusal;
 use crate::host::WaitOutcome;
 use crate::limits::MAX_FENCE;
+use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::who::Who;
 use crate::words::{ClientId, Fence, Owner};
@@ -230,7 +230,7 @@ fn a_node_has_so_many_waiters_and_no_more() {
     bench.hold(1, "a 10");
     bench.wait(2, "b 10 WAIT 0");
     bench.wait(3, "c 10 WAIT 0");
-    assert_eq!(bench.acquire(4, "d 10 WAIT 0"), Err(Refusal::TooManyWaiters(2)));
+    assert_eq!(bench.acquire(4, "d 10 WAIT 0"), Err(Reason::TooManyWaiters(2)));
     assert_eq!((bench.waiters(), bench.node.waiting.requests()), ("b c".into(), 2));
     // Not one more: the same one on another connection.
     bench.wait(4, "b 10 WAIT 0");
@@ -244,7 +244,7 @@ fn waiters_learn_that_the_fences_are_used_up() {
     let b = bench.wait(2, "b 10 WAIT 0");
     bench.node.heard_of(KEY, Fence(MAX_FENCE), crate::words::Millis(1));
     assert!(bench.release("a"));
-    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Exhausted)]);
+    assert_eq!(bench.answers(), vec![(b, WaitOutcome::Refused(Reason::Exhausted))]);
     assert_eq!((bench.holders(), bench.node.waiting.requests()), ("".into(), 0));
 }
 
@@ -290,7 +290,7 @@ fn one_users_waiters_leave_room_for_others() {
     let mut count = |owner, most: u64| {
         bench.host.owner = Owner(owner);
         let words = |n| Box::leak(format!("{owner}-{n} 10 WAIT 0").into_boxed_str());
-        let mut waits = |n| bench.acquire(2, words(n)) != Err(Refusal::TooManyWaiters(50));
+        let mut waits = |n| bench.acquire(2, words(n)) != Err(Reason::TooManyWaiters(50));
         (0..most).take_while(|n| waits(*n)).count()
     };
     assert_eq!([count(1, 99), count(2, 99), count(3, 99), count(4, 2)], [50, 25, 12, 2]);

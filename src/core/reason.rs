@@ -1,0 +1,170 @@
+//! Reasons for which the rules refuse a request.
+
+use core::fmt;
+
+use crate::durability::quarantine::Cause;
+use crate::limits::MAX_HOLDERS;
+use crate::words::{Millis, Mode};
+
+/// A reason for which the rules refuse a request. The request has changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A proposed fence ahead of what this node accepts.
+    TooFar {
+        /// The proposal.
+        given: u64,
+        /// The largest that would be accepted now.
+        most: u64,
+    },
+    /// A fence ahead of the clock, of a user of whose keys too many have such fences already.
+    TooManyAhead {
+        /// The fence.
+        given: u64,
+        /// The largest that would be accepted now.
+        most: u64,
+    },
+    /// The token holds the lock in another mode than it now asks for.
+    OtherMode {
+        /// The mode held.
+        held: Mode,
+        /// The mode asked for.
+        asked: Mode,
+    },
+    /// The semaphore has another number of permits.
+    OtherLimit {
+        /// The permits that the holders gave.
+        held: u16,
+        /// The permits that this request gave.
+        asked: u16,
+    },
+    /// The key has as many holders as one key can have.
+    TooManyHolders,
+    /// The key holds data of another type.
+    WrongType,
+    /// The node has as many waiters as it may have.
+    TooManyWaiters(u64),
+    /// The locks of this node take as many bytes as they may.
+    TooManyLocks {
+        /// The limit in bytes.
+        most: u64,
+    },
+    /// The user has as many leases longer than the usual length as it may have.
+    TooManyLong {
+        /// The usual length in ms, for which there is always room.
+        usual: u64,
+    },
+    /// The token was released with FINAL.
+    Final,
+    /// The node has no room to remember one more token that was released with FINAL.
+    TooManyFinals,
+    /// The node may have forgotten leases, and grants nothing for a while.
+    Quarantine {
+        /// The reason why the node may have forgotten leases.
+        cause: Cause,
+        /// Time left of the quarantine.
+        left: Millis,
+    },
+    /// The promise in the state file is used up, and dlock cannot write a new one.
+    NotDurable,
+    /// No larger fence exists.
+    Exhausted,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Reason as R;
+        match *self {
+            R::TooFar { given, most } => {
+                write!(
+                    f,
+                    "{TOO_FAR} {most} is the largest fence that this node accepts now; FENCE {given} is \
+                     more than ten minutes ahead of its clock"
+                )
+            }
+            R::TooManyAhead { given, most } => {
+                write!(
+                    f,
+                    "{TOO_FAR} {most} is the largest fence that this node accepts now from this user, of \
+                     whose keys too many have fences ahead of its clock; FENCE {given} is farther ahead"
+                )
+            }
+            R::OtherMode { held, asked } => write!(
+                f,
+                "OTHERMODE this token holds the lock {held} and now asks for it {asked}; release it \
+                 first"
+            ),
+            R::OtherLimit { held, asked } => {
+                write!(f, "OTHERMODE the lock is held with LIMIT {held}, not LIMIT {asked}")
+            }
+            R::TooManyHolders => {
+                write!(f, "TOOMANYHOLDERS the lock has {MAX_HOLDERS} holders, the most")
+            }
+            R::WrongType => {
+                f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value")
+            }
+            R::TooManyWaiters(most) => write!(
+                f,
+                "TOOMANYWAITERS the user has as many waiting requests as one user may: at most {most}, and fewer while others wait (dlock.max-waiters)"
+            ),
+            R::TooManyLocks { most } => write!(
+                f,
+                "TOOMANYLOCKS the locks on this node take the {most} bytes that they may \
+                 (dlock.max-memory-percent of maxmemory)"
+            ),
+            R::TooManyLong { usual } => write!(
+                f,
+                "TOOMANYLONG this user has leases longer than {usual} ms (dlock.usual-ttl) on as \
+                 many keys as it may; ask for a shorter one"
+            ),
+            R::Final => write!(
+                f,
+                "FINAL this token was released for good; take a new one for each acquisition"
+            ),
+            R::TooManyFinals => write!(
+                f,
+                "TOOMANYFINALS this user has released as many tokens with FINAL as are remembered; \
+                 release without FINAL, or again in a minute"
+            ),
+            R::Quarantine { cause, left } => write!(f, "QUARANTINE {} ms left: {cause}", left.0),
+            R::NotDurable => write!(
+                f,
+                "NOTDURABLE the state file cannot be written, and what it promised is used up; \
+                 DLOCK.NODE says why"
+            ),
+            R::Exhausted => {
+                write!(f, "EXHAUSTED this node has handed out the largest fence there is")
+            }
+        }
+    }
+}
+
+/// The code for a fence that is too far ahead. The library recognises it.
+pub const TOO_FAR: &str = "TOOFAR";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_proposal_too_far_ahead_has_a_code_of_its_own() {
+        let text = Reason::TooFar { given: 9, most: 7 }.to_string();
+        let whole = "TOOFAR 7 is the largest fence that this node accepts now; FENCE 9 is more \
+                     than ten minutes ahead of its clock";
+        assert_eq!(text, whole);
+    }
+
+    #[test]
+    fn what_a_client_may_want_to_tell_apart_has_a_code() {
+        let (held, asked) = (Mode::Shared, Mode::Exclusive);
+        for (reason, code) in [
+            (Reason::OtherMode { held, asked }, "OTHERMODE"),
+            (Reason::OtherLimit { held: 2, asked: 3 }, "OTHERMODE"),
+            (Reason::TooManyHolders, "TOOMANYHOLDERS"),
+        ] {
+            assert_eq!(reason.to_string().split(' ').next(), Some(code), "{reason:?}");
+        }
+        let text = Reason::OtherMode { held, asked }.to_string();
+        assert!(text.contains("SHARED") && text.contains("exclusively"), "{text}");
+    }
+}
