@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use dlock_client::Fields;
+use dlock_client::operator::Fields;
 use redis::{Value, pipe};
 use serde_json::json;
 

@@ -90,7 +90,7 @@ impl Client {
         let within = self.shared.timeout(Duration::MAX);
         let command = Arc::new(request::release(key, token));
         let mut asked = UnderWay::new();
-        for (place, node) in self.nodes().map(Arc::clone).enumerate() {
+        for (place, node) in self.shared.nodes.iter().map(Arc::clone).enumerate() {
             let command = Arc::clone(&command);
             asked.push(async move {
                 let reply = release_at(&node, &command, within).await;
@@ -204,7 +204,7 @@ impl Client {
     }
 
     fn reports(&self, nodes: &[(Answer, NodeState)]) -> Vec<Report> {
-        let named = self.nodes().zip(nodes);
+        let named = self.shared.nodes.iter().zip(nodes);
         named
             .map(|(node, (_, state))| Report { node: node.name().to_owned(), state: state.clone() })
             .collect()
@@ -221,13 +221,13 @@ impl Client {
     }
 
     async fn send_all(&self, command: &Cmd, within: Duration) -> Vec<Result<Value, NodeError>> {
-        let asked = self.nodes().map(|node| node.ask(command, within, |_, _| Ok(())));
+        let asked = self.shared.nodes.iter().map(|node| node.ask(command, within, |_, _| Ok(())));
         let replies = join_all(asked).await;
-        self.nodes().zip(replies).map(|(node, reply)| node.counted(reply)).collect()
+        self.shared.nodes.iter().zip(replies).map(|(node, reply)| node.counted(reply)).collect()
     }
 
     fn named<T>(&self, values: impl Iterator<Item = T>) -> Vec<(String, T)> {
-        self.nodes().map(|node| node.name().to_owned()).zip(values).collect()
+        self.shared.nodes.iter().map(|node| node.name().to_owned()).zip(values).collect()
     }
 }
 

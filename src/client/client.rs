@@ -75,6 +75,7 @@ impl Client {
     }
 
     /// Returns the nodes, in the order in which they were given.
+    #[cfg(feature = "operator")]
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
         self.shared.nodes.iter()
     }

@@ -33,6 +33,8 @@
 //! failed renewals, with the meter provider that is set when the client is made. `examples/otel.rs` prints
 //! both.
 //!
+//! With the feature `operator` the module `operator` has the parts for tools that look at single nodes.
+//!
 //! The rules are in `dlock-core`, in its module `quorum`, without any IO. This crate runs them. In
 //! reading order:
 //!
@@ -68,15 +70,33 @@ pub use client::{Client, ClientBuilder};
 pub use dlock_core::words::{Mode, Patience};
 pub use hold::fenced::{Fenced, Late};
 pub use hold::guard::{Guard, Lease};
-pub use inspect::{Fields, HolderInfo, Inspection, UnexpectedReply, WaiterInfo};
+pub use inspect::{HolderInfo, Inspection, WaiterInfo};
 pub use key::Key;
-pub use printable::Printable;
 pub use reach::address::Address;
-pub use reach::address::servers::Server;
-pub use reach::address::stand_by::StandBy;
-pub use reach::endpoint::{Connection, Endpoint};
-pub use reach::node::Node;
 pub use report::error::{Error, Loss, LossReason, RunError};
 pub use report::notice::Notice;
 pub use report::{NodeError, NodeState, Release, Report};
 pub use token::{InvalidToken, Token};
+
+/// The parts for tools that look at single nodes and servers (feature `operator`). They speak in types of
+/// the [`redis`] crate, and may change with any release.
+#[cfg(feature = "operator")]
+pub mod operator {
+    pub use crate::inspect::{Fields, UnexpectedReply};
+    pub use crate::printable::Printable;
+    pub use crate::reach::address::servers::Server;
+    pub use crate::reach::address::stand_by::StandBy;
+    pub use crate::reach::endpoint::{Connection, Endpoint};
+    pub use crate::reach::node::Node;
+
+    use crate::Inspection;
+    use redis::Value;
+
+    /// Reads the reply to DLOCK.INSPECT, or to DLOCK.TOKENS. `None`: the lock is free.
+    ///
+    /// # Errors
+    /// Fails when the reply has another form.
+    pub fn inspection(reply: &Value) -> Result<Option<Inspection>, UnexpectedReply> {
+        Inspection::read(reply)
+    }
+}

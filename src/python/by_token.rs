@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use dlock_client::operator;
 use dlock_client::{Client, Error, Inspection, Key, NodeError, NodeState, Report, Token};
 use pyo3::prelude::*;
 use redis::{Cmd, Value};
@@ -23,7 +24,7 @@ pub(crate) fn is_held(
 ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
     let inspect = command("DLOCK.INSPECT", &key);
     ask(client, key, inspect, |reply| {
-        Ok(Inspection::read(reply)?.is_some_and(|lock| lock.is_held()))
+        Ok(operator::inspection(reply)?.is_some_and(|lock| lock.is_held()))
     })
 }
 

@@ -1,6 +1,6 @@
 //! The versions of the nodes: server and module.
 
-use dlock_client::Fields;
+use dlock_client::operator::Fields;
 use redis::{Value, cmd, pipe};
 
 use crate::nodes::ask::{Answers, Node, Nodes, Trouble};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dlock_client::{Client, Error, Node};
+use dlock_client::operator::Node;
+use dlock_client::{Client, Error};
 use futures_util::future::join_all;
 
 use super::course::Course;

@@ -22,7 +22,7 @@ pub async fn sentinel(starting: &mut Starting<'_>) -> Result<String, String> {
         until("the Sentinels know each other and the replicas", async || {
             let question = ["SENTINEL", "MASTER", NAME];
             let master = ask(*port, &question).await?;
-            let known = dlock_client::Fields::of(&master);
+            let known = dlock_client::operator::Fields::of(&master);
             let number = |name| known.as_ref()?.text(name)?.parse::<u32>().ok();
             Some(number("num-slaves") == Some(2) && number("num-other-sentinels") == Some(2))
         })

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dlock_client::StandBy;
+use dlock_client::operator::StandBy;
 use futures_util::future::join_all;
 use redis::{Pipeline, Value, pipe};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_client::{Client, Fields, Guard, HolderInfo, Key, Node};
+use dlock_client::operator::{Fields, Node};
+use dlock_client::{Client, Guard, HolderInfo, Key};
 use serde_json::{Map, json};
 
 use crate::say::bytes;

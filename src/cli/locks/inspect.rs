@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dlock_client::operator;
 use dlock_client::{HolderInfo, Inspection, Key, WaiterInfo};
 use redis::cmd;
 use serde_json::{Map, Value, json};
@@ -56,7 +57,7 @@ pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
     nodes
         .each_with(key, move |mut node| {
             let question = question.clone();
-            async move { Ok(Inspection::read(&node.run(&question).await?)?) }
+            async move { Ok(operator::inspection(&node.run(&question).await?)?) }
         })
         .await
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dlock_client::Inspection;
+use dlock_client::operator;
 use redis::{Value, cmd, pipe};
 use serde_json::{Map, json};
 
@@ -165,7 +166,7 @@ async fn inspect(
 fn read(answer: &Value) -> Result<Option<Inspection>, Trouble> {
     match answer {
         Value::ServerError(error) => Err(Trouble::said(error)),
-        answer => Ok(Inspection::read(answer)?),
+        answer => Ok(operator::inspection(answer)?),
     }
 }
 

@@ -4,9 +4,8 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use dlock_client::{
-    Address, Connection, Endpoint, Key, LockOptions, NodeError, Server, StandBy, UnexpectedReply,
-};
+use dlock_client::operator::{Connection, Endpoint, Server, StandBy, UnexpectedReply};
+use dlock_client::{Address, Key, LockOptions, NodeError};
 use futures_util::future::join_all;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, ServerError, Value};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::Endpoint;
+use dlock_client::operator::Endpoint;
 use redis::{Pipeline, Value};
 
 use crate::nodes::ask::{Node, Trouble};

@@ -1,6 +1,7 @@
 //! Keys, tokens and texts of any bytes: shown to people and in JSON, and typed in.
 
-use dlock_client::{Key, Printable};
+use dlock_client::Key;
+use dlock_client::operator::Printable;
 use serde_json::{Map, Value};
 
 /// The form for people: bytes that cannot be printed are escaped as in `\x00`, and so is the backslash.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dlock_client::{Fields, Inspection};
+use dlock_client::Inspection;
+use dlock_client::operator;
+use dlock_client::operator::Fields;
 use dlock_core::limits::HOT_NAME;
 use dlock_core::observed::Lengths;
 use redis::{Value, pipe};
@@ -74,7 +76,7 @@ async fn inspect(link: &mut Link, keys: &mut [HotKey]) -> Result<(), Trouble> {
     let answers = link.run_all(questions).await?;
     for (key, answer) in asked.iter_mut().zip(answers) {
         // Who may not look sees the rest.
-        key.lock = Inspection::read(&answer).ok().flatten();
+        key.lock = operator::inspection(&answer).ok().flatten();
     }
     Ok(())
 }

@@ -86,7 +86,7 @@ impl Inspection {
     ///
     /// # Errors
     /// Fails when the reply has another form.
-    pub fn read(reply: &Value) -> Result<Option<Inspection>, UnexpectedReply> {
+    pub(crate) fn read(reply: &Value) -> Result<Option<Inspection>, UnexpectedReply> {
         match reply {
             Value::Nil => Ok(None),
             reply => Inspection::of(reply).map(Some).ok_or(UnexpectedReply),

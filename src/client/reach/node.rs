@@ -68,6 +68,7 @@ impl Node {
     ///
     /// # Errors
     /// Fails when there is no answer, or when it is an error of the server.
+    #[cfg(feature = "operator")]
     pub async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, NodeError> {
         // This command may not be safe to send twice.
         self.counted(self.call(Route::of(command), command, self.timeout, 1, |_, _| Ok(())).await)
