@@ -112,7 +112,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         } else {
             self.store.index.remove(block);
             self.store.moved_keys.evicted.forget(key);
-            // Its waiters now wait for another lock.
+            // The key's waiters now wait for another lock.
             state::note(Note::Changed(key.to_owned()));
         }
     }

@@ -139,7 +139,7 @@ impl MovedKeys {
     /// Keeps a lock taken from its key: if it was evicted, the next event says so.
     pub fn take(&mut self, taken: TakenLock) {
         taken.block.keep();
-        // It was read just now, and is in the search already.
+        // The lock was read just now, and is in the search already.
         if self.taken.remove(&taken.block) {
             taken.block.release();
         }
@@ -175,10 +175,10 @@ impl MovedKeys {
         for _ in 0..budget {
             let Some(block) = self.taken.pop_first() else { break };
             if !block.is_in_keyspace() {
-                // It was deleted, or read from a payload that was refused.
+                // The lock was deleted, or read from a payload that was refused.
                 index.remove(block);
             } else if block.is_dead() && self.is_deaf {
-                // It was renamed or moved.
+                // The lock was renamed or moved.
                 self.owes_search = true;
             }
             block.release();

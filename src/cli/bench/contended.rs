@@ -298,7 +298,7 @@ impl One {
                         biased;
                         () = self.given_up() => {}
                         () = pause::until(won + self.hold) => {}
-                        // Its release says why.
+                        // The release of the lost guard says why.
                         _ = guard.lost() => {}
                     }
                     self.tally.held(won, Instant::now());

@@ -10,14 +10,14 @@ pub struct Times(Histogram<u64>);
 
 impl Times {
     pub fn new() -> Times {
-        // It fails only where there are more than five digits.
+        // Making one fails only where there are more than five digits.
         Times(Histogram::new(DIGITS).expect("three digits are few enough"))
     }
 
     /// Adds one.
     pub fn add(&mut self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        // It grows as needed, so only the memory could be at an end.
+        // The histogram grows as needed, so only the memory could be at an end.
         let _ = self.0.record(nanos);
     }
 

@@ -13,7 +13,7 @@ pub async fn until(moment: Instant) {
     }
     let left = left();
     if !left.is_zero() {
-        // It cannot fail: it does not panic, and nobody aborts it.
+        // This cannot fail: the task does not panic, and nobody aborts it.
         let _ = spawn_blocking(move || thread::sleep(left)).await;
     }
 }

@@ -97,7 +97,7 @@ impl Args {
         if self.demo {
             demo::show(urls).await?;
         }
-        // Whether anybody reads it or not, they are there.
+        // The nodes are there whether anybody reads this or not.
         let _ = match as_json {
             true => stdout::json(&json!({ "nodes": urls })),
             false => stdout::print(tour::text(urls, nodes.first_port(), &plan.program)),

@@ -211,7 +211,7 @@ impl fmt::Display for Ended {
                 write!(f, "the guard of the node on port {port} was ended by signal {signal:?}")
             }
         }?;
-        // What it says of its end, if it could say anything.
+        // The log tells of the end, if the server could still write.
         let clean = matches!(self.status.code(), Some(0 | 137 | 143));
         if clean { Ok(()) } else { write!(f, "; the end of its log:\n{}", self.log) }
     }

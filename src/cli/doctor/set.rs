@@ -149,7 +149,7 @@ fn numbers(version: &str) -> Vec<u64> {
 }
 
 fn max_ttls(nodes: &[Facts]) -> Vec<Finding> {
-    // What is less than usual is wrong by itself, and said already.
+    // A setting below the usual one is wrong by itself, and has a finding of its own.
     let settings = || {
         answering(nodes)
             .filter_map(|(name, node)| Some((name, node.config_number("dlock.max-ttl")?)))

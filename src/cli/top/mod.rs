@@ -49,7 +49,7 @@ impl Args {
         let mut watch = Watch::new(Nodes::of(global)?, usize::from(self.hot));
         if self.once {
             let mut view = View::default();
-            // What happens now is seen by looking twice.
+            // A rate takes two looks.
             view.see(watch.look().await);
             tokio::time::sleep(self.every.min(Duration::from_secs(1))).await;
             view.see(watch.look().await);

@@ -37,7 +37,7 @@ impl Screen {
         ONCE.call_once(leave_on_panic);
         let terminal = take()?;
         let (heard, inputs) = unbounded_channel();
-        // It lives as long as the program: two that listen would take keys from each other.
+        // This thread lives as long as the program: two that listen would take keys from each other.
         let listen = move || {
             while let Ok(event) = event::read() {
                 let input = match event {

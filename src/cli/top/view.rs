@@ -78,7 +78,7 @@ impl View {
     pub fn see(&mut self, look: Look) {
         let hot = look.hot();
         let id = |key: &HotKey| (key.db, key.name.clone());
-        // What is not hot any more is forgotten.
+        // Keys that are not busy any more are forgotten.
         let mut waiting = HashMap::new();
         for key in hot {
             let mut line = self.waiting.remove(&id(key)).unwrap_or_default();

@@ -75,7 +75,7 @@ async fn inspect(link: &mut Link, keys: &mut [HotKey]) -> Result<(), Trouble> {
     }
     let answers = link.run_all(questions).await?;
     for (key, answer) in asked.iter_mut().zip(answers) {
-        // Who may not look sees the rest.
+        // A user that may not look at the lock sees the rest.
         key.lock = operator::inspection(&answer).ok().flatten();
     }
     Ok(())

@@ -76,7 +76,7 @@ async fn some_locks(link: &mut Link, part: &[u8]) -> Result<Sample, Trouble> {
     }
     let answers = if keys.is_empty() { Vec::new() } else { link.run_all(questions).await? };
     let found = keys.into_iter().zip(&answers);
-    // Who may not look at a lock, or comes when it has ended, does not see it.
+    // A user that may not look at a lock, or comes when it has ended, does not see it.
     let locks = found.filter_map(|(key, answer)| Some((key, operator::inspection(answer).ok()??)));
     Ok(Sample { locks: locks.collect(), is_part })
 }

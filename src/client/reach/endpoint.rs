@@ -20,7 +20,7 @@ use super::socket;
 pub struct Endpoint {
     info: ConnectionInfo,
     /// TLS settings: trusted CA certificates, and the client's own certificate.
-    papers: Option<Arc<ClientConfig>>,
+    tls_config: Option<Arc<ClientConfig>>,
 }
 
 /// A connection to a server. Dropping the last clone closes it, whatever is under way.
@@ -38,8 +38,8 @@ struct Driver {
 }
 
 impl Endpoint {
-    pub(crate) fn new(info: ConnectionInfo, papers: Option<Arc<ClientConfig>>) -> Endpoint {
-        Endpoint { info, papers }
+    pub(crate) fn new(info: ConnectionInfo, tls_config: Option<Arc<ClientConfig>>) -> Endpoint {
+        Endpoint { info, tls_config }
     }
 
     /// Returns the address and the login.
@@ -49,7 +49,7 @@ impl Endpoint {
     }
 
     pub(crate) fn uses_tls(&self) -> bool {
-        self.papers.is_some()
+        self.tls_config.is_some()
     }
 
     /// Opens a new connection within this time.
@@ -62,7 +62,7 @@ impl Endpoint {
         within: Duration,
     ) -> RedisResult<Connection> {
         let connected = timeout(within, async {
-            let stream = socket::open(&self.info, self.papers.as_ref()).await?;
+            let stream = socket::open(&self.info, self.tls_config.as_ref()).await?;
             let login = self.info.redis_settings();
             let (inner, driver) =
                 MultiplexedConnection::new_with_config(login, stream, config).await?;

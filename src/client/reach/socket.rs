@@ -23,20 +23,20 @@ use tokio_rustls::client::TlsStream;
 
 pub(crate) type Stream = Pin<Box<dyn AsyncStream + Send + Sync>>;
 
-/// Opens a stream. For TLS, `papers` has the certificates.
+/// Opens a stream. For TLS, `tls_config` has the certificates.
 pub(crate) async fn open(
     info: &ConnectionInfo,
-    papers: Option<&Arc<ClientConfig>>,
+    tls_config: Option<&Arc<ClientConfig>>,
 ) -> io::Result<Stream> {
     let settings = info.tcp_settings();
-    Ok(match (info.addr(), papers) {
+    Ok(match (info.addr(), tls_config) {
         (ConnectionAddr::Tcp(host, port), _) => {
             let open = |at| tcp(at, settings).boxed();
             select_ok(addresses(host, *port).await?.into_iter().map(open)).await.map(boxed)?
         }
-        (ConnectionAddr::TcpTls { host, port, .. }, Some(papers)) => {
+        (ConnectionAddr::TcpTls { host, port, .. }, Some(tls_config)) => {
             let name = ServerName::try_from(host.as_str()).map_err(io::Error::other)?.to_owned();
-            let open = |at| tls(at, settings, name.clone(), papers).boxed();
+            let open = |at| tls(at, settings, name.clone(), tls_config).boxed();
             select_ok(addresses(host, *port).await?.into_iter().map(open)).await.map(boxed)?
         }
         (ConnectionAddr::Unix(path), _) => Box::pin(UnixStream::connect(path).await?),
@@ -70,8 +70,8 @@ async fn tls(
     at: SocketAddr,
     settings: &TcpSettings,
     name: ServerName<'static>,
-    papers: &Arc<ClientConfig>,
+    tls_config: &Arc<ClientConfig>,
 ) -> io::Result<TlsStream<TcpStream>> {
     let stream = tcp(at, settings).await?;
-    TlsConnector::from(Arc::clone(papers)).connect(name, stream).await
+    TlsConnector::from(Arc::clone(tls_config)).connect(name, stream).await
 }

@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(counter.next(THERE, Some(far)), Some(far));
         assert_eq!(counter.next(HERE, near), Some(Fence(day + MINUTE + 1)));
         assert_eq!(counter.next(HERE, Some(far)), Some(Fence(day + MINUTE + 1)));
-        // What is near the clock may have been handed out together with what never arrived.
+        // A fence near the clock may have been handed out together with what never arrived.
         counter.learn(HERE, Fence(day + 500), true);
         counter.learn(&neighbour(HERE), Fence(day + 500), true);
         counter.begin();

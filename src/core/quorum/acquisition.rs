@@ -246,7 +246,7 @@ impl<R: Rules> Acquisition<R> {
         }
         match self.ballot.claim() {
             Some(claim) if claim.until > time.now && gate == Gate::Open => self.win(claim),
-            // It waits where it was denied at once: before the gate tells the next in line of its turn.
+            // The attempt waits where it was denied at once: before the gate tells the next in line of its turn.
             None if gate == Gate::Open
                 && self.ballot.denier().is_some()
                 && self.takes_turn(time) => {}

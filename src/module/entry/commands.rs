@@ -14,7 +14,7 @@ use crate::{commands, fenced_commands, hot_and_slow, reply};
 
 /// Registers all commands.
 pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
-    // Its own category, where the server can have one (Redis 7.4).
+    // A category of dlock's own, where the server can have one (Redis 7.4).
     // SAFETY: see `context`.
     let category = unsafe {
         raw::RedisModule_AddACLCategory.is_some_and(|add| add(ctx.raw(), c"dlock".as_ptr()) == OK)

@@ -112,7 +112,7 @@ fn build(key: Key<'_>, mode: Mode, holders: &[Granted<'_>]) -> Block {
     }
     let block = Block::many(key, crowd);
     if holders.is_empty() {
-        // It was stored after its lease had been ended.
+        // The lock was stored after its lease had been ended.
         block.kill();
     }
     block

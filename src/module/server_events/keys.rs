@@ -178,7 +178,7 @@ impl State {
         }
         if let Some(block) = evicted.get(key) {
             self.node.pass_on(key, block.top());
-            // Its waiters now wait for another lock.
+            // The key's waiters now wait for another lock.
             for Noted { token, client, end } in self.store.index.remove_dead(block) {
                 self.node.lost(key, &token, client, end);
             }

@@ -141,7 +141,7 @@ fn users(value: &Yaml<'_>) -> Result<BTreeMap<String, String>, String> {
         if name.contains(':') {
             return Err(format!("no user can be called {name}: the name has a colon"));
         }
-        // It is not repeated: somebody may have written the password itself.
+        // The message does not repeat the hash: somebody may have written the password itself.
         let parts: Result<HashParts, _> = hash.parse();
         parts.map_err(|_| format!("the password of {name} is not a hash that bcrypt has made"))?;
         users.insert(name.to_owned(), hash.to_owned());

@@ -20,7 +20,7 @@ pub(crate) struct Access {
     /// True for TLS.
     pub(crate) tls: bool,
     /// TLS settings: trusted CA certificates, and the client's own certificate.
-    pub(crate) papers: Option<Arc<ClientConfig>>,
+    pub(crate) tls_config: Option<Arc<ClientConfig>>,
     pub(crate) map: Map,
 }
 
@@ -50,8 +50,8 @@ impl Access {
         // probes, a waiting request's broken connection would go unnoticed.
         let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY);
         let settings = info.tcp_settings().clone().set_nodelay(true).set_keepalive(probes);
-        let papers = self.papers.clone().filter(|_| self.tls);
-        Ok(Endpoint::new(info.set_tcp_settings(settings), papers))
+        let tls_config = self.tls_config.clone().filter(|_| self.tls);
+        Ok(Endpoint::new(info.set_tcp_settings(settings), tls_config))
     }
 
     fn settings(&self) -> RedisConnectionInfo {

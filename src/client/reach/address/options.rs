@@ -95,9 +95,9 @@ impl Options {
             password: self.password.clone().or_else(|| url.password().and_then(decoded)),
         };
         let uses_tls = tls || self.sentinel_tls == Some(true);
-        let papers = uses_tls.then(|| self.certificates.read()).transpose();
-        let papers = papers.or_else(|why| usage(shown, &why))?;
-        Ok(Access { login, db, tls, papers, map: self.map.clone() })
+        let tls_config = uses_tls.then(|| self.certificates.read()).transpose();
+        let tls_config = tls_config.or_else(|why| usage(shown, &why))?;
+        Ok(Access { login, db, tls, tls_config, map: self.map.clone() })
     }
 
     /// Returns the access to the Sentinels: the servers', except for the Sentinels' own options.

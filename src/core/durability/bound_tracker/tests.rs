@@ -295,7 +295,7 @@ fn a_write_for_leases_of_others_is_no_write_of_who_asks_for_what_is_said() {
     assert!(node.grant("mine", DAY));
     let said = node.tracker.said().longest().0;
     for n in 0..MAX_LONG_WRITES {
-        // It was not granted here, and is not written yet.
+        // This lease was not granted here, and is not written yet.
         node.tracker.saw(alloc::format!("theirs {n}").as_bytes(), Millis(DAY), HOUR);
         assert_eq!(node.grant_to(1, "mine", said), (true, true));
     }

@@ -120,7 +120,7 @@ fn figures_halve_each_minute_and_what_is_long_ago_is_forgotten() {
     assert_eq!(shown(&mut hot, 102), Some((2_000_000, 0)));
     assert_eq!(shown(&mut hot, 200), None);
     assert!(hot.hashes.is_empty());
-    // What is heavy now is listed beside no ghosts.
+    // Keys that were busy once are not listed beside one that is busy now.
     hot.waited(key(b"other"), 1_000, minute(200));
     assert_eq!(shown(&mut hot, 200), Some((1_000, 0)));
 }

@@ -166,7 +166,7 @@ fn and_so_it_does_where_one_was_sent_again_before_it_was_answered() {
     trial.holds();
     trial.sent_again(2);
     trial.grants(2, 100);
-    // What was answered was not sent again.
+    // A request that was answered was not sent again.
     trial.sent_again(0);
     for _ in 0..2 {
         trial.wakes();

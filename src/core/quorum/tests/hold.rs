@@ -63,7 +63,7 @@ fn what_was_ended_everywhere_is_lost_though_a_node_gave_it_again_on_the_way() {
     trial.sends("0A100");
     trial.grants(0, 101);
     trial.until();
-    // It may have been gone at both at once.
+    // The lock may have been gone at both at once.
     trial.hears(1, Answer::Gone);
     trial.is_lost(LossReason::Ended);
 
@@ -88,7 +88,7 @@ fn a_node_that_confirms_it_after_another_gave_it_again_vouches_for_it() {
     trial.sends("0E 2E");
     trial.hears(0, Answer::Extended);
     trial.hears(2, Answer::Extended);
-    // It still was at node 2 when node 0 had given it again; of node 1 nobody knows that.
+    // The lock still was at node 2 when node 0 had given it again; of node 1 nobody knows that.
     trial.wakes();
     trial.sends("0E 2E");
     trial.hears(2, Answer::Gone);
@@ -264,7 +264,7 @@ fn a_node_that_was_late_with_its_grant_vouches_for_the_one_that_fails_next() {
     let mut trial = handed_over();
     trial.passes(30);
     trial.waited(1, Answer::Granted(Fence(120)));
-    // It was not asked since, and restarts empty.
+    // Node 2 was not asked since, and restarts empty.
     trial.wakes();
     trial.sends("0E 1E 2E");
     trial.hears(2, Answer::Gone);

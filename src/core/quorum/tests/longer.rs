@@ -236,7 +236,7 @@ fn a_gate_that_can_never_grant_does_not_speak_for_the_others() {
     for answer in [Answer::Refused(Obstacle::Never), Answer::Unreachable] {
         let (mut acquisition, waiting) = queueing(3);
         acquisition.answer(0, waiting.id, answer, at(SECOND));
-        // It may have been the connection only.
+        // The connection alone may have failed.
         for again in sent(|| acquisition.poll()).iter().filter(|send| send.ask.keeps()) {
             acquisition.answer(0, again.id, answer, at(SECOND));
         }

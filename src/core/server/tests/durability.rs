@@ -359,7 +359,7 @@ fn what_is_not_known_is_not_handed_on_as_known() {
     };
     assert_eq!(next(&told, 600).0, Some(Millis(3_000_000)));
     assert_eq!(next(&told, 3_599).0, Some(Millis(2_048)));
-    // It hands on what is left, too.
+    // The second node hands on the time left, too.
     let (_, mut second) = next(&told, 600);
     second.write();
     let told = second.node.promise(second.time());

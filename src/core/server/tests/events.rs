@@ -349,7 +349,7 @@ fn a_replica_removes_what_the_primary_removed_whatever_it_is() {
     ));
     apply(&mut bench, Apply::Remove);
     assert!(bench.host.values.is_empty());
-    // What is not there any more, or not there yet, does no harm.
+    // A key that is not there any more, or not there yet, does no harm.
     apply(&mut bench, Apply::Remove);
     apply(&mut bench, Apply::Expire(1_500));
     assert!(bench.host.values.is_empty());

@@ -130,7 +130,7 @@ fn a_replica_that_starts_again_goes_on_above_what_it_was_told_before() {
 fn a_promoted_replica_goes_on_above_what_it_heard_of_and_was_told_and_the_clock() {
     for (told, heard, first, others) in [
         (90_000_000, 80_000_000, 90_000_001, 90_000_001),
-        // What is far ahead of the clock is its own key's alone.
+        // A fence far ahead of the clock counts for its own key alone.
         (80_000_000, 90_000_000, 90_000_001, 80_000_001),
         (2_000_000, 3_000_000, 3_000_001, 3_000_001),
         (7, 8, 1_000_001, 1_000_001),

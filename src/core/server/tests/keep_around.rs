@@ -261,7 +261,7 @@ fn one_turn_of_the_server_ends_so_many_waits_and_places_and_leaves_the_rest() {
     bench.sweep();
     assert_eq!((bench.node.waiting.requests(), bench.node.waiting.places()), (0, 20));
     bench.pass(11 * MS);
-    // What came meanwhile is read after the first of them.
+    // Requests that came meanwhile are read after the first of them.
     for left in [20, 15, 10] {
         sweep(&mut bench);
         assert_eq!(bench.node.waiting.places(), left);

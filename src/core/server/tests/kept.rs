@@ -266,7 +266,7 @@ impl World {
         let timed = present.iter().filter(|wait| wait.until.is_some()).count();
         prop_assert_eq!((node.waiting.ends.len(), node.waiting.places()), (timed, away.len()));
         prop_assert!(away.len() <= MOST_PLACES, "more than a share");
-        // Who can be told of its turn has been, or is going to be at once.
+        // Each waiter that can be told of its turn has been, or is going to be at once.
         let put_off = node.has_pending() || self.looks_soon() || away.len() == MOST_PLACES;
         for (key, queue) in &self.judge.queues {
             let free = node.waiting.places.end_next(Instant(self.now)) || self.is_paused;

@@ -205,7 +205,7 @@ fn a_client_that_works_on_all_nodes_stops_no_other_key() {
             last = claim.unwrap();
         }
         sites.iter_mut().for_each(|site| site.pass(10 * SECOND));
-        // What shares a counter with her key is pushed; once her numbers are acceptable at all
+        // A key that shares a counter with hers is pushed; once her numbers are acceptable at all
         // nodes it goes on. Their clocks differ by 90 seconds here.
         if round % 20 == 19 {
             sites.iter_mut().for_each(|site| site.pass(90 * SECOND));

@@ -127,7 +127,7 @@ fn a_replica_ends_no_large_crowd_by_itself() {
     }
     bench.follow();
     bench.pass(11_000);
-    // Its primary extended one of them in time.
+    // The primary extended one of them in time.
     assert_eq!(bench.extend("t7 10"), Ok(true));
     assert_eq!(bench.holders().split(' ').count(), 1000);
 }

@@ -122,7 +122,7 @@ fn a_token_that_asks_again_takes_its_old_place() {
     bench.wait(3, "c 10 WAIT 0");
     let new = bench.wait(4, "b 10 WAIT 0");
     assert_eq!(bench.answers(), vec![(old, WaitOutcome::Replaced)]);
-    // What the old request does from now on is nobody's business.
+    // The end of the old request changes nothing.
     bench.gone(old);
     bench.pass_and_sweep(5_000);
     assert_eq!(bench.waiters(), "b c");

@@ -129,7 +129,7 @@ impl World {
         self.judge.hear(&log, cause, &side.host, self.now)?;
         for (id, answer) in core::mem::take(&mut self.judge.answers) {
             match answer {
-                // It may have been answered before anybody knew that it waits.
+                // The request may have been answered before anybody knew that it waits.
                 WaitOutcome::Granted(_) => {
                     if let Some(blocked) = self.blocked.get_mut(&id) {
                         prop_assert!(!blocked.granted, "answered twice");
