@@ -5,9 +5,11 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dlock_client::Client;
+use dlock_client::{Client, Error};
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
+
+use crate::failure::Failure;
 
 /// A client and its runtime.
 pub struct Connected {
@@ -31,16 +33,22 @@ impl Connected {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// Returns the outcome of this work, or the message of its panic. After a panic nothing is certain.
-    pub async fn caught<T>(&self, work: impl Future<Output = T>) -> Result<T, String> {
-        AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
-            self.broken.store(true, Ordering::Relaxed);
-            words(&*panic)
-        })
+    /// Returns the outcome of this work. After a panic nothing is certain.
+    pub async fn caught<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Failure> {
+        match AssertUnwindSafe(work).catch_unwind().await {
+            Ok(done) => Ok(done?),
+            Err(panic) => {
+                self.broken.store(true, Ordering::Relaxed);
+                Err(Failure::panic(&message(&*panic)))
+            }
+        }
     }
 }
 
-fn words(panic: &(dyn Any + Send)) -> String {
+fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
 }

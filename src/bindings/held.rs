@@ -2,19 +2,10 @@
 
 use std::time::Duration;
 
-use dlock_client::{Guard, Loss};
+use dlock_client::Guard;
 
 use crate::connected::Connected;
-
-/// The state of a held lock.
-pub enum State {
-    /// The lock is certainly held at this moment.
-    Held,
-    /// The lock is not held.
-    Lost(Loss),
-    /// The client has panicked, so nothing is certain.
-    Broken,
-}
+use crate::failure::Failure;
 
 /// Ends a lock without an owner: releases it; but a lease without renewal goes on to its end.
 pub fn end(guard: Guard) {
@@ -23,12 +14,13 @@ pub fn end(guard: Guard) {
     }
 }
 
-/// Returns the state of this lock.
-pub fn state(guard: &Guard, connected: &Connected) -> State {
+/// The loss of this lock; nothing while it is certainly held.
+pub fn loss(guard: &Guard, connected: &Connected) -> Option<Failure> {
     if connected.is_broken() {
-        return State::Broken;
+        let text = "counts as lost: its client has panicked";
+        return Some(Failure::lost(guard.key(), guard.fence(), "panicked", text));
     }
-    guard.check().map_or_else(State::Lost, |()| State::Held)
+    guard.check().err().map(Failure::from)
 }
 
 /// Time for which the lock is certainly held without another renewal.

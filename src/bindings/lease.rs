@@ -9,26 +9,26 @@ use tokio::task::JoinHandle;
 use crate::connected::Connected;
 
 /// A lease that the caller has not received yet. Dropping this releases it.
-pub struct Unheard {
+pub struct PendingLease {
     lease: Option<Lease>,
     connected: Arc<Connected>,
 }
 
-impl Unheard {
+impl PendingLease {
     /// Detaches a guard, and waits until each node that answers certainly has the lock. The runtime carries
     /// this out, so a caller who gives up half-way leaves no lock without an owner.
-    pub async fn detach(guard: Guard, connected: Arc<Connected>) -> Unheard {
+    pub async fn detach(guard: Guard, connected: Arc<Connected>) -> PendingLease {
         let detaching = Detaching(Some(tokio::spawn(guard.detach())), Arc::clone(&connected));
-        Unheard { lease: detaching.lease().await, connected }
+        PendingLease { lease: detaching.lease().await, connected }
     }
 
     /// Hands the lease to the caller.
-    pub fn hear(mut self) -> Option<Lease> {
+    pub fn take(mut self) -> Option<Lease> {
         self.lease.take()
     }
 }
 
-impl Drop for Unheard {
+impl Drop for PendingLease {
     fn drop(&mut self) {
         if let Some(Lease { key, token, .. }) = self.lease.take() {
             // The release goes on in the background.

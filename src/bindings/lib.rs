@@ -2,17 +2,17 @@
 //! between the library and values of another language.
 //!
 //! - `connected`: a client with its runtime, and a mark after a panic.
-//! - `mode`: a lock's mode.
+//! - `options`: the options of a lock, by name.
 //! - `held`: the state of a held lock.
 //! - `lease`: locks that are handed on to the owner of their token.
-//! - `words`: texts about panics.
-//! - `tell`: the library's events, for listeners in another language.
+//! - `failure`: errors, losses and panics in one shape.
+//! - `events`: the library's events, for listeners in another language.
 
 #![forbid(unsafe_code)]
 
 pub mod connected;
+pub mod events;
+pub mod failure;
 pub mod held;
 pub mod lease;
-pub mod mode;
-pub mod tell;
-pub mod words;
+pub mod options;

@@ -28,12 +28,7 @@ pub(crate) fn bytes(bytes: &[u8]) -> Either<String, Buffer> {
     }
 }
 
-/// A length of time in milliseconds, at least 0; TypeScript checks it. A length beyond the largest number
-/// means no limit.
-pub(crate) fn span(millis: f64) -> Duration {
-    Duration::try_from_secs_f64(millis / 1e3).unwrap_or(Duration::MAX)
-}
-
+/// A length of time in milliseconds, for JavaScript.
 pub(crate) fn millis(span: Duration) -> f64 {
     // From seconds as a float, 1.882 would become 1882.0000000000002 ms.
     span.as_micros() as f64 / 1e3

@@ -1,7 +1,6 @@
 //! Errors as values of JavaScript.
 
-use dlock_bindings::words;
-use dlock_client::{Error, Key, Loss, Report};
+use dlock_bindings::failure;
 use napi::bindgen_prelude::{Buffer, Either};
 use napi_derive::napi;
 
@@ -10,7 +9,6 @@ use crate::report::{self, Holder, NodeReport};
 
 /// An error. TypeScript chooses its class.
 #[napi(object, object_from_js = false)]
-#[derive(Default)]
 pub struct Failure {
     /// Code for programs, as in `dlock --json`.
     pub code: String,
@@ -31,41 +29,16 @@ pub struct Failure {
 }
 
 /// Converts an error of the library.
-pub(crate) fn of(error: &Error) -> Failure {
-    if let Error::Lost(loss) = error {
-        return lost(loss);
+pub(crate) fn of(failure: impl Into<failure::Failure>) -> Failure {
+    let failure = failure.into();
+    Failure {
+        code: failure.code.to_owned(),
+        message: failure.message,
+        key: failure.key.as_ref().map(report::key),
+        nodes: report::nodes(&failure.nodes),
+        retry_after: failure.retry_after.map(arguments::millis),
+        holder: failure.holder.as_deref().map(report::holder),
+        fence: failure.fence.map(arguments::fence),
+        why: failure.why.map(str::to_owned),
     }
-    let holder = match error {
-        Error::Held { holder, .. } => holder.as_deref().map(report::holder),
-        _ => None,
-    };
-    let retry_after = error.retry_after().map(arguments::millis);
-    let failure = failure(error.code(), error.to_string(), error.key(), error.nodes());
-    Failure { holder, retry_after, ..failure }
-}
-
-/// Converts a loss.
-pub(crate) fn lost(loss: &Loss) -> Failure {
-    let why = loss.why.name();
-    loss_of(loss.to_string(), &loss.key, loss.fence, why, loss.why.nodes())
-}
-
-/// The error of a lock whose client has panicked.
-pub(crate) fn broken(key: &Key, fence: u64) -> Failure {
-    loss_of(words::broken(key, fence), key, fence, "panicked", &[])
-}
-
-/// The error for a panic.
-pub(crate) fn defect(words: &str) -> Failure {
-    failure("internal", words::defect(words), None, &[])
-}
-
-fn loss_of(message: String, key: &Key, fence: u64, why: &str, nodes: &[Report]) -> Failure {
-    let (fence, why) = (Some(arguments::fence(fence)), Some(why.to_owned()));
-    Failure { fence, why, ..failure("lost", message, Some(key), nodes) }
-}
-
-fn failure(code: &str, message: String, key: Option<&Key>, nodes: &[Report]) -> Failure {
-    let (key, nodes) = (key.map(report::key), report::nodes(nodes));
-    Failure { code: code.to_owned(), message, key, nodes, ..Failure::default() }
 }

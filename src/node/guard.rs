@@ -4,16 +4,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_bindings::connected::Connected;
-use dlock_bindings::held::{self, State};
-use dlock_bindings::lease::Unheard;
-use dlock_client::{Key, Loss, LossReason};
+use dlock_bindings::held;
+use dlock_bindings::lease::PendingLease;
+use dlock_client::{Error, Key, Loss, LossReason, Token};
 use napi::bindgen_prelude::{Buffer, Either};
 use napi_derive::napi;
 
-use crate::arguments::{self, span};
+use crate::arguments;
+use crate::event_loop::{EventLoop, Place};
 use crate::failure::{self, Failure};
+use crate::options::{Given, span};
 use crate::outcome::Outcome;
-use crate::post::{Letters, Place};
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
 #[napi]
@@ -25,20 +26,20 @@ pub struct Guard {
     is_detached: AtomicBool,
     place: Arc<Place>,
     connected: Arc<Connected>,
-    letters: Arc<Letters>,
+    event_loop: Arc<EventLoop>,
 }
 
 impl Guard {
     pub(crate) fn new(
         guard: dlock_client::Guard,
         connected: Arc<Connected>,
-        letters: Arc<Letters>,
+        event_loop: Arc<EventLoop>,
     ) -> Guard {
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
         let place = Arc::new(Mutex::new(Some(guard)));
-        letters.remember(&place);
+        event_loop.remember(&place);
         let is_detached = AtomicBool::new(false);
-        Guard { key, token, fence, is_detached, place, connected, letters }
+        Guard { key, token, fence, is_detached, place, connected, event_loop }
     }
 }
 
@@ -85,58 +86,42 @@ impl Guard {
     /// The fence; an error if other holders have different ones at the same time.
     #[napi(catch_unwind)]
     pub fn exclusive_fence(&self) -> Either<f64, Failure> {
-        match &*self.held() {
-            None => Either::B(failure::lost(&self.released())),
-            Some(guard) => match guard.exclusive_fence() {
-                Ok(fence) => Either::A(arguments::fence(fence)),
-                Err(error) => Either::B(failure::of(&error)),
-            },
-        }
+        self.proof(|guard| guard.exclusive_fence().map(arguments::fence))
     }
 
     /// The token, for the one node that has the lock; an error if there are several.
     #[napi(catch_unwind)]
     pub fn token_of_one_node(&self) -> Either<String, Failure> {
-        match &*self.held() {
-            None => Either::B(failure::lost(&self.released())),
-            Some(guard) => match guard.token_of_one_node() {
-                Ok(token) => Either::A(token.to_string()),
-                Err(error) => Either::B(failure::of(&error)),
-            },
-        }
+        self.proof(|guard| guard.token_of_one_node().map(Token::to_string))
     }
 
     /// The loss; null while the lock is held.
     #[napi(catch_unwind)]
     pub fn loss(&self) -> Option<Failure> {
-        let state = match &*self.held() {
-            None => State::Lost(self.released()),
-            Some(guard) => held::state(guard, &self.connected),
-        };
-        match state {
-            State::Held => None,
-            State::Lost(loss) => Some(failure::lost(&loss)),
-            State::Broken => Some(failure::broken(&self.key, self.fence)),
+        match &*self.held() {
+            None => Some(failure::of(self.released())),
+            Some(guard) => held::loss(guard, &self.connected).map(failure::of),
         }
     }
 
     /// Renews the lease, now and from now on for at least this long.
     #[napi(catch_unwind)]
-    pub fn extend(&self, ticket: u32, ttl: f64) {
-        let asked = self.held().as_ref().map(|guard| guard.extend(span(ttl)));
+    pub fn extend(&self, id: u32, ttl: Given<'_, f64>) {
+        let ttl = span("ttl", ttl);
+        let asked = ttl.map(|ttl| self.held().as_ref().map(|guard| guard.extend(ttl)));
         let released = self.released();
-        self.letters.run(&self.connected, ticket, async move {
-            asked.ok_or(released)?.await?;
+        self.event_loop.run(&self.connected, id, async move {
+            asked?.ok_or(released)?.await?;
             Ok(Outcome::Done)
         });
     }
 
     /// Releases the lock, and waits until a majority of the nodes has answered.
     #[napi(catch_unwind)]
-    pub fn release(&self, ticket: u32) {
+    pub fn release(&self, id: u32) {
         let (guard, released) = (self.held().take(), self.released());
         // If the work is cancelled before it begins, the guard is dropped, which releases the lock.
-        self.letters.run(&self.connected, ticket, async move {
+        self.event_loop.run(&self.connected, id, async move {
             guard.ok_or(released)?.release().await?;
             Ok(Outcome::Done)
         });
@@ -144,23 +129,23 @@ impl Guard {
 
     /// Hands the lock over to the owner of its token. The outcome is the lease.
     #[napi(catch_unwind)]
-    pub fn detach(&self, ticket: u32) {
+    pub fn detach(&self, id: u32) {
         let (guard, released) = (self.held().take(), self.released());
         if guard.is_some() {
             self.is_detached.store(true, Ordering::Relaxed);
         }
         let connected = Arc::clone(&self.connected);
-        self.letters.run(&self.connected, ticket, async move {
-            Ok(Outcome::Detached(Unheard::detach(guard.ok_or(released)?, connected).await))
+        self.event_loop.run(&self.connected, id, async move {
+            Ok(Outcome::Detached(PendingLease::detach(guard.ok_or(released)?, connected).await))
         });
     }
 
     /// Reports the loss of the lock.
     #[napi(catch_unwind)]
-    pub fn watch(&self, ticket: u32) {
+    pub fn watch(&self, id: u32) {
         let lost = self.held().as_ref().map(dlock_client::Guard::lost);
         let released = self.released();
-        self.letters.run(&self.connected, ticket, async move {
+        self.event_loop.run(&self.connected, id, async move {
             let loss = lost.ok_or(released)?.await;
             Err(loss.into())
         });
@@ -187,6 +172,15 @@ impl Guard {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn proof<T>(
+        &self,
+        read: impl FnOnce(&dlock_client::Guard) -> Result<T, Error>,
+    ) -> Either<T, Failure> {
+        let held = self.held();
+        let proof = held.as_ref().map_or_else(|| Err(self.released().into()), read);
+        proof.map_or_else(|error| Either::B(failure::of(error)), Either::A)
+    }
+
     fn released(&self) -> Loss {
         let why = match self.is_detached.load(Ordering::Relaxed) {
             true => LossReason::Detached,
@@ -198,7 +192,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.letters.forget(&self.place);
+        self.event_loop.forget(&self.place);
         self.held().take().into_iter().for_each(held::end);
     }
 }

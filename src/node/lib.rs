@@ -4,20 +4,21 @@
 //! `dlock/`, in TypeScript: promises, abort signals, classes of errors. In reading order:
 //!
 //! - `runtime`: the thread that carries everything out and renews leases. It never waits for an event loop.
-//! - `post`: the outcomes for one event loop, and the locks of that loop: its end releases them.
+//! - `event_loop`: the outcomes for one event loop, and the locks of that loop: its end releases them.
 //! - `client`, `lock`, `guard`: the classes.
-//! - `outcome`: the possible outcomes of work. `told`, `report`, `failure`: outcomes as values of JavaScript.
+//! - `outcome`: the possible outcomes of work. `completion`, `report`, `failure`: outcomes as values of JavaScript.
 //! - `trace`: the library's events, for `node:diagnostics_channel`.
-//! - `arguments`: reads keys and lengths of time from JavaScript.
+//! - `options`, `arguments`: read the options of a lock, lengths of time and keys from JavaScript.
 
 mod arguments;
 mod client;
+mod completion;
+mod event_loop;
 mod failure;
 mod guard;
 mod lock;
+mod options;
 mod outcome;
-mod post;
 mod report;
 mod runtime;
-mod told;
 mod trace;

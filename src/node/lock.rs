@@ -3,32 +3,44 @@
 use std::sync::Arc;
 
 use dlock_bindings::connected::Connected;
-use dlock_client::Patience;
+use dlock_bindings::options::Options;
 use futures_util::FutureExt;
+use napi::Env;
+use napi::bindgen_prelude::Object;
 use napi_derive::napi;
 
-use crate::arguments::span;
+use crate::event_loop::EventLoop;
+use crate::options::{self, option, span};
 use crate::outcome::Outcome;
-use crate::post::Letters;
 
 /// A lock and its options. It can be acquired any number of times.
 #[napi]
 pub struct Lock {
     pub(crate) lock: dlock_client::Lock,
+    pub(crate) options: Options,
     pub(crate) connected: Arc<Connected>,
-    pub(crate) letters: Arc<Letters>,
+    pub(crate) event_loop: Arc<EventLoop>,
 }
 
 #[napi]
 impl Lock {
-    /// Acquires the lock; `wait` limits the wait, which has no limit without it.
+    /// Acquires the lock; the property `wait` replaces the lock's own.
     #[napi(catch_unwind)]
-    pub fn acquire(&self, ticket: u32, wait: Option<f64>) {
-        let connected = Arc::clone(&self.connected);
-        let wait = wait.map_or(Patience::Forever, |wait| Patience::from(span(wait)));
-        let acquired = self.lock.clone().wait(wait).acquire().boxed();
-        self.letters.run(&self.connected, ticket, async move {
-            Ok(Outcome::Acquired(acquired.await?, connected))
+    pub fn acquire(&self, id: u32, given: Object<'_>) {
+        let (lock, connected) = (self.lock.clone(), Arc::clone(&self.connected));
+        let wait = option(&given, "wait", span);
+        self.event_loop.run(&self.connected, id, async move {
+            let lock = match wait? {
+                Some(wait) => lock.wait(wait),
+                None => lock,
+            };
+            Ok(Outcome::Acquired(lock.acquire().boxed().await?, connected))
         });
+    }
+
+    /// The options, with the defaults of those that were not given.
+    #[napi]
+    pub fn options<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
+        options::write(env, self.options.clone())
     }
 }

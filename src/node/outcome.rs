@@ -4,25 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_bindings::connected::Connected;
-use dlock_bindings::lease::Unheard;
-use dlock_client::{Error, Guard, Inspection, Lease, NodeError, Notice};
+use dlock_bindings::failure::Failure;
+use dlock_bindings::lease::PendingLease;
+use dlock_client::{Guard, Inspection, Lease, NodeError, Notice};
 use napi_derive::napi;
 
 /// The outcome of work, or an event. Dropping one with a lock releases the lock.
 pub(crate) enum Outcome {
     Acquired(Guard, Arc<Connected>),
-    Detached(Unheard),
-    Extended(Lease),
+    Detached(PendingLease),
+    Lease(Lease),
     Inspected(Vec<(String, Result<Option<Inspection>, NodeError>)>),
     Broken(Vec<(String, Result<u64, NodeError>)>),
     Done,
-    Was(bool),
-    Noticed(Notice),
+    Flag(bool),
+    Notice(Notice),
     Line(Line),
-    Waits(String),
-    Waited(Duration),
-    Failed(Error),
-    Panicked(String),
+    WaitBegins(String),
+    WaitEnds(Duration),
+    Failed(Failure),
 }
 
 /// A log line.

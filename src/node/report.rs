@@ -197,39 +197,39 @@ pub(crate) fn broken((name, answer): (String, Result<u64, NodeError>)) -> NodeBr
 }
 
 pub(crate) fn notice(notice: &dlock_client::Notice) -> Notice {
-    use dlock_client::Notice as Told;
+    use dlock_client::Notice as Event;
     let number = |count: &usize| u32::try_from(*count).ok();
     let (event, message) = (notice.name().to_owned(), notice.to_string());
-    let told = Notice { event, message, ..Notice::default() };
+    let common = Notice { event, message, ..Notice::default() };
     match notice {
-        Told::Stranger { node, before, now } => Notice {
+        Event::Stranger { node, before, now } => Notice {
             node: Some(node.clone()),
             before: Some(before.clone()),
             now: Some(now.clone()),
-            ..told
+            ..common
         },
-        Told::Promoted { node, server, quarantine } => Notice {
+        Event::Promoted { node, server, quarantine } => Notice {
             node: Some(node.clone()),
             server: Some(server.clone()),
             quarantine: Some(millis(*quarantine)),
-            ..told
+            ..common
         },
-        Told::Outage { key: lock, needed, nodes: said } => Notice {
+        Event::Outage { key: lock, needed, nodes: said } => Notice {
             key: Some(key(lock)),
             needed: number(needed),
             nodes: Some(nodes(said)),
-            ..told
+            ..common
         },
-        Told::NotReleased { key: lock, needed, of, left, within } => Notice {
+        Event::NotReleased { key: lock, needed, of, left, within } => Notice {
             key: Some(key(lock)),
             needed: number(needed),
             of: number(of),
             left: Some(nodes(left)),
             within: Some(millis(*within)),
-            ..told
+            ..common
         },
-        Told::Back { key: lock } => Notice { key: Some(key(lock)), ..told },
-        _ => told,
+        Event::Back { key: lock } => Notice { key: Some(key(lock)), ..common },
+        _ => common,
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn current() -> napi::Result<Handle> {
 }
 
 fn start() -> io::Result<Handle> {
-    let (started, heard) = mpsc::sync_channel(1);
+    let (started, outcome) = mpsc::sync_channel(1);
     thread::Builder::new().name("dlock".to_owned()).spawn(move || {
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -31,5 +31,5 @@ fn start() -> io::Result<Handle> {
         let _ = started.send(Ok(runtime.handle().clone()));
         runtime.block_on(pending::<()>());
     })?;
-    heard.recv().map_err(io::Error::other)?
+    outcome.recv().map_err(io::Error::other)?
 }

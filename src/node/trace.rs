@@ -6,85 +6,87 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use dlock_bindings::tell::{self, Level, Listener};
+use dlock_bindings::events::{self, Level, Listener};
 use napi_derive::napi;
 
+use crate::event_loop::{CALLER, Caller, EventLoop, OutcomeQueue};
 use crate::outcome::{Line, Outcome};
-use crate::post::{ASKED, Asked, Letters, Post};
 
 /// Sets the events that an event loop wants: waits, lines, and lines to print.
 #[napi(catch_unwind)]
-pub fn listen(post: &Post, waits: bool, lines: bool, prints: bool) {
-    let letters = post.letters();
+pub fn listen(queue: &OutcomeQueue, waits: bool, lines: bool, prints: bool) {
+    let event_loop = queue.event_loop();
     let mut loops = LOOPS.lock().unwrap_or_else(PoisonError::into_inner);
-    loops.retain(|other| other.letters.strong_count() > 0 && !other.is_of(&letters));
+    loops.retain(|other| other.event_loop.strong_count() > 0 && !other.is_of(&event_loop));
     if waits || lines || prints {
-        loops.push(Loop { letters: Arc::downgrade(&letters), waits, lines, prints });
-        LISTENS.call_once(|| tell::listen(Channels));
+        loops.push(Subscriber { event_loop: Arc::downgrade(&event_loop), waits, lines, prints });
+        LISTENS.call_once(|| events::listen(Channels));
     }
     WAITS.store(loops.iter().any(|each| each.waits), Ordering::Relaxed);
     LINES.store(loops.iter().any(|each| each.lines || each.prints), Ordering::Relaxed);
 }
 
 /// An event loop that listens. Each gets its own waits, and the lines of this process.
-struct Loop {
-    letters: Weak<Letters>,
+struct Subscriber {
+    event_loop: Weak<EventLoop>,
     waits: bool,
     lines: bool,
     prints: bool,
 }
 
-impl Loop {
-    fn is_of(&self, letters: &Arc<Letters>) -> bool {
-        Weak::as_ptr(&self.letters) == Arc::as_ptr(letters)
+impl Subscriber {
+    fn is_of(&self, event_loop: &Arc<EventLoop>) -> bool {
+        Weak::as_ptr(&self.event_loop) == Arc::as_ptr(event_loop)
     }
 }
 
 struct Channels;
 
 impl Listener for Channels {
-    type Waiter = Asked;
+    type Waiter = Caller;
 
-    fn hears(&self, level: Level) -> bool {
+    fn wants(&self, level: Level) -> bool {
         level <= Level::DEBUG && LINES.load(Ordering::Relaxed)
     }
 
-    fn hears_waits(&self) -> bool {
+    fn wants_waits(&self) -> bool {
         WAITS.load(Ordering::Relaxed) || LINES.load(Ordering::Relaxed)
     }
 
-    fn line(&self, line: tell::Line) {
+    fn line(&self, line: events::Line) {
         let mut line = Line::from(line);
         // This must not block: a line is lost while the list is locked.
         let Ok(loops) = LOOPS.try_lock() else { return };
         let mut printed = false;
         for each in loops.iter() {
-            let Some(letters) = each.letters.upgrade().filter(|letters| letters.is_open()) else {
+            let Some(event_loop) =
+                each.event_loop.upgrade().filter(|event_loop| event_loop.is_open())
+            else {
                 continue;
             };
             line.prints = each.prints && !printed;
             printed |= line.prints;
             if each.lines || line.prints {
-                letters.tell_line(line.clone());
+                event_loop.push_line(line.clone());
             }
         }
     }
 
-    fn waiter(&self) -> Option<Asked> {
-        ASKED.try_with(Asked::clone).ok()
+    fn waiter(&self) -> Option<Caller> {
+        CALLER.try_with(Caller::clone).ok()
     }
 
-    fn waits(&self, waiter: &Asked, waits_for: &str) {
-        waiter.hear(Outcome::Waits(waits_for.to_owned()));
+    fn wait_begins(&self, waiter: &Caller, waits_for: &str) {
+        waiter.send(Outcome::WaitBegins(waits_for.to_owned()));
     }
 
-    fn waited(&self, waiter: Asked, after: Duration) {
-        waiter.hear(Outcome::Waited(after));
+    fn wait_ends(&self, waiter: Caller, after: Duration) {
+        waiter.send(Outcome::WaitEnds(after));
     }
 }
 
-impl From<tell::Line> for Line {
-    fn from(line: tell::Line) -> Line {
+impl From<events::Line> for Line {
+    fn from(line: events::Line) -> Line {
         let fields =
             line.fields.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -94,7 +96,7 @@ impl From<tell::Line> for Line {
     }
 }
 
-static LOOPS: Mutex<Vec<Loop>> = Mutex::new(Vec::new());
+static LOOPS: Mutex<Vec<Subscriber>> = Mutex::new(Vec::new());
 static WAITS: AtomicBool = AtomicBool::new(false);
 static LINES: AtomicBool = AtomicBool::new(false);
 static LISTENS: Once = Once::new();

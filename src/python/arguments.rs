@@ -1,8 +1,8 @@
-//! Reads keys, lengths of time and numbers of holders from Python.
+//! Reads keys, lengths of time, texts and fences from Python.
 
 use std::time::Duration;
 
-use dlock_client::{Key, Patience};
+use dlock_client::Key;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -46,35 +46,15 @@ pub(crate) fn span(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     };
     if seconds.is_nan() || seconds < 0.0 {
         let shown = if seconds.is_nan() { "nan".to_owned() } else { seconds.to_string() };
-        return Err(errors::usage(py, &format!("{name} cannot be {shown} seconds")));
+        return Err(errors::usage(py, format!("{name} cannot be {shown} seconds")));
     }
     // A length beyond the largest number means no limit.
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-/// Reads an optional length of time.
-pub(crate) fn maybe_span(
-    name: &str,
-    given: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Option<Duration>> {
-    given.map(|given| span(name, given)).transpose()
-}
-
-/// Reads the limit of a wait; `None` is a wait without limit.
-pub(crate) fn patience(given: Option<&Bound<'_, PyAny>>) -> PyResult<Patience> {
-    Ok(maybe_span("wait", given)?.map_or(Patience::Forever, Patience::from))
-}
-
-/// Reads a length of time as seconds, for callers who use it later and want the error now.
-#[pyfunction]
-#[pyo3(signature = (name, given))]
-pub(crate) fn seconds(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<f64>> {
-    maybe_span(name, given).map(|span| span.map(|span| span.as_secs_f64()))
-}
-
-/// Reads an argument of this name that is `True` or `False`, and nothing else.
-pub(crate) fn flag(name: &str, given: &Bound<'_, PyAny>) -> PyResult<bool> {
-    given.extract().map_err(|_| wrong_type(&format!("{name} is True or False"), given))
+/// Reads a length of time, or `None`.
+pub(crate) fn maybe_span(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    (!given.is_none()).then(|| span(name, given)).transpose()
 }
 
 /// Reads an argument of this name that is a text.
@@ -95,37 +75,15 @@ pub(crate) fn fence(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
         if !error.is_instance_of::<PyOverflowError>(given.py()) {
             return wrong_type(FENCE, given);
         }
-        errors::usage(
-            given.py(),
-            &format!("a fence is a number from 0 to 2 ** 64 - 1, not {given}"),
-        )
+        let text = format!("a fence is a number from 0 to 2 ** 64 - 1, not {given}");
+        errors::usage(given.py(), text)
     })
 }
 
-/// Number of holders of a semaphore.
-pub(crate) struct Permits(pub(crate) u16);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Permits {
-    type Error = PyErr;
-
-    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Permits> {
-        if given.is_instance_of::<PyBool>() {
-            return Err(wrong_type(PERMITS, &given));
-        }
-        given.extract().map(Permits).map_err(|error: PyErr| {
-            if !error.is_instance_of::<PyOverflowError>(given.py()) {
-                return wrong_type(PERMITS, &given);
-            }
-            let (given, most) = (given.to_owned(), u16::MAX);
-            errors::usage(given.py(), &format!("limit is from 1 to {most}, not {given}"))
-        })
-    }
-}
-
 const FENCE: &str = "a fence is a whole number";
-const PERMITS: &str = "limit is a whole number of holders";
 
-fn wrong_type(what: &str, given: &Bound<'_, PyAny>) -> PyErr {
+/// The exception for a value of a wrong type.
+pub(crate) fn wrong_type(what: &str, given: &Bound<'_, PyAny>) -> PyErr {
     let name = given.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!("{what}, not {name}"))
 }

@@ -7,30 +7,28 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use dlock_client::Patience;
 use futures_util::TryFutureExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::arguments::patience;
 use crate::guard::{Guard, released};
 use crate::held::Held;
-use crate::lock::Lock;
+use crate::lock::{Lock, Wait};
 use crate::outcome::Outcome;
-use crate::post::{Post, Ticket};
+use crate::outcome_queue::{OutcomeQueue, ReplyTo};
 
 /// The Rust part of the threaded guards.
 #[pyclass(frozen, subclass, module = "dlock._native")]
-pub(crate) struct Block(Py<Guard>);
+pub(crate) struct GuardBase(Py<Guard>);
 
 #[pymethods]
-impl Block {
+impl GuardBase {
     #[new]
-    fn new(guard: Py<Guard>) -> Block {
+    fn new(guard: Py<Guard>) -> GuardBase {
         guard.get().give();
-        Block(guard)
+        GuardBase(guard)
     }
 
     #[getter]
@@ -43,12 +41,8 @@ impl Block {
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         // From here on the lock is released in any case.
         let Held { guard, local } = self.0.get().take(py)?;
-        if !is_patched(py)? {
-            return local.wait(py, released(guard));
-        }
-        let post = Bound::new(py, Post::new()?)?;
-        post.get().run(&local, NUMBER, released(guard).map_ok(|()| Outcome::Done))?;
-        outcome(&post, None).map(drop)
+        let released = released(guard).map_ok(|()| Outcome::Done);
+        finish(py, |to| local.carry_out(py, to, released).map(|_| py.None())).map(drop)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
@@ -85,18 +79,17 @@ impl Block {
 
 /// The Rust part of the threaded locks.
 #[pyclass(frozen, subclass, module = "dlock._native")]
-pub(crate) struct Recipe {
+pub(crate) struct LockBase {
     lock: Py<Lock>,
-    wait: Patience,
     /// Guards of the blocks under way, each with its thread or greenlet.
-    entered: Mutex<Vec<(Who, Py<Block>)>>,
+    entered: Mutex<Vec<(Caller, Py<GuardBase>)>>,
 }
 
 #[pymethods]
-impl Recipe {
+impl LockBase {
     #[new]
-    fn new(lock: Py<Lock>, wait: Option<&Bound<'_, PyAny>>) -> PyResult<Recipe> {
-        Ok(Recipe { lock, wait: patience(wait)?, entered: Mutex::default() })
+    fn new(lock: Py<Lock>) -> LockBase {
+        LockBase { lock, entered: Mutex::default() }
     }
 
     #[getter]
@@ -107,24 +100,17 @@ impl Recipe {
     /// Acquires the lock; `wait` replaces the lock's own. Raises HeldError when that time is over. Keep the
     /// returned guard: without a reference it releases the lock at once.
     #[pyo3(signature = (*, wait = Wait::OfLock))]
-    fn acquire<'py>(&self, py: Python<'py>, wait: Wait) -> PyResult<Bound<'py, Block>> {
-        let wait = match wait {
-            Wait::OfLock => self.wait,
-            Wait::Given(wait) => wait,
-        };
-        self.take(py, wait)
+    fn acquire<'py>(&self, py: Python<'py>, wait: Wait) -> PyResult<Bound<'py, GuardBase>> {
+        let guard = finish(py, |to| self.lock.get().acquire(py, to, wait))?;
+        let class = py.import("dlock._sync")?.getattr(intern!(py, "Guard"))?;
+        Ok(class.call1((guard,))?.cast_into()?)
     }
 
-    /// Acquires the lock without a wait.
-    fn _acquire_now<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Block>> {
-        self.take(py, Patience::Try)
-    }
-
-    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Block>> {
-        let who = Who::now(py);
-        let block = self.take(py, self.wait)?;
-        self.entered().push((who, block.clone().unbind()));
-        Ok(block)
+    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, GuardBase>> {
+        let caller = Caller::now(py);
+        let guard = self.acquire(py, Wait::OfLock)?;
+        self.entered().push((caller, guard.clone().unbind()));
+        Ok(guard)
     }
 
     fn __exit__(
@@ -134,12 +120,12 @@ impl Recipe {
         error: &Bound<'_, PyAny>,
         trace: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let who = Who::now(py);
+        let caller = Caller::now(py);
         let newest = {
             let mut entered = self.entered();
             // The newest block of this thread. Some frameworks end a block in another thread than they began
             // it in.
-            let mine = entered.iter().rposition(|(other, _)| *other == who);
+            let mine = entered.iter().rposition(|(other, _)| *other == caller);
             let at = mine.or_else(|| entered.len().checked_sub(1));
             at.map(|at| entered.remove(at))
         };
@@ -149,40 +135,9 @@ impl Recipe {
     }
 }
 
-/// The limit of a wait.
-enum Wait {
-    /// The lock's own.
-    OfLock,
-    /// This limit.
-    Given(Patience),
-}
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Wait {
-    type Error = PyErr;
-
-    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Wait> {
-        let given = (!given.is_none()).then_some(&*given);
-        Ok(Wait::Given(patience(given)?))
-    }
-}
-
-impl Recipe {
-    /// Acquires the lock. A guard that is not returned releases it.
-    fn take<'py>(&self, py: Python<'py>, wait: Patience) -> PyResult<Bound<'py, Block>> {
-        let lock = self.lock.get();
-        let guard = if is_patched(py)? {
-            let post = Bound::new(py, Post::new()?)?;
-            let ticket = lock.acquire_for(py, post.get(), NUMBER, wait)?;
-            outcome(&post, Some(ticket))?
-        } else {
-            Bound::new(py, lock.acquire_now(py, wait)?)?.into_any()
-        };
-        let class = py.import("dlock._sync")?.getattr(intern!(py, "Guard"))?;
-        Ok(class.call1((guard,))?.cast_into()?)
-    }
-
+impl LockBase {
     /// This mutex is never held while Python runs.
-    fn entered(&self) -> MutexGuard<'_, Vec<(Who, Py<Block>)>> {
+    fn entered(&self) -> MutexGuard<'_, Vec<(Caller, Py<GuardBase>)>> {
         self.entered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -190,14 +145,14 @@ impl Recipe {
 /// The Rust part of locks like redis-py's. Their `_enter` and `_release` are in Python; an interrupt there
 /// loses no lock.
 #[pyclass(frozen, subclass, module = "dlock._native")]
-pub(crate) struct Like;
+pub(crate) struct CompatLockBase;
 
 #[pymethods]
-impl Like {
+impl CompatLockBase {
     #[new]
     #[pyo3(signature = (*_given, **_named))]
-    fn new(_given: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> Like {
-        Like
+    fn new(_given: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> CompatLockBase {
+        CompatLockBase
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -225,7 +180,7 @@ impl Like {
 }
 
 /// Runs this method, which releases the lock. If the method fails before that, this releases it.
-fn whole(lock: &Bound<'_, Like>, method: &str) -> PyResult<()> {
+fn whole(lock: &Bound<'_, CompatLockBase>, method: &str) -> PyResult<()> {
     let guard = renewed(lock);
     let ended = lock.call_method0(method);
     if ended.is_err() {
@@ -235,7 +190,7 @@ fn whole(lock: &Bound<'_, Like>, method: &str) -> PyResult<()> {
 }
 
 /// The guard that renews a lock like redis-py's.
-fn renewed<'py>(lock: &Bound<'py, Like>) -> Option<Bound<'py, Guard>> {
+fn renewed<'py>(lock: &Bound<'py, CompatLockBase>) -> Option<Bound<'py, Guard>> {
     let py = lock.py();
     let lease = lock.getattr(intern!(py, "local")).ok()?.getattr(intern!(py, "lease")).ok()?;
     lease.getattr(intern!(py, "guard")).ok()?.cast_into().ok()
@@ -243,16 +198,16 @@ fn renewed<'py>(lock: &Bound<'py, Like>) -> Option<Bound<'py, Guard>> {
 
 /// A thread, or one of its greenlets.
 #[derive(PartialEq, Eq)]
-struct Who(ThreadId, usize);
+struct Caller(ThreadId, usize);
 
-impl Who {
-    fn now(py: Python<'_>) -> Who {
+impl Caller {
+    fn now(py: Python<'_>) -> Caller {
         let greenlet = || -> PyResult<usize> {
             let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
             let greenlets = modules.get_item(intern!(py, "greenlet"))?;
             Ok(greenlets.call_method0(intern!(py, "getcurrent"))?.as_ptr().addr())
         };
-        Who(thread::current().id(), greenlet().unwrap_or_default())
+        Caller(thread::current().id(), greenlet().unwrap_or_default())
     }
 }
 
@@ -261,10 +216,19 @@ fn is_patched(py: Python<'_>) -> PyResult<bool> {
     py.import(intern!(py, "dlock._green"))?.call_method0(intern!(py, "is_patched"))?.extract()
 }
 
-/// Waits for the one outcome at this post, while other greenlets run.
-fn outcome<'py>(post: &Bound<'py, Post>, ticket: Option<Ticket>) -> PyResult<Bound<'py, PyAny>> {
-    let green = post.py().import(intern!(post.py(), "dlock._green"))?;
-    green.call_method1(intern!(post.py(), "outcome"), (post, ticket))
+/// Begins this work, and waits for its outcome, while other greenlets run. If the wait is interrupted, it cancels
+/// the task that `begin` returns.
+fn finish<'py>(
+    py: Python<'py>,
+    begin: impl FnOnce(ReplyTo<'py>) -> PyResult<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if !is_patched(py)? {
+        return begin(None).map(|outcome| outcome.into_bound(py));
+    }
+    let queue = Bound::new(py, OutcomeQueue::new()?)?;
+    let task = begin(Some((queue.clone(), ID)))?;
+    let green = py.import(intern!(py, "dlock._green"))?;
+    green.call_method1(intern!(py, "outcome"), (queue, task))
 }
 
 fn is_lost(error: &PyErr, py: Python<'_>) -> PyResult<bool> {
@@ -272,4 +236,5 @@ fn is_lost(error: &PyErr, py: Python<'_>) -> PyResult<bool> {
     error.value(py).is_instance(&class)
 }
 
-const NUMBER: u64 = 0;
+/// The id of the only work in a queue.
+const ID: u64 = 0;

@@ -14,7 +14,7 @@ use crate::errors;
 /// Reads a token.
 pub(crate) fn token(given: &Bound<'_, PyAny>) -> PyResult<Token> {
     let read = text("token", given)?.parse::<Token>();
-    read.map_err(|error| errors::usage(given.py(), &error.to_string()))
+    read.map_err(|error| errors::usage(given.py(), error.to_string()))
 }
 
 /// Asks whether anybody holds the lock.

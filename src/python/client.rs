@@ -7,24 +7,23 @@ use dlock_client::Address;
 use futures_util::TryFutureExt;
 use pyo3::prelude::*;
 
-use crate::arguments::{Name, fence, maybe_span, span};
+use crate::arguments::{Name, fence, span};
 use crate::by_token;
 use crate::errors;
 use crate::exit;
 use crate::local::Local;
 use crate::outcome::Outcome;
+use crate::outcome_queue::ReplyTo;
 use crate::own::Own;
-use crate::post::Post;
 
 /// A client of one or more nodes. It connects at its first use, and again in each child process.
 ///
-/// Without a post its methods wait for the outcome; with one, the outcome arrives there: see
-/// `Local::carry_out`.
+/// Its methods wait for the outcome, or send it to a queue: see `Local::carry_out`.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Client {
     nodes: Vec<String>,
     node_timeout: Option<Duration>,
-    /// Opens a place for events in this process: a post, and a ticket there.
+    /// Returns the queue for notices in this process, and their id there.
     notify: Option<Py<PyAny>>,
     /// Only threads attached to the interpreter lock it, and never while detached.
     local: Mutex<Own<Arc<Local>>>,
@@ -42,8 +41,8 @@ impl Client {
         notify: Option<Py<PyAny>>,
     ) -> PyResult<Client> {
         let named = nodes.map_or_else(|| Address::of_environment(environment), Ok);
-        let nodes = named.map_err(|error| errors::failed(py, &error))?;
-        let node_timeout = maybe_span("node_timeout", node_timeout)?;
+        let nodes = named.map_err(|error| errors::raised(py, error))?;
+        let node_timeout = node_timeout.map(|given| span("node_timeout", given)).transpose()?;
         let local = Local::make(py, &nodes, node_timeout, notify.as_ref())?;
         exit::remember_client(&local);
         Ok(Client { nodes, node_timeout, notify, local: Mutex::new(Own::new(local)) })
@@ -56,12 +55,10 @@ impl Client {
     }
 
     /// Extends a lock by its token, from now on. Without a fence it asks the nodes for it.
-    #[expect(clippy::too_many_arguments, reason = "what is extended, and where to post")]
     fn extend(
         &self,
         py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
+        to: ReplyTo<'_>,
         key: Name,
         token: &Bound<'_, PyAny>,
         ttl: &Bound<'_, PyAny>,
@@ -71,36 +68,29 @@ impl Client {
         let local = self.local(py)?;
         let client = local.connected.client.clone();
         let extended = async move { client.extend(key.0, &token, known, ttl).await };
-        local.carry_out(py, post, ticket, extended.map_ok(Outcome::Told))
+        local.carry_out(py, to, extended.map_ok(Outcome::Lease))
     }
 
     /// Releases a lock by its token. Returns whether the token held it.
     fn release(
         &self,
         py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
+        to: ReplyTo<'_>,
         key: Name,
         token: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
         let token = by_token::token(token)?;
         let local = self.local(py)?;
         let released = local.connected.client.release(key.0, &token);
-        local.carry_out(py, post, ticket, released.map_ok(Outcome::Was))
+        local.carry_out(py, to, released.map_ok(Outcome::Flag))
     }
 
     /// Returns each node's report about a lock.
-    fn inspect(
-        &self,
-        py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
-        key: Name,
-    ) -> PyResult<Py<PyAny>> {
+    fn inspect(&self, py: Python<'_>, to: ReplyTo<'_>, key: Name) -> PyResult<Py<PyAny>> {
         let local = self.local(py)?;
         let client = local.connected.client.clone();
         let inspected = async move { client.inspect(key.0).await };
-        local.carry_out(py, post, ticket, inspected.map_ok(Outcome::Inspected))
+        local.carry_out(py, to, inspected.map_ok(Outcome::Inspected))
     }
 
     /// Ends all leases of a lock on all nodes, or only the lease of this token. Returns the number that each
@@ -108,8 +98,7 @@ impl Client {
     fn break_lock(
         &self,
         py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
+        to: ReplyTo<'_>,
         key: Name,
         token: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
@@ -117,17 +106,15 @@ impl Client {
         let local = self.local(py)?;
         let client = local.connected.client.clone();
         let broken = async move { client.break_lock(key.0, token.as_ref()).await };
-        local.carry_out(py, post, ticket, broken.map_ok(Outcome::Broken))
+        local.carry_out(py, to, broken.map_ok(Outcome::Broken))
     }
 
     /// Lets a lock end this much later, or this long from now, for `dlock.compat`. Returns whether the token
     /// holds it.
-    #[expect(clippy::too_many_arguments, reason = "what is extended, and where to post")]
     fn lengthen(
         &self,
         py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
+        to: ReplyTo<'_>,
         key: Name,
         token: &str,
         by: &Bound<'_, PyAny>,
@@ -135,50 +122,32 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let (local, by) = (self.local(py)?, span("time", by)?);
         let extended = by_token::lengthen(&local.connected.client, key.0, token, by, from_now);
-        local.carry_out(py, post, ticket, extended.map_ok(Outcome::Was))
+        local.carry_out(py, to, extended.map_ok(Outcome::Flag))
     }
 
     /// Returns whether anybody holds a lock, for `dlock.compat`.
-    fn is_held(
-        &self,
-        py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
-        key: Name,
-    ) -> PyResult<Py<PyAny>> {
+    fn is_held(&self, py: Python<'_>, to: ReplyTo<'_>, key: Name) -> PyResult<Py<PyAny>> {
         let local = self.local(py)?;
         let seen = by_token::is_held(&local.connected.client, key.0);
-        local.carry_out(py, post, ticket, seen.map_ok(Outcome::Was))
+        local.carry_out(py, to, seen.map_ok(Outcome::Flag))
     }
 
     /// Returns whether this token holds a lock, for `dlock.compat`.
-    fn owns(
-        &self,
-        py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
-        key: Name,
-        token: &str,
-    ) -> PyResult<Py<PyAny>> {
+    fn owns(&self, py: Python<'_>, to: ReplyTo<'_>, key: Name, token: &str) -> PyResult<Py<PyAny>> {
         let local = self.local(py)?;
         let seen = by_token::owns(&local.connected.client, key.0, token);
-        local.carry_out(py, post, ticket, seen.map_ok(Outcome::Was))
+        local.carry_out(py, to, seen.map_ok(Outcome::Flag))
     }
 
     /// Waits until releases in the background are done, and closes the idle connections.
-    fn close(
-        &self,
-        py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
-    ) -> PyResult<Py<PyAny>> {
+    fn close(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let local = match self.present() {
             Some(local) => local,
             // A child process that has not used the client has nothing to close.
-            None if post.is_none() => return Ok(py.None()),
+            None if to.is_none() => return Ok(py.None()),
             None => self.local(py)?,
         };
-        local.carry_out(py, post, ticket, local.closing().map_ok(|()| Outcome::Done))
+        local.carry_out(py, to, local.closing().map_ok(|()| Outcome::Done))
     }
 
     /// Panics, for tests.

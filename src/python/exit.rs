@@ -13,18 +13,18 @@ use tokio::time::timeout;
 
 use crate::held::{Held, Place};
 use crate::local::Local;
-use crate::post::Letters;
+use crate::outcome_queue::Outcomes;
 use crate::runtime;
 use crate::wait::wait;
 
 /// Guards by address, outcomes for event loops, and clients. Only threads attached to the interpreter lock
 /// it.
 static ALIVE: Mutex<Alive> =
-    Mutex::new(Alive { guards: BTreeMap::new(), letters: Vec::new(), clients: Vec::new() });
+    Mutex::new(Alive { guards: BTreeMap::new(), outcomes: Vec::new(), clients: Vec::new() });
 
 struct Alive {
     guards: BTreeMap<usize, Weak<Place>>,
-    letters: Vec<Weak<Letters>>,
+    outcomes: Vec<Weak<Outcomes>>,
     clients: Vec<Weak<Local>>,
 }
 
@@ -71,8 +71,8 @@ fn release_what_is_held() {
         let held = place.lock().unwrap_or_else(PoisonError::into_inner).take();
         held.into_iter().for_each(Held::end);
     }
-    let letters: Vec<Arc<Letters>> = alive().letters.iter().filter_map(Weak::upgrade).collect();
-    letters.iter().for_each(|letters| letters.release());
+    let outcomes: Vec<Arc<Outcomes>> = alive().outcomes.iter().filter_map(Weak::upgrade).collect();
+    outcomes.iter().for_each(|outcomes| outcomes.release());
 }
 
 pub(crate) fn remember(place: &Arc<Place>) {
@@ -89,10 +89,10 @@ pub(crate) fn remember_client(client: &Arc<Local>) {
     clients.push(Arc::downgrade(client));
 }
 
-pub(crate) fn remember_letters(one: &Arc<Letters>) {
-    let letters = &mut alive().letters;
-    letters.retain(|letters| letters.strong_count() > 0);
-    letters.push(Arc::downgrade(one));
+pub(crate) fn remember_outcomes(one: &Arc<Outcomes>) {
+    let outcomes = &mut alive().outcomes;
+    outcomes.retain(|outcomes| outcomes.strong_count() > 0);
+    outcomes.push(Arc::downgrade(one));
 }
 
 fn number(place: &Arc<Place>) -> usize {

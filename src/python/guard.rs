@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dlock_bindings::held::{self, State};
-use dlock_bindings::lease::Unheard;
+use dlock_bindings::held;
+use dlock_bindings::lease::PendingLease;
 use dlock_client::{Error, Key, Loss, LossReason, Token};
 use futures_util::{FutureExt, TryFutureExt};
 use pyo3::prelude::*;
@@ -14,8 +14,8 @@ use crate::errors;
 use crate::exit;
 use crate::held::{Held, Place};
 use crate::outcome::{Acquired, Outcome};
+use crate::outcome_queue::ReplyTo;
 use crate::own::Own;
-use crate::post::{Post, Ticket};
 use crate::report;
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
@@ -69,13 +69,13 @@ impl Guard {
     /// Returns the fence, unless other holders have different ones at the same time.
     fn exclusive_fence(&self, py: Python<'_>) -> PyResult<u64> {
         let fence = self.with(|held| held.guard.exclusive_fence());
-        fence.ok_or_else(|| self.gone(py))?.map_err(|error| errors::failed(py, &error))
+        fence.ok_or_else(|| self.gone(py))?.map_err(|error| errors::raised(py, error))
     }
 
     /// Returns the token, for the one node that has the lock.
     fn token_of_one_node(&self, py: Python<'_>) -> PyResult<String> {
         let token = self.with(|held| held.guard.token_of_one_node().map(Token::to_string));
-        token.ok_or_else(|| self.gone(py))?.map_err(|error| errors::failed(py, &error))
+        token.ok_or_else(|| self.gone(py))?.map_err(|error| errors::raised(py, error))
     }
 
     /// True if the client renews the lease.
@@ -113,11 +113,9 @@ impl Guard {
 
     /// Returns the loss as an exception; `None` while the lock is held.
     pub(crate) fn loss(&self, py: Python<'_>) -> Option<PyErr> {
-        match self.with(|held| held::state(&held.guard, &held.local.connected)) {
+        match self.with(|held| held::loss(&held.guard, &held.local.connected)) {
             None => Some(self.gone(py)),
-            Some(State::Held) => None,
-            Some(State::Lost(loss)) => Some(errors::lost(py, &loss)),
-            Some(State::Broken) => Some(errors::broken(py, &self.key, self.fence)),
+            Some(loss) => loss.map(|loss| errors::raised(py, loss)),
         }
     }
 
@@ -125,45 +123,34 @@ impl Guard {
     fn extend(
         &self,
         py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
+        to: ReplyTo<'_>,
         ttl: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
         let ttl = span("ttl", ttl)?;
         let asked = self.with(|held| (Arc::clone(&held.local), held.guard.extend(ttl)));
         let (local, extended) = asked.ok_or_else(|| self.gone(py))?;
-        local.carry_out(py, post, ticket, extended.map_ok(|()| Outcome::Done))
+        local.carry_out(py, to, extended.map_ok(|()| Outcome::Done))
     }
 
     /// Releases the lock, and waits until a majority of the nodes has answered.
-    fn release(
-        &self,
-        py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
-    ) -> PyResult<Py<PyAny>> {
+    fn release(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
-        local.carry_out(py, post, ticket, released(guard).map_ok(|()| Outcome::Done))
+        local.carry_out(py, to, released(guard).map_ok(|()| Outcome::Done))
     }
 
     /// Hands the lock over to the owner of its token. This process neither renews nor releases it any more.
-    fn detach(
-        &self,
-        py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
-    ) -> PyResult<Py<PyAny>> {
+    fn detach(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
         self.is_detached.store(true, Ordering::Relaxed);
-        let detached = Unheard::detach(guard, Arc::clone(&local.connected));
-        local.carry_out(py, post, ticket, detached.map(|unheard| Ok(Outcome::Detached(unheard))))
+        let detached = PendingLease::detach(guard, Arc::clone(&local.connected));
+        local.carry_out(py, to, detached.map(|lease| Ok(Outcome::Detached(lease))))
     }
 
-    /// Posts the loss of the lock to an event loop.
-    fn watch(&self, py: Python<'_>, post: &Post, ticket: u64) -> PyResult<Ticket> {
+    /// Waits for the loss of the lock, which is the outcome.
+    fn watch(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let watched = self.with(|held| (Arc::clone(&held.local), held.guard.lost()));
         let (local, lost) = watched.ok_or_else(|| self.gone(py))?;
-        post.run(&local, ticket, lost.map(|loss| Err(loss.into())))
+        local.carry_out(py, to, lost.map(|loss| Err(loss.into())))
     }
 
     /// Marks a guard that a caller has: if it is collected while the lock is held, the log warns.
@@ -195,14 +182,14 @@ impl Guard {
     /// The loss of a lock that was released, or is the parent process's.
     fn gone(&self, py: Python<'_>) -> PyErr {
         if self.is_inherited() {
-            return errors::forked(py, &self.key, self.fence);
+            return errors::raised(py, errors::forked(&self.key, self.fence));
         }
         let why = match self.is_detached.load(Ordering::Relaxed) {
             true => LossReason::Detached,
             false => LossReason::Released,
         };
         let (key, fence) = (self.key.clone(), self.fence);
-        errors::lost(py, &Loss { key, fence, why })
+        errors::raised(py, Loss { key, fence, why })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use dlock_bindings::lease::Unheard;
+use dlock_bindings::lease::PendingLease;
 use pyo3::prelude::*;
 
 use crate::own::Own;
@@ -10,20 +10,20 @@ use crate::report;
 
 /// A lease that Python has not received yet. Dropping it releases the lock.
 #[pyclass(frozen, module = "dlock._native")]
-pub(crate) struct Detached(Mutex<Own<Unheard>>);
+pub(crate) struct Detached(Mutex<Own<PendingLease>>);
 
 impl Detached {
-    pub(crate) fn new(unheard: Unheard) -> Detached {
-        Detached(Mutex::new(Own::new(unheard)))
+    pub(crate) fn new(lease: PendingLease) -> Detached {
+        Detached(Mutex::new(Own::new(lease)))
     }
 }
 
 #[pymethods]
 impl Detached {
     /// Hands the lease to the caller.
-    fn hear(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let unheard = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match unheard.and_then(Unheard::hear) {
+    fn take(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let pending = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match pending.and_then(PendingLease::take) {
             Some(lease) => report::lease(py, &lease),
             None => Ok(py.None()),
         }

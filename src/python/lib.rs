@@ -5,13 +5,13 @@
 //!
 //! - `own`: values that a child process must not touch. `runtime`: the thread that carries everything out and
 //!   renews leases; it never waits for the interpreter. `sockets`: those that a child closes.
-//! - `local`: a client's state in this process. `wait`: a Python thread that waits for an outcome; `post`: an
-//!   event loop that does. `outcome`: the possible outcomes.
+//! - `local`: a client's state in this process. `wait`: a Python thread that waits for an outcome; `outcome_queue`:
+//!   an event loop that does. `outcome`: the possible outcomes.
 //! - `client`, `lock`, `guard`: the classes. `block`: the begin and end of a `with` block. `lease`: a lock
 //!   that is handed on. `by_token`: for `dlock.compat`.
-//! - `errors`, `told`, `report`: outcomes as exceptions and values of Python.
+//! - `errors`, `value`, `report`: outcomes as exceptions and values of Python.
 //! - `held`, `exit`: the end of the interpreter releases held locks. `fork`: hooks before and after a fork.
-//! - `arguments`: reads keys and lengths of time from Python.
+//! - `options`, `arguments`: read the options of a lock, keys and lengths of time from Python.
 //! - `log`: the library's log lines, for Python's `logging`.
 
 mod arguments;
@@ -27,13 +27,14 @@ mod lease;
 mod local;
 mod lock;
 mod log;
+mod options;
 mod outcome;
+mod outcome_queue;
 mod own;
-mod post;
 mod report;
 mod runtime;
 mod sockets;
-mod told;
+mod value;
 mod wait;
 
 use pyo3::prelude::*;
@@ -42,9 +43,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
-    use crate::arguments::seconds;
-    #[pymodule_export]
-    use crate::block::{Block, Like, Recipe};
+    use crate::block::{CompatLockBase, GuardBase, LockBase};
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
@@ -60,9 +59,9 @@ mod _native {
     #[pymodule_export]
     use crate::log::set_level;
     #[pymodule_export]
-    use crate::post::{Post, Ticket};
+    use crate::outcome_queue::{OutcomeQueue, Task};
     #[pymodule_export]
-    use crate::told::collect;
+    use crate::value::collect;
 
     /// The version of the package.
     #[pymodule_export]

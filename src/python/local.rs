@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_bindings::connected::Connected;
+use dlock_bindings::failure::Failure;
 use dlock_client::{Client, Error};
 use futures_util::future::{Either, select};
 use pyo3::IntoPyObjectExt;
@@ -15,9 +16,9 @@ use tokio::sync::{Notify, watch};
 use crate::errors;
 use crate::exit;
 use crate::outcome::Outcome;
-use crate::post::{Events, Post};
+use crate::outcome_queue::{OutcomeQueue, ReplyTo};
 use crate::runtime::{self, Runtime};
-use crate::told::told;
+use crate::value::value;
 use crate::wait::{is_main_thread, wait};
 
 /// A client's state in this process. A child process has one of its own.
@@ -45,12 +46,12 @@ impl Local {
             builder = builder.node_timeout(timeout);
         }
         if let Some(notify) = notify {
-            let (post, ticket): (Py<Post>, u64) = notify.call0(py)?.extract(py)?;
-            let events: Events = post.get().events(ticket)?;
-            builder = builder.notify(move |notice| events.tell(notice));
+            let (queue, id): (Py<OutcomeQueue>, u64) = notify.call0(py)?.extract(py)?;
+            let notices = queue.get().notices(id)?;
+            builder = builder.notify(move |notice| notices.send(notice));
         }
         let _inside = runtime.handle.enter();
-        let client = builder.connect_later().map_err(|error| errors::failed(py, &error))?;
+        let client = builder.connect_later().map_err(|error| errors::raised(py, error))?;
         let connected = Arc::new(Connected::new(client, runtime.handle.clone()));
         let acquisitions = Arc::new(watch::Sender::new(0));
         Ok(Arc::new(Local { connected, runtime, end: Arc::default(), acquisitions }))
@@ -65,24 +66,22 @@ impl Local {
         let connected = Arc::clone(&self.connected);
         let caught = async move { connected.caught(work).await };
         match wait(py, &self.runtime, caught)? {
-            Ok(Ok(done)) => done.map_err(|error| errors::failed(py, &error)),
-            Ok(Err(words)) => Err(errors::defect(py, &words)),
-            Err(ended) => Err(errors::defect(py, &ended.to_string())),
+            Ok(done) => done.map_err(|failure| errors::raised(py, failure)),
+            Err(ended) => Err(errors::raised(py, Failure::panic(&ended.to_string()))),
         }
     }
 
-    /// Carries this work out in the runtime. Without a post this waits for the outcome; with one, the outcome
-    /// arrives there under this ticket, and the returned object can cancel the work.
+    /// Carries this work out in the runtime, and waits for the outcome. If that is to go to a queue, this returns
+    /// a [`Task`](crate::outcome_queue::Task) at once.
     pub(crate) fn carry_out(
         &self,
         py: Python<'_>,
-        post: Option<&Bound<'_, Post>>,
-        ticket: u64,
+        to: ReplyTo<'_>,
         work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
     ) -> PyResult<Py<PyAny>> {
-        match post {
-            Some(post) => post.get().run(self, ticket, work)?.into_py_any(py),
-            None => told(py, self.wait(py, work)?),
+        match to {
+            Some((queue, id)) => queue.get().run(self, id, work)?.into_py_any(py),
+            None => value(py, self.wait(py, work)?),
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::{Mutex, Once};
 use std::thread;
 use std::time::Duration;
 
-use dlock_bindings::tell::{self, Level, Line, Listener};
+use dlock_bindings::events::{self, Level, Line, Listener};
 use nix::sys::signal::SigSet;
 use pyo3::prelude::*;
 
@@ -19,29 +19,29 @@ use pyo3::prelude::*;
 #[pyfunction]
 pub(crate) fn set_level(level: u32) {
     LEVEL.store(level, Ordering::Relaxed);
-    LISTENS.call_once(|| tell::listen(Log));
+    LISTENS.call_once(|| events::listen(Log));
     start_in_this_process();
 }
 
 /// A thread does not outlive a fork, so each process starts its own.
 fn start_in_this_process() {
-    let Ok(mut told) = TOLD.try_lock() else { return };
-    if told.as_ref().is_some_and(|(process, _)| *process == process::id()) {
+    let Ok(mut channel) = CHANNEL.try_lock() else { return };
+    if channel.as_ref().is_some_and(|(process, _)| *process == process::id()) {
         return;
     }
-    let (sender, receiver) = sync_channel(MOST_TOLD);
+    let (sender, receiver) = sync_channel(MOST_LINES);
     if thread::Builder::new().name("dlock-log".to_owned()).spawn(|| pass_on(receiver)).is_ok() {
-        *told = Some((process::id(), sender));
+        *channel = Some((process::id(), sender));
     }
 }
 
-fn pass_on(told: Receiver<Line>) {
+fn pass_on(lines: Receiver<Line>) {
     let _ = SigSet::all().thread_block();
-    for line in told {
+    for line in lines {
         let logged = Python::try_attach(|py| -> PyResult<()> {
             let logger = py.import("logging")?.call_method1("getLogger", ("dlock",))?;
-            let words = (number(line.level), "%s", line.to_string());
-            logger.call_method1("log", words).map(drop)
+            let arguments = (number(line.level), "%s", line.to_string());
+            logger.call_method1("log", arguments).map(drop)
         });
         // The interpreter ends.
         if logged.is_none() {
@@ -56,20 +56,20 @@ impl Listener for Log {
     /// A wait is reported as a line.
     type Waiter = Infallible;
 
-    fn hears(&self, level: Level) -> bool {
+    fn wants(&self, level: Level) -> bool {
         number(level) >= LEVEL.load(Ordering::Relaxed)
     }
 
-    fn hears_waits(&self) -> bool {
-        self.hears(Level::DEBUG)
+    fn wants_waits(&self) -> bool {
+        self.wants(Level::DEBUG)
     }
 
     fn line(&self, line: Line) {
         // This must not block: lines beyond the channel's limit are lost.
-        if let Ok(told) = TOLD.try_lock()
-            && let Some((_, told)) = &*told
+        if let Ok(channel) = CHANNEL.try_lock()
+            && let Some((_, sender)) = &*channel
         {
-            let _ = told.try_send(line);
+            let _ = sender.try_send(line);
         }
     }
 
@@ -77,11 +77,11 @@ impl Listener for Log {
         None
     }
 
-    fn waits(&self, waiter: &Infallible, _: &str) {
+    fn wait_begins(&self, waiter: &Infallible, _: &str) {
         match *waiter {}
     }
 
-    fn waited(&self, waiter: Infallible, _: Duration) {
+    fn wait_ends(&self, waiter: Infallible, _: Duration) {
         match waiter {}
     }
 }
@@ -100,6 +100,6 @@ fn number(level: Level) -> u32 {
 static LEVEL: AtomicU32 = AtomicU32::new(30);
 static LISTENS: Once = Once::new();
 /// The channel's sender, and the process that has its receiver.
-static TOLD: Mutex<Option<(u32, SyncSender<Line>)>> = Mutex::new(None);
+static CHANNEL: Mutex<Option<(u32, SyncSender<Line>)>> = Mutex::new(None);
 /// Limit of lines in the channel.
-const MOST_TOLD: usize = 1024;
+const MOST_LINES: usize = 1024;

@@ -1,9 +1,10 @@
-//! Outcomes of work, for an event loop that collects them.
+//! Outcomes of work.
 
 use std::sync::Arc;
 
-use dlock_bindings::lease::Unheard;
-use dlock_client::{Error, Guard, Inspection, Lease, Notice};
+use dlock_bindings::failure::Failure;
+use dlock_bindings::lease::PendingLease;
+use dlock_client::{Guard, Inspection, Lease, Notice};
 
 use crate::local::{Local, UnderWay};
 use crate::report::Answers;
@@ -18,13 +19,12 @@ pub(crate) struct Acquired {
 /// The outcome of work. Dropping one with a lock releases the lock.
 pub(crate) enum Outcome {
     Acquired(Acquired),
-    Detached(Unheard),
+    Detached(PendingLease),
     Done,
-    Was(bool),
-    Told(Lease),
+    Flag(bool),
+    Lease(Lease),
     Inspected(Answers<Option<Inspection>>),
     Broken(Answers<u64>),
-    Noticed(Notice),
-    Failed(Error),
-    Panicked(String),
+    Notice(Notice),
+    Failed(Failure),
 }

@@ -152,13 +152,13 @@ impl Runtime {
     /// Stops the runtime between two steps, until the returned sender is dropped. So nothing is half done
     /// when this process forks.
     pub(crate) fn pause(&self) -> Sender<()> {
-        let (paused, heard) = mpsc::sync_channel(1);
+        let (paused, has_paused) = mpsc::sync_channel(1);
         let (resume, resumed) = mpsc::channel();
         self.handle.spawn(async move {
             let _ = paused.send(());
             let _ = resumed.recv();
         });
-        let _ = heard.recv_timeout(LONGEST_STEP);
+        let _ = has_paused.recv_timeout(LONGEST_STEP);
         resume
     }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import os
 import shutil
@@ -19,7 +20,7 @@ from redis.credentials import UsernamePasswordCredentialProvider
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 
 import dlock
-import dlock._options
+import dlock._native
 import dlock.compat
 import dlock.compat._common
 import dlock.compat.asyncio
@@ -68,7 +69,7 @@ def test_the_tests_of_redis_py_pass(server: Server, tmp_path: Path, tests: str, 
 def test_a_lock_without_a_timeout_is_renewed_and_one_with_it_is_not(
     server: Server, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dlock._options, "TTL", LEASE)
+    monkeypatch.setattr(dlock._native, "Lock", functools.partial(dlock._native.Lock, ttl=LEASE))
     with server.redis() as client:
         renewed = dlock.compat.Lock(client, f"{key}:renewed")
         # As for redis-py, 0 is no time-out.

@@ -156,6 +156,7 @@ NAN, INF = float("nan"), float("inf")
         ({"limit": 1.5}, TypeError, "limit is a whole number of holders, not float"),
         ({"limit": True}, TypeError, "limit is a whole number of holders, not bool"),
         ({"limit": 2, "shared": True}, dlock.UsageError, "a lock is shared, or has a limit; not both"),
+        ({"tll": 5}, TypeError, "there is no option tll; there are ttl, wait, shared, limit, "),
     ],
 )
 def test_wrong_options_are_refused_where_the_lock_is_made(

@@ -3,22 +3,21 @@
 import { inspect } from 'node:util';
 import { made } from './errors';
 import { Lock } from './lock';
-import { expect, forget, outcome, post } from './mail';
 import type * as rust from './native';
 import { native } from './native';
 import {
   addresses,
   called,
+  checkSignal,
   fence,
   type Key,
   key,
   type LockOptions,
-  millis,
+  NAMES,
   onlyKnown,
-  options,
-  patience,
   token,
 } from './options';
+import { expect, forget, outcome, queue } from './outcomes';
 import type { Lease, NodeBreak, NodeInspection, Notice } from './report';
 
 /**
@@ -67,18 +66,17 @@ export class Client {
   constructor(nodes?: string | Iterable<string>, given: ClientOptions = {}) {
     onlyKnown(given, ['nodeTimeout', 'notify']);
     const list = nodes === undefined ? undefined : addresses(nodes);
-    const timeout = given.nodeTimeout === undefined ? undefined : millis('nodeTimeout', given.nodeTimeout);
     if (given.notify !== undefined) called('notify', given.notify);
     this.#notify = given.notify;
-    const ticket = given.notify && Client.#told(new WeakRef(this));
-    const client = native.Client.connect(post(), list, process.env.DLOCK_NODES, timeout, ticket);
-    if (ticket !== undefined) collected.register(this, ticket);
+    const id = given.notify && Client.#expect(new WeakRef(this));
+    const client = native.Client.connect(queue(), list, process.env.DLOCK_NODES, given, id);
+    if (id !== undefined) collected.register(this, id);
     if ('code' in client) throw made(client);
     this.#native = client;
   }
 
   // A weak reference: an unused client must be collected, though its listener is registered.
-  static #told(client: WeakRef<Client>): number {
+  static #expect(client: WeakRef<Client>): number {
     return expect(({ notice }) => {
       const known = client.deref();
       if (known === undefined) return;
@@ -95,10 +93,12 @@ export class Client {
 
   /** Returns a lock to acquire. Nothing is sent yet. Throws UsageError if an option is wrong. */
   lock(name: Key, given: LockOptions = {}): Lock {
-    const [wanted, how, wait] = [key(name), options(given), patience(given)];
-    const native = this.#native.lock(wanted, how);
+    const wanted = key(name);
+    onlyKnown(given, NAMES);
+    checkSignal(given);
+    const native = this.#native.lock(wanted, given);
     if ('code' in native) throw made(native);
-    return new Lock(native, { key: wanted, options: how, wait, nodes: () => this.nodes, client: this });
+    return new Lock(native, { key: wanted, signal: given.signal, nodes: () => this.nodes, client: this });
   }
 
   /**
@@ -107,22 +107,22 @@ export class Client {
    */
   async extend(name: Key, by: string, ttl: number, given: { fence?: number | undefined } = {}): Promise<Lease> {
     onlyKnown(given, ['fence']);
-    const [lock, held, length] = [key(name), token(by), millis('ttl', ttl)];
+    const [lock, held] = [key(name), token(by)];
     const known = given.fence === undefined ? undefined : fence(given.fence);
-    const { lease } = await outcome((ticket) => this.#native.extend(ticket, lock, held, length, known));
+    const { lease } = await outcome((id) => this.#native.extend(id, lock, held, ttl, known));
     return lease as Lease;
   }
 
   /** Releases a lock by its token. Returns true if the token held it at any node. */
   async release(name: Key, by: string): Promise<boolean> {
     const [lock, held] = [key(name), token(by)];
-    return (await outcome((ticket) => this.#native.release(ticket, lock, held))).was === true;
+    return (await outcome((id) => this.#native.release(id, lock, held))).was === true;
   }
 
   /** Returns each node's report about a lock: its holders and waiters. */
   async inspect(name: Key): Promise<NodeInspection[]> {
     const lock = key(name);
-    return (await outcome((ticket) => this.#native.inspect(ticket, lock))).inspections ?? [];
+    return (await outcome((id) => this.#native.inspect(id, lock))).inspections ?? [];
   }
 
   /**
@@ -131,7 +131,7 @@ export class Client {
    */
   async breakLock(name: Key, by?: string): Promise<NodeBreak[]> {
     const [lock, held] = [key(name), by === undefined ? undefined : token(by)];
-    return (await outcome((ticket) => this.#native.breakLock(ticket, lock, held))).breaks ?? [];
+    return (await outcome((id) => this.#native.breakLock(id, lock, held))).breaks ?? [];
   }
 
   /**
@@ -139,7 +139,7 @@ export class Client {
    * client can still be used.
    */
   async close(): Promise<void> {
-    await outcome((ticket) => this.#native.close(ticket));
+    await outcome((id) => this.#native.close(id));
   }
 
   /** Closes the client, for `await using`. */
@@ -153,7 +153,7 @@ export class Client {
    * @internal
    */
   async [Symbol.for('dlock.panic')](): Promise<void> {
-    await outcome((ticket) => this.#native.panic(ticket));
+    await outcome((id) => this.#native.panic(id));
   }
 
   /** @internal */

@@ -22,10 +22,6 @@ export class DlockError extends Error {
     this.nodes = failure.nodes;
     this.retryAfter = failure.retryAfter;
   }
-
-  static {
-    DlockError.prototype.name = 'DlockError';
-  }
 }
 
 /** Somebody else holds the lock, and the time to wait for it is over. */
@@ -38,25 +34,13 @@ export class HeldError extends DlockError {
     super(failure);
     this.holder = failure.holder;
   }
-
-  static {
-    HeldError.prototype.name = 'HeldError';
-  }
 }
 
 /** No majority of the nodes can be reached, or can grant anything now. */
-export class NoQuorumError extends DlockError {
-  static {
-    NoQuorumError.prototype.name = 'NoQuorumError';
-  }
-}
+export class NoQuorumError extends DlockError {}
 
 /** A majority is out of reach: too many nodes refuse, and would refuse again. */
-export class RefusedError extends DlockError {
-  static {
-    RefusedError.prototype.name = 'RefusedError';
-  }
-}
+export class RefusedError extends DlockError {}
 
 /** The lock is not held any more. */
 export class LostError extends DlockError {
@@ -74,25 +58,13 @@ export class LostError extends DlockError {
     this.fence = failure.fence ?? 0;
     this.why = failure.why ?? '';
   }
-
-  static {
-    LostError.prototype.name = 'LostError';
-  }
 }
 
 /** The request is not valid. Nothing was sent. */
-export class UsageError extends DlockError {
-  static {
-    UsageError.prototype.name = 'UsageError';
-  }
-}
+export class UsageError extends DlockError {}
 
 /** A defect of dlock. The locks that this client held count as lost. */
-export class InternalError extends DlockError {
-  static {
-    InternalError.prototype.name = 'InternalError';
-  }
-}
+export class InternalError extends DlockError {}
 
 /** @internal */
 export function made(failure: Failure): DlockError {
@@ -113,3 +85,7 @@ const CLASSES: Record<string, new (failure: Failure) => DlockError> = {
   usage: UsageError,
   internal: InternalError,
 };
+
+// A bundler may rename the classes, but no keys.
+const NAMED = { DlockError, HeldError, NoQuorumError, RefusedError, LostError, UsageError, InternalError };
+for (const [name, Class] of Object.entries(NAMED)) Class.prototype.name = name;

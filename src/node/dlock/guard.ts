@@ -3,9 +3,9 @@
 import { inspect } from 'node:util';
 import { type LostError, made } from './errors';
 import { Fenced, type Redis } from './fenced';
-import { expect, forget, onPanic, outcome } from './mail';
 import type * as rust from './native';
-import { type Key, key, millis } from './options';
+import { type Key, key } from './options';
+import { expect, forget, onPanic, outcome } from './outcomes';
 import type { Lease } from './report';
 import type { Ended } from './trace';
 
@@ -83,8 +83,7 @@ export class Guard {
    * LostError, or RefusedError if the nodes refuse a lease of this length; then the lock is held as before.
    */
   async extend(ttl: number): Promise<void> {
-    const length = millis('ttl', ttl);
-    await outcome((ticket) => this.#native.extend(ticket, length));
+    await outcome((id) => this.#native.extend(id, ttl));
   }
 
   /**
@@ -95,7 +94,7 @@ export class Guard {
     this.#watch?.end();
     settle(this.#native);
     try {
-      await outcome((ticket) => this.#native.release(ticket));
+      await outcome((id) => this.#native.release(id));
       this.#ended?.();
     } catch (error) {
       this.#ended?.(error);
@@ -110,7 +109,7 @@ export class Guard {
   async detach(): Promise<Lease> {
     this.#watch?.end();
     settle(this.#native);
-    const { lease } = await outcome((ticket) => this.#native.detach(ticket));
+    const { lease } = await outcome((id) => this.#native.detach(id));
     this.#ended?.();
     return lease as Lease;
   }
@@ -154,15 +153,15 @@ export class Guard {
 class Watch {
   readonly #native: rust.Guard;
   readonly #controller = new AbortController();
-  readonly #ticket: number;
+  readonly #id: number;
   readonly #ended: Ended | undefined;
   readonly #look = () => this.#abort(this.#native.loss());
 
   constructor(native: rust.Guard, ended?: Ended) {
     this.#native = native;
     this.#ended = ended;
-    this.#ticket = expect((told) => this.#abort(told.failure));
-    native.watch(this.#ticket);
+    this.#id = expect((completion) => this.#abort(completion.failure));
+    native.watch(this.#id);
     onPanic.add(this.#look);
   }
 
@@ -173,7 +172,7 @@ class Watch {
 
   end(): void {
     onPanic.delete(this.#look);
-    forget(this.#ticket);
+    forget(this.#id);
   }
 
   #abort(loss: rust.Failure | null | undefined): void {

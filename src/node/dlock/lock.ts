@@ -3,9 +3,9 @@
 import { inspect } from 'node:util';
 import { HeldError } from './errors';
 import { Guard } from './guard';
-import { outcome } from './mail';
 import type * as rust from './native';
-import { called, inPlaceOf, type Key, type WaitOptions } from './options';
+import { called, checkSignal, type Key, onlyKnown, type WaitOptions } from './options';
+import { outcome } from './outcomes';
 import { acquiring, holding, watched } from './trace';
 
 /**
@@ -33,30 +33,31 @@ export class Lock {
    * guard in a `finally` block, or use `run`.
    */
   async acquire(given: WaitOptions = {}): Promise<Guard> {
-    return this.#acquire(inPlaceOf(this.#wanted.wait, given), (error) => {
+    onlyKnown(given, ['wait', 'signal']);
+    return this.#acquire(given, (error) => {
       throw error;
     });
   }
 
   /** Acquires the lock if it is free; else returns null. */
   async tryAcquire(given: Pick<WaitOptions, 'signal'> = {}): Promise<Guard | null> {
-    const wait = { ...inPlaceOf(this.#wanted.wait, given, ['signal']), wait: 0 };
-    return this.#acquire(wait, (error) => {
+    onlyKnown(given, ['signal']);
+    return this.#acquire({ ...given, wait: 0 }, (error) => {
       if (error instanceof HeldError) return null;
       throw error;
     });
   }
 
-  async #acquire<T extends null>(
-    { wait, signal }: WaitOptions,
-    failed: (error: unknown) => T,
-  ): Promise<Guard | T> {
-    const { key, nodes, options, client } = this.#wanted;
-    const limit = wait === Number.POSITIVE_INFINITY ? undefined : wait;
-    const shown = limit === undefined ? options : { ...options, wait: limit };
-    const asked = watched(() => ({ key, nodes: nodes(), options: shown }));
+  async #acquire<T extends null>(given: WaitOptions, failed: (error: unknown) => T): Promise<Guard | T> {
+    checkSignal(given);
+    const { key, nodes, client } = this.#wanted;
+    const { wait, signal = this.#wanted.signal } = given;
+    const asked = watched(() => {
+      const options = this.#native.options();
+      return { key, nodes: nodes(), options: wait === undefined ? options : { ...options, wait } };
+    });
     const acquired = await acquiring(asked, async (waits) => {
-      const begin = (ticket: number) => this.#native.acquire(ticket, limit);
+      const begin = (id: number) => this.#native.acquire(id, { wait });
       return outcome(begin, signal, waits).then(({ guard }) => guard as rust.Guard, failed);
     });
     if (acquired === null) return acquired;
@@ -96,8 +97,7 @@ export class Lock {
 /** The parts of a lock. */
 interface Wanted {
   key: Key;
-  options: rust.Options;
-  wait: WaitOptions;
+  signal: AbortSignal | undefined;
   nodes: () => string[];
   /** A reference that keeps the client, and its `notify`, alive while the lock is. */
   client: object;

@@ -1,6 +1,7 @@
-// The Rust functions that TypeScript calls. Times are in milliseconds. The outcome of a method arrives at the post,
-// under its ticket.
+// The Rust functions that TypeScript calls. Times are in milliseconds. The outcome of a method arrives in the queue,
+// under its id.
 
+import type { Key, LockOptions, WaitOptions } from './options';
 import type { Holder, Lease, LogMessage, NodeBreak, NodeInspection, NodeReport, Notice } from './report';
 
 /** @internal */
@@ -22,8 +23,8 @@ export interface Line extends Omit<LogMessage, 'fields'> {
 }
 
 /** @internal */
-export interface Told {
-  ticket: number;
+export interface Completion {
+  id: number;
   guard?: Guard;
   lease?: Lease;
   inspections?: NodeInspection[];
@@ -37,37 +38,27 @@ export interface Told {
 }
 
 /** @internal */
-export interface Options {
-  ttl: number;
-  shared: boolean;
-  limit?: number;
-  ephemeral: boolean;
-  meta: string;
-  maxHold?: number;
-  renew: boolean;
-}
-
-/** @internal */
-export interface Post {
-  cancel(ticket: number): void;
+export interface OutcomeQueue {
+  cancel(id: number): void;
   end(): void;
 }
 
 /** @internal */
 export interface Client {
   nodes(): string[];
-  lock(key: Key, options: Options): Lock | Failure;
-  extend(ticket: number, key: Key, token: string, ttl: number, fence?: number): void;
-  release(ticket: number, key: Key, token: string): void;
-  inspect(ticket: number, key: Key): void;
-  breakLock(ticket: number, key: Key, token?: string): void;
-  close(ticket: number): void;
-  panic(ticket: number): void;
+  lock(key: Key, options: LockOptions): Lock | Failure;
+  extend(id: number, key: Key, token: string, ttl: number, fence?: number): void;
+  release(id: number, key: Key, token: string): void;
+  inspect(id: number, key: Key): void;
+  breakLock(id: number, key: Key, token?: string): void;
+  close(id: number): void;
+  panic(id: number): void;
 }
 
 /** @internal */
 export interface Lock {
-  acquire(ticket: number, wait?: number): void;
+  acquire(id: number, given: WaitOptions): void;
+  options(): LockOptions;
 }
 
 /** @internal */
@@ -81,26 +72,26 @@ export interface Guard {
   loss(): Failure | null;
   exclusiveFence(): number | Failure;
   tokenOfOneNode(): string | Failure;
-  extend(ticket: number, ttl: number): void;
-  release(ticket: number): void;
-  detach(ticket: number): void;
-  watch(ticket: number): void;
+  extend(id: number, ttl: number): void;
+  release(id: number): void;
+  detach(id: number): void;
+  watch(id: number): void;
   drop(): void;
   end(): boolean;
 }
 
-type Key = string | Uint8Array;
-
 interface Native {
-  collect(post: Post): Told[];
-  listen(post: Post, waits: boolean, lines: boolean, prints: boolean): void;
-  Post: new (bell: () => void) => Post;
+  collect(queue: OutcomeQueue): Completion[];
+  optionNames(): string[];
+  shown(given: unknown): string;
+  listen(queue: OutcomeQueue, waits: boolean, lines: boolean, prints: boolean): void;
+  OutcomeQueue: new (wakeUp: () => void) => OutcomeQueue;
   Client: {
     connect(
-      post: Post,
-      nodes?: string[],
-      environment?: string,
-      nodeTimeout?: number,
+      queue: OutcomeQueue,
+      nodes: string[] | undefined,
+      environment: string | undefined,
+      given: { nodeTimeout?: number | undefined },
       notify?: number,
     ): Client | Failure;
   };

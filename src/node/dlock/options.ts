@@ -1,8 +1,8 @@
-// The options of locks, and their checks.
+// The options of locks, which Rust reads and checks, and the checks of other arguments.
 
 import { inspect, types } from 'node:util';
 import { usage } from './errors';
-import type { Options } from './native';
+import { native } from './native';
 
 /** The name of a lock: text or bytes. */
 export type Key = string | Uint8Array;
@@ -39,41 +39,16 @@ export interface LockOptions extends WaitOptions {
   renew?: boolean | undefined;
 }
 
-const TTL = 30_000;
-const WAIT = ['wait', 'signal'];
-const NAMES = ['ttl', ...WAIT, 'shared', 'limit', 'ephemeral', 'meta', 'maxHold', 'renew'];
+/** @internal */
+export const NAMES = ['signal', ...native.optionNames()];
 
 /** @internal */
-export function options(given: LockOptions): Options {
-  onlyKnown(given, NAMES);
-  const read: Options = {
-    ttl: millis('ttl', given.ttl === undefined ? TTL : given.ttl),
-    shared: flag('shared', given.shared),
-    ephemeral: flag('ephemeral', given.ephemeral),
-    meta: text('meta', given.meta),
-    renew: flag('renew', given.renew, true),
-  };
-  if (given.maxHold !== undefined) read.maxHold = longer('maxHold', given.maxHold);
-  if (given.limit !== undefined) read.limit = permits(given.limit);
-  return read;
-}
-
-/**
- * Reads the limits of a wait, from a lock's options or those of `acquire`.
- *
- * @internal
- */
-export function patience({ wait, signal }: WaitOptions): WaitOptions {
-  if (wait !== undefined) millis('wait', wait);
-  if (signal !== undefined && !isSignal(signal)) throw usage(`signal is an AbortSignal, not ${shown(signal)}`);
-  return { wait, signal };
-}
-
-/** @internal */
-export function inPlaceOf(made: WaitOptions, given: WaitOptions, names = WAIT): WaitOptions {
-  onlyKnown(given, names);
-  const { wait, signal } = patience(given);
-  return { wait: wait ?? made.wait, signal: signal ?? made.signal };
+export function checkSignal({ signal }: WaitOptions): void {
+  // Accepts signals of other realms and libraries, too.
+  const { throwIfAborted, addEventListener } = (signal ?? {}) as Partial<AbortSignal>;
+  if (signal === undefined || (typeof throwIfAborted === 'function' && typeof addEventListener === 'function'))
+    return;
+  throw usage(`signal is an AbortSignal, not ${native.shown(signal)}`);
 }
 
 /** @internal */
@@ -82,18 +57,7 @@ export function key(given: unknown): Key {
   if (types.isUint8Array(given)) return given;
   if (typeof given === 'string' && !/\p{Surrogate}/u.test(given)) return given;
   if (typeof given === 'string') throw usage(`a key is Unicode; half a character is in ${inspect(given)}`);
-  throw usage(`a key is text or a Buffer, not ${shown(given)}`);
-}
-
-/** @internal */
-export function millis(name: string, given: unknown): number {
-  if (typeof given === 'number' && given >= 0) return given;
-  throw usage(`${name} is a number of milliseconds, not ${shown(given)}`);
-}
-
-function longer(name: string, given: unknown): number {
-  if (millis(name, given) > 0) return given as number;
-  throw usage(`${name} must be longer than zero`);
+  throw usage(`a key is text or a Buffer, not ${native.shown(given)}`);
 }
 
 /** @internal */
@@ -105,7 +69,7 @@ export function token(given: unknown): string {
 /** @internal */
 export function fence(given: unknown): number {
   if (Number.isSafeInteger(given) && (given as number) >= 0) return given as number;
-  throw usage(`a fence is a whole number, not ${shown(given)}`);
+  throw usage(`a fence is a whole number, not ${native.shown(given)}`);
 }
 
 /** @internal */
@@ -114,44 +78,19 @@ export function addresses(given: unknown): string[] {
   const list: unknown[] = isMany && !ArrayBuffer.isView(given) ? [...(given as Iterable<unknown>)] : [given];
   return list.map((each) => {
     if (typeof each === 'string') return each;
-    throw usage(`nodes are addresses, each a text, not ${shown(each)}`);
+    throw usage(`nodes are addresses, each a text, not ${native.shown(each)}`);
   });
 }
 
 /** @internal */
 export function called(name: string, given: unknown): void {
-  if (typeof given !== 'function') throw usage(`${name} is a function, not ${shown(given)}`);
+  if (typeof given !== 'function') throw usage(`${name} is a function, not ${native.shown(given)}`);
 }
 
 /** @internal */
 export function onlyKnown(given: object, names: string[]): void {
-  if (typeof given !== 'object' || given === null) throw usage(`options are an object, not ${shown(given)}`);
+  if (typeof given !== 'object' || given === null)
+    throw usage(`options are an object, not ${native.shown(given)}`);
   const unknown = Object.keys(given).find((name) => !names.includes(name));
   if (unknown !== undefined) throw usage(`there is no option ${unknown}; there are ${names.join(', ')}`);
-}
-
-// Accepts signals of other realms and libraries, too.
-function isSignal(given: AbortSignal | null): boolean {
-  return typeof given?.throwIfAborted === 'function' && typeof given.addEventListener === 'function';
-}
-
-function flag(name: string, given: unknown, otherwise = false): boolean {
-  if (given === undefined) return otherwise;
-  if (typeof given === 'boolean') return given;
-  throw usage(`${name} is true or false, not ${shown(given)}`);
-}
-
-function text(name: string, given: unknown = ''): string {
-  if (typeof given === 'string') return given;
-  throw usage(`${name} is a text, not ${shown(given)}`);
-}
-
-function permits(given: unknown): number {
-  if (Number.isInteger(given) && (given as number) >= 0 && (given as number) < 2 ** 16) return given as number;
-  throw usage(`limit is a whole number of holders, not ${shown(given)}`);
-}
-
-function shown(given: unknown): string {
-  if (typeof given === 'string') return inspect(given, { maxStringLength: 20 });
-  return typeof given === 'number' || given === null ? String(given) : typeof given;
 }

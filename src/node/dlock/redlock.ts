@@ -10,9 +10,8 @@ import { Client, nativeOf } from './client';
 import { DlockError, HeldError, LostError, made, usage } from './errors';
 import { Guard } from './guard';
 import { address, type Ioredis, prefix } from './ioredis';
-import { outcome } from './mail';
 import type * as rust from './native';
-import { millis, options } from './options';
+import { outcome } from './outcomes';
 import { acquiring, watched } from './trace';
 
 export type { Ioredis } from './ioredis';
@@ -185,15 +184,13 @@ export class Redlock extends EventEmitter {
   /** Locks all of these resources for this long, without renewal. */
   async acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock> {
     whole(duration);
-    const how = options({ ttl: duration, renew: false });
     const take = async (key: string, wait: number) => {
-      const limit = wait === Number.POSITIVE_INFINITY ? undefined : wait;
-      const lock = nativeOf(this.#client).lock(key, how);
+      const lock = nativeOf(this.#client).lock(key, { ttl: duration, wait, renew: false });
       if ('code' in lock) throw made(lock);
-      const asked = watched(() => ({ key, nodes: this.nodes, options: { ttl: duration, wait: limit } }));
+      const asked = watched(() => ({ key, nodes: this.nodes, options: lock.options() }));
       const guard = await acquiring(asked, async (waits) => {
-        const told = await outcome((ticket) => lock.acquire(ticket, limit), undefined, waits);
-        return told.guard as rust.Guard;
+        const completion = await outcome((id) => lock.acquire(id, {}), undefined, waits);
+        return completion.guard as rust.Guard;
       });
       return new Leased(guard);
     };
@@ -350,15 +347,15 @@ class Leased implements Part {
   }
 
   async extend(ttl: number): Promise<void> {
-    await outcome((ticket) => this.#native.extend(ticket, ttl));
+    await outcome((id) => this.#native.extend(id, ttl));
   }
 
   async release(): Promise<void> {
-    await outcome((ticket) => this.#native.release(ticket));
+    await outcome((id) => this.#native.release(id));
   }
 }
 
 function whole(duration: number): void {
   if (Math.floor(duration) !== duration) throw new Error('Duration must be an integer value in milliseconds.');
-  millis('duration', duration);
+  if (duration < 0) throw usage(`duration is a number of milliseconds, not ${duration}`);
 }

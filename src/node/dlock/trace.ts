@@ -50,11 +50,11 @@ export interface HoldMessage {
  * @internal
  */
 export function wanted(): { waits: boolean; lines: boolean; prints: boolean } {
-  return { waits: isHeard(WAIT), lines: LOG.hasSubscribers, prints: debug.enabled === true };
+  return { waits: isWatched(WAIT), lines: LOG.hasSubscribers, prints: debug.enabled === true };
 }
 
 /** @internal */
-export function tell({ prints, fields, ...line }: Line): void {
+export function publishLine({ prints, fields, ...line }: Line): void {
   if (LOG.hasSubscribers) LOG.publish({ ...line, fields: Object.fromEntries(fields) } satisfies LogMessage);
   if (!prints) return;
   const shown = fields.map(([name, value]) => ` ${name}=${value}`);
@@ -67,7 +67,7 @@ export function tell({ prints, fields, ...line }: Line): void {
  * @internal
  */
 export function watched(message: () => AcquireMessage): AcquireMessage | undefined {
-  return isHeard(ACQUIRE) || isHeard(WAIT) || isHeard(HOLD) ? message() : undefined;
+  return isWatched(ACQUIRE) || isWatched(WAIT) || isWatched(HOLD) ? message() : undefined;
 }
 
 /**
@@ -97,7 +97,7 @@ export async function acquiring<T extends { fence: number } | null>(
  */
 export class Waits {
   readonly #acquire: AcquireMessage;
-  readonly #place = isHeard(WAIT) ? new AsyncResource('dlock.wait') : undefined;
+  readonly #place = isWatched(WAIT) ? new AsyncResource('dlock.wait') : undefined;
   #going: { message: WaitMessage; end: () => void } | undefined;
 
   constructor(acquire: AcquireMessage) {
@@ -131,7 +131,7 @@ export class Waits {
  * @internal
  */
 export function holding(acquire: AcquireMessage | undefined, fence: number): Ended | undefined {
-  if (acquire === undefined || !isHeard(HOLD)) return undefined;
+  if (acquire === undefined || !isWatched(HOLD)) return undefined;
   let end: Ended | undefined;
   const ended = new Promise<void>((resolve, reject) => {
     end = (loss) => (loss === undefined ? resolve() : reject(loss));
@@ -145,7 +145,7 @@ export type Ended = (loss?: unknown) => void;
 
 type Tracing = diagnostics.TracingChannel<object, object>;
 
-function isHeard(channel: Tracing | undefined): boolean {
+function isWatched(channel: Tracing | undefined): boolean {
   if (channel === undefined) return false;
   const { start, end, asyncStart, asyncEnd, error } = channel;
   return [start, end, asyncStart, asyncEnd, error].some((each) => each.hasSubscribers);

@@ -31,7 +31,7 @@ if not is_main_interpreter():
 
 from . import _native
 from ._errors import Error, HeldError, InternalError, LostError, NoQuorumError, RefusedError, UsageError
-from ._options import Seconds
+from ._options import LockOptions, Seconds
 from ._report import Holder, Inspection, Lease, NodeBreak, NodeInspection, NodeReport, Notice, Waiter
 from ._sync import Client, Guard, Lock, release_all
 
@@ -47,6 +47,7 @@ __all__ = [
     "InternalError",
     "Lease",
     "Lock",
+    "LockOptions",
     "LostError",
     "NoQuorumError",
     "NodeBreak",

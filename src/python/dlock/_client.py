@@ -20,8 +20,8 @@ class BaseClient(Own):
         node_timeout: Seconds | None = None,
         notify: Callable[[Notice], object] | None = None,
     ) -> None:
-        place = None if notify is None else _hooks.place(notify)
-        self._native = _options.connect(nodes, node_timeout, place)
+        notices = None if notify is None else _hooks.notices(notify)
+        self._native = _options.connect(nodes, node_timeout, notices)
 
     @property
     def nodes(self) -> list[str]:

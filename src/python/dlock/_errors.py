@@ -61,3 +61,8 @@ class InternalError(Error):
     """A defect of dlock. The locks that this client held count as lost."""
 
     code = "internal"
+
+
+def class_of(code: str) -> type[Error]:
+    """Returns the class of the exceptions with this code."""
+    return next((known for known in Error.__subclasses__() if known.code == code), InternalError)

@@ -22,21 +22,21 @@ def is_patched() -> bool:
 def call(begin: Callable[..., Any], *how: object) -> Any:
     """Begins this work, and waits for its outcome: in this thread, or while other greenlets run."""
     if not is_patched():
-        return begin(None, 0, *how)
-    post = _native.Post()
-    return outcome(post, begin(post, 0, *how))
+        return begin(None, *how)
+    queue = _native.OutcomeQueue()
+    return outcome(queue, begin((queue, 0), *how))
 
 
-def outcome(post: _native.Post, ticket: _native.Ticket | None) -> object:
-    """Waits for the one outcome at this post, while other greenlets run."""
+def outcome(queue: _native.OutcomeQueue, task: _native.Task | None) -> object:
+    """Waits for the one outcome in this queue, while other greenlets run."""
     try:
-        until_readable(post.fileno())
+        until_readable(queue.fileno())
     except BaseException:
-        # The greenlet is killed, or a time-out is over. Dropping the post releases a guard that has arrived.
-        if ticket is not None:
-            ticket.cancel()
+        # The greenlet is killed, or a time-out is over. Dropping the queue releases a guard that has arrived.
+        if task is not None:
+            task.cancel()
         raise
-    [(_, arrived)] = _native.collect(post)
+    [(_, arrived)] = _native.collect(queue)
     if isinstance(arrived, BaseException):
         raise arrived
     return arrived

@@ -18,7 +18,7 @@ class _Hooks:
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        self.post = _native.Post()
+        self.queue = _native.OutcomeQueue()
         self._expected: dict[int, Callable[[object], object]] = {}
         self._numbers = itertools.count()
         threading.Thread(target=self._serve, name="dlock-hooks", daemon=True).start()
@@ -34,8 +34,8 @@ class _Hooks:
 
     def _serve(self) -> None:
         while True:
-            _green.until_readable(self.post.fileno())
-            for number, outcome in _native.collect(self.post):
+            _green.until_readable(self.queue.fileno())
+            for number, outcome in _native.collect(self.queue):
                 then = self._expected.get(number)
                 if not isinstance(outcome, Notice):
                     self.forget(number)
@@ -77,24 +77,24 @@ def watch(guard: _native.Guard, then: Callable[[object], object]) -> None:
     hooks = _current()
     number = hooks.expect(then)
     try:
-        guard.watch(hooks.post, number)
+        guard.watch((hooks.queue, number))
     except BaseException:
         hooks.forget(number)
         raise
 
 
-def place(notify: Callable[[Notice], object]) -> Callable[[], tuple[_native.Post, int]]:
-    """Returns a factory of places for a client's events, one for each process that uses the client."""
+def notices(notify: Callable[[Notice], object]) -> Callable[[], tuple[_native.OutcomeQueue, int]]:
+    """Returns a function that opens a destination for notices. Each process that uses the client calls it."""
     if not callable(notify):
         raise TypeError(f"notify is a function, not {type(notify).__name__}")
-    return functools.partial(_place, notify)
+    return functools.partial(_destination, notify)
 
 
-def _place(notify: Callable[[Notice], object]) -> tuple[_native.Post, int]:
-    def tell(outcome: object) -> None:
+def _destination(notify: Callable[[Notice], object]) -> tuple[_native.OutcomeQueue, int]:
+    def pass_on(outcome: object) -> None:
         # The end of the client arrives here, too.
         if isinstance(outcome, Notice):
             notify(outcome)
 
     hooks = _current()
-    return hooks.post, hooks.expect(tell)
+    return hooks.queue, hooks.expect(pass_on)

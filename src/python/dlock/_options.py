@@ -10,45 +10,54 @@ from datetime import timedelta
 from typing import TypedDict, Union
 
 from . import _native
+from ._report import Key
 
 Seconds = Union[float, timedelta]
 """A length of time: a number of seconds, or a timedelta."""
 
-TTL = 30.0
-"""The default lease, in seconds."""
-
 logger = logging.getLogger("dlock")
 
 
-class Options(TypedDict, total=False):
+class LockOptions(TypedDict, total=False):
     """The options of a lock."""
 
     ttl: Seconds
+    """The lease, 30 seconds by default. If this process dies, the lock is free again after this time. While the
+    process lives, the client renews the lease each time a third of it has passed."""
+    wait: Seconds | None
+    """Limit of the wait for the lock; by default there is none, and 0 is no wait."""
     shared: bool
+    """True for readers: any number of them hold the lock together, and no writer beside them."""
     limit: int | None
+    """For a semaphore: this many clients hold it together, on a single node only."""
     ephemeral: bool
+    """True ties the lock to the connection: it ends at once when this process dies."""
     meta: str
+    """A text about the holder, which anybody who inspects the lock sees."""
     max_hold: Seconds | None
+    """Limit of the hold: after this time the lock is lost, even if every renewal succeeds."""
     renew: bool
+    """False for one lease without renewal: the lock ends with it, unless the guard extends or releases it
+    before. Then a guard that is garbage-collected leaves the lease to its end. The default is True."""
 
 
 def connect(
     nodes: str | Iterable[str] | None,
     node_timeout: Seconds | None,
-    place: Callable[[], tuple[_native.Post, int]] | None = None,
+    notices: Callable[[], tuple[_native.OutcomeQueue, int]] | None = None,
 ) -> _native.Client:
     """Makes the Rust client. It does not connect yet."""
-    tell()
+    follow_log_level()
     if nodes is None:
-        return _native.Client(None, os.environ.get("DLOCK_NODES"), node_timeout, place)
+        return _native.Client(None, os.environ.get("DLOCK_NODES"), node_timeout, notices)
     given = [nodes] if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable) else list(nodes)
     for address in [nodes] if isinstance(nodes, Mapping) else given:
         if not isinstance(address, str):
             raise TypeError(f"nodes are addresses, each a str, not {type(address).__name__}")
-    return _native.Client(given, None, node_timeout, place)
+    return _native.Client(given, None, node_timeout, notices)
 
 
-def tell() -> None:
+def follow_log_level() -> None:
     """Sets the library's log level to the logger's present one."""
     _native.set_level(logger.getEffectiveLevel())
 
@@ -63,17 +72,7 @@ def is_coroutine_function(function: object) -> bool:
     return any(inspect.iscoroutinefunction(body) for body in called)
 
 
-def lock(
-    client: _native.Client,
-    key: str | bytes,
-    ttl: Seconds = TTL,
-    shared: bool = False,
-    limit: int | None = None,
-    ephemeral: bool = False,
-    meta: str = "",
-    max_hold: Seconds | None = None,
-    renew: bool = True,
-) -> _native.Lock:
-    """Makes the Rust lock."""
-    tell()
-    return _native.Lock(client, key, ttl, shared, limit, ephemeral, meta, max_hold, renew)
+def lock(client: _native.Client, key: Key, options: LockOptions) -> _native.Lock:
+    """Makes the Rust lock, which checks the options."""
+    follow_log_level()
+    return _native.Lock(client, key, **options)

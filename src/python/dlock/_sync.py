@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from . import _green, _hooks, _native, _options
 from ._client import BaseClient
 from ._errors import HeldError, LostError
 from ._guard import BaseGuard
-from ._options import Seconds
+from ._options import LockOptions, Seconds
 from ._own import Own
 from ._report import Key, Lease, NodeBreak, NodeInspection
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -37,34 +40,10 @@ class Client(BaseClient):
     for example. A thread of dlock makes one call at a time, so the function must return soon.
     """
 
-    def lock(
-        self,
-        key: str | bytes,
-        *,
-        ttl: Seconds = _options.TTL,
-        wait: Seconds | None = None,
-        shared: bool = False,
-        limit: int | None = None,
-        ephemeral: bool = False,
-        meta: str = "",
-        max_hold: Seconds | None = None,
-        renew: bool = True,
-    ) -> Lock:
-        """Returns a lock, for a ``with`` block, or to decorate a function. Nothing is sent yet.
-
-        - ``ttl``: the lease. If this process dies, the lock is free again after this time. While
-          the process lives, the client renews the lease each time a third of it has passed.
-        - ``wait``: limit of the wait for the lock; by default there is none, and 0 is no wait.
-        - ``shared``: for readers: any number of them hold the lock together, and no writer beside them.
-        - ``limit``: for a semaphore: this many clients hold it together, on a single node only.
-        - ``ephemeral``: the lock ends with the connection: at once when this process dies.
-        - ``meta``: a text about the holder, which anybody who inspects the lock sees.
-        - ``max_hold``: after this time the lock is lost, even if every renewal succeeds.
-        - ``renew``: False for one lease without renewal: the lock ends with it, unless the guard extends or
-          releases it before. Then a guard that is garbage-collected leaves the lease to its end.
-        """
-        native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold, renew)
-        return Lock(native, wait)
+    def lock(self, key: Key, **options: Unpack[LockOptions]) -> Lock:
+        """Returns a lock, for a ``with`` block, or to decorate a function. Nothing is sent yet. The options are
+        those of ``dlock.LockOptions``: ``ttl``, ``wait`` and others."""
+        return Lock(_options.lock(self._native, key, options))
 
     def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
         """Extends a lock by its token: the lease ends ``ttl`` from now, also if that is earlier than before.
@@ -97,7 +76,7 @@ class Client(BaseClient):
         self.close()
 
 
-class Lock(Own, _native.Recipe):
+class Lock(Own, _native.LockBase):
     """A lock and its options. It can be acquired any number of times, by any thread. It is not reentrant: a
     thread that holds the lock and acquires it again waits for itself."""
 
@@ -106,7 +85,7 @@ class Lock(Own, _native.Recipe):
     def try_acquire(self) -> Guard | None:
         """Acquires the lock if it is free."""
         try:
-            return self._acquire_now()
+            return self.acquire(wait=0)
         except HeldError:
             return None
 
@@ -126,7 +105,7 @@ class Lock(Own, _native.Recipe):
         return cast(F, locked)
 
 
-class Guard(BaseGuard, _native.Block):
+class Guard(BaseGuard, _native.GuardBase):
     """A lock that is held, and renewed in the background until it is released.
 
     Validity is a matter of time: ``check`` before work that must not be done twice, and show ``fence`` to
@@ -145,7 +124,7 @@ class Guard(BaseGuard, _native.Block):
         """Hands the lock over to the owner of its token, another process say, which extends and releases it by
         token. This process neither renews nor releases it any more. Waits until all nodes that answer have the
         lock."""
-        return cast(_native.Detached, _green.call(self._native.detach)).hear()
+        return cast(_native.Detached, _green.call(self._native.detach)).take()
 
     def on_lost(self, hook: Callable[[LostError], object]) -> None:
         """Calls this function with the reason as soon as the lock is lost, or at once if it is. A release is no
@@ -156,10 +135,10 @@ class Guard(BaseGuard, _native.Block):
         # Only the guard refers to its hooks: they may refer to it, and it can still be collected.
         hooks: list[Callable[[LostError], object]] = getattr(self, "_on_lost", [])
         self._on_lost = [*hooks, hook]
-        _hooks.watch(self._native, functools.partial(_tell, weakref.ref(self), len(hooks)))
+        _hooks.watch(self._native, functools.partial(_call_hook, weakref.ref(self), len(hooks)))
 
 
-def _tell(guard: weakref.ref[Guard], hook: int, loss: object) -> None:
+def _call_hook(guard: weakref.ref[Guard], hook: int, loss: object) -> None:
     alive = guard()
     if alive is not None and isinstance(loss, LostError) and loss.why not in ("released", "detached"):
         alive._on_lost[hook](loss)

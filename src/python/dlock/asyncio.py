@@ -19,13 +19,13 @@ import weakref
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from . import _native, _options
 from ._client import BaseClient
 from ._errors import Error, HeldError, LostError
 from ._guard import BaseGuard
-from ._options import Seconds, logger
+from ._options import LockOptions, Seconds, logger
 from ._own import Own
 from ._report import Key, Lease, NodeBreak, NodeInspection
 
@@ -34,9 +34,11 @@ if sys.version_info < (3, 11):
         "dlock.asyncio needs Python 3.11: before that a cancellation by a lost lock cannot be told from others"
     )
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 __all__ = ["Client", "Guard", "Lock"]
 
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Awaitable[object]])
 
 _OF_LOCK: Any = object()
@@ -47,44 +49,31 @@ class Client(BaseClient):
     """Like ``dlock.Client``, with the same addresses and options. Several event loops can use it, one after the
     other or at the same time."""
 
-    def lock(
-        self,
-        key: str | bytes,
-        *,
-        ttl: Seconds = _options.TTL,
-        wait: Seconds | None = None,
-        shared: bool = False,
-        limit: int | None = None,
-        ephemeral: bool = False,
-        meta: str = "",
-        max_hold: Seconds | None = None,
-        renew: bool = True,
-    ) -> Lock:
+    def lock(self, key: Key, **options: Unpack[LockOptions]) -> Lock:
         """Returns a lock, for an ``async with`` block, or to decorate a coroutine function. The options are
         those of ``dlock.Client.lock``."""
-        native = _options.lock(self._native, key, ttl, shared, limit, ephemeral, meta, max_hold, renew)
-        return Lock(native, wait)
+        return Lock(_options.lock(self._native, key, options))
 
     async def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
         """Like ``dlock.Client.extend``."""
-        return cast(Lease, await _mail().outcome(self._native.extend, key, token, ttl, fence))
+        return cast(Lease, await _run(self._native.extend, key, token, ttl, fence))
 
     async def release(self, key: Key, token: str) -> bool:
         """Like ``dlock.Client.release``. The lock is released even if this is cancelled at once."""
-        return cast(bool, await _mail().outcome(self._native.release, key, token))
+        return cast(bool, await _run(self._native.release, key, token))
 
     async def inspect(self, key: Key) -> tuple[NodeInspection, ...]:
         """Like ``dlock.Client.inspect``."""
-        return cast("tuple[NodeInspection, ...]", await _mail().outcome(self._native.inspect, key))
+        return cast("tuple[NodeInspection, ...]", await _run(self._native.inspect, key))
 
     async def break_lock(self, key: Key, token: str | None = None) -> tuple[NodeBreak, ...]:
         """Like ``dlock.Client.break_lock``."""
-        return cast("tuple[NodeBreak, ...]", await _mail().outcome(self._native.break_lock, key, token))
+        return cast("tuple[NodeBreak, ...]", await _run(self._native.break_lock, key, token))
 
     async def close(self) -> None:
         """Waits until releases in the background are done, and closes the idle connections. Guards stay
         valid, and the client can still be used."""
-        await _mail().outcome(self._native.close)
+        await _run(self._native.close)
 
     async def __aenter__(self) -> Client:
         return self
@@ -97,19 +86,18 @@ class Lock(Own):
     """A lock and its options. It can be acquired any number of times, by any task. It is not reentrant: a
     task that holds the lock and acquires it again waits for itself."""
 
-    __slots__ = ("_entered", "_native", "_wait")
+    __slots__ = ("_entered", "_native")
 
-    def __init__(self, native: _native.Lock, wait: Seconds | None) -> None:
+    def __init__(self, native: _native.Lock) -> None:
         self._native = native
-        self._wait = _native.seconds("wait", wait)
         self._entered: list[Guard] = []
 
     async def acquire(self, *, wait: Seconds | None = _OF_LOCK) -> Guard:
         """Acquires the lock; ``wait`` replaces the lock's own. Raises HeldError when that time is over. A
         cancellation leaves nothing behind on any node. Keep the returned guard: without a reference it
         releases the lock at once."""
-        wait = self._wait if wait is _OF_LOCK else wait
-        return Guard(await _mail().outcome(self._native.acquire, wait))
+        own = () if wait is _OF_LOCK else (wait,)
+        return Guard(await _run(self._native.acquire, *own))
 
     async def try_acquire(self) -> Guard | None:
         """Acquires the lock if it is free."""
@@ -174,22 +162,22 @@ class Guard(BaseGuard):
 
     async def extend(self, ttl: Seconds) -> None:
         """Like ``dlock.Guard.extend``."""
-        await _mail().outcome(self._native.extend, ttl)
+        await _run(self._native.extend, ttl)
 
     async def release(self) -> None:
         """Like ``dlock.Guard.release``. The lock is released even if this is cancelled at once."""
         self._unwatch()
-        await _mail().outcome(self._native.release)
+        await _run(self._native.release)
 
     async def detach(self) -> Lease:
         """Like ``dlock.Guard.detach``. A cancellation releases the lock."""
         self._unwatch()
-        return cast(_native.Detached, await _mail().outcome(self._native.detach)).hear()
+        return cast(_native.Detached, await _run(self._native.detach)).take()
 
     async def lost(self) -> LostError:
         """Waits until the lock is lost or released, and returns the reason."""
         try:
-            await _mail().outcome(self._native.watch)
+            await _run(self._native.watch)
         except LostError as loss:
             return loss
         raise AssertionError("a watch ends with a loss")
@@ -217,7 +205,7 @@ class Guard(BaseGuard):
             raise
         self._task = weakref.ref(task)
         self._cancelling = task.cancelling()
-        self._watch = _mail().expect(self._native.watch, self._on_loss)
+        self._watch = _current().expect(self._native.watch, self._on_loss)
         return self
 
     def _on_loss(self, loss: object) -> None:
@@ -258,56 +246,54 @@ class Guard(BaseGuard):
         logger.warning("%s", loss)
 
 
-class _Mail:
+class _Outcomes:
     """The outcomes for which tasks of one event loop wait. This does not keep the loop alive."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = weakref.ref(loop)
-        self._post = _native.Post()
+        self._queue = _native.OutcomeQueue()
         self._expected: dict[int, Callable[[object], None]] = {}
         self._numbers = itertools.count()
-        loop.add_reader(self._post.fileno(), self._collect)
+        loop.add_reader(self._queue.fileno(), self._collect)
 
     def _collect(self) -> None:
-        self._tell(_native.collect(self._post)[::-1])
+        self._hand_out(_native.collect(self._queue)[::-1])
 
-    def _tell(self, arrived: list[tuple[int, object]]) -> None:
+    def _hand_out(self, arrived: list[tuple[int, object]]) -> None:
         try:
             while arrived:
                 # A task may go on meanwhile, so no reference to its outcome stays here.
                 self._expected.pop(arrived[-1][0], _release)(arrived.pop()[1])
         except BaseException:
             # A task may end the loop. The others get their outcomes if the loop goes on.
-            asyncio.get_running_loop().call_soon(self._tell, arrived)
+            asyncio.get_running_loop().call_soon(self._hand_out, arrived)
             raise
 
     def expect(
         self,
-        begin: Callable[[_native.Post, int], _native.Ticket | None],
+        begin: Callable[[_native.ReplyTo], _native.Task],
         then: Callable[[object], None],
     ) -> Callable[[], None]:
         """Begins work, and calls this with its outcome. The returned function cancels the work."""
         number = next(self._numbers)
-        ticket = begin(self._post, number)
+        task = begin((self._queue, number))
         self._expected[number] = then
+        return functools.partial(self._give_up, number, task)
 
-        return functools.partial(self._give_up, number, ticket)
-
-    def _give_up(self, number: int, ticket: _native.Ticket | None) -> None:
+    def _give_up(self, number: int, task: _native.Task) -> None:
         self._expected.pop(number, None)
-        if ticket is not None:
-            ticket.cancel()
+        task.cancel()
 
-    async def outcome(self, begin: Callable[..., _native.Ticket | None], *how: object) -> Any:
+    async def run(self, begin: Callable[..., _native.Task], *how: object) -> Any:
         """Begins work, and waits for its outcome. An exception that interrupts the wait cancels the work."""
         wait = _Wait(asyncio.get_running_loop())
         number = next(self._numbers)
-        ticket = begin(self._post, number, *how)
+        task = begin((self._queue, number), *how)
         self._expected[number] = wait.end
         try:
             return await wait
         except BaseException:
-            self._give_up(number, ticket)
+            self._give_up(number, task)
             raise
 
 
@@ -368,19 +354,27 @@ def _release(outcome: object) -> None:
 
 
 # An event loop keeps its outcomes until it is closed. After that a task that waits for one can be collected.
-_mails: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[_Mail]] = weakref.WeakKeyDictionary()
-_last: weakref.ref[_Mail] | None = None
+_known: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[_Outcomes]] = (
+    weakref.WeakKeyDictionary()
+)
+_last: weakref.ref[_Outcomes] | None = None
 
 
-def _mail() -> _Mail:
+def _current() -> _Outcomes:
+    """Returns the outcomes of the running event loop."""
     global _last
     loop = asyncio.get_running_loop()
     # Most programs have one event loop, and to look it up takes as long as to wake it.
-    mail = None if _last is None else _last()
-    if mail is None or mail.loop() is not loop:
-        known = _mails.get(loop)
-        mail = None if known is None else known()
-        if mail is None:
-            mail = _Mail(loop)
-        _mails[loop] = _last = weakref.ref(mail)
-    return mail
+    outcomes = None if _last is None else _last()
+    if outcomes is None or outcomes.loop() is not loop:
+        known = _known.get(loop)
+        outcomes = None if known is None else known()
+        if outcomes is None:
+            outcomes = _Outcomes(loop)
+        _known[loop] = _last = weakref.ref(outcomes)
+    return outcomes
+
+
+def _run(begin: Callable[..., _native.Task], *how: object) -> Awaitable[Any]:
+    """Begins work, and waits for its outcome."""
+    return _current().run(begin, *how)

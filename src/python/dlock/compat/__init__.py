@@ -25,7 +25,7 @@ from ._common import NOT_IN_TIME, RELEASED, BaseLock, Number
 __all__ = ["Lock"]
 
 
-class Lock(BaseLock, _native.Like):
+class Lock(BaseLock, _native.CompatLockBase):
     """Like ``redis.lock.Lock``."""
 
     def _enter(self) -> Lock:
@@ -76,7 +76,7 @@ class Lock(BaseLock, _native.Like):
         guard = self._guard(token)
         with self._as_redis("release"):
             if guard is not None and guard.is_renewed():
-                _native.Block(guard).release()
+                _native.GuardBase(guard).release()
                 return
             self._detach(guard)
             if not _green.call(self._client.release, self._key, token):
@@ -85,7 +85,7 @@ class Lock(BaseLock, _native.Like):
     def _detach(self, guard: _native.Guard | None) -> None:
         """Lets go of the guard: from here on only the server knows the end of the lease."""
         if guard is not None and guard.is_open():
-            _green.call(guard.detach).hear()
+            _green.call(guard.detach).take()
 
     def extend(self, additional_time: Number, replace_ttl: bool = False) -> bool:
         """Adds time to the rest of the lease, or replaces it."""

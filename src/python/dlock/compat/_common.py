@@ -16,6 +16,7 @@ from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 
 from .. import _native, _options
 from .._errors import LostError, NoQuorumError, RefusedError, UsageError
+from .._options import LockOptions
 
 try:
     LockError("", lock_name="")
@@ -71,8 +72,8 @@ class BaseLock:
 
     def _wanted(self) -> _native.Lock:
         # redis-py treats a time-out of 0 as none, too.
-        ttl = max(self.timeout or _options.TTL, SHORTEST)
-        return _options.lock(self._client, self._key, ttl, renew=not self.timeout)
+        leased: LockOptions = {"ttl": max(self.timeout, SHORTEST), "renew": False} if self.timeout else {}
+        return _options.lock(self._client, self._key, leased)
 
     def _wait(self, blocking: bool | None, blocking_timeout: Number | None, token: object) -> Number | None:
         """Returns the limit of the wait."""

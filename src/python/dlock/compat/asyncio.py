@@ -10,7 +10,7 @@ from redis.exceptions import LockError
 from .. import _native
 from .._errors import HeldError
 from .._options import logger
-from ..asyncio import _mail
+from ..asyncio import _run
 from ._common import NOT_IN_TIME, RELEASED, BaseLock, Number
 
 __all__ = ["Lock"]
@@ -47,7 +47,7 @@ class Lock(BaseLock):
         wait = self._wait(blocking, blocking_timeout, token)
         with self._as_redis():
             try:
-                self._take(await _mail().outcome(self._wanted().acquire, wait))
+                self._take(await _run(self._wanted().acquire, wait))
             except HeldError:
                 return False
         return True
@@ -55,7 +55,7 @@ class Lock(BaseLock):
     async def locked(self) -> bool:
         """True if anybody holds the lock."""
         with self._as_redis():
-            return cast(bool, await _mail().outcome(self._client.is_held, self._key))
+            return cast(bool, await _run(self._client.is_held, self._key))
 
     async def owned(self) -> bool:
         """True if this lock holds it, as the server knows."""
@@ -63,7 +63,7 @@ class Lock(BaseLock):
         if token is None:
             return False
         with self._as_redis():
-            return cast(bool, await _mail().outcome(self._client.owns, self._key, token))
+            return cast(bool, await _run(self._client.owns, self._key, token))
 
     async def release(self) -> None:
         """Releases the lock."""
@@ -72,16 +72,16 @@ class Lock(BaseLock):
         guard = self._guard(token)
         with self._as_redis("release"):
             if guard is not None and guard.is_renewed():
-                await _mail().outcome(guard.release)
+                await _run(guard.release)
                 return
             await self._detach(guard)
-            if not await _mail().outcome(self._client.release, self._key, token):
+            if not await _run(self._client.release, self._key, token):
                 raise self._not_owned("release")
 
     async def _detach(self, guard: _native.Guard | None) -> None:
         """Lets go of the guard: from here on only the server knows the end of the lease."""
         if guard is not None and guard.is_open():
-            (await _mail().outcome(guard.detach)).hear()
+            (await _run(guard.detach)).take()
 
     async def extend(self, additional_time: Number, replace_ttl: bool = False) -> bool:
         """Adds time to the rest of the lease, or replaces it."""
@@ -96,6 +96,6 @@ class Lock(BaseLock):
     async def _extend(self, token: str, time: Number, from_now: bool, what: str) -> bool:
         with self._as_redis(what):
             await self._detach(self._guard(token))
-            if not await _mail().outcome(self._client.lengthen, self._key, token, time, from_now):
+            if not await _run(self._client.lengthen, self._key, token, time, from_now):
                 raise self._not_owned(what)
         return True

@@ -20,11 +20,11 @@ pub trait Listener: Send + Sync + 'static {
     /// The recipient of a wait's events.
     type Waiter: Send + 'static;
 
-    /// True if it wants lines of this level.
-    fn hears(&self, level: Level) -> bool;
+    /// True if the listener wants lines of this level.
+    fn wants(&self, level: Level) -> bool;
 
-    /// True if it wants events of waits.
-    fn hears_waits(&self) -> bool;
+    /// True if the listener wants events of waits.
+    fn wants_waits(&self) -> bool;
 
     /// Receives a log line.
     fn line(&self, line: Line);
@@ -33,10 +33,10 @@ pub trait Listener: Send + Sync + 'static {
     fn waiter(&self) -> Option<Self::Waiter>;
 
     /// Reports the begin of a wait.
-    fn waits(&self, waiter: &Self::Waiter, waits_for: &str);
+    fn wait_begins(&self, waiter: &Self::Waiter, waits_for: &str);
 
     /// Reports the end of a wait, with its length.
-    fn waited(&self, waiter: Self::Waiter, after: Duration);
+    fn wait_ends(&self, waiter: Self::Waiter, after: Duration);
 }
 
 /// A log line.
@@ -53,10 +53,10 @@ pub struct Line {
 /// Makes this the listener of the process. Only the first call counts.
 pub fn listen(listener: impl Listener) {
     let (waits, last) = (Mutex::default(), AtomicU64::new(0));
-    let _ = tracing::subscriber::set_global_default(Told { listener, waits, last });
+    let _ = tracing::subscriber::set_global_default(Subscribed { listener, waits, last });
 }
 
-struct Told<L: Listener> {
+struct Subscribed<L: Listener> {
     listener: L,
     /// Waits under way, by the number of their span.
     waits: Mutex<BTreeMap<u64, Wait<L::Waiter>>>,
@@ -69,7 +69,7 @@ struct Wait<W> {
     waits_for: String,
 }
 
-impl<L: Listener> Subscriber for Told<L> {
+impl<L: Listener> Subscriber for Subscribed<L> {
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
         // Listeners come and go.
         Interest::sometimes()
@@ -77,8 +77,8 @@ impl<L: Listener> Subscriber for Told<L> {
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         // Of the spans only waits matter: the caller sees the begin and end of the others.
-        metadata.is_event() && self.listener.hears(*metadata.level())
-            || metadata.is_span() && metadata.name() == "wait" && self.listener.hears_waits()
+        metadata.is_event() && self.listener.wants(*metadata.level())
+            || metadata.is_span() && metadata.name() == "wait" && self.listener.wants_waits()
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -108,7 +108,7 @@ impl<L: Listener> Subscriber for Told<L> {
         let Some(wait) = waits.get_mut(&id.into_u64()) else { return };
         record.record(&mut WaitsFor(&mut wait.waits_for));
         if let Some(waiter) = &wait.waiter {
-            self.listener.waits(waiter, &wait.waits_for);
+            self.listener.wait_begins(waiter, &wait.waits_for);
         }
     }
 
@@ -125,13 +125,13 @@ impl<L: Listener> Subscriber for Told<L> {
     fn try_close(&self, id: Id) -> bool {
         let ended = self.waits().remove(&id.into_u64());
         if let Some(Wait { waiter: Some(waiter), since, .. }) = ended {
-            self.listener.waited(waiter, since.elapsed());
+            self.listener.wait_ends(waiter, since.elapsed());
         }
         true
     }
 }
 
-impl<L: Listener> Told<L> {
+impl<L: Listener> Subscribed<L> {
     fn waits(&self) -> MutexGuard<'_, BTreeMap<u64, Wait<L::Waiter>>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
 //! The outcomes for one event loop. They stay here until the loop collects them, and a call-back wakes it. A
 //! grant that the loop never collects is dropped with the rest, which releases it.
 //!
-//! A worker thread has an event loop of its own, and so a post of its own. The end of that loop, for whatever
+//! A worker thread has an event loop of its own, and so a queue of its own. The end of that loop, for whatever
 //! reason, releases its locks.
 
 use std::collections::BTreeMap;
@@ -22,35 +22,36 @@ use tokio::task::AbortHandle;
 
 use crate::outcome::{Line, Outcome};
 
-/// The outcomes for one event loop.
+/// The queue of outcomes for one event loop.
 #[napi]
-pub struct Post(Arc<Letters>);
+pub struct OutcomeQueue(Arc<EventLoop>);
 
 /// The place of a held lock, until it is released.
 pub(crate) type Place = Mutex<Option<dlock_client::Guard>>;
 
 /// The event loop's wake-up. It does not keep the loop alive: TypeScript does that, for work that is awaited.
-type Bell = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
+type WakeUp = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
 
-pub(crate) struct Letters {
-    bell: Bell,
-    inside: Mutex<Inside>,
+/// An event loop: its outcomes, and the work, locks and clients that end with it.
+pub(crate) struct EventLoop {
+    wake_up: WakeUp,
+    state: Mutex<State>,
 }
 
 /// The caller of some work.
 #[derive(Clone)]
-pub(crate) struct Asked {
-    letters: Arc<Letters>,
-    ticket: u32,
+pub(crate) struct Caller {
+    event_loop: Arc<EventLoop>,
+    id: u32,
 }
 
 tokio::task_local! {
     /// The caller of the work that runs now.
-    pub(crate) static ASKED: Asked;
+    pub(crate) static CALLER: Caller;
 }
 
 #[derive(Default)]
-struct Inside {
+struct State {
     arrived: Vec<(u32, Outcome)>,
     /// Number of log lines among them.
     lines: usize,
@@ -62,14 +63,14 @@ struct Inside {
 }
 
 #[napi]
-impl Post {
-    /// Makes a post that calls this function when an outcome has arrived.
+impl OutcomeQueue {
+    /// Makes a queue that calls this function when an outcome has arrived.
     #[napi(constructor)]
-    pub fn new(env: Env, bell: Function<'_, (), ()>) -> napi::Result<Post> {
-        let bell = bell.build_threadsafe_function().weak::<true>().build()?;
-        let letters = Arc::new(Letters { bell, inside: Mutex::default() });
-        env.add_env_cleanup_hook(Arc::clone(&letters), |letters| letters.end())?;
-        Ok(Post(letters))
+    pub fn new(env: Env, wake_up: Function<'_, (), ()>) -> napi::Result<OutcomeQueue> {
+        let wake_up = wake_up.build_threadsafe_function().weak::<true>().build()?;
+        let event_loop = Arc::new(EventLoop { wake_up, state: Mutex::default() });
+        env.add_env_cleanup_hook(Arc::clone(&event_loop), |event_loop| event_loop.end())?;
+        Ok(OutcomeQueue(event_loop))
     }
 
     /// Releases the locks of an event loop that ends. `process.exit` ends a loop without the hook of `new`,
@@ -81,99 +82,96 @@ impl Post {
 
     /// Cancels work. A lock that it has acquired is released.
     #[napi]
-    pub fn cancel(&self, ticket: u32) {
-        let task = self.0.inside().under_way.remove(&ticket);
+    pub fn cancel(&self, id: u32) {
+        let task = self.0.state().under_way.remove(&id);
         task.iter().for_each(AbortHandle::abort);
     }
 }
 
-impl Post {
-    pub(crate) fn letters(&self) -> Arc<Letters> {
+impl OutcomeQueue {
+    pub(crate) fn event_loop(&self) -> Arc<EventLoop> {
         Arc::clone(&self.0)
     }
 
     /// Takes all outcomes.
     pub(crate) fn take(&self) -> Vec<(u32, Outcome)> {
-        let mut inside = self.0.inside();
-        inside.lines = 0;
-        mem::take(&mut inside.arrived)
+        let mut state = self.0.state();
+        state.lines = 0;
+        mem::take(&mut state.arrived)
     }
 }
 
-impl Letters {
-    /// Carries this work out in the runtime, and posts the outcome. The work can be cancelled.
+impl EventLoop {
+    /// Carries this work out in the runtime, and queues the outcome. The work can be cancelled.
     pub(crate) fn run(
         self: &Arc<Self>,
         connected: &Arc<Connected>,
-        ticket: u32,
+        id: u32,
         work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
     ) {
         // `cancel` and `end` wait for this mutex until the work is registered.
-        let mut inside = self.inside();
-        let (asked, client) = (Asked { letters: Arc::clone(self), ticket }, Arc::clone(connected));
-        let task = ASKED.scope(asked.clone(), async move {
-            let outcome = match client.caught(work).await {
-                Ok(done) => done.unwrap_or_else(Outcome::Failed),
-                Err(words) => Outcome::Panicked(words),
-            };
-            asked.letters.post(ticket, outcome);
+        let mut state = self.state();
+        let (caller, client) = (Caller { event_loop: Arc::clone(self), id }, Arc::clone(connected));
+        let task = CALLER.scope(caller.clone(), async move {
+            let outcome = client.caught(work).await.unwrap_or_else(Outcome::Failed);
+            caller.event_loop.push(id, outcome);
         });
         let task = connected.runtime.spawn(task).abort_handle();
-        inside.under_way.insert(ticket, task);
+        state.under_way.insert(id, task);
     }
 
-    /// Posts an outcome. Ticket 0 is for events without a caller.
-    pub(crate) fn post(&self, ticket: u32, outcome: Outcome) {
-        let mut inside = self.inside();
-        inside.under_way.remove(&ticket);
-        self.put(inside, ticket, outcome);
+    /// Queues an outcome. Id 0 is for events without a caller.
+    pub(crate) fn push(&self, id: u32, outcome: Outcome) {
+        let mut state = self.state();
+        state.under_way.remove(&id);
+        self.enqueue(state, id, outcome);
     }
 
-    /// Posts a log line. If the loop is blocked, lines beyond the limit are lost.
-    pub(crate) fn tell_line(&self, line: Line) {
-        let mut inside = self.inside();
-        if inside.lines < MOST_LINES {
-            inside.lines += 1;
-            self.put(inside, 0, Outcome::Line(line));
+    /// Queues a log line. If the loop is blocked, lines beyond the limit are lost.
+    pub(crate) fn push_line(&self, line: Line) {
+        let mut state = self.state();
+        if state.lines < MOST_LINES {
+            state.lines += 1;
+            self.enqueue(state, 0, Outcome::Line(line));
         }
     }
 
     /// True if the event loop still collects.
     pub(crate) fn is_open(&self) -> bool {
-        !self.inside().has_ended
+        !self.state().has_ended
     }
 
-    fn put(&self, mut inside: MutexGuard<'_, Inside>, ticket: u32, outcome: Outcome) {
-        if inside.has_ended {
-            drop(inside);
+    fn enqueue(&self, mut state: MutexGuard<'_, State>, id: u32, outcome: Outcome) {
+        if state.has_ended {
+            drop(state);
             return drop(outcome);
         }
-        let is_first = inside.arrived.is_empty();
-        inside.arrived.push((ticket, outcome));
-        drop(inside);
+        let is_first = state.arrived.is_empty();
+        state.arrived.push((id, outcome));
+        drop(state);
         if is_first {
-            self.bell.call((), ThreadsafeFunctionCallMode::NonBlocking);
+            self.wake_up.call((), ThreadsafeFunctionCallMode::NonBlocking);
         }
     }
 
     pub(crate) fn remember(&self, place: &Arc<Place>) {
-        self.inside().guards.insert(number(place), Arc::downgrade(place));
+        self.state().guards.insert(number(place), Arc::downgrade(place));
     }
 
     pub(crate) fn forget(&self, place: &Arc<Place>) {
-        self.inside().guards.remove(&number(place));
+        self.state().guards.remove(&number(place));
     }
 
     pub(crate) fn remember_client(&self, client: &Arc<Connected>) {
-        let clients = &mut self.inside().clients;
+        let clients = &mut self.state().clients;
         clients.retain(|client| client.strong_count() > 0);
         clients.push(Arc::downgrade(client));
     }
 
     /// Releases the locks of an event loop that has ended, and waits a short time for the nodes' answers.
     fn end(&self) {
-        let Inside { arrived, under_way, guards, clients, .. } =
-            mem::replace(&mut *self.inside(), Inside { has_ended: true, ..Inside::default() });
+        let State { arrived, under_way, guards, clients, .. } =
+            mem::replace(&mut *self.state(), State { has_ended: true, ..State::default() });
         under_way.values().for_each(AbortHandle::abort);
         let clients: Vec<Arc<Connected>> = clients.iter().filter_map(Weak::upgrade).collect();
         drop(arrived);
@@ -182,25 +180,25 @@ impl Letters {
             held.filter_map(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take());
         guards.for_each(held::end);
         let Some(runtime) = clients.first().map(|client| client.runtime.clone()) else { return };
-        let (done, heard) = mpsc::sync_channel(1);
+        let (done, is_done) = mpsc::sync_channel(1);
         runtime.spawn(async move {
             // Aborted work ends at its next poll, which is now.
             tokio::task::yield_now().await;
             join_all(clients.iter().map(|connected| connected.client.close())).await;
             let _ = done.send(());
         });
-        let _ = heard.recv_timeout(LONGEST_END);
+        let _ = is_done.recv_timeout(LONGEST_END);
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Asked {
-    /// Posts an event of work that goes on to its caller.
-    pub(crate) fn hear(&self, outcome: Outcome) {
-        self.letters.put(self.letters.inside(), self.ticket, outcome);
+impl Caller {
+    /// Queues an event of work that goes on to its caller.
+    pub(crate) fn send(&self, outcome: Outcome) {
+        self.event_loop.enqueue(self.event_loop.state(), self.id, outcome);
     }
 }
 

@@ -2,24 +2,24 @@
 
 import { setInterval } from 'node:timers';
 import { made } from './errors';
-import { native, type Post, type Told } from './native';
-import { tell, type Waits, wanted } from './trace';
+import { type Completion, native, type OutcomeQueue } from './native';
+import { publishLine, type Waits, wanted } from './trace';
 
-const expected = new Map<number, (told: Told) => void>();
-let box: Post | undefined;
+const expected = new Map<number, (completion: Completion) => void>();
+let own: OutcomeQueue | undefined;
 let last = 0;
 let awaited = 0;
 let alive: NodeJS.Timeout | undefined;
-let heard = '';
+let listened = '';
 
 /** @internal */
-export function post(): Post {
-  if (box === undefined) {
-    const made = new native.Post(collect);
+export function queue(): OutcomeQueue {
+  if (own === undefined) {
+    const made = new native.OutcomeQueue(collect);
     process.once('exit', () => made.end());
-    box = made;
+    own = made;
   }
-  return box;
+  return own;
 }
 
 /**
@@ -28,70 +28,70 @@ export function post(): Post {
  * @internal
  */
 export async function outcome(
-  begin: (ticket: number) => void,
+  begin: (id: number) => void,
   signal?: AbortSignal,
   waits?: Waits,
-): Promise<Told> {
+): Promise<Completion> {
   signal?.throwIfAborted();
-  hear();
-  const ticket = next();
+  listen();
+  const id = next();
   let aborted = () => {};
-  const arrived = new Promise<Told>((resolve, reject) => {
-    expected.set(ticket, (told) => {
-      if (told.waitsFor !== undefined) waits?.begin(told.waitsFor);
-      else if (told.waited !== undefined) waits?.end(told.waited);
-      else resolve(told);
+  const arrived = new Promise<Completion>((resolve, reject) => {
+    expected.set(id, (completion) => {
+      if (completion.waitsFor !== undefined) waits?.begin(completion.waitsFor);
+      else if (completion.waited !== undefined) waits?.end(completion.waited);
+      else resolve(completion);
     });
     aborted = () => {
-      forget(ticket);
+      forget(id);
       reject(signal?.reason);
     };
   });
-  const heard = signal && whenAborted(signal, aborted);
+  const unsubscribe = signal && whenAborted(signal, aborted);
   keepAlive(1);
   try {
-    begin(ticket);
-    const told = await arrived;
+    begin(id);
+    const completion = await arrived;
     // The signal was aborted after the outcome had arrived.
     if (signal?.aborted) {
-      release(told);
+      release(completion);
       throw signal.reason;
     }
-    if (told.failure !== undefined) {
-      const error = made(told.failure);
+    if (completion.failure !== undefined) {
+      const error = made(completion.failure);
       // The caller's stack, not that of the event loop.
       Error.captureStackTrace(error, outcome);
       throw error;
     }
-    return told;
+    return completion;
   } finally {
     keepAlive(-1);
     waits?.end();
-    expected.delete(ticket);
-    heard?.();
+    expected.delete(id);
+    unsubscribe?.();
   }
 }
 
 /**
  * Calls this with an outcome, or with each notice, and does not keep the process alive for it. Returns the
- * ticket.
+ * id.
  *
  * @internal
  */
-export function expect(then: (told: Told) => void): number {
-  const ticket = next();
-  expected.set(ticket, then);
-  return ticket;
+export function expect(then: (completion: Completion) => void): number {
+  const id = next();
+  expected.set(id, then);
+  return id;
 }
 
 /**
- * Cancels the work of this ticket.
+ * Cancels the work of this id.
  *
  * @internal
  */
-export function forget(ticket: number): void {
-  expected.delete(ticket);
-  post().cancel(ticket);
+export function forget(id: number): void {
+  expected.delete(id);
+  queue().cancel(id);
 }
 
 /**
@@ -102,22 +102,22 @@ export function forget(ticket: number): void {
 export const onPanic = new Set<() => void>();
 
 function collect(): void {
-  for (const told of native.collect(post())) {
-    if (told.line !== undefined) tell(told.line);
-    const then = expected.get(told.ticket);
-    if (then === undefined) release(told);
-    else then(told);
-    if (told.failure?.code === 'internal') for (const look of onPanic) look();
+  for (const completion of native.collect(queue())) {
+    if (completion.line !== undefined) publishLine(completion.line);
+    const then = expected.get(completion.id);
+    if (then === undefined) release(completion);
+    else then(completion);
+    if (completion.failure?.code === 'internal') for (const look of onPanic) look();
   }
 }
 
-// Tells the library which events this thread wants now.
-function hear(): void {
+// Sets the events that this thread wants now.
+function listen(): void {
   const { waits, lines, prints } = wanted();
   const now = `${waits} ${lines} ${prints}`;
-  if (now === heard) return;
-  heard = now;
-  native.listen(post(), waits, lines, prints);
+  if (now === listened) return;
+  listened = now;
+  native.listen(queue(), waits, lines, prints);
 }
 
 // One listener for each signal: Node takes many for a leak, and one signal may end all waits of a process.
@@ -139,8 +139,8 @@ function abort({ target }: { target: unknown }): void {
   for (const then of abortions.get(target as AbortSignal) ?? []) then();
 }
 
-function release(told: Told): void {
-  told.guard?.drop();
+function release(completion: Completion): void {
+  completion.guard?.drop();
 }
 
 function next(): number {
@@ -149,7 +149,7 @@ function next(): number {
   return last;
 }
 
-// Keeps the process alive while a caller waits: a post does not.
+// Keeps the process alive while a caller waits: the queue does not.
 function keepAlive(more: 1 | -1): void {
   awaited += more;
   alive ??= setInterval(() => {}, 2 ** 31 - 1);

@@ -3,18 +3,18 @@
 use napi_derive::napi;
 
 use crate::arguments;
+use crate::event_loop::OutcomeQueue;
 use crate::failure::{self, Failure};
 use crate::guard::Guard;
 use crate::outcome::{Line, Outcome};
-use crate::post::Post;
 use crate::report::{self, Lease, NodeBreak, NodeInspection, Notice};
 
 /// The outcome of work, for TypeScript.
 #[napi(object, object_from_js = false)]
 #[derive(Default)]
-pub struct Told {
-    /// Ticket of the work; 0 for an event without a caller.
-    pub ticket: u32,
+pub struct Completion {
+    /// Id of the work; 0 for an event without a caller.
+    pub id: u32,
     /// A lock that is held.
     pub guard: Option<Guard>,
     /// A lock without renewal here.
@@ -39,36 +39,35 @@ pub struct Told {
 
 /// Returns all outcomes for an event loop.
 #[napi(catch_unwind)]
-pub fn collect(post: &Post) -> Vec<Told> {
-    let arrived = post.take().into_iter();
-    arrived.map(|(ticket, outcome)| Told { ticket, ..told(outcome, post) }).collect()
+pub fn collect(queue: &OutcomeQueue) -> Vec<Completion> {
+    let arrived = queue.take().into_iter();
+    arrived.map(|(id, outcome)| Completion { id, ..completion(outcome, queue) }).collect()
 }
 
-fn told(outcome: Outcome, post: &Post) -> Told {
-    let told = Told::default();
+fn completion(outcome: Outcome, queue: &OutcomeQueue) -> Completion {
+    let empty = Completion::default();
     match outcome {
         Outcome::Acquired(guard, connected) => {
-            Told { guard: Some(Guard::new(guard, connected, post.letters())), ..told }
+            Completion { guard: Some(Guard::new(guard, connected, queue.event_loop())), ..empty }
         }
-        Outcome::Detached(unheard) => {
-            Told { lease: unheard.hear().as_ref().map(report::lease), ..told }
+        Outcome::Detached(lease) => {
+            Completion { lease: lease.take().as_ref().map(report::lease), ..empty }
         }
-        Outcome::Extended(lease) => Told { lease: Some(report::lease(&lease)), ..told },
+        Outcome::Lease(lease) => Completion { lease: Some(report::lease(&lease)), ..empty },
         Outcome::Inspected(answers) => {
             let inspections = answers.into_iter().map(report::inspected).collect();
-            Told { inspections: Some(inspections), ..told }
+            Completion { inspections: Some(inspections), ..empty }
         }
         Outcome::Broken(answers) => {
             let breaks = answers.into_iter().map(report::broken).collect();
-            Told { breaks: Some(breaks), ..told }
+            Completion { breaks: Some(breaks), ..empty }
         }
-        Outcome::Done => told,
-        Outcome::Was(yes) => Told { was: Some(yes), ..told },
-        Outcome::Noticed(notice) => Told { notice: Some(report::notice(&notice)), ..told },
-        Outcome::Line(line) => Told { line: Some(line), ..told },
-        Outcome::Waits(waits_for) => Told { waits_for: Some(waits_for), ..told },
-        Outcome::Waited(after) => Told { waited: Some(arguments::millis(after)), ..told },
-        Outcome::Failed(error) => Told { failure: Some(failure::of(&error)), ..told },
-        Outcome::Panicked(words) => Told { failure: Some(failure::defect(&words)), ..told },
+        Outcome::Done => empty,
+        Outcome::Flag(yes) => Completion { was: Some(yes), ..empty },
+        Outcome::Notice(notice) => Completion { notice: Some(report::notice(&notice)), ..empty },
+        Outcome::Line(line) => Completion { line: Some(line), ..empty },
+        Outcome::WaitBegins(waits_for) => Completion { waits_for: Some(waits_for), ..empty },
+        Outcome::WaitEnds(after) => Completion { waited: Some(arguments::millis(after)), ..empty },
+        Outcome::Failed(error) => Completion { failure: Some(failure::of(error)), ..empty },
     }
 }

@@ -1,0 +1,75 @@
+//! Errors, losses and panics in one shape, from which each language makes its exceptions.
+
+use std::time::Duration;
+
+use dlock_client::{Error, HolderInfo, Key, Loss, Report};
+
+/// An error for another language, which chooses the class of the exception by the code.
+#[derive(Clone, Debug, Default)]
+pub struct Failure {
+    /// Code for programs, as in `dlock --json`.
+    pub code: &'static str,
+    /// Text for people.
+    pub message: String,
+    /// The lock.
+    pub key: Option<Key>,
+    /// The state of each node.
+    pub nodes: Vec<Report>,
+    /// Time until it makes sense to ask again.
+    pub retry_after: Option<Duration>,
+    /// The holder of the lock.
+    pub holder: Option<Box<HolderInfo>>,
+    /// Fence of a lost lock.
+    pub fence: Option<u64>,
+    /// Reason of the loss, for programs.
+    pub why: Option<&'static str>,
+}
+
+impl Failure {
+    /// A request that is not valid.
+    #[must_use]
+    pub fn usage(message: String) -> Failure {
+        Error::Usage(message).into()
+    }
+
+    /// A panic with this message.
+    #[must_use]
+    pub fn panic(message: &str) -> Failure {
+        let message = format!("a defect of dlock, please report it: {message}");
+        Failure { code: "internal", message, ..Failure::default() }
+    }
+
+    /// The loss of a lock, for a reason that the library does not know.
+    #[must_use]
+    pub fn lost(key: &Key, fence: u64, why: &'static str, text: &str) -> Failure {
+        let message = format!("lock {key:?} (fence {fence}) {text}");
+        let (key, fence, why) = (Some(key.clone()), Some(fence), Some(why));
+        Failure { code: "lost", message, key, fence, why, ..Failure::default() }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let failure = Failure {
+            code: error.code(),
+            message: error.to_string(),
+            key: error.key().cloned(),
+            nodes: error.nodes().to_vec(),
+            retry_after: error.retry_after(),
+            ..Failure::default()
+        };
+        match error {
+            Error::Held { holder, .. } => Failure { holder, ..failure },
+            Error::Lost(Loss { fence, why, .. }) => {
+                Failure { fence: Some(fence), why: Some(why.name()), ..failure }
+            }
+            _ => failure,
+        }
+    }
+}
+
+impl From<Loss> for Failure {
+    fn from(loss: Loss) -> Failure {
+        Error::Lost(loss).into()
+    }
+}
