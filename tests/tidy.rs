@@ -115,6 +115,26 @@ fn nothing_names_the_machine_it_was_made_on() {
     refuse(containing(&all_text(), &folders));
 }
 
+/// One option stands for all. The program, `src/cli`, declares options of its own.
+#[test]
+fn an_option_of_a_lock_is_in_few_files() {
+    let languages: [(&str, &[&str], &str, usize); 3] = [
+        ("src", &["rs"], "max_hold", 3),
+        ("src/python/dlock", &["py", "pyi"], "max_hold", 2),
+        ("src/node/dlock", &["ts", "mts"], "maxHold", 2),
+    ];
+    for (folder, endings, option, most) in languages {
+        let knows = |file: &File| {
+            let mut code = file.shipped_code();
+            code.any(|line| line.code_words().any(|word| word == option))
+        };
+        let mut known = files(&[folder], endings);
+        known.retain(|file| !file.is_in("src/cli") && knows(file));
+        let paths: Vec<_> = known.iter().map(|file| file.path.display().to_string()).collect();
+        assert!((1..=most).contains(&paths.len()), "{option} is in {paths:?}; {most} are allowed");
+    }
+}
+
 // --- reading the tree --------------------------------------------------------------------------
 
 struct File {
@@ -206,8 +226,17 @@ const MODIFIERS: [&str; 9] =
 
 impl<'a> Line<'a> {
     fn words(&self) -> impl Iterator<Item = &'a str> {
-        self.text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        words(self.text)
     }
+
+    /// The words outside of strings.
+    fn code_words(&self) -> impl Iterator<Item = &'a str> {
+        self.text.split('"').step_by(2).flat_map(words)
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
 }
 
 fn containing<'a>(files: &'a [File], needles: &'a [&str]) -> impl Iterator<Item = Line<'a>> {
