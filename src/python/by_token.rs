@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use dlock_client::operator;
-use dlock_client::{Client, Error, Inspection, Key, NodeError, NodeState, Report, Token};
+use dlock_client::{Client, Error, Key, NodeError, NodeState, Report, Token};
 use pyo3::prelude::*;
 use redis::{Cmd, Value};
 
