@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -15,7 +16,9 @@ from ._options import LockOptions, Seconds
 from ._own import Own
 from ._report import Key, Lease, NodeBreak, NodeInspection
 
-if TYPE_CHECKING:
+if sys.version_info >= (3, 11):
+    from typing import Unpack
+elif TYPE_CHECKING:
     from typing_extensions import Unpack
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from . import _native, _options
 from ._client import BaseClient
@@ -33,9 +33,6 @@ if sys.version_info < (3, 11):
     raise ImportError(
         "dlock.asyncio needs Python 3.11: before that a cancellation by a lost lock cannot be told from others"
     )
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 __all__ = ["Client", "Guard", "Lock"]
 
