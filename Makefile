@@ -11,7 +11,7 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build caller python node run test test-world test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist images test-images test-manifests
+.PHONY: help setup servers build caller python node run test test-world test-versions test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,6 +52,9 @@ test-world: build servers python ## test docs/examples with their client librari
 	@scripts/world.sh
 	$(CARGO) test -p dlock-tests --test world -- $(ARGS)
 	@scripts/python.sh world
+
+test-versions: build ## test a former version beside the present one, which is built once (ARGS='upgrades::' picks some)
+	@scripts/versions.sh test $(ARGS)
 
 soak: build servers ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs)
 	DLOCK_SOAK_CHAOS=$$(($(CHAOS) / 10)) $(CARGO) test -p dlock-tests --features soak --test quorum -- --nocapture --test-threads=1 chaos_cluster:: chaos_sentinels::

@@ -28,7 +28,6 @@ mod run;
 mod run_lost;
 mod run_signals;
 mod run_terminal;
-mod running;
 mod tables;
 mod tls;
 mod top;
@@ -36,6 +35,7 @@ mod top;
 use std::ffi::OsStr;
 
 use harness::program::{self, Said};
+use harness::running;
 use harness::{Kind, Server};
 
 /// Makes two tests of one function: on a new Redis and the oldest Valkey. What the servers

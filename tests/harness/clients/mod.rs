@@ -3,7 +3,7 @@
 //! - [`many`]: many requests and many connections at once;
 //! - [`value`]: the values that a server answers with, in RESP2 and RESP3;
 //! - [`library`]: programs that take locks with the library, in the process of the test;
-//! - [`program`]: the program `dlock`, run as a user would;
+//! - [`program`]: the program `dlock`, run as a user would; [`running`]: one that goes on meanwhile;
 //! - [`exporter`]: the responses of `dlock exporter`; [`browser`]: its page, as a person sees it;
 //! - [`tmux`]: a terminal whose screen the test sees.
 
@@ -13,5 +13,6 @@ pub mod exporter;
 pub mod library;
 pub mod many;
 pub mod program;
+pub mod running;
 pub mod tmux;
 pub mod value;

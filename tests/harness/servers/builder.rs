@@ -1,6 +1,6 @@
 //! The builder of a server: its kind, its configuration, and how it is started.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::kind::Kind;
 use crate::server::Server;
@@ -10,7 +10,7 @@ use crate::{module_file, ports};
 #[derive(Clone, Debug)]
 pub struct Builder {
     pub(crate) kind: Kind,
-    pub(crate) with_module: bool,
+    pub(crate) module: Option<PathBuf>,
     pub(crate) is_new: bool,
     pub(crate) config: Vec<String>,
     pub(crate) moves_wall_clock: bool,
@@ -23,7 +23,7 @@ impl Builder {
     pub(crate) fn new(kind: Kind) -> Builder {
         Builder {
             kind,
-            with_module: true,
+            module: Some(module_file::path().to_owned()),
             is_new: true,
             config: Vec::new(),
             moves_wall_clock: false,
@@ -34,7 +34,13 @@ impl Builder {
 
     /// Leaves the module out.
     pub fn without_module(mut self) -> Builder {
-        self.with_module = false;
+        self.module = None;
+        self
+    }
+
+    /// Loads this file in place of the module of this tree.
+    pub fn module(mut self, file: &Path) -> Builder {
+        self.module = Some(file.to_owned());
         self
     }
 
@@ -107,8 +113,8 @@ impl Builder {
     pub(crate) fn config_text(&self, folder: &Path, port: u16) -> String {
         let mut lines = vec![DEFAULTS.to_owned(), format!("port {port}")];
         lines.push(format!("dir {}", folder.display()));
-        if self.with_module {
-            lines.push(format!("loadmodule {}", module_file::path().display()));
+        if let Some(module) = &self.module {
+            lines.push(format!("loadmodule {}", module.display()));
             lines.extend(self.is_new.then(|| "dlock.newborn-quarantine 0".to_owned()));
         }
         lines.extend(self.config.iter().cloned());

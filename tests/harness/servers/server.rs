@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::kind::Kind;
 use crate::value::Value;
 use crate::wait::{PATIENCE, eventually};
-use crate::{busy, process, scratch, wall_clock};
+use crate::{busy, module_file, process, scratch, wall_clock};
 
 /// A failed test shows this many lines of a log.
 const LOG_LINES: usize = 60;
@@ -148,12 +148,12 @@ impl Server {
 
     /// Leaves the module out, from the next start on.
     pub fn leave_module_out(&mut self) {
-        self.builder.with_module = false;
+        self.builder.module = None;
     }
 
-    /// Loads the module again, from the next start on.
+    /// Loads the module of this tree, from the next start on.
     pub fn take_module_back(&mut self) {
-        self.builder.with_module = true;
+        self.builder.module = Some(module_file::path().to_owned());
     }
 
     /// Sets the wall clock of the server to this many seconds from the real one.

@@ -3,4 +3,5 @@
 mod crash;
 mod crash_again;
 mod files;
+mod former;
 mod log_cut;

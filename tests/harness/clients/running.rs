@@ -1,4 +1,4 @@
-//! `dlock run`, or another subcommand, that goes on while the test looks at it.
+//! The program, as `dlock run` or another subcommand, that goes on while the test looks at it.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
-use harness::program::{self, Said};
-use harness::{Quorum, eventually, process};
 use nix::sys::signal::Signal;
+
+use crate::busy::assert_in_time;
+use crate::program::{self, Said};
+use crate::quorum::Quorum;
+use crate::{eventually, process};
 
 /// A busy machine may add this long to a time.
 pub const SLACK: Duration = Duration::from_millis(700);
