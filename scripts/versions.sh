@@ -84,8 +84,7 @@ start() {
 }
 
 until_in() { # file, text
-    local try
-    for try in {1..100}; do
+    for _ in {1..100}; do
         ! grep -q "$2" "$1" 2>/dev/null || return 0
         sleep 0.1
     done

@@ -6,9 +6,7 @@ use std::path::Path;
 use harness::program;
 use harness::quarantine::{CRASHED, PROMOTED};
 use harness::running::{Running, dlock};
-use harness::{
-    Builder, Kind, Picture, Quorum, Server, apply, eventually, on_every_server, on_two_servers,
-};
+use harness::{Builder, Kind, Picture, Quorum, Server, apply, eventually, on_two_servers};
 use nix::sys::signal::Signal;
 
 use crate::former;
@@ -115,7 +113,7 @@ fn assert_filled(server: &Server, pictures: &BTreeMap<String, Picture>) {
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_present_replica_of_a_former_primary_can_take_its_place(kind: Kind) {
     let mut primary = former::node(kind).start();
     // Some comes with the synchronisation, the rest in the stream.
