@@ -11,10 +11,10 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build caller python node run test test-world test-versions test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist images test-images test-manifests
+.PHONY: help setup servers build caller python node run test test-world test-versions test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
 
 help: ## list these commands
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 setup: ## install what is missing: system packages, and four servers in .servers/
 	@scripts/setup.sh
@@ -39,7 +39,10 @@ node: setup ## build the library for Node: a package in dist/
 run: build $(if $(filter redis-8.6,$(SERVER)),servers) ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
 	@exec "$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
 
-test: build servers caller python node ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
+# The newest Redis takes minutes to compile, and is for those who test with it.
+newest = $(if $(or $(filter file,$(origin SERVER)),$(filter redis-8.6,$(SERVER))),servers)
+
+test: build $(newest) caller python node ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
 	@SERVER=$(if $(filter-out file,$(origin SERVER)),$(SERVER)) scripts/test.sh $(ARGS)
 
 test-busy: build ## run all tests beside three busy loops, as on a machine with other work (LOOPS=3)
@@ -105,6 +108,24 @@ images: ## build container images of what make dist has left: dlock and dlock-se
 
 test-images: ## try the image for Debian with podman, over a base made by debootstrap (as root); lint both
 	@scripts/test-images.sh
+
+try-archives: ## take a lock with each program in dist/release/ that is for this processor
+	@scripts/try-archives.sh
+
+release: ## set a version everywhere, commit and tag it (VERSION=0.2.0); nothing is pushed
+	@scripts/release.sh cut $(if $(filter-out file,$(origin VERSION)),$(VERSION))
+
+check-release: ## all that names a version names the same one, and CHANGELOG.md has it (TAG=v0.2.0)
+	@scripts/release.sh check $(TAG)
+
+crates: ## package the Rust library, and compile what would be published
+	@scripts/release.sh crates --dry-run $(ARGS)
+
+publish: ## publish crates, npm or github, as the release workflow does (WHAT=npm TAG=v0.2.0 ARGS=--dry-run)
+	@scripts/release.sh $(WHAT) $(TAG) $(ARGS)
+
+lint-workflows: ## check .github/workflows by their schema, and for rights that a stranger could abuse
+	@scripts/lint-workflows.sh
 
 test-manifests: ## check packaging/compose.yaml and packaging/kubernetes by their schemas, and by what dlock needs
 	@scripts/test-manifests.sh

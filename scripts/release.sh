@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Cuts a release, and publishes what `make dist` has left. .github/workflows/release.yml calls it; every step can be
+# tried without publishing anything.
+#
+# Usage: release.sh cut VERSION        sets the version everywhere, in a commit with its tag; nothing is pushed
+#        release.sh check [TAG]        one version everywhere, with its section in CHANGELOG.md, and this tag
+#        release.sh crates [--dry-run] the Rust library
+#        release.sh npm [--dry-run]    the packages for Node
+#        release.sh github TAG         the files themselves, with the section of CHANGELOG.md
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+release=dist/release
+version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+# The packages' name is that of the wheel.
+name=$(sed -n 's/^name = "\(.*\)"/\1/p' src/python/pyproject.toml)
+manifests=(Cargo.toml src/python/Cargo.toml src/node/Cargo.toml)
+
+main() {
+    case ${1:-} in
+    cut) cut_release "${2:-}" ;;
+    check) check "${2:-}" ;;
+    crates) crates "${@:2}" ;;
+    npm) npm_packages "${@:2}" ;;
+    github) github "${2:-}" ;;
+    *) fail "say cut, check, crates, npm or github" ;;
+    esac
+}
+
+fail() {
+    echo "release: $1" >&2
+    exit 1
+}
+
+# --- a version --------------------------------------------------------------------------------
+
+cut_release() { # version
+    local next=$1 stale
+    [[ $next =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "give a version: make release VERSION=0.2.0"
+    [ -z "$(git status --porcelain)" ] || fail "there are changes that are not committed"
+    ! git rev-parse --quiet --verify "refs/tags/v$next" >/dev/null || fail "v$next is there already"
+    [ -n "$(section Unreleased)" ] || fail "CHANGELOG.md has nothing below Unreleased"
+    grep -q '"repository"' src/node/package.json ||
+        fail "src/node/package.json has no repository, with which npm compares the provenance: see CONTRIBUTING.md"
+    stale=$(git grep -lE '(is|been) no release yet' -- '*.md' || true)
+    [ -z "$stale" ] || fail "these say that there is no release yet: $(xargs <<<"$stale")"
+    set_version "$next"
+    sed -i "s/^## Unreleased\$/&\n\n## $next, $(date --utc +%F)/" CHANGELOG.md
+    version=$next
+    check "v$next"
+    git commit --quiet --all --message "Version $next"
+    git tag --annotate "v$next" --message "Version $next"
+    echo "release: v$next is committed and tagged. When it is right: git push --atomic origin HEAD v$next"
+}
+
+set_version() { # version
+    local old=${version//./\\.}
+    sed -i "s/^version = \"$old\"/version = \"$1\"/; s/version = \"=$old\"/version = \"=$1\"/" "${manifests[@]}"
+    sed -i "s/^  \"version\": \"$old\"/  \"version\": \"$1\"/" src/node/package.json
+    # What was measured was measured with the old one.
+    git grep -lF "$version" -- docs packaging src/cli ':!docs/benchmarks.md' | xargs sed -i "s/\b$old\b/$1/g"
+    local manifest
+    for manifest in "${manifests[@]}"; do
+        "$cargo" update --quiet --workspace --offline --manifest-path "$manifest"
+    done
+}
+
+check() { # tag
+    local manifest
+    for manifest in "${manifests[@]}"; do
+        grep -qx "version = \"$version\"" "$manifest" || fail "$manifest has another version than $version"
+    done
+    grep -q "^  \"version\": \"$version\",$" src/node/package.json ||
+        fail "src/node/package.json has another version than $version"
+    [ -z "$1" ] || [ "$1" = "v$version" ] || fail "the tag is $1, and the version $version"
+    [ -z "$1" ] || [ -n "$(section "$version")" ] || fail "CHANGELOG.md says nothing about $version"
+    echo "release: version $version${1:+, tag $1}"
+}
+
+# The text of a section of the changelog, without its heading.
+section() { # title
+    awk -v title="$1" '/^## / { inside = $2 == title || $2 == title ","; next } inside && (text || NF) { text = 1; print }' CHANGELOG.md
+}
+
+# --- publishing it ----------------------------------------------------------------------------
+
+# The library, and the rules that it depends on.
+crates() { # --dry-run
+    local names
+    names=$("$cargo" metadata --no-deps --format-version 1 |
+        python3 -c 'import json, sys
+for package in json.load(sys.stdin)["packages"]:
+    if package["publish"] is None: print("--package=" + package["name"])')
+    # shellcheck disable=SC2086
+    "$cargo" publish --locked $names "$@"
+}
+
+# The package that everybody installs names the others, so it comes last.
+npm_packages() { # --dry-run
+    local file all=$release/$name-$version.tgz
+    [ -f "$release/SHA256SUMS" ] || fail "there is nothing in $release: run \`make dist\`"
+    (cd "$release" && sha256sum --check --quiet SHA256SUMS)
+    for file in "$release"/*.tgz; do
+        [ "$file" = "$all" ] || publish_npm "$file" "$@"
+    done
+    publish_npm "$all" "$@"
+}
+
+publish_npm() { # file, --dry-run
+    env -u npm_config_nodedir npm publish --access public "./$1" "${@:2}"
+}
+
+github() { # tag
+    check "$1"
+    section "$version" | gh release create "$1" --verify-tag --title "$1" --notes-file - "$release"/*
+}
+
+main "$@"
