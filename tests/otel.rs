@@ -1,6 +1,9 @@
 //! The client library, as OpenTelemetry sees it. By itself in a process: the subscriber is decided
 //! once for all.
 
+// The example calls the library as its users do.
+extern crate dlock_client as dlock_redis;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

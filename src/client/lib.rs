@@ -8,7 +8,7 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let nodes = "redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3";
-//! let client = dlock_client::Client::connect(nodes).await?;
+//! let client = dlock_redis::Client::connect(nodes).await?;
 //!
 //! let guard = client.lock("job:42").acquire_within(Duration::from_secs(10)).await?;
 //! println!("it is my turn, with fence {}", guard.fence());
@@ -35,7 +35,7 @@
 //!
 //! With the feature `operator` the module `operator` has the parts for tools that look at single nodes.
 //!
-//! The rules are in `dlock-core`, in its module `quorum`, without any IO. This crate runs them. In
+//! The rules are in `dlock-redis-core`, in its module `quorum`, without any IO. This crate runs them. In
 //! reading order:
 //!
 //! - `client`: the nodes, and the connection to them. `shared`: the state that locks and guards of a client

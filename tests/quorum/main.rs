@@ -9,6 +9,9 @@
 //! in [`chaos`]: to a cluster ([`chaos_cluster`]), behind Sentinels ([`chaos_sentinels`]), to any server
 //! ([`chaos_servers`]); [`surroundings`] that are hostile; [`example`], the library's own.
 
+// The example calls the library as its users do.
+extern crate dlock_client as dlock_redis;
+
 mod addresses;
 mod ailment;
 mod cancelled;

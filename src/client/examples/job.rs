@@ -1,11 +1,11 @@
-//! A job that must not run twice at a time: `cargo run -p dlock-client --example job`, with nodes in
+//! A job that must not run twice at a time: `cargo run -p dlock-redis --example job`, with nodes in
 //! DLOCK_NODES.
 
 use std::env;
 use std::error::Error;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard};
+use dlock_redis::{Client, Guard};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

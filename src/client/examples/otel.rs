@@ -1,11 +1,11 @@
-//! OpenTelemetry traces and metrics of an application's locks: `cargo run -p dlock-client --features otel
+//! OpenTelemetry traces and metrics of an application's locks: `cargo run -p dlock-redis --features otel
 //! --example otel`, with nodes in DLOCK_NODES. The example prints what others send to a collector.
 
 use std::env;
 use std::error::Error;
 use std::time::Duration;
 
-use dlock_client::Client;
+use dlock_redis::Client;
 use opentelemetry::global;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::error::OTelSdkError;
@@ -45,7 +45,7 @@ impl Telemetry {
         // Spans are of the level DEBUG.
         let spans = SdkTracerProvider::builder().with_batch_exporter(spans).build();
         let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("example"));
-        let of_dlock = Targets::new().with_target("dlock_client", LevelFilter::DEBUG);
+        let of_dlock = Targets::new().with_target("dlock_redis", LevelFilter::DEBUG);
         tracing_subscriber::registry().with(layer.with_filter(of_dlock)).init();
         Telemetry { spans, counts }
     }
