@@ -250,7 +250,7 @@ fn all_text() -> Vec<File> {
         "rs", "toml", "md", "sh", "c", "Makefile", "run", "yml", "py", "js", "mjs", "ts", "php",
         "rb",
     ];
-    let mut all = files(&["src", "tests", "scripts", "docs", ".ci"], &endings);
+    let mut all = files(&["src", "tests", "scripts", "docs", ".ci", ".github"], &endings);
     let top = ["Cargo.toml", "Makefile", "README.md", "CHANGELOG.md"];
     all.extend(top.into_iter().filter_map(|name| read(Path::new(name))));
     all
