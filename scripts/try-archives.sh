@@ -17,7 +17,7 @@ main() {
         tar --extract --gzip --file "$archive" --directory "$folder"
     done
     start "$(echo "$folder"/dlock-*-gnu/lib/libdlock.so)"
-    for archive in "$folder"/dlock-*; do
+    for archive in "$folder"/dlock-*-linux-*; do
         try "$archive"
     done
 }
@@ -31,8 +31,9 @@ start() { # module
     # redis-tools has the server under this name, and no service that starts by itself.
     command -v redis-check-rdb >/dev/null || apt_install redis-tools
     ln -s "$(command -v redis-check-rdb)" "$folder/redis-server"
+    mkdir "$folder/data"
     port=$((20000 + RANDOM % 10000))
-    "$folder/redis-server" --port $port --bind 127.0.0.1 --dir "$folder" --save "" --loadmodule "$1" \
+    "$folder/redis-server" --port $port --bind 127.0.0.1 --dir "$folder/data" --save "" --loadmodule "$1" \
         --dlock.newborn-quarantine 0 >"$folder/log" 2>&1 &
     server=$!
     "$(dirname "$1")/../bin/dlock" --nodes redis://127.0.0.1:$port ready --wait 10s ||
