@@ -14,6 +14,8 @@ longest=60
 main() {
     [ "$(id -u)" = 0 ] || by_hand "chroot wants root"
     command -v debootstrap >/dev/null || apt_install debootstrap
+    # Ubuntu does not know Debian's keys.
+    [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || apt_install debian-archive-keyring
     command -v ip >/dev/null || apt_install iproute2
     [ -f "$release/SHA256SUMS" ] || by_hand "there is no release: run \`make dist\`"
     (cd "$release" && sha256sum --check --quiet SHA256SUMS)
