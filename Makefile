@@ -11,7 +11,7 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build caller python node run test test-world test-versions test-busy server-tests soak model sim mutants check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
+.PHONY: help setup servers build caller python node run test test-world test-versions test-busy server-tests soak model sim mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -73,6 +73,9 @@ sim: ## simulate the quorum with its faults (SEED=7 tells that run event by even
 
 mutants: ## bend each rule of the quorum, and see that the proof notices
 	$(CARGO) test -p dlock-proof --test mutants -- --nocapture
+
+portable: ## test the rules and the Rust library by themselves, which need no Linux
+	$(CARGO) test -p dlock-redis-core -p dlock-redis --all-features
 
 check: setup ## formatting, clippy with warnings as errors, house style
 	$(CARGO) fmt --all --check

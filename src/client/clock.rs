@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use dlock_core::words::{Instant, Millis, Time};
 use nix::time::{ClockId, clock_gettime};
 
-/// Now, on CLOCK_BOOTTIME, which goes on while the machine is suspended.
+/// Now, on a clock that goes on while the machine is suspended.
 pub(crate) fn now() -> Instant {
-    // Every Linux has this clock.
-    let time = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from);
+    // Linux and macOS always have it.
+    let time = clock_gettime(CLOCK).map_or(Duration::ZERO, Duration::from);
     Instant(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
@@ -43,6 +43,11 @@ pub(crate) fn millis(length: Duration) -> Millis {
     Millis(u64::try_from(millis).unwrap_or(u64::MAX))
 }
 
+/// Linux stops CLOCK_MONOTONIC while the machine is suspended, and macOS does not.
+#[cfg(target_os = "linux")]
+const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
+#[cfg(target_os = "macos")]
+const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -82,6 +82,6 @@ mod tests {
         assert_eq!(most(&line("1")), 1);
         assert_eq!(most(&line("unlimited")), Semaphore::MAX_PERMITS);
         assert_eq!(most(""), 512);
-        assert_eq!(most(&fs::read_to_string(LIMITS).unwrap()).min(1), 1);
+        assert_eq!(most(&fs::read_to_string(LIMITS).unwrap_or_default()).min(1), 1);
     }
 }
