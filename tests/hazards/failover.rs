@@ -27,8 +27,7 @@ struct Pair {
 
 impl Pair {
     fn start(builder: Builder) -> Pair {
-        // Without a file in between it would take the replica a second to say that it is ready.
-        let primary = builder.clone().config("repl-diskless-sync no").start();
+        let primary = builder.clone().start();
         let network = Proxy::start(primary.port());
         let replica = builder.config(&format!("replicaof 127.0.0.1 {}", network.port())).start();
         primary.until_streaming_to(&replica);

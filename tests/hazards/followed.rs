@@ -88,7 +88,7 @@ struct Three {
 
 impl Three {
     fn start(build: impl Fn() -> Builder) -> Three {
-        let primary = build().config("repl-diskless-sync no").start();
+        let primary = build().start();
         let network = Proxy::start(primary.port());
         let replica = |port: u16| build().config(&format!("replicaof 127.0.0.1 {port}")).start();
         let (near, far) = (replica(primary.port()), replica(network.port()));

@@ -33,7 +33,7 @@ impl Watched {
     #[track_caller]
     fn start(certificates: &Certificates) -> Watched {
         let (primary, at) = server(certificates);
-        let primary = primary.config("repl-diskless-sync no").start();
+        let primary = primary.start();
         let (replica, _) = server(certificates);
         let replica = replica.config(&format!("replicaof 127.0.0.1 {at}")).start();
         primary.until_streaming_to(&replica);

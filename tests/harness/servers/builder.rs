@@ -113,6 +113,7 @@ impl Builder {
     pub(crate) fn config_text(&self, folder: &Path, port: u16) -> String {
         let mut lines = vec![DEFAULTS.to_owned(), format!("port {port}")];
         lines.push(format!("dir {}", folder.display()));
+        lines.extend(self.kind.to_follow_at_once().iter().map(|line| line.to_string()));
         if let Some(module) = &self.module {
             lines.push(format!("loadmodule {}", module.display()));
             lines.extend(self.is_new.then(|| "dlock.newborn-quarantine 0".to_owned()));

@@ -90,8 +90,6 @@ impl Cluster {
         let primary = &self.nodes[node];
         self.introduce(&replica, bus);
         let (id, own) = (self.id(node), replica.run("CLUSTER MYID").text());
-        // Without a file in between it would take the replica a second to say that it is ready.
-        ok(primary, "CONFIG SET repl-diskless-sync no");
         ok(&replica, &format!("CLUSTER REPLICATE {id}"));
         primary.until_streaming_to(&replica);
         eventually("everybody knows whom it follows", || {

@@ -43,6 +43,17 @@ impl Kind {
         matches!(self, Kind::Redis86 | Kind::Valkey91)
     }
 
+    /// Lines of its configuration by which a replica follows its primary at once. As it comes, it takes a
+    /// second: the primary sends nothing after the data set until the replica acknowledges it, or (Valkey 9)
+    /// the replica does not notice that a thread has fetched it. A test about the usual way asks for that.
+    pub fn to_follow_at_once(self) -> &'static [&'static str] {
+        match self {
+            Kind::Redis82 | Kind::Redis86 => &[],
+            Kind::Redis70 | Kind::Valkey81 => &["repl-diskless-sync no"],
+            Kind::Valkey91 => &["repl-diskless-sync no", "repl-diskless-load on-empty-db"],
+        }
+    }
+
     /// Its executable.
     pub fn executable(self) -> PathBuf {
         let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.servers");

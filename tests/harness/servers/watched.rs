@@ -30,12 +30,10 @@ impl Watched {
     /// Starts a primary with this many replicas.
     #[track_caller]
     pub fn start(kind: Kind, replicas: usize) -> Watched {
-        // Without a file in between it would take a replica a second to say that it is ready.
-        let build = || Server::build(kind).config("repl-diskless-sync no");
-        let primary = build().start();
+        let primary = Server::start(kind);
         let mut servers = Vec::new();
         for _ in 0..replicas {
-            let replica = build().replica_of(&primary).start();
+            let replica = Server::build(kind).replica_of(&primary).start();
             primary.until_streaming_to(&replica);
             servers.push(replica);
         }
@@ -48,12 +46,11 @@ impl Watched {
     /// can change, with TLS or without.
     #[track_caller]
     pub fn start_over_networks(kind: Kind, tls: Option<&Certificates>) -> Watched {
-        let build = || Server::build(kind).config("repl-diskless-sync no");
-        let (network, primary) = Apart::watched(0, build(), tls);
+        let (network, primary) = Apart::watched(0, Server::build(kind), tls);
         let port = network.front.port();
         let (mut servers, mut networks) = (vec![primary], vec![network]);
         for number in 1..3 {
-            let follows = build().config(&format!("replicaof 127.0.0.1 {port}"));
+            let follows = Server::build(kind).config(&format!("replicaof 127.0.0.1 {port}"));
             let (network, replica) = Apart::watched(number, follows, tls);
             servers[0].until_streaming_to(&replica);
             servers.push(replica);
@@ -80,7 +77,7 @@ impl Watched {
     /// Starts a primary with one replica, and the network over which that follows it.
     #[track_caller]
     pub fn start_over_a_network(kind: Kind) -> (Watched, Proxy) {
-        let primary = Server::build(kind).config("repl-diskless-sync no").start();
+        let primary = Server::start(kind);
         let network = Proxy::start(primary.port());
         let follows = format!("replicaof 127.0.0.1 {}", network.port());
         let replica = Server::build(kind).config(&follows).start();

@@ -3,7 +3,7 @@
 
 use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
-use crate::replicas::promotion::{cut, grant_and_release, pair, promote, until_told};
+use crate::replicas::promotion::{cut, grant_and_release, pair, promote, streams, until_told};
 
 /// The lead of the proposals here, in microseconds: nine minutes. A client may propose a fence that
 /// is ten minutes ahead of the clock and the counter.
@@ -78,7 +78,7 @@ fn they_are_larger_than_what_the_primary_had_reserved(kind: Kind) {
 /// replica does not know it.
 #[apply(on_every_server)]
 fn a_replica_that_is_promoted_as_soon_as_it_has_the_data_set_knows_enough(kind: Kind) {
-    let primary = Server::start(kind);
+    let primary = streams(kind);
     let fence = raise(&primary);
     for round in 0..5 {
         let replica = Server::start(kind);

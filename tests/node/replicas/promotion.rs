@@ -11,11 +11,16 @@ use crate::quarantine::crash::{LATE, crashed};
 
 /// A primary and a replica that has all of it.
 pub fn pair(kind: Kind) -> (Server, Server) {
-    // Without a file in between it would take the replica a second to say that it is ready.
-    let primary = Server::build(kind).config("repl-diskless-sync no").start();
+    let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
     primary.until_streaming_to(&replica);
     (primary, replica)
+}
+
+/// A primary that sends its data set without a file, as all servers do unless they are told otherwise. Then
+/// it sends nothing more until the replica acknowledges that.
+pub fn streams(kind: Kind) -> Server {
+    Server::build(kind).config("repl-diskless-sync yes").start()
 }
 
 /// The primary has granted a lease of this many milliseconds, which is over, and its replica has
@@ -201,7 +206,7 @@ fn a_replica_grants_nothing_and_says_so(kind: Kind) {
 #[apply(on_every_server)]
 fn a_fresh_replica_knows_how_long_leases_of_its_primary_may_be(kind: Kind) {
     for load in ["disabled", "swapdb"] {
-        let primary = Server::start(kind);
+        let primary = streams(kind);
         grant_and_release(&primary, 60_000);
         let replica = Server::build(kind)
             .config(&format!("repl-diskless-load {load}"))
@@ -369,7 +374,7 @@ fn one_that_was_told_nothing_waits_for_as_long_as_is_set(kind: Kind) {
 /// Its state file says so, for it may crash before it is promoted.
 #[apply(on_two_servers)]
 fn one_that_was_told_nothing_and_starts_again_waits_no_shorter(kind: Kind) {
-    let primary = Server::start(kind);
+    let primary = streams(kind);
     grant_and_release(&primary, 60_000);
     let mut replica = untold(kind, &primary, &[]);
     let says = || state_bound(&replica) >= 3_600_000;
@@ -390,7 +395,7 @@ fn state_bound(server: &Server) -> i64 {
 /// Neither as a lease that anybody was granted, nor when an operator knows better.
 #[apply(on_two_servers)]
 fn what_nobody_told_is_not_handed_on_as_known(kind: Kind) {
-    let primary = Server::start(kind);
+    let primary = streams(kind);
     let mut middle = untold(kind, &primary, &[]);
     primary.pause();
     promote(&middle);
@@ -430,7 +435,7 @@ fn what_nobody_told_is_not_handed_on_as_known(kind: Kind) {
 #[apply(on_every_server)]
 fn a_replica_asks_for_what_it_missed_as_soon_as_it_has_the_data_set(kind: Kind) {
     for load in ["disabled", "swapdb"] {
-        let primary = Server::start(kind);
+        let primary = streams(kind);
         grant_and_release(&primary, 60_000);
         let load = format!("repl-diskless-load {load}");
         let replica = Server::build(kind).config(&load).replica_of(&primary).start();

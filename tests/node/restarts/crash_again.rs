@@ -95,7 +95,10 @@ fn a_log_that_is_not_yet_begun_is_not_complete(kind: Kind) {
     // There is something to write, even when the lease is over before that begins.
     primary.run("SET text any");
     primary.run("DLOCK.ACQUIRE job alice 200");
-    let mut server = build(kind).config("rdb-key-save-delay 60000000").start();
+    let mut server = build(kind)
+        .config("rdb-key-save-delay 60000000")
+        .config("repl-diskless-load disabled")
+        .start();
     follow_and_be_promoted(&primary, &server);
     eventually("its quarantine ends", || server.node("granting").text() == "yes");
     take_locks(&server);
