@@ -13,8 +13,8 @@ cargo=${CARGO:-cargo}
 jobs=${JOBS:-$((2 * $(nproc)))}
 limit=${LIMIT:-1500}
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
-# The first has every test, and so the most.
-kinds=(redis_8_2 redis_7_0 redis_8_6 valkey_8_1 valkey_9_1)
+# The first has every test, the second most of them.
+kinds=(redis_8_2 valkey_9_1 redis_7_0 redis_8_6 valkey_8_1)
 members=(--workspace --exclude dlock-module --exclude dlock-test-caller)
 filters=("$@")
 
@@ -22,12 +22,12 @@ main() {
     choose_servers
     build
     # Who needs a processor all the time begins, then who takes longest.
-    for name in mutants sim quorum; do suite "$name"; done
-    for kind in "${wanted[@]}"; do suite node "$kind"; done
-    start python scripts/python.sh test "${filters[@]}"
+    for name in mutants sim quorum cli; do suite "$name"; done
     start nodejs scripts/node.sh test "${filters[@]}"
+    start python scripts/python.sh test "${filters[@]}"
+    for kind in "${wanted[@]}"; do suite node "$kind"; done
     nodejs_oldest
-    for name in hazards cli docs "${!program[@]}"; do suite "$name"; done
+    for name in hazards docs "${!program[@]}"; do suite "$name"; done
     start documentation "$cargo" test --quiet --doc "${members[@]}" -- "${filters[@]}"
     while [ ${#running[@]} != 0 ]; do wait_for_one; done
     report
