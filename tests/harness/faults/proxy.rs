@@ -60,6 +60,7 @@ impl Proxy {
             network.parted.clear();
             network.looks_for = None;
             network.found.clear();
+            network.trickles = None;
         });
     }
 
@@ -71,6 +72,11 @@ impl Proxy {
     /// Bytes take this long, each way.
     pub fn delay(&self, by: Duration) {
         self.change(|network| network.delay = by);
+    }
+
+    /// A hundred thousand bytes a second arrive, one way, on each connection, until [`Proxy::pass`].
+    pub fn trickle(&self, way: Way) {
+        self.change(|network| network.trickles = Some(way));
     }
 
     /// Nothing arrives any more, either way, on any connection; new ones are accepted. Nothing is
@@ -181,6 +187,7 @@ struct Network {
     looks_for: Option<(Way, Vec<u8>)>,
     /// The connections on which that was found.
     found: Vec<(Way, u64)>,
+    trickles: Option<Way>,
     cut: Option<(Way, u64)>,
     taken: [u64; 2],
     arrived: [u64; 2],
@@ -357,6 +364,10 @@ impl Shared {
                 if bytes.is_empty() {
                     return None;
                 }
+                if network.trickles == Some(way) && bytes.len() > DROP {
+                    let came = Instant::now() + DROP_PAUSE;
+                    pieces.push_front(Piece { came, bytes: bytes.split_off(DROP) });
+                }
                 let (passes, cut) = network.pass(way, bytes.len());
                 if cut {
                     // What is not let through counts as taken by nobody.
@@ -385,6 +396,10 @@ impl Shared {
         }
     }
 }
+
+/// The number of bytes that arrive at a time where bytes trickle, and the pause after them.
+const DROP: usize = 1_000;
+const DROP_PAUSE: Duration = Duration::from_millis(10);
 
 /// Bytes on their way; none are the end of the connection.
 struct Piece {

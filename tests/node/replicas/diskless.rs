@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use harness::quarantine::{PROMOTED, assert_bound, assert_no_shorter};
 use harness::{
-    Builder, Client, Kind, Proxy, Server, Value, apply, bytes, eventually, on_every_server,
+    Builder, Client, Kind, Proxy, Server, Value, Way, apply, bytes, eventually, on_every_server,
 };
 
 use super::promotion::{promote, times_told, until_told, until_told_more};
@@ -21,8 +21,9 @@ fn with(builder: Builder, lines: &[&str]) -> Builder {
     lines.iter().fold(builder, |builder, line| builder.config(line))
 }
 
-/// A primary that streams its data set, with some data to stream, and locks.
-fn primary(kind: Kind) -> Server {
+/// A primary that streams its data set, with some data to stream, and locks; and the network over which
+/// replicas follow it.
+fn primary(kind: Kind) -> (Server, Proxy) {
     let lines = ["repl-diskless-sync yes", "rdbcompression no", "repl-backlog-size 16384"];
     let primary = with(Server::build(kind), &lines).start();
     primary.run("DEBUG POPULATE 600 filler 10000");
@@ -34,13 +35,20 @@ fn primary(kind: Kind) -> Server {
     for lock in ["there alice 60000", "pool alice 60000 LIMIT 2"] {
         assert!(there.run(&format!("DLOCK.ACQUIRE {lock}")).int() > 0);
     }
-    primary
+    let network = Proxy::start(primary.port());
+    (primary, network)
+}
+
+/// A replica over that network.
+fn replica(kind: Kind, network: &Proxy) -> Server {
+    let builder = with(Server::build(kind), &SWAPS);
+    builder.config(&format!("replicaof 127.0.0.1 {}", network.port())).start()
 }
 
 /// The replica loses its place in the stream, and what it gets is another data set of the same
-/// history, in some seconds.
-fn change_and_stream_again(primary: &Server) {
-    primary.run("CONFIG SET rdb-key-save-delay 10000");
+/// history, bit by bit until the network passes everything.
+fn change_and_stream_again(primary: &Server, network: &Proxy) {
+    network.trickle(Way::Down);
     let mut client = primary.client();
     let long = "x".repeat(20_000);
     let writes = (0..20).map(|n| format!("SET long:{n} {long}"));
@@ -54,8 +62,6 @@ fn change_and_stream_again(primary: &Server) {
     ];
     let answers = client.pipeline(steps.chain(locks.map(str::to_owned)));
     assert!(!answers.iter().any(Value::is_error), "{answers:?}");
-    eventually("it streams", || primary.info("persistence")["rdb_bgsave_in_progress"] == "1");
-    primary.run("CONFIG SET rdb-key-save-delay 0");
 }
 
 /// The locks' state on a server, as clients see it.
@@ -122,15 +128,16 @@ fn until_loaded(replica: &Server) {
 
 #[apply(on_every_server)]
 fn a_replica_answers_from_its_old_locks_until_it_has_all_new_ones(kind: Kind) {
-    let primary = primary(kind);
-    let replica = with(Server::build(kind), &SWAPS).replica_of(&primary).start();
+    let (primary, network) = primary(kind);
+    let replica = replica(kind, &network);
     until_told(&primary, &replica);
     let old = Seen::at(&replica);
     assert_eq!((old.readers, old.leases, old.fresh.is_null()), (1, 5, true));
 
     let before = times_told(&replica);
-    change_and_stream_again(&primary);
+    change_and_stream_again(&primary, &network);
     assert_reads_go_on(&replica, &old);
+    network.pass();
     until_loaded(&replica);
     until_told_more(&primary, &replica, before);
     let new = Seen::at(&replica);
@@ -162,18 +169,16 @@ fn a_replica_answers_from_its_old_locks_until_it_has_all_new_ones(kind: Kind) {
 
 #[apply(on_every_server)]
 fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
-    let primary = primary(kind);
-    let proxy = Proxy::start(primary.port());
-    let replicaof = format!("replicaof 127.0.0.1 {}", proxy.port());
-    let replica = with(Server::build(kind), &SWAPS).config(&replicaof).start();
+    let (primary, network) = primary(kind);
+    let replica = replica(kind, &network);
     until_told(&primary, &replica);
     let old = Seen::at(&replica);
 
     // Its link is cut, and there is none for a while.
     let since = Instant::now();
-    change_and_stream_again(&primary);
+    change_and_stream_again(&primary, &network);
     assert_reads_go_on(&replica, &old);
-    proxy.refuse();
+    network.refuse();
     until_loaded(&replica);
     assert_eq!(Seen::at(&replica), old);
 
@@ -191,7 +196,7 @@ fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
     replica.run("CONFIG SET dlock.quarantine auto");
 
     // And back: the next load is whole.
-    proxy.pass();
+    network.pass();
     replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
     primary.assert_agrees_with(&replica);
     assert_eq!(Seen::at(&replica), Seen::at(&primary));
@@ -215,7 +220,7 @@ fn assert_restored_locks_are_minded(server: &Server) {
 
 #[apply(on_every_server)]
 fn a_quarantine_goes_on_while_another_data_set_is_loaded(kind: Kind) {
-    let mut primary = primary(kind);
+    let (mut primary, network) = primary(kind);
     let server = crashed(kind, &["own alice 60000"]);
     for line in SWAPS {
         assert_eq!(server.run(&format!("CONFIG SET {line}")).text(), "OK");
@@ -223,16 +228,17 @@ fn a_quarantine_goes_on_while_another_data_set_is_loaded(kind: Kind) {
     let since = Instant::now();
     let left = server.node("quarantine-ms").int();
     assert!(left > 0);
-    server.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    server.run(&format!("REPLICAOF 127.0.0.1 {}", network.port()));
     until_told(&primary, &server);
     assert!(server.run("DLOCK.CHECK own alice").is_null(), "it has the locks of the primary");
     let old = Seen::at(&server);
     assert_eq!(old, Seen::at(&primary));
 
-    change_and_stream_again(&primary);
+    change_and_stream_again(&primary, &network);
     assert_reads_go_on(&server, &old);
     assert_no_shorter(server.node("quarantine-ms").int(), left, since);
     primary.kill();
+    network.refuse();
     until_loaded(&server);
     promote(&server);
     assert_no_shorter(server.node("quarantine-ms").int(), left, since);
