@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard};
 use harness::cluster::slots_of;
-use harness::{Cluster, Kind, Server, apply, on_every_server};
+use harness::{Cluster, Kind, Server, apply, on_every_server, on_two_servers};
 
 use crate::coordinator::{
     HEALTHY_TIMEOUT, connect, ms, run, take, ttl_at, until, until_longer, wait_for,
@@ -14,6 +14,9 @@ use crate::coordinator::{
 
 /// Long enough for a fail-over in the middle of it, on a busy machine.
 const TTL: Duration = ms(20_000);
+
+/// For slots that move where nothing fails: renewed every three seconds.
+const BRIEF: Duration = ms(9_000);
 
 /// Waits until a server has the lock of a guard.
 async fn until_held_at(server: &Server, guard: &Guard) {
@@ -81,7 +84,7 @@ fn guards_and_waiters_go_along_when_their_slot_moves(kind: Kind) {
     run(async {
         let client = connect(&[cluster.url(&[0, 1, 2])]).await;
         let key = cluster.key(0, "job");
-        let guard = take(&client, &key, TTL).await;
+        let guard = take(&client, &key, BRIEF).await;
         let waiting = waiters(&client, &key, 3);
         cluster.nodes[0].until_blocked(3);
         cluster.move_slot(cluster.slot(&key), 0, 2);
@@ -137,14 +140,14 @@ fn work_during(cluster: &Cluster, keys: &[String], reshard: impl Fn(usize, usize
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn guards_and_waiters_go_to_a_server_that_joins_and_away_from_one_that_leaves(kind: Kind) {
     let mut cluster = Cluster::start(kind);
     run(async {
         let client = connect(&[cluster.url(&[0])]).await;
         let key = cluster.key(1, "job");
         let slot = cluster.slot(&key);
-        let guard = take(&client, &key, TTL).await;
+        let guard = take(&client, &key, BRIEF).await;
         let waiting = waiters(&client, &key, 3);
         cluster.nodes[1].until_blocked(3);
         let new = cluster.join();
@@ -168,7 +171,7 @@ fn the_server_of_the_address_may_leave() {
     run(async {
         let client = connect(&[cluster.url(&[0])]).await;
         let key = cluster.key(0, "job");
-        let guard = take(&client, &key, TTL).await;
+        let guard = take(&client, &key, BRIEF).await;
         let waiting = waiters(&client, &key, 3);
         cluster.nodes[0].until_blocked(3);
         let last = slots_of(0).last().expect("it has some");
@@ -190,9 +193,9 @@ fn a_free_lock_of_a_slot_in_between_is_taken_where_the_slot_goes() {
         let tag = cluster.key(0, "tag");
         let (stays, free) = (format!("{{{tag}}}:stays"), format!("{{{tag}}}:free"));
         let slot = cluster.slot(&free);
-        let held = take(&client, &stays, TTL).await;
+        let held = take(&client, &stays, BRIEF).await;
         cluster.open(slot, 0, 1);
-        let guard = take(&client, &free, TTL).await;
+        let guard = take(&client, &free, BRIEF).await;
         until_held_at(&cluster.nodes[0], &held).await;
         let waiting = waiters(&client, &free, 2);
         cluster.nodes[1].until_blocked(2);

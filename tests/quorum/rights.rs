@@ -9,7 +9,7 @@ use crate::coordinator::{
     wait_for,
 };
 
-const TTL: Duration = ms(5_000);
+const TTL: Duration = ms(3_000);
 
 /// The rights that are enough for a program that takes locks whose names begin with `lock:`.
 const ENOUGH: &str = "~lock:* -@all +dlock.acquire +dlock.extend +dlock.release +dlock.node";

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock_client::{Client, Error, Guard, Notice};
 use harness::sentinel::{NAME, Sentinel};
 use harness::watched::Watched;
-use harness::{Kind, Server, Way, apply, on_every_server};
+use harness::{Kind, Server, Way, apply, on_every_server, on_two_servers};
 
 use crate::coordinator::{
     HEALTHY_TIMEOUT, NODE_TIMEOUT, connect, ms, run, take, ttl_at, until, until_longer, wait_for,
@@ -43,7 +43,7 @@ fn a_guard_goes_on_when_a_replica_that_knows_its_lease_is_promoted(kind: Kind) {
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn waiters_are_served_in_the_order_of_their_new_queue_after_a_fail_over(kind: Kind) {
     const WAITERS: usize = 20;
     let mut node = Watched::start(kind, 1);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harness::{Client, Cluster, Kind, Server, apply, eventually, on_every_server, on_one_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
 
 #[apply(on_one_server)]
 fn nothing_happens(kind: Kind) {
@@ -45,30 +45,20 @@ fn who_may_not_write_is_refused_as_with_any_write(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn no_lock_is_handed_over_where_a_client_would_be_refused(kind: Kind) {
-    let cluster = Cluster::start(kind);
-    let key = cluster.key(0, "job");
-    let without = Server::build(kind)
+fn no_lock_is_handed_over_where_a_client_would_be_refused_and_commands_are_disabled(kind: Kind) {
+    let server = Server::build(kind)
         .config("rename-command RENAMENX \"\"")
         .config("rename-command EVAL \"\"")
         .start();
-    for (server, key) in [(&cluster.nodes[0], key.as_str()), (&without, "job")] {
-        server.run(&format!("DLOCK.ACQUIRE {key} alice 2000"));
-        let mut bob = server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
-        server.run("CONFIG SET min-replicas-to-write 1");
-        let check = format!("DLOCK.CHECK {key} alice");
-        eventually("the lease is over", || server.run(&check).is_null());
-        assert_kept_waiting(&mut bob);
-        server.run("CONFIG SET min-replicas-to-write 0");
-        assert!(bob.recv().int() > 0);
-    }
-}
-
-/// Long enough for several looks.
-#[track_caller]
-fn assert_kept_waiting(client: &mut Client) {
-    let answer = client.recv_within(Duration::from_millis(500));
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    server.at_once(&["DLOCK.EXTEND job alice 300", "CONFIG SET min-replicas-to-write 1"]);
+    eventually("the lease is over", || server.run("DLOCK.CHECK job alice").is_null());
+    // Long enough for several looks.
+    let answer = bob.recv_within(Duration::from_millis(500));
     assert!(answer.is_none(), "{answer:?}");
+    server.run("CONFIG SET min-replicas-to-write 0");
+    assert!(bob.recv().int() > 0);
 }
 
 fn changes(server: &Server) -> i64 {
