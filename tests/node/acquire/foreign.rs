@@ -1,9 +1,11 @@
 //! Foreign locks: plain strings that old clients set at a key. They are honoured, waited for, and
 //! released and extended by their value.
 
-use harness::{Kind, Server, apply, bytes, eventually, on_every_server, on_one_server};
+use harness::{
+    Kind, Server, apply, bytes, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_string_at_the_key_is_a_held_lock(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old-client");
@@ -35,7 +37,7 @@ fn a_waiter_gets_the_lock_when_the_string_is_deleted(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_waiter_gets_the_lock_when_an_old_client_releases_by_its_script(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old-client NX PX 60000");
@@ -65,7 +67,7 @@ fn a_string_that_has_expired_holds_nothing(kind: Kind) {
     assert_eq!(server.holders("job"), ["alice"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_waiter_goes_on_waiting_when_the_string_is_overwritten(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job one");
@@ -161,14 +163,6 @@ fn readers_behind_a_string_are_served_together(kind: Kind) {
     assert!(r2.recv().int() > 0);
 }
 
-#[apply(on_every_server)]
-fn an_old_client_does_not_get_a_lock_that_is_held_here(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    assert!(server.run("SET job old-client NX PX 60000").is_null());
-    assert_eq!(server.holders("job"), ["alice"]);
-}
-
 #[apply(on_one_server)]
 fn a_key_of_another_type_is_refused(kind: Kind) {
     let server = Server::start(kind);
@@ -197,7 +191,7 @@ fn a_key_of_another_type_is_refused(kind: Kind) {
     assert_eq!(server.traces(), before);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn commands_of_other_types_refuse_a_lock(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
 
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 const LARGEST_FENCE: i64 = (1 << 53) - 1;
 
@@ -38,7 +38,7 @@ fn a_held_lock_is_refused_with_null(kind: Kind) {
     assert_eq!(server.holders("job"), ["alice"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lease_ends_after_its_ttl_and_not_before(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
@@ -50,7 +50,7 @@ fn a_lease_ends_after_its_ttl_and_not_before(kind: Kind) {
     assert!(client.run("DLOCK.ACQUIRE job bob 60000").int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_ended_lease_leaves_nothing_behind_though_nobody_asks(kind: Kind) {
     let server = Server::start(kind);
     for job in 0..20 {
@@ -66,23 +66,6 @@ fn a_lock_has_no_redis_ttl(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
     assert_eq!(server.run("PTTL job").int(), -1);
-}
-
-#[apply(on_every_server)]
-fn a_full_memory_refuses_new_locks_but_not_release_and_extend(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    let before = server.traces();
-    server.run("CONFIG SET maxmemory 1");
-
-    let refused = server.run("DLOCK.ACQUIRE other carol 60000");
-    assert_eq!(refused.code(), "OOM", "{refused:?}");
-    assert_eq!(server.traces(), before);
-    assert_eq!(server.run("DLOCK.EXTEND job alice 50000").int(), 1);
-    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
-    assert!(bob.recv().int() > 0);
-    assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 1);
 }
 
 #[apply(on_one_server)]

@@ -1,8 +1,6 @@
 //! DLOCK.ACQUIRE … KEEP: a place in the queue that outlives its request.
 
-use harness::{
-    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 /// Its library has a read time-out of 250 ms: it asks in slices that end before, and where one does not, it
 /// drops the connection and asks again over another one.
@@ -35,7 +33,7 @@ fn a_client_with_a_short_read_time_out_is_served_in_order_among_fifty_others(kin
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");
@@ -92,7 +90,7 @@ fn a_poll_leaves_the_same_tokens_request_on_another_connection_where_it_is(kind:
     assert!(waiting.recv().int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_place_can_be_taken_in_a_transaction_and_in_a_script(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");

@@ -16,7 +16,7 @@ const BUSY: &str = "local has, clock = pcall(function() return os.clock end) \
                     local t = redis.call('TIME') return t[1] + t[2] / 1000000 end end \
                     local t = clock() + 2.5 while clock() < t do end return 1";
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_place_and_a_turn_outlast_a_script_during_which_the_request_came(kind: Kind) {
     let server = Server::build(kind).config("busy-reply-threshold 60000").start();
     server.run("DLOCK.ACQUIRE waited holder 60000");
@@ -42,7 +42,7 @@ fn a_place_and_a_turn_outlast_a_script_during_which_the_request_came(kind: Kind)
     assert!(!others.iter_mut().any(harness::Client::has_answer));
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn places_stand_still_while_clients_are_paused(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");
@@ -87,7 +87,7 @@ fn in_quarantine_a_place_is_taken_with_the_refusal(kind: Kind) {
     assert!(later.recv().int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn removals_from_outside_drop_places_in_silence(kind: Kind) {
     let server = Server::start(kind);
     for remove in ["DEL job", "SET job other", "FLUSHALL", "SWAPDB 0 1"] {
@@ -116,7 +116,7 @@ fn a_restart_forgets_places_and_keeps_turns_as_leases(kind: Kind) {
     assert_eq!(server.run("DLOCK.ACQUIRE turn away 60000").int(), fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_server_that_becomes_a_replica_drops_places_and_its_turns_are_leases_elsewhere(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
@@ -134,7 +134,7 @@ fn a_server_that_becomes_a_replica_drops_places_and_its_turns_are_leases_elsewhe
     eventually("the place is dropped", || primary.node("places").int() == 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_slot_that_moves_leaves_its_places_behind(kind: Kind) {
     let cluster = Cluster::start(kind);
     let key = cluster.key(0, "job");

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
@@ -69,7 +69,7 @@ fn a_proposal_too_far_ahead_is_an_error(kind: Kind) {
     assert_eq!(server.traces(), before);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_ephemeral_lock_ends_with_its_connection(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();

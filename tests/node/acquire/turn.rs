@@ -1,6 +1,6 @@
 //! DLOCK.ACQUIRE … TURN: who is next is told so.
 
-use harness::{Kind, Server, apply, on_every_server, on_one_server};
+use harness::{Kind, Server, apply, on_one_server, on_two_servers};
 
 #[apply(on_one_server)]
 fn who_is_next_is_told_so_in_words_that_nobody_takes_for_a_grant(kind: Kind) {
@@ -15,7 +15,7 @@ fn who_is_next_is_told_so_in_words_that_nobody_takes_for_a_grant(kind: Kind) {
     assert!(bob.recv().int() > fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn where_nothing_may_block_nobody_is_told(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use harness::busy::assert_in_time;
 use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn waiters_are_served_in_the_order_they_came(kind: Kind) {
     let server = Server::start(kind);
     let mut last = server.run("DLOCK.ACQUIRE job first 60000").int();
@@ -27,7 +27,7 @@ fn waiters_are_served_in_the_order_they_came(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_waiter_gets_null_when_its_time_is_over(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -42,7 +42,7 @@ fn a_waiter_gets_null_when_its_time_is_over(kind: Kind) {
     bob.assert_in_step();
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_ended_lease_is_handed_to_the_first_waiter(kind: Kind) {
     let server = Server::start(kind);
     let asked = Instant::now();

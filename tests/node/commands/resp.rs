@@ -1,6 +1,6 @@
 //! The shapes of the replies, byte by byte, in RESP2 and RESP3.
 
-use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server};
+use harness::{Client, Kind, Server, Value, apply, on_one_server, on_two_servers};
 
 /// Asserts the beginning of an answer as it goes over the wire, and that nothing comes after it.
 #[track_caller]
@@ -30,7 +30,7 @@ fn simple_replies_in_resp2(kind: Kind) {
     exact(&mut client, "DLOCK.BREAK job", ":0\r\n");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn simple_replies_in_resp3(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client().resp3();
@@ -48,7 +48,7 @@ fn simple_replies_in_resp3(kind: Kind) {
     exact(&mut client, "DLOCK.BREAK job", ":0\r\n");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn maps_are_maps_in_resp3_and_flat_arrays_in_resp2(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000 META host=a");
@@ -85,7 +85,7 @@ fn maps_open_with_what_matters_most(kind: Kind) {
     assert_eq!(names, ["mode", "limit", "holding", "holders", "waiting", "waiters"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_waiter_is_answered_in_its_own_protocol(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");

@@ -1,7 +1,7 @@
 //! The bound on the memory that locks take, evicted ones included: a client that asks for more is
 //! refused, and nobody else is.
 
-use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, Value, apply, on_one_server, on_two_servers};
 
 const MOST: i64 = 16 << 20;
 
@@ -44,7 +44,7 @@ fn assert_others_can_write(server: &Server) {
     assert_eq!(server.run("SET page any").text(), "OK");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn locks_leave_room_for_others_whatever_is_evicted(kind: Kind) {
     for policy in ["allkeys-lru", "allkeys-random"] {
         let server = small(kind, policy);

@@ -155,7 +155,7 @@ fn no_more_permits_are_given_out_than_there_are(kind: Kind) {
     assert_eq!(server.node("leases").int(), 4);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_evicted_lease_ends_when_its_time_is_over(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 500").int();
@@ -188,7 +188,7 @@ fn what_is_tied_to_a_connection_ends_with_it_though_it_was_evicted(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE job carol 60000").int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_transaction_and_a_script_find_it_held(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();

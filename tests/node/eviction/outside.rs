@@ -213,7 +213,7 @@ fn assert_waited_behind_the_value(server: &Server, mut waiters: Vec<Client>, put
 }
 
 /// Though nobody asks for the lock after that.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_value_at_the_key_is_found_when_the_lease_would_end(kind: Kind) {
     let server = may_evict(kind);
     server.run("DLOCK.ACQUIRE job alice 400");

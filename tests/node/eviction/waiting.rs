@@ -51,7 +51,7 @@ fn they_are_served_when_it_is_released_or_broken(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn they_are_served_when_its_time_is_over(kind: Kind) {
     let server = Server::start(kind);
     let sent = Instant::now();
@@ -71,7 +71,7 @@ fn they_are_served_when_the_holder_disconnects(kind: Kind) {
     assert_served(&server, &mut waiters, 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn they_are_served_after_it_came_back(kind: Kind) {
     let server = Server::start(kind);
     let mut waiters = evicted(&server, 60_000, "");

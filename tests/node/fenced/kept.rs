@@ -194,7 +194,7 @@ fn a_replica_takes_the_marks_of_its_primary_and_none_of_its_own(kind: Kind) {
     assert_eq!(replica.run("DLOCK.MARK mark").int(), 7);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_damaged_payload_is_refused_or_makes_a_sound_mark(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use harness::{Kind, Payload, Server, apply, on_every_server, on_two_servers, wall_clock};
+use harness::{Kind, Payload, Server, apply, on_two_servers, wall_clock};
 
 use crate::replicas::promotion::{pair, promote, until_told};
 
@@ -50,7 +50,7 @@ fn assert_above(server: &Server, keys: &[&str], earlier: i64, what: &str) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn at_both_names_of_a_renamed_lock_they_are_larger_than_before(kind: Kind) {
     let server = Server::start(kind);
     for (round, other) in ["", "SET other text", "DLOCK.ACQUIRE other eve 60000"].iter().enumerate()
@@ -73,7 +73,7 @@ fn at_both_names_of_a_renamed_lock_they_are_larger_than_before(kind: Kind) {
     assert_above(&server, &["other", "job"], ahead, "RENAME in a transaction");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn they_are_larger_than_before_whatever_removed_the_lock(kind: Kind) {
     let server = Server::start(kind);
     let removals = [
@@ -104,14 +104,6 @@ fn they_are_larger_than_before_whatever_removed_the_lock(kind: Kind) {
         assert!(fence > ahead, "{removal}: {fence} after {ahead} in the other database");
         there.run("DLOCK.RELEASE job bob");
     }
-}
-
-#[apply(on_every_server)]
-fn a_lock_is_not_copied(kind: Kind) {
-    let server = Server::start(kind);
-    hold(&server, "job", 5);
-    server.run("COPY job other").assert_error("ERR", "not supported for this module key");
-    assert_eq!(server.run("EXISTS other").int(), 0);
 }
 
 #[apply(on_two_servers)]
@@ -158,7 +150,7 @@ fn a_restored_lock_raises_the_fences_of_its_key_and_of_no_other(kind: Kind) {
     assert_above(&server, &["elsewhere"], ahead, "RENAME of a restored lock");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_migrated_lock_raises_the_fences_of_its_key(kind: Kind) {
     let (source, target) = (Server::start(kind), Server::start(kind));
     let asked = now(&target);

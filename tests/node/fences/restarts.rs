@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use harness::{
-    Client, Kind, Payload, Server, apply, eventually, on_every_server, on_one_server,
-    on_two_servers, seed, wall_clock,
+    Client, Kind, Payload, Server, apply, eventually, on_one_server, on_two_servers, seed,
+    wall_clock,
 };
 use rand::RngExt;
 
@@ -36,7 +36,7 @@ fn move_clock(server: &Server, clock: i64) -> i64 {
     fence
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn fences_grow_over_every_restart(kind: Kind) {
     let mut server = hasty(kind);
     let mut last = 0;

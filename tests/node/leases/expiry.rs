@@ -1,7 +1,9 @@
 //! An expiry that somebody else gives the key of a lock: it ends the lease, unless the holder asks
 //! for more before that, who gets what the answer says.
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_one_server};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 /// The ways in which a lock is held at `job`.
 const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
@@ -93,7 +95,7 @@ fn who_does_not_hold_leaves_it_there(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lease_that_was_extended_outlives_it(kind: Kind) {
     let server = Server::start(kind);
     for options in HOLDERS {
@@ -111,7 +113,7 @@ fn a_lease_that_was_extended_outlives_it(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn listeners_are_told_when_it_is_taken_away_and_only_then(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();

@@ -1,7 +1,7 @@
 //! Times in which nothing may be written: CLIENT PAUSE, and a SHUTDOWN that waits for replicas. What
 //! is over then ends afterwards, and promptly.
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server};
+use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 /// Leases and waits of every sort that end within a second.
 struct Ending {
@@ -101,7 +101,7 @@ fn what_ends_while_all_clients_are_paused_is_handed_over_afterwards(kind: Kind) 
     server.assert_agrees_with(&replica);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_waiter_that_is_killed_during_a_pause_gets_nothing(kind: Kind) {
     let server = Server::start(kind);
     let replica = Server::build(kind).replica_of(&server).start();

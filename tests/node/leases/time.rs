@@ -4,7 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
-use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server, on_one_server};
+use harness::{
+    Client, Kind, Server, Value, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
@@ -43,7 +45,7 @@ fn a_jump_ends_no_lease_early_and_none_late(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_jump_hands_no_lock_over_early_and_none_late(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     for clock in CLOCKS {
@@ -101,7 +103,7 @@ fn fences_grow_whatever_the_clock_does(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_disconnected_holder_is_noticed_at_once_after_a_jump(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     for clock in CLOCKS {
@@ -119,7 +121,7 @@ fn a_disconnected_holder_is_noticed_at_once_after_a_jump(kind: Kind) {
 }
 
 /// A plain string ends by the wall clock, because the server does it so.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_foreign_lock_that_a_jump_ends_is_handed_over(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     server.run("SET job someone PX 3000000");
@@ -134,7 +136,7 @@ fn a_foreign_lock_that_a_jump_ends_is_handed_over(kind: Kind) {
     assert_between(ended, begun, begun, HOUR);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_foreign_lock_ends_no_earlier_than_the_server_ends_it(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     server.run("SET job someone PX 300");

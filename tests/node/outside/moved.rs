@@ -159,7 +159,7 @@ fn a_lock_that_migrates_keeps_its_lease_there_and_its_waiters_are_told(kind: Kin
     assert_eq!(target.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_reload_ends_waits_and_keeps_leases_at_full_length(kind: Kind) {
     let server = Server::start(kind);
     let mut ephemeral = server.client();

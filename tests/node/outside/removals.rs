@@ -129,7 +129,7 @@ fn a_lock_that_is_overwritten_is_over(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_command_for_strings_is_refused_and_leaves_the_lock_alone(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.set("", 60_000);
@@ -153,7 +153,7 @@ fn a_command_for_strings_is_refused_and_leaves_the_lock_alone(kind: Kind) {
     assert!(scene.waiters[0].recv().int() > scene.fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lock_cannot_be_copied(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.set("LIMIT 3", 60_000);
@@ -272,7 +272,7 @@ fn a_lock_whose_date_passes_unseen_is_over_once_it_is_looked_at(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_flush_of_one_database_ends_no_lease_of_another(kind: Kind) {
     let server = Server::start(kind);
     let mut there = server.client();

@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
 use harness::quarantine::CRASHED;
-use harness::{
-    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 use super::crash::{LATE, crashed};
 
@@ -139,7 +137,7 @@ fn an_old_client_that_takes_the_lock_meanwhile_is_waited_for(kind: Kind) {
 }
 
 /// Writes are paused when it ends: a grant then would end the server.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_end_while_writes_are_paused_is_made_up_for(kind: Kind) {
     let mut server = Server::build(kind).config("appendonly yes").start();
     server.run("DLOCK.ACQUIRE lost alice 800");

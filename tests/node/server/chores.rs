@@ -7,7 +7,7 @@ use harness::{
     Kind, Payload, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
 };
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_save_point_counts_locks(kind: Kind) {
     let mut server = Server::build(kind).config("save 1 10").start();
     for i in 0..20 {
@@ -20,7 +20,7 @@ fn a_save_point_counts_locks(kind: Kind) {
     assert_eq!(server.node("leases").int(), 20);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_empty_key_is_handed_over_when_its_lease_is_over(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
@@ -55,7 +55,7 @@ fn no_lock_is_handed_over_while_the_server_refuses_writes(kind: Kind) {
     assert!(bob.recv().int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_key_that_is_touched_all_the_time_keeps_no_other_waiting(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE hot alice 60000");

@@ -1,12 +1,12 @@
 //! The module's configuration: its defaults, its limits, and changes at run time.
 
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 fn get(server: &Server, name: &str) -> String {
     server.run(&format!("CONFIG GET {name}")).at(name).text()
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn defaults_are_as_documented(kind: Kind) {
     let server = Server::build(kind).as_it_comes().start();
     assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
@@ -21,7 +21,7 @@ fn defaults_are_as_documented(kind: Kind) {
     assert_eq!(get(&server, "dlock.state-file"), format!("dlock-{}.state", server.port()));
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn the_configuration_file_sets_values(kind: Kind) {
     let server = Server::build(kind)
         .config("dlock.max-ttl 5000")
@@ -36,7 +36,7 @@ fn the_configuration_file_sets_values(kind: Kind) {
     server.run("DLOCK.ACQUIRE job alice 5001").assert_error("ERR", "1 to 5000");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_bad_value_in_the_configuration_file_stops_the_start(kind: Kind) {
     for line in [
         "dlock.max-ttl none",
@@ -71,7 +71,7 @@ fn the_longest_lease_can_be_changed(kind: Kind) {
     assert!(server.holder("old")["ttl-ms"].int() > 30_000);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn bad_values_are_refused_and_change_nothing(kind: Kind) {
     let server = Server::start(kind);
     for (name, default) in [("dlock.max-ttl", "86400000"), ("dlock.max-waiters", "10000")] {
@@ -116,7 +116,7 @@ fn one_waiter_too_many_is_refused_without_a_trace(kind: Kind) {
     assert_eq!(server.waiters("a"), ["bob", "dave"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn settings_survive_a_rewrite_of_the_configuration_file(kind: Kind) {
     let server = Server::start(kind);
     server.run("CONFIG SET dlock.max-ttl 7000");

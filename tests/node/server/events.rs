@@ -1,8 +1,6 @@
 //! Keyspace events of class `d`: dlock.acquire, dlock.release, dlock.expire, dlock.break.
 
-use harness::{
-    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 /// A client that gets the events of the first database, as `dlock.<name> <key>`.
 struct Listener(Client);
@@ -31,7 +29,7 @@ impl Listener {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_grant_and_a_release_are_told(kind: Kind) {
     let server = Server::start(kind);
     let mut events = Listener::new(&server);
@@ -97,7 +95,7 @@ fn a_broken_lock_is_told(kind: Kind) {
     events.nothing_more();
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn the_keyspace_channel_of_a_lock_tells_the_event(kind: Kind) {
     let server = Server::start(kind);
     server.run("CONFIG SET notify-keyspace-events KEd");
@@ -108,7 +106,7 @@ fn the_keyspace_channel_of_a_lock_tells_the_event(kind: Kind) {
     assert_eq!(message.items()[2].text(), "dlock.acquire");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn nothing_is_told_when_nobody_has_asked_for_it(kind: Kind) {
     let server = Server::start(kind);
     let mut events = Listener::new(&server);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_one_server};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 fn count(server: &Server, name: &str) -> i64 {
     server.info_number("dlock", &format!("dlock_{name}"))
@@ -58,7 +58,7 @@ fn it_says_what_the_node_says_of_itself_by_the_same_names(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn info_everything_contains_it(kind: Kind) {
     let server = Server::start(kind);
     assert!(server.info("everything").contains_key("dlock_leases"));

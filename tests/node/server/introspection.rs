@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use harness::{Kind, Server, Value, apply, on_every_server};
+use harness::{Kind, Server, Value, apply, on_every_server, on_one_server, on_two_servers};
 
 const WITH_KEY: [&str; 7] = [
     "DLOCK.ACQUIRE job alice 1000 WAIT 5",
@@ -20,7 +20,7 @@ fn flags(server: &Server, command: &str) -> BTreeSet<String> {
     flags.items().iter().map(Value::text).collect()
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn every_command_is_listed(kind: Kind) {
     let server = Server::start(kind);
     let list = server.run("COMMAND LIST FILTERBY MODULE dlock");
@@ -33,7 +33,7 @@ fn every_command_is_listed(kind: Kind) {
     assert_eq!(names, expected);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn command_getkeys_finds_the_key(kind: Kind) {
     let server = Server::start(kind);
     for request in WITH_KEY {
@@ -42,7 +42,7 @@ fn command_getkeys_finds_the_key(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn key_accesses_are_declared(kind: Kind) {
     let server = Server::start(kind);
     for (request, access) in [
@@ -62,7 +62,7 @@ fn key_accesses_are_declared(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn flags_are_as_documented(kind: Kind) {
     let server = Server::start(kind);
     for (command, expected) in [
@@ -89,7 +89,7 @@ fn flags_are_as_documented(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn arities_are_declared(kind: Kind) {
     let server = Server::start(kind);
     for (command, arity) in [
@@ -111,7 +111,7 @@ fn arities_are_declared(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn command_docs_describe_every_command(kind: Kind) {
     let server = Server::start(kind);
     for (command, arguments) in [
@@ -139,7 +139,7 @@ fn command_docs_describe_every_command(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn command_docs_name_every_option(kind: Kind) {
     let server = Server::start(kind);
     let docs = format!("{:?}", server.run("COMMAND DOCS DLOCK.ACQUIRE"));
@@ -209,7 +209,7 @@ fn commands_are_in_acl_categories_where_the_server_has_them(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn scan_lists_locks_by_their_type(kind: Kind) {
     let server = Server::start(kind);
     for job in 0..30 {
@@ -230,7 +230,7 @@ fn scan_lists_locks_by_their_type(kind: Kind) {
     assert_eq!(found, expected);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lock_knows_how_much_memory_it_takes(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");

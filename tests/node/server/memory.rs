@@ -30,7 +30,7 @@ fn a_full_server_refuses_new_locks_and_gives_back_old_ones(kind: Kind) {
     assert_eq!(server.node("leases").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_full_server_hands_over_to_those_who_wait_already(kind: Kind) {
     let server = Server::start(kind);
     let mut ephemeral = server.client();

@@ -1,6 +1,6 @@
 //! Servers whose commands are renamed or disabled: what dlock does does not hang on any of them.
 
-use harness::{Kind, Server, apply, eventually, on_every_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 /// Commands that an operator may take away, and that would do for some of dlock's work.
 const DISABLED: [&str; 12] = [
@@ -75,7 +75,7 @@ fn replicas_and_the_log_get_everything_where_commands_are_disabled(kind: Kind) {
     assert_eq!(primary.run("PEXPIRETIME extended").int(), expires);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn the_log_says_what_cannot_be_done_without_config(kind: Kind) {
     let says = |server: &Server| server.log().contains("CONFIG is renamed or disabled");
     assert!(says(&build(kind).append_only().start()));

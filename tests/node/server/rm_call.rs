@@ -2,9 +2,10 @@
 
 use harness::{
     Client, Kind, Server, Value, apply, bytes, eventually, module_file, on_every_server,
+    on_two_servers,
 };
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_module_acquires_checks_extends_and_releases(kind: Kind) {
     let server = start(kind);
     let mut client = server.client();
@@ -65,7 +66,7 @@ fn a_module_that_allows_a_call_to_block_leaves_nothing_behind(kind: Kind) {
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_module_takes_no_ephemeral_lock(kind: Kind) {
     let server = start(kind);
     let before = server.traces();
@@ -75,7 +76,7 @@ fn a_module_takes_no_ephemeral_lock(kind: Kind) {
     assert_eq!(server.traces(), before);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn what_a_module_gives_back_goes_to_who_waits(kind: Kind) {
     let server = start(kind);
     let mut client = server.client();

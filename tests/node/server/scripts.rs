@@ -16,7 +16,7 @@ fn eval(client: &mut Client, script: &str, keys: &[&str], args: &str) -> Value {
     client.run_args(&request)
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_transaction_does_not_wait(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -32,7 +32,7 @@ fn a_transaction_does_not_wait(kind: Kind) {
     assert_eq!(server.node("waiters").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_transaction_runs_every_command(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
@@ -75,7 +75,7 @@ fn a_lock_released_in_a_transaction_goes_to_the_waiter(kind: Kind) {
     assert_eq!(bob.recv().int(), answers.items()[3].int());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_ephemeral_lock_of_a_transaction_ends_with_the_connection(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
@@ -117,7 +117,7 @@ fn a_lock_released_in_a_script_goes_to_the_waiter(kind: Kind) {
     assert_eq!(bob.recv().int(), answer.items()[2].int());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_ephemeral_lock_is_refused_in_a_script(kind: Kind) {
     let server = Server::start(kind);
     let before = server.traces();
@@ -133,6 +133,11 @@ fn an_ephemeral_lock_is_refused_in_a_script(kind: Kind) {
     let refused = eval(&mut client, CALL, &["held"], held);
     refused.assert_error("ERR", "EPHEMERAL ends with a connection");
     server.run("DLOCK.RELEASE held alice");
+    // Nor in a transaction, where a request of the connection's own would be.
+    client.run("MULTI");
+    eval(&mut client, CALL, &["job"], "DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
+    let refused = client.run("EXEC").items()[0].clone();
+    refused.assert_error("ERR", "EPHEMERAL ends with a connection");
     let after = server.traces();
     assert_eq!((after.keys, after.leases), (before.keys, before.leases));
 }
@@ -192,7 +197,7 @@ fn a_lease_that_ends_during_a_script_ends_after_it(kind: Kind) {
     eventually("the lease ends", || server.holders("job").is_empty());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_read_only_script_may_check_and_not_acquire(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
@@ -211,7 +216,7 @@ fn a_read_only_script_may_check_and_not_acquire(kind: Kind) {
     assert_eq!(server.holders("job"), ["alice"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_function_does_not_wait(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();

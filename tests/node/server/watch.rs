@@ -1,6 +1,6 @@
 //! WATCH and client tracking: only what changes a lock disturbs those who look at it.
 
-use harness::{Kind, Server, Value, apply, on_every_server, on_two_servers};
+use harness::{Kind, Server, Value, apply, on_two_servers};
 
 /// True if a transaction of a client that watches `job` is carried out after these requests of
 /// others.
@@ -16,7 +16,7 @@ fn undisturbed(server: &Server, requests: &[&str]) -> bool {
     !watcher.run("EXEC").is_null()
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn what_changes_nothing_does_not_disturb_a_watch(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -57,7 +57,7 @@ fn a_waiter_that_joins_and_leaves_does_not_disturb_a_watch(kind: Kind) {
     assert!(!watcher.run("EXEC").is_null());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn what_changes_a_lock_disturbs_a_watch(kind: Kind) {
     let server = Server::start(kind);
     for request in [
@@ -86,7 +86,7 @@ fn a_hand_over_and_the_end_of_a_lease_disturb_a_watch(kind: Kind) {
     assert!(watcher.run("EXEC").is_null());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_tracking_client_hears_of_changes_only(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use harness::{Kind, Server, apply, module_file, on_every_server, on_one_server, seed, soak};
+use harness::{Kind, Server, apply, module_file, on_one_server, on_two_servers, seed, soak};
 use nix::sys::signal::Signal;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -164,7 +164,7 @@ fn a_file_that_a_crash_has_left_beside_it_is_replaced(kind: Kind) {
 }
 
 /// The module is loaded by hand, in vain: the server goes on, and nothing of the module does.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_server_that_runs_lives_on_when_the_module_refuses_to_load(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let folder = format!("{}.tmp", server.state_file().display());
@@ -189,7 +189,7 @@ fn has_thread(server: &Server, name: &str) -> bool {
 }
 
 /// The server's watchdog asks by this signal what the main thread does.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn the_thread_that_writes_leaves_the_watchdogs_signal_to_the_server(kind: Kind) {
     let server = Server::start(kind);
     let threads = fs::read_dir(format!("/proc/{}/task", server.process_id())).unwrap();

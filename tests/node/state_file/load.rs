@@ -34,7 +34,7 @@ fn a_module_that_is_loaded_later_makes_it(kind: Kind) {
     assert!(server.next_fence() > fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn settings_that_come_with_it_count(kind: Kind) {
     let (server, _) = bare(kind);
     let load = format!("MODULE LOADEX {}", module_file::path().display());
