@@ -73,8 +73,8 @@ fn a_proposal_too_far_ahead_is_an_error(kind: Kind) {
 fn an_ephemeral_lock_ends_with_its_connection(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
-    alice.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
-    alice.run("DLOCK.ACQUIRE plain alice 60000");
+    alice.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL");
+    alice.run("DLOCK.ACQUIRE plain alice 3600000");
     assert_eq!(server.holder("job")["ephemeral"].int(), 1);
     assert_eq!(server.holder("plain")["ephemeral"].int(), 0);
     alice.close();
@@ -87,8 +87,8 @@ fn an_ephemeral_lock_ends_with_its_connection(kind: Kind) {
 fn an_ephemeral_lock_follows_its_token_to_the_newest_connection(kind: Kind) {
     let server = Server::start(kind);
     let (mut first, mut second) = (server.client(), server.client());
-    let fence = first.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL").int();
-    let again = second.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
+    let fence = first.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL").int();
+    let again = second.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL");
     assert_eq!(again.int(), fence);
     let id = first.id();
     first.close();

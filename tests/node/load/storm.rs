@@ -14,7 +14,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use harness::busy::times;
-use harness::{Kind, Server, apply, eventually, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 const LEASES: u64 = 100_000;
 /// All leases end this long after they were set, at the least.
@@ -28,7 +28,7 @@ const SHORT: Duration = Duration::from_millis(10);
 /// All of them are gone this soon after their end, if the server has a processor all the time.
 const GONE: Duration = Duration::from_secs(5);
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_storm_of_ended_leases_keeps_nobody_waiting(kind: Kind) {
     storm(&Server::start(kind));
 }

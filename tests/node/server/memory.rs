@@ -74,7 +74,7 @@ fn fill(server: &Server) {
 
 // --- kept ------------------------------------------------------------------------------------
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.accepted();
@@ -109,7 +109,7 @@ fn a_hundred_thousand_permits_and_shares_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_hundred_thousand_ended_leases_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.accepted();
@@ -137,7 +137,7 @@ fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn ten_thousand_waits_that_time_out_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 3600000");
