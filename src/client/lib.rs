@@ -70,7 +70,7 @@ pub use client::{Client, ClientBuilder};
 pub use dlock_core::words::{Mode, Patience};
 pub use hold::fenced::{Fenced, Late};
 pub use hold::guard::{Guard, Lease};
-pub use inspect::{HolderInfo, Inspection, WaiterInfo};
+pub use inspect::{DoneInfo, HolderInfo, Inspection, WaiterInfo};
 pub use key::Key;
 pub use reach::address::Address;
 pub use report::error::{Error, Loss, LossReason, RunError};

@@ -1,5 +1,6 @@
 //! The traits that the server around a node implements.
 
+use crate::done::{Done, Until};
 use crate::durability::promise::Promise;
 use crate::lock::{Crowd, Found, Grant, Renewal};
 use crate::reason::Reason;
@@ -27,6 +28,10 @@ pub trait Host: Answers {
     fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>);
     /// Stores a crowd at a free key.
     fn put_many(&mut self, key: Key<'_>, crowd: Crowd);
+    /// Stores a mark that the lock is done at a free key, until the server lets it expire.
+    fn put_done(&mut self, key: Key<'_>, done: Done<'_>, until: Option<Until>);
+    /// Returns the number of marks that the user who sends the current request has made.
+    fn done_by_user(&mut self) -> u64;
     /// Takes note that the node has changed the crowd lent by [`Host::find`]: its first end may have moved.
     fn changed(&mut self, key: Key<'_>);
     /// Removes the expiry that another command has given the key, so that it does not end the new or
@@ -38,8 +43,8 @@ pub trait Host: Answers {
     fn remove_rest(&mut self, key: Key<'_>);
     /// True if the foreign lock at the key has this value.
     fn foreign_is(&mut self, key: Key<'_>, value: &[u8]) -> bool;
-    /// Removes the foreign lock at the key, on the replicas too: [`Host::tell`] does not cover plain
-    /// strings.
+    /// Removes the foreign lock or the mark at the key, on the replicas too: [`Host::tell`] does not cover
+    /// these.
     fn remove_foreign(&mut self, key: Key<'_>);
     /// Sets the expiry of the foreign lock at the key to `ttl`, on the replicas too.
     fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis);
@@ -114,6 +119,15 @@ pub enum Effect<'a> {
         fence: Option<Fence>,
         /// GT: a lease that ends later anyway keeps its end.
         gt: bool,
+    },
+    /// A holder has released the lock, which is done.
+    Done {
+        /// The mark.
+        done: Done<'a>,
+        /// The end of the mark; `None`: the server tells it apart.
+        until: Option<Until>,
+        /// The time held, in microseconds; zero if no holder was there.
+        held: u64,
     },
     /// The leases of all holders of a crowd ran out.
     AllExpired {

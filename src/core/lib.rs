@@ -7,6 +7,7 @@
 //! - [`words`]: the vocabulary. Fence, lease, deadline, mode, key.
 //! - [`limits`]: every limit, named once.
 //! - [`lock`]: one lock, its holders, and the requests it admits.
+//! - [`done`]: a mark that a lock is done, and need not be taken for a while.
 //! - [`queue`]: the waiters of a lock, in order of arrival.
 //! - [`durability`]: state that must outlive a crash; the state file has it before a grant.
 //! - [`cluster`]: the slot of a key.
@@ -40,6 +41,7 @@ extern crate std;
 pub mod cluster;
 pub mod command;
 pub mod deadlines;
+pub mod done;
 pub mod durability;
 pub mod host;
 pub mod limits;
@@ -61,6 +63,7 @@ mod varint;
 pub mod who;
 pub mod words;
 
+pub use done::{Done, Until};
 pub use durability::lease_bound::LeaseBound;
 pub use durability::promise::Promise;
 pub use durability::quarantine::{Cause, Policy, Start};

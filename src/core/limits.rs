@@ -72,6 +72,12 @@ pub const DEFAULT_EVICTED_LISTED: u64 = 100;
 pub const INSPECT_LISTED: usize = 100;
 /// The longest KEEP, in milliseconds: a minute.
 pub const MAX_KEEP: u64 = 60_000;
+/// The longest time that a lock can be done, in milliseconds: some 400 days.
+pub const MAX_DONE_FOR: u64 = 400 * 24 * 3600 * 1000;
+/// The largest value of `dlock.max-done`.
+pub const MAX_DONE_CEILING: u64 = 100_000_000;
+/// The default of `dlock.max-done`.
+pub const DEFAULT_MAX_DONE: u64 = 100_000;
 /// The largest value of `dlock.max-places`.
 pub const MAX_PLACES_CEILING: u64 = 2_000_000;
 /// The default of `dlock.max-places`: one user alone can have half of them.

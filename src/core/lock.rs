@@ -7,6 +7,7 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 
+use crate::done::Done;
 use crate::words::{ClientId, Deadline, Fence, Instant, Lease, Millis, Mode};
 
 /// The content of a key.
@@ -22,6 +23,13 @@ pub enum Found<'a> {
     },
     /// A lock that dlock granted.
     Held(Holders<'a>),
+    /// A mark that the lock is done.
+    Done {
+        /// The mark.
+        done: Done<'a>,
+        /// Time left until the lock can be taken again; `None`: somebody has removed the expiry.
+        left: Option<Millis>,
+    },
     /// A plain string: a lock taken with SET NX. Its value is the token.
     Foreign {
         /// Time left until it expires, if it has an expiry.
@@ -100,7 +108,10 @@ impl Found<'_> {
         match self {
             Found::Free | Found::Over { .. } => true,
             Found::Held(Holders::Many(crowd)) => crowd.admits(mode),
-            Found::Held(Holders::One(_)) | Found::Foreign { .. } | Found::WrongType => false,
+            Found::Held(Holders::One(_))
+            | Found::Done { .. }
+            | Found::Foreign { .. }
+            | Found::WrongType => false,
         }
     }
 
@@ -117,6 +128,7 @@ impl Found<'_> {
             Found::Held(Holders::One(grant)) => grant.fence,
             Found::Held(Holders::Many(crowd)) => crowd.top(),
             Found::Over { top } => *top,
+            Found::Done { done, .. } => done.fence,
             _ => Fence(0),
         }
     }

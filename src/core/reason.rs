@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::durability::quarantine::Cause;
 use crate::limits::MAX_HOLDERS;
-use crate::words::{Millis, Mode};
+use crate::words::{Fence, Millis, Mode};
 
 /// A reason for which the rules refuse a request. The request has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,17 @@ pub enum Reason {
     Final,
     /// The node has no room to remember one more token that was released with FINAL.
     TooManyFinals,
+    /// The lock is done, and cannot be taken for a while.
+    Done {
+        /// Time left; `None`: for ever.
+        left: Option<Millis>,
+        /// The fence of the claim whose work is done.
+        fence: Fence,
+    },
+    /// DONE by a token that does not hold the lock alone, by DLOCK.ACQUIRE.
+    NotAlone,
+    /// The user has as many done locks as it may have.
+    TooManyDone(u64),
     /// The node may have forgotten leases, and grants nothing for a while.
     Quarantine {
         /// The reason why the node may have forgotten leases.
@@ -125,6 +136,25 @@ impl fmt::Display for Reason {
                 "TOOMANYFINALS this user has released as many tokens with FINAL as are remembered; \
                  release without FINAL, or again in a minute"
             ),
+            // Clients read the two numbers.
+            R::Done { left: Some(left), fence } => write!(
+                f,
+                "{DONE} {} {} ms left, and the fence of the holder who has done the work; DLOCK.INSPECT says more",
+                left.0, fence.0
+            ),
+            R::Done { left: None, fence } => write!(
+                f,
+                "{DONE} -1 {} no end, and the fence of the holder who has done the work; DLOCK.INSPECT says more",
+                fence.0
+            ),
+            R::NotAlone => write!(
+                f,
+                "ERR DONE needs a lock that DLOCK.ACQUIRE granted, without SHARED and LIMIT"
+            ),
+            R::TooManyDone(most) => write!(
+                f,
+                "TOOMANYDONE this user has {most} done locks, as many as it may (dlock.max-done)"
+            ),
             R::Quarantine { cause, left } => write!(f, "QUARANTINE {} ms left: {cause}", left.0),
             R::NotDurable => write!(
                 f,
@@ -137,6 +167,9 @@ impl fmt::Display for Reason {
         }
     }
 }
+
+/// The code for a lock that is done.
+pub const DONE: &str = "DONE";
 
 /// The code for a fence that is too far ahead. The library recognises it.
 pub const TOO_FAR: &str = "TOOFAR";

@@ -22,6 +22,8 @@ pub struct Settings {
     pub max_waiters: u64,
     /// The most places of waiters that are away.
     pub max_places: u64,
+    /// The most done locks of one user on this node.
+    pub max_done: u64,
     /// The policy of quarantine.
     pub quarantine: Policy,
     /// Waits of at least this many milliseconds are noted; 0: none.
@@ -47,6 +49,7 @@ impl Settings {
         usual_ttl: limits::MAX_TTL_CEILING,
         max_waiters: limits::MAX_WAITERS_CEILING,
         max_places: limits::MAX_PLACES_CEILING,
+        max_done: limits::MAX_DONE_CEILING,
         quarantine: Policy::Auto,
         slow_wait: 0,
         long_hold: 0,
@@ -62,6 +65,7 @@ impl Default for Settings {
             usual_ttl: limits::DEFAULT_USUAL_TTL,
             max_waiters: limits::DEFAULT_MAX_WAITERS,
             max_places: limits::DEFAULT_MAX_PLACES,
+            max_done: limits::DEFAULT_MAX_DONE,
             quarantine: Policy::Auto,
             slow_wait: 0,
             long_hold: 0,

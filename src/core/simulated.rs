@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use crate::command::apply;
 use crate::command::extend::Extend;
+use crate::done::{Done, Until};
 use crate::durability::promise::Promise;
 use crate::durability::record::Ended;
 use crate::host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
@@ -32,6 +33,8 @@ pub enum Value {
         /// Its expiry.
         end: Option<Deadline>,
     },
+    /// A mark that the lock is done, as it is stored, and its end.
+    Done(Vec<u8>, Deadline),
     /// Data of another type.
     Other,
     /// A lock that was moved here, and is over. Its largest fence.
@@ -46,6 +49,7 @@ pub enum Report {
     Renewed { key: KeyBuf, mode: Mode, holder: Holder },
     Extended { key: KeyBuf, token: Box<[u8]>, ttl: Millis, fence: Option<Fence>, gt: bool },
     Ended { key: KeyBuf, token: Box<[u8]>, why: Ending, held: u64 },
+    Done { key: KeyBuf, mark: Vec<u8>, until: Option<Until>, held: u64 },
     AllExpired(KeyBuf, usize),
     TextRemoved(KeyBuf),
     TextExpires(KeyBuf, Millis),
@@ -203,7 +207,10 @@ impl MemoryHost {
 
     fn text_is_over(&self, key: &KeyBuf) -> bool {
         let over = |end: &Deadline| end.is_over(self.now);
-        matches!(self.values.get(key), Some(Value::Text { end: Some(end), .. }) if over(end))
+        match self.values.get(key) {
+            Some(Value::Text { end: Some(end), .. } | Value::Done(_, end)) => over(end),
+            _ => false,
+        }
     }
 
     fn put(&mut self, key: Key<'_>, value: Value) {
@@ -233,6 +240,7 @@ impl Report {
             | Report::Renewed { key, .. }
             | Report::Extended { key, .. }
             | Report::Ended { key, .. }
+            | Report::Done { key, .. }
             | Report::AllExpired(key, _)
             | Report::TextRemoved(key)
             | Report::TextExpires(key, _) => Some(key),
@@ -266,6 +274,12 @@ impl Replicated {
             }
             Report::Ended { key, token, .. } => {
                 apply::write_end(token, &mut written);
+                key
+            }
+            Report::Done { key, mark, until, .. } => {
+                let done = Done::decode(mark).expect("the node has made it");
+                meta = done.meta;
+                apply::write_done(&done, *until, &mut written);
                 key
             }
             Report::AllExpired(key, _) | Report::TextRemoved(key) => {
@@ -318,6 +332,10 @@ impl Host for MemoryHost {
             Some(Value::Text { end, .. }) => {
                 Found::Foreign { left: end.map(|end| end.left(self.now)) }
             }
+            Some(Value::Done(mark, end)) => {
+                let done = Done::decode(mark).expect("the node has made it");
+                Found::Done { done, left: Some(end.left(self.now)) }
+            }
             Some(Value::Other) => Found::WrongType,
             Some(Value::Over(top)) => Found::Over { top: *top },
         }
@@ -342,6 +360,17 @@ impl Host for MemoryHost {
 
     fn put_many(&mut self, key: Key<'_>, crowd: Crowd) {
         self.put(key, Value::Many(crowd));
+    }
+
+    fn put_done(&mut self, key: Key<'_>, done: Done<'_>, until: Option<Until>) {
+        assert!(matches!(self.find(key), Found::Free), "put where something is");
+        // Here both clocks began at the same moment.
+        let until = until.map_or(u64::MAX, |until| until.unix_ms);
+        self.set(&key.to_owned(), Value::Done(done.encode(), Deadline(until)));
+    }
+
+    fn done_by_user(&mut self) -> u64 {
+        self.values.values().filter(|value| matches!(value, Value::Done(..))).count() as u64
     }
 
     fn changed(&mut self, key: Key<'_>) {
@@ -373,7 +402,8 @@ impl Host for MemoryHost {
 
     fn remove_foreign(&mut self, key: Key<'_>) {
         let removed = self.take(&key.to_owned());
-        assert!(matches!(removed, Some(Value::Text { .. })), "not a plain string");
+        let is_other = matches!(removed, Some(Value::Text { .. } | Value::Done(..)));
+        assert!(is_other, "neither a plain string nor a mark");
         self.log.push(Report::TextRemoved(key.to_owned()));
     }
 
@@ -399,6 +429,9 @@ impl Host for MemoryHost {
             Effect::Renewed { mode, grant } => Report::Renewed { key, mode, holder: grant.into() },
             Effect::Extended { token, ttl, fence, gt } => {
                 Report::Extended { key, token: token.into(), ttl, fence, gt }
+            }
+            Effect::Done { done, until, held } => {
+                Report::Done { key, mark: done.encode(), until, held }
             }
             Effect::AllExpired { holders } => Report::AllExpired(key, holders),
             Effect::Ended { token, why, held } => {

@@ -33,6 +33,7 @@ fn write_more(lines: &mut InfoLines, state: &State) {
         ("denials", stats.denials),
         ("handovers", stats.hand_overs),
         ("releases", stats.releases),
+        ("dones", stats.dones),
         ("expiries", stats.expiries),
         ("extensions", stats.extensions),
         ("breaks", stats.breaks),

@@ -42,6 +42,17 @@ pub fn reply(
             optional(ctx, left.map(|left| left.0));
             page.people(0, 0, [].into_iter());
         }
+        Found::Done { done, left } => {
+            ctx.reply_map(11);
+            text(ctx, "mode", "done");
+            ctx.reply_text("ttl-ms");
+            optional(ctx, left.map(|left| left.0));
+            text(ctx, "id", id(done.token).as_bytes());
+            number(ctx, "fence", done.fence.0);
+            number(ctx, "done-ms", (time.unix / 1000).saturating_sub(done.since));
+            text(ctx, "meta", done.meta);
+            page.people(0, 0, [].into_iter());
+        }
         Found::Free | Found::Over { .. } => page.lock(Mode::Exclusive, 0, [].into_iter()),
         Found::Held(Holders::One(grant)) => {
             let holding = usize::from(!grant.lease.end.is_over(time.now));

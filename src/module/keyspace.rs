@@ -2,14 +2,15 @@
 
 use std::ffi::CStr;
 
-use dlock_core::command::apply::{write_end, write_expiry, write_grant, write_removal};
+use dlock_core::command::apply::{write_done, write_end, write_expiry, write_grant, write_removal};
 use dlock_core::{
-    Answers, Crowd, Deadline, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf, Memory,
-    Millis, Owner, Promise, Renewal, Serves, WaitOutcome, WaiterId,
+    Answers, Crowd, Deadline, Done, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
+    Memory, Millis, Owner, Promise, Renewal, Serves, Until, WaitOutcome, WaiterId,
 };
 
 use crate::ffi::block::Block;
 use crate::ffi::context::{Class, Ctx, Name, unix_micros};
+use crate::ffi::done;
 use crate::ffi::key::Open;
 use crate::state::{self, Note, Store};
 
@@ -153,6 +154,10 @@ impl<'s, 'c> Keyspace<'s, 'c> {
                 write_end(token, written);
                 ctx.replicate_apply(name, written, b"");
             }
+            Effect::Done { done, until, .. } => {
+                write_done(&done, until, written);
+                ctx.replicate_apply(name, written, done.meta);
+            }
             Effect::AllExpired { .. } => {
                 write_removal(written);
                 ctx.replicate_apply(name, written, b"");
@@ -240,6 +245,16 @@ impl Host for Keyspace<'_, '_> {
         self.track(block);
     }
 
+    fn put_done(&mut self, key: Key<'_>, done: Done<'_>, until: Option<Until>) {
+        self.clear(key);
+        let owner = if self.silent { Owner::default() } else { self.ctx.owner() };
+        self.open.put_done(&done, until, owner);
+    }
+
+    fn done_by_user(&mut self) -> u64 {
+        done::made_by(self.ctx.owner())
+    }
+
     fn changed(&mut self, key: Key<'_>) {
         let Some(mut block) = self.at(key).block() else { return };
         if self.open.is_evicted() {
@@ -306,6 +321,7 @@ impl Host for Keyspace<'_, '_> {
         }
         let event = match effect {
             Effect::Granted { .. } => Some(c"dlock.acquire"),
+            Effect::Done { .. } => Some(c"dlock.done"),
             Effect::AllExpired { .. } | Effect::Ended { why: Ending::Expired, .. } => {
                 Some(c"dlock.expire")
             }

@@ -17,7 +17,7 @@ pub struct Number {
 }
 
 /// All of these.
-pub static NUMBERS: [Number; 9] = [
+pub static NUMBERS: [Number; 10] = [
     Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
@@ -66,6 +66,13 @@ pub static NUMBERS: [Number; 9] = [
         least: 1,
         most: limits::MAX_PLACES_CEILING,
         field: |state| &mut state.node.settings.max_places,
+    },
+    Number {
+        name: c"max-done",
+        default: limits::DEFAULT_MAX_DONE,
+        least: 0,
+        most: limits::MAX_DONE_CEILING,
+        field: |state| &mut state.node.settings.max_done,
     },
     Number {
         name: c"slow-wait-ms",

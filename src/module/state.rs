@@ -9,6 +9,7 @@ use crate::ffi::MainThread;
 use crate::ffi::alarm::Alarm;
 use crate::ffi::block::Block;
 use crate::ffi::context::{log, now, unix_micros};
+use crate::ffi::done;
 use crate::ffi::index::Index;
 use crate::moved_keys::MovedKeys;
 use crate::replication_demand::ReplicationDemand;
@@ -101,7 +102,7 @@ pub fn notes() -> Vec<Note> {
 impl Store {
     /// The memory that locks take, and their limit.
     pub fn memory(&self) -> Memory {
-        let used = self.index.bytes() + self.arriving.slots.bytes();
+        let used = self.index.bytes() + self.arriving.slots.bytes() + done::bytes();
         Memory { used: used as u64, most: self.memory.most() }
     }
 

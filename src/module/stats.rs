@@ -11,6 +11,7 @@ pub struct Stats {
     pub denials: u64,
     pub hand_overs: u64,
     pub releases: u64,
+    pub dones: u64,
     pub expiries: u64,
     pub extensions: u64,
     pub breaks: u64,
@@ -38,6 +39,10 @@ impl Stats {
                     self.hand_overs += 1;
                     self.waits.record(*waited);
                 }
+            }
+            Effect::Done { held, .. } => {
+                self.dones += 1;
+                self.holds.record(*held);
             }
             Effect::AllExpired { holders } => self.expiries += *holders as u64,
             Effect::Renewed { .. } => {}

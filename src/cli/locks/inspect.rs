@@ -69,6 +69,8 @@ pub enum Verdict {
     Held { nodes: usize, fence: Option<u64> },
     /// A majority has a plain string at the key.
     Foreign { nodes: usize },
+    /// A majority has a mark with this fence that the lock is done.
+    Done { nodes: usize, fence: u64 },
     /// Clients hold it on this many nodes, and none of them can have a majority.
     Split { nodes: usize },
     /// No node that answers has a holder.
@@ -90,6 +92,11 @@ impl Verdict {
         let widest =
             fences.into_values().max_by_key(|fences| (fences.len(), fences.iter().max().copied()));
         let widest = widest.unwrap_or_default();
+        let mut marks: BTreeMap<u64, usize> = BTreeMap::new();
+        for done in found.iter().filter_map(|inspection| inspection.done.as_ref()) {
+            *marks.entry(done.fence).or_default() += 1;
+        }
+        let done = marks.into_iter().map(|(fence, nodes)| (nodes, fence)).max().unwrap_or_default();
         let held = found.iter().filter(|inspection| inspection.is_held()).count();
         match widest.len() {
             nodes if nodes >= majority => {
@@ -98,7 +105,10 @@ impl Verdict {
                 Verdict::Held { nodes, fence }
             }
             _ if foreign >= majority => Verdict::Foreign { nodes: foreign },
-            nodes if nodes.max(foreign) + silent >= majority => Verdict::Unknown { nodes: held },
+            _ if done.0 >= majority => Verdict::Done { nodes: done.0, fence: done.1 },
+            nodes if nodes.max(foreign).max(done.0) + silent >= majority => {
+                Verdict::Unknown { nodes: held }
+            }
             _ if held > 0 => Verdict::Split { nodes: held },
             _ => Verdict::Free,
         }
@@ -107,7 +117,7 @@ impl Verdict {
     fn exit(&self) -> Exit {
         match self {
             Verdict::Held { .. } | Verdict::Foreign { .. } => Exit::OK,
-            Verdict::Split { .. } | Verdict::Free => Exit::CONFLICT,
+            Verdict::Done { .. } | Verdict::Split { .. } | Verdict::Free => Exit::CONFLICT,
             Verdict::Unknown { .. } => Exit::NO_QUORUM,
         }
     }
@@ -116,6 +126,7 @@ impl Verdict {
         match self {
             Verdict::Held { .. } => "held",
             Verdict::Foreign { .. } => "foreign",
+            Verdict::Done { .. } => "done",
             Verdict::Split { .. } => "split",
             Verdict::Free => "free",
             Verdict::Unknown { .. } => "unknown",
@@ -135,6 +146,9 @@ impl Verdict {
                 format!(
                     "held by a client of an older kind of lock: a plain string on {nodes} of {all} nodes"
                 )
+            }
+            Verdict::Done { nodes, fence } => {
+                format!("done on {nodes} of {all} nodes, by the holder with fence {fence}")
             }
             Verdict::Split { nodes } => {
                 format!("split: leases on {nodes} of {all} nodes, and nobody has a majority")
@@ -187,6 +201,15 @@ fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
         let left = found.expires.map_or(NO_END.to_owned(), duration::shown);
         let mut row: Vec<String> =
             ["holds", &mode, "", "", &left, "", "a plain string"].map(str::to_owned).to_vec();
+        if tokens {
+            row.insert(6, String::new());
+        }
+        rows.push(row);
+    }
+    if let Some(done) = &found.done {
+        let left = found.expires.map_or(NO_END.to_owned(), duration::shown);
+        let mut row = vec!["done".to_owned(), String::new(), done.fence.to_string()];
+        row.extend([duration::shown(done.since), left, String::new(), bytes::shown(&done.meta)]);
         if tokens {
             row.insert(6, String::new());
         }
@@ -263,8 +286,10 @@ fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> Result<(),
     let mut object = Map::new();
     bytes::insert(&mut object, "key", key.as_bytes());
     object.insert("state".to_owned(), verdict.name().into());
-    if let Verdict::Held { fence, .. } = verdict {
-        object.insert("fence".to_owned(), json!(fence));
+    match verdict {
+        Verdict::Held { fence, .. } => drop(object.insert("fence".to_owned(), json!(fence))),
+        Verdict::Done { fence, .. } => drop(object.insert("fence".to_owned(), json!(fence))),
+        _ => {}
     }
     object.insert("nodes".to_owned(), answers.len().into());
     let answered = answers.iter().filter(|(_, answer)| answer.is_ok()).count();
@@ -302,7 +327,15 @@ fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
     object.insert("holders".to_owned(), holders.collect());
     object.insert("waiting".to_owned(), found.waiting.into());
     object.insert("waiters".to_owned(), waiters.collect());
-    if found.is_foreign() {
+    if let Some(done) = &found.done {
+        let mut one = Map::new();
+        one.insert("id".to_owned(), done.id.as_str().into());
+        one.insert("fence".to_owned(), done.fence.into());
+        one.insert("since_ms".to_owned(), duration::millis(done.since).into());
+        bytes::insert(&mut one, "meta", &done.meta);
+        object.insert("done".to_owned(), one.into());
+    }
+    if found.is_foreign() || found.done.is_some() {
         object.insert("ttl_ms".to_owned(), json!(found.expires.map(duration::millis)));
     }
 }
@@ -317,7 +350,8 @@ fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&[u8
 const NO_END: &str = "no end";
 
 const NOTES: &str = "\
-Exits with 0 if a majority of the nodes says that somebody holds the lock, 1 if nobody does, 69 if
+Exits with 0 if a majority of the nodes says that somebody holds the lock, 1 if nobody does (the lock
+is free, or done), 69 if
 too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
 
 #[cfg(test)]

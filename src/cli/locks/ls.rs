@@ -30,6 +30,10 @@ pub struct Args {
     #[arg(long)]
     contended: bool,
 
+    /// List locks that are done, too
+    #[arg(long)]
+    done: bool,
+
     /// Number of keys that a node scans in one step
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -40,7 +44,8 @@ impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let nodes = Nodes::of(global)?;
         let (pattern, count) = (self.pattern, self.count);
-        let answers = nodes.each(move |node| locks(node, pattern.clone(), count)).await;
+        let types = if self.done { &["dlock-key", "dlockdone"][..] } else { &["dlock-key"] };
+        let answers = nodes.each(move |node| locks(node, pattern.clone(), types, count)).await;
         ask::complain(&answers, global.json);
         for (name, answer) in &answers {
             if let Ok(Listing { not_listed: Some(trouble), .. }) = answer {
@@ -76,27 +81,30 @@ pub struct Listing {
 pub async fn locks(
     mut node: Node,
     pattern: Option<String>,
+    types: &[&str],
     count: u32,
 ) -> Result<Listing, Trouble> {
     has_module(&mut node).await?;
     let mut found = Found::new();
     let mut refused: Option<Trouble> = None;
-    let mut cursor = b"0".to_vec();
-    loop {
-        let mut scan = cmd("SCAN");
-        scan.arg(&cursor).arg("TYPE").arg("dlock-key").arg("COUNT").arg(count);
-        if let Some(pattern) = &pattern {
-            scan.arg("MATCH").arg(pattern);
+    for kind in types {
+        let mut cursor = b"0".to_vec();
+        loop {
+            let mut scan = cmd("SCAN");
+            scan.arg(&cursor).arg("TYPE").arg(kind).arg("COUNT").arg(count);
+            if let Some(pattern) = &pattern {
+                scan.arg("MATCH").arg(pattern);
+            }
+            let (next, mut keys) =
+                page(&node.run(&scan).await?).ok_or("its reply to SCAN cannot be understood")?;
+            // A key can be on several pages.
+            keys.retain(|key| !found.contains_key(key));
+            refused = inspect(&mut node, keys, false, &mut found).await?.or(refused);
+            if next == b"0" {
+                break;
+            }
+            cursor = next;
         }
-        let (next, mut keys) =
-            page(&node.run(&scan).await?).ok_or("its reply to SCAN cannot be understood")?;
-        // A key can be on several pages.
-        keys.retain(|key| !found.contains_key(key));
-        refused = inspect(&mut node, keys, false, &mut found).await?.or(refused);
-        if next == b"0" {
-            break;
-        }
-        cursor = next;
     }
     let not_listed = evicted(&mut node, pattern.as_deref(), &mut found).await.err();
     // A user may have access to some keys only. An empty list would mislead a user without access to any.
@@ -204,7 +212,7 @@ fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
     for (key, (found, evicted)) in nodes.flatten() {
         let lock = locks.entry(key).or_default();
         lock.waiters += found.waiting;
-        if !found.is_held() {
+        if !found.is_held() && found.done.is_none() {
             continue;
         }
         lock.nodes += 1;

@@ -12,7 +12,7 @@ pub use fields::Fields;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// `exclusive`, `shared`, `limit`, or `foreign`: a plain string of an older kind of lock.
+    /// `exclusive`, `shared`, `limit`, `done`, or `foreign`: a plain string of an older kind of lock.
     pub mode: String,
     /// The permits of a semaphore; 0 in the other modes.
     pub limit: u64,
@@ -20,8 +20,10 @@ pub struct Inspection {
     pub holding: u64,
     /// First holders, oldest first.
     pub holders: Vec<HolderInfo>,
-    /// Time until a foreign lock expires, if it does.
+    /// Time until a foreign lock expires, or a done lock is free again, if it is.
     pub expires: Option<Duration>,
+    /// The holder that has left the lock done.
+    pub done: Option<DoneInfo>,
     /// Number of waiters.
     pub waiting: u64,
     /// First waiters.
@@ -52,6 +54,20 @@ pub struct HolderInfo {
     pub ephemeral: bool,
     /// True if its turn came while it was away, and it has not asked since.
     pub away: bool,
+}
+
+/// A holder that has left its lock done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DoneInfo {
+    /// Public name of its token.
+    pub id: String,
+    /// The fence of its claim.
+    pub fence: u64,
+    /// Time since it said so.
+    pub since: Duration,
+    /// Its words about the outcome: any bytes, and mostly text.
+    pub meta: Vec<u8>,
 }
 
 /// A waiter.
@@ -113,8 +129,21 @@ impl Inspection {
             holding: fields.number("holding")?,
             holders: fields.list("holders")?.iter().map(HolderInfo::of).collect::<Option<_>>()?,
             expires: fields.millis("ttl-ms"),
+            done: DoneInfo::of(&fields),
             waiting: fields.number("waiting")?,
             waiters: fields.list("waiters")?.iter().map(WaiterInfo::of).collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl DoneInfo {
+    /// Reads the fields that only a done lock has.
+    fn of(fields: &Fields) -> Option<DoneInfo> {
+        Some(DoneInfo {
+            since: fields.millis("done-ms")?,
+            id: fields.text("id")?,
+            fence: fields.number("fence")?,
+            meta: fields.bytes("meta").unwrap_or_default(),
         })
     }
 }

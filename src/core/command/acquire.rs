@@ -1,5 +1,5 @@
 //! `DLOCK.ACQUIRE key token ttl-ms [SHARED | LIMIT n] [WAIT ms] [KEEP ms] [TURN]
-//! [FENCE proposal] [EPHEMERAL] [META text]`
+//! [FENCE proposal] [AGAIN fence] [EPHEMERAL] [META text]`
 
 use super::options::Options;
 use super::read::{self, Args};
@@ -34,6 +34,7 @@ pub const DOC: Doc = Doc {
         Arg::option("KEEP", "ms", Kind::Number),
         Arg::flag("TURN", "turn"),
         Arg::option("FENCE", "proposal", Kind::Number),
+        Arg::option("AGAIN", "fence", Kind::Number),
         Arg::flag("EPHEMERAL", "ephemeral"),
         Arg::option("META", "text", Kind::Text),
     ],
@@ -56,6 +57,8 @@ pub struct Acquire<'a> {
     pub turn: bool,
     /// The least fence of the grant.
     pub fence: Option<Fence>,
+    /// The lock is granted even if it is done, by a mark with at most this fence.
+    pub again: Option<Fence>,
     /// True if the grant ends with the connection.
     pub ephemeral: bool,
     /// Text for an operator.
@@ -79,6 +82,7 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Acquire<'a>, 
         keep: options.number("KEEP", 1, MAX_KEEP)?.map(Millis),
         turn: options.has("TURN"),
         fence: options.number("FENCE", 1, MAX_FENCE)?.map(Fence),
+        again: options.number("AGAIN", 1, MAX_FENCE)?.map(Fence),
         ephemeral: options.has("EPHEMERAL"),
         meta: read::meta(options.value("META").unwrap_or_default())?,
     };

@@ -9,7 +9,9 @@
 //! +30000 1790000000000000 3 token     with one of three permits
 //! +30000 1790000000000000 xe token    until its connection closes, where it was made
 //! -token                              the token holds no more
-//! !                                   the key is removed: a lock, or a plain string
+//! *1790000000000 1780000000000 179… t  the token's lock is done until this Unix time in ms, since that
+//!                                     one, with this fence; 0: a rewritten AOF sends the expiry apart
+//! !                                   the key is removed: a lock, a mark that it is done, or a plain string
 //! @1790000000000                      the plain string there expires at that Unix time in ms
 //! =1790000000000000                   the mark has this fence, and no expiry; 0: there is no mark
 //! ^1790000000000000                   no fence above this one was handed out, but at keys as below:
@@ -22,7 +24,7 @@
 //! replicas meanwhile: Valkey 9 may then take a command without a key for one with keys of two slots, and end
 //! the migration.
 //!
-//! `@` is the one date, because the server keeps the expiry of a string by the wall clock.
+//! `*` and `@` have the only dates, because the server keeps the expiry of a key by the wall clock.
 //! DEL and PEXPIREAT would say the same of a string; but they can be renamed.
 
 use alloc::format;
@@ -30,6 +32,7 @@ use alloc::vec::Vec;
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch, promise};
+use crate::done::{Done, Until};
 use crate::durability::keys_ahead::KeyAhead;
 use crate::durability::lease_bound::KeyHash;
 use crate::durability::promise::Promise;
@@ -68,6 +71,8 @@ pub enum Apply<'a> {
     Grant(Granted<'a>),
     /// The token holds the lock no more.
     End(&'a [u8]),
+    /// The lock is done, until this Unix time in milliseconds; zero: the server sends the expiry apart.
+    Done(Done<'a>, u64),
     /// The key is removed.
     Remove,
     /// The plain string there expires at this Unix time in milliseconds.
@@ -118,6 +123,7 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
     match effect.split_first() {
         Some((b'-', token)) => Ok(Apply::End(read::token(token)?)),
         Some((b'+', grant)) => parse_grant(grant, meta),
+        Some((b'*', done)) => parse_done(done, meta),
         Some((b'!', [])) => Ok(Apply::Remove),
         Some((b'@', at)) => Ok(Apply::Expire(read::number("unix-ms", at, 0, MAX_UNIX_MS)?)),
         Some((b'^', floor)) => parse_floor(floor),
@@ -155,6 +161,18 @@ pub fn write_grant(mode: Mode, grant: &Grant<'_>, out: &mut Vec<u8>) {
 pub fn write_mark(fence: Option<Fence>, out: &mut Vec<u8>) {
     out.push(b'=');
     out.extend_from_slice(itoa::Buffer::new().format(fence.map_or(0, |fence| fence.0)).as_bytes());
+}
+
+/// Writes that a lock is done. META is a separate argument.
+pub fn write_done(done: &Done<'_>, until: Option<Until>, out: &mut Vec<u8>) {
+    let until_ms = until.map_or(0, |until| until.unix_ms);
+    let mut digits = itoa::Buffer::new();
+    for (before, number) in [(b'*', until_ms), (b' ', done.since), (b' ', done.fence.0)] {
+        out.push(before);
+        out.extend_from_slice(digits.format(number.min(MAX_UNIX_MS)).as_bytes());
+    }
+    out.push(b' ');
+    out.extend_from_slice(done.token);
 }
 
 /// Writes that a token holds the lock no more.
@@ -228,6 +246,17 @@ fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal
     let mode = parse_mode(mode)?;
     let token = read::token(word()?)?;
     Ok(Apply::Grant(Granted { token, ttl, fence, mode, ephemeral, meta }))
+}
+
+fn parse_done<'a>(done: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'a>> {
+    // The token is the rest, spaces and all.
+    let mut words = done.splitn(4, |byte| *byte == b' ');
+    let mut word = || words.next().ok_or(Refusal::Malformed(DOC.name));
+    let until = read::number("until-ms", word()?, 0, MAX_UNIX_MS)?;
+    let since = read::number("since-ms", word()?, 0, MAX_UNIX_MS)?;
+    let fence = Fence(read::number("fence", word()?, 1, MAX_FENCE)?);
+    let token = read::token(word()?)?;
+    Ok(Apply::Done(Done { token, fence, since, meta }, until))
 }
 
 /// The latest date that every server can keep: beyond the year 280000.

@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(
             super::super::acquire::DOC.to_string(),
             "DLOCK.ACQUIRE key token ttl-ms [SHARED | LIMIT n] [WAIT ms] [KEEP ms] \
-             [TURN] [FENCE proposal] [EPHEMERAL] [META text]"
+             [TURN] [FENCE proposal] [AGAIN fence] [EPHEMERAL] [META text]"
         );
         assert_eq!(
             super::super::fenced::DOC.to_string(),

@@ -83,7 +83,7 @@ impl fmt::Display for Listed {
 }
 
 /// The largest number of options of any command.
-const MOST: usize = 8;
+const MOST: usize = 9;
 
 #[cfg(test)]
 mod tests {
@@ -100,8 +100,7 @@ mod tests {
     #[test]
     fn options_are_listed_with_their_values() {
         assert_eq!(Listed(&evicted::DOC).to_string(), "AFTER last and COUNT n");
-        let all =
-            "SHARED, LIMIT n, WAIT ms, KEEP ms, TURN, FENCE proposal, EPHEMERAL and META text";
+        let all = "SHARED, LIMIT n, WAIT ms, KEEP ms, TURN, FENCE proposal, AGAIN fence, EPHEMERAL and META text";
         assert_eq!(Listed(&acquire::DOC).to_string(), all);
     }
 }

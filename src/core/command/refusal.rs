@@ -51,6 +51,8 @@ pub enum Refusal<'a> {
     TwoModes,
     /// TURN without KEEP.
     TurnAlone,
+    /// FENCE or META without DONE.
+    DoneAlone,
     /// EPHEMERAL without a connection that could close.
     NoConnection,
     /// A replica decides nothing.
@@ -115,6 +117,7 @@ impl fmt::Display for Refusal<'_> {
             R::Unfinished(option) => write!(f, "ERR {option} needs a value"),
             R::TwoModes => write!(f, "ERR SHARED and LIMIT exclude each other"),
             R::TurnAlone => write!(f, "ERR TURN needs KEEP"),
+            R::DoneAlone => write!(f, "ERR FENCE and META need DONE"),
             R::NoConnection => write!(
                 f,
                 "ERR EPHEMERAL ends with a connection, and a script or module call has none"

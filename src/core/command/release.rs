@@ -1,8 +1,10 @@
-//! `DLOCK.RELEASE key token [FINAL]`
+//! `DLOCK.RELEASE key token [FINAL] [DONE ms [FENCE fence] [META text]]`
 
 use super::options::Options;
 use super::read::{self, Args};
-use super::{Arg, Doc, Refusal, Touch};
+use super::{Arg, Doc, Kind, Refusal, Touch};
+use crate::limits::{MAX_DONE_FOR, MAX_FENCE};
+use crate::words::{Fence, Millis};
 
 /// The command's documentation.
 pub const DOC: Doc = Doc {
@@ -13,7 +15,14 @@ pub const DOC: Doc = Doc {
     flags: "write fast",
     acl: "write fast",
     key: Some(Touch::Removes),
-    args: &[Arg::KEY, Arg::TOKEN, Arg::flag("FINAL", "final")],
+    args: &[
+        Arg::KEY,
+        Arg::TOKEN,
+        Arg::flag("FINAL", "final"),
+        Arg::option("DONE", "ms", Kind::Number),
+        Arg::option("FENCE", "fence", Kind::Number),
+        Arg::option("META", "text", Kind::Text),
+    ],
 };
 
 /// A parsed request.
@@ -23,6 +32,19 @@ pub struct Release<'a> {
     pub token: &'a [u8],
     /// True if the token is done: an ACQUIRE with it that arrives later was overtaken.
     pub is_final: bool,
+    /// The terms, if the lock is done and not free.
+    pub done: Option<DoneFor<'a>>,
+}
+
+/// The terms on which a lock is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoneFor<'a> {
+    /// Nobody takes the lock for this long.
+    pub time: Millis,
+    /// The fence of the claim; `None`: that of the grant.
+    pub fence: Option<Fence>,
+    /// The holder's words about the outcome.
+    pub meta: &'a [u8],
 }
 
 /// Reads the arguments after the key.
@@ -33,5 +55,12 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Release<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
     let options = Options::read(&DOC, &mut args)?;
-    Ok(Release { token, is_final: options.has("FINAL") })
+    let time = options.number("DONE", 0, MAX_DONE_FOR)?.map(Millis);
+    let fence = options.number("FENCE", 1, MAX_FENCE)?.map(Fence);
+    let meta = read::meta(options.value("META").unwrap_or_default())?;
+    if time.is_none() && (fence.is_some() || options.has("META")) {
+        return Err(Refusal::DoneAlone);
+    }
+    let done = time.filter(|time| time.0 > 0).map(|time| DoneFor { time, fence, meta });
+    Ok(Release { token, is_final: options.has("FINAL"), done })
 }

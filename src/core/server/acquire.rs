@@ -51,13 +51,10 @@ impl Node {
                 check_memory(host)?;
             }
             self.vouch(host, key, (renewal.fence, ask.ttl), None, time)?;
-            self.waiting.back(was_away);
-            let again = self.ask_again(host, key, mode, ask.token, renewal);
-            if was_away.is_some() {
-                self.serve(host, key, time);
-            }
-            return Ok(again);
+            return Ok(self.ask_again(host, key, ask, renewal, was_away, time));
         }
+        let is_done = matches!(found, Found::Done { .. });
+        let found = unless_done(found, ask.again)?;
         check_mode(&found, ask.mode)?;
         let mut refused = self.refuse_in_quarantine(key, time.now);
         let queue = self.waiting.queue(key);
@@ -67,6 +64,9 @@ impl Node {
             check_memory(host)?;
             match self.next_fence(host, key, (ask.fence, ask.ttl), None, time) {
                 Ok(fence) => {
+                    if is_done {
+                        host.remove(key);
+                    }
                     self.grant_at_once(host, key, ask, client, fence, time);
                     return Ok(Acquired::Granted(fence));
                 }
@@ -197,10 +197,13 @@ impl Node {
         &mut self,
         host: &mut H,
         key: Key<'_>,
-        mode: Mode,
-        token: &[u8],
+        ask: &Acquire<'_>,
         renewal: Renewal<'_>,
+        was_away: Option<Deadline>,
+        time: Time,
     ) -> Acquired {
+        let Acquire { token, mode, .. } = *ask;
+        self.waiting.back(was_away);
         self.forget_ephemeral(host, key, token);
         self.deferred.cancel_ending(key, token);
         renew(host, key, mode, token, renewal);
@@ -219,6 +222,9 @@ impl Node {
             asker.unwrap_or(Asker { client: ClientId::UNKNOWN, ephemeral: false, meta: b"" });
         let grant = Grant { token, fence, lease, client, ephemeral, meta };
         host.tell(key, Effect::Renewed { mode, grant });
+        if was_away.is_some() {
+            self.serve(host, key, time);
+        }
         Acquired::Granted(fence)
     }
 
@@ -318,9 +324,20 @@ pub(super) fn speaks(client: ClientId, ephemeral: bool, is_back: bool) -> (Clien
 
 /// Refuses a request if locks take all the memory that they may. Holders keep what they have, and a waiter
 /// comes after a holder that made room.
-fn check_memory<H: Host>(host: &mut H) -> Result<(), Reason> {
+pub(super) fn check_memory<H: Host>(host: &mut H) -> Result<(), Reason> {
     let Memory { used, most } = host.memory();
     if used < most { Ok(()) } else { Err(Reason::TooManyLocks { most }) }
+}
+
+/// Refuses a request for a lock that is done, unless it may take it again: then the key counts as free.
+fn unless_done(found: Found<'_>, again: Option<Fence>) -> Result<Found<'_>, Reason> {
+    match found {
+        Found::Done { done, .. } if again.is_some_and(|again| done.fence <= again) => {
+            Ok(Found::Over { top: done.fence })
+        }
+        Found::Done { done, left } => Err(Reason::Done { left, fence: done.fence }),
+        found => Ok(found),
+    }
 }
 
 fn check_mode(found: &Found<'_>, asked: Mode) -> Result<(), Reason> {

@@ -8,6 +8,7 @@ use super::rechecks::Rechecks;
 use super::{Node, Role};
 use crate::cluster::slot_of;
 use crate::command::apply::{Apply, Granted};
+use crate::done::{Done, Until};
 use crate::durability::keys_ahead::KeyAhead;
 use crate::host::{Answers, Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Found, Holders};
@@ -117,7 +118,9 @@ impl Node {
     pub fn believe(&mut self, apply: &Apply<'_>, time: Time) -> Result<(), Reason> {
         self.durable.counter.look(time);
         match *apply {
-            Apply::Grant(Granted { fence, .. }) | Apply::Floor(fence)
+            Apply::Grant(Granted { fence, .. })
+            | Apply::Done(Done { fence, .. }, _)
+            | Apply::Floor(fence)
                 if self.role == Role::Obeys && self.durable.is_too_far(fence) =>
             {
                 let most = self.durable.counter.farthest().0;
@@ -149,6 +152,9 @@ impl Node {
                 store(host, key, mode, grant);
                 host.tell(key, Effect::Granted { mode, grant, waited: None });
             }
+            Apply::Done(done, unix_ms) => {
+                self.put_done(host, key, done, Until::at(unix_ms, time.unix), time);
+            }
             Apply::Remove => self.apply_removal(host, key),
             Apply::Floor(fence) => self.durable.counter.raise_all(fence),
             Apply::Ahead(hash, slot, fence) => {
@@ -176,6 +182,10 @@ impl Node {
             Found::Held(Holders::One(_)) => 1,
             Found::Held(Holders::Many(crowd)) => crowd.len(),
             Found::Foreign { .. } => return host.remove_foreign(key),
+            Found::Done { done, .. } => {
+                self.pass_on(key, done.fence);
+                return host.remove_foreign(key);
+            }
             Found::Free | Found::Over { .. } => {
                 self.pass_on(key, top);
                 return host.remove_rest(key);

@@ -4,9 +4,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Node;
-use super::acquire::{change, renew};
+use super::acquire::{change, check_memory, renew};
 use crate::command::extend::Extend;
-use crate::command::release::Release;
+use crate::command::release::{DoneFor, Release};
+use crate::done::{Done, Until};
 use crate::host::{Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::reason::Reason;
@@ -25,9 +26,18 @@ impl Node {
         time: Time,
     ) -> Result<bool, Reason> {
         self.durable.counter.look(time);
-        self.note_final(host, key, ask, time.now)?;
         let token = ask.token;
+        if let Some(terms) = &ask.done {
+            self.expire_due(host, key, token, time);
+            self.check_done(host, key, token, terms, time)?;
+        }
+        self.note_final(host, key, ask, time.now)?;
         self.expire_due(host, key, token, time);
+        if let Some(terms) = &ask.done
+            && self.finish(host, key, token, terms, time)
+        {
+            return Ok(true);
+        }
         let released = self.end(host, key, token, Ending::Released, time)
             || self.end_foreign(host, key, token)?;
         if !released
@@ -137,6 +147,14 @@ impl Node {
         if matches!(found, Found::WrongType) {
             return Err(Reason::WrongType);
         }
+        if let Found::Done { done, .. } = found {
+            let is_meant = token.is_none_or(|token| done.token == token);
+            if is_meant {
+                host.remove_foreign(key);
+                self.serve(host, key, time);
+            }
+            return Ok(usize::from(is_meant));
+        }
         let tokens: Vec<Box<[u8]>> = match (token, found) {
             (Some(token), _) => [token.into()].into(),
             (None, Found::Held(Holders::One(grant))) => [grant.token.into()].into(),
@@ -154,6 +172,101 @@ impl Node {
         }
         self.serve(host, key, time);
         Ok(count + usize::from(place))
+    }
+
+    /// Checks if a token may leave its lock done.
+    fn check_done<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        token: &[u8],
+        terms: &DoneFor<'_>,
+        time: Time,
+    ) -> Result<(), Reason> {
+        self.check_proposal(terms.fence)?;
+        let granted = match host.find(key) {
+            Found::Held(Holders::One(grant)) if grant.token == token => grant.fence,
+            Found::Held(Holders::Many(crowd)) if crowd.holder(token).is_some() => {
+                return Err(Reason::NotAlone);
+            }
+            Found::Foreign { .. } => {
+                return if host.foreign_is(key, token) { Err(Reason::NotAlone) } else { Ok(()) };
+            }
+            Found::WrongType => return Err(Reason::WrongType),
+            _ => return Ok(()),
+        };
+        if self.is_following() {
+            return Ok(());
+        }
+        let most = self.settings.max_done;
+        if host.done_by_user() >= most {
+            return Err(Reason::TooManyDone(most));
+        }
+        check_memory(host)?;
+        // Who takes the lock next gets a larger fence than the claim had, whatever this node granted.
+        if let Some(fence) = terms.fence.filter(|fence| *fence > granted) {
+            let owner = self.make_room(host, key, fence, None)?;
+            self.vouch(host, key, (fence, Millis(1)), None, time)?;
+            self.durable.counter.hand_out(key.name, fence, owner);
+        }
+        Ok(())
+    }
+
+    /// Makes the lock done, if the token holds it, and tells who waits. True too if it is done by this token
+    /// already: the answer to the first request may have been lost.
+    fn finish<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        token: &[u8],
+        terms: &DoneFor<'_>,
+        time: Time,
+    ) -> bool {
+        let grant = match host.find(key) {
+            Found::Held(Holders::One(grant)) if grant.token == token => grant,
+            Found::Done { done, .. } => return done.token == token,
+            _ => return false,
+        };
+        let DoneFor { time: length, fence, meta } = *terms;
+        let fence = fence.unwrap_or(grant.fence);
+        let unix_ms = time.unix / 1000;
+        let done = Done { token, fence, since: unix_ms, meta };
+        let until = Until { unix_ms: unix_ms.saturating_add(length.0), left: length };
+        self.put_done(host, key, done, Some(until), time);
+        true
+    }
+
+    /// Puts a mark in the place of whatever is at the key.
+    pub(super) fn put_done<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        done: Done<'_>,
+        until: Option<Until>,
+        time: Time,
+    ) {
+        let found = host.find(key);
+        let (top, free) = (found.top(), matches!(found, Found::Free | Found::Over { .. }));
+        let mut held = 0;
+        if let Found::Held(Holders::One(grant)) = found {
+            let Grant { token, client, ephemeral, lease, .. } = grant;
+            held = time.now.since(lease.since);
+            self.note_hold(key, &grant, time.now);
+            self.unmark_ephemeral(key, token, client, ephemeral);
+            if client == ClientId::AWAY {
+                self.waiting.places.lease_ended(lease.end);
+            }
+        }
+        if !free {
+            host.remove(key);
+        }
+        self.pass_on(key, top.max(done.fence));
+        host.put_done(key, done, until);
+        host.tell(key, Effect::Done { done, until, held });
+        if !self.is_following() {
+            let reason = Reason::Done { left: until.map(|until| until.left), fence: done.fence };
+            self.dismiss(host, key, WaitOutcome::Refused(reason), time.now);
+        }
     }
 
     /// Ends the token's grant, if it holds the lock.

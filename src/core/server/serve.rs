@@ -69,6 +69,11 @@ impl Node {
             self.tell_turns(host, key, Fence(0), time);
             return false;
         }
+        if let Found::Done { done, left } = found {
+            let reason = Reason::Done { left, fence: done.fence };
+            self.dismiss(host, key, WaitOutcome::Refused(reason), time.now);
+            return false;
+        }
         if matches!(found, Found::WrongType) {
             self.dismiss(host, key, WaitOutcome::Removed, time.now);
             return false;

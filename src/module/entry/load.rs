@@ -6,7 +6,9 @@ use redis_module::{alloc::RedisAlloc, raw};
 
 use dlock_core::quirks;
 
-use super::{blocked_clients, commands, config, events, lock_type, mark_type, migration, timer};
+use super::{
+    blocked_clients, commands, config, done_type, events, lock_type, mark_type, migration, timer,
+};
 use crate::ffi::context::{Ctx, ERR, OK, api, log};
 use crate::ffi::info::InfoLines;
 use crate::info;
@@ -72,6 +74,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     }
     set_options(ctx, 0);
     lock_type::register(ctx)?;
+    done_type::register(ctx)?;
     mark_type::register(ctx)?;
     commands::register(ctx)?;
     config::register(ctx)?;

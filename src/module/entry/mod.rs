@@ -2,7 +2,8 @@
 //!
 //! - [`load`]: the start.
 //! - [`commands`]: commands, and their documentation.
-//! - [`lock_type`], [`mark_type`]: the callbacks of the types `dlock-key` and `dlockmark`.
+//! - [`lock_type`], [`done_type`], [`mark_type`]: the callbacks of the types `dlock-key`, `dlockdone` and
+//!   `dlockmark`.
 //! - [`events`]: server events: roles, loading, flushes, connections, keys.
 //! - [`migration`]: slots that migrate as a whole, on servers that have this.
 //! - [`timer`], [`blocked_clients`]: the timer fires; a blocked client is unblocked, or gone.
@@ -15,6 +16,7 @@
 mod blocked_clients;
 mod commands;
 mod config;
+mod done_type;
 mod events;
 mod load;
 mod lock_type;

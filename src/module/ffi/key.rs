@@ -8,10 +8,11 @@ use std::slice;
 use redis_module::raw;
 
 use dlock_core::lock::{Found, Holders};
-use dlock_core::{Crowd, Deadline, Grant, Key, Millis, Renewal};
+use dlock_core::{Crowd, Deadline, Done, Grant, Key, Millis, Owner, Renewal, Until};
 
 use super::block::{Block, Inside};
 use super::context::{Ctx, Name, OK, api};
+use super::done::{self, Stored};
 use super::kind;
 
 /// A key that is open within a callback, under a name that lives as long as that.
@@ -149,11 +150,42 @@ impl<'c> Open<'c> {
         }
     }
 
-    fn found_other(&self) -> Found<'static> {
+    fn found_other(&self) -> Found<'_> {
         match self.kind() {
             EMPTY => Found::Free,
             STRING => Found::Foreign { left: self.left() },
-            _ => Found::WrongType,
+            _ => match self.done() {
+                Some(done) => Found::Done { done, left: self.left() },
+                None => Found::WrongType,
+            },
+        }
+    }
+
+    /// The mark that the lock is done.
+    fn done(&self) -> Option<Done<'_>> {
+        // SAFETY: the key is open, and not empty; a value of our type has been made by `Stored::make`, and
+        // the keyspace holds it until this key changes, which takes `&mut self`.
+        unsafe {
+            let is_done = kind::DONE.is_at(self.raw);
+            is_done.then(|| Stored::at(api!(RedisModule_ModuleTypeGetValue(self.raw))))??.done()
+        }
+    }
+
+    /// Stores a mark that the lock is done.
+    pub fn put_done(&mut self, done: &Done<'_>, until: Option<Until>, owner: Owner) {
+        let value = Stored::make(owner, done.encode().into());
+        // SAFETY: the key is open for writing; the server owns the value from now on, and
+        // gives it back through the type's `free`.
+        let set = kind::ours(self.value(), || unsafe {
+            api!(RedisModule_ModuleTypeSetValue(self.raw, kind::DONE.get(), value))
+        });
+        (self.block, self.evicted) = (None, false);
+        if set != OK {
+            // SAFETY: the server has not taken it.
+            return unsafe { done::free(value) };
+        }
+        if let Some(until) = until {
+            self.expire_at(until.unix_ms);
         }
     }
 

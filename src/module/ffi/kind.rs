@@ -1,4 +1,4 @@
-//! The two types of values that the module adds to the server: locks and marks.
+//! The types of values that the module adds to the server: locks, done locks, and marks.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -13,6 +13,8 @@ pub struct ValueKind(AtomicPtr<raw::RedisModuleType>);
 
 /// The type `dlock-key`: locks.
 pub static LOCK: ValueKind = ValueKind::unregistered();
+/// The type `dlockdone`: locks that are done.
+pub static DONE: ValueKind = ValueKind::unregistered();
 /// The type `dlockmark`: marks.
 pub static MARK: ValueKind = ValueKind::unregistered();
 

@@ -8,6 +8,7 @@
 //! - [`key`]: an open key, and its value.
 //! - [`block`]: a lock in memory, and its owners.
 //! - [`index`]: the ends of leases.
+//! - [`done`]: the value at a key whose lock is done.
 //! - [`mark`]: an open mark.
 //! - [`inner`]: the command inside another.
 //! - [`waiter`]: blocked clients.
@@ -19,6 +20,7 @@ pub mod alarm;
 pub mod block;
 pub mod call;
 pub mod context;
+pub mod done;
 pub mod index;
 pub mod info;
 pub mod inner;

@@ -6,7 +6,7 @@ use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, log, now};
 use crate::ffi::scan::Scan;
 use crate::keyspace::Keyspace;
-use crate::state::{self, Arriving, Store};
+use crate::state::{self, Arriving, State, Store};
 
 /// The server's events about a load.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,10 +102,8 @@ pub fn loaded(
         state.time();
         let fence = fence.unwrap_or(Fence(0));
         if !state.node.is_following() {
-            let why = if state.node.durable.is_too_far(fence) {
-                Some("a stored fence is more than ten minutes ahead of this server")
-            } else if !state.node.durable.has_room_for(key, fence) {
-                Some("a stored fence is ahead of this server, as those of too many keys are")
+            let why = if let Some(why) = unacceptable(state, key, fence) {
+                Some(why)
             } else if !state.cover(key, fence, ttl) {
                 Some("the state file cannot be written, and does not cover a stored lease")
             } else {
@@ -132,4 +130,33 @@ pub fn loaded(
         Ok(())
     });
     wanted.unwrap_or(Ok(()))
+}
+
+/// Takes note of a done lock that was read from a file or a payload: whoever takes the lock next gets a
+/// larger fence. An error says why it is refused.
+pub fn loaded_done(key: Key<'_>, fence: Fence) -> Result<(), &'static str> {
+    let wanted = state::with(|state| {
+        state.time();
+        let why = unacceptable(state, key, fence).filter(|_| !state.node.is_following());
+        if let Some(why) = why {
+            if state.store.arriving.slots.refuses(key.name) {
+                return Err(why);
+            }
+            state.node.durable.led_elsewhere(key, fence);
+        }
+        state.node.pass_on(key, fence);
+        Ok(())
+    });
+    wanted.unwrap_or(Ok(()))
+}
+
+/// The reason why this server would not accept a stored fence.
+fn unacceptable(state: &State, key: Key<'_>, fence: Fence) -> Option<&'static str> {
+    if state.node.durable.is_too_far(fence) {
+        Some("a stored fence is more than ten minutes ahead of this server")
+    } else if !state.node.durable.has_room_for(key, fence) {
+        Some("a stored fence is ahead of this server, as those of too many keys are")
+    } else {
+        None
+    }
 }

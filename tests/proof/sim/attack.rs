@@ -177,7 +177,7 @@ impl Server {
             if self.node.acquire(&mut self.host, key, &ask, ClientId(n), time).is_err() {
                 break;
             }
-            let release = Release { token, is_final: false };
+            let release = Release { token, is_final: false, done: None };
             let _ = self.node.release(&mut self.host, key, &release, time);
         }
         self.host.owner = ANYBODY;
@@ -189,7 +189,7 @@ impl Server {
 
 fn ask(token: &[u8], ttl: Millis, fence: Option<Fence>) -> Acquire<'_> {
     let (wait, keep, turn, mode) = (None, None, false, Mode::Exclusive);
-    Acquire { token, ttl, mode, wait, keep, turn, fence, ephemeral: false, meta: b"" }
+    Acquire { token, ttl, mode, wait, keep, turn, fence, again: None, ephemeral: false, meta: b"" }
 }
 
 /// Another key with the same counter.

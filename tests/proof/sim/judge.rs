@@ -201,10 +201,12 @@ impl Judge {
     ) {
         for event in log {
             match event {
+                Report::Done { key, .. } | Report::AllExpired(key, _) => {
+                    self.leases_at(node, key).clear();
+                }
                 Report::Ended { key, token, .. } => {
                     self.leases_at(node, key).retain(|lease| lease.token != *token);
                 }
-                Report::AllExpired(key, _) => self.leases_at(node, key).clear(),
                 Report::Extended { key, token, .. } => {
                     let Some((end, fence)) = find(key, token) else { continue };
                     let of = |lease: &&mut Lease| lease.token == *token;

@@ -352,7 +352,7 @@ impl Server {
                 let token = self.released_by(request);
                 let is_final = ask == Ask::Release { is_final: true };
                 // A release cannot be refused: there are no foreign locks here.
-                let release = Release { token: &token, is_final };
+                let release = Release { token: &token, is_final, done: None };
                 let _ = self.node.release(&mut self.host, key, &release, time);
                 (ask == Ask::GiveBack).then_some(Answer::Done)
             }
@@ -380,7 +380,8 @@ impl Server {
         let (keep, turn) = wait.map_or((None, false), |wait| (wait.keep, wait.turn));
         let turn = turn && self.flaw != Some(Flaw::TellsNobody);
         let (wait, ephemeral, meta) = (wait.and_then(|wait| wait.blocks), false, b"");
-        let acquire = Acquire { token, ttl, mode, wait, keep, turn, fence, ephemeral, meta };
+        let acquire =
+            Acquire { token, ttl, mode, wait, keep, turn, fence, again: None, ephemeral, meta };
         match self.node.acquire(&mut self.host, key.as_key(), &acquire, ClientId(wire), time) {
             Ok(Acquired::Granted(fence)) => Some(Answer::Granted(fence)),
             Ok(Acquired::Denied) => Some(Answer::Denied),

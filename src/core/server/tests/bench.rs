@@ -232,7 +232,7 @@ impl Bench {
 }
 
 fn plain(token: &str) -> Release<'_> {
-    Release { token: token.as_bytes(), is_final: false }
+    Release { token: token.as_bytes(), is_final: false, done: None }
 }
 
 fn join<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> String {

@@ -99,7 +99,7 @@ fn long_names_take_the_room_of_several() {
     let time = bench.time();
     let fits = (0..MAX_FINALS).take_while(|n| {
         let token = format!("{n:06}");
-        let ask = Release { token: token.as_bytes(), is_final: true };
+        let ask = Release { token: token.as_bytes(), is_final: true, done: None };
         bench.node.release(&mut bench.host, key, &ask, time).is_ok()
     });
     assert_eq!(fits.count() as u64, MAX_FINALS / 2 / 101);

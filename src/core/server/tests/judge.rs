@@ -184,6 +184,10 @@ impl Judge {
             Report::Ended { key, token, why, held } => {
                 self.hear_ended(key, token, *why, *held, cause)
             }
+            Report::Done { .. } => {
+                prop_assert!(false, "nobody sends DONE here");
+                Ok(())
+            }
             Report::AllExpired(..) => {
                 prop_assert!(false, "no crowd here is so large");
                 Ok(())

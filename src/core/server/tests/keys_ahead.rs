@@ -50,6 +50,7 @@ impl Site {
             keep: None,
             turn: false,
             fence: (fence > 0).then_some(Fence(fence)),
+            again: None,
             ephemeral: false,
             meta: b"",
         };
@@ -76,7 +77,12 @@ impl Site {
         let host = &mut self.bench.host;
         self.bench
             .node
-            .release(host, key, &Release { token: token.as_bytes(), is_final: false }, time)
+            .release(
+                host,
+                key,
+                &Release { token: token.as_bytes(), is_final: false, done: None },
+                time,
+            )
             .unwrap();
     }
 

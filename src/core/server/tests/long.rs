@@ -157,6 +157,7 @@ impl Site {
             keep: None,
             turn: false,
             fence: None,
+            again: None,
             ephemeral: false,
             meta: b"",
         };
@@ -197,7 +198,7 @@ impl Site {
             return;
         }
         let Held { name, token, .. } = self.held.remove(which.index(self.held.len()));
-        let ask = Release { token: token.as_bytes(), is_final: false };
+        let ask = Release { token: token.as_bytes(), is_final: false, done: None };
         let time = self.bench.time();
         let _ = self.bench.node.release(&mut self.bench.host, key(&name), &ask, time);
     }

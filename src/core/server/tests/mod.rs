@@ -2,6 +2,7 @@
 //!
 //! - `bench`: one node on a server in memory ([`crate::simulated`]), spoken to in the words of the commands.
 //! - `taking`, `waiting`, `keep`, `next_in_line`, `ending`, `final_tokens`, `events`, `fences`: one test a rule.
+//! - `done`: a lock that is done for a while.
 //! - `obey`: what arrives for a slot that is about to be this node's.
 //! - `world`: two nodes, a primary and its replica, and everybody who uses them; `step`: what
 //!   can happen there; `judge`: the contract, written once more and naively, watching;
@@ -11,6 +12,7 @@
 
 mod around;
 mod bench;
+mod done;
 mod durability;
 mod ending;
 mod events;

@@ -161,6 +161,7 @@ impl World {
             keep: asked.keep.map(Millis),
             turn: asked.turn && asked.keep.is_some(),
             fence: asked.fence.map(|fence| self.proposal(fence)),
+            again: None,
             ephemeral: asked.ephemeral && !script,
             meta: if asked.ttl.is_multiple_of(2) { b"even" } else { b"" },
         };
@@ -280,7 +281,8 @@ impl World {
         let (before, quiet) = (self.snapshot(), self.is_quiet(key));
         let time = self.time();
         let Side { node, host } = self.leader();
-        let result = node.release(host, key.as_key(), &Release { token, is_final: false }, time);
+        let result =
+            node.release(host, key.as_key(), &Release { token, is_final: false, done: None }, time);
         let log = self.settle(Cause::Release(key, token))?;
         let Ok(released) = result else {
             prop_assert!(self.has_other_data(key) && (!quiet || before == self.snapshot()));

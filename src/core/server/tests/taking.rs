@@ -168,7 +168,7 @@ fn other_data_at_the_key_is_an_error() {
     assert_eq!(bench.extend("a 10"), Err(Reason::WrongType));
     let Bench { mut node, mut host, .. } = bench;
     assert_eq!(
-        node.release(&mut host, KEY, &Release { token: b"a", is_final: false }, time),
+        node.release(&mut host, KEY, &Release { token: b"a", is_final: false, done: None }, time),
         Err(Reason::WrongType)
     );
     assert_eq!(node.check(&mut host, KEY, b"a", time), Err(Reason::WrongType));
