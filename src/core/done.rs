@@ -16,6 +16,8 @@ pub struct Done<'a> {
     pub token: &'a [u8],
     /// The fence of the claim whose work is done.
     pub fence: Fence,
+    /// The largest fence of the key so far: the next holder's is larger.
+    pub top: Fence,
     /// Unix time in milliseconds at which the holder said so.
     pub since: u64,
     /// The holder's words about the outcome.
@@ -45,12 +47,13 @@ impl Until {
 pub const VERSION: u8 = 1;
 
 impl<'a> Done<'a> {
-    /// Encodes the mark, without its end, as it is stored: `version fence since token-length token meta`.
+    /// Encodes the mark, without its end, as it is stored: `version fence top since token-length token meta`.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(24 + self.token.len() + self.meta.len());
         out.push(VERSION);
         put(&mut out, self.fence.0);
+        put(&mut out, self.top.0);
         put(&mut out, self.since);
         put(&mut out, self.token.len() as u64);
         out.extend_from_slice(self.token);
@@ -63,12 +66,13 @@ impl<'a> Done<'a> {
     pub fn decode(bytes: &'a [u8]) -> Option<Done<'a>> {
         let mut reader = Reader(bytes);
         reader.byte().filter(|version| *version == VERSION)?;
-        let fence = reader.number().filter(|fence| (1..=MAX_FENCE).contains(fence))?;
+        let mut fence = || reader.number().filter(|fence| (1..=MAX_FENCE).contains(fence));
+        let (fence, top) = (fence()?, fence()?);
         let since = reader.number()?;
         let len = usize::try_from(reader.number()?).ok()?;
         let token = reader.bytes(len).filter(|token| (1..=MAX_TOKEN).contains(&token.len()))?;
         let meta = Some(reader.0).filter(|meta| meta.len() <= MAX_META)?;
-        Some(Done { token, fence: Fence(fence), since, meta })
+        (top >= fence).then_some(Done { token, fence: Fence(fence), top: Fence(top), since, meta })
     }
 }
 
@@ -80,10 +84,11 @@ mod tests {
     proptest! {
         #[test]
         fn a_stored_mark_is_read_again(
-            token in proptest::collection::vec(any::<u8>(), 1..=MAX_TOKEN), fence in 1..=MAX_FENCE,
+            token in proptest::collection::vec(any::<u8>(), 1..=MAX_TOKEN), fence in 1..=MAX_FENCE, more: u64,
             since: u64, meta in proptest::collection::vec(any::<u8>(), 0..=MAX_META),
         ) {
-            let done = Done { token: &token, fence: Fence(fence), since, meta: &meta };
+            let top = Fence(fence.saturating_add(more).min(MAX_FENCE));
+            let done = Done { token: &token, fence: Fence(fence), top, since, meta: &meta };
             let stored = done.encode();
             prop_assert_eq!(Done::decode(&stored), Some(done));
         }

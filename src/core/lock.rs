@@ -128,7 +128,7 @@ impl Found<'_> {
             Found::Held(Holders::One(grant)) => grant.fence,
             Found::Held(Holders::Many(crowd)) => crowd.top(),
             Found::Over { top } => *top,
-            Found::Done { done, .. } => done.fence,
+            Found::Done { done, .. } => done.top,
             _ => Fence(0),
         }
     }

@@ -247,8 +247,15 @@ impl Host for Keyspace<'_, '_> {
 
     fn put_done(&mut self, key: Key<'_>, done: Done<'_>, until: Option<Until>) {
         self.clear(key);
-        let owner = if self.silent { Owner::default() } else { self.ctx.owner() };
-        self.open.put_done(&done, until, owner);
+        let owner = (!self.silent).then(|| self.ctx.owner());
+        self.open.put_done(&done, owner);
+        // Other modules that have heard of the new key may have changed it.
+        self.open.close();
+        if let Some(until) = until
+            && self.at(key).is_done()
+        {
+            self.open.expire_at(until.unix_ms);
+        }
     }
 
     fn done_by_user(&mut self) -> u64 {

@@ -9,8 +9,9 @@
 //! +30000 1790000000000000 3 token     with one of three permits
 //! +30000 1790000000000000 xe token    until its connection closes, where it was made
 //! -token                              the token holds no more
-//! *1790000000000 1780000000000 179… t  the token's lock is done until this Unix time in ms, since that
-//!                                     one, with this fence; 0: a rewritten AOF sends the expiry apart
+//! *1790000000000 178… 179… 179… token the token's lock is done until this Unix time in ms, since that one,
+//!                                     with this fence; the key's largest fence; 0: a rewritten AOF sends
+//!                                     the expiry apart
 //! !                                   the key is removed: a lock, a mark that it is done, or a plain string
 //! @1790000000000                      the plain string there expires at that Unix time in ms
 //! =1790000000000000                   the mark has this fence, and no expiry; 0: there is no mark
@@ -167,7 +168,8 @@ pub fn write_mark(fence: Option<Fence>, out: &mut Vec<u8>) {
 pub fn write_done(done: &Done<'_>, until: Option<Until>, out: &mut Vec<u8>) {
     let until_ms = until.map_or(0, |until| until.unix_ms);
     let mut digits = itoa::Buffer::new();
-    for (before, number) in [(b'*', until_ms), (b' ', done.since), (b' ', done.fence.0)] {
+    let numbers = [until_ms, done.since, done.fence.0, done.top.0];
+    for (before, number) in [b'*', b' ', b' ', b' '].into_iter().zip(numbers) {
         out.push(before);
         out.extend_from_slice(digits.format(number.min(MAX_UNIX_MS)).as_bytes());
     }
@@ -250,13 +252,14 @@ fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal
 
 fn parse_done<'a>(done: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'a>> {
     // The token is the rest, spaces and all.
-    let mut words = done.splitn(4, |byte| *byte == b' ');
+    let mut words = done.splitn(5, |byte| *byte == b' ');
     let mut word = || words.next().ok_or(Refusal::Malformed(DOC.name));
     let until = read::number("until-ms", word()?, 0, MAX_UNIX_MS)?;
     let since = read::number("since-ms", word()?, 0, MAX_UNIX_MS)?;
     let fence = Fence(read::number("fence", word()?, 1, MAX_FENCE)?);
+    let top = Fence(read::number("top", word()?, fence.0, MAX_FENCE)?);
     let token = read::token(word()?)?;
-    Ok(Apply::Done(Done { token, fence, since, meta }, until))
+    Ok(Apply::Done(Done { token, fence, top, since, meta }, until))
 }
 
 /// The latest date that every server can keep: beyond the year 280000.

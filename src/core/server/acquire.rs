@@ -75,7 +75,7 @@ impl Node {
                 Err(reason) => return Err(reason),
             }
         }
-        if ask.wait.is_none() || !host.may_block() {
+        if is_done || ask.wait.is_none() || !host.may_block() {
             self.poll(host, key, ask, client, time);
             if refused.is_ok() {
                 self.observed.hot.denied(key, time.now);
@@ -333,7 +333,7 @@ pub(super) fn check_memory<H: Host>(host: &mut H) -> Result<(), Reason> {
 fn unless_done(found: Found<'_>, again: Option<Fence>) -> Result<Found<'_>, Reason> {
     match found {
         Found::Done { done, .. } if again.is_some_and(|again| done.fence <= again) => {
-            Ok(Found::Over { top: done.fence })
+            Ok(Found::Over { top: done.top })
         }
         Found::Done { done, left } => Err(Reason::Done { left, fence: done.fence }),
         found => Ok(found),

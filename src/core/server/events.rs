@@ -119,7 +119,7 @@ impl Node {
         self.durable.counter.look(time);
         match *apply {
             Apply::Grant(Granted { fence, .. })
-            | Apply::Done(Done { fence, .. }, _)
+            | Apply::Done(Done { top: fence, .. }, _)
             | Apply::Floor(fence)
                 if self.role == Role::Obeys && self.durable.is_too_far(fence) =>
             {
@@ -183,7 +183,7 @@ impl Node {
             Found::Held(Holders::Many(crowd)) => crowd.len(),
             Found::Foreign { .. } => return host.remove_foreign(key),
             Found::Done { done, .. } => {
-                self.pass_on(key, done.fence);
+                self.pass_on(key, done.top);
                 return host.remove_foreign(key);
             }
             Found::Free | Found::Over { .. } => {

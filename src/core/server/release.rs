@@ -11,7 +11,7 @@ use crate::done::{Done, Until};
 use crate::host::{Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::reason::Reason;
-use crate::words::{ClientId, Deadline, Fence, Key, Lease, Millis, Mode, Time};
+use crate::words::{ClientId, Deadline, Fence, Key, Lease, Millis, Mode, Owner, Time};
 
 impl Node {
     /// Gives the lock back and hands it over. A token that waits leaves the queue instead.
@@ -27,14 +27,15 @@ impl Node {
     ) -> Result<bool, Reason> {
         self.durable.counter.look(time);
         let token = ask.token;
+        let mut owner = Owner::default();
         if let Some(terms) = &ask.done {
             self.expire_due(host, key, token, time);
-            self.check_done(host, key, token, terms, time)?;
+            owner = self.check_done(host, key, token, terms, time)?;
         }
         self.note_final(host, key, ask, time.now)?;
         self.expire_due(host, key, token, time);
         if let Some(terms) = &ask.done
-            && self.finish(host, key, token, terms, time)
+            && self.finish(host, key, token, (terms, owner), time)
         {
             return Ok(true);
         }
@@ -174,7 +175,7 @@ impl Node {
         Ok(count + usize::from(place))
     }
 
-    /// Checks if a token may leave its lock done.
+    /// Checks if a token may leave its lock done. Returns the user for whom a fence far ahead counts.
     fn check_done<H: Host>(
         &mut self,
         host: &mut H,
@@ -182,7 +183,7 @@ impl Node {
         token: &[u8],
         terms: &DoneFor<'_>,
         time: Time,
-    ) -> Result<(), Reason> {
+    ) -> Result<Owner, Reason> {
         self.check_proposal(terms.fence)?;
         let granted = match host.find(key) {
             Found::Held(Holders::One(grant)) if grant.token == token => grant.fence,
@@ -190,13 +191,14 @@ impl Node {
                 return Err(Reason::NotAlone);
             }
             Found::Foreign { .. } => {
-                return if host.foreign_is(key, token) { Err(Reason::NotAlone) } else { Ok(()) };
+                let ours = host.foreign_is(key, token);
+                return if ours { Err(Reason::NotAlone) } else { Ok(Owner::default()) };
             }
             Found::WrongType => return Err(Reason::WrongType),
-            _ => return Ok(()),
+            _ => return Ok(Owner::default()),
         };
         if self.is_following() {
-            return Ok(());
+            return Ok(Owner::default());
         }
         let most = self.settings.max_done;
         if host.done_by_user() >= most {
@@ -204,12 +206,12 @@ impl Node {
         }
         check_memory(host)?;
         // Who takes the lock next gets a larger fence than the claim had, whatever this node granted.
-        if let Some(fence) = terms.fence.filter(|fence| *fence > granted) {
-            let owner = self.make_room(host, key, fence, None)?;
-            self.vouch(host, key, (fence, Millis(1)), None, time)?;
-            self.durable.counter.hand_out(key.name, fence, owner);
-        }
-        Ok(())
+        let Some(fence) = terms.fence.filter(|fence| *fence > granted) else {
+            return Ok(Owner::default());
+        };
+        let owner = self.make_room(host, key, fence, None)?;
+        self.vouch(host, key, (fence, Millis(1)), None, time)?;
+        Ok(owner)
     }
 
     /// Makes the lock done, if the token holds it, and tells who waits. True too if it is done by this token
@@ -219,7 +221,7 @@ impl Node {
         host: &mut H,
         key: Key<'_>,
         token: &[u8],
-        terms: &DoneFor<'_>,
+        (terms, owner): (&DoneFor<'_>, Owner),
         time: Time,
     ) -> bool {
         let grant = match host.find(key) {
@@ -229,8 +231,12 @@ impl Node {
         };
         let DoneFor { time: length, fence, meta } = *terms;
         let fence = fence.unwrap_or(grant.fence);
+        let top = fence.max(grant.fence);
+        if fence > grant.fence && !self.is_following() {
+            self.durable.counter.hand_out(key.name, fence, owner);
+        }
         let unix_ms = time.unix / 1000;
-        let done = Done { token, fence, since: unix_ms, meta };
+        let done = Done { token, fence, top, since: unix_ms, meta };
         let until = Until { unix_ms: unix_ms.saturating_add(length.0), left: length };
         self.put_done(host, key, done, Some(until), time);
         true
@@ -260,7 +266,7 @@ impl Node {
         if !free {
             host.remove(key);
         }
-        self.pass_on(key, top.max(done.fence));
+        self.pass_on(key, top.max(done.top));
         host.put_done(key, done, until);
         host.tell(key, Effect::Done { done, until, held });
         if !self.is_following() {

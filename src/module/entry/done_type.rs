@@ -6,7 +6,7 @@ use std::ptr;
 use redis_module::raw;
 
 use dlock_core::command::apply::write_done;
-use dlock_core::{Done, Key, Owner, done};
+use dlock_core::{Done, Key, done};
 
 use crate::ffi::context::{Ctx, api, bytes_of, c_string, server_free, variadic};
 use crate::ffi::done::{self as stored, Stored};
@@ -63,8 +63,8 @@ fn load(io: *mut raw::RedisModuleIO, bytes: &[u8]) -> Result<*mut c_void, &'stat
         (name, api!(RedisModule_GetDbIdFromIO(io)))
     };
     let key = Key { db: u32::try_from(db).unwrap_or(0), name };
-    loading::loaded_done(key, done.fence)?;
-    Ok(Stored::make(Owner::default(), bytes.into()))
+    loading::loaded_done(key, done.top)?;
+    Ok(Stored::make(name, None, bytes.into()))
 }
 
 fn log(io: *mut raw::RedisModuleIO, why: &str) {

@@ -67,7 +67,7 @@ impl Gathering {
 }
 
 /// The server's overhead for a key beside its name and value, and the index's for a lock.
-const PER_KEY: usize = 100;
+pub const PER_KEY: usize = 100;
 
 /// The first two bytes of every block. The tag is the length of a short record, or one of the
 /// two kinds that are no short record.

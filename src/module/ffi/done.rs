@@ -6,10 +6,14 @@ use std::sync::{Mutex, PoisonError};
 
 use dlock_core::{Done, Owner};
 
+use super::block::PER_KEY;
+
 /// A mark as the server keeps it: behind a pointer.
 pub struct Stored {
-    /// The user who made it; the default for one that was loaded.
-    owner: Owner,
+    /// The user who made it; nobody for one that was loaded or that another node made.
+    owner: Option<Owner>,
+    /// The length of its key's name.
+    name: u32,
     /// The mark's own form.
     bytes: Box<[u8]>,
 }
@@ -23,12 +27,15 @@ struct Counts {
 }
 
 impl Stored {
-    /// Makes a value for the server, which [`free`] ends.
-    pub fn make(owner: Owner, bytes: Box<[u8]>) -> *mut c_void {
-        let stored = Stored { owner, bytes };
+    /// Makes a value for the server at a key with this name, which [`free`] ends.
+    pub fn make(name: &[u8], owner: Option<Owner>, bytes: Box<[u8]>) -> *mut c_void {
+        let name = u32::try_from(name.len()).unwrap_or(u32::MAX);
+        let stored = Stored { owner, name, bytes };
         counts(|counts| {
-            counts.bytes += stored.size();
-            *counts.by_owner.entry(owner).or_default() += 1;
+            counts.bytes += stored.weight();
+            if let Some(owner) = owner {
+                *counts.by_owner.entry(owner).or_default() += 1;
+            }
         });
         Box::into_raw(Box::new(stored)).cast()
     }
@@ -56,6 +63,11 @@ impl Stored {
     pub fn size(&self) -> usize {
         size_of::<Stored>() + self.bytes.len()
     }
+
+    /// An estimate of the bytes that it takes with its key.
+    fn weight(&self) -> usize {
+        PER_KEY + self.name as usize + self.size()
+    }
 }
 
 /// Ends a value.
@@ -66,17 +78,19 @@ pub unsafe fn free(value: *mut c_void) {
     // SAFETY: by the caller's word.
     let stored = unsafe { Box::from_raw(value.cast::<Stored>()) };
     counts(|counts| {
-        counts.bytes = counts.bytes.saturating_sub(stored.size());
-        if let Some(count) = counts.by_owner.get_mut(&stored.owner) {
+        counts.bytes = counts.bytes.saturating_sub(stored.weight());
+        if let Some(owner) = stored.owner
+            && let Some(count) = counts.by_owner.get_mut(&owner)
+        {
             *count -= 1;
             if *count == 0 {
-                counts.by_owner.remove(&stored.owner);
+                counts.by_owner.remove(&owner);
             }
         }
     });
 }
 
-/// The bytes of all values, keys not included.
+/// The bytes of all values and their keys.
 pub fn bytes() -> usize {
     counts(|counts| counts.bytes)
 }

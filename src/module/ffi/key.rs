@@ -8,7 +8,7 @@ use std::slice;
 use redis_module::raw;
 
 use dlock_core::lock::{Found, Holders};
-use dlock_core::{Crowd, Deadline, Done, Grant, Key, Millis, Owner, Renewal, Until};
+use dlock_core::{Crowd, Deadline, Done, Grant, Key, Millis, Owner, Renewal};
 
 use super::block::{Block, Inside};
 use super::context::{Ctx, Name, OK, api};
@@ -172,8 +172,8 @@ impl<'c> Open<'c> {
     }
 
     /// Stores a mark that the lock is done.
-    pub fn put_done(&mut self, done: &Done<'_>, until: Option<Until>, owner: Owner) {
-        let value = Stored::make(owner, done.encode().into());
+    pub fn put_done(&mut self, done: &Done<'_>, owner: Option<Owner>) {
+        let value = Stored::make(self.name.bytes(), owner, done.encode().into());
         // SAFETY: the key is open for writing; the server owns the value from now on, and
         // gives it back through the type's `free`.
         let set = kind::ours(self.value(), || unsafe {
@@ -182,11 +182,13 @@ impl<'c> Open<'c> {
         (self.block, self.evicted) = (None, false);
         if set != OK {
             // SAFETY: the server has not taken it.
-            return unsafe { done::free(value) };
+            unsafe { done::free(value) }
         }
-        if let Some(until) = until {
-            self.expire_at(until.unix_ms);
-        }
+    }
+
+    /// True if the key has a mark that the lock is done.
+    pub fn is_done(&self) -> bool {
+        self.is_open && !self.raw.is_null() && self.done().is_some()
     }
 
     /// Stores an exclusive lock.

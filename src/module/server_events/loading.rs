@@ -137,12 +137,20 @@ pub fn loaded(
 pub fn loaded_done(key: Key<'_>, fence: Fence) -> Result<(), &'static str> {
     let wanted = state::with(|state| {
         state.time();
-        let why = unacceptable(state, key, fence).filter(|_| !state.node.is_following());
-        if let Some(why) = why {
-            if state.store.arriving.slots.refuses(key.name) {
-                return Err(why);
+        if !state.node.is_following() {
+            let why = match unacceptable(state, key, fence) {
+                None if !state.cover(key, fence, Millis(1)) => {
+                    Some("the state file cannot be written, and does not cover a stored fence")
+                }
+                why => why,
+            };
+            if let Some(why) = why {
+                if state.store.arriving.slots.refuses(key.name) {
+                    return Err(why);
+                }
+                log(c"warning", &format!("a done lock arrives with its slot, and {why}"));
+                state.node.durable.led_elsewhere(key, fence);
             }
-            state.node.durable.led_elsewhere(key, fence);
         }
         state.node.pass_on(key, fence);
         Ok(())

@@ -119,9 +119,6 @@ impl State {
     /// Takes over the locks that have arrived, unless they are gone again.
     fn take_over(&mut self, ctx: Ctx<'_>, job: &Job) {
         let keys = self.store.arriving.slots.end_import(job);
-        if keys.is_empty() {
-            return;
-        }
         let mut keyspace = Keyspace::event_loop(ctx, &mut self.store, true);
         keys.keys().for_each(|key| keyspace.look_at(key.as_key()));
         drop(keyspace);

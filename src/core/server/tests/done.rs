@@ -220,7 +220,8 @@ fn replicas_and_the_log_have_the_mark_with_its_date() {
 
 #[test]
 fn a_mark_travels_in_one_argument_and_meta_in_another() {
-    let done = crate::Done { token: b"a token ", fence: Fence(7), since: 9, meta: b"m" };
+    let done =
+        crate::Done { token: b"a token ", fence: Fence(7), top: Fence(8), since: 9, meta: b"m" };
     let mut written = Vec::new();
     apply::write_done(&done, crate::Until::at(1_790_000_000_000, 0), &mut written);
     let read = apply::parse(&[&written, b"m"]);
