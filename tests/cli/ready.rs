@@ -23,13 +23,27 @@ fn nodes_that_grant_are_ready_and_those_that_do_not_are_named() {
     assert_eq!(ready, [true, false, true]);
 }
 
-/// One node after the other forgets everything, and the guard is held on.
 #[test]
 fn who_waits_between_two_restarts_costs_no_holder_his_lock() {
+    restart_one_after_the_other(0);
+}
+
+/// A waiter gets a node that has forgotten the holder, and gives it back.
+#[test]
+fn a_waiter_does_not_keep_the_nodes_that_have_forgotten_the_holder() {
+    restart_one_after_the_other(2);
+}
+
+/// One node after the other forgets everything, and the guard is held on, though others wait.
+fn restart_one_after_the_other(waiters: usize) {
     let mut quorum = Quorum::start(3);
-    let holder = Running::start(&quorum, &["--ttl", "6s", "job", "--", "sleep", "1000"]);
+    let job = ["--ttl", "6s", "job", "--", "sleep", "1000"];
+    let holder = Running::start(&quorum, &job);
     eventually("all have granted it", || quorum.held("job") == 3);
     let holders = quorum[0].holders("job");
+    let waiting: Vec<_> = (0..waiters).map(|_| Running::start(&quorum, &job)).collect();
+    let wait = || quorum.iter().map(|node| node.node("waiters").int()).max();
+    eventually("the others wait", || wait() >= Some(waiters as i64));
     for node in 0..3 {
         quorum[node].kill();
         quorum[node].start_again();
@@ -39,7 +53,7 @@ fn who_waits_between_two_restarts_costs_no_holder_his_lock() {
         assert_eq!(quorum[node].run("DLOCK.NODE").at("granting").text(), "yes");
         eventually("it is renewed there, too", || quorum[node].holders("job") == holders);
     }
-    drop(holder);
+    drop((holder, waiting));
 }
 
 #[test]

@@ -49,6 +49,11 @@ impl Outbox {
         self.queue.pop_front()
     }
 
+    /// The id of the next request.
+    pub fn next_id(&self) -> u32 {
+        self.next_id
+    }
+
     /// Adds a request. Returns its id.
     pub fn push(&mut self, node: usize, attempt: u32, ask: Ask, ttl: Millis) -> u32 {
         let id = self.next_id;
@@ -252,6 +257,11 @@ impl<R: Rules> Ballot<R> {
         self.said().position(|said| said == Said::No)
     }
 
+    /// True if a majority has said no.
+    pub fn is_denied(&self) -> bool {
+        self.count(|said| said == Said::No) >= self.majority()
+    }
+
     /// True if a majority has answered yes or no.
     pub fn has_answered(&self) -> bool {
         self.count(|said| matches!(said, Said::Yes | Said::No)) >= self.majority()
@@ -341,6 +351,16 @@ impl<R: Rules> Ballot<R> {
         let is_due = |held: Held| held.ttl < length || held.sent < self.lengths.wanted_at;
         if vote.held().is_some_and(|held| !held.confirmed || is_due(held)) {
             self.renew_at(out, node, now);
+        }
+    }
+
+    /// Waits at a node that does not grant, for a part of the lease.
+    pub fn wait_behind(&mut self, out: &mut Outbox, node: usize, now: Instant) {
+        let Some(vote) = self.votes.get(node) else { return };
+        if vote.held().is_none() && vote.requests.open.is_none() {
+            let blocks = Some(Millis((self.ttl().0 / 4).max(1)));
+            let wait = Some(Wait { blocks, keep: None, turn: false });
+            self.ask(out, node, Ask::Acquire { fence: self.fence, wait }, now);
         }
     }
 

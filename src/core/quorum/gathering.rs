@@ -131,8 +131,9 @@ impl<R: Rules> Acquisition<R> {
     pub(super) fn gathering_due(&self, gathering: &Gathering) -> Instant {
         let ballot = &self.ballot;
         let ended = [ballot.refresh_due(), ballot.idle_due()].into_iter().flatten().min();
-        let due = [ended, gathering.ping_at, self.last_resort(gathering)];
-        due.into_iter().flatten().fold(gathering.retry_at, Instant::min)
+        let resort = [self.last_resort(gathering), self.stands_back_at(gathering)];
+        let due = [ended, gathering.ping_at].into_iter().chain(resort);
+        due.flatten().fold(gathering.retry_at, Instant::min)
     }
 
     /// Does whatever is due for the next in line.
@@ -145,6 +146,9 @@ impl<R: Rules> Acquisition<R> {
             self.back_off.gives_up_turn();
             self.ballot.withdraw(&mut self.out);
             return self.rest(first, time);
+        }
+        if self.stands_back_at(gathering).is_some_and(|at| time.now >= at) {
+            return self.stand_back(time);
         }
         if ping {
             self.ping_before(time);

@@ -21,6 +21,8 @@ pub struct Hold<R = Sound> {
     limit: Option<Instant>,
     /// Set when the lock is handed on: the time to wait at nodes where another token still holds it.
     hands_on: Option<Millis>,
+    /// The first request of the hold itself; the acquisition sent those before.
+    first: u32,
 }
 
 /// The state of a hold.
@@ -50,6 +52,7 @@ impl<R: Rules> Hold<R> {
         ballot.stand();
         let state = ballot.claim().map_or(State::Lost(LossReason::NotRenewed), State::Held);
         let mut hold = Hold {
+            first: out.next_id(),
             ballot,
             out,
             state,
@@ -126,7 +129,14 @@ impl<R: Rules> Hold<R> {
                 self.ballot.confirm(&mut self.out, node, now);
                 self.ballot.ask_doubtful(&mut self.out, now);
             }
-            Answer::Denied => self.complete(now),
+            Answer::Denied if self.hands_on.is_some() => self.complete(now),
+            // The node forgot the lease, and another client has been there since, or it grants nothing yet.
+            // Who waits there does not keep what others need.
+            Answer::Denied | Answer::Refused(Obstacle::Quarantine)
+                if id >= self.first && !asked.ask.blocks() =>
+            {
+                self.ballot.wait_behind(&mut self.out, node, now);
+            }
             // The lease is longer than the node grants: uses the length that it does grant.
             Answer::Refused(Obstacle::Never) => self.ballot.make_do(&mut self.out, asked, now),
             _ => {}

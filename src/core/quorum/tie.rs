@@ -61,9 +61,33 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
+    /// Time at which it gives back grants that do no good, because a majority says no: most likely to a holder
+    /// that these nodes have forgotten, which waits there to have them again. After a few times only the last
+    /// resort is left, which is random: clients that have the nodes in another order may do the same.
+    pub(super) fn stands_back_at(&self, gathering: &Gathering) -> Option<Instant> {
+        let since = gathering
+            .since
+            .filter(|_| self.ballot.is_denied() && gathering.returns < MOST_RETURNS)?;
+        let pause = self.plan.timeout.0.saturating_mul(STANDS_BACK << gathering.returns);
+        Some(since.plus(Millis(pause)))
+    }
+
+    /// Gives its grants back, and waits for them anew, behind everybody who waits there.
+    pub(super) fn stand_back(&mut self, time: Time) {
+        let Phase::Gathering(gathering) = &mut self.phase else { return };
+        gathering.returns += 1;
+        self.ballot.give_back(&mut self.out, time.now);
+        self.step(time);
+    }
+
     /// Time at which it gives up its turn. The client that has the first of the nodes goes on; but two
     /// may be sure of that, if they see different nodes, or have them in another order.
     pub(super) fn last_resort(&self, gathering: &Gathering) -> Option<Instant> {
         Some(gathering.since?.plus(self.back_off.patience(self.plan.timeout)))
     }
 }
+
+/// A client whose grants do no good gives them back after this many time-outs, after twice as many the next
+/// time, and this often.
+const STANDS_BACK: u64 = 2;
+const MOST_RETURNS: u32 = 3;

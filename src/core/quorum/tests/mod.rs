@@ -119,6 +119,12 @@ fn held() -> Trial {
 impl Trial {
     #[track_caller]
     fn sends(&mut self, expected: &str) {
+        assert_eq!(self.sent(), expected);
+    }
+
+    /// The requests that it sends, as they are written here.
+    #[track_caller]
+    fn sent(&mut self) -> String {
         let mut sent = Vec::new();
         while let Some(send) = match &mut self.machine {
             Machine::Trying(acquisition) => acquisition.poll(),
@@ -130,7 +136,7 @@ impl Trial {
             newest.insert(send.node, send.id);
             sent.push(written(send));
         }
-        assert_eq!(sent.join(" "), expected);
+        sent.join(" ")
     }
 
     fn hears(&mut self, node: usize, answer: Answer) {

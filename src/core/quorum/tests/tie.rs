@@ -145,3 +145,28 @@ fn whoever_is_granted_again_at_once_what_it_gave_back_waits_longer_each_time() {
     trial.hears(0, Answer::Done);
     trial.sends("2G");
 }
+
+/// The holder has the others, and node 0 has forgotten it.
+#[test]
+fn whoever_has_the_gate_alone_gives_it_back_when_a_majority_says_no() {
+    let mut trial = next_in_line();
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.sends("");
+    trial.waited(1, Answer::Denied);
+    trial.sends("1A120w");
+    trial.passes(3 * TIMEOUT);
+    assert!(!trial.sent().contains("0G"), "only one node has said no");
+    trial.waited(2, Answer::Denied);
+    trial.passes(0);
+    assert!(trial.sent().contains("0G"));
+    // The holder, which waited there, has it now.
+    trial.hears(0, Answer::Done);
+    trial.sends("0A120w");
+    trial.passes(2 * TIMEOUT);
+    assert!(!trial.sent().contains('G'));
+    trial.waited(0, Answer::Granted(Fence(121)));
+    trial.passes(2 * TIMEOUT);
+    assert!(!trial.sent().contains("0G"), "it is twice as patient the next time");
+    trial.passes(2 * TIMEOUT);
+    assert!(trial.sent().contains("0G"));
+}
