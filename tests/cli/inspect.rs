@@ -118,6 +118,46 @@ fn a_plain_string_is_held_by_somebody_unknown(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
+fn a_lock_that_is_done_is_shown_with_who_has_left_it_so(kind: Kind) {
+    let mut servers = servers(kind, 3);
+    take(&servers, b"job", "secret", "FENCE 1790000000000000");
+    let fence = servers[0].run("DLOCK.CHECK job secret").int();
+    let release = format!("DLOCK.RELEASE job secret DONE 600000 FENCE {fence} META exit=0");
+    let leave = |server: &harness::Server| assert_eq!(server.run(&release).int(), 1);
+    servers[..2].iter().for_each(leave);
+
+    let said = dlock(&servers, &["inspect", "job", "--json"]).with_code(1).json();
+    let id = servers[0].run("DLOCK.INSPECT job").at("id").text();
+    for node in &said[..2] {
+        assert_eq!((&node["mode"], &node["holding"]), (&"done".into(), &0.into()), "{node}");
+        let done = format!("{node}");
+        for words in [format!("\"id\":\"{id}\""), format!("\"fence\":{fence}"), "exit=0".to_owned()]
+        {
+            assert!(done.contains(&words), "{words} is not in {done}");
+        }
+        assert!(node["ttl_ms"].as_i64().is_some_and(|left| left > 500_000), "{node}");
+    }
+    assert_eq!((&said[2]["mode"], &said[3]["state"]), (&"exclusive".into(), &"done".into()));
+    for options in [&["inspect", "job"][..], &["inspect", "--tokens", "job"]] {
+        let said = dlock(&servers, options).with_code(1);
+        let verdict = format!("job: done on 2 of 3 nodes, by the holder with fence {fence}");
+        assert!(said.out.starts_with(&verdict), "{}", said.out);
+        let row = said.out.lines().find(|line| line.contains("exit=0")).unwrap_or_default();
+        assert!(row.contains(" done ") && row.contains(&fence.to_string()), "{}", said.out);
+        assert!(row.contains("9 min") && !row.contains("secret"), "{}", said.out);
+    }
+    // With one node silent, one mark of two is no majority, and two are.
+    servers[2].stop();
+    assert_eq!(
+        dlock(&servers, &["inspect", "job", "--json"]).with_code(1).json()[3]["state"],
+        "done"
+    );
+    servers[0].run("DEL job");
+    let said = dlock(&servers, &["inspect", "job", "--json"]).with_code(69).json();
+    assert_eq!(said[3]["state"], "unknown");
+}
+
+#[apply(on_two_servers)]
 fn keys_are_any_bytes(kind: Kind) {
     let servers = servers(kind, 1);
     take(&servers, b"a\0\xff\\ \n", "token", "META \x1b[2J");

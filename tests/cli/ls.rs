@@ -64,6 +64,37 @@ fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
     assert!(said.err.starts_with(&format!("dlock: {}: ", address_of(&servers))), "{}", said.err);
 }
 
+#[apply(on_two_servers)]
+fn locks_that_are_done_are_listed_if_somebody_asks_for_them(kind: Kind) {
+    let servers = servers(kind, 1);
+    for key in ["job:1", "job:2", "held"] {
+        take(&servers, key.as_bytes(), "alice", "");
+    }
+    for (key, time) in [("job:1", 600_000), ("job:2", 7_200_000)] {
+        let release = format!("DLOCK.RELEASE {key} alice DONE {time} META text");
+        assert_eq!(servers[0].run(&release).int(), 1);
+    }
+    let shown = |options: &[&str]| {
+        let said = dlock(&servers, &[&["ls", "--json"], options].concat()).with_code(0);
+        let row = |lock: &serde_json::Value| {
+            let left = lock["ttl_ms"].as_i64().is_some_and(|left| left > 50_000);
+            assert!(left && lock["evicted"] == 0 && lock["nodes"] == 1, "{lock}");
+            format!("{} {} {}", lock["key"], lock["mode"], lock["holding"]).replace('"', "")
+        };
+        said.json().iter().map(row).collect::<Vec<_>>()
+    };
+    let held = "held exclusive 1";
+    assert_eq!(shown(&[]), [held]);
+    assert_eq!(shown(&["--done"]), [held, "job:1 done 0", "job:2 done 0"]);
+    assert_eq!(shown(&["--done", "--match", "*:2"]), ["job:2 done 0"]);
+    assert_eq!(shown(&["--done", "--contended"]), Vec::<String>::new());
+    assert_eq!(shown(&["--done", "--count", "1"]).len(), 3);
+    let said = dlock(&servers, &["ls", "--done"]).with_code(0);
+    let row = said.out.lines().find(|line| line.starts_with("job:2 ")).unwrap_or_default();
+    assert!(row.contains(" done ") && row.contains("119 min"), "{}", said.out);
+    assert!(!dlock(&servers, &["ls"]).with_code(0).out.contains("job:"));
+}
+
 fn address_of(servers: &[harness::Server]) -> String {
     address(&servers[1])
 }

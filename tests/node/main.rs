@@ -2,6 +2,7 @@
 //!
 //! In reading order:
 //! - [`acquire`] and [`commands`]: DLOCK.ACQUIRE, and the other commands of one lock;
+//! - [`done`]: locks that are done for a while;
 //! - [`leases`]: which clock they run on, and what else ends them;
 //! - [`fences`] and [`fenced`]: the numbers that only grow, and commands that ask for one;
 //! - [`outside`] and [`eviction`]: what others, and the server itself, do to the keys of locks;
@@ -13,6 +14,7 @@
 mod acquire;
 mod cluster;
 mod commands;
+mod done;
 mod eviction;
 mod fenced;
 mod fences;

@@ -24,4 +24,4 @@ macro_rules! on_servers_that_migrate {
         }
     };
 }
-use on_servers_that_migrate;
+pub(crate) use on_servers_that_migrate;

@@ -14,6 +14,7 @@ fn defaults_are_as_documented(kind: Kind) {
     assert_eq!(get(&server, "dlock.newborn-quarantine"), "60000");
     assert_eq!(get(&server, "dlock.max-waiters"), "10000");
     assert_eq!(get(&server, "dlock.max-places"), "20000");
+    assert_eq!(get(&server, "dlock.max-done"), "100000");
     assert_eq!(get(&server, "dlock.max-memory-percent"), "50");
     assert_eq!(get(&server, "dlock.slow-wait-ms"), "0");
     assert_eq!(get(&server, "dlock.long-hold-ms"), "0");

@@ -1,4 +1,4 @@
-//! Keyspace events of class `d`: dlock.acquire, dlock.release, dlock.expire, dlock.break.
+//! Keyspace events of class `d`: dlock.acquire, dlock.release, dlock.done, dlock.expire, dlock.break.
 
 use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
@@ -92,6 +92,25 @@ fn a_broken_lock_is_told(kind: Kind) {
     server.run("DLOCK.BREAK job");
     assert_eq!(events.next(), "dlock.acquire job");
     assert_eq!(events.next(), "dlock.break job");
+    events.nothing_more();
+}
+
+#[apply(on_one_server)]
+fn a_lock_that_is_left_done_is_told_once(kind: Kind) {
+    let server = Server::start(kind);
+    let mut events = Listener::new(&server);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    for token in ["bob", "alice", "alice"] {
+        server.run(&format!("DLOCK.RELEASE job {token} DONE 60000"));
+    }
+    assert!(bob.recv().is_null());
+    server.run("DLOCK.ACQUIRE job bob 60000");
+    server.run("DLOCK.ACQUIRE job bob 60000 AGAIN 9007199254740991");
+    server.run("DLOCK.RELEASE job bob DONE 60000");
+    for name in ["acquire", "done", "acquire", "done"] {
+        assert_eq!(events.next(), format!("dlock.{name} job"));
+    }
     events.nothing_more();
 }
 

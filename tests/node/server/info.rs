@@ -22,6 +22,7 @@ fn a_fresh_node_has_counted_nothing(kind: Kind) {
         "denials",
         "handovers",
         "releases",
+        "dones",
         "expiries",
         "extensions",
         "breaks",

@@ -144,9 +144,13 @@ fn command_docs_name_every_option(kind: Kind) {
     let server = Server::start(kind);
     let docs = format!("{:?}", server.run("COMMAND DOCS DLOCK.ACQUIRE"));
     // As bytes: the words stand in the argument list as tokens.
-    for option in ["SHARED", "LIMIT", "WAIT", "FENCE", "EPHEMERAL", "META"] {
+    for option in ["SHARED", "LIMIT", "WAIT", "FENCE", "AGAIN", "EPHEMERAL", "META"] {
         let bytes = format!("{:?}", option.as_bytes());
         assert!(docs.contains(&bytes), "{option}");
+    }
+    let docs = format!("{:?}", server.run("COMMAND DOCS DLOCK.RELEASE"));
+    for option in ["FINAL", "DONE", "FENCE", "META"] {
+        assert!(docs.contains(&format!("{:?}", option.as_bytes())), "{option}");
     }
     let docs = format!("{:?}", server.run("COMMAND DOCS DLOCK.EXTEND"));
     assert!(docs.contains(&format!("{:?}", b"FENCE")));

@@ -1,0 +1,178 @@
+//! The other commands at a lock that is done: those of locks, and the server's own.
+
+use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_one_server};
+
+use super::{assert_done, leave_done, mark};
+
+#[apply(on_one_server)]
+fn inspect_and_tokens_show_who_has_left_it_done_and_no_token(kind: Kind) {
+    let server = Server::build(kind).with_movable_wall_clock().start();
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000 META before").int();
+    let id = server.holder("job")["id"].text();
+    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000000 META exit=0").int(), 1);
+    server.set_wall_clock(1_000);
+    for words in ["DLOCK.INSPECT job", "DLOCK.TOKENS job"] {
+        for mut client in [server.client(), server.client().resp3()] {
+            eventually("the clock is ahead", || client.run(words).at("done-ms").int() > 999_000);
+            let lock = client.run(words);
+            let (left, since) = (lock.at("ttl-ms").int(), lock.at("done-ms").int());
+            assert!((59_900_000 - 1_000_000..=59_000_000).contains(&left), "{lock:?}");
+            assert!((1_000_000..1_100_000).contains(&since), "{lock:?}");
+            assert_eq!(lock.at("mode").text(), "done");
+            assert_eq!((lock.at("id").text(), lock.at("fence").int()), (id.clone(), fence));
+            assert_eq!(lock.at("meta").text(), "exit=0");
+            assert_eq!((lock.at("holding").int(), lock.at("waiting").int()), (0, 0));
+            assert!(lock.at("holders").items().is_empty() && lock.at("waiters").items().is_empty());
+            assert!(!format!("{lock:?}").contains(&format!("{:?}", b"alice")), "{lock:?}");
+        }
+    }
+}
+
+#[apply(on_one_server)]
+fn the_commands_of_a_holder_know_none_and_leave_the_mark_alone(kind: Kind) {
+    let server = Server::start(kind);
+    leave_done(&mut server.client(), "job", "60000 META text");
+    let before = mark(&server, "job");
+    for token in ["alice", "bob"] {
+        assert!(server.run(&format!("DLOCK.CHECK job {token}")).is_null());
+        for options in ["", "GT", "FENCE 5"] {
+            let extended = server.run(&format!("DLOCK.EXTEND job {token} 60000 {options}"));
+            assert_eq!(extended.int(), 0, "{options}");
+        }
+        let guarded = server.run(&format!("DLOCK.GUARD job {token} SET data text"));
+        assert_eq!(guarded.code(), "NOTHELD");
+        assert_eq!(server.run(&format!("DLOCK.RELEASE job {token} FINAL")).int(), 0);
+    }
+    for words in ["DLOCK.FENCED job 5", "DLOCK.MARK job", "GET job", "LPUSH job x", "INCR job"] {
+        assert_eq!(server.run(words).code(), "WRONGTYPE", "{words}");
+    }
+    assert!(server.run("SET job text NX").is_null());
+    assert_eq!(server.run("DLOCK.BREAK job bob").int(), 0);
+    assert_eq!(server.run("DBSIZE").int(), 1);
+    assert_eq!(mark(&server, "job"), before);
+    assert_eq!(server.run("TYPE job").text(), "dlockdone");
+}
+
+#[apply(on_every_server)]
+fn whatever_removes_the_key_lets_the_job_run_again(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    for removal in [
+        "DEL job",
+        "UNLINK job",
+        "DLOCK.BREAK job",
+        "EXPIRE job 0",
+        "PEXPIREAT job 1",
+        "FLUSHDB ASYNC",
+        "FLUSHALL ASYNC",
+        "FLUSHALL SYNC",
+        "RENAME job other",
+        "MOVE job 1",
+        "SWAPDB 0 1",
+    ] {
+        let fence = leave_done(&mut primary.client(), "job", "60000");
+        assert!(!primary.run(removal).is_error(), "{removal}");
+        assert_eq!(primary.run("EXISTS job").int(), 0, "{removal}");
+        assert_eq!(primary.run("DLOCK.RELEASE job alice DONE 60000").int(), 0, "{removal}");
+        let next = primary.run("DLOCK.ACQUIRE job bob 60000").int();
+        assert!(next > fence, "{removal}: {next} after {fence}");
+        primary.assert_agrees_with(&replica);
+        primary.run("FLUSHALL");
+    }
+    // Where a plain string takes its place, that is a lock of the old kind.
+    leave_done(&mut primary.client(), "job", "60000");
+    primary.run("SET job text PX 60000");
+    assert!(primary.run("DLOCK.ACQUIRE job bob 60000").is_null());
+}
+
+#[apply(on_every_server)]
+fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    for (way, moved) in
+        [("RENAME job other", "other"), ("MOVE job 1", "job"), ("SWAPDB 0 1", "job")]
+    {
+        let fence = leave_done(&mut primary.client(), "job", "60000 META text");
+        let before = mark(&primary, "job");
+        let mut bob = if way.starts_with("RENAME") {
+            // Who holds the other lock, or waits for it, loses it as by any other key.
+            primary.run("DLOCK.ACQUIRE other holder 60000");
+            Some(primary.waiter("DLOCK.ACQUIRE other bob 60000 WAIT 0"))
+        } else {
+            None
+        };
+        assert!(!primary.run(way).is_error(), "{way}");
+        primary.assert_agrees_with(&replica);
+        if let Some(bob) = &mut bob {
+            assert_eq!(bob.recv().code(), "UNBLOCKED");
+            assert!(primary.run("DLOCK.CHECK other holder").is_null());
+        } else {
+            // What is in the other database comes back by the same way.
+            primary.run("SWAPDB 0 1");
+        }
+        assert_done(&primary, moved, fence);
+        assert_eq!(mark(&primary, moved), before, "{way}");
+        primary.run("FLUSHALL");
+    }
+}
+
+#[apply(on_every_server)]
+fn a_watch_is_disturbed_by_a_mark_and_by_nothing_that_leaves_it(kind: Kind) {
+    let server = Server::start(kind);
+    let disturbs = |request: &str| {
+        let mut watcher = server.client();
+        watcher.run("WATCH job");
+        server.run(request);
+        watcher.run("MULTI");
+        watcher.run("PING");
+        watcher.run("EXEC").is_null()
+    };
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    assert!(!disturbs("DLOCK.RELEASE job bob DONE 60000"));
+    assert!(!disturbs("DLOCK.RELEASE job alice DONE 60000 FENCE 0"));
+    assert!(disturbs("DLOCK.RELEASE job alice DONE 60000"));
+    for request in [
+        "DLOCK.RELEASE job alice DONE 60000",
+        "DLOCK.RELEASE job alice",
+        "DLOCK.ACQUIRE job bob 60000",
+        "DLOCK.ACQUIRE job bob 60000 AGAIN 1",
+        "DLOCK.EXTEND job alice 60000",
+        "DLOCK.CHECK job alice",
+        "DLOCK.INSPECT job",
+        "DLOCK.BREAK job bob",
+    ] {
+        assert!(!disturbs(request), "{request}");
+    }
+    assert!(disturbs("DLOCK.BREAK job"));
+}
+
+#[apply(on_one_server)]
+fn info_counts_marks_and_no_other_answers(kind: Kind) {
+    let server = Server::start(kind);
+    leave_done(&mut server.client(), "one", "60000");
+    leave_done(&mut server.client(), "two", "60000");
+    server.run("DLOCK.RELEASE two alice DONE 60000");
+    server.run("DLOCK.RELEASE two bob DONE 60000");
+    server.run("DLOCK.ACQUIRE held alice 60000");
+    server.run("DLOCK.RELEASE held alice DONE x");
+    server.run("DLOCK.RELEASE held alice DONE 0");
+    let count = |name: &str| server.info_number("dlock", &format!("dlock_{name}"));
+    assert_eq!((count("dones"), count("releases"), count("leases")), (2, 1, 0));
+    assert_eq!(server.node("leases"), Value::Int(0));
+}
+
+#[apply(on_one_server)]
+fn the_right_to_write_a_key_is_needed_to_leave_it_done(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    server.run("ACL SETUSER viewer on nopass %R~* +@all");
+    let mut viewer = server.client();
+    viewer.run("AUTH viewer any");
+    assert_eq!(viewer.run("DLOCK.RELEASE job alice DONE 60000").code(), "NOPERM");
+    assert_eq!(server.holders("job"), ["alice"]);
+    server.run("DLOCK.RELEASE job alice DONE 60000");
+    assert_eq!(viewer.run("DLOCK.ACQUIRE job bob 60000 AGAIN 9007199254740991").code(), "NOPERM");
+    assert_eq!(viewer.run("DLOCK.INSPECT job").at("mode").text(), "done");
+}

@@ -1,0 +1,105 @@
+//! Fences go on growing over a mark, and AGAIN is granted over those that it knows.
+
+use harness::{Kind, Server, apply, eventually, on_one_server, wall_clock};
+
+use super::{assert_done, leave_done, mark, read};
+
+/// Far ahead of the clock, in µs, and no farther than a proposal may be.
+const AHEAD: i64 = 300_000_000;
+
+/// Ends the mark at a key, and perhaps the server's life, with nothing saved but the state file.
+type End = fn(&mut Server, &str);
+
+const ENDS: [(&str, End); 7] = [
+    ("DEL", |server, key| drop(server.run(&format!("DEL {key}")))),
+    ("BREAK", |server, key| drop(server.run(&format!("DLOCK.BREAK {key}")))),
+    ("FLUSHALL", |server, _| drop(server.run("FLUSHALL ASYNC"))),
+    ("expiry", |server, key| {
+        server.run(&format!("PEXPIRE {key} 1"));
+        eventually("the time is over", || server.run(&format!("EXISTS {key}")).int() == 0);
+    }),
+    ("eviction", |server, _| server.evict_all()),
+    ("restart", |server, _| server.restart()),
+    ("crash", |server, _| {
+        server.kill();
+        server.start_again();
+    }),
+];
+
+#[apply(on_one_server)]
+fn the_next_fence_is_larger_than_any_of_before_however_the_mark_ended(kind: Kind) {
+    for (what, end) in ENDS {
+        let mut server = Server::build(kind).config("dlock.quarantine off").start();
+        for claim in ["smaller", "own", "ahead"] {
+            let key = format!("{what}-{claim}");
+            let own = server.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
+            let claimed = match claim {
+                "smaller" => 5,
+                "own" => own,
+                _ => wall_clock::micros(0) + AHEAD,
+            };
+            let release = format!("DLOCK.RELEASE {key} alice DONE 60000 FENCE {claimed}");
+            assert_eq!(server.run(&release).int(), 1, "{key}");
+            assert_done(&server, &key, claimed);
+            let other = server.run(&format!("DLOCK.ACQUIRE {key}-other alice 60000")).int();
+            assert!(other < wall_clock::micros(0) + AHEAD / 2, "{key}: {other}");
+            end(&mut server, &key);
+            let next = server.run(&format!("DLOCK.ACQUIRE {key} bob 60000")).int();
+            assert!(next > own.max(claimed), "{key}: {next} after {own}, {claimed}");
+            server.run(&format!("DLOCK.RELEASE {key} bob"));
+        }
+    }
+}
+
+#[apply(on_one_server)]
+fn again_is_granted_over_a_mark_whose_fence_is_not_larger(kind: Kind) {
+    let server = Server::start(kind);
+    for mode in ["", "WAIT 0", "SHARED", "LIMIT 2", "EPHEMERAL", "KEEP 60000"] {
+        let fence = leave_done(&mut server.client(), "job", "60000 META text");
+        let before = mark(&server, "job");
+        let mut bob = server.client();
+        let mut ask = |again| bob.run(&format!("DLOCK.ACQUIRE job bob 60000 AGAIN {again} {mode}"));
+        assert_eq!(read(&ask(fence - 1)).1, fence, "{mode}");
+        assert_eq!(mark(&server, "job"), before, "{mode}");
+        let next = ask(fence).int();
+        assert!(next > fence, "{mode}: {next} after {fence}");
+        // The mark is over: its maker has nothing any more, and bob's release frees the lock.
+        assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000").int(), 0);
+        assert_eq!(ask(fence).int(), next, "a holder that asks again has what it had");
+        assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 1);
+        assert_eq!(server.run("EXISTS job").int(), 0, "{mode}");
+    }
+}
+
+#[apply(on_one_server)]
+fn again_changes_nothing_where_there_is_no_mark(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000 AGAIN 9007199254740991").int();
+    assert!(server.run("DLOCK.ACQUIRE job bob 60000 AGAIN 9007199254740991").is_null());
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0 AGAIN 5");
+    server.run("DLOCK.RELEASE job alice");
+    assert!(bob.recv().int() > fence);
+    server.run("SET foreign text");
+    assert!(server.run("DLOCK.ACQUIRE foreign bob 60000 AGAIN 9007199254740991").is_null());
+    let before = server.traces();
+    for again in ["0", "-1", "9007199254740992", "x", "", "5 AGAIN 5"] {
+        let refused = server.run(&format!("DLOCK.ACQUIRE free carol 60000 AGAIN {again}"));
+        refused.assert_error("ERR", "AGAIN");
+    }
+    assert_eq!(server.traces(), before);
+    assert!(server.run("DLOCK.ACQUIRE last dan 60000 AGAIN 9007199254740991").int() < 1 << 52);
+}
+
+/// The fence of a claim of several servers is kept, whatever this one's was.
+#[apply(on_one_server)]
+fn the_mark_keeps_the_fence_that_it_was_given(kind: Kind) {
+    let server = Server::start(kind);
+    let own = leave_done(&mut server.client(), "job", "60000 FENCE 7");
+    assert_eq!(mark(&server, "job").1["fence"].int(), 7);
+    assert_eq!(read(&server.run("DLOCK.ACQUIRE job bob 60000 AGAIN 6")).1, 7);
+    let next = server.run("DLOCK.ACQUIRE job bob 60000 AGAIN 7").int();
+    assert!(next > own, "{next} after {own}");
+    // His claim's fence is larger than that of the former holder, whose request comes late.
+    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000 FENCE 7").int(), 0);
+    assert_eq!(server.run("DLOCK.CHECK job bob").int(), next);
+}

@@ -1,0 +1,169 @@
+//! The marks of a user, and memory.
+
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
+
+use super::{leave_done, mark};
+
+/// A connection of a user of this name, who may do anything.
+fn user(server: &Server, name: &str) -> Client {
+    server.run(&format!("ACL SETUSER {name} on nopass ~* &* +@all"));
+    let mut client = server.client();
+    client.run(&format!("AUTH {name} any"));
+    client
+}
+
+#[track_caller]
+fn assert_too_many(client: &mut Client, key: &str) {
+    let held = client.run(&format!("DLOCK.ACQUIRE {key} alice 600000")).int();
+    for options in ["DONE 600000", "DONE 600000 META text", "FINAL DONE 1"] {
+        let refused = client.run(&format!("DLOCK.RELEASE {key} alice {options}"));
+        refused.assert_error("TOOMANYDONE", "dlock.max-done");
+    }
+    assert_eq!(client.run(&format!("DLOCK.CHECK {key} alice")).int(), held);
+    assert_eq!(client.run(&format!("DLOCK.RELEASE {key} alice DONE 0")).int(), 1);
+}
+
+#[apply(on_one_server)]
+fn one_mark_too_many_is_refused_to_its_user_alone(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.max-done 2");
+    let (mut app, mut other) = (user(&server, "app"), user(&server, "other"));
+    for client in [&mut app, &mut other] {
+        let name = client.run("ACL WHOAMI").text();
+        leave_done(client, &format!("{name}:1"), "600000 META text");
+        leave_done(client, &format!("{name}:2"), "600000");
+        assert_too_many(client, &format!("{name}:3"));
+    }
+    // Another connection of the same user, a transaction and a script are no way around it.
+    assert_too_many(&mut user(&server, "app"), "app:3");
+    app.run("DLOCK.ACQUIRE app:3 alice 600000");
+    for words in ["MULTI", "DLOCK.RELEASE app:3 alice DONE 600000"] {
+        app.run(words);
+    }
+    assert_eq!(app.run("EXEC").items()[0].code(), "TOOMANYDONE");
+    assert_eq!(server.holders("app:3"), ["alice"]);
+    // Who says it again has one already; a limit that has fallen takes nothing away.
+    let before = mark(&server, "app:1");
+    assert_eq!(app.run("DLOCK.RELEASE app:1 alice DONE 600000 META text").int(), 1);
+    server.run("CONFIG SET dlock.max-done 1");
+    assert_eq!(app.run("DLOCK.RELEASE app:1 alice DONE 600000 META text").int(), 1);
+    assert_eq!(mark(&server, "app:1"), before);
+    server.run("CONFIG SET dlock.max-done 3");
+    assert_eq!(app.run("DLOCK.RELEASE app:3 alice DONE 600000").int(), 1);
+    leave_done(&mut server.client(), "default:1", "600000");
+}
+
+#[apply(on_every_server)]
+fn a_mark_that_goes_makes_room_and_one_that_moves_does_not(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.max-done 1");
+    let mut app = user(&server, "app");
+    for (way, makes_room) in [
+        ("DEL mark", true),
+        ("UNLINK mark", true),
+        ("DLOCK.BREAK mark", true),
+        ("SET mark text", true),
+        ("RENAME text mark", true),
+        ("PEXPIRE mark 1", true),
+        ("FLUSHDB SYNC", true),
+        ("FLUSHALL ASYNC", true),
+        ("DLOCK.ACQUIRE mark bob 600000 AGAIN 9007199254740991", true),
+        ("evict", true),
+        ("DEBUG RELOAD", true),
+        ("RENAME mark other", false),
+        ("MOVE mark 1", false),
+        ("SWAPDB 0 1", false),
+        ("PERSIST mark", false),
+        ("PEXPIRE mark 700000", false),
+    ] {
+        server.run("FLUSHALL SYNC");
+        server.run("SET text any");
+        leave_done(&mut app, "mark", "600000");
+        assert_too_many(&mut app, "next");
+        match way {
+            "evict" => server.evict_all(),
+            way => assert!(!server.run(way).is_error(), "{way}"),
+        }
+        if !makes_room {
+            assert_too_many(&mut app, "next");
+            continue;
+        }
+        server.leave_quarantine();
+        app.run("DLOCK.ACQUIRE next alice 600000");
+        let release = "DLOCK.RELEASE next alice DONE 600000";
+        eventually(&format!("there is room after {way}"), || !app.run(release).is_error());
+        assert_eq!(app.run(release).int(), 1, "{way}");
+    }
+}
+
+/// In the background, the server frees a large data set in a thread of its own.
+#[apply(on_two_servers)]
+fn a_thousand_marks_that_go_at_once_make_room_for_a_thousand(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.max-done 1000");
+    let mut app = user(&server, "app");
+    let text = "m".repeat(200);
+    for way in ["FLUSHALL ASYNC", "FLUSHDB ASYNC", "UNLINK", "DEL", "expiry"] {
+        let time = if way == "expiry" { 2_000 } else { 600_000 };
+        let answers = app.pipeline((0..1_000).flat_map(|n| {
+            let release = format!("DLOCK.RELEASE job{n} alice DONE {time} META {text}");
+            [format!("DLOCK.ACQUIRE job{n} alice 600000"), release]
+        }));
+        let refused = answers.iter().find(|answer| !answer.is_int());
+        assert!(refused.is_none(), "{way}: {refused:?}");
+        if way == "expiry" {
+            eventually("the time is over", || server.run("DBSIZE").int() == 0);
+        } else if way.starts_with("FLUSH") {
+            assert_too_many(&mut app, "more");
+            server.run(way);
+        } else {
+            let keys = (0..1_000).map(|n| format!(" job{n}")).collect::<String>();
+            assert_eq!(server.run(&format!("{way}{keys}")).int(), 1_000);
+        }
+        eventually("all are freed", || {
+            server.info_number("memory", "lazyfree_pending_objects") == 0
+        });
+    }
+}
+
+#[apply(on_one_server)]
+fn a_full_server_leaves_locks_done_as_far_as_locks_may_take_memory(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let fence = server.run("DLOCK.ACQUIRE other alice 60000").int();
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    server.run("CONFIG SET maxmemory 500000");
+    assert_eq!(server.run("SET text any").code(), "OOM");
+    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000 META text").int(), 1);
+    assert_eq!(bob.recv().code(), "DONE");
+    // Of this, locks may take nothing.
+    server.run("CONFIG SET maxmemory 1");
+    let refused = server.run("DLOCK.RELEASE other alice DONE 60000");
+    refused.assert_error("TOOMANYLOCKS", "dlock.max-memory-percent");
+    assert_eq!(server.run("DLOCK.CHECK other alice").int(), fence);
+    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000 META text").int(), 1, "again");
+}
+
+/// Beside its text, a mark holds its maker's name, a fence and a moment.
+#[apply(on_two_servers)]
+fn a_mark_takes_little_more_memory_than_a_plain_key_with_its_text(kind: Kind) {
+    const KEYS: usize = 100_000;
+    const TEXT: &str = "finished_with_exit_code_0_on_web-2";
+    let growth = |requests: &dyn Fn(usize) -> Vec<String>| {
+        let server = Server::start(kind);
+        server.run("CONFIG SET slowlog-log-slower-than -1");
+        let before = server.settled_memory();
+        let answers = server.client().pipeline((0..KEYS).flat_map(requests));
+        assert!(!answers.iter().any(|answer| answer.is_error()));
+        server.settled_memory() - before
+    };
+    let plain = growth(&|n| vec![format!("SET job{n} {TEXT} PX 86400000")]);
+    let marks = growth(&|n| {
+        let release = format!("DLOCK.RELEASE job{n} alice DONE 86400000 META {TEXT}");
+        vec![format!("DLOCK.ACQUIRE job{n} alice 600000"), release]
+    });
+    let more = (marks - plain) / KEYS as i64;
+    assert!(more < 128, "{marks} bytes for {KEYS} marks, {plain} for as many plain keys");
+}

@@ -1,0 +1,199 @@
+//! The holder alone leaves a lock done, and an error leaves it held.
+
+use harness::{Kind, Server, Value, apply, bytes, eventually, on_every_server, on_one_server};
+
+use super::{assert_done, leave_done, mark, read};
+
+#[apply(on_one_server)]
+fn only_the_holder_of_a_lease_that_goes_on_leaves_a_lock_done(kind: Kind) {
+    let server = Server::start(kind);
+    let release = |token: &str| server.run(&format!("DLOCK.RELEASE job {token} DONE 60000")).int();
+    assert_eq!(release("nobody"), 0);
+    assert_eq!(server.run("EXISTS job").int(), 0);
+
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
+    assert_eq!((release("carol"), release("bob"), release("away")), (0, 0, 0));
+    assert!(bob.recv().is_null(), "as with any RELEASE, a waiter has left the queue");
+    assert_eq!((server.holders("job"), server.waiters("job")), (vec!["alice".into()], vec![]));
+
+    // Her lease is over: nobody has the lock after her, or somebody has.
+    server.run("DLOCK.EXTEND job alice 1");
+    eventually("her lease is over", || server.run("DLOCK.CHECK job alice").is_null());
+    assert_eq!(release("alice"), 0);
+    assert_eq!(server.run("EXISTS job").int(), 0);
+    let fence = server.run("DLOCK.ACQUIRE job bob 60000").int();
+    assert_eq!(release("alice"), 0);
+    assert_eq!(server.run("DLOCK.CHECK job bob").int(), fence);
+}
+
+#[apply(on_one_server)]
+fn a_request_that_is_refused_leaves_the_lock_held(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000 META before").int();
+    let _bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    let (traces, picture) = (server.traces(), server.pictures());
+    let long = format!("DONE 5 META {}", "m".repeat(1025));
+    for (options, code, words) in [
+        ("DONE", "ERR", "DONE"),
+        ("DONE -1", "ERR", "34560000000"),
+        ("DONE +1", "ERR", "'+1'"),
+        ("DONE 01", "ERR", "'01'"),
+        ("DONE 1.5", "ERR", "'1.5'"),
+        ("DONE 34560000001", "ERR", "'34560000001'"),
+        ("DONE 99999999999999999999", "ERR", "DONE"),
+        ("DONE 5 DONE 5", "ERR", "DONE"),
+        ("DONE 5 FENCE", "ERR", "FENCE"),
+        ("DONE 5 FENCE 0", "ERR", "FENCE"),
+        ("DONE 5 FENCE 9007199254740992", "ERR", "9007199254740991"),
+        ("DONE 5 FENCE 9007199254740991", "TOOFAR", "ten minutes"),
+        ("DONE 5 FENCE 5 FENCE 5", "ERR", "FENCE"),
+        ("DONE 5 META", "ERR", "META"),
+        ("DONE 5 META a META b", "ERR", "META"),
+        (&long, "ERR", "1024"),
+        ("META text", "ERR", "DONE"),
+        ("FENCE 5", "ERR", "DONE"),
+        ("FINAL FENCE 5 META text", "ERR", "DONE"),
+        ("DONE 5 AGAIN 5", "ERR", "AGAIN"),
+        ("FINAL DONE 34560000001", "ERR", "DONE"),
+    ] {
+        server.run(&format!("DLOCK.RELEASE job alice {options}")).assert_error(code, words);
+        assert_eq!((server.traces(), server.pictures()), (traces.clone(), picture.clone()));
+    }
+    assert_eq!(server.run("DLOCK.ACQUIRE job alice 60000").int(), fence, "nothing was FINAL");
+}
+
+#[apply(on_one_server)]
+fn locks_of_several_holders_and_plain_strings_are_never_done(kind: Kind) {
+    let server = Server::start(kind);
+    for mode in ["SHARED", "LIMIT 1", "LIMIT 2"] {
+        let fence = server.run(&format!("DLOCK.ACQUIRE job alice 60000 {mode}")).int();
+        let before = server.traces();
+        let refused = server.run("DLOCK.RELEASE job alice DONE 60000 META text");
+        refused.assert_error("ERR", "DONE");
+        assert_eq!(server.traces(), before, "{mode}");
+        assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence, "{mode}");
+        assert_eq!(server.run("DLOCK.RELEASE job alice DONE 0").int(), 1, "{mode}");
+    }
+    server.run("SET job alice PX 60000");
+    server.run("DLOCK.RELEASE job alice DONE 5").assert_error("ERR", "DONE");
+    assert_eq!(server.run("GET job").text(), "alice");
+    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 0").int(), 1);
+    server.run("LPUSH job alice");
+    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 5").code(), "WRONGTYPE");
+}
+
+#[apply(on_one_server)]
+fn done_for_no_time_is_a_plain_release(kind: Kind) {
+    let server = Server::start(kind);
+    for options in ["DONE 0", "DONE 0 META text", "DONE 0 FENCE 5"] {
+        let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+        let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+        assert_eq!(server.run(&format!("DLOCK.RELEASE job alice {options}")).int(), 1);
+        assert!(bob.recv().int() > fence, "{options}");
+        server.run("DLOCK.RELEASE job bob");
+        assert_eq!(server.run("EXISTS job").int(), 0, "{options}");
+    }
+    assert_eq!(server.info_number("dlock", "dlock_dones"), 0);
+}
+
+#[apply(on_one_server)]
+fn the_longest_time_and_the_longest_text_are_kept(kind: Kind) {
+    let server = Server::start(kind);
+    let meta: Vec<u8> = (0..1024).map(|n| n as u8).collect();
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    let request =
+        bytes!["DLOCK.RELEASE", "job", "alice", "meta", &meta, "done", "34560000000", "final"];
+    assert_eq!(server.client().run_args(&request).int(), 1);
+    assert_eq!(mark(&server, "job").1["meta"].bytes(), meta);
+    let (left, by) = read(&server.run("DLOCK.ACQUIRE job bob 60000"));
+    assert!(by == fence && left <= 34_560_000_000 && left > 34_559_000_000, "{left}");
+}
+
+#[apply(on_every_server)]
+fn a_release_that_comes_again_gets_its_answer_again_and_changes_nothing(kind: Kind) {
+    let mut server = Server::start(kind);
+    leave_done(&mut server.client(), "job", "60000 META first");
+    let before = mark(&server, "job");
+    server.run("SAVE");
+    for life in 1..=2 {
+        let release = |words: &str| server.run(&format!("DLOCK.RELEASE job {words}")).int();
+        assert_eq!(release("alice DONE 60000 META first"), 1, "in life {life}");
+        assert_eq!(release("alice DONE 600000 META later"), 1, "in life {life}");
+        for other in ["bob DONE 60000", "bob", "alice", "alice DONE 0"] {
+            assert_eq!(release(other), 0, "{other} in life {life}");
+        }
+        assert_eq!(mark(&server, "job"), before, "in life {life}");
+        assert_eq!(server.info_number("dlock", "dlock_dones"), i64::from(life == 1));
+        server.restart();
+    }
+    // The time is over: it has not done the work another time.
+    server.run("PEXPIRE job 1");
+    eventually("the time is over", || server.run("EXISTS job").int() == 0);
+    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000 META first").int(), 0);
+    assert_eq!(server.run("EXISTS job").int(), 0);
+}
+
+#[apply(on_one_server)]
+fn a_token_can_be_used_up_by_the_same_release(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    assert_eq!(server.run("DLOCK.RELEASE job alice FINAL DONE 60000").int(), 1);
+    assert_done(&server, "job", fence);
+    server.run("DEL job");
+    assert_eq!(server.run("DLOCK.ACQUIRE job alice 60000").code(), "FINAL");
+    assert_eq!(server.run("DLOCK.RELEASE job bob DONE 60000 FINAL").int(), 0);
+    assert_eq!(server.run("DLOCK.ACQUIRE job bob 60000").code(), "FINAL");
+    assert!(server.run("DLOCK.ACQUIRE job carol 60000").int() > fence);
+
+    // Both at their limit: neither happens without the other.
+    server.run("CONFIG SET dlock.max-done 0");
+    assert_eq!(server.run("DLOCK.RELEASE job carol FINAL DONE 60000").code(), "TOOMANYDONE");
+    assert!(server.run("DLOCK.ACQUIRE job carol 60000").is_int(), "carol's token is not used up");
+    server.run("CONFIG SET dlock.max-done 9");
+    let fill = (0..20_000).map(|n| format!("DLOCK.RELEASE other t{n} FINAL"));
+    let last = server.client().pipeline(fill).pop();
+    assert_eq!(last.map(|answer| answer.code().to_owned()).as_deref(), Some("TOOMANYFINALS"));
+    assert_eq!(server.run("DLOCK.RELEASE job carol FINAL DONE 60000").code(), "TOOMANYFINALS");
+    assert_eq!(server.holders("job"), ["carol"]);
+}
+
+#[apply(on_one_server)]
+fn a_release_that_finds_no_room_for_its_token_leaves_the_fences_as_they_were(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    server.client().pipeline((0..20_000).map(|n| format!("DLOCK.RELEASE other t{n} FINAL")));
+    let before = server.traces();
+    let ahead = fence + 300_000_000;
+    let release = format!("DLOCK.RELEASE job alice FINAL DONE 60000 FENCE {ahead}");
+    assert_eq!(server.run(&release).code(), "TOOMANYFINALS");
+    assert_eq!(server.traces(), before);
+    server.run("DLOCK.RELEASE job alice");
+    let next = server.run("DLOCK.ACQUIRE job bob 60000").int();
+    assert!(next < ahead, "{next}, after {fence} and a refusal of {ahead}");
+}
+
+#[apply(on_every_server)]
+fn a_mark_does_not_end_with_its_makers_connection_nor_does_it_need_the_key(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    let fence = alice.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL").int();
+    let id = alice.id();
+    assert_eq!(alice.run("DLOCK.RELEASE job alice DONE 60000").int(), 1);
+    alice.close();
+    server.until_gone(id);
+    assert_done(&server, "job", fence);
+
+    // A lock that was evicted is no key, and is held.
+    let fence = server.run("DLOCK.ACQUIRE evicted alice 60000").int();
+    let mut bob = server.waiter("DLOCK.ACQUIRE evicted bob 60000 WAIT 0");
+    server.evict_all();
+    assert_eq!(server.run("DLOCK.RELEASE evicted alice DONE 60000").int(), 1);
+    assert_eq!(read(&bob.recv()).1, fence);
+    assert_done(&server, "evicted", fence);
+    assert_eq!(
+        (server.node("leases"), server.run("DLOCK.EVICTED").items().len()),
+        (Value::Int(0), 0)
+    );
+}

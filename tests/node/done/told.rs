@@ -1,0 +1,131 @@
+//! Everybody who waits or asks hears that a lock is done, until the time is over.
+
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
+
+use super::{leave_done, read};
+
+/// Each way to ask, for a lock that somebody holds exclusively.
+const ASKS: [&str; 9] = [
+    "",
+    "KEEP 60000",
+    "KEEP 60000 TURN",
+    "SHARED",
+    "SHARED KEEP 60000",
+    "LIMIT 3",
+    "EPHEMERAL",
+    "META text",
+    "AGAIN 5",
+];
+
+#[apply(on_every_server)]
+fn who_waits_hears_it_at_once(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    let wait = |(n, ask): (usize, &&str)| {
+        server.waiter(&format!("DLOCK.ACQUIRE job t{n} 60000 WAIT 0 {ask}"))
+    };
+    let mut waiters: Vec<Client> = ASKS.iter().enumerate().map(wait).collect();
+    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
+    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000").int(), 1);
+    for (waiter, ask) in waiters.iter_mut().zip(ASKS) {
+        let (left, by) = read(&waiter.recv());
+        assert!(by == fence && (59_000..=60_000).contains(&left), "{ask}: {left} {by}");
+    }
+    // Nobody is in the queue any more, not even who is away: the next one gets the lock later.
+    assert_eq!((server.node("waiters").int(), server.node("places").int()), (0, 0));
+    server.run("DEL job");
+    assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
+    assert!(waiters.iter_mut().all(|waiter| !waiter.has_answer()));
+}
+
+#[apply(on_one_server)]
+fn who_asks_hears_it_and_leaves_no_trace(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = leave_done(&mut server.client(), "job", "60000 META text");
+    let (before, keys) = (server.traces(), server.digest());
+    for token in ["alice", "bob"] {
+        for ask in ASKS.iter().chain(&["FENCE 5"]) {
+            for wait in ["", "WAIT 0", "WAIT 1000"] {
+                let answer = server.run(&format!("DLOCK.ACQUIRE job {token} 60000 {ask} {wait}"));
+                let (left, by) = read(&answer);
+                assert!(by == fence && (1..=60_000).contains(&left), "{ask} {wait}: {answer:?}");
+            }
+        }
+    }
+    assert_eq!((server.traces(), server.digest()), (before, keys));
+    assert_eq!(server.node("places").int(), 0);
+}
+
+#[apply(on_two_servers)]
+fn a_transaction_and_a_script_leave_a_lock_done_and_hear_that_it_is(kind: Kind) {
+    let server = Server::start(kind);
+    let mut bob = server.client();
+    for key in ["multi", "script"] {
+        let fence = server.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
+        server.block(&mut bob, &format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
+        let release = format!("DLOCK.RELEASE {key} alice DONE 60000");
+        let ask = format!("DLOCK.ACQUIRE {key} carol 60000 WAIT 0 KEEP 60000");
+        let (released, heard) = if key == "multi" {
+            let answers = server.at_once(&[&release, &ask]);
+            (answers[0].clone(), answers[1].clone())
+        } else {
+            let call = |words: &str| {
+                let script = "return redis.pcall(unpack(ARGV))";
+                let words = words.split(' ');
+                let args: Vec<&str> = ["EVAL", script, "1", key].into_iter().chain(words).collect();
+                server.client().run_args(&args)
+            };
+            (call(&release), call(&ask))
+        };
+        assert_eq!(released.int(), 1, "{key}");
+        assert_eq!((read(&heard).1, read(&bob.recv()).1), (fence, fence), "{key}");
+    }
+}
+
+#[apply(on_every_server)]
+fn when_the_time_is_over_the_lock_is_free_though_the_server_has_not_looked(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    primary.until_streaming_to(&replica);
+    for active in ["1", "0"] {
+        primary.run(&format!("DEBUG SET-ACTIVE-EXPIRE {active}"));
+        let fence = leave_done(&mut primary.client(), "job", "40");
+        primary.run("SET clock any PX 50");
+        eventually("the time is over", || primary.run("GET clock").is_null());
+        assert!(primary.run("DLOCK.INSPECT job").is_null());
+        assert!(primary.run("DLOCK.CHECK job alice").is_null());
+        assert!(replica.run("DLOCK.INSPECT job").is_null());
+        assert_eq!(primary.run("DLOCK.RELEASE job alice DONE 60000").int(), 0);
+        let next = primary.run("DLOCK.ACQUIRE job bob 60000").int();
+        assert!(next > fence, "{next} after {fence}");
+        primary.assert_agrees_with(&replica);
+        assert_eq!(replica.run("DLOCK.CHECK job bob").int(), next);
+        primary.run("DLOCK.RELEASE job bob");
+    }
+}
+
+/// A plain string is a lock, too, for which others wait; the mark comes from elsewhere.
+#[apply(on_every_server)]
+fn who_waits_for_a_plain_string_hears_of_a_mark_that_takes_its_place(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = leave_done(&mut server.client(), "other", "60000");
+    server.run("SET job text");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    server.run("RENAME other job");
+    assert_eq!(read(&bob.recv()).1, fence);
+}
+
+/// The time of a mark is that of a key, and whoever may write the key may change it.
+#[apply(on_one_server)]
+fn a_mark_whose_expiry_somebody_changed_says_so(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = leave_done(&mut server.client(), "job", "60000");
+    assert_eq!(server.run("PERSIST job").int(), 1);
+    assert_eq!(read(&server.run("DLOCK.ACQUIRE job bob 60000")), (-1, fence));
+    assert!(server.run("DLOCK.INSPECT job").at("ttl-ms").is_null());
+    server.run("PEXPIRE job 5000000");
+    let (left, _) = read(&server.run("DLOCK.ACQUIRE job bob 60000"));
+    assert!((4_900_000..=5_000_000).contains(&left), "{left}");
+}
