@@ -1,6 +1,6 @@
 //! Fences go on growing over a mark, and AGAIN is granted over those that it knows.
 
-use harness::{Kind, Server, apply, eventually, on_one_server, wall_clock};
+use harness::{Kind, Server, apply, bytes, eventually, on_one_server, wall_clock};
 
 use super::{assert_done, leave_done, mark, read};
 
@@ -49,6 +49,23 @@ fn the_next_fence_is_larger_than_any_of_before_however_the_mark_ended(kind: Kind
             server.run(&format!("DLOCK.RELEASE {key} bob"));
         }
     }
+}
+
+/// The state file has the fence of a mark before anybody hears that it has arrived.
+#[apply(on_one_server)]
+fn a_mark_that_is_restored_counts_after_a_crash_at_once(kind: Kind) {
+    let here = Server::start(kind);
+    here.run("DLOCK.ACQUIRE job alice 60000");
+    let claimed = wall_clock::micros(0) + AHEAD;
+    here.run(&format!("DLOCK.RELEASE job alice DONE 60000 FENCE {claimed}"));
+    let copy = here.run("DUMP job");
+    let mut there = Server::build(kind).config("dlock.quarantine off").start();
+    let restore = bytes!["RESTORE", "job", "60000", copy.bytes()];
+    assert_eq!(there.client().run_args(&restore).text(), "OK");
+    there.kill();
+    there.start_again();
+    let next = there.run("DLOCK.ACQUIRE job bob 60000").int();
+    assert!(next > claimed, "{next} after {claimed}");
 }
 
 #[apply(on_one_server)]

@@ -197,6 +197,24 @@ fn a_lock_that_a_listener_removes_while_another_is_made_has_ended(kind: Kind) {
     }
 }
 
+/// The mark takes the lock's place in the same way, and gets its expiry after that.
+#[test]
+fn a_done_lock_that_a_listener_changes_while_it_is_made_leaves_no_expiry_behind() {
+    let server = start(Kind::Redis82);
+    let mut client = server.client();
+    for (change, there) in
+        [("DEL job", "none"), ("RENAME job away", "none"), ("SET job v", "string")]
+    {
+        client.run("DLOCK.ACQUIRE job alice 60000");
+        client.run(&format!("CALLER.ON new {change}"));
+        assert_eq!(client.run("DLOCK.RELEASE job alice DONE 60000").int(), 1, "{change}");
+        client.run("CALLER.OFF");
+        assert_eq!(client.run("TYPE job").text(), there, "{change}");
+        assert!(client.run("PTTL job").int() < 0, "{change}");
+        client.run("FLUSHALL");
+    }
+}
+
 /// Redis 8 outlives that; the others do not outlive it for their own SET, either.
 #[apply(on_every_server)]
 fn a_lock_that_a_listener_removes_while_it_is_made_has_ended(kind: Kind) {
