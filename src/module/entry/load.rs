@@ -2,22 +2,22 @@
 
 use std::ffi::{c_char, c_int};
 
-use redis_module::{alloc::RedisAlloc, raw};
+use redis_module::raw;
 
 use dlock_core::quirks;
 
 use super::{
     blocked_clients, commands, config, done_type, events, lock_type, mark_type, migration, timer,
 };
+use crate::ffi::allocator::ServerAllocator;
 use crate::ffi::context::{Ctx, ERR, OK, api, log};
 use crate::ffi::info::InfoLines;
 use crate::info;
 use crate::server_memory::ServerMemory;
 use crate::state;
 
-/// The server counts what the module allocates, and `maxmemory` includes it.
 #[global_allocator]
-static ALLOCATOR: RedisAlloc = RedisAlloc;
+static ALLOCATOR: ServerAllocator = ServerAllocator;
 
 const NAME: &[u8] = b"dlock\0";
 /// The version as one number: 1.2.3 is 10203.

@@ -1,6 +1,7 @@
 //! Calls into the server: its module interface, behind types that the rest of the crate can use
 //! safely. Nothing here knows its callers: callbacks come as arguments.
 //!
+//! - [`allocator`]: the module's memory.
 //! - [`context`]: a call's context: replies, replication, events and strings.
 //! - [`call`]: a command's arguments.
 //! - [`server`]: the server's version, configuration and state.
@@ -17,6 +18,7 @@
 //! - [`scan`]: a search of the whole keyspace.
 
 pub mod alarm;
+pub mod allocator;
 pub mod block;
 pub mod call;
 pub mod context;
