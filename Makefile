@@ -99,10 +99,10 @@ bench-quorum: build ## measure the client library over one node and over five (A
 bench-peers: build peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,distance,uncontended $(ARGS)
 
-dist: setup ## build a release in dist/release/: archive, Debian packages, wheel, packages for Node, SBOMs, sums
-	@nice -n 10 scripts/dist.sh
+dist: setup ## build a release in dist/release/: archives, packages, SBOMs, sums (TARGETS="x86_64-unknown-linux-musl …")
+	@TARGETS="$(TARGETS)" nice -n 10 scripts/dist.sh
 
-test-dist: ## install that release in new roots of Debian, upgrade and remove it (ARGS=bookworm)
+test-dist: ## install that release in new roots of Debian and of musl, also for arm64, upgrade and remove it (ARGS="bookworm musl")
 	@scripts/test-dist.sh $(ARGS)
 
 images: ## build container images of what make dist has left: dlock and dlock-server (BASE=alpine, ENGINE=docker)

@@ -1,56 +1,75 @@
 #!/usr/bin/env bash
-# Builds what a release consists of, into dist/release/: archives, Debian packages, the wheel, the packages for Node,
+# Builds what a release consists of, into dist/release/: archives, Debian packages, wheels, the packages for Node,
 # SBOMs and SHA256SUMS. Two builds of one commit have the same module and program.
 #
-# Usage: dist.sh            everything for this machine's kind
+# Usage: dist.sh            everything, for each of TARGETS; without any, for this machine
 #        dist.sh modules    archives and Debian packages only
 #        dist.sh debs NAME  Debian packages only, with the suffix NAME in their version, from what is built
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
 cargo=${CARGO:-cargo}
-# The targets are built here, and their module runs on glibc 2.28 and later: Debian 10, Ubuntu 20.04, RHEL 8.
-target=x86_64-unknown-linux-gnu
+rustc=${RUSTC:-rustc}
+# The libraries of glibc's targets run on glibc 2.28 and later: Debian 10, Ubuntu 20.04, RHEL 8. Those of musl's run on
+# musl 1.2, and the program needs no library at all.
 glibc=2.28
-debian=amd64
-node_platform=linux-x64-gnu
+musl=1.2
+own=x86_64-unknown-linux-gnu
+#       target                      Debian's name    npm's name
+known="
+        x86_64-unknown-linux-gnu    amd64            linux-x64-gnu
+        aarch64-unknown-linux-gnu   arm64            linux-arm64-gnu
+        x86_64-unknown-linux-musl   -                linux-x64-musl
+        aarch64-unknown-linux-musl  -                linux-arm64-musl
+"
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/dist
 built=$PWD/target/dist
 release=$PWD/dist/release
 largest=$((4 * 1024 * 1024))
+largest_program=$((12 * 1024 * 1024))
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 # The packages' name is here and in no second place: dlock is taken.
 name=$(sed -n 's/^name = "\(.*\)"/\1/p' src/python/pyproject.toml)
-archive=dlock-$version-$target
-tree=$built/$archive
 
 main() {
-    [ "$(uname -sm)" = "Linux x86_64" ] || by_hand "this is not Linux on x86-64"
+    [ "$(uname -sm)" = "Linux x86_64" ] || fail "this is not Linux on x86-64"
     one_version
     reproducible
     case ${1:-all} in
     all)
-        rm -rf "$release"
+        rm -rf "$release" "$built/npm"
         mkdir -p "$release"
         set_up
-        modules
-        wheel
+        texts
+        scripts/node.sh setup
+        each std modules wheel node_platform sboms
         node_packages
-        sboms
         sums
         ;;
     modules)
         mkdir -p "$release"
         set_up
-        modules
+        texts
+        each std modules
         ;;
     debs)
         version=$version+$2
         mkdir -p "$release"
-        debs
+        each debs
         ;;
     *) fail "say modules or debs, or nothing" ;;
     esac
+}
+
+each() { # functions
+    local step
+    for target in ${TARGETS:-$own}; do
+        read -r _ debian node_platform < <(grep -- " $target " <<<"$known") ||
+            fail "no such target: $target. There are:$known"
+        archive=dlock-$version-$target
+        tree=$built/$archive
+        for step in "$@"; do $step; done
+    done
 }
 
 # Each file that names a version names the workspace's.
@@ -93,6 +112,24 @@ set_up() {
     PATH=$tools/python/bin:$tools/cargo/bin:$PATH
 }
 
+# Manual pages and completions are the same for all targets. This machine's own program writes them, for others do not
+# run here.
+texts() {
+    local share=$built/share
+    rm -rf "$share"
+    mkdir -p "$share"/{man/man1,bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
+    own_program man --dir "$share/man/man1"
+    own_program completions bash >"$share/bash-completion/completions/dlock"
+    own_program completions fish >"$share/fish/vendor_completions.d/dlock.fish"
+    own_program completions zsh >"$share/zsh/site-functions/_dlock"
+}
+
+# That of `make build`.
+own_program() { # arguments
+    env -u CARGO_ENCODED_RUSTFLAGS -u CARGO_PROFILE_RELEASE_DEBUG -u CARGO_PROFILE_RELEASE_STRIP \
+        "$cargo" run --quiet --profile program -p dlock -- "$@"
+}
+
 by_hand() { # why
     fail "$1"
 }
@@ -104,52 +141,85 @@ fail() {
 
 # --- the module and the program ---------------------------------------------------------------
 
+std() {
+    RUSTC=$(RUSTC=$rustc scripts/std.sh "$target")
+    export RUSTC
+}
+
 modules() {
-    compile --release -p dlock-module
-    compile --release -p dlock
+    compile library --release -p dlock-module
+    compile program --release -p dlock
     plant
     pack "$tree" "$release/$archive.tar.gz"
     debs
 }
 
-compile() { # arguments of cargo
-    "$cargo" zigbuild --quiet --locked --target $target.$glibc --target-dir "$built" "$@"
+compile() { # program or library, arguments of cargo
+    local zig=$target
+    [[ $target == *-musl ]] || zig=$target.$glibc
+    with_flags "$1" "$cargo" zigbuild --quiet --locked --target "$zig" --target-dir "$built" "${@:2}"
+}
+
+# With musl a program has its C library in itself, and a library takes that of the program which loads it. zig links,
+# and brings what rustc would bring otherwise.
+with_flags() { # program or library, command
+    local flags=$CARGO_ENCODED_RUSTFLAGS
+    [[ $target != *-musl ]] || flags+=$'\x1f'-Clink-self-contained=no
+    [[ $target != *-musl || $1 = program ]] || flags+=$'\x1f'-Ctarget-feature=-crt-static
+    CARGO_ENCODED_RUSTFLAGS=$flags "${@:2}"
 }
 
 # What the archive holds, and the Debian packages are made of.
 plant() {
-    local share=$tree/share
     rm -rf "$tree"
-    mkdir -p "$tree"/{bin,lib,examples} "$share"/{man/man1,bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
+    mkdir -p "$tree"/{bin,lib,examples}
+    cp -r "$built/share" "$tree/"
     install "$built/$target/release/dlock" "$tree/bin/dlock"
     # A server refuses a module that may not be executed.
     install -m 755 "$built/$target/release/libdlock.so" "$tree/lib/libdlock.so"
-    needs_no_newer_glibc "$tree/bin/dlock" "$tree/lib/libdlock.so"
-    "$tree/bin/dlock" man --dir "$share/man/man1"
-    "$tree/bin/dlock" completions bash >"$share/bash-completion/completions/dlock"
-    "$tree/bin/dlock" completions fish >"$share/fish/vendor_completions.d/dlock.fish"
-    "$tree/bin/dlock" completions zsh >"$share/zsh/site-functions/_dlock"
+    needs_little program "$tree/bin/dlock"
+    needs_little library "$tree/lib/libdlock.so"
+    small "$tree/bin/dlock" $largest_program
+    shown "$tree/lib/libdlock.so"
     install -m 644 packaging/module.conf packaging/exporter.env docs/monitoring/* "$tree/examples"
     install -m 644 LICENSE README.md CHANGELOG.md "$tree"
     {
-        python3 scripts/licences.py src/module/Cargo.toml "libdlock.so"
+        licences src/module/Cargo.toml "libdlock.so"
         echo
-        python3 scripts/licences.py Cargo.toml "The program dlock"
+        licences Cargo.toml "The program dlock"
     } >"$tree/THIRD-PARTY.txt"
 }
 
-needs_no_newer_glibc() { # files
-    local file needed
-    for file in "$@"; do
-        needed=$(grep -aoE 'GLIBC_[0-9.]+' "$file" | sed 's/GLIBC_//' | sort -uV | tail -1)
-        [ "$(printf '%s\n' "$needed" $glibc | sort -V | tail -1)" = $glibc ] || fail "$file needs glibc $needed"
-    done
+# The oldest machines of the target have what the file needs.
+needs_little() { # program or library, file
+    local needed
+    case $target:$1 in
+    *-musl:*)
+        needed=$(readelf --dynamic "$2" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | xargs)
+        [ "$1:$needed" = program: ] || [ "$1:$needed" = library:libc.so ] || fail "$2 needs $needed"
+        ;;
+    *)
+        needed=$(grep -aoE 'GLIBC_[0-9.]+' "$2" | sed 's/GLIBC_//' | sort -uV | tail -1)
+        [ "$(printf '%s\n' "$needed" $glibc | sort -V | tail -1)" = $glibc ] || fail "$2 needs glibc $needed"
+        ;;
+    esac
+}
+
+licences() { # manifest, name
+    python3 scripts/licences.py "$1" "$2" "$target"
 }
 
 pack() { # folder, archive
     tar --create --directory "$(dirname "$1")" --sort=name --owner=0 --group=0 --numeric-owner \
         --mtime="@$SOURCE_DATE_EPOCH" "$(basename "$1")" | gzip -9n >"$2"
     shown "$2"
+}
+
+small() { # file, limit
+    local size
+    size=$(stat --format %s "$1")
+    [ "$size" -le "$2" ] || fail "$1 has $size bytes; $2 are allowed"
+    shown "$1"
 }
 
 shown() { # file
@@ -160,6 +230,7 @@ shown() { # file
 
 debs() {
     local root=$built/deb
+    [ "$debian" != - ] || return 0
     [ -d "$tree" ] || fail "nothing is built: run \`make dist\`"
     rm -rf "$root"
     program_deb "$root/dlock"
@@ -213,44 +284,42 @@ deb() { # folder, package
 # --- the libraries ----------------------------------------------------------------------------
 
 wheel() {
-    local file
-    python3 scripts/licences.py src/python/Cargo.toml "dlock for Python" >src/python/THIRD-PARTY.txt
-    maturin build --quiet --release --locked --zig --manifest-path src/python/Cargo.toml --target $target \
-        --target-dir "$built/bindings" --out "$release" --auditwheel check --compatibility "manylinux_${glibc/./_}"
-    file=$(echo "$release/${name//-/_}"-*.whl)
-    small "$file"
+    local platform=manylinux_${glibc/./_}
+    [[ $target != *-musl ]] || platform=musllinux_${musl/./_}
+    licences src/python/Cargo.toml "dlock for Python" >src/python/THIRD-PARTY.txt
+    with_flags library maturin build --quiet --release --locked --zig --manifest-path src/python/Cargo.toml \
+        --target "$target" --target-dir "$built/bindings" --out "$release" --auditwheel check --compatibility "$platform"
+    small "$release/${name//-/_}-$version-cp39-abi3-${platform}_${target%%-*}.whl" $largest
 }
 
-# One package that everybody installs, and one for each platform, which npm picks by itself.
+# A package for each platform, which npm picks by itself, beside the one that everybody installs.
+node_platform() {
+    local folder=$built/npm/$node_platform
+    mkdir -p "$folder"
+    compile library --release --manifest-path src/node/Cargo.toml
+    install -m 644 "$built/$target/release/libdlock_node.so" "$folder/native.node"
+    needs_little library "$folder/native.node"
+    licences src/node/Cargo.toml "dlock for Node" >"$folder/THIRD-PARTY.txt"
+}
+
 node_packages() {
-    local root=$built/npm
-    scripts/node.sh setup
-    rm -rf "$root" src/node/lib
-    compile --release --manifest-path src/node/Cargo.toml
+    local folder
+    rm -rf src/node/lib
     tests/nodejs/node_modules/.bin/tsc --project src/node
-    needs_no_newer_glibc "$built/$target/release/libdlock_node.so"
-    mkdir -p "$root/all" "$root/platform"
-    cp -r src/node/lib LICENSE "$root/all/"
-    cp LICENSE "$root/platform/"
-    python3 scripts/licences.py src/node/Cargo.toml "dlock for Node" >"$root/platform/THIRD-PARTY.txt"
-    install -m 644 "$built/$target/release/libdlock_node.so" "$root/platform/native.node"
-    node packaging/npm.mjs src/node/package.json "$name" "$node_platform" "$root"
-    node_package "$root/all"
-    node_package "$root/platform"
+    mkdir "$built/npm/all"
+    cp -r src/node/lib "$built/npm/all/"
+    node packaging/npm.mjs src/node/package.json "$name" "$built/npm"
+    for folder in "$built"/npm/*; do
+        cp LICENSE "$folder/"
+        node_package "$folder"
+    done
 }
 
 node_package() { # folder
-    find "$1" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
     local file
+    find "$1" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
     file=$release/$(env -u npm_config_nodedir npm pack --loglevel=error --silent --pack-destination "$release" "$1")
-    small "$file"
-}
-
-small() { # file
-    local size
-    size=$(stat --format %s "$1")
-    [ "$size" -le $largest ] || fail "$1 has $size bytes; $largest are allowed"
-    shown "$1"
+    small "$file" $largest
 }
 
 # --- what is said of them ---------------------------------------------------------------------
@@ -263,9 +332,9 @@ sboms() {
 }
 
 sbom() { # manifest, name
-    local file=$release/$2-$version.cdx.json
+    local file=$release/$2-$version-$target.cdx.json
     # It writes one file for each member of the workspace.
-    "$cargo" cyclonedx --quiet --manifest-path "$1" --format json --spec-version 1.5 --target $target \
+    "$cargo" cyclonedx --quiet --manifest-path "$1" --format json --spec-version 1.5 --target "$target" \
         --no-build-deps --override-filename dlock-sbom
     sed "s|$PWD|/dlock|g" "$(dirname "$1")/dlock-sbom.json" >"$file"
     find . -name dlock-sbom.json -not -path './target/*' -delete

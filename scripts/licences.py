@@ -1,4 +1,4 @@
-"""Prints the licences of all packages that a crate is linked with, for Linux on x86-64."""
+"""Prints the licences of all packages that a crate is linked with, for a target."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 NAMES = ("license", "licence", "copying", "notice", "copyright")
 
 
-def main(manifest: str, name: str) -> None:
+def main(manifest: str, name: str, target: str = "x86_64-unknown-linux-gnu") -> None:
     command = ["cargo", "metadata", "--locked", "--format-version=1", "--manifest-path", manifest]
-    platform = "--filter-platform=x86_64-unknown-linux-gnu"
-    found = subprocess.run([*command, platform], stdout=subprocess.PIPE, check=True)
+    found = subprocess.run([*command, f"--filter-platform={target}"], stdout=subprocess.PIPE, check=True)
     metadata = json.loads(found.stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     print(f"{name} contains these packages, under these licences.")

@@ -39,6 +39,42 @@ CONF
     "$2" --config-file "$folder/apt.conf" "${@:3}"
 }
 
+# Lines of sources.list for suites of Debian, on the mirrors from which the machine has its own.
+debian_suites() { # deb or deb-src, suites
+    local codename key=/usr/share/keyrings/debian-archive-keyring.gpg suite mirror signed=
+    codename=$(. /etc/os-release && [ "$ID" = debian ] && echo "${VERSION_CODENAME:-sid}") || return 0
+    [ ! -e $key ] || signed="[signed-by=$key] "
+    for suite in "${@:2}"; do
+        mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 'Component: main' |
+            awk -v own="$codename" -v kind="$([[ $suite != *-security ]] || echo -security)" \
+                '$1 == own kind || kind == "" && $1 ~ /^(stable|testing|sid)$/ { print $2; exit }')
+        [ -z "$mirror" ] || echo "$1 $signed$mirror $suite main"
+    done
+}
+
+# Makes a new Debian without services in ROOTS, once for a user, and prints its file.
+roots=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/roots
+debian_root() { # suite, architecture
+    local kept=$roots/$1-$2.tar folder
+    [ -f "$kept" ] || {
+        echo "$(basename "$0" .sh): making a root of $1 for $2" >&2
+        folder=$(mktemp -d)
+        # The certificates of this machine: its mirror may be behind a proxy.
+        debootstrap --variant=minbase --include=ca-certificates --arch="$2" "$1" "$folder" >"$folder.log" ||
+            { tail "$folder.log" >&2; return 1; }
+        rm "$folder.log"
+        # Packages start no service.
+        printf '#!/bin/sh\nexit 101\n' >"$folder/usr/sbin/policy-rc.d"
+        chmod +x "$folder/usr/sbin/policy-rc.d"
+        chmod 755 "$folder"
+        mkdir -p "$roots"
+        tar --create --file "$kept.part" --directory "$folder" .
+        mv "$kept.part" "$kept"
+        rm -rf "$folder"
+    }
+    echo "$kept"
+}
+
 # Installs what is in packaging/checks.txt, once for a user.
 checks=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/checks
 install_checks() {

@@ -121,7 +121,7 @@ compile_newest() { # executable
     apt_install "${missing[@]}"
     download=$(mktemp -d)
     trap 'rm -rf "$download"' EXIT
-    debian_suites >"$download/newest.list"
+    debian_suites deb-src experimental sid >"$download/newest.list"
     [ -s "$download/newest.list" ] ||
         by_hand "apt knows no mirror of Debian, in whose archive the sources of $newest are"
     mkdir "$download/parts"
@@ -144,18 +144,6 @@ compile_newest() { # executable
     strip --strip-debug -o "$1.part" "$download"/redis-*/src/redis-server
     mv "$1.part" "$1"
     rm -rf "$download"
-}
-
-# As lines of sources.list: on the mirror from which the machine has its own Debian.
-debian_suites() {
-    local mirror codename key=/usr/share/keyrings/debian-archive-keyring.gpg suite signed=
-    codename=$(. /etc/os-release && [ "$ID" = debian ] && echo "${VERSION_CODENAME:-sid}") || return 0
-    mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 'Component: main' |
-        awk -v a="$codename" '$1 == a || $1 == "stable" || $1 == "testing" || $1 == "sid" { print $2; exit }')
-    [ ! -e $key ] || signed="[signed-by=$key] "
-    for suite in experimental sid; do
-        [ -z "$mirror" ] || echo "deb-src $signed$mirror $suite main"
-    done
 }
 
 # --- other systems ----------------------------------------------------------------------------

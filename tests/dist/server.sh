@@ -1,7 +1,7 @@
 #!/bin/bash
 # One step of scripts/test-dist.sh, inside a root of Debian: starts the server as its unit says, and takes locks.
 #
-# Usage: server.sh redis|valkey first|upgrade|removed
+# Usage: server.sh redis|valkey first|libraries|upgrade|removed
 set -euo pipefail
 name=$1
 export DLOCK_NODES=redis://127.0.0.1
@@ -15,6 +15,17 @@ first() {
     test -f /usr/share/bash-completion/completions/dlock
     test -f /usr/lib/systemd/system/dlock-exporter.service
     [ "$(stat --format %a /etc/dlock/exporter.env)" = 600 ]
+}
+
+# Those for Python and Node.
+libraries() {
+    start
+    PYTHONPATH=/opt/wheel python3 -c '
+import dlock
+with dlock.Client("redis://127.0.0.1").lock("python", wait=10) as guard:
+    assert guard.fence > 0'
+    node /opt/lock.cjs
+    stop
 }
 
 # A lock that is held stays held, and a setting that was changed stays changed.
@@ -66,7 +77,7 @@ start() {
     # shellcheck disable=SC2086
     setpriv --reuid="$name" --regid="$name" --init-groups $command &
     server=$!
-    for _ in $(seq 100); do
+    for _ in $(seq 300); do
         ! ask PING 2>/dev/null | grep -q PONG || return 0
         kill -0 $server
         sleep 0.1

@@ -1,0 +1,9 @@
+// Takes a lock with the package for Node, in whose folder scripts/test-dist.sh puts it.
+const assert = require('node:assert');
+const { Client } = require('dlock-redis');
+
+let held = false;
+process.on('exit', () => assert(held));
+new Client('redis://127.0.0.1').lock('node', { wait: 10_000 }).run(async (guard) => {
+  held = guard.fence > 0;
+});
