@@ -157,7 +157,12 @@ modules() {
 compile() { # program or library, arguments of cargo
     local zig=$target
     [[ $target == *-musl ]] || zig=$target.$glibc
-    with_flags "$1" "$cargo" zigbuild --quiet --locked --target "$zig" --target-dir "$built" "${@:2}"
+    with_flags "$1" "$cargo" zigbuild --quiet --locked --target "$zig" --target-dir "$(folder "$1")" "${@:2}"
+}
+
+# What is compiled for musl by other flags would take the place of the same packages.
+folder() { # program or library
+    if [[ $1 = program && $target == *-musl ]]; then echo "$built/static"; else echo "$built"; fi
 }
 
 # With musl a program has its C library in itself, and a library takes that of the program which loads it. zig links,
@@ -174,7 +179,7 @@ plant() {
     rm -rf "$tree"
     mkdir -p "$tree"/{bin,lib,examples}
     cp -r "$built/share" "$tree/"
-    install "$built/$target/release/dlock" "$tree/bin/dlock"
+    install "$(folder program)/$target/release/dlock" "$tree/bin/dlock"
     # A server refuses a module that may not be executed.
     install -m 755 "$built/$target/release/libdlock.so" "$tree/lib/libdlock.so"
     needs_little program "$tree/bin/dlock"
@@ -187,6 +192,7 @@ plant() {
         licences src/module/Cargo.toml "libdlock.so"
         echo
         licences Cargo.toml "The program dlock"
+        [[ $target != *-musl ]] || licence_of_musl
     } >"$tree/THIRD-PARTY.txt"
 }
 
@@ -203,6 +209,11 @@ needs_little() { # program or library, file
         [ "$(printf '%s\n' "$needed" $glibc | sort -V | tail -1)" = $glibc ] || fail "$2 needs glibc $needed"
         ;;
     esac
+}
+
+licence_of_musl() {
+    printf '\n%080d\nmusl, in the program dlock\n\n' 0 | tr 0 =
+    cat "$tools"/python/lib/python3*/site-packages/ziglang/lib/libc/musl/COPYRIGHT
 }
 
 licences() { # manifest, name

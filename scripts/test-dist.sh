@@ -236,7 +236,7 @@ make_musl() { # folder
     mknod -m 666 "$root/musl/dev/urandom" c 1 9
     cp -L "$root/unpacked/usr/lib/ld-musl-$cpu.so.1" "$root/musl/lib/"
     mkdir -p "$(dirname "$1")"
-    rm -rf "$1"
+    rm -rf "$1" "$1.part"
     cp -a "$root/musl" "$1.part"
     mv "$1.part" "$1"
 }
