@@ -28,6 +28,7 @@ release=$PWD/dist/release
 largest=$((4 * 1024 * 1024))
 largest_program=$((12 * 1024 * 1024))
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+archives=dlock-$version
 # The packages' name is here and in no second place: dlock is taken.
 name=$(sed -n 's/^name = "\(.*\)"/\1/p' src/python/pyproject.toml)
 
@@ -66,7 +67,7 @@ each() { # functions
     for target in ${TARGETS:-$own}; do
         read -r _ debian node_platform < <(grep -- " $target " <<<"$known") ||
             fail "no such target: $target. There are:$known"
-        archive=dlock-$version-$target
+        archive=$archives-$target
         tree=$built/$archive
         for step in "$@"; do $step; done
     done
