@@ -4,7 +4,7 @@
 #
 # Usage: dist.sh            everything, for each of TARGETS; without any, for this machine
 #        dist.sh modules    archives and Debian packages only
-#        dist.sh debs NAME  Debian packages only, with the suffix NAME in their version, from what is built
+#        dist.sh debs NAME  Debian packages only, with the suffix NAME in their version, of the archives in dist/release/
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -55,8 +55,7 @@ main() {
         ;;
     debs)
         version=$version+$2
-        mkdir -p "$release"
-        each debs
+        each unpack debs
         ;;
     *) fail "say modules or debs, or nothing" ;;
     esac
@@ -234,6 +233,13 @@ small() { # file, limit
     shown "$1"
 }
 
+unpack() {
+    [ -f "$release/$archive.tar.gz" ] || fail "there is no $archive.tar.gz: run \`make dist\`"
+    rm -rf "$tree"
+    mkdir -p "$built"
+    tar --extract --gzip --file "$release/$archive.tar.gz" --directory "$built"
+}
+
 shown() { # file
     echo "dist: ${1#"$PWD/"}, $(($(stat --format %s "$1") / 1024)) KiB"
 }
@@ -243,7 +249,6 @@ shown() { # file
 debs() {
     local root=$built/deb
     [ "$debian" != - ] || return 0
-    [ -d "$tree" ] || fail "nothing is built: run \`make dist\`"
     rm -rf "$root"
     program_deb "$root/dlock"
     deb "$root/dlock" dlock
