@@ -144,6 +144,8 @@ new_root() {
     kept=$(debian_root "$suite" $debian)
     empty_root
     tar --extract --file "$kept" --directory "$root"
+    # The server is not root.
+    chmod 755 "$root"
     mkdir "$root/debs"
     newer_debs
     cp "$release"/*_$debian.deb "$release"/*-manylinux_*_$cpu.whl "$newer"/*_$debian.deb tests/dist/server.sh "$root/debs/"
@@ -152,8 +154,6 @@ new_root() {
 empty_root() {
     rm -rf "$root"
     root=$(mktemp -d)
-    # The server is not root.
-    chmod 755 "$root"
 }
 
 newer_debs() {
