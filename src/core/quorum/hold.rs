@@ -130,11 +130,9 @@ impl<R: Rules> Hold<R> {
                 self.ballot.ask_doubtful(&mut self.out, now);
             }
             Answer::Denied if self.hands_on.is_some() => self.complete(now),
-            // The node forgot the lease, and another client has been there since, or it grants nothing yet.
-            // Who waits there does not keep what others need.
-            Answer::Denied | Answer::Refused(Obstacle::Quarantine)
-                if id >= self.first && !asked.ask.blocks() =>
-            {
+            // The node forgot the lease, and another client has been there since. It gives back what others need
+            // that wait behind it.
+            Answer::Denied if id >= self.first && !asked.ask.blocks() => {
                 self.ballot.wait_behind(&mut self.out, node, now);
             }
             // The lease is longer than the node grants: uses the length that it does grant.
