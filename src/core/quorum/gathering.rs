@@ -68,7 +68,7 @@ impl<R: Rules> Acquisition<R> {
     /// Takes the answer of a node to the next in line.
     pub(super) fn hear_node(&mut self, node: usize, asked: Ask, answer: Answer, time: Time) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
-        if !matches!(answer, Answer::Silent | Answer::Unreachable) {
+        if self.ballot.has_answered() {
             gathering.missing = None;
         }
         let bit = 1u128.checked_shl(u32::try_from(node).unwrap_or(u32::MAX)).unwrap_or(0);

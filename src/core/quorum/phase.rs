@@ -67,7 +67,7 @@ pub(super) struct Gathering {
     pub(super) retry_at: Instant,
     /// A bit for each node that has failed and was asked again at once: perhaps only the connection failed.
     pub(super) retried: u128,
-    /// Time since which too many nodes have failed, without any answer.
+    /// Time since which too many nodes have failed, without an answer of a majority.
     pub(super) missing: Option<Instant>,
     /// Time of the next pings to nodes before the gate.
     pub(super) ping_at: Option<Instant>,

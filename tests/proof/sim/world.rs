@@ -540,10 +540,13 @@ impl<R: Rules> World<R> {
     fn check_closed(&mut self, wire: u64) {
         let Some(&Wire { server, life, .. }) = self.wires.get(&wire) else { return };
         let there = &self.servers[server];
+        if !there.is_up || there.life != life {
+            return;
+        }
         if there.node.has_pending() {
             return self.later(1_000, Event::CheckClosed { wire });
         }
-        if there.is_up && there.life == life && there.knows(wire, &self.keys) {
+        if there.knows(wire, &self.keys) {
             let how = format!("node {server}: connection {wire} closed a second ago");
             self.judge.accuse(judge::CLOSED_LEAVES_NOTHING, how);
         }

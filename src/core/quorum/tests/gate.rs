@@ -215,6 +215,30 @@ fn a_turn_is_given_up_when_no_majority_can_be_reached_for_two_time_outs() {
     trial.sends("0F 1F 2F");
 }
 
+/// The next in line renews its grant at the gate more often than nodes time out.
+#[test]
+fn a_turn_is_given_up_without_a_majority_though_one_node_answers_all_the_time() {
+    let mut trial = trial(Plan { timeout: Millis(TTL), ..plan(3, Forever) });
+    trial.sends("0A100 1A100 2A100");
+    trial.hears(0, Answer::Denied);
+    trial.grants(1, 100);
+    trial.sends("1R 2R 0A101wt");
+    trial.waited(0, Answer::Turn(Fence(119)));
+    for _ in 0..30 {
+        trial.passes(TTL / 10);
+        let Machine::Trying(acquisition) = &trial.machine else { unreachable!("it has one") };
+        if acquisition.missing_since().is_some() {
+            return;
+        }
+        while let Some(send) = trial.polls() {
+            let answer =
+                if send.node == 0 { Answer::Granted(Fence(120)) } else { Answer::Unreachable };
+            trial.hear(send.node, send.id, answer);
+        }
+    }
+    panic!("it waits for a majority, and tells nobody");
+}
+
 #[test]
 fn whoever_gives_way_does_not_renew_what_it_leaves() {
     let mut trial = next_in_line();

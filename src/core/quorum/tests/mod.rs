@@ -126,10 +126,7 @@ impl Trial {
     #[track_caller]
     fn sent(&mut self) -> String {
         let mut sent = Vec::new();
-        while let Some(send) = match &mut self.machine {
-            Machine::Trying(acquisition) => acquisition.poll(),
-            Machine::Holding(hold) => hold.poll(),
-        } {
+        while let Some(send) = self.polls() {
             let newest = if send.ask.blocks() { &mut self.waiting } else { &mut self.newest };
             let ttl = if send.ask.blocks() { self.lease } else { send.ttl };
             assert!(!matches!(send.ask, Ask::Acquire { .. }) || send.ttl == ttl, "{send:?}");
@@ -137,6 +134,14 @@ impl Trial {
             sent.push(written(send));
         }
         sent.join(" ")
+    }
+
+    /// The next request that it sends.
+    fn polls(&mut self) -> Option<Send> {
+        match &mut self.machine {
+            Machine::Trying(acquisition) => acquisition.poll(),
+            Machine::Holding(hold) => hold.poll(),
+        }
     }
 
     fn hears(&mut self, node: usize, answer: Answer) {
